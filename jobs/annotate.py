@@ -52,7 +52,7 @@ def execute(cfg: AnnotateConfig) -> dict[str, Any] | None:
     chosen, drawn = shown_items.choose(sources, cfg.draw, cfg.together, exclusion_filter=exclusion_filter)
     own = read_own_sets(cfg, chosen, shown_items.texts_of(chosen, sources)) if cfg.questions else {}
     chosen = [row for row in chosen if not own or row["item_id"] in own]
-    raters = read_raters(cfg.raters, group=cfg.group, limit=cfg.limit, encoding=cfg.raters_encoding)
+    raters = read_raters(cfg.raters, group=cfg.group, limit=cfg.per_rater, encoding=cfg.raters_encoding)
     tasks = study_plan.assign_items(cfg, {row["item_id"]: row["set"] for row in chosen}, raters, rubric, own)
     shown = shown_items.show_items(chosen, sources, study_form.showing(cfg, rubric, own))
     study = study_form.build_form(cfg, rubric, span_labels, shown[0])

@@ -30,16 +30,17 @@ from jobs.models.image_model import ImageModelConfig
 from jobs.models.plan import plan_lines
 from jobs.models.several import read_models
 from jobs.runtime import cli, dtypes, exclusions, lifecycle
-from jobs.runtime.config import Common, plain
+from jobs.runtime.config import ReadingRows, plain
 from jobs.runtime.exclusions import Exclusions
 from jobs.runtime.stage_contract import Stage
 from jobs.store import locations
+from jobs.store.limits import limited
 from jobs.store.run import RunPart, TablePlan
 from jobs.store.units import Unit
 
 
 @dataclass
-class GenerateImagesConfig(DrawingSettings, Common):
+class GenerateImagesConfig(DrawingSettings, ReadingRows):
     """Keys of `generate_images`."""
 
     input: str = MISSING  # a table of texts, or of items
@@ -65,6 +66,7 @@ def execute(cfg: GenerateImagesConfig) -> dict[str, Any] | None:
     excluded = exclusions.read_exclusions(cfg.exclusions)
     readers = {model.rater: ImagePromptReader(_drawn(cfg, model), prompts.prompts.name) for model in models}
     plan = _plan(cfg, prompts, models, [reader.drawn for reader in readers.values()], excluded)
+    plan = limited(plan, cfg.limit, noun="pictures of each model", by=_model_of)
     # The items do not depend on the pictures: a retry of single pictures does not write them again.
     items = (replace(cfg, retry=[]), _items_plan(plan, readers), excluded)
     if not cfg.plan:

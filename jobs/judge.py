@@ -47,6 +47,8 @@ def _judge(cfg: JudgeConfig) -> dict[str, Any] | None:
     excluded = exclusions.read_exclusions(cfg.exclusions)
     answers = f"{cfg.method} answers" if job.ratings.total is None else f"{job.ratings.total:,} {cfg.method} answers"
     note = f"asks {cfg.model.name} for {answers} about {items.rows:,} {items.name}"
+    if cfg.limit:
+        note = f"asks {cfg.model.name} for {cfg.method} answers about the first {cfg.limit:,} {items.name}"
     if cfg.plan:
         note += picture_tokens.expected(cfg.model, job.sources.pictures)
     plan = rubric_job.plan(cfg, job, excluded)

@@ -6,6 +6,7 @@
 Each file is one work unit. The job only matches: a row is kept if it has the language and its title contains a term,
 regardless of case (Century, section 3.2 and appendix E). Rules that need the whole set are in `curate`. `match=word`
 requires whole words, `match=exact` whole titles; `fold.*` defines which letters are equal, in terms and titles alike.
+`limit=n` reads each file only until it has given n records.
 """
 
 import sys
@@ -20,8 +21,9 @@ from jobs.corpora.terms import FoldConfig, TermsConfig, fingerprint, fold_of, pa
 from jobs.corpora.wit.reader import WitConfig
 from jobs.errors import InputError
 from jobs.runtime import cli, exclusions, lifecycle, summary
-from jobs.runtime.config import Common, plain
+from jobs.runtime.config import ReadingRows, plain
 from jobs.runtime.console import say
+from jobs.store.limits import limited
 from jobs.store.locations import Object
 from jobs.store.run import TablePlan
 from jobs.store.units import unit_of_file
@@ -33,7 +35,7 @@ SUSPECT = 0.5  # share of a term's hits inside longer words above which it is pr
 
 
 @dataclass
-class MineConfig(Common):
+class MineConfig(ReadingRows):
     """Keys of `mine`."""
 
     corpus: WitConfig = field(default_factory=WitConfig)
@@ -72,12 +74,13 @@ def execute(cfg: MineConfig) -> dict[str, Any] | None:
         metadata={},
         derived=False,
     )
+    plan = limited(plan, cfg.limit, noun="records")
     run = lifecycle.begin("mine", cfg, plan, pools=["mine"], note=f"{len(terms):,} terms", streamed=False)
     if run is None:
         return None
     from jobs.runtime import stages
 
-    size = sum(o.size for t in run.todo for o in t.unit.inputs)
+    size = 0 if cfg.limit else sum(o.size for t in run.todo for o in t.unit.inputs)
     step, unit = (10**6, "MB") if size > 10**7 else (10**3, "kB")  # of compressed input, for the progress line
     stage = stages.Stage(
         "mine",
@@ -93,7 +96,7 @@ def execute(cfg: MineConfig) -> dict[str, Any] | None:
             "step": step,
         },
     )
-    stages.process(run, name="mine", stage=stage, resources=cfg.resources, total=size // step, counted=unit)
+    stages.process(run, name="mine", stage=stage, resources=cfg.resources, total=size // step or None, counted=unit)
     manifest = lifecycle.end("mine", run, excluded)
     tallies = manifest["counts"]["tallies"]
     summary.show_tally("hits by term", tallies.get("term", {}))

@@ -20,7 +20,7 @@ from actors.vlm.rubric import Rubric, identity
 from jobs.errors import InputError
 from jobs.judging import kept_raters, kept_rubric
 from jobs.runtime import cli, exclusions, lifecycle
-from jobs.runtime.config import Common, plain
+from jobs.runtime.config import ReadingRows, plain
 from jobs.store.reading import open_table, read_unit
 from jobs.store.run import TablePlan
 from jobs.store.writer import UnitTask
@@ -29,7 +29,7 @@ COLUMNS = AnswerReader.INPUTS.names
 
 
 @dataclass
-class ParseConfig(ConditionSettings, Common):
+class ParseConfig(ConditionSettings, ReadingRows):
     """Keys of `parse`."""
 
     input: str = MISSING  # a table of responses

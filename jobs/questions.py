@@ -61,6 +61,8 @@ def execute(cfg: QuestionsConfig) -> dict[str, Any] | None:
 
 def _from_file(cfg: QuestionsConfig) -> dict[str, Any] | None:
     assert cfg.input is not None
+    if cfg.limit is not None:
+        raise InputError(f"limit={cfg.limit}: only with texts=; a file of questions is read whole, leave limit= out")
     file = open_file(cfg.input, encoding=cfg.encoding, delimiter=cfg.delimiter)
     sets, about, rejects = read_questions(file, cfg.columns, faults=cfg.faults)
     rows = [question_row(question, about[set_id]) for set_id, graph in sets.items() for question in graph]

@@ -28,7 +28,7 @@ from jobs.retrieval.queries import check_distinct, open_queries
 from jobs.retrieval.search import SearchTask
 from jobs.retrieval.search_modes import SearchInputs, scan_corpus, stream_queries
 from jobs.runtime import cli, exclusions, lifecycle, summary
-from jobs.runtime.config import Common, plain
+from jobs.runtime.config import ReadingRows, plain
 from jobs.store.reading import TableSource, open_table
 from jobs.store.run import TablePlan
 
@@ -36,7 +36,7 @@ SIDES = ("auto", "queries", "corpus")
 
 
 @dataclass
-class RetrieveConfig(SearchSettings, Common):
+class RetrieveConfig(SearchSettings, ReadingRows):
     """Keys of `retrieve`."""
 
     queries: str = MISSING  # a table of embeddings, or a glob of several
@@ -75,7 +75,7 @@ def execute(cfg: RetrieveConfig) -> dict[str, Any] | None:
         threads=cfg.resources.search.threads,
         excluded=exclusions.keep(run, excluded),
     )
-    inputs = SearchInputs(queries, corpus, calibration)
+    inputs = SearchInputs(corpus, calibration)
     if run.todo and side == "queries":
         scan_corpus(run, task, inputs, resources=cfg.resources, overwrite=cfg.overwrite)
     elif run.todo:
@@ -89,7 +89,7 @@ def execute(cfg: RetrieveConfig) -> dict[str, Any] | None:
             cfg.faiss,
             corpus,
             task.layout,
-            queries=queries,
+            queries=run.units,
             exact=exact,
             cosine=cosine,
             k=cfg.k,

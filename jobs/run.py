@@ -13,7 +13,7 @@ import shlex
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, cast
 
 from omegaconf import MISSING, DictConfig, OmegaConf
@@ -25,7 +25,7 @@ from jobs.runtime.console import say
 from jobs.runtime.overrides import literal
 from jobs.runtime.pipelines import PipelineConfig, ProfileConfig, Step
 from jobs.runtime.resources import Resources
-from jobs.store import locations
+from jobs.store import limits, locations
 
 
 @dataclass
@@ -36,6 +36,7 @@ class RunConfig:
     pipeline: PipelineConfig = field(default_factory=PipelineConfig)  # the list of jobs
     profile: ProfileConfig = field(default_factory=ProfileConfig)  # debug: small models of random weights
     resources: Resources = field(default_factory=Resources)  # what each stage may use
+    limit: int | None = None  # a try: the steps that read your files read only their first rows; null: all
     plan: bool = False  # print the steps as commands, and stop
     resume: bool = True  # continue existing tables; false refuses them
     overwrite: bool = False  # delete existing tables first
@@ -64,7 +65,8 @@ def execute(cfg: RunConfig) -> list[StepResult]:
         InputError: a step names no job, or keys that its job does not have, or two steps have one `out`.
     """
     steps = cfg.pipeline.steps
-    prepared = [(step.job, _overrides(cfg, step)) for step in steps]
+    limits.check(cfg.limit)
+    prepared = [(step.job, _overrides(cfg, step)) for step in _with_limit(cfg)]
     allowed = [name for name in cli.JOBS if name not in ("run", "demo")]
     if unknown := [name for name, _ in prepared if name not in allowed]:
         raise InputError(f"pipeline={cfg.pipeline.name}: no such job {unknown[0]}; allowed: {', '.join(allowed)}")
@@ -86,6 +88,20 @@ def execute(cfg: RunConfig) -> list[StepResult]:
     for result in results:
         say(f"  {result.label:8} {result.seconds:8.1f} s")
     return results
+
+
+def _with_limit(cfg: RunConfig) -> Sequence[Step]:
+    """The steps; with `limit=` those that read the pipeline's inputs have it too."""
+    steps = cfg.pipeline.steps
+    if cfg.limit is None:
+        return steps
+    takes_limit = {name for name in {step.job for step in steps} & set(cli.JOBS) if "limit" in _key_names(name)}
+    first = pipelines.first_steps(steps, takes_limit)
+    return [replace(step, set={"limit": cfg.limit, **step.set}) if step in first else step for step in steps]
+
+
+def _key_names(job: str) -> set[str]:
+    return {key.name for key in fields(cli.job(job).schema)}
 
 
 def _check_outputs(steps: Sequence[Step], loaded: Sequence[Any]) -> None:
@@ -151,7 +167,7 @@ def _as_typed(value: Any) -> str:
 
 def _overrides(cfg: RunConfig, step: Step) -> list[str]:
     """The overrides with which a step runs."""
-    schema = {f.name for f in fields(cli.job(step.job).schema)} if step.job in cli.JOBS else set()
+    schema = _key_names(step.job) if step.job in cli.JOBS else set()
     common = {"resume": cfg.resume, "overwrite": cfg.overwrite}
     keys = {k: v for k, v in common.items() if k in schema} | step.set
     if "resources" in schema:

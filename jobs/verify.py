@@ -24,8 +24,9 @@ from jobs.purging.tables import open_tables_below
 from jobs.runtime import cli, exclusions, summary
 from jobs.runtime.console import say
 from jobs.store import locations, lock, table_faults
+from jobs.store.limits import Taken
 from jobs.store.reading import TableSource, open_table
-from jobs.store.run_files import run_uri
+from jobs.store.run_files import MANIFEST, read_json, run_uri
 from jobs.store.table_faults import Fault
 
 FAULTS_SHOWN = 20
@@ -56,7 +57,18 @@ def execute(cfg: VerifyConfig) -> dict[str, int]:
     _refuse(uri, list(_faults_of(source)))
     say(f"verify: {source.uri}: table {source.name}, {len(source.footers):,} units, {source.rows:,} rows, no faults")
     say(summary.reconciliation(source.counts().to_json()))
+    if limit := _kept_limit(uri):
+        say(f"  {limit}; the table has no more")
     return {"units": len(source.footers), "rows": source.rows}
+
+
+def _kept_limit(uri: str) -> Taken | None:
+    """How many rows of its input the table has; None for all."""
+    try:
+        limit = read_json(run_uri(uri, MANIFEST)).get("limit")
+    except FileNotFoundError:  # a table assembled by hand, or a run that was interrupted
+        return None
+    return Taken.from_json(limit) if limit else None
 
 
 def _check_absence(uri: str, listed: str) -> dict[str, int]:

@@ -28,6 +28,7 @@ KEYS = {
     """,
     "mark_spans": """
         common
+        limit: int | None
         input: str
         images: str | None
         texts: str | None
@@ -57,6 +58,7 @@ KEYS = {
     """,
     "mine": """
         common
+        limit: int | None
         corpus.name: str
         corpus.path: str
         corpus.language: str | None
@@ -118,6 +120,7 @@ KEYS = {
     """,
     "fetch": """
         common
+        limit: int | None
         source.name: str
         source.path: str | None
         source.max_bytes: int
@@ -147,6 +150,7 @@ KEYS = {
     """,
     "embed": """
         common
+        limit: int | None
         input: str
         embedder.name: str
         embedder.checkpoint: str
@@ -203,6 +207,7 @@ KEYS = {
     """,
     "questions": """
         common
+        limit: int | None
         input: str | None
         columns.set_id: str | None
         columns.about: str | None
@@ -239,6 +244,7 @@ KEYS = {
     """,
     "retrieve": """
         common
+        limit: int | None
         queries: str
         corpus.name: str
         corpus.layout: str
@@ -350,6 +356,7 @@ KEYS = {
     """,
     "judge": """
         common
+        limit: int | None
         input: str
         condition: str
         records: str | None
@@ -386,6 +393,7 @@ KEYS = {
     """,
     "loglik": """
         common
+        limit: int | None
         input: str
         models: list[str]
         condition: str
@@ -412,6 +420,7 @@ KEYS = {
     """,
     "zero_shot": """
         common
+        limit: int | None
         input: str
         embeddings: str | None
         condition: str
@@ -455,6 +464,7 @@ KEYS = {
     """,
     "generate_images": """
         common
+        limit: int | None
         input: str
         texts: str | None
         prompt_role: str
@@ -476,6 +486,7 @@ KEYS = {
     """,
     "generate": """
         common
+        limit: int | None
         input: str
         models: list[str]
         condition: str
@@ -511,6 +522,7 @@ KEYS = {
     """,
     "parse": """
         common
+        limit: int | None
         input: str
         condition: str
         rubric: dict[str, typing.Any]
@@ -568,6 +580,7 @@ KEYS = {
     "items": """
         writing
         input: str | None
+        limit: int | None
         columns.id: str | None
         columns.pictures: Any
         columns.texts: dict[str, typing.Any]
@@ -641,7 +654,7 @@ KEYS = {
         target: str
         shared: int
         together: str | None
-        limit: int | None
+        per_rater: int | None
         audit: float
         auditor: str | None
         draw.n: int | None
@@ -845,6 +858,7 @@ KEYS = {
     """,
     "run": """
         out: str
+        limit: int | None
         pipeline.name: str
         pipeline.inputs: dict[str, typing.Any]
         pipeline.choices: dict[str, list[typing.Any]]

@@ -41,7 +41,7 @@ class AnnotateConfig(OwnQuestionsConfig, Writing):
     shared: int = 0  # items (sets, with together) that every rater (of a group) sees
     # items of one picture, or with one value of this column or attribute, go to the same raters, one after another
     together: str | None = None
-    limit: int | None = None  # most tasks per rater; a column limit of raters takes precedence
+    per_rater: int | None = None  # most tasks per rater; a column limit of raters takes precedence
     audit: float = 0.0  # share of each rater's tasks that the auditor repeats
     auditor: str | None = None  # who repeats them; not one of the raters
     draw: CompleteDrawConfig = field(default_factory=CompleteDrawConfig)  # which of the items to show

@@ -145,7 +145,7 @@ def _spread(
         if len(able) < wanted:
             raise PlanError(
                 f"a set of {sets[item]} items needs {wanted} different raters; {len(able)} have room for all of it "
-                "within their limits: raise limit=, or name more raters"
+                "within their limits: raise per_rater=, or name more raters"
             )
         lowest = heapq.nlargest(wanted, able.values())[-1]
         chosen = [name for name, tasks in able.items() if tasks > lowest]

@@ -49,10 +49,11 @@ class FoundTable:
 
     @property
     def state(self) -> str:
-        """`complete`, or how many of its units were written."""
+        """`complete`, or how many of its units were written; and the limit of a table with a part of its input."""
         if self.planned is None:
             return "list of units lost"
-        return "complete" if self.units >= self.planned else f"{self.units:,} of {self.planned:,} units"
+        limit = f", limit={self.identity['limit']}" if "limit" in self.identity else ""
+        return "complete" + limit if self.units >= self.planned else f"{self.units:,} of {self.planned:,} units{limit}"
 
 
 def files_by_table(listed: Iterable[Object]) -> dict[str, list[Object]]:

@@ -54,6 +54,7 @@ class FileKeys:
     kind: str | None = None  # column `kind`: image, pair, description or caption; null: by the number of pictures
     item_per: str | None = None  # the role of columns.texts whose texts become an item each
     language: str = ""  # BCP 47 tag of the texts, for a file without columns.language
+    limit: int | None = None  # read only the first rows of the file, for a try in tables of their own; null: all
     encoding: str | None = None  # of CSV; null: by its byte-order mark, else UTF-8
     delimiter: str | None = None  # of CSV; null: comma, semicolon, tab or bar, whichever fits
 

@@ -5,6 +5,7 @@ The file is read once, into a spool, before anything is written: a fault in the 
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 
 from jobs.items_from import input_rows, row_items
 from jobs.items_from.config import ItemsConfig
@@ -13,6 +14,7 @@ from jobs.items_from.pictures import open_pictures
 from jobs.items_from.unit_spool import UnitSpool
 from jobs.runtime.config import plain
 from jobs.runtime.exclusions import ExclusionFilter, Exclusions
+from jobs.store import limits
 from jobs.store.spool import Spool
 from jobs.store.writer import Reject
 
@@ -28,6 +30,7 @@ def read_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]:
         InputError: a column, a picture or a list that does not fit, two rows of one id, or no row that can be used.
     """
     assert cfg.input is not None
+    limits.check(cfg.limit)
     file = input_rows.open_file(cfg.input, encoding=cfg.encoding, delimiter=cfg.delimiter)
     roles = row_items.roles_of(cfg, file)
     pictures = open_pictures(cfg, file)
@@ -35,7 +38,7 @@ def read_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]:
     reader = row_items.ItemRowReader(cfg, file, roles, pictures)
     exclusion_filter = ExclusionFilter(excluded.marks)
     with Spool("items") as folder, UnitSpool(folder.path, cfg.unit_rows, exclusion_filter, records=records) as spool:
-        for line, row in file.rows(spool.reject):
+        for line, row in islice(file.rows(spool.reject), cfg.limit):
             prepared = reader.items(line, row)
             if isinstance(prepared, Reject):
                 spool.reject(prepared)
@@ -47,9 +50,14 @@ def read_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]:
         settings = plain(cfg)
         yield ItemsPlan(
             units=spool.units(file),
-            identity={"pictures": type(pictures).__name__.lower(), **{key: settings[key] for key in IDENTITY}},
+            identity={
+                "pictures": type(pictures).__name__.lower(),
+                **{key: settings[key] for key in IDENTITY},
+                **({"limit": cfg.limit} if cfg.limit else {}),
+            },
             read=lambda unit: spool.rows(unit.extra["number"]),
             tables=("records", "texts", ITEMS) if records else ("texts", ITEMS),
             condition=cfg.condition,
+            limit=limits.Taken(cfg.limit, None, None, each=False, noun="rows") if cfg.limit else None,
             own_units=("records",) if records and spool.shares_pictures else (),
         )

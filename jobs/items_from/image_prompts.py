@@ -108,7 +108,7 @@ class ImagePromptReader:
         else:
             rows = read_unit(unit.inputs[0].uri).to_pylist()
             parents = [(row["item_id"], {**row, "attributes": row["attributes"] or []}) for row in rows]
-        items = self.drawn.items(parents)
+        items = self.drawn.items(parents)[: unit.limit]
         left_out = Counter(unit.extra.get("filtered", {}))
         return UnitRows({ITEMS: rows_of(ITEMS, items)}, rows_in=len(items) + left_out.total(), filtered=left_out)
 

@@ -16,6 +16,7 @@ from jobs.runtime.config import Writing, plain
 from jobs.runtime.console import say
 from jobs.runtime.exclusions import Exclusions
 from jobs.store import locations
+from jobs.store.limits import Taken
 from jobs.store.run import TablePlan, check_place, open_run
 from jobs.store.units import Unit
 from jobs.store.writer import Reject, UnitWriter
@@ -58,6 +59,7 @@ class ItemsPlan:
         metadata: further strings for the footers of the items.
         lines: lines to print.
         matched: exclusions that a row of the input matched when the plan was made.
+        limit: how many rows of the input are read; None: all.
     """
 
     units: Sequence[Unit]
@@ -70,6 +72,7 @@ class ItemsPlan:
     metadata: Mapping[str, str] = field(default_factory=dict)
     lines: Sequence[str] = ()
     matched: Mapping[str, int] = field(default_factory=dict)
+    limit: Taken | None = None
 
 
 def rows_of(table: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
@@ -142,6 +145,7 @@ def _table_plan(cfg: Writing, plan: ItemsPlan, name: str, excluded: Exclusions) 
         config=plain(cfg),
         metadata=metadata if name == ITEMS else {},
         derived=plan.derived,
+        limit=plan.limit,
     )
 
 

@@ -7,11 +7,11 @@ from omegaconf import MISSING
 
 from actors.vlm.settings import ContextSettings
 from jobs.models.vlm import ModelConfig, check_bounds
-from jobs.runtime.config import Common
+from jobs.runtime.config import ReadingRows
 
 
 @dataclass
-class ModelRunConfig(Common):
+class ModelRunConfig(ReadingRows):
     """Keys of every job that runs a model on items."""
 
     input: str = MISSING  # a table of images, or of items

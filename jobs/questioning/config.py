@@ -5,7 +5,7 @@ from typing import Any
 
 from actors.vlm.settings import SamplingSettings
 from jobs.models.vlm import ModelConfig
-from jobs.runtime.config import Common
+from jobs.runtime.config import ReadingRows
 
 REFUSE, MARK = "refuse", "mark"
 
@@ -25,7 +25,7 @@ class QuestionColumns:
 
 
 @dataclass
-class QuestionsConfig(SamplingSettings, Common):
+class QuestionsConfig(SamplingSettings, ReadingRows):
     """Keys of `questions`: a file of questions, or texts about which a model writes them."""
 
     input: str | None = None  # CSV, TSV, JSON lines or Parquet with one question per row

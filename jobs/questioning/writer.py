@@ -83,7 +83,7 @@ class QuestionWriter:
     def __call__(self, task: UnitTask, writer: UnitWriter, report: Reporter) -> None:
         """Write the rows of the unit; lines with faults, and texts without a question, are rejects."""
         self.engine.on_tokens = lambda tokens: report.add(0, tokens=tokens)
-        graphs = [_Graph(set_id, text) for set_id, text in task.unit.extra[TEXTS]]
+        graphs = [_Graph(set_id, text) for set_id, text in task.unit.extra[TEXTS][: task.unit.limit]]
         rows = []
         self.write(graphs)
         for graph in graphs:

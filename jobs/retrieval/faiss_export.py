@@ -12,6 +12,7 @@ from jobs.runtime.console import say
 from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store import locations
 from jobs.store.reading import TableSource
+from jobs.store.units import Unit
 
 
 @dataclass
@@ -46,7 +47,7 @@ def export(
     corpus: VectorCorpus,
     layout: VectorLayout,
     *,
-    queries: Sequence[TableSource],
+    queries: Sequence[Unit],
     exact: TableSource,
     cosine: bool,
     k: int,
@@ -60,6 +61,6 @@ def export(
         corpus, layout, factory=cfg.factory, nprobe=cfg.nprobe, cosine=cosine, exclusion_filter=exclusion_filter
     )
     faiss_index.write(index, ids, folder)
-    units = [read_queries(footer.object.uri, exclusion_filter) for source in queries for footer in source.footers]
-    recall = faiss_index.recall(index, ids, units, exact, k=k)
+    searched = [read_queries(unit, exclusion_filter) for unit in queries]
+    recall = faiss_index.recall(index, ids, searched, exact, k=k)
     say(f"  index {folder}: {cfg.factory}, {index.ntotal:,} vectors, recall@{k} {recall:.4f}")

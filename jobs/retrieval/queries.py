@@ -16,6 +16,7 @@ from jobs.runtime import exclusions
 from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store.counts import Counts
 from jobs.store.reading import TableSource, open_table, read_unit, tables_in
+from jobs.store.units import Unit
 
 NOT_FINITE, ZERO, OUT_OF_RANGE = "not_finite", "zero_vector", "length_out_of_range"
 MOST_COMPARED = 5_000_000  # queries; the ids of more are not compared before the search, but by jobs.verify afterwards
@@ -80,9 +81,9 @@ def check_distinct(pattern: str, sources: Sequence[TableSource]) -> None:
         )
 
 
-def read_queries(uri: str, exclusion_filter: ExclusionFilter) -> tuple[QueryUnit, np.ndarray]:
-    """Read one object of a table `embeddings`; return its queries and their vectors [n, dim] float16."""
-    rows = read_unit(uri, columns=["item_id", "embedding", "status"])
+def read_queries(unit: Unit, exclusion_filter: ExclusionFilter) -> tuple[QueryUnit, np.ndarray]:
+    """Read one unit of a table `embeddings`; return its queries and their vectors [n, dim] float16."""
+    rows = read_unit(unit.inputs[0].uri, columns=["item_id", "embedding", "status"]).slice(0, unit.limit)
     rows = exclusions.withhold(rows, item="item_id", exclusion_filter=exclusion_filter)
     reasons = np.array(rows["status"].to_pylist(), object)
     chunks = [matrix_of(chunk) for chunk in rows["embedding"].chunks]

@@ -57,10 +57,10 @@ class _Searcher:
 class ScanUnit(_Searcher):
     """Searches one unit of the corpus for all queries, which stay in memory; writes the k best rows for each query."""
 
-    def __init__(self, task: SearchTask, *, queries: Sequence[str]) -> None:
-        """Read the queries. `queries`: URIs of objects of tables `embeddings`."""
+    def __init__(self, task: SearchTask, *, queries: Sequence[Unit]) -> None:
+        """Read the queries. `queries`: units of tables `embeddings`."""
         super().__init__(task)
-        units, vectors = zip(*(read_queries(uri, self._excluded) for uri in queries), strict=True)
+        units, vectors = zip(*(read_queries(unit, self._excluded) for unit in queries), strict=True)
         self._ids = pa.concat_arrays([unit.ids for unit in units])
         self._queries = Queries(np.concatenate(vectors), task.search)
 
@@ -101,7 +101,7 @@ class SearchQueries(_Searcher):
 
     def __call__(self, task: UnitTask, writer: UnitWriter, report: Reporter) -> None:
         """Search for one unit of queries and write its neighbours."""
-        unit, vectors = read_queries(task.unit.inputs[0].uri, self._excluded)
+        unit, vectors = read_queries(task.unit, self._excluded)
         settings = self._task.search
         search = Search(Queries(vectors, settings), ids=self._ids, threads=self._threads)
         bad: dict[str, list[np.ndarray]] = defaultdict(list)

@@ -1,6 +1,5 @@
 """Runs a search in one of two ways: streams the corpus or the queries, with the other side in memory."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -12,16 +11,15 @@ from jobs.retrieval.search import ScanUnit, SearchQueries, SearchTask
 from jobs.runtime import exclusions
 from jobs.runtime.resources import Resources
 from jobs.store import locations
-from jobs.store.reading import TableSource, open_table
+from jobs.store.reading import open_table
 from jobs.store.run import TableRun, open_run
 
 PARTIAL = "_partial"  # in the folder of the neighbors: the table of the scan
 
 
 class SearchInputs(NamedTuple):
-    """Both sides of a search, and the calibration of probabilities."""
+    """What the queries are searched in, and the calibration of probabilities."""
 
-    queries: Sequence[TableSource]
     corpus: VectorCorpus
     calibration: Calibration | None
 
@@ -35,13 +33,12 @@ def scan_corpus(
     out = locations.join(run.target.out, PARTIAL)
     plan = replace(run.plan, out=out, units=inputs.corpus.units)
     partial = open_run(plan, resume=True, overwrite=overwrite, retry=[])
-    objects = [footer.object.uri for source in inputs.queries for footer in source.footers]
-    stage = stages.Stage("search", ScanUnit, {"task": task, "queries": objects})
+    stage = stages.Stage("search", ScanUnit, {"task": task, "queries": list(run.units)})
     total = sum(todo.unit.rows or 0 for todo in partial.todo)
     stages.process(partial, name="retrieve", stage=stage, resources=resources, total=total, counted="rows")
     partial.finish()
     exclusion_filter = exclusions.load(task.excluded)
-    units = [(todo, read_queries(todo.unit.inputs[0].uri, exclusion_filter)[0]) for todo in run.todo]
+    units = [(todo, read_queries(todo.unit, exclusion_filter)[0]) for todo in run.todo]
     merge(run, open_table(out, "neighbors"), units, k=task.search.k, calibration=inputs.calibration)
 
 

@@ -54,6 +54,13 @@ class Common(Writing):
     resources: Resources = field(default_factory=Resources)  # what each stage may use
 
 
+@dataclass
+class ReadingRows(Common):
+    """Keys of every job that uses Ray and reads its input row by row."""
+
+    limit: int | None = None  # read only the first rows of the input, for a try in a table of its own; null: all
+
+
 def load(job: str, schema: type, overrides: list[str]) -> Any:
     """Compose the configuration of `job` with the command line's `key=value` overrides.
 

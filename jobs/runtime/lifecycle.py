@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from jobs.runtime import ray_session, summary
-from jobs.runtime.config import Common
+from jobs.runtime.config import Common, ReadingRows
 from jobs.runtime.exclusions import TALLY, Exclusions
 from jobs.runtime.resources import Demand, demands
+from jobs.store.limits import limited
 from jobs.store.run import TablePlan, TableRun, check_place, open_run
 
 
@@ -22,6 +23,8 @@ def begin(
 ) -> TableRun | None:
     """Start Ray, check that the cluster is large enough, and open the run; with plan=true print the plan, return None.
 
+    With `limit=` the run has the plan's first rows only.
+
     Args:
         pools: the stages' pools, in the order of the resources.
         note: the amount of work, for the printed plan.
@@ -31,6 +34,8 @@ def begin(
     Raises:
         InputError: the place `out=` cannot be used, or there is no cluster, or it is too small.
     """
+    if isinstance(cfg, ReadingRows):
+        plan = limited(plan, cfg.limit)
     needs = demands(cfg.resources, list(pools), streamed=streamed)
     if cfg.plan:
         summary.show_plan(name, plan, needs, note=note, lines=lines, resources=cfg.resources)

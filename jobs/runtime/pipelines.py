@@ -9,7 +9,7 @@ name without its ending; `${mapping:VALUE}` is VALUE, or an empty mapping if it 
 """
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import PurePath
@@ -82,6 +82,22 @@ def expand(composed: DictConfig) -> DictConfig:
     expanded.pipeline.steps = steps
     expanded.profile.set = {job: {} for job in root.profile.set}
     return expanded
+
+
+def first_steps(steps: Sequence[Step], jobs: Container[str]) -> list[Step]:
+    """Return the steps of `jobs` that read no earlier step's table: those to which a limit is given.
+
+    Steps that fetch pictures count only if there are no others: which pictures are needed depends on the rows.
+    """
+    written: list[str] = []
+    first = []
+    for step in steps:
+        values = " ".join(str(value) for key, value in step.set.items() if key != "out")
+        if step.job in jobs and not any(out in values for out in written):
+            first.append(step)
+        if "out" in step.set:
+            written.append(str(step.set["out"]))
+    return [step for step in first if step.job != "fetch"] or first
 
 
 def leaves(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

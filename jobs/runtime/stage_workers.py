@@ -44,8 +44,11 @@ class UnitReader:
         (text,) = batch[TASK].to_pylist()
         task, read = UnitTask.from_json(text), self._read
         exclusion_filter = exclusions.load(read.excluded)
+        wanted = read.rows(task)
+        if task.unit.limit is not None:
+            wanted = wanted.slice(0, task.unit.limit)
         # Exclusions come before the rows of a retry are selected, so that matches are counted over the whole unit.
-        rows = exclusions.withhold(read.rows(task), item=read.item, exclusion_filter=exclusion_filter)
+        rows = exclusions.withhold(wanted, item=read.item, exclusion_filter=exclusion_filter)
         if task.retry:
             written = read_unit(self._target.data_uri(task.unit.name), columns=[read.output_item, "status"])
             redone = written.filter(pc.is_in(written["status"], pa.array(task.retry)))

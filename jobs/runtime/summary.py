@@ -35,6 +35,8 @@ def show_plan(
     extra = f"; {note}" if note else ""
     say(f"  reads  {amounts.units:,} units{rows}, {amounts.bytes_in / 1e6:,.1f} MB{extra}")
     say(f"  done   {amounts.done:,} of {amounts.units:,} units")
+    if plan.limit:
+        say(f"  {plan.limit}")
     if uses:
         say(f"  uses   {', '.join(map(str, uses))}")
     left: list[str] = []
@@ -53,6 +55,8 @@ def show_result(name: str, manifest: Mapping[str, Any], run: TableRun) -> None:
     say(f"{name}: {run.target.out}")
     say(reconciliation(manifest["counts"]))
     again = f", {run.done_before:,} done before" if run.done_before else ""
+    if run.plan.limit:
+        say(f"  {run.plan.limit}; the table has no more")
     say(f"  {len(run.units):,} units{again}, {manifest['seconds']:,.1f} s")
     if not manifest["conditional_writes"]:
         say(f"  {run.target.out}: the store ignores conditional writes (If-None-Match); start only one run per table")

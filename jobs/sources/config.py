@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from actors.fetching.image_rows import DEFAULT_MAX_BYTES
 from jobs.errors import InputError
-from jobs.runtime.config import Common
+from jobs.runtime.config import ReadingRows
 
 
 @dataclass
@@ -47,7 +47,7 @@ class SourceConfig:
 
 
 @dataclass
-class FetchConfig(Common):
+class FetchConfig(ReadingRows):
     """Keys of `fetch`."""
 
     source: SourceConfig = field(default_factory=SourceConfig)

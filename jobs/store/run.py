@@ -15,6 +15,7 @@ from jobs.store.counts import Counts
 from jobs.store.footers import Footer, data_objects, read_footers
 from jobs.store.identity import EXCLUSIONS, TABLE, flatten, identity_hash
 from jobs.store.json_types import FooterJson, GenerationJson, WrittenUnitJson
+from jobs.store.limits import Taken
 from jobs.store.objects import Object
 from jobs.store.run_files import IDENTITY, INPUTS, MANIFEST, UNITS, run_uri
 from jobs.store.units import Unit, check_distinct
@@ -41,6 +42,7 @@ class TablePlan:
         dim: length of its vectors, for a table of embeddings.
         models: names and revisions of models, for the manifest.
         files: further files of `_run/`, written when the run is first opened.
+        limit: how many rows `limit=` takes; None without it (`jobs.store.limits.limited`).
     """
 
     out: str
@@ -53,6 +55,7 @@ class TablePlan:
     dim: int | None = None
     models: dict[str, str] | None = None
     files: Mapping[str, bytes] = field(default_factory=dict)
+    limit: Taken | None = None
 
 
 class RunPart(NamedTuple):
@@ -111,6 +114,7 @@ class TableRun:
             "versions": self.target.versions,
             "conditional_writes": locations.creates_once(self.target.out),
             "counts": total.to_json(),
+            "limit": self.plan.limit and self.plan.limit.to_json(),
             "seconds": round(time.time() - self._begun, 3),
             "unit_seconds": round(unit_seconds, 3),
             "complete": not missing,

@@ -11,6 +11,7 @@ from jobs.store.json_types import ObjectJson, UnitJson
 from jobs.store.objects import Object
 
 WHOLE = "whole"
+LIMIT = "limit"  # `Unit.extra`: how many of its rows, from the first one, are read; all without it
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,14 @@ class Unit:
     @property
     def version(self) -> str:
         """A hash of the content of its inputs. When a parent's unit is written again, the version changes."""
-        return content_id(*(f"{source.etag}:{source.size}" for source in self.inputs), self.piece)
+        first = [] if self.limit is None else [f"first {self.limit}"]
+        return content_id(*(f"{source.etag}:{source.size}" for source in self.inputs), self.piece, *first)
+
+    @property
+    def limit(self) -> int | None:
+        """How many of its rows, from the first one, are read; None for all (`jobs.store.limits`)."""
+        limit: int | None = self.extra.get(LIMIT)
+        return limit
 
     @property
     def parent(self) -> str:

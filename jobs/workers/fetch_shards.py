@@ -5,6 +5,7 @@ import tarfile
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import PurePosixPath
 from tarfile import EOFHeaderError, HeaderError, ReadError  # type: ignore[attr-defined]
 from typing import Self
@@ -128,7 +129,7 @@ class ShardUnit:
         uri = task.unit.inputs[0].uri
         entries = self._tar(uri, writer) if self._shards.kind == "webdataset" else self._parquet(uri, task.unit.piece)
         with ImageWriter(writer) as images:
-            async for row in self._rows(task.unit, entries):
+            async for row in self._rows(task.unit, islice(entries, task.unit.limit)):
                 writer.counts.rows_in += 1
                 report.add(1, errors=row["status"] == Status.ERROR)
                 images.add(row)

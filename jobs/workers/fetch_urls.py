@@ -93,6 +93,7 @@ class FetchUnit:
 
     def _requests(self, task: UnitTask, writer: UnitWriter) -> list[ImageRequest]:
         rows = read_records(task.unit, ["image_id", "image_url", "original_width"], self._files.repeated)
+        rows = rows.slice(0, task.unit.limit)
         exclusion_filter = exclusions.load(self._files.excluded)
         rows = exclusions.withhold(rows, item="image_id", exclusion_filter=exclusion_filter)
         exclusions.count(writer.counts, exclusion_filter.take_matched())

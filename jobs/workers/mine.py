@@ -27,6 +27,8 @@ TERMS_COUNTED = 1000  # number of terms, the most frequent ones, with counts in 
 class MineUnit:
     """Reads one file and writes the records that match; each actor builds the matcher once.
 
+    With a limit it reads until the file has given that many records.
+
     Args:
         terms: URI of the packed terms (`jobs.corpora.terms.pack`).
         excluded: URI of the list of exclusions; None without one.
@@ -54,6 +56,7 @@ class MineUnit:
         hits: Counter[str] = Counter()
         inside: Counter[str] = Counter()
         records: list[dict[str, Any]] = []
+        kept = 0
 
         def progress(size: int, rows: int) -> None:
             steps, self._bytes_left = divmod(size + self._bytes_left, self._step)
@@ -73,6 +76,7 @@ class MineUnit:
                 writer.counts.filtered["excluded"] += 1
                 continue
             records.append(record)
+            kept += 1
             hits.update(row.terms)
             if self._is_substring:
                 inside.update(self._matcher.inside_words(row.fields["page_title"] or "", row.terms))
@@ -80,8 +84,13 @@ class MineUnit:
             if len(records) >= ROWS_AT_A_TIME:
                 _write(writer, records)
                 records.clear()
+            if kept == task.unit.limit:
+                break
         if records:
             _write(writer, records)
+        if kept == task.unit.limit:
+            # The scan counts the rows of a buffer before it yields their hits: those behind the limit were not taken.
+            writer.counts.rows_in = kept + writer.counts.filtered.total() + writer.counts.rejected.total()
         frequent = dict(hits.most_common(TERMS_COUNTED))
         writer.counts.tallies["scanned_by"] = {self._corpus.scanner(): 1}
         writer.counts.tallies["term"] = frequent

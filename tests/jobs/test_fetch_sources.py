@@ -14,12 +14,13 @@ from jobs.runtime import cli
 from jobs.runtime.board import Reporter
 from jobs.sources.config import SourceConfig
 from jobs.sources.shards import parquet_units, tar_units
+from jobs.store.limits import limited
 from jobs.store.reading import open_table
 from jobs.store.run import TablePlan, open_run
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
 from jobs.workers.fetch_shards import Shards, ShardUnit
-from tests.factories import record, write_records
+from tests.factories import record, write_pictures, write_records
 from tests.picture_site import jpeg
 
 
@@ -226,3 +227,30 @@ def test_wrong_inputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     ):
         assert cli.main("fetch", [*keys, f"out={tmp_path}/out"]) == 2
         assert message in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("in_process")
+def test_a_limit_fetches_the_first_pictures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, out = tmp_path / "pictures", tmp_path / "out"
+    write_pictures(folder, ["blue", "green", "red", "white"])
+    command = ["source=folder", f"source.path={folder}", f"out={out}", "unit_rows=2", "resources.fetch.threads=1"]
+    assert cli.main("fetch", [*command, "limit=3", "plan=true"]) == 0
+    assert "limit=3: the first 3 of 4 rows" in capsys.readouterr().out
+    assert cli.main("fetch", [*command, "limit=3"]) == 0
+    assert outcomes(out, folder) == [(f"{name}.png", "ok", None) for name in ("blue", "green", "red")]
+    counts = open_table(str(out)).counts()
+    assert (counts.rows_in, counts.rows_out, dict(counts.filtered)) == (3, 3, {})
+    assert cli.main("fetch", command) == 2
+    assert "limit was 3, now not set" in capsys.readouterr().err
+    assert cli.main("verify", [f"input={out}"]) == 0
+    assert cli.main("ls", [str(out)]) == 0
+    assert capsys.readouterr().out.count("limit=3") == 2
+
+
+def test_a_limit_takes_the_first_pictures_of_each_shard(tmp_path: Path) -> None:
+    tar(tmp_path / "one.tar", {"0.txt": b"words", "0.jpg": jpeg(), "1.jpg": jpeg(), "2.jpg": jpeg()})
+    plan = TablePlan("out", "images", {}, tar_units(str(tmp_path)), {}, {}, derived=False)
+    units = list(limited(plan, 2).units)
+    rows, counts = written(units, Shards("webdataset", str(tmp_path), 15_000, None, None), tmp_path / "out")
+    assert [row["source_url"].rsplit("#", 1)[1] for row in rows] == ["0.jpg", "1.jpg"]
+    assert (counts.rows_in, counts.filtered) == (3, {"no_picture_by_name": 1})

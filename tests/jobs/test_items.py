@@ -95,6 +95,16 @@ def test_rome_pictures_with_prompt_document_and_scenario(folder: Path) -> None:
     assert not (folder / "R" / "records").exists()
 
 
+def test_a_limit_reads_the_first_rows_of_the_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = ["a.jpg", "b.jpg", "c.jpg"]
+    keys = [make_pictures(folder, names), write_csv(folder / "set.csv", [{"file": name} for name in names])]
+    keys += ["columns.pictures=file", f"out={folder}/R"]
+    assert cli.main("items", [*keys, "limit=2"]) == 0
+    assert len(rows_of(f"{folder}/R/items")) == 2
+    assert cli.main("items", keys) == 2
+    assert "limit was 2, now not set" in capsys.readouterr().err
+
+
 def test_paths_have_the_ids_that_fetch_gives(folder: Path) -> None:
     names = ["a.png", "sub/b c.png", "sub/ü.png"]
     given = ["./a.png", str(folder / "photos" / "sub" / "b c.png"), "sub//ü.png"]

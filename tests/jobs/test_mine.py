@@ -16,6 +16,7 @@ from jobs.mine import MineConfig
 from jobs.runtime import exclusions
 from jobs.runtime.config import load
 from jobs.store.counts import Counts
+from jobs.store.limits import limited
 from jobs.store.run import TablePlan, TableRun, open_run
 from jobs.store.units import unit_of_file
 from jobs.store.writer import UnitWriter
@@ -37,7 +38,7 @@ class Said:
         self.notes.update(notes)
 
 
-def opened(tmp_path: Path, *titles: str) -> TableRun:
+def opened(tmp_path: Path, *titles: str, limit: int | None = None) -> TableRun:
     path = tmp_path / "wit.train.tsv"
     rows = "".join(f"en\thttps://p/{n}\thttps://i/{n}\t{title}\ttrue\n" for n, title in enumerate(titles))
     path.write_text(HEADER + rows, encoding="utf-8")
@@ -45,15 +46,15 @@ def opened(tmp_path: Path, *titles: str) -> TableRun:
 
     units = [unit_of_file(o) for o in locations.find(str(path))]
     return open_run(
-        TablePlan(str(tmp_path / "out"), "records", {}, units, {}, {}, derived=False),
+        limited(TablePlan(str(tmp_path / "out"), "records", {}, units, {}, {}, derived=False), limit),
         resume=True, overwrite=False, retry=[],
     )  # fmt: skip
 
 
 def mined(
-    tmp_path: Path, *titles: str, listed: str | None = None, **keys: Any
+    tmp_path: Path, *titles: str, listed: str | None = None, limit: int | None = None, **keys: Any
 ) -> tuple[list[dict[str, Any]], Counts, Said]:
-    run = opened(tmp_path, *titles)
+    run = opened(tmp_path, *titles, limit=limit)
     settings = {"match": "substring", "fold": Fold(), "corpus": "wit", "language": "en", "step": 10, **keys}
     excluded = exclusions.keep(run, exclusions.read_exclusions(listed))
     unit = MineUnit(terms=run.keep("terms.json", pack(TERMS)), excluded=excluded, **settings)
@@ -75,6 +76,14 @@ def test_terms_that_hit_stay_on_the_row_with_their_sources(tmp_path: Path) -> No
     assert {row["split"] for row in rows} == {"train"}
     assert counts.tallies["term"] == {"war": 1, "world war": 1, "pain": 1}
     assert (message.notes["matched"], message.notes["rows"]) == (2, 3)
+
+
+def test_a_limit_ends_a_file_after_so_many_records(tmp_path: Path) -> None:
+    rows, counts, _ = mined(tmp_path, "peace", "World War II", "bread", "Spain", "the war", limit=2)
+    assert [row["page_title"] for row in rows] == ["World War II", "Spain"]
+    assert counts.rows_out == 2
+    assert counts.balances()
+    assert not counts.rejected
 
 
 def test_excluded_pictures_are_not_mined_and_counted(tmp_path: Path) -> None:

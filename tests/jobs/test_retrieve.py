@@ -131,6 +131,10 @@ def test_both_sides_and_after_a_kill(
     assert rows_of(other).equals(neighbors)
     assert (counts_of(other), rejects_of(other)) == (counts_of(out), rejects)
     assert cli.main("verify", [f"input={other}"]) == 0
+    for side in ("queries", "corpus"):
+        few = tmp_path / f"few-{side}"
+        assert cli.main("retrieve", [*arguments[:3], f"resident={side}", "limit=3", f"out={few}"]) == 0
+        assert rows_of(few).equals(neighbors.slice(0, 12))
     assert cli.main("retrieve", [*arguments[:2], "k=5", f"out={out}"]) == 2
     assert "k was 4, now 5" in capsys.readouterr().err
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from jobs.run import RunConfig
-from jobs.runtime import cli, config
+from jobs.runtime import cli, config, pipelines
+from jobs.runtime.pipelines import Step
 from tests.factories import rows_of
 
 STEP = """
@@ -188,3 +189,21 @@ def test_conditions_and_choices_are_checked(
 ) -> None:
     assert cli.main("run", given(tmp_path, *overrides, file=file)) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_limit_is_for_the_steps_that_read_the_inputs() -> None:
+    steps = [
+        Step("fetch", {"source.path": "pictures", "out": "R/images"}),
+        Step("items", {"input": "set.csv", "out": "R/set"}),
+        Step("items", {"responses": ["R/set/items"], "out": "R/described"}),
+        Step("report", {"ratings": ["R/ratings/*"], "out": "R/report"}),
+    ]
+    assert pipelines.first_steps(steps, {"fetch", "items"}) == [steps[1]]
+    assert pipelines.first_steps(steps[:1], {"fetch", "items"}) == steps[:1]
+
+
+def test_a_limit_of_a_run_is_a_key_of_its_first_steps(capsys: pytest.CaptureFixture[str]) -> None:
+    inputs = [f"pipeline.inputs.{name}={name}" for name in ("corpus", "terms", "pictures")]
+    assert cli.main("run", ["pipeline=century", "out=R", "limit=10", "plan=true", *inputs]) == 0
+    limited = [line.split()[2] for line in capsys.readouterr().out.splitlines() if "limit=10" in line]
+    assert limited == ["jobs.mine"]

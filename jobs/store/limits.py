@@ -1,0 +1,98 @@
+"""`limit=n`: a table made of the first n rows of its input, for a first try.
+
+The limit cuts the planned units, and is part of the table's identity: a table with a limit is not continued without it,
+nor with another. Where the rows of the units are known, the first n of the input are read, and units after them are not
+planned. Of files whose rows are unknown before they are read, each one is read up to its n-th (`Unit.limit`; the worker
+that reads them stops there). Rows behind the limit are neither filtered nor rejected: they are not counted at all.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from jobs.errors import InputError
+from jobs.store.compact_list import CompactList
+from jobs.store.units import LIMIT, Unit
+
+if TYPE_CHECKING:
+    from jobs.store.run import TablePlan
+
+
+@dataclass(frozen=True)
+class Taken:
+    """How many rows a limit takes.
+
+    Attributes:
+        limit: the key's value.
+        rows: rows that are read; None if they are not known before they are read.
+        of: rows of the whole input; None if unknown.
+        each: the limit holds for each file, not for the whole input.
+        noun: what is counted.
+    """
+
+    limit: int
+    rows: int | None
+    of: int | None
+    each: bool
+    noun: str
+
+    def __str__(self) -> str:
+        """Return what was taken: `limit=10: the first 10 of 904 rows`."""
+        if self.rows is not None and self.of is not None:
+            return f"limit={self.limit}: the first {self.rows:,} of {self.of:,} {self.noun}"
+        return f"limit={self.limit}: the first {self.limit:,} {self.noun} of each {'file' if self.each else 'input'}"
+
+    @staticmethod
+    def from_json(content: dict[str, Any]) -> "Taken":
+        """The content of a manifest's key `limit`."""
+        return Taken(content["limit"], content["rows"], content["of"], each=content["each_file"], noun=content["noun"])
+
+    def to_json(self) -> dict[str, Any]:
+        """The content of the manifest's key `limit`."""
+        return {"limit": self.limit, "rows": self.rows, "of": self.of, "each_file": self.each, "noun": self.noun}
+
+
+def check(limit: int | None) -> None:
+    """Raise InputError for a limit that is not allowed."""
+    if limit is not None and limit < 1:
+        raise InputError(f"limit={limit}: must be at least 1, or null for all rows")
+
+
+def limited(
+    plan: "TablePlan", limit: int | None, *, noun: str = "rows", by: Callable[[Unit], object] = lambda _: None
+) -> "TablePlan":
+    """Return `plan` with the first rows of its units; unchanged without a limit.
+
+    Args:
+        noun: what the rows are called.
+        by: units with different values have a limit of their own, such as those of several models.
+
+    Raises:
+        InputError: the limit is not at least 1.
+    """
+    check(limit)
+    if limit is None or plan.limit is not None:
+        return plan
+    units = CompactList(_cut(plan.units, limit, by))
+    is_known = all(unit.rows is not None for unit in plan.units)
+    counts = [sum(unit.rows or 0 for unit in some) if is_known else None for some in (units, plan.units)]
+    taken = Taken(limit, counts[0], counts[1], not is_known, noun)
+    return replace(plan, units=units, identity={**plan.identity, "limit": limit}, limit=taken)
+
+
+def _cut(units: Sequence[Unit], limit: int, by: Callable[[Unit], object]) -> Iterator[Unit]:
+    left: dict[object, int] = {}
+    for unit in units:
+        key = by(unit)
+        if unit.rows is None:
+            yield _first_of(unit, limit)
+        elif left.setdefault(key, limit):
+            rows = min(left[key], unit.rows)
+            left[key] -= rows
+            yield unit if rows == unit.rows else replace(_first_of(unit, rows), rows=rows)
+
+
+def _first_of(unit: Unit, rows: int) -> Unit:
+    # Rows that the plan leaves out of a unit may stand behind the limit.
+    extra = {name: value for name, value in unit.extra.items() if name != "filtered"}
+    return replace(unit, extra={**extra, LIMIT: rows})

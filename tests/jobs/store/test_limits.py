@@ -1,0 +1,69 @@
+"""A limit takes the first rows of a plan's units, and makes a table of its own identity."""
+
+from pathlib import Path
+
+import pytest
+
+from jobs.errors import InputError
+from jobs.store.limits import limited
+from jobs.store.run import TablePlan, check_place
+from jobs.store.units import Unit
+from tests.jobs.store import small_runs
+from tests.jobs.store.small_runs import complete
+
+
+def planned(*rows: int | None, **extra: object) -> TablePlan:
+    units = [Unit(f"u{number}", (), rows=n, extra=dict(extra)) for number, n in enumerate(rows)]
+    return TablePlan("out", "node_images", {"x": 1}, units, {}, {}, derived=True)
+
+
+def test_the_first_rows_of_units_with_known_rows() -> None:
+    plan = limited(planned(4, 4, 4, filtered={"draw": 2}), 6)
+    assert [(unit.name, unit.rows, unit.limit) for unit in plan.units] == [("u0", 4, None), ("u1", 2, 2)]
+    assert [dict(unit.extra) for unit in plan.units] == [{"filtered": {"draw": 2}}, {"limit": 2}]
+    assert plan.identity == {"x": 1, "limit": 6}
+    assert plan.limit is not None
+    assert plan.limit.to_json() == {"limit": 6, "rows": 6, "of": 12, "each_file": False, "noun": "rows"}
+    assert str(plan.limit) == "limit=6: the first 6 of 12 rows"
+
+
+def test_the_first_rows_of_each_file_of_unknown_length() -> None:
+    plan = limited(planned(None, None), 3, noun="records")
+    assert [(unit.name, unit.limit) for unit in plan.units] == [("u0", 3), ("u1", 3)]
+    assert plan.limit is not None
+    assert plan.limit.to_json() == {"limit": 3, "rows": None, "of": None, "each_file": True, "noun": "records"}
+    assert str(plan.limit) == "limit=3: the first 3 records of each file"
+
+
+def test_limits_of_groups_of_units_and_of_tables_without_rows() -> None:
+    plan = limited(planned(2, 2, 2, 2), 3, by=lambda unit: unit.name in ("u0", "u1"))
+    assert [(unit.name, unit.rows) for unit in plan.units] == [("u0", 2), ("u1", 1), ("u2", 2), ("u3", 1)]
+    assert [unit.name for unit in limited(planned(0), 3).units] == ["u0"]
+
+
+def test_a_unit_has_another_version_with_another_limit() -> None:
+    (whole,), (one,), (two,) = (limited(planned(9), n).units for n in (None, 1, 2))
+    assert len({unit.version for unit in (whole, one, two)}) == 3
+
+
+def test_a_plan_without_a_limit_is_the_same_and_a_limited_one_is_not_cut_again() -> None:
+    plan = planned(4)
+    assert limited(plan, None) is plan
+    once = limited(plan, 2)
+    assert limited(once, 2) is once
+    with pytest.raises(InputError, match=r"^limit=0: must be at least 1"):
+        limited(plan, 0)
+
+
+def test_a_table_is_not_continued_with_another_limit(tmp_path: Path) -> None:
+    whole, ten = small_runs.plan(f"{tmp_path}/whole"), limited(small_runs.plan(f"{tmp_path}/ten"), 10)
+    assert complete(whole)["limit"] is None
+    assert complete(ten)["limit"]["limit"] == 10
+
+    def refused(plan: TablePlan) -> str:
+        with pytest.raises(InputError) as caught:
+            check_place(plan, resume=True, overwrite=False, retry=[])
+        return str(caught.value)
+
+    assert "limit was 10, now not set" in refused(small_runs.plan(f"{tmp_path}/ten"))
+    assert "limit was not set, now 10" in refused(limited(whole, 10))
