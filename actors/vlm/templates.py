@@ -1,5 +1,7 @@
 """Templates of prompt parts: Jinja2 in a sandbox, and the words that they may use."""
 
+import functools
+
 import jinja2
 import jinja2.meta
 import jinja2.sandbox
@@ -17,6 +19,7 @@ def environment() -> jinja2.Environment:
     return sandbox
 
 
-def words(template: str) -> set[str]:
+@functools.lru_cache(maxsize=1024)  # a rubric is checked each time it is read
+def words(template: str) -> frozenset[str]:
     """Return the names that `template` takes from its context."""
-    return jinja2.meta.find_undeclared_variables(environment().parse(template))
+    return frozenset(jinja2.meta.find_undeclared_variables(environment().parse(template)))

@@ -14,7 +14,6 @@ _UNKNOWN_OPTION = re.compile(
     r"Could not find '(?P<option>[^']+)'.*?Available options in '(?P<group>[^']+)':", re.DOTALL
 )
 _FOREIGN_OPTION = re.compile(r"In '(?P<group>[^'/]+)/(?P<option>[^']+)': ConfigKeyError")
-_UNKNOWN_KEY = re.compile(r"Could not override '(?P<key>[^']+)'")
 _MISSING_VALUE = re.compile(r"Missing mandatory value: (\S+)")
 
 
@@ -32,21 +31,13 @@ class ForeignOption(NamedTuple):
     option: str
 
 
-class UnknownKey(NamedTuple):
-    """`key=value`, and the configuration has no such key."""
-
-    key: str
-
-
-def cause_of(error: BaseException) -> UnknownOption | ForeignOption | UnknownKey | None:
+def cause_of(error: BaseException) -> UnknownOption | ForeignOption | None:
     """The cause of an error in composing a configuration; None for any other error."""
     text = _full_text(error)
     if match := _UNKNOWN_OPTION.search(text):
         return UnknownOption(match["group"], match["option"].rsplit("/", 1)[-1])
     if match := _FOREIGN_OPTION.search(text):
         return ForeignOption(match["group"], match["option"])
-    if match := _UNKNOWN_KEY.search(text):
-        return UnknownKey(match["key"])
     return None
 
 

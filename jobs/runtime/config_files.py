@@ -1,6 +1,8 @@
 """Files of `conf/`, and a user's own files in their place (`rubric=my_rubric.yaml`)."""
 
+import functools
 import re
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,8 @@ _PACKAGE = re.compile(r"(?:\ufeff?#.*\n)*\ufeff?# @package (\S+)")
 _user_files: dict[str, str] = {}  # name of an option that a user's file became -> path of the file
 
 
-def groups(job: str) -> dict[str, str]:
+@functools.cache
+def groups(job: str) -> Mapping[str, str]:
     """The keys of `job` that choose a file of conf/ -> the file that they choose by default."""
     file = OmegaConf.to_container(OmegaConf.load(CONF / f"{job}.yaml"))
     assert isinstance(file, dict)
@@ -70,7 +73,7 @@ def describe_yaml_error(error: yaml.YAMLError, file: str) -> str:
     return f"{file}{line}: not YAML ({getattr(error, 'problem', None) or error})"
 
 
-def _register(override: str, job_groups: dict[str, str]) -> str:
+def _register(override: str, job_groups: Mapping[str, str]) -> str:
     group, _, value = override.partition("=")
     path = value.strip("'\"")
     if group not in job_groups or not path.endswith(".yaml"):

@@ -10,7 +10,7 @@ import io
 import shutil
 import textwrap
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 from types import NoneType
@@ -61,7 +61,7 @@ def stages() -> list[str]:
     return [name for name, kind in get_type_hints(Resources).items() if kind is StageResources]
 
 
-def _below(schema: type, values: Any, chosen: dict[str, str], prefix: str) -> Iterator[HelpKey]:
+def _below(schema: type, values: Any, chosen: Mapping[str, str], prefix: str) -> Iterator[HelpKey]:
     texts = explanations(schema)
     hints = get_type_hints(schema)
     for field in fields(schema):

@@ -10,10 +10,20 @@ from typing import Any, get_args, get_origin
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import ConfigAttributeError, ConfigKeyError
 
 from jobs.errors import InputError
 from jobs.runtime.config_files import CONF
 from jobs.runtime.key_types import UNKNOWN, alternatives, type_of
+
+
+class UnknownKeyError(ValueError):
+    """`key=value`, and the configuration does not have `key`."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"{key}: no such key")
+        self.key = key
 
 
 def check(job: str, schema: type, overrides: list[str]) -> None:
@@ -47,6 +57,26 @@ def to_hydra(schema: type, override: str) -> str:
     """`override` in Hydra's grammar, with the same meaning."""
     kind = type_of(schema, override.partition("=")[0].lstrip("+"))
     return _addable(schema, _quote_if_needed(override, kind))
+
+
+def chooses_file(override: str) -> bool:
+    """Whether `override` chooses a file of conf/, as `rubric=century_labels` does."""
+    return (CONF / override.partition("=")[0]).is_dir()
+
+
+def apply(composed: DictConfig, override: str) -> None:
+    """Set a key of `composed` to the value of `override`, which is in Hydra's grammar.
+
+    Raises:
+        UnknownKeyError: `composed` does not have the key.
+        OmegaConfBaseException: a value of the wrong type.
+    """
+    parsed = OverridesParser.create().parse_override(override)
+    key = parsed.key_or_group
+    try:
+        OmegaConf.update(composed, key, parsed.value(), merge=True, force_add=parsed.is_force_add())
+    except (ConfigAttributeError, ConfigKeyError) as error:
+        raise UnknownKeyError(key) from error
 
 
 def quoted(value: str) -> str:
@@ -100,8 +130,8 @@ def _quote_if_needed(override: str, kind: Any) -> str:
 
 
 def _parses(override: str) -> bool:
+    """Whether `override` is one value in Hydra's grammar, which has several values (sweeps) too."""
     try:
-        OverridesParser.create().parse_override(override)
+        return not OverridesParser.create().parse_override(override).is_sweep_override()
     except HydraException:
         return False
-    return True

@@ -10,7 +10,7 @@ from hydra.errors import HydraException
 from omegaconf import MISSING, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from jobs.runtime.config_errors import ForeignOption, UnknownKey, UnknownOption, cause_of, describe
+from jobs.runtime.config_errors import ForeignOption, UnknownOption, cause_of, describe
 
 
 @dataclass
@@ -52,10 +52,6 @@ def test_an_option_without_a_file(conf: Path) -> None:
 
 def test_an_option_with_keys_that_the_schema_lacks(conf: Path) -> None:
     assert cause_of(raised(conf, "corpus=foreign")) == ForeignOption("corpus", "foreign")
-
-
-def test_a_key_that_does_not_exist(conf: Path) -> None:
-    assert cause_of(raised(conf, "corpus.encoder=e")) == UnknownKey("corpus.encoder")
 
 
 def test_a_value_of_the_wrong_type(conf: Path) -> None:
