@@ -160,23 +160,6 @@ class StageChain:
         return batch
 
 
-_warm: dict[str, StageChain] = {}  # of this process: the chain of the last run
-
-
-class WarmChain:
-    """Calls the `StageChain` of this process, which it builds once per run; another run's chain goes first."""
-
-    def __init__(self, *, stages: Sequence[Stage], board: RunBoard) -> None:
-        self._stages, self._board = stages, board
-
-    def __call__(self, batch: pa.Table) -> pa.Table:
-        key = content_id(self._board.run, *(stage.name for stage in self._stages))
-        if key not in _warm:
-            _warm.clear()
-            _warm[key] = StageChain(stages=self._stages, board=self._board)
-        return _warm[key](batch)
-
-
 class UnitRunner:
     """Calls an actor with a task and the writer of its unit; leaves out a unit that ends its process each time."""
 
@@ -200,6 +183,29 @@ class UnitRunner:
             self._attempts.end("unit", task.unit.name)
             self._report.flush()
         return batch
+
+
+_warm: dict[str, StageChain | UnitRunner] = {}  # of this process: the runner of the last run
+
+
+class WarmRunner:
+    """Calls a runner of this process, which it builds once per run; another run's goes first.
+
+    Args:
+        name: what the runner runs.
+        runner: the class of the runner.
+        kwargs: the arguments of its constructor.
+    """
+
+    def __init__(self, *, name: str, runner: type[StageChain | UnitRunner], kwargs: dict[str, Any]) -> None:
+        self._key = content_id(kwargs["board"].run, name)
+        self._runner, self._kwargs = runner, kwargs
+
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        if self._key not in _warm:
+            _warm.clear()
+            _warm[self._key] = self._runner(**self._kwargs)
+        return _warm[self._key](batch)
 
 
 class UnitSink(Datasink):

@@ -5,9 +5,11 @@ that the sink sees whole units. Each task that is sent to a worker names one uni
 sends, and with all units in each task the memory would grow with the square of their number. There are two ways:
 
 - `stream`: rows flow through stages; the sink writes each unit when it arrives. Stages may share a process
-  (`groups_of`), and jobs too (`_map_warm`).
+  (`groups_of`).
 - `process`: one call of an actor reads, processes and writes a unit. Use it for units whose rows do not fit into a
   block, such as a gzip file of 2.5 GB, which the actor streams into the unit's object.
+
+On one machine, jobs share the process of a pool of one actor (`_map`).
 
 `jobs.runtime.stage_workers` holds the code that runs on the workers.
 """
@@ -21,10 +23,9 @@ from ray.data import ActorPoolStrategy, TaskPoolStrategy
 
 from jobs.runtime import ray_session
 from jobs.runtime import resources as res
-from jobs.runtime.board import RunBoard
 from jobs.runtime.progress import Progress, StageProgress
 from jobs.runtime.stage_contract import Read, Stage
-from jobs.runtime.stage_workers import TASK, StageChain, UnitReader, UnitRunner, UnitSink, WarmChain, count_rows
+from jobs.runtime.stage_workers import TASK, StageChain, UnitReader, UnitRunner, UnitSink, WarmRunner, count_rows
 from jobs.runtime.worker_errors import as_run_errors
 from jobs.store.compact_list import CompactList
 from jobs.store.run import RunPart, TableRun
@@ -63,12 +64,10 @@ def stream(
         )
         one_machine = ray_session.is_one_machine(resources)
         for group, group_pool in groups_of(stages, resources):
-            if one_machine and group_pool.is_single:
-                data = _map_warm(data, group, progress.board, group_pool)
-                continue
             pool = _limit_actors(group_pool, len(tasks))
-            runner = _name_after(group, StageChain)
-            data = _map(data, runner, {"stages": group, "board": progress.board}, pool, batch_size=pool.batch_size)
+            name = "_".join(stage.name for stage in group)
+            kwargs = {"stages": group, "board": progress.board}
+            data = _map(data, name, StageChain, kwargs, pool, batch_size=pool.batch_size, one_machine=one_machine)
         sink = UnitSink(run.target, counts_items=stages[-1].rows_out is None)
         data.write_datasink(sink, ray_remote_args={"num_cpus": resources.write.num_cpus})
 
@@ -92,10 +91,12 @@ def process(
         # The actors read for themselves: no rows are read ahead, and no processes for reading are needed.
         data = _map(
             _blocks(_largest_first(run.todo)),
-            _name_after([stage], UnitRunner),
+            stage.name,
+            UnitRunner,
             {"stage": stage, "board": progress.board, "target": run.target},
             _limit_actors(getattr(resources, stage.pool), len(run.todo)),
             batch_size=1,
+            one_machine=ray_session.is_one_machine(resources),
         )
         for _ in data.iter_batches(batch_size=None, batch_format="pyarrow"):
             pass
@@ -167,42 +168,47 @@ def pool_sizes(pool: res.StageResources) -> dict[str, Any]:
 
 
 def _map(
-    data: ray.data.Dataset, runner: type, kwargs: dict[str, Any], pool: res.StageResources, *, batch_size: int
+    data: ray.data.Dataset,
+    name: str,
+    runner: type[StageChain | UnitRunner],
+    kwargs: dict[str, Any],
+    pool: res.StageResources,
+    *,
+    batch_size: int,
+    one_machine: bool,
 ) -> ray.data.Dataset:
+    """`data` through a pool of actors that call `runner`; Ray shows the operator under `name`.
+
+    On one machine a pool of one is a process that the next job finds warm. An actor's process ends with its job, and
+    the next one imports torch and transformers again (five seconds of CPU). A task runs in a process that Ray keeps. Of
+    tasks with an environment of their own, one at a time, there is one.
+    """
+    memory = pool.memory_gb * 2**30 if pool.memory_gb else None
+    if one_machine and pool.is_single:
+        return data.map_batches(
+            _named(name, WarmRunner)(name=name, runner=runner, kwargs=kwargs),
+            batch_format="pyarrow",
+            batch_size=batch_size,
+            compute=TaskPoolStrategy(size=1),
+            num_cpus=pool.num_cpus,
+            memory=memory,
+            runtime_env={"env_vars": {"REMINE_WORKER": "stages"}},
+            max_retries=-1,  # as for actors
+        )
     return data.map_batches(
-        runner,
+        _named(name, runner),
         batch_format="pyarrow",
         batch_size=batch_size,
         fn_constructor_kwargs=kwargs,
         compute=ActorPoolStrategy(max_tasks_in_flight_per_actor=pool.max_in_flight, **pool_sizes(pool)),
         num_cpus=pool.num_cpus,
         num_gpus=pool.num_gpus or None,
-        memory=pool.memory_gb * 2**30 if pool.memory_gb else None,
+        memory=memory,
         max_restarts=-1,  # machines are withdrawn; jobs.runtime.attempts finds data that end a process
         max_task_retries=-1,
     )
 
 
-def _map_warm(
-    data: ray.data.Dataset, stages: list[Stage], board: RunBoard, pool: res.StageResources
-) -> ray.data.Dataset:
-    """`data` through stages that need one process, on one machine: a worker that the next job finds warm.
-
-    An actor's process ends with its job, and the next one imports torch and transformers again (five seconds of CPU).
-    A task runs in a process that Ray keeps. Of tasks with an environment of their own, one at a time, there is one.
-    """
-    return data.map_batches(
-        _name_after(stages, WarmChain)(stages=stages, board=board),
-        batch_format="pyarrow",
-        batch_size=pool.batch_size,
-        compute=TaskPoolStrategy(size=1),
-        num_cpus=pool.num_cpus,
-        memory=pool.memory_gb * 2**30 if pool.memory_gb else None,
-        runtime_env={"env_vars": {"REMINE_WORKER": "stages"}},
-        max_retries=-1,  # as for actors
-    )
-
-
-def _name_after(stages: Sequence[Stage], runner: type) -> type:
-    """`runner` under the names of the stages' actors, which Ray shows as the operator's name."""
-    return type("_".join(stage.name for stage in stages), (runner,), {"__module__": __name__})
+def _named(name: str, runner: type) -> Any:
+    """`runner` as a class called `name`."""
+    return type(name, (runner,), {"__module__": __name__})
