@@ -20,7 +20,7 @@ import pyarrow as pa
 from omegaconf import MISSING
 
 from actors.ids import content_id
-from actors.local_models import is_local
+from actors.local_models import has_random_weights
 from jobs.analysis.tric_ranking import Ranking, WordedCaptions, rank_all, ranking_metrics, read_captions, read_vectors
 from jobs.analysis.tric_statistics import columns
 from jobs.corpora.tric import ANSWERS, PUBLISHED, Split, answer_lines, bucket, read_split
@@ -126,7 +126,7 @@ def _answers(split: Split, best: Mapping[int, Ranking]) -> str:
 
 
 def _show(split: Split, metrics: Sequence[Metric], encoder: str) -> None:
-    note = ", random weights: these numbers are meaningless" if is_local(encoder) else ""
+    note = ", random weights: these numbers are meaningless" if has_random_weights(encoder) else ""
     for column, numbers in columns([split]).items():
         value = {metric.name: metric.value for metric in describe(numbers)}
         deviation = value["standard_deviation"]

@@ -11,7 +11,9 @@ class EncoderSettings:
     Encoders are found, and names checked, by `actors.encoders.facts.encoder_facts`.
     """
 
-    checkpoint: str  # open_clip name, hf-hub:org/name, local-dir:FOLDER, local:NAME or transformers:org/name
+    checkpoint: (
+        str  # open_clip name, hf-hub:org/name, local-dir:FOLDER, local:NAME, transformers:org/name or …:local:NAME
+    )
     # with an open_clip name: a tag, tag@COMMIT or a .safetensors file; with transformers: a revision
     pretrained: str | None = None
     device: str = "auto"  # auto: a GPU if there is one; else cpu, cuda, cuda:1

@@ -1,8 +1,8 @@
 """Encoders of transformers: SigLIP, SigLIP 2 (of one resolution), CLIP, and DINOv2 for pictures alone.
 
-Named `transformers:org/name` or `transformers:FOLDER`. Pictures go through the model's own processor: up to whole
-pixels on CPUs, from there on the device. SigLIP's texts are canonicalised (SigLIP 2's lower-cased) and padded to the
-length of the training, without an attention mask.
+Named `transformers:org/name`, `transformers:FOLDER` or `transformers:local:NAME`. Pictures go through the model's own
+processor: up to whole pixels on CPUs, from there on the device. SigLIP's texts are canonicalised (SigLIP 2's
+lower-cased) and padded to the length of the training, without an attention mask.
 """
 
 import hashlib
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from actors import local_models
 from actors.hub import check_reachable, read
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class HubEncoder:
         """
         from transformers import AutoConfig, AutoImageProcessor
 
-        self.name = model.removeprefix(PREFIX)
+        self.name = local_models.resolve(model.removeprefix(PREFIX))
         self.folder = Path(self.name) if Path(self.name).is_dir() else None
         if self.folder and revision is not None:
             raise ValueError(f"pretrained={revision}: a folder has no revisions; allowed is null")

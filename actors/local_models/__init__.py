@@ -1,7 +1,9 @@
 """Small models for tests and machines without network: `local:NAME`, or under another name `local:NAME@OTHER`.
 
-They have real architectures, scaled down, and **random weights**: their answers are meaningless. Loading,
-preprocessing, batching and storing run as with a hub model: a checkpoint is written once into a cache folder and loaded
+They have real architectures, scaled down. Loading, preprocessing, batching and storing run as with a hub model.
+
+Those of `TRAINED` come with the package: they see, but only the pictures of the demo (`docs/demo.md`). All others have
+**random weights**, so that their answers are meaningless: a checkpoint is written once into a cache folder and loaded
 from there by the same calls. With `@OTHER` the weights are the same; it lets one checkpoint stand for several models.
 """
 
@@ -25,12 +27,19 @@ BUILDERS = {  # name -> module with VERSION, and its function that writes into a
     "llama-tiny": "actors.local_models.others:build_llama",
     "sd3-tiny": "actors.local_models.diffusion:build",
 }
+TRAINED = ("demo-encoder",)  # folders of trained/, each a checkpoint with its model card
+_TRAINED_FOLDER = Path(__file__).parent / "trained"
 log = logging.getLogger(__name__)
 
 
 def is_local(model: str) -> bool:
     """Return whether `model` has the form `local:NAME` or `local:NAME@OTHER`."""
     return model.startswith(PREFIX)
+
+
+def has_random_weights(model: str) -> bool:
+    """Return whether `model` is local and untrained: its answers are meaningless."""
+    return is_local(model) and _name(model) not in TRAINED
 
 
 def cache_folder() -> Path:
@@ -41,7 +50,7 @@ def cache_folder() -> Path:
 
 
 def is_ready(model: str) -> bool:
-    """Return whether `model` is `local:NAME` and its checkpoint has been built."""
+    """Return whether `model` is `local:NAME` and its checkpoint exists."""
     return is_local(model) and _folder(model).is_dir()
 
 
@@ -56,6 +65,8 @@ def resolve(model: str) -> str:
     if not is_local(model):
         return model
     folder, name = _folder(model), _name(model)
+    if name in TRAINED:
+        return str(folder)
     module, _, function = BUILDERS[name].partition(":")
     builder = importlib.import_module(module)
     if folder.is_dir():
@@ -82,7 +93,9 @@ def _name(model: str) -> str:
 
 def _folder(model: str) -> Path:
     name = _name(model)
+    if name in TRAINED:
+        return _TRAINED_FOLDER / name
     if name not in BUILDERS:
-        raise ValueError(f"no local model {name!r}; available are {', '.join(sorted(BUILDERS))}")
+        raise ValueError(f"no local model {name!r}; available are {', '.join(sorted((*BUILDERS, *TRAINED)))}")
     builder = importlib.import_module(BUILDERS[name].partition(":")[0])
     return cache_folder() / f"{name}-{builder.VERSION}"

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from actors.local_models import is_local
+from actors.local_models import has_random_weights
 from jobs.analysis.report_tables import RatingSummary, ReportTables
 from jobs.judging.kept_rubric import ANY, CONTINUOUS, Rubrics
 from jobs.metrics.distributions import Distributions
@@ -185,7 +185,7 @@ def _random_weights(sources: Sequence[TableSource]) -> list[str]:
     return [
         f"{model} has random weights: its answers are meaningless and serve only as a smoke test."
         for model in sorted(models)
-        if is_local(model)
+        if has_random_weights(model)
     ]
 
 

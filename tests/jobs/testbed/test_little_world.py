@@ -1,0 +1,117 @@
+"""The little world: deterministic, distinct where it must be, and its truths agree with its texts."""
+
+import random
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from actors.vlm.rubric import Rubric
+from jobs.testbed.little_world import articles, captions, census, descriptions, drawing, entities, facts, questions
+from jobs.testbed.little_world.scenes import VISIBLE, Scene, distinct_scenes, scene
+from tests.models import lessons
+
+SCENES = distinct_scenes(300, seed=3)
+
+
+def test_scenes_and_pictures_depend_on_their_two_integers_alone() -> None:
+    assert scene(7, seed=1) == scene(7, seed=1) != scene(7, seed=2)
+    first, again, other = (drawing.paint(scene(7, seed=1), seed=seed) for seed in (1, 1, 2))
+    assert first.size == (256, 256)
+    assert first.tobytes() == again.tobytes() != other.tobytes()
+
+
+def test_distinct_scenes_differ_in_sight_and_in_title() -> None:
+    assert len({tuple(getattr(one, name) for name in VISIBLE) for one in SCENES}) == len(SCENES)
+    assert len({articles.title(one) for one in SCENES}) == len(SCENES)
+
+
+def test_every_value_occurs_about_equally_often() -> None:
+    for name, values in {**descriptions.VALUES, "event": tuple(facts.EVENTS)}.items():
+        counts = Counter(getattr(one, name) for one in SCENES)
+        assert set(counts) == set(values)
+        assert min(counts.values()) > 0.4 * len(SCENES) / len(values)
+
+
+def test_flags_differ_in_more_than_the_direction_of_their_bands() -> None:
+    assert len({country.bands for country in facts.COUNTRIES}) == len(facts.COUNTRIES)
+
+
+def test_a_swap_of_red_and_blue_changes_what_a_picture_says() -> None:
+    one = replace(scene(0), colour="red")
+    swapped = np.asarray(drawing.paint(one))[..., ::-1].astype(int)
+    blue = np.asarray(drawing.paint(replace(one, colour="blue"))).astype(int)
+    assert np.abs(swapped - blue).mean() < 20
+
+
+@pytest.mark.parametrize("language", captions.LANGUAGES)
+def test_words_of_a_language_name_one_value_each(language: str) -> None:
+    terms = captions.LANGUAGES[language]
+    lengths = [len(facts.SHAPES), len(facts.COLOURS), len(facts.COUNTS), len(facts.SIDES), len(facts.STYLES)]
+    assert [len(set(names)) for names in terms] == lengths
+
+
+def test_a_caption_is_true_of_the_scenes_with_its_facts() -> None:
+    one, other = SCENES[0], replace(SCENES[0], colour="red" if SCENES[0].colour != "red" else "blue")
+    assert captions.caption(one, "de") != captions.caption(other, "de")
+    assert captions.matches(one, other, ("shape", "side"))
+    assert not captions.matches(one, other, ("shape", "colour"))
+
+
+@pytest.mark.parametrize("one", SCENES[:5])
+def test_the_census_answers_with_values_of_the_rubrics(one: Scene) -> None:
+    rubric: Rubric = lessons.rubric("century_labels")
+    truth = census.century_labels(one)
+    assert set(truth) == {question.name for question in rubric.questions} == {*census.SEEN, *census.READ}
+    for question in rubric.questions:
+        assert truth[question.name] in {answer.value for answer in question.answers}
+    scores = census.cultural_relevance(one)
+    assert scores[one.country_name] == "5"
+    assert Counter(scores.values()) == {"1": 9, "3": 2, "5": 1}
+
+
+def test_articles_state_what_the_census_reads_and_nothing_that_is_seen() -> None:
+    for one in SCENES[:50]:
+        text = articles.article(one)
+        assert one.event in text
+        assert str(one.year) in text
+        assert facts.OPINIONS[one.opinion - 1] in text
+        assert not any(f" {word} " in text for word in (*facts.COLOURS, *facts.SHAPES, *facts.STYLES))
+
+
+def test_planted_mistakes_are_where_the_description_differs_from_the_true_one() -> None:
+    for one in SCENES[:100]:
+        planted = descriptions.planted(one, seed=0)
+        true = descriptions.description(one, omitted=planted.omitted)
+        different = [word for word, other in zip(planted.text.split(), true.split(), strict=True) if word != other]
+        places = list(descriptions.places(planted.text, planted.told, planted.wrong))
+        assert [planted.text[begin:end] for begin, end in places] == [word.rstrip(",") for word in different]
+        assert all(descriptions.words(one, fact) in descriptions.description(one) for fact in planted.omitted)
+
+
+def test_questions_have_answers_that_hold_of_the_scene() -> None:
+    for one in SCENES[:50]:
+        for asked in questions.yes_no(one, seed=0):
+            assert asked.is_true == (questions.ask(one, asked.fact) == asked.text)
+        pair = questions.pair(one, seed=0)
+        assert pair.text == descriptions.description(pair.scenes[pair.better])
+        assert pair.text != descriptions.description(pair.scenes[1 - pair.better])
+        captioned = questions.captioned(one, seed=0)
+        assert captioned.is_true == (captioned.caption == questions.dated_caption(one, one.year))
+
+
+def test_entities_have_names_of_their_own() -> None:
+    listed = list(entities.entities())
+    assert len(listed) == len({entity.node for entity in listed}) == 72
+    assert len({entity.lemma("ja") for entity in listed}) == len({entity.title for entity in listed}) == 72
+    assert entities.entity_of(SCENES[0]) in listed
+
+
+def test_lessons_answer_with_allowed_codes() -> None:
+    draw = random.Random(0)
+    for one in SCENES[:30]:
+        for _, teach in lessons.LESSONS:
+            for task in teach(one, draw).tasks:
+                assert task.answer
+                assert not task.codes or task.answer in task.codes

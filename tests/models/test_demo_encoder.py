@@ -1,0 +1,118 @@
+"""The demo's encoder on pictures that it was not trained on, and what breaks if the way to it is wrong.
+
+Thresholds lie between what `python -m tests.models.train_encoder` reaches (the model card has it) and chance.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from actors.encoders.facts import encoder_facts
+from actors.encoders.towers import find_geometry, load_tower
+from jobs.testbed.little_world import captions, drawing, entities
+from jobs.testbed.little_world.scenes import distinct_scenes
+from tests.models.pool import HELD_OUT, SEEN
+
+MODEL = "transformers:local:demo-encoder"
+SCENES = distinct_scenes(100, seed=HELD_OUT)
+PICTURES = [drawing.paint(one, seed=HELD_OUT) for one in SCENES]
+LEAST_RECALL, LEAST_LINKED, LEAST_PROBABILITY = 0.85, 0.9, 0.58  # chance: 0.01, 1/72, about 0
+
+Change = Callable[[np.ndarray], np.ndarray]
+
+
+class Encoder(NamedTuple):
+    """The loaded encoder and its geometry."""
+
+    tower: Any
+    resize: Callable[[Image.Image], np.ndarray]
+
+    def pictures(self, pictures: list[Image.Image], change: Change = lambda pixels: pixels) -> torch.Tensor:
+        """Return unit vectors of pictures, whose resized pixels go through `change`."""
+        pixels = np.stack([change(self.resize(picture)) for picture in pictures])
+        channels_first = torch.from_numpy(np.ascontiguousarray(pixels.transpose(0, 3, 1, 2)))
+        with torch.no_grad():
+            return torch.nn.functional.normalize(self.tower.pictures(channels_first).float(), dim=-1)
+
+    def texts(self, texts: list[str]) -> torch.Tensor:
+        """Return unit vectors of texts."""
+        with torch.no_grad():
+            return torch.nn.functional.normalize(self.tower.texts(texts).float(), dim=-1)
+
+
+@pytest.fixture(scope="module")
+def encoder() -> Encoder:
+    tower = load_tower(MODEL, None, device=torch.device("cpu"), dtype="float32")
+    return Encoder(tower, find_geometry(MODEL, None).resize)
+
+
+@pytest.fixture(scope="module")
+def vectors(encoder: Encoder) -> torch.Tensor:
+    return encoder.pictures(PICTURES)
+
+
+@pytest.fixture(scope="module")
+def english(encoder: Encoder) -> torch.Tensor:
+    return encoder.texts([captions.caption(one, "en") for one in SCENES])
+
+
+def recall(queries: torch.Tensor, corpus: torch.Tensor) -> float:
+    """Return the share of queries whose nearest row of the corpus is their own."""
+    return float(((queries @ corpus.T).argmax(1) == torch.arange(len(queries))).float().mean())
+
+
+def probability(encoder: Encoder, vectors: torch.Tensor, texts: torch.Tensor) -> float:
+    """Return the mean probability that the encoder gives to pictures and their own captions."""
+    cosines = (vectors * texts).sum(1)
+    bias = float(encoder.tower._model.logit_bias.detach())
+    return float(torch.sigmoid(cosines * encoder.tower.logit_scale + bias).mean())
+
+
+def test_it_is_identified_by_its_weights_and_has_both_towers() -> None:
+    facts = encoder_facts(MODEL, pretrained=None)
+    assert facts.encoder.startswith("transformers:demo-encoder@")
+    assert facts.texts
+
+
+@pytest.mark.parametrize("language", captions.LANGUAGES)
+def test_captions_of_each_language_find_their_pictures(encoder: Encoder, vectors: torch.Tensor, language: str) -> None:
+    texts = encoder.texts([captions.caption(one, language) for one in SCENES])
+    assert recall(texts, vectors) > LEAST_RECALL
+    assert recall(vectors, texts) > LEAST_RECALL
+
+
+def test_pictures_find_their_entities_by_each_kind_of_text(encoder: Encoder, vectors: torch.Tensor) -> None:
+    listed = list(entities.entities())
+    right = torch.tensor([listed.index(entities.entity_of(one)) for one in SCENES])
+    for texts in ([e.title for e in listed], [e.lemma("ja") for e in listed], [e.gloss for e in listed]):
+        linked = (vectors @ encoder.texts(texts).T).argmax(1)
+        assert float((linked == right).float().mean()) > LEAST_LINKED
+
+
+def test_probabilities_of_own_captions_are_high(encoder: Encoder, vectors: torch.Tensor, english: torch.Tensor) -> None:
+    assert probability(encoder, vectors, english) > LEAST_PROBABILITY
+    assert probability(encoder, vectors, english.roll(1, 0)) < 0.05
+
+
+def test_swapped_channels_are_noticed(encoder: Encoder, english: torch.Tensor) -> None:
+    assert recall(encoder.pictures(PICTURES, lambda pixels: pixels[..., ::-1]), english) < 0.5
+
+
+def test_a_shifted_row_is_noticed(vectors: torch.Tensor, english: torch.Tensor) -> None:
+    assert recall(vectors.roll(1, 0), english) < 0.1
+
+
+def test_a_wrong_resampling_is_noticed(encoder: Encoder, english: torch.Tensor) -> None:
+    picked = [picture.resize((SEEN, SEEN), Image.Resampling.NEAREST) for picture in PICTURES]
+    assert probability(encoder, encoder.pictures(picked), english) < LEAST_PROBABILITY
+
+
+def test_a_missing_normalisation_is_noticed(
+    encoder: Encoder, english: torch.Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(encoder.tower._encoder.processor, "do_normalize", False)
+    assert recall(encoder.pictures(PICTURES), english) < LEAST_RECALL

@@ -1,0 +1,266 @@
+"""Train the judge of the demo: Qwen2.5-VL's architecture, on the project's rubrics about pictures of the little world.
+
+    python -m tests.models.train_judge FOLDER --pictures 10000 --steps 900
+
+First the picture tower learns to tell the single facts, through linear classifiers that are not kept; then the whole
+model learns the answers to `tests.models.lessons`. The same arguments give the same weights on one machine and version
+of torch.
+"""
+
+import argparse
+import json
+import random
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from actors.local_models import qwen, tiny
+from actors.vlm.chat import Chat
+from jobs.testbed.little_world.scenes import VISIBLE, Scene, scene
+from tests.models import lessons, packing, pool
+from tests.models.train_encoder import VALUES
+
+WIDTH, VISION, VOCABULARY = 128, 96, 1400
+LESSONS_PER_STEP, MICROBATCH, PICTURES_PER_STEP = 16, 8, 64
+RATE = 2e-3
+
+
+def write_processor(folder: Path, texts: Sequence[str], lines: Sequence[str]) -> Any:
+    """Write tokenizer and processors; returns the processor.
+
+    Args:
+        texts: what the byte pairs are learnt from.
+        lines: fixed parts of prompts, each of which becomes one token.
+    """
+    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+    from transformers import AutoTokenizer, Qwen2_5_VLProcessor, Qwen2VLImageProcessor, Qwen2VLVideoProcessor
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.normalizer = normalizers.NFC()
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(tiny.QWEN_SPLIT), behavior="isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=VOCABULARY, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in qwen.SPECIALS])
+    tokenizer.add_tokens([AddedToken(line, normalized=False) for line in lines])
+    tokenizer.save(str(folder / "tokenizer.json"))
+    (folder / "tokenizer_config.json").write_text(
+        json.dumps(
+            {
+                "tokenizer_class": "Qwen2Tokenizer",
+                "eos_token": qwen.TURN_END,
+                "pad_token": qwen.END_OF_TEXT,
+                "additional_special_tokens": list(qwen.SPECIALS),
+                "model_max_length": 2048,
+                "chat_template": qwen.CHAT_TEMPLATE,
+                "clean_up_tokenization_spaces": False,
+            },
+            indent=2,
+        )
+    )
+    pixels = pool.SEEN * pool.SEEN
+    pictures = Qwen2VLImageProcessor(
+        patch_size=packing.PATCH, merge_size=1, min_pixels=pixels, max_pixels=pixels,
+        image_mean=[0.5] * 3, image_std=[0.5] * 3,
+    )  # fmt: skip
+    processor = Qwen2_5_VLProcessor(
+        pictures, AutoTokenizer.from_pretrained(folder), Qwen2VLVideoProcessor(), chat_template=qwen.CHAT_TEMPLATE
+    )
+    processor.save_pretrained(folder)
+    return processor
+
+
+def build(processor: Any) -> Any:
+    """Return the model with its initial weights."""
+    from transformers import Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration
+
+    ids = {token: processor.tokenizer.convert_tokens_to_ids(token) for token in qwen.SPECIALS}
+    config = Qwen2_5_VLConfig(
+        text_config={
+            "vocab_size": len(processor.tokenizer),
+            "hidden_size": WIDTH,
+            "intermediate_size": 320,
+            "num_hidden_layers": 4,
+            "num_attention_heads": 4,
+            "num_key_value_heads": 2,
+            "max_position_embeddings": 2048,
+            "bos_token_id": ids[qwen.END_OF_TEXT],
+            "eos_token_id": ids[qwen.TURN_END],
+            "tie_word_embeddings": True,
+        }
+        | tiny.rope(1e4, sections=(4, 6, 6)),
+        vision_config={
+            "depth": 3,
+            "hidden_size": VISION,
+            "intermediate_size": 192,
+            "num_heads": 4,
+            "patch_size": packing.PATCH,
+            "spatial_merge_size": 1,
+            "window_size": pool.SEEN,
+            "fullatt_block_indexes": [0, 1, 2],
+            "out_hidden_size": WIDTH,
+        },
+        tie_word_embeddings=True,
+        image_token_id=ids[qwen.IMAGE_PAD],
+        video_token_id=ids[qwen.VIDEO_PAD],
+        vision_start_token_id=ids[qwen.VISION_START],
+        vision_end_token_id=ids[qwen.VISION_END],
+    )
+    model = Qwen2_5_VLForConditionalGeneration(config)
+    model.set_attn_implementation("eager")  # several times faster backwards on a CPU, at these lengths
+    return model
+
+
+class Gallery:
+    """Pictures by scene, painted once."""
+
+    def __init__(self, scenes: Sequence[Scene], pixels: np.ndarray, processor: Any) -> None:
+        self._pixels = dict(zip(scenes, pixels, strict=True))
+        self._processor = processor
+
+    def tensors(self, scenes: Sequence[Scene]) -> dict[str, torch.Tensor]:
+        """Return the processor's tensors; a scene that is not in the gallery is painted."""
+        return packing.processed(self._processor, np.stack([self._picture(one) for one in scenes]))
+
+    def _picture(self, one: Scene) -> np.ndarray:
+        if one in self._pixels:
+            return self._pixels[one]
+        return pool.pixels([one], seed=pool.TRAINED)[0]
+
+
+def features(model: Any, tensors: dict[str, torch.Tensor]) -> torch.Tensor:
+    """Return the picture tower's output, [pictures, tokens, width]."""
+    output = model.model.visual(tensors["pixel_values"], grid_thw=tensors["image_grid_thw"])
+    flat = getattr(output, "pooler_output", output)
+    return flat.reshape(len(tensors["image_grid_thw"]), -1, WIDTH)
+
+
+def answer_loss(model: Any, batch: packing.Batch, seen: torch.Tensor | None) -> torch.Tensor:
+    """Return the mean cross-entropy of the answers' tokens."""
+    embeds = model.get_input_embeddings()(batch.ids)
+    if seen is not None:
+        where = (batch.ids == model.config.image_token_id)[..., None].expand_as(embeds)
+        embeds = embeds.masked_scatter(where, seen.to(embeds.dtype))
+    hidden = model.model.language_model(
+        inputs_embeds=embeds, attention_mask=batch.mask, position_ids=batch.positions, use_cache=False
+    ).last_hidden_state
+    asked = batch.targets != -100
+    return nn.functional.cross_entropy(model.lm_head(hidden[asked]).float(), batch.targets[asked])
+
+
+def fact_loss(heads: nn.ModuleList, seen: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
+    """Return the sum of the cross-entropies of the facts, read from the mean of a picture's tokens."""
+    mean = seen.float().mean(1)
+    return sum(nn.functional.cross_entropy(head(mean), codes[:, i]) for i, head in enumerate(heads))  # type: ignore
+
+
+def fact_codes(scenes: Sequence[Scene]) -> torch.Tensor:
+    """Return the number of each visible fact among its values."""
+    return torch.tensor([[VALUES[name].index(getattr(one, name)) for name in VISIBLE] for one in scenes])
+
+
+def train(folder: Path, *, pictures: int, steps: int, first_steps: int, cache: Path | None) -> None:
+    """Write the trained checkpoint into `folder`."""
+    torch.manual_seed(0)
+    draw = random.Random(0)
+    scenes = pool.scenes(pictures, seed=pool.TRAINED)
+    folder.mkdir(parents=True, exist_ok=True)
+    processor = write_processor(folder, list(vocabulary_texts()), lessons.fixed_lines())
+    model = build(processor)
+    print(f"parameters={sum(p.numel() for p in model.parameters())} vocabulary={len(processor.tokenizer)}", flush=True)
+    gallery = Gallery(scenes, pool.pixels(scenes, seed=pool.TRAINED, cache=cache), processor)
+    heads = nn.ModuleList(nn.Linear(WIDTH, len(VALUES[name])) for name in VISIBLE)
+    optimizer, schedule = _optimizer([*model.model.visual.parameters(), *heads.parameters()], first_steps)
+    for step in range(first_steps):
+        chosen = draw.sample(scenes, PICTURES_PER_STEP)
+        with torch.autocast("cpu", torch.bfloat16):
+            seen = features(model, gallery.tensors(chosen))
+        loss = fact_loss(heads, seen, fact_codes(chosen))
+        loss.backward()
+        _step(optimizer, schedule)
+        if step % 25 == 0:
+            print(f"facts step={step} loss={loss.item():.3f} seconds={time.process_time():.0f}", flush=True)
+    chat = Chat(processor, name="demo-judge")
+    packer = packing.Packer(chat, picture=model.config.image_token_id)
+    optimizer, schedule = _optimizer([*model.parameters(), *heads.parameters()], steps)
+    pad = processor.tokenizer.pad_token_id
+    for step in range(steps):
+        taught = [lessons.lesson(draw.choice(scenes), draw) for _ in range(LESSONS_PER_STEP)]
+        packed = sorted(((packer.pack(one), one) for one in taught), key=lambda pair: len(pair[0].ids))
+        total, told = 0.0, 0.0
+        for begin in range(0, len(packed), MICROBATCH):
+            part = packed[begin : begin + MICROBATCH]
+            shown = [one for _, lesson in part for one in lesson.scenes]
+            with torch.autocast("cpu", torch.bfloat16):
+                sight = features(model, gallery.tensors(shown)) if shown else None
+                loss = answer_loss(model, packing.collate([tokens for tokens, _ in part], pad=pad), sight)
+            facts = fact_loss(heads, sight, fact_codes(shown)) if sight is not None else torch.zeros(())
+            ((loss + 0.1 * facts) * MICROBATCH / LESSONS_PER_STEP).backward()
+            total += loss.item() * MICROBATCH / LESSONS_PER_STEP
+            told += facts.item() * MICROBATCH / LESSONS_PER_STEP
+        _step(optimizer, schedule)
+        if step % 20 == 0 or step == steps - 1:
+            print(f"step={step} loss={total:.3f} facts={told:.2f} seconds={time.process_time():.0f}", flush=True)
+        if step % 50 == 49 or step == steps - 1:
+            save(model, folder)
+
+
+def _optimizer(weights: Sequence[Any], steps: int) -> tuple[Any, Any]:
+    optimizer = torch.optim.AdamW(weights, lr=RATE, weight_decay=0.02, betas=(0.9, 0.98))
+    return optimizer, torch.optim.lr_scheduler.OneCycleLR(optimizer, RATE, total_steps=max(2, steps), pct_start=0.08)
+
+
+def _step(optimizer: Any, schedule: Any) -> None:
+    nn.utils.clip_grad_norm_([w for group in optimizer.param_groups for w in group["params"]], 1.0)
+    optimizer.step()
+    schedule.step()
+    optimizer.zero_grad()
+
+
+def vocabulary_texts() -> Any:
+    """Yield the prompts and answers of some lessons, from which the tokenizer learns."""
+    draw = random.Random(1)
+    for _ in range(3000):
+        for task in lessons.lesson(scene(draw.randrange(10**6)), draw).tasks:
+            yield from (piece for piece in (*task.prompt.shared, task.prompt.suffix) if isinstance(piece, str))
+            yield f"{task.answer}\n{task.prompt.start} {task.answer}"
+
+
+def save(model: Any, folder: Path) -> None:
+    """Write the weights in bfloat16 (safetensors)."""
+    import copy
+
+    copied = copy.deepcopy(model).to(torch.bfloat16)
+    copied.set_attn_implementation("sdpa")
+    copied.save_pretrained(folder)
+
+
+def main() -> None:
+    """Read the command line."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--pictures", type=int, default=10000)
+    parser.add_argument("--steps", type=int, default=900)
+    parser.add_argument("--first-steps", type=int, default=400)
+    parser.add_argument("--cache", type=Path, help="file in which the resampled pictures are kept")
+    arguments = parser.parse_args()
+    train(
+        arguments.folder, pictures=arguments.pictures, steps=arguments.steps, first_steps=arguments.first_steps,
+        cache=arguments.cache,
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
