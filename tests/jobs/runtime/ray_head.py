@@ -14,6 +14,7 @@ import psutil
 UNSET = ("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS", "RAY_JOB_CONFIG_JSON_ENV_VAR")
 TOKENS = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 END_S = 30
+START_TRIES = 3
 # Every port is chosen by Ray or by the system, and told afterwards: what is free before may be taken by then. Of the
 # public interfaces, `ray start` wants the port of its client server and `ray.init` that of the agent.
 HEAD = """
@@ -35,7 +36,24 @@ def environment(home: Path, **more: str) -> dict[str, str]:
 
 @contextlib.contextmanager
 def ray_head(env: dict[str, str], *, dashboard: bool = False) -> Iterator[str]:
-    """Start a head in the environment `env` and yield its address HOST:PORT; it ends with its standard input."""
+    """Start a head in the environment `env` and yield its address HOST:PORT; it ends with its standard input.
+
+    On a busy machine Ray gives up waiting for its own processes, after a time that no setting changes: the start is
+    then repeated.
+    """
+    with contextlib.ExitStack() as stack:
+        for _ in range(START_TRIES):
+            address, log = stack.enter_context(_started(env, dashboard=dashboard))
+            if address:
+                break
+            stack.close()
+        assert address, log
+        yield address
+
+
+@contextlib.contextmanager
+def _started(env: dict[str, str], *, dashboard: bool) -> Iterator[tuple[str, str]]:
+    """The address of a head, or an empty one and the log of a start that failed."""
     folder = Path(tempfile.mkdtemp(prefix="ray-"))  # not below pytest's: the paths of its sockets must be short
     with (folder / "head.log").open("wb") as log:
         head = subprocess.Popen(
@@ -52,9 +70,8 @@ def ray_head(env: dict[str, str], *, dashboard: bool = False) -> Iterator[str]:
     family = [psutil.Process(head.pid)]
     try:
         # Its own lines may come first; at its end there are none.
-        told = next((line.split() for line in head.stdout if line.startswith(b"address ")), None)
-        assert told is not None, (folder / "head.log").read_text("utf-8", "replace")
-        yield told[1].decode()
+        address = next((line.split()[1].decode() for line in head.stdout if line.startswith(b"address ")), "")
+        yield address, (folder / "head.log").read_text("utf-8", "replace")
     finally:
         with contextlib.suppress(psutil.NoSuchProcess):
             family += family[0].children(recursive=True)
