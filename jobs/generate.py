@@ -25,6 +25,7 @@ from actors.vlm.settings import ContextSettings, ModelSettings
 from actors.vlm.templates import TARGET_WORD
 from jobs.analysis.responses import refusal_rates
 from jobs.errors import InputError
+from jobs.judging import prompt_trial
 from jobs.judging.condition import with_condition
 from jobs.judging.drawn_items import item_units
 from jobs.judging.items import ItemTables, reading, sources_of
@@ -81,12 +82,13 @@ def _generate(cfg: GenerateConfig) -> dict[str, Any] | None:
     plan = _plan(cfg, instruction, dependencies, sources, excluded, units=drawn.units)
     pools, lines = ["decode", "judge"], [*plan_lines(cfg, cfg.model), *drawn.lines]
     run = lifecycle.begin("generate", cfg, plan, pools=pools, note=note, lines=lines)
+    reader = reading(sources, fields=fields, pictures=pictures)
+    stages = _stages(cfg, instruction, questions, dependencies)
     if run is None:
+        prompt_trial.show(cfg, plan.units, reader, stages)
         return None
     for line in drawn.lines:
         say(f"  {line}")
-    reader = reading(sources, fields=fields, pictures=pictures)
-    stages = _stages(cfg, instruction, questions, dependencies)
     manifest = stream_items(run, cfg, job="generate", reader=reader, stages=stages, excluded=excluded)
     show_prompts(manifest["counts"]["tallies"])
     show_refusals(run)
@@ -185,6 +187,7 @@ def _checked(cfg: GenerateConfig) -> tuple[Instruction, list[QuestionWords]]:
                 )
             questions = asked_questions(rubric)
         cfg.draw.check()
+        prompt_trial.check(cfg)
         check_model(cfg, shown_by=f"prompt {instruction.name!r}" if instruction.shows_picture else "")
     except ValueError as error:
         raise InputError(f"generate: {error}") from error

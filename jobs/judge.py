@@ -14,7 +14,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from jobs.judging import methods, rubric_job
+from jobs.judging import methods, prompt_trial, rubric_job
 from jobs.judging.condition import with_condition
 from jobs.judging.judging_summary import show_tallies
 from jobs.judging.methods import MethodConfig
@@ -54,9 +54,10 @@ def _judge(cfg: JudgeConfig) -> dict[str, Any] | None:
     plan = rubric_job.plan(cfg, job, excluded)
     pools, lines = ["decode", "judge"], plan_lines(cfg, cfg.model)
     run = lifecycle.begin("judge", cfg, plan, pools=pools, note=note, lines=lines)
-    if run is None:
-        return None
     stages = methods.stages(cfg, job.targets, job.ratings)
+    if run is None:
+        prompt_trial.show(cfg, plan.units, job.reader, stages)
+        return None
     manifest = stream_items(run, cfg, job="judge", reader=job.reader, stages=stages, excluded=excluded)
     show_tallies(manifest["counts"]["tallies"])
     return manifest

@@ -23,7 +23,7 @@ from actors.vlm.instructions import identity as instruction_identity
 from actors.vlm.settings import ContextSettings, ModelSettings
 from actors.vlm.templates import TARGET_WORD
 from jobs.errors import InputError
-from jobs.judging import kept_rubric
+from jobs.judging import kept_rubric, prompt_trial
 from jobs.judging.condition import with_condition
 from jobs.judging.items import ItemTables, reading, sources_of
 from jobs.judging.judging_summary import show_prompts
@@ -76,10 +76,11 @@ def _rate(cfg: LoglikConfig) -> dict[str, Any] | None:
         note += picture_tokens.expected(cfg.model, sources.pictures)
     pools, lines = ["decode", "judge"], plan_lines(cfg, cfg.model)
     run = lifecycle.begin("loglik", cfg, plan, pools=pools, note=note, lines=lines)
-    if run is None:
-        return None
     reader = reading(sources, fields=fields, pictures=pictures)
     stages = _stages(cfg, targets, ratings, longest=_longest([*targets, *own_labels(sources.items)]))
+    if run is None:
+        prompt_trial.show(cfg, plan.units, reader, stages)
+        return None
     manifest = stream_items(run, cfg, job="loglik", reader=reader, stages=stages, excluded=excluded)
     show_prompts(manifest["counts"]["tallies"])
     if reference:
@@ -144,6 +145,7 @@ def _checked(cfg: LoglikConfig) -> tuple[Instruction, list[str]]:
     """
     targets = list(read_targets(cfg.targets) or ())
     try:
+        prompt_trial.check(cfg)
         instruction = Instruction.from_dict(cfg.prompt)
         if words := {TARGET_WORD, QUESTIONS_WORD} & instruction.words:
             raise ValueError(f"prompt={instruction.name}: must not use {min(words)!r}; the label follows its start")

@@ -360,6 +360,7 @@ KEYS = {
         input: str
         condition: str
         records: str | None
+        show_prompts: int
         images: str | None
         texts: str | None
         rubric: dict[str, typing.Any]
@@ -400,6 +401,7 @@ KEYS = {
         images: str | None
         texts: str | None
         records: str | None
+        show_prompts: int
         model.name: str
         model.checkpoint: str
         model.revision: str | None
@@ -493,6 +495,7 @@ KEYS = {
         images: str | None
         texts: str | None
         records: str | None
+        show_prompts: int
         model.name: str
         model.checkpoint: str
         model.revision: str | None

@@ -7,7 +7,7 @@ from actors.rubric_rater import default_targets
 from actors.vlm.rubric import Rubric
 from actors.vlm.rubric import identity as rubric_identity
 from jobs.errors import InputError
-from jobs.judging import kept_rubric, methods, own_questions
+from jobs.judging import kept_rubric, methods, own_questions, prompt_trial
 from jobs.judging.items import ItemTables, Reader, reading, sources_of
 from jobs.judging.methods import MethodConfig
 from jobs.judging.own_questions import OwnQuestionsConfig, OwnQuestionsReader
@@ -69,6 +69,7 @@ def check(cfg: MethodConfig) -> CheckedKeys:
         InputError: the value of a key is not allowed.
     """
     try:
+        prompt_trial.check(cfg)
         methods.check_method(cfg)
         targets = read_targets(cfg.targets)
         rubric = Rubric.from_dict(cfg.rubric)
@@ -91,6 +92,8 @@ def open_job(cfg: MethodConfig, checked: CheckedKeys) -> JudgingJob:
     reads_pictures = bool(cfg.images) if checked.sees_pictures is None else checked.sees_pictures
     fields = own_questions.joined_fields(checked.rubric.context_fields, cfg)
     sources = sources_of(cfg, fields=fields, pictures=reads_pictures)
+    if checked.sees_pictures is None:  # with plan=true
+        reads_pictures = sources.pictures is not None
     if cfg.questions:
         own_questions.check_tables(cfg, sources)
         sources = replace(sources, questions=open_table(cfg.questions, "questions"))

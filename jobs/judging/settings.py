@@ -25,6 +25,7 @@ class AskingConfig(ContextSettings, ModelRunConfig):
     """Keys of every job whose prompts have a context."""
 
     records: str | None = None  # records of the pictures, for the prompt's context
+    show_prompts: int = 0  # with plan=true: print the prompts about so many items, and answers of a tiny random model
 
 
 class UsesModel(Protocol):

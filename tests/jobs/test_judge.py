@@ -287,3 +287,24 @@ def test_values_that_are_not_allowed_are_refused(
         if code != 2 or message not in errors or errors.count("\n") != 1 or (tmp_path / "r").exists():
             misses.append((overrides, code, errors))
     assert misses == []
+
+
+@pytest.mark.usefixtures("in_process")
+def test_a_plan_shows_prompts_and_answers_of_a_tiny_model(
+    inputs: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mood.yaml").write_text(
+        "name: mood\nquestions:\n- {name: shown, text: \"Is it calm?\", answers: [1, 2, 3]}\n", encoding="utf-8"
+    )
+    command = [f"input={inputs['images']}", f"rubric={tmp_path}/mood.yaml", "show_prompts=1", f"out={tmp_path}/R"]
+    assert cli.main("judge", command) == 2
+    assert "plan=true only" in capsys.readouterr().err
+    assert cli.main("judge", [*command, "plan=true"]) == 0
+    text = capsys.readouterr().out
+    assert text.count("\nitem ") == 1
+    assert "[picture 64 x 48: " in text
+    assert "Question: Is it calm?" in text
+    assert "the processor of Qwen/Qwen2.5-VL-7B-Instruct is not on this machine" in text
+    answers = text.split("they mean nothing")[1]
+    assert answers.count(" shown: ") == 1
+    assert not (tmp_path / "R").exists()

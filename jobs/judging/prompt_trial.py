@@ -1,0 +1,159 @@
+"""`plan=true show_prompts=3`: the prompts about the first items as the model gets them, and answers of a tiny model.
+
+Everything runs in this process, without Ray. The processor is the model's own if it is on this machine, else that of
+the tiny model, whose template and tokens differ. The answers always are the tiny model's: its weights are random.
+"""
+
+import io
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from actors.status import Status
+from actors.vlm.settings import ModelSettings
+from jobs.errors import InputError
+from jobs.runtime.console import say
+from jobs.runtime.stage_contract import Stage
+from jobs.store.units import Unit
+from jobs.store.writer import UnitTask
+
+TINY = ModelSettings(checkpoint="local:qwen2.5-vl-tiny", dtype="float32", device_map="cpu")
+ENDS_SHOWN = 3  # prompts of an item, after what they share
+ANSWERS_SHOWN = 12  # of all items
+TOKENS = 24  # of a text that the tiny model writes
+INDENT = "    | "
+
+
+class TriedKeys(Protocol):
+    """The keys of a job with a model."""
+
+    plan: bool
+    show_prompts: int
+
+
+def check(cfg: TriedKeys) -> None:
+    """Raise InputError for a value of `show_prompts` that is not allowed."""
+    if cfg.show_prompts < 0:
+        raise InputError(f"show_prompts={cfg.show_prompts}: must be at least 0")
+    if cfg.show_prompts and not cfg.plan:
+        raise InputError(f"show_prompts={cfg.show_prompts}: shown by plan=true only; add it, or omit show_prompts=")
+
+
+def show(
+    cfg: TriedKeys, units: Iterable[Unit], reader: Callable[[UnitTask], pa.Table], stages: Sequence[Stage]
+) -> None:
+    """Print the prompts about the first `show_prompts` items, and what the tiny model answers.
+
+    Args:
+        reader: returns the items of a unit.
+        stages: the stage that prepares prompts, and the one that answers them.
+    """
+    if not cfg.show_prompts:
+        return
+    items = _first(units, reader, cfg.show_prompts)
+    if not items.num_rows:
+        say("prompts: the input has no items")
+        return
+    prepare, answer = stages
+    model: ModelSettings = prepare.kwargs["model"]
+    shown = model if _is_here(model) else TINY
+    if shown is not model:
+        say(f"  the processor of {model.checkpoint} is not on this machine: prompts in the form of {TINY.checkpoint}")
+    prepared = _called(prepare, shown, items)
+    for line in _prompt_lines(items.to_pylist(), prepared.to_pylist(), shown):
+        say(line)
+    tiny = prepared if shown == TINY else _called(prepare, TINY, items)
+    say(f"answers of {TINY.checkpoint}, whose weights are random: they mean nothing, and show the form of the table")
+    answers = _called(answer, TINY, tiny).to_pylist()
+    for row in answers[:ANSWERS_SHOWN]:
+        say(f"  {_answer_line(row)}")
+    if len(answers) > ANSWERS_SHOWN:
+        say(f"  … and {len(answers) - ANSWERS_SHOWN:,} more")
+
+
+def _first(units: Iterable[Unit], reader: Callable[[UnitTask], pa.Table], count: int) -> pa.Table:
+    """The first `count` items; units after them are not read."""
+    parts: list[pa.Table] = []
+    for unit in units:
+        parts.append(reader(UnitTask(unit)).slice(0, count - sum(part.num_rows for part in parts)))
+        if sum(part.num_rows for part in parts) >= count:
+            break
+    return pa.concat_tables(parts) if parts else pa.table({})
+
+
+def _is_here(model: ModelSettings) -> bool:
+    """Whether the model's processor can be loaded without the network."""
+    from actors.local_models import is_local
+    from actors.vlm.encoding import load_processor
+
+    if is_local(model.checkpoint):
+        return True
+    try:
+        load_processor(model.checkpoint, revision=model.revision, local_only=True)
+    except ValueError:
+        return False
+    return True
+
+
+def _called(stage: Stage, model: ModelSettings, rows: pa.Table) -> pa.Table:
+    settings = stage.kwargs["settings"]
+    if hasattr(settings, "max_tokens"):
+        settings = replace(settings, max_tokens=min(settings.max_tokens, TOKENS))
+    actor = stage.actor(**{**stage.kwargs, "model": model, "settings": settings})
+    rows_out: pa.Table = actor(rows)
+    return rows_out
+
+
+def _prompt_lines(
+    items: Sequence[Mapping[str, Any]], prepared: Sequence[Mapping[str, Any]], model: ModelSettings
+) -> Iterator[str]:
+    from actors.vlm.encoding import from_bytes, load_processor
+    from actors.vlm.shown_prompts import PromptText
+
+    processor = load_processor(model.checkpoint, revision=model.revision)
+    for item, row in zip(items, prepared, strict=True):
+        if row["status"] != Status.OK.value:
+            yield f"item {item['item_id']}: no prompt, status {row['status']} ({row['error_message']})"
+            continue
+        text = PromptText(processor, _sizes(item["pictures"]))
+        ids = from_bytes(row["inputs"])["input_ids"][0].tolist()
+        if "suffixes" not in row:
+            yield f"item {item['item_id']}: {len(ids):,} tokens"
+            yield _indented(text(ids))
+            continue
+        shared, ends = row["shared"], row["suffixes"]
+        yield f"item {item['item_id']}: {len(ends):,} prompts, which share their first {shared:,} tokens"
+        yield _indented(text(ids[:shared]))
+        for number, end in enumerate(ends[:ENDS_SHOWN], 1):
+            yield f"  end of prompt {number}: {len(end):,} tokens"
+            yield _indented(text(end))
+        if len(ends) > ENDS_SHOWN:
+            yield f"  … and {len(ends) - ENDS_SHOWN:,} more"
+
+
+def _sizes(pictures: Sequence[bytes | None]) -> list[tuple[int, int]]:
+    from PIL import Image
+
+    sizes = []
+    for data in pictures:
+        with Image.open(io.BytesIO(data or b"")) as picture:
+            sizes.append(picture.size)
+    return sizes
+
+
+def _indented(text: str) -> str:
+    return "\n".join(INDENT + line for line in text.split("\n"))
+
+
+def _answer_line(row: Mapping[str, Any]) -> str:
+    """A row of `ratings` or `responses` as a line."""
+    if "text" in row:
+        return f"{row['item_id']} sample {row['sample']}: {row['status']} {row['text']!r:.80}"
+    target = f" of {row['target']}" if row["target"] else ""
+    if row["value"] is None:
+        return f"{row['item_id']} {row['question']}{target}: {row['status']}"
+    probabilities = row["probabilities"] or ()
+    options = ", ".join(f"{a} {p:.2f}" for a, p in zip(row["answers"] or (), probabilities, strict=True))
+    return f"{row['item_id']} {row['question']}{target}: {row['value']} ({options})"
