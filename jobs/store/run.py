@@ -13,17 +13,17 @@ from jobs.store import lease, locations, lock, place, run_files
 from jobs.store.compact_list import CompactList, HashSet
 from jobs.store.counts import Counts
 from jobs.store.footers import Footer, data_objects, read_footers
-from jobs.store.identity import EXCLUSIONS, TABLE, flatten, identity_hash
+from jobs.store.identity import EXCLUSIONS, TABLE, identity_hash
+from jobs.store.identity_changes import describe, differing_keys
 from jobs.store.json_types import FooterJson, GenerationJson, WrittenUnitJson
 from jobs.store.limits import Taken
 from jobs.store.objects import Object
-from jobs.store.run_files import IDENTITY, INPUTS, MANIFEST, UNITS, run_uri
+from jobs.store.run_files import CONFIG, IDENTITY, INPUTS, MANIFEST, UNITS, run_uri
 from jobs.store.units import Unit, check_distinct
 from jobs.store.versions import versions
 from jobs.store.writer import Target, UnitTask
 
 GIVEN_UP_NAMED = 3  # units in the message
-_ABSENT = object()
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ def open_run(plan: TablePlan, *, resume: bool, overwrite: bool, retry: Sequence[
         _claim(out, plan, listed if is_table else ())
         locked = lock.acquire(out) or locked
         units = _freeze(out, plan, exists=is_table and _has_inputs(out, listed))
-        for name, data in plan.files.items():
+        for name, data in {CONFIG: run_files.to_json(plan.config), **plan.files}.items():
             locations.create(run_uri(out, name), data)
         footers = _with_footers(target, units) if is_table else ((unit, None) for unit in units)
         todo = CompactList(task for unit, footer in footers if (task := _task(unit, footer, target, retry)))
@@ -281,9 +281,7 @@ def _check_identity(out: str, plan: TablePlan) -> None:
         except FileNotFoundError:  # it was lost: the footers have its hash
             _check_footers(out, plan)
             return
-    flat_planned, flat_written = flatten(planned), flatten(written)
-    keys = {*flat_planned, *flat_written}
-    differing = sorted(key for key in keys if flat_planned.get(key, _ABSENT) != flat_written.get(key, _ABSENT))
+    differing = differing_keys(written, planned)
     if TABLE in differing:
         raise InputError(
             f"out={out}: a table {written.get(TABLE)!r} exists, and this job writes {plan.table!r}; use another out="
@@ -295,12 +293,22 @@ def _check_identity(out: str, plan: TablePlan) -> None:
             "python -m jobs.purge input=TABLE_OR_FOLDER exclusions=FILE"
         )
     if differing:
-        key = differing[0]
-        before, now = (repr(flat[key]) if key in flat else "not set" for flat in (flat_written, flat_planned))
-        raise InputError(
-            f"out={out}: written with another configuration: {key} was {before}, now {now} "
-            f"(differing: {', '.join(differing)}); use another out= or overwrite=true"
+        change = describe(
+            written,
+            planned,
+            written_config=_written_config(out),
+            planned_config=json.loads(run_files.to_json(plan.config)),
         )
+        raise InputError(f"out={out}: written with another configuration: {change}; use another out= or overwrite=true")
+
+
+def _written_config(out: str) -> dict[str, Any] | None:
+    """The configuration of the command that began the table at `out`; None if it is gone."""
+    try:
+        config: dict[str, Any] = run_files.read_json(run_uri(out, CONFIG))
+    except (FileNotFoundError, InputError):
+        return None
+    return config
 
 
 def _check_footers(out: str, plan: TablePlan) -> None:

@@ -20,6 +20,7 @@ from jobs.store.units import Unit
 
 FOLDER = "_run"
 IDENTITY, MANIFEST, INPUTS, UNITS = "identity.json", "manifest.json", "inputs.jsonl", "units.jsonl"
+CONFIG = "config.json"  # the configuration of the command that began the table, which explains its identity
 
 
 def run_uri(table: str, name: str) -> str:

@@ -294,7 +294,7 @@ def test_a_plan_shows_prompts_and_answers_of_a_tiny_model(
     inputs: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "mood.yaml").write_text(
-        "name: mood\nquestions:\n- {name: shown, text: \"Is it calm?\", answers: [1, 2, 3]}\n", encoding="utf-8"
+        'name: mood\nquestions:\n- {name: shown, text: "Is it calm?", answers: [1, 2, 3]}\n', encoding="utf-8"
     )
     command = [f"input={inputs['images']}", f"rubric={tmp_path}/mood.yaml", "show_prompts=1", f"out={tmp_path}/R"]
     assert cli.main("judge", command) == 2

@@ -328,7 +328,11 @@ def test_an_exception_inside_the_block_publishes_nothing(out: str) -> None:
 
     with pytest.raises(ZeroDivisionError):
         fail()
-    assert sorted(p.name for p in Path(out).rglob("*") if p.is_file()) == ["identity.json", "inputs.jsonl"]
+    assert sorted(p.name for p in Path(out).rglob("*") if p.is_file()) == [
+        "config.json",
+        "identity.json",
+        "inputs.jsonl",
+    ]
 
 
 def test_an_empty_unit_is_an_object_of_zero_rows(anywhere: str) -> None:

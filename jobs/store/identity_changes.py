@@ -1,0 +1,103 @@
+"""What differs between a table's identity or configuration and those of a run that would continue it, as a sentence.
+
+Identities have hashes of what is long: terms, rubrics, input tables. A hash says nothing to a person, so a change of
+one is told by the keys of the configuration that differ, or by the key whose content does.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from jobs.store.identity import flatten
+
+# Keys of the configuration on which no row depends.
+RUN_KEYS = ("out", "resume", "overwrite", "retry", "plan", "show_prompts", "ray", "resources", "exclusions")
+_HASH = re.compile(r"[0-9a-f]{16,}")
+_ABSENT = object()
+_SHOWN = 60  # characters of a value
+
+
+def differing_keys(written: Mapping[str, Any], planned: Mapping[str, Any]) -> list[str]:
+    """The dotted keys of two nested mappings whose values differ, sorted."""
+    before, now = flatten(dict(written)), flatten(dict(planned))
+    return sorted(key for key in {*before, *now} if before.get(key, _ABSENT) != now.get(key, _ABSENT))
+
+
+def describe(
+    written: Mapping[str, Any],
+    planned: Mapping[str, Any],
+    *,
+    written_config: Mapping[str, Any] | None,
+    planned_config: Mapping[str, Any],
+) -> str:
+    """The difference of two identities in the terms of the command line, without hashes.
+
+    Args:
+        written: the identity of the table.
+        planned: the identity of the run; differs from `written`.
+        written_config: the configuration of the command that wrote the table; None if it was lost.
+        planned_config: the configuration of the run.
+    """
+    keys = differing_keys(written, planned)
+    before, now = flatten(dict(written)), flatten(dict(planned))
+    readable = [key for key in keys if not any(_is_hash(flat.get(key)) for flat in (before, now))]
+    if readable:
+        key = readable[0]
+        return _change(key, before.get(key, _ABSENT), now.get(key, _ABSENT)) + _others(readable[1:])
+    if written_config is not None:
+        changes = dict(_leaves_of(written_config)), dict(_leaves_of(planned_config))
+        config_keys = [
+            key for key in dict.fromkeys([*changes[0], *changes[1]])
+            if changes[0].get(key, _ABSENT) != changes[1].get(key, _ABSENT)
+        ]  # fmt: skip
+        if config_keys:
+            key = config_keys[0]
+            return _change(key, changes[0].get(key, _ABSENT), changes[1].get(key, _ABSENT)) + _others(config_keys[1:])
+    return _other_content(keys[0].split(".")[0], planned_config) + _others(keys[1:])
+
+
+def _change(key: str, before: Any, now: Any) -> str:
+    return f"{key} was {_shown(before)}, now {_shown(now)}"
+
+
+def _others(keys: Sequence[str]) -> str:
+    return f" (also differing: {', '.join(keys)})" if keys else ""
+
+
+def _shown(value: Any) -> str:
+    if value is _ABSENT:
+        return "not set"
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def _is_hash(value: Any) -> bool:
+    return isinstance(value, str) and _HASH.fullmatch(value) is not None
+
+
+def _other_content(key: str, config: Mapping[str, Any]) -> str:
+    """That the content behind a key of the identity changed, with the key's value on the command line."""
+    given = config.get(key)
+    if isinstance(given, Mapping):
+        name = next((name for name in ("path", "name") if given.get(name)), None)
+        key, given = (f"{key}.{name}", given[name]) if name else (key, None)
+    named = key if given is None else f"{key}={given}"
+    return f"{named} has other content than when the table was written"
+
+
+def _leaves_of(config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The dotted keys of a configuration and their values, without `RUN_KEYS`; entries of lists are numbered."""
+    for key, value in config.items():
+        if key not in RUN_KEYS:
+            yield from _leaves(str(key), value)
+
+
+def _leaves(key: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping) and value:
+        for name, inner in value.items():
+            yield from _leaves(f"{key}.{name}", inner)
+    elif isinstance(value, list) and any(isinstance(entry, Mapping) for entry in value):
+        for number, inner in enumerate(value):
+            yield from _leaves(f"{key}[{number}]", inner)
+    else:
+        yield key, value
