@@ -299,6 +299,28 @@ _ALL = [
     }),
 ]  # fmt: skip
 TABLES: dict[str, Table] = {table.name: table for table in _ALL}
+WRITTEN_BY: dict[str, tuple[str, ...]] = {  # the jobs that write a table, for messages
+    "class_edges": ("terms",),
+    "entities": ("terms",),
+    "terms": ("terms",),
+    "records": ("mine", "curate", "items", "candidates"),
+    "images": ("fetch", "generate_images"),
+    "texts": ("items", "kb", "prompts", "tric_captions"),
+    "nodes": ("kb",),
+    "node_images": ("kb",),
+    "items": ("items", "pairs", "review_links", "generate_images", "tric_items"),
+    "embeddings": ("embed",),
+    "neighbors": ("retrieve", "candidates", "tric_rank"),
+    "links": ("link", "link_names"),
+    "responses": ("generate",),
+    "questions": ("questions",),
+    "ratings": ("judge", "loglik", "zero_shot", "parse", "calibrate", "question_scores", "import_ratings"),
+    "spans": ("mark_spans", "import_ratings"),
+    "remarks": ("import_ratings",),
+    "raters": ("import_ratings",),
+    "assignments": ("annotate",),
+    "metrics": ("report", "analyze", "evaluate", "tric_rank", "tric_rerank", "tric_statistics"),
+}
 
 
 def table(name: str, *, dim: int | None = None) -> Table:

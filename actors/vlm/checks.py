@@ -37,10 +37,13 @@ def check_keys(data: Any, *, where: str, required: Sequence[str], optional: Sequ
     allowed = [*required, *optional]
     if not isinstance(data, Mapping):
         raise ValueError(f"{where}: {data!r} must be a mapping with {', '.join(allowed)}")
-    if unknown := [str(key) for key in data if key not in allowed]:
-        raise ValueError(f"{where}: unknown key {unknown[0]!r}; allowed are {', '.join(allowed)}")
-    if missing := [key for key in required if key not in data]:
-        raise ValueError(f"{where}: missing key {missing[0]!r}; required are {', '.join(required)}")
+    messages = []
+    if unknown := [repr(str(key)) for key in data if key not in allowed]:
+        messages.append(f"unknown key {', '.join(unknown)}; allowed are {', '.join(allowed)}")
+    if missing := [repr(key) for key in required if key not in data]:
+        messages.append(f"missing key {', '.join(missing)}; required are {', '.join(required)}")
+    if messages:
+        raise ValueError(f"{where}: {'; '.join(messages)}")
 
 
 def mapping(data: Any, where: str) -> dict[str, Any]:

@@ -113,22 +113,26 @@ class Rubric:
         where = f"rubric {data['name']!r}" if isinstance(data, Mapping) and "name" in data else "a rubric"
         if isinstance(data, Mapping):
             data = rubric_forms.completed(data)
-        checks.check_keys(
+        mistakes = checks.Mistakes()
+        mistakes.of(
+            checks.check_keys,
             data,
+            instead=None,
             where=where,
             required=("name", "version", "source", "parts", "layouts", "layout", "questions"),
             optional=("context", "targets", "people", "answer_start", "system"),
         )
-        mistakes = checks.Mistakes()
-        questions = _questions(data["questions"], mistakes, where=where)
+        if not isinstance(data, Mapping):
+            mistakes.refuse()
+        questions = _questions(data["questions"], mistakes, where=where) if "questions" in data else ()
         texts: dict[str, Any] = {
-            key: mistakes.of(checks.text, data[key], f"{where}, {key}", instead="") for key in TEXTS
+            key: mistakes.of(checks.text, data[key], f"{where}, {key}", instead="") for key in TEXTS if key in data
         } | {
             key: mistakes.of(checks.optional_text, data.get(key), f"{where}, {key}", instead="")
             for key in OPTIONAL_TEXTS
         }
-        parts = mistakes.of(_parts, data["parts"], where=where, instead={})
-        layouts = mistakes.of(_layouts, data["layouts"], where=where, instead={})
+        parts = mistakes.of(_parts, data.get("parts", {}), where=where, instead={})
+        layouts = mistakes.of(_layouts, data.get("layouts", {}), where=where, instead={})
         fields, cut = mistakes.of(_context, data.get("context") or {}, where=f"{where}, context", instead=((), ()))
         targets = mistakes.of(checks.texts, data.get("targets"), f"{where}, targets", instead=())
         mistakes.refuse()

@@ -60,8 +60,11 @@ def check_attributes(settings: MetricSettings, available: Collection[str]) -> No
     """
     wanted = sorted({part for name in compared_attributes(settings) for part in name.split("+")} - {TARGET})
     if wrong := [name for name in wanted if name not in available]:
-        listed = ", ".join(sorted(available)) or "none"
-        raise InputError(f"metrics: no item has the attribute {wrong[0]!r}; must be {TARGET} or of {listed}")
+        listed = ", ".join([*sorted(available), TARGET])
+        raise InputError(
+            f"metrics: no item has the attribute {wrong[0]!r}; allowed: {listed} (attributes come from "
+            "the columns of a file that jobs.items reads: add its table with items=)"
+        )
 
 
 def with_available(

@@ -59,7 +59,10 @@ def _lines(name: str) -> list[str]:
         (file,) = locations.find(name)[:1]
     except InputError as error:
         lists = ", ".join(sorted(path.stem for path in LISTS.glob("*.txt")))
-        raise InputError(f"targets={name}: no such file, and no such list in conf/target_lists ({lists})") from error
+        raise InputError(
+            f"targets={name}: no such file, and no such list in conf/target_lists ({lists}); "
+            f"a label is written as a list, targets=[{name}]"
+        ) from error
     with locations.named_errors(name):
         data = locations.read_bytes(file.uri)
     try:

@@ -7,6 +7,7 @@ Some jobs have positional keys, whose values may stand alone (`ls R`).
 
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePath
 from typing import Any, get_origin
 
 from jobs.errors import InputError
@@ -48,6 +49,7 @@ def to_overrides(job: str, schema: type, arguments: Sequence[str], *, positional
 
 def _pairs(job: str, schema: type, arguments: list[str], positional: list[str]) -> Iterator[tuple[str, str]]:
     """Yield each key with one value of it; removes the arguments, and the positional keys that have their value."""
+    before = ""  # the last key=value
     while arguments:
         argument = arguments.pop(0)
         if not argument.startswith("--"):
@@ -56,11 +58,9 @@ def _pairs(job: str, schema: type, arguments: list[str], positional: list[str]) 
                     key = positional[0] if _is_list(schema, positional[0]) else positional.pop(0)
                     yield key, argument
                     continue
-                raise InputError(
-                    f"{job}: {argument!r} is not key=value; use key=value or --key value (--help lists the keys), "
-                    "and quote a value that has spaces or that the shell expands"
-                )
+                raise InputError(f"{job}: {argument!r} is not key=value; {_remedy(schema, argument, before)}")
             key, _, value = argument.partition("=")
+            before = argument
             yield key, value
             continue
         name, equals, value = argument.removeprefix("--").partition("=")
@@ -75,7 +75,30 @@ def _pairs(job: str, schema: type, arguments: list[str], positional: list[str]) 
                 values = [""]  # the configuration refuses the key, and names similar ones
             if not values:
                 raise InputError(f"{job}: --{name}: a value is missing; use --{name} VALUE or {key}=VALUE")
+            before = f"{key}={values[-1]}"
             yield from ((key, value) for value in values)
+
+
+def _remedy(schema: type, argument: str, before: str) -> str:
+    """What to write instead of an argument that is not key=value.
+
+    Args:
+        before: the last argument of the form key=value.
+    """
+    if bool in alternatives(type_of(schema, argument)):
+        return f"use {argument}=true or --{argument}"
+    if type_of(schema, argument) is not UNKNOWN:
+        return f"use {argument}=VALUE or --{argument} VALUE"
+    if before and Path(argument).exists():
+        key, _, value = before.partition("=")
+        return f"the shell made several words of {key}=: quote it, as in '{key}={_glob_of(value)}'"
+    return "use key=value or --key value (--help lists the keys), and quote a value that has spaces or * or [ ]"
+
+
+def _glob_of(path: str) -> str:
+    """A glob as a user may have typed it, of which `path` is a match."""
+    file = PurePath(path)
+    return str(file.with_name(f"*{''.join(file.suffixes[-2:])}"))
 
 
 def _take_values(schema: type, arguments: list[str], *, at_most: int | None) -> list[str]:

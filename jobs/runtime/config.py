@@ -26,6 +26,8 @@ from jobs.runtime.config_files import CONF, describe_yaml_error, file_of, option
 from jobs.runtime.key_types import nested_dataclass, type_of
 from jobs.runtime.resources import Resources, check
 
+_NEAR = 0.76  # similarity from which a name is suggested; lang and plan have 0.75
+
 
 @dataclass
 class RayConfig:
@@ -180,6 +182,8 @@ def _unknown_key(job: str, schema: type, overrides: list[str], key: str) -> str:
         if not isinstance(node, DictConfig) or name not in node:
             allowed = sorted(map(str, node)) if isinstance(node, DictConfig) else []
             hint = _hint(name, allowed, prefix="".join(f"{parent}." for parent in path[:depth]))
+            if not hint and not depth:
+                hint = _hint_below(name, node)
             parent = f" in {'.'.join(path[:depth])}" if depth else ""
             return f"{key}: no such key{hint}; allowed{parent}: {', '.join(allowed) or 'no further keys'}"
         node = node[name] if not OmegaConf.is_missing(node, name) else None
@@ -187,5 +191,14 @@ def _unknown_key(job: str, schema: type, overrides: list[str], key: str) -> str:
 
 
 def _hint(name: str, allowed: Sequence[str], *, prefix: str = "") -> str:
-    near = difflib.get_close_matches(name, allowed, n=1)
+    near = difflib.get_close_matches(name, allowed, n=1, cutoff=_NEAR)
+    near = near or [other for other in allowed if sorted(other) == sorted(name)]  # wti for wit
     return f" (did you mean {prefix}{near[0]}?)" if near else ""
+
+
+def _hint_below(name: str, node: DictConfig) -> str:
+    """The one key below `node` whose last part is, or begins with, `name`."""
+    keys = _keys_with(lambda _: True, OmegaConf.to_container(node))
+    longer = [key for key in keys if "." in key and key.rsplit(".", 1)[1].startswith(name) and "resources." not in key]
+    exact = [key for key in longer if key.rsplit(".", 1)[1] == name]
+    return f" (did you mean {(exact or longer)[0]}?)" if len(exact or longer) == 1 else ""

@@ -17,6 +17,13 @@ _FOREIGN_OPTION = re.compile(r"In '(?P<group>[^'/]+)/(?P<option>[^']+)': ConfigK
 _MISSING_VALUE = re.compile(r"Missing mandatory value: (\S+)")
 
 
+_WRONG_TYPE = re.compile(
+    r"Value '(?P<value>.*)' (?:of type '\w+' could not be converted to (?P<kind>Integer|Float)|"
+    r"is not a valid (?P<bool>bool) )"
+)
+_KINDS = {"Integer": "a whole number", "Float": "a number", "bool": "true or false"}
+
+
 class UnknownOption(NamedTuple):
     """`group=option`, and conf/ has no such file."""
 
@@ -47,6 +54,8 @@ def describe(error: BaseException) -> str:
     if match := _MISSING_VALUE.search(str(cause)):
         return f"required: {match.group(1)}="
     key = getattr(cause, "full_key", None) or getattr(error, "full_key", None)
+    if key and (match := _WRONG_TYPE.search(str(cause))):
+        return f"{key}={match['value']}: must be {_KINDS[match['kind'] or match['bool']]}"
     return f"{key}: {first_line(cause)}" if key else first_line(cause)
 
 

@@ -15,7 +15,7 @@ from omegaconf.errors import OmegaConfBaseException
 from actors.ids import content_id
 from jobs.errors import InputError
 from jobs.runtime.config_errors import describe
-from jobs.store import locations
+from jobs.store import locations, nearby
 
 CONF = Path(__file__).resolve().parents[2] / "conf"  # next to `jobs`, in a checkout and when installed
 # Hydra reads this line of files, but not of what is stored: the keys then belong to the package, not to the group.
@@ -78,6 +78,8 @@ def _register(override: str, job_groups: Mapping[str, str]) -> str:
     path = value.strip("'\"")
     if group not in job_groups or not path.endswith(".yaml"):
         return override
+    if not locations.is_s3(path) and not Path(path).expanduser().exists():
+        raise InputError(f"{group}={path}: {path}: does not exist{nearby.hint(locations.absolute(path))}")
     with locations.named_errors(path):
         text = locations.read_bytes(locations.absolute(path))
     option = f"user_{content_id(path, text.decode('utf-8', 'replace'))}"

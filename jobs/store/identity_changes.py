@@ -1,9 +1,10 @@
 """What differs between a table's identity or configuration and those of a run that would continue it, as a sentence.
 
 Identities have hashes of what is long: terms, rubrics, input tables. A hash says nothing to a person, so a change of
-one is told by the keys of the configuration that differ, or by the key whose content does.
+one is described by the keys of the configuration that differ, or by the key whose content does.
 """
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -67,7 +68,7 @@ def _others(keys: Sequence[str]) -> str:
 def _shown(value: Any) -> str:
     if value is _ABSENT:
         return "not set"
-    text = repr(value)
+    text = json.dumps(value) if value is None or isinstance(value, bool) else repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 

@@ -4,6 +4,7 @@
 """
 
 import contextlib
+import glob
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -13,7 +14,7 @@ from pathlib import Path
 import pyarrow.fs as pafs
 
 from jobs.errors import InputError
-from jobs.store import faults, local_files, s3
+from jobs.store import faults, local_files, nearby, s3
 from jobs.store.compact_list import CompactList
 from jobs.store.objects import Object
 from jobs.store.spool import Spool
@@ -101,11 +102,21 @@ def find(pattern: str, *, strict: bool = True) -> CompactList[Object]:
         InputError: nothing matches, no access, or no such bucket; names `pattern`.
     """
     pattern = absolute(pattern)
+    if not (is_s3(pattern) or glob.has_magic(pattern) or os.path.lexists(pattern)):
+        raise InputError(f"{pattern}: does not exist{nearby.hint(pattern)}")
     with named_errors(pattern):
         files = _sort(s3.find(pattern)) if is_s3(pattern) else CompactList(local_files.find(pattern, strict=strict))
     if not files:
-        raise InputError(f"{pattern}: no file matches")
+        raise InputError(f"{pattern}: no file matches{_hint_of(pattern)}")
     return files
+
+
+def _hint_of(pattern: str) -> str:
+    if pattern.rsplit("/", 1)[-1].startswith("["):
+        return (
+            "; not a list, but one path, folder or glob is needed: give a glob that matches the files, or their folder"
+        )
+    return nearby.hint(pattern)
 
 
 def listing(folder: str) -> CompactList[Object]:

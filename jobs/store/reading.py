@@ -18,7 +18,7 @@ from actors.errors import first_line
 from actors.ids import content_id
 from jobs import tables
 from jobs.errors import InputError, RunError
-from jobs.store import faults, locations
+from jobs.store import faults, locations, nearby
 from jobs.store.compact_list import CompactList, HashSet
 from jobs.store.counts import Counts
 from jobs.store.footers import Footer, Footers, data_objects, read_footers
@@ -196,7 +196,7 @@ def open_table(uri: str, *expected: str) -> TableSource:
         raise InputError(f"{uri}: a folder of several tables: {', '.join(below)}; name one of them")
     footers = Footers(_sound_footers(uri, listed))
     if not footers:
-        raise InputError(f"{uri}: no table here (no .parquet objects)")
+        raise InputError(f"{uri}: no table here (no .parquet objects){nearby.hint(uri)}")
     name = _table_name(uri, footers, expected)
     _check_version(name, footers)
     _check_schema(footers)
@@ -237,7 +237,7 @@ def _table_name(uri: str, footers: Footers, expected: Sequence[str]) -> str:
     """The name of the table that all `footers` belong to."""
     names = {_metadata(schema, "table") for schema in footers.schemas}
     if names == {""}:
-        raise InputError(f"{uri}: Parquet files, but not a table of remine; expected {' or '.join(expected)}")
+        raise InputError(f"{uri}: Parquet files, but not a table of remine; expected {_wanted(expected)}")
     if "" in names:
         foreign = next(footer for footer in footers if not _metadata(footer.schema, "table"))
         raise InputError(f"{foreign.object.uri}: not written by remine, and in the folder of a table; move it away")
@@ -247,8 +247,14 @@ def _table_name(uri: str, footers: Footers, expected: Sequence[str]) -> str:
     if name not in tables.TABLES:
         raise InputError(f"{uri}: a table {name!r}, which this version of remine does not have")
     if expected and name not in expected:
-        raise InputError(f"{uri}: is a table {name!r}, expected {' or '.join(expected)}")
+        raise InputError(f"{uri}: is a table {name!r}, expected {_wanted(expected)}")
     return name
+
+
+def _wanted(expected: Sequence[str]) -> str:
+    """The names of tables, with the jobs that write them."""
+    jobs = "; ".join(f"{name}: {', '.join(tables.WRITTEN_BY[name])}" for name in expected)
+    return f"{' or '.join(expected)} (written by: {jobs})"
 
 
 def _metadata(schema: pa.Schema, key: str) -> str:

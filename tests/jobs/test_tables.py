@@ -4,7 +4,8 @@ import pyarrow as pa
 import pytest
 
 from jobs import tables
-from jobs.tables import TABLES, TableError, conform
+from jobs.runtime import cli
+from jobs.tables import TABLES, WRITTEN_BY, TableError, conform
 
 NODE_IMAGES = TABLES["node_images"]
 NEIGHBORS = TABLES["neighbors"]
@@ -91,3 +92,8 @@ def test_vectors_have_the_length_asked_for() -> None:
     assert tables.table("records", dim=3) is TABLES["records"]
     with pytest.raises(TableError, match="no table 'pictures'; allowed: class_edges, entities, terms"):
         tables.table("pictures")
+
+
+def test_each_table_has_the_jobs_that_write_it() -> None:
+    assert WRITTEN_BY.keys() == TABLES.keys()
+    assert {job for jobs in WRITTEN_BY.values() for job in jobs} <= set(cli.JOBS)

@@ -73,7 +73,10 @@ def check_header(uri: str) -> None:
         try:
             header = _header(uri)
             if missing := [c for c in NEEDED if c not in header]:
-                raise InputError(f"{uri}: no column {', '.join(missing)} in its header")
+                raise InputError(
+                    f"{uri}: no column {', '.join(missing)} in its header, which WIT's files have; "
+                    "a file of your own is read by jobs.items"
+                )
         except InputError:
             if name := foreign_format(uri):
                 advice = "corpus=wit_base reads unpacked Parquet" if name.endswith(PARQUET) else "unpack or convert it"

@@ -22,6 +22,10 @@ PEOPLE = {
 REFUSED: dict[str, tuple[Change, str]] = {
     "unknown key": (lambda d: d.update(colour=1), "unknown key 'colour'"),
     "missing key": (lambda d: d.pop("questions"), "missing key 'questions'"),
+    "a missing key and a key of a question": (
+        lambda d: (d.pop("layout"), QUESTION(d).update(hint=1)),
+        "missing key 'layout'.*also: .*unknown key 'hint'",
+    ),
     "missing key next to others": (lambda d: d.pop("layout"), "missing key 'layout'"),
     "unknown key of a question": (lambda d: QUESTION(d).update(hint=1), "'relevance'.*unknown key 'hint'"),
     "unknown key of an answer": (lambda d: ANSWERS(d)[0].update(text=1), "unknown key 'text'"),

@@ -42,6 +42,7 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any] | None, dict[st
     (
         {"input": A}, {"input": B}, {"input": "R/old"}, {"input": "R/new"}, "input was 'R/old', now 'R/new'",
     ),
+    ({"x": {"a": None}}, {"x": {"a": True}}, {}, {}, "x.a was null, now true"),
     (
         {"text": "short"}, {"text": "x" * 100}, {}, {}, f"text was 'short', now '{'x' * 59}…",
     ),

@@ -1,0 +1,28 @@
+"""What lies where a path names nothing, for messages: a similar name, or the names in the nearest folder."""
+
+import difflib
+from pathlib import Path
+
+_NAMED = 6
+
+
+def hint(path: str) -> str:
+    """`; did you mean …?`, or `; FOLDER has …` for a local path or glob that names nothing; empty for s3://."""
+    if "://" in path:
+        return ""
+    wanted = Path(path)
+    if wanted.is_dir():
+        return "; the folder has no files that fit"
+    folder = wanted.parent
+    while not folder.is_dir() and folder != folder.parent:
+        wanted, folder = folder, folder.parent
+    try:
+        names = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("."))
+    except OSError:
+        return ""
+    if near := difflib.get_close_matches(wanted.name, names, n=1, cutoff=0.75):
+        return f"; did you mean {folder / near[0]}?"
+    if not names:
+        return f"; {folder} is empty"
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return f"; {folder} has {', '.join(names[:_NAMED])}{more}"
