@@ -31,7 +31,8 @@ SLOW = tuple(
     actors/test_zero_shot_rater
     benchmarks jobs/page/test_browser jobs/runtime/test_cli jobs/runtime/test_joining jobs/runtime/test_lifecycle
     jobs/store/test_memory jobs/test_commands jobs/test_generate jobs/test_installed
-    jobs/test_judge jobs/test_run_pipeline jobs/testbed models test_collection
+    jobs/test_judge jobs/test_run_pipeline jobs/testbed jobs/viewer/test_application jobs/viewer/test_similar_pictures
+    models test_collection
     """.split()
 )
 DATA = Path(os.environ.get("REMINE_DATA") or ROOT.parent / "shared" / "data")

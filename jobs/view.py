@@ -1,0 +1,71 @@
+"""Look at pictures, ratings, responses and spans in a browser: filter, sort, search, compare raters, correct labels.
+
+    remine view R
+    remine view R rater=ada out=R/corrections
+    remine view s3://bucket/R exclusions=reported.txt port=8400
+
+Prints an address of this machine and serves it until Ctrl-C. The address has a random token, and only this machine can
+reach it; on another machine forward the port through ssh. With rater= and out= that person's answers are written as
+ratings, a table below out= for each rubric, which `report` reads with those of the models. Search by text uses the
+encoder that wrote the table of embeddings.
+"""
+
+import sys
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from jobs.errors import InputError
+from jobs.runtime import cli, exclusions, summary
+from jobs.runtime.console import say
+
+
+@dataclass
+class ViewConfig:
+    """Keys of `view`."""
+
+    inputs: list[str] = field(default_factory=list)  # tables or folders of tables; local or s3://…
+    rater: str | None = None  # who corrects labels: a name or pseudonym for the column rater; needs out=
+    out: str | None = None  # where corrections are written: a folder, which gets a table for each rubric
+    blur: bool = True  # pictures are blurred until the reader shows them
+    exclusions: str | None = None  # file of pictures that must not be shown (jobs.runtime.exclusions)
+    port: int = 0  # of 127.0.0.1; 0: any free one
+
+
+def execute(cfg: ViewConfig) -> None:
+    """Run the job; see the module's docstring. Ctrl-C ends it.
+
+    Raises:
+        InputError: no table to view, a value that its key does not allow, or ratings of others at `out`.
+    """
+    if bool(cfg.rater) != bool(cfg.out):
+        raise InputError("view: rater= and out= go together: who corrects labels, and where the ratings are written")
+    from jobs.viewer.opening import open_viewer
+    from jobs.viewer.serving import ADDRESS, listening, server
+
+    excluded = exclusions.read_exclusions(cfg.exclusions)
+    exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
+    with ExitStack() as stack:
+        listener = stack.enter_context(listening(cfg.port))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="remine-view-")))
+        viewer = open_viewer(
+            cfg.inputs,
+            folder,
+            rater=cfg.rater,
+            out=cfg.out,
+            exclusion_filter=exclusion_filter,
+            blur=cfg.blur,
+        )
+        stack.callback(viewer.close)
+        summary.show_exclusions(excluded, exclusion_filter.matched)
+        serving = server(viewer.application)  # imports the server, before the address is printed
+        say(f"view: http://{ADDRESS}:{listener.getsockname()[1]}/{viewer.token}/")
+        say("  Ctrl-C ends it")
+        serving.run(sockets=[listener])
+
+
+JOB = cli.Job("view", ViewConfig, execute, positional=("inputs",))
+
+if __name__ == "__main__":
+    sys.exit(cli.main("view"))

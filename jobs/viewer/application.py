@@ -1,0 +1,298 @@
+"""The web application: addresses, and what protects them.
+
+Only a browser on this machine that knows the token can read anything: the server listens on the loopback interface, a
+request with another Host than this machine's is refused (a name that an attacker's DNS points here), every address
+begins with a random token, and the content security policy allows nothing from elsewhere.
+"""
+
+import contextlib
+import json
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, quote
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Mount, Route
+
+from jobs.errors import InputError
+from jobs.judging.kept_rubric import Rubrics
+from jobs.viewer import picture_details, queries
+from jobs.viewer.corrections import Correction, Corrections
+from jobs.viewer.facets import Facets, read_facets
+from jobs.viewer.loading import refresh_lines
+from jobs.viewer.pages import SCRIPT, STYLES, Pages
+from jobs.viewer.picture_details import LineKey, Texts
+from jobs.viewer.queries import View
+from jobs.viewer.similar_pictures import SimilarPictures
+from jobs.viewer.thumbnail_files import LARGE, PictureBytes
+
+if TYPE_CHECKING:
+    import duckdb
+    from starlette.requests import Request
+
+HOSTS = ("127.0.0.1", "localhost")
+SIDE = 320  # pixels of a picture in a list
+MOST_FORM_BYTES = 1 << 20
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; img-src 'self'; style-src 'self'; script-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "same-origin",  # not sent to the sources of pictures: the address has the token
+    "X-Content-Type-Options": "nosniff",
+}
+PRIVATE, KEPT = "no-store", "private, max-age=3600"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What the application shows.
+
+    Attributes:
+        connection: the database of `jobs.viewer.loading`.
+        corrections: None: nobody corrects.
+        blur: whether pictures are blurred until the reader shows them.
+        title: of the pages.
+    """
+
+    connection: "duckdb.DuckDBPyConnection"
+    pictures: PictureBytes
+    similar: SimilarPictures
+    texts: Texts
+    rubrics: Rubrics
+    corrections: Corrections | None
+    blur: bool
+    title: str
+
+
+class Viewer:
+    """Answers requests; `application` is the ASGI application, and `token` begins the path of every address."""
+
+    def __init__(self, shown: Shown, *, token: str | None = None) -> None:
+        self._shown = shown
+        self.token = token or secrets.token_urlsafe(32)
+        self._facets = self._read_facets()
+        person = shown.corrections.rater if shown.corrections else ""
+        shared = {"blur": shown.blur, "title": shown.title, "person": person}
+        self._pages = Pages(f"/{self.token}/", **shared, has_vectors=bool(shown.similar))
+        routes = [
+            Route("/", self._pictures),
+            Route("/pictures/{image_id}", self._picture),
+            Route("/pictures/{image_id}", self._correct, methods=["POST"]),
+            Route("/images/{image_id}", self._image),
+            Route("/ratings", self._ratings),
+            Route("/responses", self._responses),
+            Route("/spans", self._spans),
+            Route("/compare", self._compare),
+            Route("/viewer.css", self._style),
+            Route("/viewer.js", self._script),
+        ]
+        self.application = Starlette(
+            routes=[Mount("/{token}", routes=routes, middleware=[Middleware(TokenCheck, token=self.token)])],
+            middleware=[
+                Middleware(SafeHeaders),
+                Middleware(TrustedHostMiddleware, allowed_hosts=list(HOSTS), www_redirect=False),
+            ],
+            exception_handlers={InputError: self._refuse, HTTPException: self._refuse},
+        )
+        self.application.router.redirect_slashes = False  # a redirect would tell that an address exists
+
+    def close(self) -> None:
+        """Close the database."""
+        self._shown.connection.close()
+
+    def _read_facets(self) -> Facets:
+        with contextlib.closing(self._shown.connection.cursor()) as cursor:
+            return read_facets(cursor, self._shown.rubrics)
+
+    @contextlib.contextmanager
+    def _cursor(self, view: View) -> Iterator[tuple["duckdb.DuckDBPyConnection", bool]]:
+        """Yield a cursor, and whether it has the relation `ranked` that the view asks for."""
+        with contextlib.closing(self._shown.connection.cursor()) as cursor:
+            scores = None
+            if view.like and self._shown.similar:
+                scores = self._shown.similar.to_picture(view.like)
+            elif view.near and self._shown.similar:
+                scores = self._shown.similar.to_text(view.near)
+            if scores is not None:
+                cursor.register("ranked", scores)
+            yield cursor, scores is not None
+
+    def _page(self, template: str, view: View, **content: Any) -> HTMLResponse:
+        html = self._pages.render(template, view=view, facets=self._facets, **content)
+        return HTMLResponse(html, headers={"Cache-Control": PRIVATE})
+
+    def _pictures(self, request: "Request") -> Response:
+        view = queries.view_of(request.query_params)
+        with self._cursor(view) as (cursor, similar):
+            rows = queries.pictures(cursor, view, similar=similar)
+        first = (view.number - 1) * queries.PICTURES_PER_PAGE
+        return self._page(
+            "pictures.html.j2", view, rows=rows, size=queries.PICTURES_PER_PAGE, first=first, is_similar=similar
+        )
+
+    def _picture(self, request: "Request") -> Response:
+        view, image_id = queries.view_of(request.query_params), request.path_params["image_id"]
+        at = request.query_params.get("at", "")
+        place = min(int(at), 10**9) if at.isdecimal() else None
+        with self._cursor(view) as (cursor, similar):
+            picture = picture_details.find_picture(cursor, image_id)
+            if picture is None:
+                raise HTTPException(404, "no such picture")
+            person = self._shown.corrections.rater if self._shown.corrections else ""
+            items = picture_details.items_of(
+                cursor, image_id, view, rubrics=self._shown.rubrics, texts=self._shown.texts, person=person
+            )
+            beside: dict[str, tuple[str, int]] = {}
+            if place is not None:
+                begin = max(0, place - 1)
+                listed = queries.pictures(cursor, view, similar=similar, offset=begin, limit=3).rows
+                numbered = {begin + number: row["image_id"] for number, row in enumerate(listed)}
+                for name, other in (("previous", place - 1), ("next", place + 1)):
+                    if other in numbered:
+                        beside[name] = (numbered[other], other)
+        saved = request.query_params.get("saved") == "1"
+        return self._page("picture.html.j2", view, picture=picture, items=items, beside=beside, at=at, saved=saved)
+
+    async def _correct(self, request: "Request") -> Response:
+        if self._shown.corrections is None:
+            raise HTTPException(403, "corrections need rater= and out=")
+        if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+            raise HTTPException(403, "corrections are sent by the viewer's own pages only")
+        body = bytearray()
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > MOST_FORM_BYTES:
+                raise HTTPException(413, f"the form has more than {MOST_FORM_BYTES:,} bytes")
+        form = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
+        await run_in_threadpool(self._save, request.path_params["image_id"], form)
+        view, at = queries.view_of(request.query_params), request.query_params.get("at", "")
+        query = view.address(page=view.page) + (f"&at={quote(at)}" if at else "") + "&saved=1"
+        path = f"/{self.token}/pictures/{quote(request.path_params['image_id'], safe='')}"
+        return RedirectResponse(path + query, status_code=303)
+
+    def _save(self, image_id: str, form: Mapping[str, str]) -> None:
+        """Write the answers of a form that differ from what the person answered before."""
+        corrections = self._shown.corrections
+        assert corrections is not None
+        with contextlib.closing(self._shown.connection.cursor()) as cursor:
+            item_id = form.get("item_id", "")
+            items = picture_details.items_of(
+                cursor, image_id, View(), rubrics=self._shown.rubrics, texts=Texts(()), person=corrections.rater
+            )
+            lines = {line.key: line for item in items if item.item_id == item_id for line in item.lines}
+            changed = [
+                Correction(item_id, key, value or None, form.get("comment", ""))
+                for key, value in _answers(form)
+                if key in lines and (value or None) != lines[key].correction
+            ]
+            rows = corrections.save(changed)
+            for correction in changed:
+                cursor.execute(
+                    "DELETE FROM ratings WHERE item_id = ? AND rater = ? AND rubric = ? AND question = ? AND target = ?"
+                    " AND condition = ?",
+                    [item_id, corrections.rater, *correction.key],
+                )
+            columns = [column[0] for column in cursor.execute("SELECT * FROM ratings LIMIT 0").description]
+            marks = ", ".join("?" for _ in columns)
+            for row in rows:
+                cursor.execute(f"INSERT INTO ratings VALUES ({marks})", [row[name] for name in columns])
+            refresh_lines(cursor, item_id)
+        self._facets = self._read_facets()
+
+    def _image(self, request: "Request") -> Response:
+        side = LARGE if request.query_params.get("size") == "large" else SIDE
+        small = self._shown.pictures.thumbnail(request.path_params["image_id"], side)
+        if small is None:
+            raise HTTPException(404, "no such picture")
+        return Response(small.data, media_type=small.mime, headers={"Cache-Control": KEPT})
+
+    def _ratings(self, request: "Request") -> Response:
+        view = queries.view_of(request.query_params)
+        with self._cursor(View()) as (cursor, _):
+            rows = queries.ratings(cursor, view)
+        return self._page("ratings.html.j2", view, rows=rows, size=queries.ROWS_PER_PAGE)
+
+    def _responses(self, request: "Request") -> Response:
+        view = queries.view_of(request.query_params)
+        with self._cursor(View()) as (cursor, _):
+            rows = queries.responses(cursor, view)
+        return self._page("responses.html.j2", view, rows=rows, size=queries.ROWS_PER_PAGE)
+
+    def _spans(self, request: "Request") -> Response:
+        view = queries.view_of(request.query_params)
+        with self._cursor(View()) as (cursor, _):
+            rows = queries.spans(cursor, view)
+        texts = self._shown.texts.rows([row["text_id"] for row in rows.rows])
+        for row in rows.rows:
+            row["text"] = picture_details.marked_text(row, texts.get(row["text_id"], ("", ""))[1])
+        return self._page("spans.html.j2", view, rows=rows, size=queries.ROWS_PER_PAGE)
+
+    def _compare(self, request: "Request") -> Response:
+        view = queries.view_of(request.query_params)
+        raters = [option.value for option in self._facets.raters]
+        if not (view.a and view.b) and len(raters) > 1:
+            question = view.question or next((option.value for option in self._facets.questions), "")
+            view = queries.view_of({**request.query_params, "a": raters[0], "b": raters[1], "question": question})
+        with self._cursor(View()) as (cursor, _):
+            rows, matrix = queries.side_by_side(cursor, view)
+        return self._page("compare.html.j2", view, rows=rows, matrix=matrix, size=queries.ROWS_PER_PAGE)
+
+    def _style(self, request: "Request") -> Response:
+        css = "\n".join(path.read_text(encoding="utf-8") for path in STYLES)
+        return Response(css, media_type="text/css", headers={"Cache-Control": KEPT})
+
+    def _script(self, request: "Request") -> Response:
+        return Response(SCRIPT.read_text("utf-8"), media_type="text/javascript", headers={"Cache-Control": KEPT})
+
+    def _refuse(self, request: "Request", error: Exception) -> Response:
+        status, message = (error.status_code, error.detail) if isinstance(error, HTTPException) else (400, str(error))
+        return Response(message + "\n", status, media_type="text/plain", headers={"Cache-Control": PRIVATE})
+
+
+def _answers(form: Mapping[str, str]) -> Iterator[tuple[LineKey, str]]:
+    """Yield the lines and values of a form, whose fields are named by their line as a JSON list."""
+    for name, value in form.items():
+        if name.startswith("["):
+            with contextlib.suppress(ValueError, TypeError):
+                yield LineKey(*map(str, json.loads(name))), value
+
+
+class TokenCheck:
+    """Answers 404 unless the first part of the path is the token; both are compared in constant time."""
+
+    def __init__(self, app: Any, *, token: str) -> None:
+        self._app, self._token = app, token.encode()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Pass the request on, or refuse it."""
+        given = scope.get("path_params", {}).get("token", "").encode("utf-8", "replace")
+        if secrets.compare_digest(given, self._token):
+            await self._app(scope, receive, send)
+        else:
+            await Response("not found\n", 404, media_type="text/plain")(scope, receive, send)
+
+
+class SafeHeaders:
+    """Adds `HEADERS` to every response."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Pass the request on, and add the headers to the response."""
+
+        async def send_with_headers(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                extra = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+                message = {**message, "headers": [*message["headers"], *extra]}
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers)

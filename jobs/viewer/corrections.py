@@ -1,0 +1,149 @@
+"""What a person at the viewer corrects: ratings of that person, one table for each rubric, which `report` reads."""
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from actors.ids import content_id
+from actors.status import Status
+from jobs.analysis.rater_attributes import HUMAN
+from jobs.errors import InputError
+from jobs.judging.kept_rubric import KeptRubric, Rubrics
+from jobs.store import locations
+from jobs.store.identity import TABLE
+from jobs.store.reading import read_unit
+from jobs.store.run import TablePlan, open_run
+from jobs.store.run_files import IDENTITY, read_json, run_uri
+from jobs.store.units import Unit
+from jobs.store.writer import UnitWriter
+from jobs.tables import TABLES
+from jobs.viewer.picture_details import LineKey, line_of
+
+GENERATIONS_LISTED = 10  # earlier generations that the footer lists: each correction makes one
+_SCHEMA = TABLES["ratings"].schema()
+
+
+@dataclass(frozen=True)
+class Correction:
+    """An answer of the person to a question about an item; without a value, an earlier one is withdrawn."""
+
+    item_id: str
+    key: LineKey
+    value: str | None
+    comment: str = ""
+
+
+class Corrections:
+    """Writes the ratings of one person below `out`, in a table named after each rubric.
+
+    A table has one unit, whose object each call replaces in one step: a process that is killed leaves the earlier or
+    the later rows. Two viewers that write the same table wait for each other, as any two jobs.
+
+    Args:
+        rater: the name of the person in the ratings.
+        rubrics: the rubrics that the viewed tables keep; only their questions can be answered.
+    """
+
+    def __init__(self, out: str, rater: str, rubrics: Rubrics) -> None:
+        self.rater, self._out, self._rubrics = rater, locations.absolute(out), rubrics
+        self._lock = threading.Lock()
+
+    def tables(self) -> list[str]:
+        """Return the places of the tables that exist."""
+        places = (self._place(name) for name in self._rubrics.by_name)
+        return [place for place in places if locations.exists(run_uri(place, IDENTITY))]
+
+    def check(self) -> None:
+        """Refuse tables of another rater or rubric, and finish what an interrupted viewer left.
+
+        Raises:
+            InputError: a table at the place belongs to another rater, rubric or job.
+        """
+        for name, kept in self._rubrics.by_name.items():
+            place = self._place(name)
+            if not locations.exists(run_uri(place, IDENTITY)):
+                continue
+            identity = dict(read_json(run_uri(place, IDENTITY)))
+            if identity != {TABLE: "ratings", **self._identity(kept)}:
+                raise InputError(
+                    f"out={self._out}: {place} has ratings of another rater or rubric, or of another job; "
+                    "use another out="
+                )
+            self._rewrite(kept, lambda rows: rows)
+
+    def save(self, corrections: Sequence[Correction]) -> list[dict[str, Any]]:
+        """Write the corrections; return the rows of `ratings` that they make, without those that are withdrawn.
+
+        Raises:
+            InputError: an answer is not allowed, the question is of no rubric with closed answers, or another process
+                is writing the table.
+        """
+        written = []
+        for rubric in dict.fromkeys(correction.key.rubric for correction in corrections):
+            of_rubric = [correction for correction in corrections if correction.key.rubric == rubric]
+            rows = [self._row(correction) for correction in of_rubric]
+            written += [row for row in rows if row["value"] is not None]
+            self._rewrite(self._rubrics.by_name[rubric], lambda before, rows=rows: _merged(before, rows))
+        return written
+
+    def _place(self, rubric: str) -> str:
+        return locations.join(self._out, rubric)
+
+    def _identity(self, kept: KeptRubric) -> dict[str, Any]:
+        return {"corrections": {"rater": self.rater, "rubric": kept.sha256}}
+
+    def _row(self, correction: Correction) -> dict[str, Any]:
+        key = correction.key
+        choices = line_of(key, self._rubrics).choices if key.rubric in self._rubrics.by_name else ()
+        choice = next((choice for choice in choices if choice.value == correction.value), None)
+        if choice is None and (correction.value is not None or not choices):
+            allowed = ", ".join(choice.value for choice in choices) or "none, as no table keeps its rubric"
+            raise InputError(f"{key.rubric}/{key.question}={correction.value}: not an answer; allowed: {allowed}")
+        return {
+            **dict.fromkeys(_SCHEMA.names),
+            **key._asdict(),
+            "item_id": correction.item_id,
+            "rater": self.rater,
+            "method": HUMAN,
+            "order": "",
+            "sample": 0,
+            "value": correction.value,
+            "score": choice.score if choice else None,
+            "answers": [choice.value for choice in choices],
+            "status": Status.OK.value,
+            "comment": correction.comment or None,
+        }
+
+    def _rewrite(self, kept: KeptRubric, change: Any) -> None:
+        with self._lock:
+            unit = Unit(content_id("corrections", kept.name), (), piece=f"saved at {time.time_ns()} ns")
+            plan = TablePlan(
+                out=self._place(kept.name),
+                table="ratings",
+                identity=self._identity(kept),
+                units=[unit],
+                config={"rater": self.rater},
+                metadata=kept.metadata,
+                derived=True,  # each correction is another generation of the unit
+                files=kept.files,
+            )
+            run = open_run(plan, resume=True, overwrite=False, retry=[])
+            uri = run.target.data_uri(unit.name)
+            before = read_unit(uri).to_pylist() if locations.exists(uri) else []
+            rows = change(before)
+            for task in run.todo:
+                with UnitWriter(run.target, replace(task, retired=task.retired[-GENERATIONS_LISTED:])) as writer:
+                    writer.counts.rows_in = len(rows)
+                    writer.write(pa.Table.from_pylist(rows, schema=_SCHEMA))
+            run.finish()
+
+
+def _merged(before: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the rows after a change: a row replaces the one with its key, and removes it if it has no value."""
+    key = TABLES["ratings"].key
+    by_key = {tuple(row[name] for name in key): row for row in (*before, *rows)}
+    return [by_key[place] for place in sorted(by_key) if by_key[place]["value"] is not None]

@@ -1,0 +1,117 @@
+"""What the filters of the pages offer: the distinct values of each column, with their counts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from jobs.judging.kept_rubric import Rubrics
+from jobs.viewer.queries import fetch
+
+if TYPE_CHECKING:
+    import duckdb
+
+MOST, MOST_ANSWERS = 1000, 200  # values that a filter offers, and answers of one question
+
+
+class FilterOption(NamedTuple):
+    """A value of a filter, its label, and how many rows have it."""
+
+    value: str
+    label: str
+    rows: int
+
+
+@dataclass(frozen=True)
+class Facets:
+    """The values of each filter, the most frequent first; questions are in the order of their rubrics.
+
+    Attributes:
+        values: question (`rubric/question`) -> its answers.
+    """
+
+    statuses: Sequence[FilterOption]
+    regions: Sequence[FilterOption]
+    raters: Sequence[FilterOption]
+    questions: Sequence[FilterOption]
+    values: dict[str, Sequence[FilterOption]]
+    rated: Sequence[FilterOption]
+    targets: Sequence[FilterOption]
+    models: Sequence[FilterOption]
+    prompts: Sequence[FilterOption]
+    refusals: Sequence[FilterOption]
+    span_raters: Sequence[FilterOption]
+    span_kinds: Sequence[FilterOption]
+    categories: Sequence[FilterOption]
+    response_statuses: Sequence[FilterOption]
+
+
+def read_facets(cursor: "duckdb.DuckDBPyConnection", rubrics: Rubrics) -> Facets:
+    """Return the values of all filters."""
+
+    def options(column: str, table: str, where: str = "true") -> list[FilterOption]:
+        rows = fetch(
+            cursor,
+            f"SELECT {column} AS value, count(*) AS n FROM {table} WHERE {where} AND {column} <> '' GROUP BY ALL "
+            f"ORDER BY n DESC, value LIMIT {MOST}",
+        )
+        return [FilterOption(row["value"], row["value"], row["n"]) for row in rows]
+
+    return Facets(
+        statuses=options("status", "pictures"),
+        regions=sorted(options("region", "pictures"), key=lambda option: option.value),
+        raters=options("rater", "ratings"),
+        questions=_questions(cursor, rubrics),
+        values=_values(cursor, rubrics),
+        rated=options("status", "ratings"),
+        targets=options("target", "ratings"),
+        models=options("model", "responses"),
+        prompts=options("prompt", "responses"),
+        refusals=options("refusal_kind", "responses"),
+        span_raters=options("rater", "spans"),
+        span_kinds=options("kind", "spans"),
+        categories=options("category", "spans"),
+        response_statuses=options("status", "responses"),
+    )
+
+
+def _questions(cursor: "duckdb.DuckDBPyConnection", rubrics: Rubrics) -> list[FilterOption]:
+    rows = fetch(cursor, "SELECT rubric, question, count(*) AS n FROM ratings GROUP BY ALL ORDER BY rubric, question")
+    several = len({row["rubric"] for row in rows}) > 1
+    place = {
+        (kept.name, asked.name): number
+        for kept in rubrics.by_name.values()
+        for number, asked in enumerate(kept.questions)
+    }
+    rows.sort(key=lambda row: (row["rubric"], place.get((row["rubric"], row["question"]), len(place)), row["question"]))
+    return [
+        FilterOption(
+            f"{row['rubric']}/{row['question']}",
+            f"{row['rubric']}: {row['question']}" if several else row["question"].replace("_", " "),
+            row["n"],
+        )
+        for row in rows[:MOST]
+    ]
+
+
+def _values(cursor: "duckdb.DuckDBPyConnection", rubrics: Rubrics) -> dict[str, Sequence[FilterOption]]:
+    """Return the answers of each question that were given, in the order of the rubric."""
+    rows = fetch(
+        cursor,
+        f"""SELECT rubric, question, value, count(*) AS n FROM ratings WHERE value IS NOT NULL
+            GROUP BY rubric, question, value
+            QUALIFY row_number() OVER (PARTITION BY rubric, question ORDER BY count(*) DESC, value) <= {MOST_ANSWERS}
+            ORDER BY n DESC, value""",
+    )
+    values: dict[str, list[FilterOption]] = {}
+    for row in rows:
+        kept = rubrics.question(row["rubric"], row["question"])
+        labels = {answer.value: answer.label for answer in kept.answers} if kept else {}
+        label = labels.get(row["value"]) or row["value"]
+        shown = label if label == row["value"] else f"{row['value']} — {label}"
+        values.setdefault(f"{row['rubric']}/{row['question']}", []).append(FilterOption(row["value"], shown, row["n"]))
+    for question, options in values.items():
+        rubric, _, name = question.partition("/")
+        kept = rubrics.question(rubric, name)
+        listed = [answer.value for answer in kept.answers] if kept else []
+        options.sort(key=lambda option: listed.index(option.value) if option.value in listed else len(listed))
+    return dict(values)

@@ -1,0 +1,272 @@
+"""From tables to a DuckDB database on disk, which the viewer's pages query: memory does not grow with the tables."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from jobs.errors import InputError
+from jobs.inventory.found import files_by_table, find_tables
+from jobs.judging.rating_tables import GROUPS
+from jobs.page.gallery import REGIONS
+from jobs.runtime.exclusions import ExclusionFilter
+from jobs.store import locations
+from jobs.store.keys import refuse_shared_keys
+from jobs.store.reading import TableSource, open_rows, open_table, reading_rows
+from jobs.tables import TABLES
+
+if TYPE_CHECKING:
+    import duckdb
+
+SHOWN = ("images", "records", "items", "ratings", "responses", "spans", "texts", "embeddings")
+COLUMNS = {
+    "images": ["image_id", "status", "error_kind", "format", "width", "height", "source_url", "author", "licence"],
+    "records": [
+        "image_id",
+        "page_title",
+        "page_url",
+        "image_url",
+        "caption_reference_description",
+        "caption_attribution_description",
+    ],
+    "items": ["item_id", "kind", "image_ids", "text_ids", "response_id", "attributes", "gold"],
+    "ratings": [
+        "item_id",
+        "target",
+        "rubric",
+        "question",
+        "rater",
+        "condition",
+        "method",
+        "order",
+        "sample",
+        "value",
+        "score",
+        "answers",
+        "probabilities",
+        "status",
+        "raw",
+        "comment",
+    ],
+    "responses": ["response_id", "item_id", "model", "prompt", "condition", "sample", "text", "status", "refusal_kind"],
+    "spans": [
+        "item_id",
+        "rater",
+        "condition",
+        "method",
+        "text_id",
+        "kind",
+        "start",
+        "end",
+        "category",
+        "score",
+        "marked",
+        "probability",
+        "status",
+    ],
+}
+NAMES_OF = {  # table -> columns with ids or URLs that an exclusion may name
+    "images": ("image_id", "source_url"),
+    "records": ("image_id", "image_url"),
+    "items": ("item_id",),
+    "ratings": ("item_id",),
+    "responses": ("item_id",),
+    "spans": ("item_id",),
+}
+_REGION = "coalesce({})".format(", ".join(f"nullif(attributes['{name}'], '')" for name in REGIONS))
+_REGION_QUESTIONS = ", ".join(f"'{name}'" for name in REGIONS)
+
+# A picture may be in several tables or renditions: the first that is ok counts, with its first record.
+# An item shows its pictures; a picture is an item of itself; a rating of a response is about its item's pictures.
+SCHEMA = f"""
+INSERT INTO excluded
+    SELECT item_id FROM items WHERE list_has_any(image_ids, (SELECT coalesce(list(id), []) FROM excluded));
+INSERT INTO excluded SELECT response_id FROM responses WHERE item_id IN (SELECT id FROM excluded);
+DELETE FROM images WHERE image_id IN (SELECT id FROM excluded);
+DELETE FROM items WHERE item_id IN (SELECT id FROM excluded) OR response_id IN (SELECT id FROM excluded);
+DELETE FROM responses WHERE response_id IN (SELECT id FROM excluded);
+DELETE FROM ratings WHERE item_id IN (SELECT id FROM excluded);
+DELETE FROM spans WHERE item_id IN (SELECT id FROM excluded);
+CREATE TABLE subjects AS
+    SELECT DISTINCT image_id AS item_id, image_id FROM images
+    UNION SELECT item_id, unnest(image_ids) FROM items
+    UNION SELECT response_id, r.item_id FROM responses r SEMI JOIN images i ON r.item_id = i.image_id
+    UNION SELECT r.response_id, unnest(i.image_ids) FROM responses r JOIN items i USING (item_id);
+CREATE TABLE item_regions AS SELECT item_id, any_value({_REGION}) AS region FROM items GROUP BY item_id;
+CREATE TABLE answered_regions AS
+    SELECT s.image_id, mode(r.value) AS region FROM ratings r JOIN subjects s USING (item_id)
+    WHERE r.question IN ({_REGION_QUESTIONS}) AND r.status = 'ok' GROUP BY s.image_id;
+CREATE TABLE pictures AS
+    WITH chosen AS (
+        SELECT *, row_number() OVER (PARTITION BY image_id ORDER BY status <> 'ok', place) AS n FROM images
+    ), described AS (
+        SELECT image_id, first(page_title) AS title, first(page_url) AS page_url,
+               first(caption_reference_description) AS caption,
+               first(caption_attribution_description) AS attribution
+        FROM records GROUP BY image_id
+    ), regions AS (
+        SELECT s.image_id, min(i.region) AS region FROM item_regions i JOIN subjects s USING (item_id)
+        WHERE i.region IS NOT NULL GROUP BY s.image_id
+    )
+    SELECT c.image_id, c.place, c.status, c.error_kind, c.format, c.width, c.height, c.source_url, c.author, c.licence,
+           c.file, c.row_group, c.row, d.page_url, d.caption, d.attribution,
+           coalesce(nullif(d.title, ''), nullif(regexp_extract(c.source_url, '[^/]*$'), ''), c.image_id) AS title,
+           coalesce(g.region, a.region, '') AS region,
+           lower(concat_ws(' ', title, d.caption, c.source_url, c.image_id, c.author, d.attribution)) AS words
+    FROM chosen c LEFT JOIN described d USING (image_id) LEFT JOIN regions g USING (image_id)
+        LEFT JOIN answered_regions a USING (image_id)
+    WHERE n = 1 ORDER BY c.place;
+DROP TABLE images;
+DROP TABLE records;
+CREATE TABLE ranges AS
+    SELECT rubric, question, max(score) - min(score) AS width FROM ratings WHERE status = 'ok' GROUP BY ALL;
+"""
+
+# The mean distance of two raters' answers to one question: of n sorted scores x_k the distances of all pairs sum to
+# sum (2 k - n - 1) x_k; of categories, n (n - 1) / 2 - sum c (c - 1) / 2 pairs differ, where c counts equal answers.
+LINES = """
+    WITH answers AS (
+        SELECT r.item_id, r.rubric, r.question, r.target, r.condition, r.value, r.score, g.width,
+               row_number() OVER line_by_score AS k, count(*) OVER line AS n,
+               count(*) OVER (PARTITION BY r.item_id, r.rubric, r.question, r.target, r.condition, r.value) AS equal
+        FROM ratings r LEFT JOIN ranges g USING (rubric, question)
+        WHERE r.status = 'ok' AND r.sample = 0 AND (r.answers IS NULL OR list_contains(r.answers, r.value)) {where}
+        WINDOW line AS (PARTITION BY r.item_id, r.rubric, r.question, r.target, r.condition),
+               line_by_score AS (PARTITION BY r.item_id, r.rubric, r.question, r.target, r.condition ORDER BY r.score)
+    )
+    SELECT item_id, rubric, question, target, condition, count(*) AS n, avg(score) AS score,
+           CASE WHEN count(*) < 2 THEN NULL
+                WHEN count(score) = count(*) AND any_value(width) > 0
+                    THEN 2 * sum((2 * k - n - 1) * score) / (count(*) * (count(*) - 1) * any_value(width))
+                ELSE 1 - sum(equal - 1) / (count(*) * (count(*) - 1)) END AS disagreement
+    FROM answers GROUP BY ALL
+"""
+
+
+@dataclass(frozen=True)
+class ViewedTables:
+    """The tables that the viewer shows, by name, and the places of those that it leaves out, with the reason."""
+
+    by_name: dict[str, list[TableSource]] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+
+    def of(self, name: str) -> list[TableSource]:
+        """Return the tables of this name."""
+        return self.by_name.get(name, [])
+
+
+def open_places(places: Sequence[str]) -> ViewedTables:
+    """Open the tables at or below each place.
+
+    Raises:
+        InputError: a place has no table, no table has something to show, or two hold the same rating.
+    """
+    tables = ViewedTables()
+    for uri, name in _tables_at(places).items():
+        try:
+            source = open_table(uri, *([name] if name else SHOWN))
+        except InputError as error:  # a run that is not complete, or a damaged file: the others can be shown
+            tables.left_out[uri] = str(error)
+        else:
+            tables.by_name.setdefault(source.name, []).append(source)
+    if not any(tables.of(name) for name in COLUMNS):
+        reasons = "".join(f"; {reason}" for reason in tables.left_out.values())
+        raise InputError(f"inputs={','.join(places)}: no table of {', '.join(COLUMNS)} to view{reasons}")
+    refuse_shared_keys(tables.of("ratings"), groups=GROUPS, row="rating")
+    return tables
+
+
+def _tables_at(places: Sequence[str]) -> dict[str, str]:
+    """Return uri -> name of the tables to show; a place without run files may be a table all the same."""
+    if not places:
+        raise InputError("inputs=[]: name at least one table, or a folder of tables, as in remine view R")
+    named: dict[str, str] = {}
+    for place in places:
+        uri = locations.absolute(place)
+        if not files_by_table(locations.listing(uri)):
+            named[uri] = ""
+        else:
+            named.update((table.uri, table.name) for table in find_tables(uri) if table.name in SHOWN)
+    return named
+
+
+def load(connection: "duckdb.DuckDBPyConnection", tables: ViewedTables, exclusion_filter: ExclusionFilter) -> list[str]:
+    """Write the rows of the tables to the database, without pictures, vectors and excluded pictures.
+
+    Returns:
+        The data objects of the images, which the column `pictures.file` counts.
+    """
+    files = [footer.object.uri for source in tables.of("images") for footer in source.footers]
+    connection.execute("CREATE TABLE excluded (id VARCHAR)")
+    numbers = {file: number for number, file in enumerate(files)}
+    for name, columns in COLUMNS.items():
+        _create(connection, name)
+        place = 0
+        for source in tables.of(name):
+            for file, group, rows in _row_groups(source, columns):
+                placed = _placed(rows, numbers[file], group, place) if name == "images" else rows
+                place += rows.num_rows
+                kept = _without_excluded(connection, name, placed, exclusion_filter)
+                connection.register("batch", kept)
+                connection.execute(f"INSERT INTO {name} SELECT * FROM batch")
+                connection.unregister("batch")
+    connection.execute(SCHEMA)
+    connection.execute("CREATE TABLE lines AS" + LINES.format(where=""))
+    return files
+
+
+def refresh_lines(connection: "duckdb.DuckDBPyConnection", item_id: str) -> None:
+    """Compute the means and disagreements of an item again, after a correction."""
+    connection.execute("DELETE FROM lines WHERE item_id = ?", [item_id])
+    connection.execute("INSERT INTO lines" + LINES.format(where="AND r.item_id = ?"), [item_id])
+
+
+def _create(connection: "duckdb.DuckDBPyConnection", name: str) -> None:
+    schema = TABLES[name].schema()
+    empty = pa.schema([schema.field(column) for column in COLUMNS[name]]).empty_table()
+    if name == "images":
+        empty = _placed(empty, 0, 0, 0)
+    connection.register("batch", empty)
+    connection.execute(f"CREATE TABLE {name} AS SELECT * FROM batch")
+    connection.unregister("batch")
+
+
+def _row_groups(source: TableSource, columns: Sequence[str]) -> Iterator[tuple[str, int, pa.Table]]:
+    """Yield the data object, the number and the rows of each row group."""
+    for footer in source.footers:
+        uri = footer.object.uri
+        filesystem, path = locations.filesystem(uri)
+        with reading_rows(uri), filesystem.open_input_file(path) as stream, open_rows(stream) as file:
+            for group in range(file.num_row_groups):
+                yield uri, group, file.read_row_group(group, columns=list(columns)).select(columns)
+
+
+def _placed(rows: pa.Table, file: int, group: int, first: int) -> pa.Table:
+    """Add where each picture is: its data object, row group and row there, and its place among all pictures."""
+    row = np.arange(rows.num_rows, dtype=np.int64)
+    for name, values in (
+        ("file", row * 0 + file),
+        ("row_group", row * 0 + group),
+        ("row", row),
+        ("place", row + first),
+    ):
+        rows = rows.append_column(name, pa.array(values))
+    return rows
+
+
+def _without_excluded(
+    connection: "duckdb.DuckDBPyConnection", name: str, rows: pa.Table, exclusion_filter: ExclusionFilter
+) -> pa.Table:
+    """Return the rows whose ids and URLs are not excluded, and note the ids of the others."""
+    if not exclusion_filter:
+        return rows
+    hit = np.zeros(rows.num_rows, bool)
+    for column in NAMES_OF[name]:
+        hit |= exclusion_filter.mask(rows[column])
+    if hit.any():
+        connection.register("batch", pa.table({"id": rows[NAMES_OF[name][0]].filter(pa.array(hit))}))
+        connection.execute("INSERT INTO excluded SELECT id FROM batch")
+        connection.unregister("batch")
+    return rows.filter(pa.array(~hit))

@@ -1,0 +1,105 @@
+"""From the places of tables to a viewer of them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from jobs.errors import InputError
+from jobs.judging.kept_rubric import read_rubrics
+from jobs.runtime.console import say
+from jobs.runtime.exclusions import ExclusionFilter
+from jobs.store import locations
+from jobs.viewer.application import Shown, Viewer
+from jobs.viewer.corrections import Corrections
+from jobs.viewer.loading import ViewedTables, load, open_places
+from jobs.viewer.picture_details import Texts
+from jobs.viewer.queries import fetch
+from jobs.viewer.similar_pictures import SimilarPictures
+from jobs.viewer.thumbnail_files import PictureBytes, PicturePlace
+
+PLACES_NAMED = 3  # in the title
+
+
+def open_viewer(
+    places: Sequence[str],
+    folder: Path,
+    *,
+    rater: str | None,
+    out: str | None,
+    exclusion_filter: ExclusionFilter,
+    blur: bool,
+) -> Viewer:
+    """Read the tables at or below each place into a database in `folder`, and return a viewer of them.
+
+    Args:
+        rater, out: who corrects labels, and below which place the ratings are written; None: nobody.
+        blur: whether pictures are blurred until the reader shows them.
+
+    Raises:
+        InputError: nothing to view, or `out` or `rater` are used by other ratings.
+    """
+    import duckdb
+
+    tables = open_places(places)
+    rubrics = read_rubrics(tables.of("ratings"))
+    corrections = Corrections(out, rater, rubrics) if rater and out else None
+    if corrections:
+        corrections.check()
+        viewed = {source.uri for name in tables.by_name for source in tables.of(name)}
+        if further := [place for place in corrections.tables() if place not in viewed]:
+            tables = open_places([*places, *further])
+        rubrics = read_rubrics(tables.of("ratings"))
+    connection = duckdb.connect(str(folder / "tables.duckdb"))
+    connection.execute("SET preserve_insertion_order = true")
+    files = load(connection, tables, exclusion_filter)
+    if corrections:
+        _refuse_other_ratings(tables, corrections)
+    similar = SimilarPictures(tables.of("embeddings"), folder)
+    _show(tables, similar)
+
+    def place_of(image_id: str) -> PicturePlace | None:
+        with connection.cursor() as cursor:
+            rows = fetch(
+                cursor, "SELECT file, row_group, row FROM pictures WHERE image_id = ? AND status = 'ok'", [image_id]
+            )
+        return PicturePlace(**rows[0]) if rows else None
+
+    return Viewer(
+        Shown(
+            connection=connection,
+            pictures=PictureBytes(files, place_of),
+            similar=similar,
+            texts=Texts(tables.of("texts")),
+            rubrics=rubrics,
+            corrections=corrections,
+            blur=blur,
+            title=_title(places),
+        )
+    )
+
+
+def _title(places: Sequence[str]) -> str:
+    names = [locations.absolute(place).rsplit("/", 1)[-1] for place in places]
+    return ", ".join([*names[:PLACES_NAMED], *(["…"] if len(names) > PLACES_NAMED else [])])
+
+
+def _refuse_other_ratings(tables: ViewedTables, corrections: Corrections) -> None:
+    """Refuse a person whose ratings other tables have: two tables would hold the same rating."""
+    written = set(corrections.tables())
+    for source in tables.of("ratings"):
+        if source.uri in written:
+            continue
+        for batch in source.batches(["rater"], dictionaries=["rater"]):
+            if any(corrections.rater in chunk.dictionary.to_pylist() for chunk in batch["rater"].chunks):
+                raise InputError(
+                    f"rater={corrections.rater}: {source.uri} has ratings by this rater; choose another name"
+                )
+
+
+def _show(tables: ViewedTables, similar: SimilarPictures) -> None:
+    for name, sources in tables.by_name.items():
+        if sources:
+            say(f"  {name}: {sum(source.rows for source in sources):,} rows of {len(sources):,} tables")
+    for reason in tables.left_out.values():
+        say(f"  left out: {reason}")
+    for place in similar.others:
+        say(f"  left out of searches: {place}: its vectors are of another encoder")

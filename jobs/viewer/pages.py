@@ -1,0 +1,43 @@
+"""The pages as HTML, from templates that escape every text."""
+
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from jobs.page.render import link, number, percent
+from jobs.viewer.queries import RATING_SORTS, SIMILAR, SORTS
+
+FOLDER = Path(__file__).parent
+STYLES = (FOLDER.parent / "page" / "page.css", FOLDER / "viewer.css")
+SCRIPT = FOLDER / "viewer.js"
+
+
+class Pages:
+    """Renders templates.
+
+    Args:
+        base: the path of all addresses, with the token, such as `/TOKEN/`.
+        shared: what every template may use.
+    """
+
+    def __init__(self, base: str, **shared: Any) -> None:
+        self._environment = Environment(
+            loader=FileSystemLoader(FOLDER),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._environment.filters |= {"n": number, "pct": percent, "link": link, "words": _words}
+        self._environment.globals |= {"base": base, "sorts": SORTS, "rating_sorts": RATING_SORTS, "similar": SIMILAR}
+        self._environment.globals |= shared
+
+    def render(self, template: str, **content: Any) -> str:
+        """Return a page; characters that UTF-8 cannot encode are replaced."""
+        html = self._environment.get_template(template).render(**content)
+        return html.encode("utf-8", "replace").decode()
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")

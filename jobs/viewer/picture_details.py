@@ -1,0 +1,247 @@
+"""Everything about one picture: its facts, and by item the texts, responses, spans and ratings."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+
+from actors.status import Status
+from jobs.judging.kept_rubric import Rubrics
+from jobs.store.reading import TableSource
+from jobs.store.shared_lookup import SharedLookup
+from jobs.viewer.queries import fetch
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from jobs.viewer.queries import View
+
+MOST_ITEMS, MOST_LINES = 40, 60  # of a picture, and of one of its items
+AROUND = 90  # characters of a text on each side of a marked span
+
+
+class LineKey(NamedTuple):
+    """What the ratings of one line are about, besides the item."""
+
+    rubric: str
+    question: str
+    target: str
+    condition: str
+
+
+class Given(NamedTuple):
+    """One rater's rating in a line."""
+
+    rater: str
+    status: str
+    probability: float | None
+    text: str
+
+
+class Choice(NamedTuple):
+    """An allowed answer: its code, its label and its score."""
+
+    value: str
+    label: str
+    score: float | None
+
+
+@dataclass
+class Line:
+    """One question about an item and target: who gave which answer.
+
+    Attributes:
+        title, text: of the question.
+        choices: the allowed answers; empty if they are unknown or unbounded numbers.
+        by_answer: (code, label) -> its raters, the most frequent first.
+        failed: ratings without an answer.
+        correction: the code that the person at the viewer chose, None without one.
+    """
+
+    key: LineKey
+    title: str
+    text: str
+    choices: tuple[Choice, ...]
+    by_answer: dict[tuple[str, str], list[Given]] = field(default_factory=dict)
+    failed: list[Given] = field(default_factory=list)
+    correction: str | None = None
+
+
+class MarkedText(NamedTuple):
+    """A marked span with the text around it; `inside` is empty for an omission."""
+
+    rater: str
+    kind: str
+    category: str | None
+    score: float | None
+    probability: float | None
+    before: str
+    inside: str
+    after: str
+
+
+@dataclass
+class ItemDetails:
+    """An item that shows the picture.
+
+    Attributes:
+        facts: (name, value) of its attributes and correct answers.
+        texts: (role or model, text).
+        lines, lines_left_out: its questions, and how many more there are.
+    """
+
+    item_id: str
+    kind: str
+    facts: list[tuple[str, str]] = field(default_factory=list)
+    texts: list[tuple[str, str]] = field(default_factory=list)
+    spans: list[MarkedText] = field(default_factory=list)
+    lines: list[Line] = field(default_factory=list)
+    lines_left_out: int = 0
+
+
+class Texts:
+    """Finds texts by id in tables `texts`, which are copied once to a file that is mapped into memory."""
+
+    def __init__(self, sources: Sequence[TableSource]) -> None:
+        self._lookups = [
+            SharedLookup([footer.object for footer in source.footers], key="text_id", columns=["role", "text"])
+            for source in sources
+        ]
+
+    def rows(self, text_ids: Sequence[str]) -> dict[str, tuple[str, str]]:
+        """Return text_id -> role and text."""
+        wanted = pa.array(sorted(set(text_ids)), pa.string())
+        lists = [lookup.rows(wanted).to_pylist() for lookup in self._lookups] if len(wanted) else []
+        return {row["text_id"]: (row["role"] or "text", row["text"] or "") for rows in lists for row in rows}
+
+
+def find_picture(cursor: "duckdb.DuckDBPyConnection", image_id: str) -> dict[str, Any] | None:
+    """Return the row of `pictures`; None if there is none, or if it is excluded."""
+    return next(iter(fetch(cursor, "SELECT * FROM pictures WHERE image_id = ?", [image_id])), None)
+
+
+def items_of(
+    cursor: "duckdb.DuckDBPyConnection", image_id: str, view: "View", *, rubrics: Rubrics, texts: Texts, person: str
+) -> list[ItemDetails]:
+    """Return what was asked and answered about a picture and the items that show it, the picture itself first.
+
+    Args:
+        view: only its question's lines, if it names one.
+        person: the rater whose ratings are corrections; empty: nobody corrects.
+    """
+    subjects = fetch(
+        cursor,
+        "SELECT item_id FROM subjects WHERE image_id = ? ORDER BY item_id <> image_id, item_id LIMIT ?",
+        [image_id, MOST_ITEMS],
+    )
+    ids = [row["item_id"] for row in subjects]
+    items = {item_id: ItemDetails(item_id, "picture" if item_id == image_id else "item") for item_id in ids}
+    _add_items(cursor, items, texts)
+    _add_spans(cursor, items, texts)
+    _add_lines(cursor, items, view, rubrics, person)
+    return [item for item in items.values() if item.lines or item.texts or item.spans or item.facts]
+
+
+def _add_items(cursor: "duckdb.DuckDBPyConnection", items: dict[str, ItemDetails], texts: Texts) -> None:
+    rows = fetch(cursor, "SELECT * FROM items WHERE list_contains(?, item_id)", [list(items)])
+    response_of = {row["response_id"]: row["item_id"] for row in rows if row["response_id"]}
+    shown_texts = texts.rows([name for row in rows for name in row["text_ids"] or ()])
+    for row in rows:
+        item = items[row["item_id"]]
+        attributes = dict(row["attributes"] or {})
+        item.kind = row["kind"] or item.kind
+        item.facts = [(name, value) for name, value in sorted(attributes.items()) if value]
+        item.facts += [("correct answers", "; ".join(row["gold"]))] if row["gold"] else []
+        item.texts = [shown_texts[name] for name in row["text_ids"] or () if name in shown_texts]
+    responses = fetch(
+        cursor,
+        "SELECT * FROM responses WHERE list_contains(?, response_id) OR list_contains(?, item_id) "
+        "ORDER BY model, sample",
+        [[*response_of, *items], list(items)],
+    )
+    for row in responses:
+        about = response_of.get(row["response_id"], row["response_id"])
+        if answered := items.get(about) or items.get(row["item_id"]):
+            parts = (row["model"], row["prompt"], row["condition"], row["refusal_kind"])
+            status = row["status"] if row["status"] != Status.OK else ""
+            answered.texts.append((" · ".join(filter(None, (*parts, status))), row["text"] or ""))
+
+
+def _add_spans(cursor: "duckdb.DuckDBPyConnection", items: Mapping[str, ItemDetails], texts: Texts) -> None:
+    rows = fetch(
+        cursor,
+        'SELECT * FROM spans WHERE list_contains(?, item_id) AND marked ORDER BY item_id, rater, start, "end"',
+        [list(items)],
+    )
+    around = texts.rows([row["text_id"] for row in rows])
+    for row in rows:
+        items[row["item_id"]].spans.append(marked_text(row, around.get(row["text_id"], ("", ""))[1]))
+
+
+def marked_text(row: Mapping[str, Any], text: str) -> MarkedText:
+    """Return a row of `spans` with the text around it, which is empty if no table has it."""
+    start, end = row["start"], row["end"]
+    parts = text[max(0, start - AROUND) : start], text[start:end], text[end : end + AROUND]
+    return MarkedText(row["rater"], row["kind"], row["category"], row["score"], row["probability"], *parts)
+
+
+def _add_lines(
+    cursor: "duckdb.DuckDBPyConnection", items: Mapping[str, ItemDetails], view: "View", rubrics: Rubrics, person: str
+) -> None:
+    rubric, slash, question = view.question.partition("/")
+    rows = fetch(
+        cursor,
+        f"""SELECT item_id, rubric, question, target, condition, rater, value, status, raw, comment, sample,
+                list_extract(probabilities, list_position(answers, value)) AS probability
+            FROM ratings WHERE list_contains(?, item_id) {"AND rubric = ? AND question = ?" if slash else ""}
+            ORDER BY item_id, sample, rater""",
+        [list(items), *((rubric, question) if slash else ())],
+    )
+    lines: dict[tuple[str, LineKey], Line] = {}
+    raters: dict[tuple[str, LineKey], set[str]] = {}
+    for row in rows:
+        key = LineKey(row["rubric"], row["question"], row["target"], row["condition"])
+        place = row["item_id"], key
+        line = lines.setdefault(place, line_of(key, rubrics))
+        if row["rater"] in raters.setdefault(place, set()):
+            continue  # a further sample
+        raters[place].add(row["rater"])
+        _add_rating(line, row, person)
+    order = {
+        (kept.name, asked.name): number
+        for kept in rubrics.by_name.values()
+        for number, asked in enumerate(kept.questions)
+    }
+    for (item_id, _), line in sorted(lines.items(), key=lambda pair: _line_order(pair[0][1], order)):
+        item = items[item_id]
+        if len(item.lines) == MOST_LINES:
+            item.lines_left_out += 1
+            continue
+        line.by_answer = dict(sorted(line.by_answer.items(), key=lambda pair: -len(pair[1])))
+        item.lines.append(line)
+
+
+def _line_order(key: LineKey, order: Mapping[tuple[str, str], int]) -> tuple[Any, ...]:
+    return key.rubric, order.get((key.rubric, key.question), len(order)), key.question, key.target, key.condition
+
+
+def line_of(key: LineKey, rubrics: Rubrics) -> Line:
+    """Return the line of a question without ratings, with the texts and answers that its rubric has."""
+    kept = rubrics.question(key.rubric, key.question)
+    title = key.question.replace("_", " ")
+    if kept is None:
+        return Line(key, title, "", ())
+    return Line(key, title, kept.text, tuple(Choice(a.value, a.label or a.value, a.score) for a in kept.answers))
+
+
+def _add_rating(line: Line, row: Mapping[str, Any], person: str) -> None:
+    text = "\n".join(row[name] for name in ("raw", "comment") if row[name])
+    rating = Given(row["rater"], row["status"], row["probability"], text)
+    if row["status"] != Status.OK or row["value"] is None:
+        line.failed.append(rating)
+        return
+    label = next((choice.label for choice in line.choices if choice.value == row["value"]), row["value"])
+    line.by_answer.setdefault((row["value"], label), []).append(rating)
+    if row["rater"] == person:
+        line.correction = row["value"]

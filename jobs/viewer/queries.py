@@ -1,0 +1,298 @@
+"""What the pages ask of the database: filters from the address, rows in an order, and counts.
+
+The filters are the query parameters of a page, so that an address can be shared and the browser's back button works.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlencode
+
+if TYPE_CHECKING:
+    import duckdb
+
+PICTURES_PER_PAGE, ROWS_PER_PAGE = 24, 50
+SORTS = {  # order of pictures -> its label, and what it sorts by
+    "place": ("as stored", "p.place"),
+    "disagreement": ("disagreement, widest first", "m.disagreement DESC NULLS LAST, p.place"),
+    "highest": ("mean score, highest first", "m.score DESC NULLS LAST, p.place"),
+    "lowest": ("mean score, lowest first", "m.score NULLS LAST, p.place"),
+    "region": ("region", "p.region = '', p.region, p.place"),
+    "title": ("title", "p.title, p.place"),
+}
+SIMILAR = "similar"  # the order while something is searched by its vector
+_RATED = ("rater", "question", "value", "rated")
+RATING_SORTS = {
+    "place": ("as stored", "r.rowid"),
+    "highest": ("score, highest first", "r.score DESC NULLS LAST, r.rowid"),
+    "lowest": ("score, lowest first", "r.score NULLS LAST, r.rowid"),
+    "rater": ("rater", "r.rater, r.rowid"),
+    "question": ("question", "r.rubric, r.question, r.target, r.rowid"),
+}
+
+
+@dataclass(frozen=True)
+class View:
+    """The state of a page; every field is a query parameter, empty if it does not filter.
+
+    Attributes:
+        q: words of the title, caption, author, address or id; in other lists also of texts.
+        near: a text, by whose vector pictures are sorted; like: the id of a picture, for the same.
+        region: of the pictures; status: of the pictures.
+        question: rubric and question, joined by a slash; rater, value, rated: of a rating that the picture must have;
+            rated is its status.
+        target, model, prompt, kind: of ratings, responses and spans.
+        a, b: the raters to compare; va, vb: their answers; differ: only rows on which they differ.
+        sort, page: order, and number of the page from 1; show: pictures are not blurred.
+    """
+
+    q: str = ""
+    near: str = ""
+    like: str = ""
+    region: str = ""
+    status: str = ""
+    question: str = ""
+    rater: str = ""
+    value: str = ""
+    rated: str = ""
+    target: str = ""
+    model: str = ""
+    prompt: str = ""
+    kind: str = ""
+    a: str = ""
+    b: str = ""
+    va: str = ""
+    vb: str = ""
+    differ: str = ""
+    sort: str = ""
+    page: str = ""
+    show: str = ""
+
+    @property
+    def number(self) -> int:
+        """The number of the page, from 1."""
+        return max(1, min(int(self.page), 10**9)) if self.page.isdecimal() else 1
+
+    def address(self, **changes: str) -> str:
+        """Return the query string of this view with other values; a change other than of the page begins at page 1."""
+        if changes and "page" not in changes:
+            changes["page"] = ""
+        changed = replace(self, **changes)
+        pairs = [(field.name, getattr(changed, field.name)) for field in fields(changed)]
+        return "?" + urlencode([(name, value) for name, value in pairs if value])
+
+
+def view_of(parameters: Mapping[str, str]) -> View:
+    """Return the view of query parameters; unknown parameters are ignored."""
+    return View(**{field.name: parameters[field.name].strip() for field in fields(View) if field.name in parameters})
+
+
+class Rows(NamedTuple):
+    """Some rows of a list, as column -> value, and how many rows the list has."""
+
+    rows: list[dict[str, Any]]
+    total: int
+
+
+class Matrix(NamedTuple):
+    """How often the raters a (rows) and b (columns) gave each pair of answers: (answer, answer) -> count."""
+
+    values: list[str]
+    counts: dict[tuple[str, str], int]
+
+
+Parameters = list[Any]
+
+
+def fetch(cursor: "duckdb.DuckDBPyConnection", query: str, parameters: Sequence[Any] = ()) -> list[dict[str, Any]]:
+    """Run a query; return its rows as column -> value."""
+    result = cursor.execute(query, list(parameters))
+    names = [column[0] for column in result.description]
+    return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
+
+
+def pictures(
+    cursor: "duckdb.DuckDBPyConnection", view: View, *, similar: bool = False, offset: int | None = None, limit: int = 0
+) -> Rows:
+    """Return the pictures of a page, or `limit` of them from `offset`.
+
+    Args:
+        similar: whether the relation `ranked` (image_id, similarity) of this cursor sorts them.
+    """
+    where, parameters = _picture_conditions(view)
+    joins = "JOIN ranked s ON s.image_id = p.image_id" if similar else ""
+    order, measure = SORTS.get(view.sort, SORTS["place"])[1], ""
+    if similar:
+        order = "s.similarity DESC, p.place"
+    elif "m." in order:
+        condition, given = _question_condition(view, "l")
+        joins += f"""
+            LEFT JOIN (SELECT u.image_id, avg(l.score) AS score, avg(l.disagreement) AS disagreement
+                       FROM lines l JOIN subjects u USING (item_id) {"WHERE " + condition if condition else ""}
+                       GROUP BY u.image_id) m ON m.image_id = p.image_id"""
+        parameters = [*given, *parameters]
+        measure = ", m.score, m.disagreement"
+    size = limit or PICTURES_PER_PAGE
+    begin = (view.number - 1) * PICTURES_PER_PAGE if offset is None else offset
+    source = f"FROM pictures p {joins} WHERE {where}"
+    rows = fetch(
+        cursor,
+        f"SELECT p.image_id, p.title, p.caption, p.status, p.error_kind, p.region, p.width, p.height, p.author,"
+        f" p.licence, p.attribution{', s.similarity' if similar else ''}{measure} {source}"
+        f" ORDER BY {order} LIMIT {size:d} OFFSET {begin:d}",
+        parameters,
+    )
+    total = fetch(cursor, f"SELECT count(*) AS n {source}", parameters)[0]["n"]
+    return Rows(rows, total)
+
+
+def ratings(cursor: "duckdb.DuckDBPyConnection", view: View) -> Rows:
+    """Return the ratings of a page, each with its first picture."""
+    where, parameters = _rating_conditions(view, "r")
+    if view.target:
+        where, parameters = [*where, "r.target = ?"], [*parameters, view.target]
+    if view.q:
+        where.append(
+            "(contains(lower(concat_ws(' ', r.comment, r.raw, r.target, r.value, r.item_id)), lower(?)) OR r.item_id IN"
+            " (SELECT u.item_id FROM subjects u JOIN pictures p USING (image_id) WHERE contains(p.words, lower(?))))"
+        )
+        parameters += [view.q, view.q]
+    if view.region:
+        where.append("r.item_id IN (SELECT item_id FROM subjects JOIN pictures USING (image_id) WHERE region = ?)")
+        parameters.append(view.region)
+    columns = (
+        "r.rubric, r.question, r.target, r.rater, r.condition, r.method, r.value, r.score, r.status, r.raw, r.comment"
+    )
+    chance = "list_extract(r.probabilities, list_position(r.answers, r.value)) AS probability"
+    return _page(cursor, view, f"ratings r {_where(where)}", parameters, columns=f"r.item_id, {columns}, {chance}",
+                 order=RATING_SORTS.get(view.sort, RATING_SORTS["place"])[1])  # fmt: skip
+
+
+def responses(cursor: "duckdb.DuckDBPyConnection", view: View) -> Rows:
+    """Return the responses of a page, each with its first picture."""
+    where, parameters = _equal({"model": view.model, "prompt": view.prompt, "status": view.status})
+    if view.kind:
+        where, parameters = [*where, "r.refusal_kind = ?"], [*parameters, view.kind]
+    if view.q:
+        where, parameters = [*where, "contains(lower(r.text), lower(?))"], [*parameters, view.q]
+    columns = "r.response_id, r.item_id, r.model, r.prompt, r.condition, r.sample, r.text, r.status, r.refusal_kind"
+    item = "coalesce((SELECT min(item_id) FROM subjects WHERE item_id = r.response_id), r.item_id)"
+    source = f"responses r {_where(where)}"
+    return _page(cursor, view, source, parameters, columns=columns, order="r.rowid", item=item)
+
+
+def spans(cursor: "duckdb.DuckDBPyConnection", view: View) -> Rows:
+    """Return the marked spans of a page, each with its first picture."""
+    where, parameters = _equal({"rater": view.rater, "kind": view.kind, "status": view.status, "category": view.value})
+    columns = 'r.item_id, r.rater, r.condition, r.text_id, r.kind, r.start, r."end", r.category, r.score, r.probability'
+    where.append("(r.marked OR r.status <> 'ok')")
+    return _page(cursor, view, f"spans r {_where(where)}", parameters, columns=f"{columns}, r.status", order="r.rowid")
+
+
+def side_by_side(cursor: "duckdb.DuckDBPyConnection", view: View) -> tuple[Rows, Matrix]:
+    """Return what the raters `a` and `b` answered about the same items, and how often each pair of answers occurs."""
+    condition, given = _question_condition(view, "a")
+    source = f"""FROM ratings a JOIN ratings b USING (item_id, target, rubric, question, condition, sample)
+        LEFT JOIN ranges g USING (rubric, question)
+        WHERE a.rater = ? AND b.rater = ? AND a.status = 'ok' AND b.status = 'ok'
+        {"AND " + condition if condition else ""}"""
+    parameters = [view.a, view.b, *given]
+    counted = fetch(cursor, f"SELECT a.value AS a, b.value AS b, count(*) AS n {source} GROUP BY ALL", parameters)
+    counts = {(row["a"] or "", row["b"] or ""): row["n"] for row in counted}
+    for column, value in (("a", view.va), ("b", view.vb)):
+        if value:
+            source, parameters = f"{source} AND {column}.value = ?", [*parameters, value]
+    if view.differ:
+        source += " AND a.value IS DISTINCT FROM b.value"
+    chances = ", ".join(
+        f"list_extract({side}.probabilities, list_position({side}.answers, {side}.value)) AS probability_{side}"
+        for side in "ab"
+    )
+    distance = "coalesce(abs(a.score - b.score) / nullif(g.width, 0), (a.value IS DISTINCT FROM b.value)::DOUBLE)"
+    rows = fetch(
+        cursor,
+        f"""WITH compared AS (
+                SELECT item_id, rubric, question, target, condition, a.value AS a, b.value AS b,
+                       a.comment AS comment_a, b.comment AS comment_b, {chances}, {distance} AS distance {source}
+                ORDER BY distance DESC, item_id, question, target
+                LIMIT {ROWS_PER_PAGE} OFFSET {(view.number - 1) * ROWS_PER_PAGE:d})
+            SELECT c.*, p.image_id, p.title FROM compared c LEFT JOIN {_first_picture("SELECT item_id FROM compared")} p
+            USING (item_id) ORDER BY distance DESC, item_id, question, target""",
+        parameters,
+    )
+    total = fetch(cursor, f"SELECT count(*) AS n {source}", parameters)[0]["n"]
+    values = sorted({value for pair in counts for value in pair}, key=_as_number)
+    return Rows(rows, total), Matrix(values, counts)
+
+
+def _page(
+    cursor: "duckdb.DuckDBPyConnection",
+    view: View,
+    source: str,
+    parameters: Parameters,
+    *,
+    columns: str,
+    order: str,
+    item: str = "r.item_id",
+) -> Rows:
+    """Return a page of rows of `source`, which names its table r, with their first pictures."""
+    begin = (view.number - 1) * ROWS_PER_PAGE
+    rows = fetch(
+        cursor,
+        f"""WITH listed AS (
+                SELECT {columns}, {item} AS subject, row_number() OVER (ORDER BY {order}) AS listed_as FROM (
+                SELECT *, rowid FROM {source} ORDER BY {order} LIMIT {ROWS_PER_PAGE} OFFSET {begin:d}) r)
+            SELECT l.*, p.image_id, p.title FROM listed l LEFT JOIN {_first_picture("SELECT subject FROM listed")} p
+            ON p.item_id = l.subject ORDER BY l.listed_as""",
+        parameters,
+    )
+    return Rows(rows, fetch(cursor, f"SELECT count(*) AS n FROM {source}", parameters)[0]["n"])
+
+
+def _first_picture(items: str) -> str:
+    return f"""(SELECT u.item_id, arg_min(x.image_id, x.place) AS image_id, arg_min(x.title, x.place) AS title
+                FROM subjects u JOIN pictures x USING (image_id) WHERE u.item_id IN ({items}) GROUP BY u.item_id)"""
+
+
+def _picture_conditions(view: View) -> tuple[str, Parameters]:
+    where, parameters = ["p.status = ?"], [view.status or "ok"]
+    if view.q:
+        where.append("contains(p.words, lower(?))")
+        parameters.append(view.q)
+    if view.region:
+        where.append("p.region = ?")
+        parameters.append(view.region)
+    if any(getattr(view, name) for name in _RATED):
+        conditions, given = _rating_conditions(view, "r")
+        where.append(
+            f"p.image_id IN (SELECT u.image_id FROM ratings r JOIN subjects u USING (item_id) {_where(conditions)})"
+        )
+        parameters += given
+    return " AND ".join(where), parameters
+
+
+def _rating_conditions(view: View, alias: str) -> tuple[list[str], Parameters]:
+    where, parameters = _equal({"rater": view.rater, "value": view.value, "status": view.rated}, alias=alias)
+    condition, given = _question_condition(view, alias)
+    return [*where, *([condition] if condition else [])], [*parameters, *given]
+
+
+def _question_condition(view: View, alias: str) -> tuple[str, Parameters]:
+    rubric, slash, question = view.question.partition("/")
+    return (f"{alias}.rubric = ? AND {alias}.question = ?", [rubric, question]) if slash else ("", [])
+
+
+def _equal(values: Mapping[str, str], *, alias: str = "r") -> tuple[list[str], Parameters]:
+    given = {name: value for name, value in values.items() if value}
+    return [f"{alias}.{name} = ?" for name in given], list(given.values())
+
+
+def _where(conditions: Sequence[str]) -> str:
+    return f"WHERE {' AND '.join(conditions)}" if conditions else ""
+
+
+def _as_number(text: str) -> tuple[float, str]:
+    try:
+        return float(text), text
+    except ValueError:
+        return float("inf"), text

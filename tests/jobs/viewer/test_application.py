@@ -1,0 +1,254 @@
+"""The viewer as a server: what it refuses, what its pages have, and what a person does with it in a real browser."""
+
+import http.client
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlencode
+
+import pytest
+
+from jobs.errors import InputError
+from jobs.runtime import cli
+from jobs.viewer.application import Viewer
+from jobs.viewer.serving import listening, server
+from tests.browser import CHROMIUM
+from tests.chromium import chromium
+from tests.factories import copy_folder, metric_values, rows_of
+from tests.jobs.viewer.small_study import BLUE, GOLD, RED, URLS, viewer_of, write_study
+
+ROOT = Path(__file__).parents[3]
+AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
+LINE = '["r", "fit", "", ""]'
+
+
+class Reply(NamedTuple):
+    status: int
+    headers: Mapping[str, str]
+    text: str
+
+
+class Served:
+    """A viewer that is being served."""
+
+    def __init__(self, viewer: Viewer, port: int) -> None:
+        self.token, self.port = viewer.token, port
+        self.url = f"http://127.0.0.1:{port}/{viewer.token}/"
+
+    def ask(self, path: str, *, host: str = "", method: str = "GET", body: str = "", **headers: str) -> Reply:
+        """Send a request, whose path is not normalised."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        sent = {"Host": host or f"127.0.0.1:{self.port}", **{k.replace("_", "-"): v for k, v in headers.items()}}
+        connection.request(method, path, body=body or None, headers=sent)
+        reply = connection.getresponse()
+        text = reply.read().decode("latin-1")
+        connection.close()
+        return Reply(reply.status, dict(reply.getheaders()), text)
+
+    def page(self, path: str) -> str:
+        """Return a page of the viewer."""
+        reply = self.ask(f"/{self.token}/{path}")
+        assert reply.status == 200, reply
+        return reply.text
+
+
+@contextmanager
+def served(viewer: Viewer) -> Iterator[Served]:
+    with listening(0) as listener:
+        running = server(viewer.application)
+        thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            yield Served(viewer, listener.getsockname()[1])
+        finally:
+            running.should_exit = True
+            thread.join()
+            viewer.close()
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write_study(tmp_path_factory.mktemp("study"))
+
+
+@pytest.fixture(scope="module")
+def site(place: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder = tmp_path_factory.mktemp("site")
+    with served(viewer_of(place, folder, rater="ada", out=str(folder / "corrections"))) as site:
+        yield site
+
+
+def test_only_who_knows_the_token_and_asks_this_machine_is_answered(site: Served) -> None:
+    inside = f"/{site.token}/"
+    assert site.ask(inside).status == 200
+    assert site.ask(inside, host=f"localhost:{site.port}").status == 200
+    for path in ("/", "/x/", f"/{site.token[:-1]}/", f"/{site.token}x/", "/viewer.css", f"//{site.token}/", "/%00/"):
+        assert site.ask(path).status == 404, path
+    for host in ("attacker.example", f"attacker.example:{site.port}", "127.0.0.1.attacker.example", "169.254.169.254"):
+        reply = site.ask(inside, host=host)
+        assert (reply.status, "Pictures" in reply.text) == (400, False), host
+
+
+def test_no_path_leads_to_a_file(site: Served) -> None:
+    for path in ("../../../etc/passwd", "images/../../../etc/passwd", "images/..%2f..%2f..%2fetc%2fpasswd",
+                 "images/%2e%2e/%2e%2e/etc/passwd", "viewer.css/../../view.py", "images//etc/passwd",
+                 "pictures/' OR 1=1 --", "templates/base.html.j2"):  # fmt: skip
+        reply = site.ask(f"/{site.token}/{path}".replace(" ", "%20"))
+        assert (reply.status, "root:" in reply.text) == (404, False), path
+
+
+def test_nothing_is_loaded_from_elsewhere_or_kept_by_others(site: Served) -> None:
+    reply = site.ask(f"/{site.token}/pictures/{RED}")
+    policy = dict(part.strip().split(" ", 1) for part in reply.headers["content-security-policy"].split(";"))
+    assert policy["default-src"] == "'none'"
+    assert set(policy.values()) == {"'none'", "'self'"}
+    assert (reply.headers["referrer-policy"], reply.headers["cache-control"]) == ("same-origin", "no-store")
+    assert "server" not in reply.headers
+    loaded = re.findall(r"(?:src|action|rel=\"stylesheet\" href)=\"([^\"]*)\"", reply.text)
+    assert loaded
+    assert all(address.startswith(f"/{site.token}/") for address in loaded)
+    assert "<b>house" not in reply.text
+    assert "&lt;b&gt;house" in reply.text
+
+
+def test_every_list_shows_its_rows(site: Served) -> None:
+    assert site.page("").count('class="card"') == 4
+    assert "1 picture" in site.page("?region=North")
+    assert "No picture matches." in site.page("?q=nothing")
+    assert "Seen." in site.page("ratings?question=r%2Fright")
+    assert "A red door." in site.page("responses")
+    assert "<mark>red</mark>" in site.page("spans")
+    assert "va=3&amp;vb=1" in site.page("compare?a=m&b=p1&question=r/fit")
+    similar = site.page(f"?like={RED}")
+    assert [similar.index(f"pictures/{name}?") for name in (RED, GOLD, BLUE)] == sorted(
+        similar.index(f"pictures/{name}?") for name in (RED, GOLD, BLUE)
+    )
+    assert "does not say which encoder" in site.ask(f"/{site.token}/?near=a+red+door").text
+    second = site.page(f"pictures/{GOLD}?at=3")
+    assert f'rel="prev" data-key="p" href="/{site.token}/pictures/{BLUE}?&amp;at=2"' in second
+    assert 'rel="next"' not in second
+    picture = site.ask(f"/{site.token}/images/{RED}")
+    assert (picture.status, picture.headers["content-type"], picture.text[8:12]) == (200, "image/webp", "WEBP")
+
+
+def test_corrections_are_refused_from_elsewhere_and_without_a_rater(site: Served, place: str, tmp_path: Path) -> None:
+    form = urlencode({"item_id": RED, LINE: "4"})
+    path = f"/{site.token}/pictures/{RED}"
+    reply = site.ask(path, method="POST", body=form, Sec_Fetch_Site="cross-site")
+    assert reply.status == 403
+    assert site.ask(path, method="POST", body="x" * (1 << 21)).status == 413
+    refused = site.ask(path, method="POST", body=urlencode({"item_id": RED, LINE: "6"}))
+    assert (refused.status, "allowed: 1, 2, 3, 4, 5" in refused.text) == (400, True)
+    with served(viewer_of(place, tmp_path / "db")) as readers:
+        assert readers.ask(f"/{readers.token}/pictures/{RED}", method="POST", body=form).status == 403
+
+
+def test_a_correction_reaches_the_report(place: str, tmp_path: Path) -> None:
+    out = tmp_path / "corrections"
+    with served(viewer_of(place, tmp_path / "db", rater="ada", out=str(out))) as site:
+        path = f"/{site.token}/pictures/{RED}"
+        reply = site.ask(path, method="POST", body=urlencode({"item_id": RED, LINE: "4", "comment": "é"}))
+        assert reply.status == 303
+        assert reply.headers["location"].startswith(path)
+        assert '<option value="4" selected>' in site.page(f"pictures/{RED}")
+        assert "1 picture" in site.page("?rater=ada")
+    assert [(row["rater"], row["value"], row["comment"]) for row in rows_of(str(out / "r"))] == [("ada", "4", "é")]
+    again = viewer_of(place, tmp_path / "again", rater="ada", out=str(out))
+    with served(again) as site:
+        site.ask(f"/{site.token}/pictures/{RED}", method="POST", body=urlencode({"item_id": RED, LINE: ""}))
+        site.ask(f"/{site.token}/pictures/{GOLD}", method="POST", body=urlencode({"item_id": GOLD, LINE: "1"}))
+    report = tmp_path / "report"
+    cli.execute("report", [f"ratings=[{place}/ratings/*,{out}/*]", f"out={report}"])
+    value = metric_values(str(report / "metrics"))
+    assert value("mean_score", rubric="r", question="fit", rater="ada") == 1
+    with pytest.raises(InputError, match=r"rater=m: .*has ratings by this rater"):
+        viewer_of(place, tmp_path / "taken", rater="m", out=str(tmp_path / "other"))
+
+
+def test_tables_and_corrections_on_s3(s3: str, tmp_path: Path) -> None:
+    place = f"{s3}/view/R"
+    copy_folder(Path(write_study(tmp_path)), place)
+    with served(viewer_of(place, tmp_path / "db", rater="ada", out=f"{place}/corrections")) as site:
+        assert site.ask(f"/{site.token}/images/{RED}").status == 200
+        reply = site.ask(f"/{site.token}/pictures/{RED}", method="POST", body=urlencode({"item_id": RED, LINE: "4"}))
+        assert reply.status == 303
+    assert [row["value"] for row in rows_of(f"{place}/corrections/r")] == ["4"]
+
+
+def test_excluded_pictures_have_no_address(place: str, tmp_path: Path) -> None:
+    with served(viewer_of(place, tmp_path, excluded=URLS[0])) as site:
+        assert RED not in site.page("")
+        for path in (f"pictures/{RED}", f"images/{RED}"):
+            assert site.ask(f"/{site.token}/{path}").status == 404
+        assert RED not in site.page(f"?like={GOLD}")
+
+
+AUDIT = """axe.run(document, {resultTypes: ['violations']}).then(result => result.violations
+    .filter(one => ['serious', 'critical'].includes(one.impact))
+    .map(one => [one.id, one.nodes.length, one.nodes[0].html]))"""
+
+
+def test_a_person_uses_it_in_chromium(site: Served, tmp_path: Path) -> None:
+    if CHROMIUM is None:
+        assert not os.environ.get("CI"), "chromium is not installed, and CI is set"
+        pytest.skip("chromium is not installed")
+    with chromium(tmp_path) as page:
+        for dark in (False, True):
+            page.show(1280, 900, dark=dark)
+            for path in ("", f"pictures/{RED}?at=0", "ratings", "compare", "responses", "spans"):
+                page.open(site.url + path)
+                if AXE.exists():
+                    page.evaluate(AXE.read_text(encoding="utf-8") + ";0")
+                    assert page.evaluate(AUDIT) == [], (path, dark)
+        page.show(390, 800)
+        for path in ("", f"pictures/{RED}"):
+            page.open(site.url + path)
+            assert page.evaluate("document.documentElement.scrollWidth") == 390
+        assert page.evaluate("getComputedStyle(document.querySelector('.frame img')).filter").startswith("blur")
+        page.evaluate("document.querySelector('.reveal').click()")
+        assert page.evaluate("getComputedStyle(document.querySelector('.frame img')).filter") == "none"
+        press = "dispatchEvent(new KeyboardEvent('keydown', {key: '%s', bubbles: true}))"
+        page.open(site.url)
+        page.evaluate(f"document.body.{press % '/'}")
+        assert page.evaluate("document.activeElement.name") == "q"
+        page.evaluate("document.activeElement.value = 'gold'")
+        page.follow("document.activeElement.form.requestSubmit()")
+        assert page.evaluate("location.search") == "?q=gold&sort=place"
+        page.follow("document.querySelector('.card h2 a').click()")
+        page.evaluate("document.querySelector('td select').value = '2'")
+        page.follow("document.querySelector('button').click()")
+        assert page.evaluate("document.querySelector('.saved').textContent") == "Saved."
+        assert page.evaluate("document.querySelector('td select').value") == "2"
+
+
+def test_ctrl_c_ends_it_without_a_trace(place: str, tmp_path: Path) -> None:
+    script = (
+        "import signal, sys, threading, urllib.request\n"
+        "from jobs.runtime import cli, console\n"
+        "from jobs import view\n"
+        "def use(url):\n"
+        "    print(urllib.request.urlopen(url).status, flush=True)\n"
+        "    signal.raise_signal(signal.SIGINT)\n"
+        "def say(text):\n"
+        "    if 'http' in text:\n"
+        "        threading.Thread(target=use, args=(text.split()[-1],)).start()\n"
+        "view.say = say\n"
+        f"sys.exit(cli.main('view', [{place!r}]))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.split()[-1]) == (130, "200"), done.stderr
+    assert list(tmp_path.iterdir()) == []

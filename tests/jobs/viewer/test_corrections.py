@@ -1,0 +1,74 @@
+"""Corrections are ratings of a person, in a table that other jobs read; a killed viewer leaves it whole."""
+
+from pathlib import Path
+
+import pytest
+
+from jobs.errors import InputError, RunError
+from jobs.judging import kept_rubric
+from jobs.judging.kept_rubric import Rubrics
+from jobs.store import run
+from jobs.store.reading import open_table
+from jobs.viewer.corrections import Correction, Corrections
+from jobs.viewer.picture_details import LineKey
+from tests.factories import FIVE, rows_of, write_table
+
+RUBRICS = Rubrics({"r": FIVE})
+FIT = LineKey("r", "fit", "", "")
+MALI = LineKey("r", "fit", "Mali", "article")
+
+
+def test_a_correction_is_a_rating_that_can_be_changed_and_withdrawn(tmp_path: Path) -> None:
+    corrections = Corrections(str(tmp_path), "ada", RUBRICS)
+    assert corrections.tables() == []
+    corrections.save([Correction("a", FIT, "2"), Correction("b", MALI, "5", comment="It is.")])
+    (place,) = corrections.tables()
+    first, second = rows_of(place)
+    assert first | {"item_id": "a", "rater": "ada", "value": "2", "score": 2.0, "method": "human"} == first
+    assert (first["answers"], first["status"], first["sample"]) == (list("12345"), "ok", 0)
+    assert (second["target"], second["condition"], second["comment"]) == ("Mali", "article", "It is.")
+    other = Corrections(str(tmp_path), "ada", RUBRICS)
+    other.save([Correction("a", FIT, "3")])
+    assert corrections.save([Correction("b", MALI, None)]) == []
+    assert [(row["item_id"], row["value"]) for row in rows_of(place)] == [("a", "3")]
+    kept = kept_rubric.read_kept(open_table(place))
+    assert kept is not None
+    assert kept.sha256 == FIVE.sha256
+    for number in range(12):
+        corrections.save([Correction("a", FIT, str(1 + number % 5))])
+    record = open_table(place).footers[0].record
+    assert record is not None
+    assert (record["generation"], len(record["retired"])) == (14, 10)
+
+
+@pytest.mark.parametrize("correction", [Correction("a", FIT, "6"), Correction("a", LineKey("x", "q", "", ""), "1")])
+def test_other_answers_are_refused(tmp_path: Path, correction: Correction) -> None:
+    with pytest.raises(InputError, match="not an answer; allowed: "):
+        Corrections(str(tmp_path), "ada", RUBRICS).save([correction])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_killed_viewer_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    corrections = Corrections(str(tmp_path), "ada", RUBRICS)
+    corrections.save([Correction("a", FIT, "2")])
+
+    def killed(*_: object) -> None:
+        raise RunError("killed")
+
+    with monkeypatch.context() as patch:  # after the new list of units, before the rows
+        patch.setattr(run, "_with_footers", killed)
+        with pytest.raises(RunError):
+            corrections.save([Correction("a", FIT, "3")])
+    place = corrections.tables()[0]
+    with pytest.raises(InputError, match="not done"):
+        open_table(place)
+    Corrections(str(tmp_path), "ada", RUBRICS).check()
+    assert [row["value"] for row in rows_of(place)] == ["2"]
+
+
+def test_tables_of_others_are_not_touched(tmp_path: Path) -> None:
+    Corrections(str(tmp_path / "A"), "ada", RUBRICS).save([Correction("a", FIT, "2")])
+    write_table(tmp_path / "B" / "r", "ratings", [])
+    for place, rater in (("A", "ben"), ("B", "ada")):
+        with pytest.raises(InputError, match="ratings of another rater or rubric"):
+            Corrections(str(tmp_path / place), rater, RUBRICS).check()

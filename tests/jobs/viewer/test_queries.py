@@ -1,0 +1,156 @@
+"""What the pages ask of the database: filters, orders, pairs of raters; and which rows exclusions leave out."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from jobs.errors import InputError
+from jobs.judging.kept_rubric import read_rubrics
+from jobs.runtime.exclusions import ExclusionFilter, marks_of
+from jobs.viewer import loading, picture_details, queries
+from jobs.viewer.queries import View, view_of
+from tests.factories import rating, write_table
+from tests.jobs.viewer.small_study import BLUE, GOLD, GREEN, IDS, RED, URLS, write_study
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write_study(tmp_path_factory.mktemp("study"))
+
+
+@pytest.fixture(scope="module")
+def cursor(place: str) -> Iterator[Any]:
+    with duckdb.connect() as connection:
+        loading.load(connection, loading.open_places([place]), ExclusionFilter(frozenset()))
+        yield connection
+
+
+def shown(cursor: Any, **view: str) -> list[str]:
+    return [row["image_id"] for row in queries.pictures(cursor, View(**view)).rows]
+
+
+def test_pictures_are_filtered_by_facts_and_by_ratings(cursor: Any) -> None:
+    assert shown(cursor) == IDS
+    assert shown(cursor, status="missing") != IDS
+    assert shown(cursor, q="GREEN <B>") == [GREEN]
+    assert shown(cursor, q="author of gold") == [GOLD]
+    assert shown(cursor, region="North") == [BLUE]
+    assert shown(cursor, question="r/fit", value="5") == [RED, GOLD]
+    assert shown(cursor, question="r/fit", value="5", rater="p1") == [RED, GOLD]
+    assert shown(cursor, question="r/fit", value="5", rater="m") == [GOLD]
+    assert shown(cursor, question="r/right") == [RED]
+    assert shown(cursor, rated="unparsed") == [GOLD]
+    assert shown(cursor, rater="nobody' OR true --") == []
+
+
+def test_pictures_are_sorted_by_disagreement_and_score(cursor: Any) -> None:
+    lines = {
+        row["item_id"]: (row["n"], row["disagreement"], row["score"])
+        for row in queries.fetch(cursor, "SELECT * FROM lines WHERE question = 'fit'")
+    }
+    # Red: 1, 1, 5 on a scale whose answers are 4 apart: distances 0, 4, 4 of 4; blue: 4, 4, 1.
+    assert lines[RED] == (3, pytest.approx(2 / 3), pytest.approx(7 / 3))
+    assert lines[BLUE] == (3, pytest.approx(1 / 2), 3)
+    assert lines[GREEN][1] == pytest.approx(1 / 3)
+    assert lines[GOLD][1] == 0
+    assert shown(cursor, sort="disagreement", question="r/fit") == [RED, BLUE, GREEN, GOLD]
+    assert shown(cursor, sort="highest", question="r/fit") == [GOLD, BLUE, RED, GREEN]
+    assert shown(cursor, sort="lowest", question="r/fit") == [GREEN, RED, BLUE, GOLD]
+    assert shown(cursor, sort="region")[0] == BLUE
+    assert shown(cursor, sort="drop table") == IDS
+
+
+def test_a_page_of_the_list_and_its_address(cursor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queries, "PICTURES_PER_PAGE", 3)
+    rows = queries.pictures(cursor, View(page="2"))
+    assert ([row["image_id"] for row in rows.rows], rows.total) == ([GOLD], 4)
+    assert [row["image_id"] for row in queries.pictures(cursor, View(), offset=1, limit=2).rows] == [GREEN, BLUE]
+    view = view_of({"q": " a&b ", "page": "3", "rater": "", "other": "x"})
+    assert view.address() == "?q=a%26b&page=3"
+    assert view.address(rater="é") == "?q=a%26b&rater=%C3%A9"
+    assert [view_of({"page": page}).number for page in ("0", "-1", "x", "9" * 30, "")] == [1, 1, 1, 10**9, 1]
+
+
+def test_ratings_responses_and_spans_have_their_pictures(cursor: Any) -> None:
+    rows = queries.ratings(cursor, View(question="r/right"))
+    assert [(row["image_id"], row["value"], row["comment"]) for row in rows.rows] == [(RED, "2", "Seen.")]
+    assert queries.ratings(cursor, View(q="rather not")).rows[0]["image_id"] == GOLD
+    assert {row["rater"] for row in queries.ratings(cursor, View(q="blue", rater="p1")).rows} == {"p1"}
+    assert queries.ratings(cursor, View(region="North", sort="highest")).rows[0]["score"] == 4
+    (first, *_) = queries.ratings(cursor, View(rater="m")).rows
+    assert (first["value"], first["probability"]) == ("1", 0.6)
+    (response,) = queries.responses(cursor, View(q="red DOOR")).rows
+    assert response["image_id"] == RED
+    assert queries.responses(cursor, View(model="x")) == ([], 0)
+    (span,) = queries.spans(cursor, View(value="colour")).rows
+    assert (span["image_id"], span["start"], span["end"]) == (RED, 2, 5)
+
+
+def test_two_raters_side_by_side(cursor: Any) -> None:
+    rows, matrix = queries.side_by_side(cursor, View(a="m", b="p1", question="r/fit"))
+    assert matrix.values == ["1", "3", "4", "5"]
+    assert matrix.counts == {("1", "5"): 1, ("3", "1"): 1, ("4", "1"): 1, ("5", "5"): 1}
+    assert [(row["image_id"], row["distance"]) for row in rows.rows] == [
+        (RED, 1),
+        (BLUE, 0.75),
+        (GREEN, 0.5),
+        (GOLD, 0),
+    ]
+    only = queries.side_by_side(cursor, View(a="m", b="p1", question="r/fit", differ="1", vb="1"))[0]
+    assert {row["image_id"] for row in only.rows} == {BLUE, GREEN}
+    assert queries.side_by_side(cursor, View(a="m", b="nobody"))[0].total == 0
+
+
+def test_a_picture_has_its_items_texts_spans_and_answers(cursor: Any, place: str) -> None:
+    tables = loading.open_places([place])
+    options: dict[str, Any] = {
+        "rubrics": read_rubrics(tables.of("ratings")),
+        "texts": picture_details.Texts(tables.of("texts")),
+    }
+    picture, response = picture_details.items_of(cursor, RED, View(), person="p1", **options)
+    (line,) = picture.lines
+    raters = {value: [given.rater for given in raters] for (value, _), raters in line.by_answer.items()}
+    assert (raters, line.correction) == ({"1": ["m", "n"], "5": ["p1"]}, "5")
+    assert [choice.value for choice in line.choices] == list("12345")
+    assert (response.kind, response.texts[0]) == ("response", ("generated", "A red door, not a gate."))
+    assert response.texts[1][1] == "A red door."
+    assert response.spans[0][-3:] == ("A ", "red", " door, not a gate.")
+    (gold, *_) = picture_details.items_of(cursor, GOLD, View(question="r/fit"), person="", **options)
+    assert [(given.rater, given.text) for given in gold.lines[0].failed] == [("q", "I would rather not.")]
+    assert picture_details.find_picture(cursor, "nothing") is None
+
+
+@pytest.mark.parametrize("entry", [RED, URLS[0]])
+def test_excluded_pictures_and_all_about_them_are_left_out(place: str, entry: str) -> None:
+    with duckdb.connect() as connection:
+        loading.load(connection, loading.open_places([place]), ExclusionFilter(marks_of(entry)))
+        assert shown(connection) == [GREEN, BLUE, GOLD]
+        for table, column in (
+            ("ratings", "item_id"),
+            ("responses", "item_id"),
+            ("spans", "item_id"),
+            ("items", "item_id"),
+        ):
+            ids = {row["id"] for row in queries.fetch(connection, f"SELECT {column} AS id FROM {table}")}
+            assert not ids & {RED, "about-red"}, table
+
+
+def test_what_cannot_be_viewed(place: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="name at least one table"):
+        loading.open_places([])
+    with pytest.raises(InputError, match="no table here"):
+        loading.open_places([str(tmp_path)])
+    write_table(tmp_path / "terms", "terms", [])
+    with pytest.raises(InputError, match="no table of images, records"):
+        loading.open_places([str(tmp_path)])
+    damaged = tmp_path / "images"
+    write_table(damaged, "images", [])
+    next(damaged.glob("*.parquet")).write_bytes(b"PAR1")
+    tables = loading.open_places([place, str(tmp_path)])
+    assert list(tables.left_out) == [str(damaged)]
+    write_table(tmp_path / "again", "ratings", [rating(RED, "m", "fit", "1")])
+    with pytest.raises(InputError, match="same key"):
+        loading.open_places([place, str(tmp_path)])
