@@ -14,7 +14,7 @@ import pyarrow as pa
 from actors.ids import content_id
 from jobs.corpora import delimited, spreadsheet_cells
 from jobs.errors import InputError
-from jobs.page.thumbnails import thumbnail
+from jobs.html.thumbnails import thumbnail
 from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store import locations
 from jobs.store.lookup import RowLookup

@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 
 from actors.status import Status
 from jobs.analysis.report_tables import ReportTables
+from jobs.html.regions import REGIONS
+from jobs.html.thumbnails import Thumbnail, thumbnail
 from jobs.page.model import GalleryPicture, PictureRating, Wording, rater_label
-from jobs.page.thumbnails import Thumbnail, thumbnail
 from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store.hashing import hash_texts
 from jobs.store.reading import TableSource, read_unit
@@ -25,7 +26,6 @@ FACTS_PER_CARD = 12
 TEXT_LENGTH = 600  # characters of an item's texts on its card
 ANSWER_LENGTH = 300  # characters of what a rater wrote instead of an answer, and of a comment
 CREDIT_LENGTH = 160  # characters
-REGIONS = ("region", "sub_region", "country", "target", "category")  # attributes and questions that group the cards
 WRITER = ("model", "prompt", "sample")  # attributes of an item in its card's title
 ITEM_COLUMNS = ["item_id", "kind", "image_ids", "text_ids", "response_id", "attributes"]
 

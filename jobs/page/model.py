@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from actors.status import Status
+from jobs.html.thumbnails import Thumbnail
 from jobs.metrics.distributions import Distribution
 from jobs.metrics.metric import Metric
-from jobs.page.thumbnails import Thumbnail
 
 if TYPE_CHECKING:
     from jobs.papers.model import PaperPart

@@ -1,34 +1,30 @@
 """Render a `Page` as one HTML file without scripts or external resources, which can also be printed."""
 
 import base64
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from urllib.parse import parse_qsl, urlsplit
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from jobs.html.formats import link, number, percent, writable
+from jobs.html.style import STYLE
+from jobs.html.thumbnails import Thumbnail
 from jobs.metrics.distributions import Distribution, Share
 from jobs.metrics.metric import Metric
 from jobs.page.card_orders import QuestionEntry, answer_anchor, answer_index, card_orders, question_anchor
 from jobs.page.metric_families import COUNTS, SHARE_METRICS, MetricBlock, blocks, definitions
 from jobs.page.model import FunnelStep, GalleryPicture, Page, PictureRating, Wording, rater_label
 from jobs.page.page_figures import figure_of
-from jobs.page.thumbnails import Thumbnail
 
 MAX_COLUMNS = 12  # answers of a scale
 MAX_CELLS = 30_000  # of all tables of metrics, about 6 MB
 FEW_UNUSED = 3  # answers that nobody gave are listed in one line, if there are so many
 _HERE = Path(__file__).parent
 _MIMES = {"image/webp", "image/jpeg", "image/png"}
-# Parameters of signed addresses (AWS, Google, Azure), because a page must not contain credentials.
-_SECRETS = re.compile(r"x-amz-.*|x-goog-.*|awsaccesskeyid|signature|sig|.*token|.*secret.*|.*password|api_?key", re.I)
-# Characters that HTML does not allow, and lone surrogates, which UTF-8 cannot encode.
-_UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
 @dataclass(frozen=True)
@@ -118,7 +114,7 @@ def render(page: Page) -> str:
     rubrics = _rubrics(page, letters)
     html = environment.get_template("page.html.j2").render(
         page=page,
-        css=Markup((_HERE / "page.css").read_text(encoding="utf-8")),
+        css=Markup(STYLE.read_text(encoding="utf-8")),
         letters=letters,
         single=single,
         sections=_sections(page, rubrics, metric_blocks),
@@ -138,7 +134,7 @@ def render(page: Page) -> str:
         by_answer=by_answer,
         spans=spans,
     )
-    return _UNWRITABLE.sub("\ufffd", html)
+    return writable(html)
 
 
 def _without_missing(page: Page) -> Page:
@@ -173,28 +169,11 @@ def _anchors(page: Page, metric_blocks: Sequence[MetricBlock], index: Sequence[Q
 def within(metric_blocks: Sequence[MetricBlock]) -> tuple[list[MetricBlock], int]:
     """Return the first blocks of at most `MAX_CELLS` cells, at least one, and the number of the others."""
     cells = 0
-    for number, block in enumerate(metric_blocks):
+    for first, block in enumerate(metric_blocks):
         cells += block.cells
-        if cells > MAX_CELLS and number:
-            return list(metric_blocks[:number]), len(metric_blocks) - number
+        if cells > MAX_CELLS and first:
+            return list(metric_blocks[:first]), len(metric_blocks) - first
     return list(metric_blocks), 0
-
-
-def number(value: float | None, decimals: int = 0) -> str:
-    """Return a number with thousands separators and a minus sign (37,800,000; −3.14), or an em dash for None."""
-    return "—" if value is None else f"{value:,.{decimals}f}".replace("-", "−")
-
-
-def percent(share: float | None) -> str:
-    """Return a share in [0, 1] as a percentage with one decimal, such as 12.5%.
-
-    Only a share of 1 becomes 100.0%, and only a share of 0 becomes 0.0%.
-    """
-    if share is None:
-        return "—"
-    if 0 < share < 0.0005:
-        return "<0.1%"
-    return ">99.9%" if 0.9995 <= share < 1 else f"{share:.1%}"
 
 
 def value_text(metric: Metric) -> str:
@@ -243,18 +222,6 @@ def basis(metric: Metric) -> str:
     """Return the text of a metric's tooltip: coverage, method of the interval, and reason."""
     coverage = "" if metric.coverage is None else f"coverage {percent(metric.coverage)}"
     return "; ".join(filter(None, (coverage, metric.interval_method, metric.reason)))
-
-
-def link(url: str | None) -> str | None:
-    """Return `url` if it is http or https, with a host and without white space or credentials; else None."""
-    if not url or any(ord(c) <= 0x20 or ord(c) == 0x7F for c in url):
-        return None
-    try:
-        parts = urlsplit(url)
-        secret = "@" in parts.netloc or any(_SECRETS.fullmatch(name) for name, _ in parse_qsl(parts.query))
-    except ValueError:
-        return None
-    return url if parts.scheme in {"http", "https"} and parts.hostname and not secret else None
 
 
 def kept(steps: Sequence[FunnelStep]) -> list[float | None]:

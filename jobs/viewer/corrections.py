@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from actors.ids import content_id
 from actors.status import Status
-from jobs.analysis.rater_attributes import HUMAN
 from jobs.errors import InputError
 from jobs.judging.kept_rubric import KeptRubric, Rubrics
 from jobs.store import locations
@@ -23,6 +22,7 @@ from jobs.store.writer import UnitWriter
 from jobs.tables import TABLES
 from jobs.viewer.picture_details import LineKey, line_of
 
+HUMAN = "human"  # method of people's ratings
 GENERATIONS_LISTED = 10  # earlier generations that the footer lists: each correction makes one
 _SCHEMA = TABLES["ratings"].schema()
 

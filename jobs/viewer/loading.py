@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from jobs.errors import InputError
+from jobs.html.regions import REGIONS
 from jobs.inventory.found import files_by_table, find_tables
 from jobs.judging.rating_tables import GROUPS
-from jobs.page.gallery import REGIONS
 from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store import locations
 from jobs.store.keys import refuse_shared_keys

@@ -5,11 +5,12 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from jobs.page.render import link, number, percent
+from jobs.html.formats import link, number, percent, writable
+from jobs.html.style import STYLE
 from jobs.viewer.queries import RATING_SORTS, SIMILAR, SORTS
 
 FOLDER = Path(__file__).parent
-STYLES = (FOLDER.parent / "page" / "page.css", FOLDER / "viewer.css")
+STYLES = (STYLE, FOLDER / "viewer.css")
 SCRIPT = FOLDER / "viewer.js"
 
 
@@ -34,9 +35,8 @@ class Pages:
         self._environment.globals |= shared
 
     def render(self, template: str, **content: Any) -> str:
-        """Return a page; characters that UTF-8 cannot encode are replaced."""
-        html = self._environment.get_template(template).render(**content)
-        return html.encode("utf-8", "replace").decode()
+        """Return a page."""
+        return writable(self._environment.get_template(template).render(**content))
 
 
 def _words(name: str) -> str:

@@ -39,7 +39,7 @@ class Given(NamedTuple):
     text: str
 
 
-class Choice(NamedTuple):
+class AllowedAnswer(NamedTuple):
     """An allowed answer: its code, its label and its score."""
 
     value: str
@@ -48,7 +48,7 @@ class Choice(NamedTuple):
 
 
 @dataclass
-class Line:
+class RatedLine:
     """One question about an item and target: who gave which answer.
 
     Attributes:
@@ -62,13 +62,13 @@ class Line:
     key: LineKey
     title: str
     text: str
-    choices: tuple[Choice, ...]
+    choices: tuple[AllowedAnswer, ...]
     by_answer: dict[tuple[str, str], list[Given]] = field(default_factory=dict)
     failed: list[Given] = field(default_factory=list)
     correction: str | None = None
 
 
-class MarkedText(NamedTuple):
+class SpanInText(NamedTuple):
     """A marked span with the text around it; `inside` is empty for an omission."""
 
     rater: str
@@ -95,8 +95,8 @@ class ItemDetails:
     kind: str
     facts: list[tuple[str, str]] = field(default_factory=list)
     texts: list[tuple[str, str]] = field(default_factory=list)
-    spans: list[MarkedText] = field(default_factory=list)
-    lines: list[Line] = field(default_factory=list)
+    spans: list[SpanInText] = field(default_factory=list)
+    lines: list[RatedLine] = field(default_factory=list)
     lines_left_out: int = 0
 
 
@@ -179,11 +179,11 @@ def _add_spans(cursor: "duckdb.DuckDBPyConnection", items: Mapping[str, ItemDeta
         items[row["item_id"]].spans.append(marked_text(row, around.get(row["text_id"], ("", ""))[1]))
 
 
-def marked_text(row: Mapping[str, Any], text: str) -> MarkedText:
+def marked_text(row: Mapping[str, Any], text: str) -> SpanInText:
     """Return a row of `spans` with the text around it, which is empty if no table has it."""
     start, end = row["start"], row["end"]
     parts = text[max(0, start - AROUND) : start], text[start:end], text[end : end + AROUND]
-    return MarkedText(row["rater"], row["kind"], row["category"], row["score"], row["probability"], *parts)
+    return SpanInText(row["rater"], row["kind"], row["category"], row["score"], row["probability"], *parts)
 
 
 def _add_lines(
@@ -198,7 +198,7 @@ def _add_lines(
             ORDER BY item_id, sample, rater""",
         [list(items), *((rubric, question) if slash else ())],
     )
-    lines: dict[tuple[str, LineKey], Line] = {}
+    lines: dict[tuple[str, LineKey], RatedLine] = {}
     raters: dict[tuple[str, LineKey], set[str]] = {}
     for row in rows:
         key = LineKey(row["rubric"], row["question"], row["target"], row["condition"])
@@ -226,16 +226,18 @@ def _line_order(key: LineKey, order: Mapping[tuple[str, str], int]) -> tuple[Any
     return key.rubric, order.get((key.rubric, key.question), len(order)), key.question, key.target, key.condition
 
 
-def line_of(key: LineKey, rubrics: Rubrics) -> Line:
+def line_of(key: LineKey, rubrics: Rubrics) -> RatedLine:
     """Return the line of a question without ratings, with the texts and answers that its rubric has."""
     kept = rubrics.question(key.rubric, key.question)
     title = key.question.replace("_", " ")
     if kept is None:
-        return Line(key, title, "", ())
-    return Line(key, title, kept.text, tuple(Choice(a.value, a.label or a.value, a.score) for a in kept.answers))
+        return RatedLine(key, title, "", ())
+    return RatedLine(
+        key, title, kept.text, tuple(AllowedAnswer(a.value, a.label or a.value, a.score) for a in kept.answers)
+    )
 
 
-def _add_rating(line: Line, row: Mapping[str, Any], person: str) -> None:
+def _add_rating(line: RatedLine, row: Mapping[str, Any], person: str) -> None:
     text = "\n".join(row[name] for name in ("raw", "comment") if row[name])
     rating = Given(row["rater"], row["status"], row["probability"], text)
     if row["status"] != Status.OK or row["value"] is None:

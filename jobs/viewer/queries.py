@@ -87,14 +87,14 @@ def view_of(parameters: Mapping[str, str]) -> View:
     return View(**{field.name: parameters[field.name].strip() for field in fields(View) if field.name in parameters})
 
 
-class Rows(NamedTuple):
+class ListedRows(NamedTuple):
     """Some rows of a list, as column -> value, and how many rows the list has."""
 
     rows: list[dict[str, Any]]
     total: int
 
 
-class Matrix(NamedTuple):
+class AnswerPairs(NamedTuple):
     """How often the raters a (rows) and b (columns) gave each pair of answers: (answer, answer) -> count."""
 
     values: list[str]
@@ -113,7 +113,7 @@ def fetch(cursor: "duckdb.DuckDBPyConnection", query: str, parameters: Sequence[
 
 def pictures(
     cursor: "duckdb.DuckDBPyConnection", view: View, *, similar: bool = False, offset: int | None = None, limit: int = 0
-) -> Rows:
+) -> ListedRows:
     """Return the pictures of a page, or `limit` of them from `offset`.
 
     Args:
@@ -143,10 +143,10 @@ def pictures(
         parameters,
     )
     total = fetch(cursor, f"SELECT count(*) AS n {source}", parameters)[0]["n"]
-    return Rows(rows, total)
+    return ListedRows(rows, total)
 
 
-def ratings(cursor: "duckdb.DuckDBPyConnection", view: View) -> Rows:
+def ratings(cursor: "duckdb.DuckDBPyConnection", view: View) -> ListedRows:
     """Return the ratings of a page, each with its first picture."""
     where, parameters = _rating_conditions(view, "r")
     if view.target:
@@ -168,7 +168,7 @@ def ratings(cursor: "duckdb.DuckDBPyConnection", view: View) -> Rows:
                  order=RATING_SORTS.get(view.sort, RATING_SORTS["place"])[1])  # fmt: skip
 
 
-def responses(cursor: "duckdb.DuckDBPyConnection", view: View) -> Rows:
+def responses(cursor: "duckdb.DuckDBPyConnection", view: View) -> ListedRows:
     """Return the responses of a page, each with its first picture."""
     where, parameters = _equal({"model": view.model, "prompt": view.prompt, "status": view.status})
     if view.kind:
@@ -181,7 +181,7 @@ def responses(cursor: "duckdb.DuckDBPyConnection", view: View) -> Rows:
     return _page(cursor, view, source, parameters, columns=columns, order="r.rowid", item=item)
 
 
-def spans(cursor: "duckdb.DuckDBPyConnection", view: View) -> Rows:
+def spans(cursor: "duckdb.DuckDBPyConnection", view: View) -> ListedRows:
     """Return the marked spans of a page, each with its first picture."""
     where, parameters = _equal({"rater": view.rater, "kind": view.kind, "status": view.status, "category": view.value})
     columns = 'r.item_id, r.rater, r.condition, r.text_id, r.kind, r.start, r."end", r.category, r.score, r.probability'
@@ -189,7 +189,7 @@ def spans(cursor: "duckdb.DuckDBPyConnection", view: View) -> Rows:
     return _page(cursor, view, f"spans r {_where(where)}", parameters, columns=f"{columns}, r.status", order="r.rowid")
 
 
-def side_by_side(cursor: "duckdb.DuckDBPyConnection", view: View) -> tuple[Rows, Matrix]:
+def side_by_side(cursor: "duckdb.DuckDBPyConnection", view: View) -> tuple[ListedRows, AnswerPairs]:
     """Return what the raters `a` and `b` answered about the same items, and how often each pair of answers occurs."""
     condition, given = _question_condition(view, "a")
     source = f"""FROM ratings a JOIN ratings b USING (item_id, target, rubric, question, condition, sample)
@@ -222,7 +222,7 @@ def side_by_side(cursor: "duckdb.DuckDBPyConnection", view: View) -> tuple[Rows,
     )
     total = fetch(cursor, f"SELECT count(*) AS n {source}", parameters)[0]["n"]
     values = sorted({value for pair in counts for value in pair}, key=_as_number)
-    return Rows(rows, total), Matrix(values, counts)
+    return ListedRows(rows, total), AnswerPairs(values, counts)
 
 
 def _page(
@@ -234,7 +234,7 @@ def _page(
     columns: str,
     order: str,
     item: str = "r.item_id",
-) -> Rows:
+) -> ListedRows:
     """Return a page of rows of `source`, which names its table r, with their first pictures."""
     begin = (view.number - 1) * ROWS_PER_PAGE
     rows = fetch(
@@ -246,7 +246,7 @@ def _page(
             ON p.item_id = l.subject ORDER BY l.listed_as""",
         parameters,
     )
-    return Rows(rows, fetch(cursor, f"SELECT count(*) AS n FROM {source}", parameters)[0]["n"])
+    return ListedRows(rows, fetch(cursor, f"SELECT count(*) AS n FROM {source}", parameters)[0]["n"])
 
 
 def _first_picture(items: str) -> str:

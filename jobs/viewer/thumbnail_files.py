@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from jobs.page.thumbnails import Thumbnail, thumbnail
+from jobs.html.thumbnails import Thumbnail, thumbnail
 from jobs.store import locations
 from jobs.store.reading import open_rows, reading_rows
 

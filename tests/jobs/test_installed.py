@@ -57,7 +57,7 @@ def test_every_file_that_is_no_code_came_along(installed: Path) -> None:
         return {path.as_posix() for path in found if path.suffix in {".yaml", ".j2", ".css", ".py"}}
 
     ours = files(ROOT)
-    assert {"jobs/page/page.html.j2", "jobs/page/page.css", "conf/rubric/century_labels.yaml"} <= ours
+    assert {"jobs/page/page.html.j2", "jobs/html/page.css", "conf/rubric/century_labels.yaml"} <= ours
     assert ours - files(installed) == set()
 
 

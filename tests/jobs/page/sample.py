@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 from PIL import Image, ImageDraw
 
+from jobs.html.thumbnails import thumbnail
 from jobs.metrics.answers import RatingTable
 from jobs.metrics.distributions import Distribution, Distributions
 from jobs.metrics.metric import Metric
 from jobs.metrics.question import MetricSettings, QuestionContext, RatedQuestion
 from jobs.metrics.suite import question_metrics
 from jobs.page.model import FunnelStep, GalleryPicture, ModelFacts, Page, PictureRating, TableSummary, Wording
-from jobs.page.thumbnails import thumbnail
 from jobs.tables import table
 
 RATERS = ("qwen2.5-vl-7b@cc594898137f", "smolvlm2-2.2b@482adb537c02")

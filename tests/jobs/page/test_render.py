@@ -9,11 +9,12 @@ from itertools import pairwise
 import pytest
 from PIL import Image
 
+from jobs.html.formats import link, number, percent
+from jobs.html.thumbnails import Thumbnail, thumbnail
 from jobs.metrics.distributions import Share
 from jobs.metrics.metric import Metric
 from jobs.page.model import FunnelStep, GalleryPicture, Page, PictureRating, TableSummary, Wording
-from jobs.page.render import kept, link, number, percent, render
-from jobs.page.thumbnails import Thumbnail, thumbnail
+from jobs.page.render import kept, render
 from tests.jobs.page import sample
 
 HOSTILE = (

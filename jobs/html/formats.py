@@ -1,0 +1,43 @@
+"""Numbers, shares and addresses as pages show them."""
+
+import re
+from urllib.parse import parse_qsl, urlsplit
+
+# Parameters of signed addresses (AWS, Google, Azure), because a page must not contain credentials.
+_SECRETS = re.compile(r"x-amz-.*|x-goog-.*|awsaccesskeyid|signature|sig|.*token|.*secret.*|.*password|api_?key", re.I)
+# Characters that HTML does not allow, and lone surrogates, which UTF-8 cannot encode.
+_UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+
+
+def number(value: float | None, decimals: int = 0) -> str:
+    """Return a number with thousands separators and a minus sign (37,800,000; −3.14), or an em dash for None."""
+    return "—" if value is None else f"{value:,.{decimals}f}".replace("-", "−")
+
+
+def percent(share: float | None) -> str:
+    """Return a share in [0, 1] as a percentage with one decimal, such as 12.5%.
+
+    Only a share of 1 becomes 100.0%, and only a share of 0 becomes 0.0%.
+    """
+    if share is None:
+        return "—"
+    if 0 < share < 0.0005:
+        return "<0.1%"
+    return ">99.9%" if 0.9995 <= share < 1 else f"{share:.1%}"
+
+
+def link(url: str | None) -> str | None:
+    """Return `url` if it is http or https, with a host and without white space or credentials; else None."""
+    if not url or any(ord(c) <= 0x20 or ord(c) == 0x7F for c in url):
+        return None
+    try:
+        parts = urlsplit(url)
+        secret = "@" in parts.netloc or any(_SECRETS.fullmatch(name) for name, _ in parse_qsl(parts.query))
+    except ValueError:
+        return None
+    return url if parts.scheme in {"http", "https"} and parts.hostname and not secret else None
+
+
+def writable(html: str) -> str:
+    """Return a page whose characters HTML and UTF-8 allow; others are replaced."""
+    return _UNWRITABLE.sub("\ufffd", html)
