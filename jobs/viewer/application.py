@@ -150,16 +150,16 @@ class Viewer:
             items = picture_details.items_of(
                 cursor, image_id, view, rubrics=self._shown.rubrics, texts=self._shown.texts, person=person
             )
-            beside: dict[str, tuple[str, int]] = {}
+            adjacent: dict[str, tuple[str, int]] = {}
             if place is not None:
                 begin = max(0, place - 1)
                 listed = queries.pictures(cursor, view, similar=similar, offset=begin, limit=3).rows
                 numbered = {begin + number: row["image_id"] for number, row in enumerate(listed)}
                 for name, other in (("previous", place - 1), ("next", place + 1)):
                     if other in numbered:
-                        beside[name] = (numbered[other], other)
+                        adjacent[name] = (numbered[other], other)
         saved = request.query_params.get("saved") == "1"
-        return self._page("picture.html.j2", view, picture=picture, items=items, beside=beside, at=at, saved=saved)
+        return self._page("picture.html.j2", view, picture=picture, items=items, adjacent=adjacent, at=at, saved=saved)
 
     async def _correct(self, request: "Request") -> Response:
         if self._shown.corrections is None:
