@@ -20,7 +20,14 @@ from jobs.analysis.conditions import CONDITION
 from jobs.analysis.item_attributes import Items
 from jobs.analysis.output import refuse_foreign, write_metrics
 from jobs.analysis.rating_codes import Reduction
-from jobs.analysis.report_tables import ReportTables, read_report_items, report_metrics, summarize_ratings
+from jobs.analysis.report_tables import (
+    ReportTables,
+    read_report_items,
+    report_metrics,
+    rows_of_items,
+    summarize_ratings,
+)
+from jobs.analysis.standings import standings
 from jobs.errors import InputError
 from jobs.judging import kept_raters
 from jobs.judging.kept_rubric import read_rubrics
@@ -29,7 +36,7 @@ from jobs.metrics.distributions import metrics_of
 from jobs.metrics.observations import Observations
 from jobs.metrics.question import MetricSettings
 from jobs.page import gallery
-from jobs.page.build import report_page
+from jobs.page.build import report_page, wording
 from jobs.page.render import render
 from jobs.papers import registry
 from jobs.papers.metric_index import MetricIndex
@@ -107,10 +114,14 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
 
     excluded = exclusions.read_exclusions(cfg.exclusions)
     exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
-    chosen = gallery.choose(tables, cfg.gallery, exclusion_filter, seed=cfg.gallery_seed)
     with Reduction(by=[CONDITION, *cfg.metrics.group_by], keep_ids=cfg.metrics.crowdtruth) as reduction:
-        ratings = summarize_ratings(
-            tables, cfg.metrics, reduction, models=models, gallery=chosen.ids, exclusion_filter=exclusion_filter
+        ratings = summarize_ratings(tables, cfg.metrics, reduction, models=models, exclusion_filter=exclusion_filter)
+        chosen = gallery.choose(
+            tables,
+            cfg.gallery,
+            exclusion_filter,
+            seed=cfg.gallery_seed,
+            standings=lambda: standings(reduction, list(wording(rubrics)), rubrics.scale),
         )
         items, settings = _items_and_settings(cfg, tables, reduction)
         observations = Observations()
@@ -152,6 +163,7 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
         models=models,
         methods=reduction.methods,
         gallery=chosen,
+        rows_of=rows_of_items(tables, chosen.ids, ratings.distributions.extra, exclusion_filter),
         exclusion_filter=exclusion_filter,
         versions=manifest["versions"],
         paper=parts,

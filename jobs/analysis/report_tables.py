@@ -26,10 +26,24 @@ from jobs.metrics.entity_counts import EntityCounts
 from jobs.metrics.metric import Metric
 from jobs.metrics.question import MetricSettings, RatedQuestion
 from jobs.runtime.exclusions import ExclusionFilter
+from jobs.store.lookup import RowLookup
 from jobs.store.reading import TableSource
 
 ALL_PEOPLE = "all people"  # the rater of people's pooled ratings
-ON_CARDS = ("answers", "probabilities", "raw", "comment")  # columns of ratings that only the gallery shows
+ON_CARDS = (
+    "target",
+    "rubric",
+    "question",
+    "rater",
+    "sample",
+    "value",
+    "score",
+    "status",
+    "answers",
+    "probabilities",
+    "raw",
+    "comment",
+)
 MAX_PEOPLE_SHOWN = 8  # with more people, the page shows their pooled distribution
 
 
@@ -65,13 +79,11 @@ class RatingSummary:
     Attributes:
         distributions: of each rater's answers; `pooled`: of the answers of all people together. They distinguish
             conditions if a question was answered under several.
-        rows_of: id of a picture or an item -> its rows of `ratings`, for those of the gallery.
         raters: the attributes of the raters.
     """
 
     distributions: Distributions
     pooled: Distributions
-    rows_of: Mapping[str, list[dict[str, Any]]]
     raters: Raters
 
     def shown(self, methods: Mapping[str, set[str]]) -> list[Distribution]:
@@ -92,23 +104,18 @@ def summarize_ratings(
     reduction: Reduction,
     *,
     models: Sequence[Mapping[str, Any]],
-    gallery: set[str],
     exclusion_filter: ExclusionFilter,
 ) -> RatingSummary:
     """Read all ratings once, without those of excluded items, and add their codes to `reduction`.
 
     Args:
         models: rows of table `raters` that are kept with tables of ratings and responses.
-        gallery: ids of pictures and items whose rows to keep.
 
     Raises:
         InputError: the table of raters does not fit the settings or itself.
     """
     distributions, pooled = Distributions(extra=reduction.by), Distributions(extra=reduction.by)
-    rows_of: dict[str, list[dict[str, Any]]] = defaultdict(list)
     columns = sorted({*distributions.columns, *reduction.columns, "item_id", "target"})
-    columns += [name for name in ON_CARDS if gallery and name not in columns]
-    wanted = pa.array(sorted(gallery), pa.string())
     for source in tables.ratings:
         for rows in source.batches(columns):
             batch = rows.filter(pa.array(~exclusion_filter.mask(rows["item_id"])))
@@ -117,13 +124,29 @@ def summarize_ratings(
             people = batch.filter(pc.equal(batch["method"], HUMAN))
             column = people.column_names.index("rater")
             pooled.add(people.set_column(column, "rater", pa.array([ALL_PEOPLE] * len(people), pa.string())))
-            for row in batch.filter(pc.is_in(batch["item_id"], wanted)).to_pylist():
-                rows_of[row["item_id"]].append(row)
     groups = settings.groups if tables.raters else ()
     raters = read_raters(tables.raters, reduction.methods, gold=settings.gold, groups=groups, kept=models)
     if not are_separate(condition_groups(reduction, raters.kinds)):
         distributions, pooled = distributions.without(CONDITION), pooled.without(CONDITION)
-    return RatingSummary(distributions, pooled, rows_of, raters)
+    return RatingSummary(distributions, pooled, raters)
+
+
+def rows_of_items(
+    tables: ReportTables, item_ids: set[str], extra: Sequence[str], exclusion_filter: ExclusionFilter
+) -> dict[str, list[dict[str, Any]]]:
+    """Return item_id -> its rows of `ratings` with the columns that cards show, without those of excluded items.
+
+    Args:
+        extra: further columns, which distinguish the ratings of one rater.
+    """
+    rows_of: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    wanted = pa.array(sorted(item_ids), pa.string())
+    for source in tables.ratings if item_ids else ():
+        uris = [footer.object.uri for footer in source.footers]
+        for rows in RowLookup(uris, key="item_id", columns=[*ON_CARDS, *extra]).matching(wanted):
+            for row in rows.filter(pa.array(~exclusion_filter.mask(rows["item_id"]))).to_pylist():
+                rows_of[row["item_id"]].append(row)
+    return rows_of
 
 
 def read_report_items(

@@ -49,6 +49,7 @@ def report_page(
     models: Sequence[Mapping[str, Any]],
     methods: Mapping[str, set[str]],
     gallery: Gallery,
+    rows_of: Mapping[str, Sequence[Mapping[str, Any]]],
     exclusion_filter: ExclusionFilter,
     versions: Mapping[str, str],
     paper: Sequence["PaperPart"] = (),
@@ -61,7 +62,8 @@ def report_page(
         observations: what plots need of each question besides its metrics.
         models: rows of table `raters` of the models that rated or wrote.
         methods: rater -> the methods of its ratings.
-        gallery: the pictures and items to show; exclusion_filter: the exclusions.
+        gallery: the pictures and items to show; rows_of: id -> its rows of `ratings`.
+        exclusion_filter: the exclusions.
         versions: name -> version, of this software (`code`) and its libraries.
         paper: tables and figures in the shape of the paper `paper_title`.
         paper_pictures: name of a figure -> image_id and title of the pictures that it is about.
@@ -72,7 +74,7 @@ def report_page(
     made = cards(
         tables,
         gallery,
-        summary.rows_of,
+        rows_of,
         words,
         extra=summary.distributions.extra,
         exclusion_filter=exclusion_filter,
@@ -94,6 +96,7 @@ def report_page(
         wording=words,
         pictures=made,
         pictures_missing=gallery.missing,
+        pictures_tops=gallery.tops,
         prompts=prompts(rubrics),
         pictures_total=images.rows if images else None,
         raters_total=len({d.rater for d in summary.distributions.result()}),

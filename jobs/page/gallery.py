@@ -1,7 +1,7 @@
 """The gallery of a report: a sample of pictures and of the items that show them, as cards with their ratings."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -11,8 +11,10 @@ import pyarrow.compute as pc
 
 from actors.status import Status
 from jobs.analysis.report_tables import ReportTables
+from jobs.analysis.standings import Standings
 from jobs.html.regions import REGIONS
 from jobs.html.thumbnails import Thumbnail, thumbnail
+from jobs.page.gallery_tops import TOPS, Best, in_turn, picture_values
 from jobs.page.model import GalleryPicture, PictureRating, Wording, rater_label
 from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store.hashing import hash_texts
@@ -36,13 +38,17 @@ class Gallery:
 
     Attributes:
         size: number of cards.
-        pictures: image_ids of pictures that were fetched, in the order of the sample.
+        pictures: image_ids of pictures that were fetched: those at the top of an order of all pictures first.
+        draws: image_id -> its place in the sample, by which the cards are sorted.
+        tops: name of an order -> number of pictures at its top.
         missing: status -> number of the other pictures that are not excluded.
         items_of: image_id -> rows of table `items` that show this picture, each under one picture only.
     """
 
     size: int = 0
     pictures: tuple[str, ...] = ()
+    draws: Mapping[str, str] = field(default_factory=dict)
+    tops: Mapping[str, int] = field(default_factory=dict)
     missing: Counter[str] = field(default_factory=Counter)
     items_of: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
 
@@ -57,25 +63,54 @@ class Gallery:
         return {*self.pictures, *(item["item_id"] for item in self.items)}
 
 
-def choose(tables: ReportTables, size: int, exclusion_filter: ExclusionFilter, *, seed: int = 0) -> Gallery:
-    """Return a sample that depends only on ids and the seed: `size` pictures that are not excluded, and their items.
+def choose(
+    tables: ReportTables,
+    size: int,
+    exclusion_filter: ExclusionFilter,
+    *,
+    seed: int = 0,
+    standings: Callable[[], Standings] | None = None,
+) -> Gallery:
+    """Return `size` pictures that are not excluded, and their items.
 
-    Pictures that were not fetched are counted only. The sample is that of the smallest hashes of seed and image_id;
-    with seed 0 that of the smallest image_ids, which are hashes themselves.
+    A quarter of them each are those of all pictures with the widest disagreement, with the highest score, and some of
+    every region; the others are a sample that depends only on ids and the seed: those of the smallest hashes of seed
+    and image_id, with seed 0 those of the smallest image_ids, which are hashes themselves. Pictures that were not
+    fetched are counted only.
+
+    Args:
+        standings: computes the disagreement and score of all items; called if there are more pictures than cards.
     """
     images = tables.corpus.get("images")
     if images is None or not size:
         return Gallery()
-    smallest: list[tuple[str, str]] = []
-    missing = Counter[str]()
+    missing, sample = Counter[str](), Best(size)
+    share = size // TOPS if images.rows > size else 0
+    order_of = {"disagreement": Best(share), "score": Best(share)}
+    by_region: dict[str, Best] = {}
+    values = picture_values(tables.items, standings()) if share and standings else None
     for batch in images.batches(["image_id", "source_url", "status"]):
         excluded = exclusion_filter.mask(batch["image_id"]) | exclusion_filter.mask(batch["source_url"])
         left = batch.filter(pa.array(~excluded))
         missing.update(status for status in left["status"].to_pylist() if status != Status.OK)
         ids = left.filter(pc.equal(left["status"], Status.OK.value))["image_id"]
-        smallest = sorted({*smallest, *zip(_draws(ids, seed), ids.to_pylist(), strict=True)})[:size]
-    pictures = tuple(image_id for _, image_id in smallest)
-    return Gallery(size, pictures, missing, _items(tables.items, pictures))
+        draws = _draws(ids, seed)
+        sample.add(np.zeros(len(ids)), draws, ids.to_pylist())
+        if values:
+            disagreement, score, region = values.at(hash_texts(ids))
+            order_of["disagreement"].add(-disagreement, draws, ids.to_pylist())
+            order_of["score"].add(-score, draws, ids.to_pylist())
+            for name in set(region) - {""}:
+                of_region = np.where(np.array(region) == name, 0.0, np.nan)
+                by_region.setdefault(name, Best(share)).add(of_region, draws, ids.to_pylist())
+    tops = {name: best.ids for name, best in order_of.items()}
+    tops["region"] = in_turn([by_region[name].ids for name in sorted(by_region)])[:share]
+    tops = {name: ids for name, ids in tops.items() if ids}
+    pictures = tuple(dict.fromkeys([*in_turn(list(tops.values())), *sample.ids]))[:size]
+    draw_of = {image_id: draw for best in (sample, *order_of.values(), *by_region.values())
+               for _, draw, image_id in best.rows}  # fmt: skip
+    counts = {name: len(ids) for name, ids in tops.items()}
+    return Gallery(size, pictures, draw_of, counts, missing, _items(tables.items, pictures))
 
 
 def _draws(ids: pa.ChunkedArray, seed: int) -> list[str]:
@@ -135,7 +170,7 @@ def cards(
         for item in items:
             ratings = _ratings(rows_of.get(item["item_id"], ()), words, extra)
             made.append(_card([shown[i] for i in item["image_ids"]], ratings, item=item, text=texts[item["item_id"]]))
-    return made[: gallery.size]
+    return sorted(made[: gallery.size], key=lambda card: gallery.draws.get(card.image_id, card.image_id))
 
 
 def titled_cards(
@@ -237,6 +272,7 @@ def _card(
     failed = next((picture for picture in pictures if picture.small is None), first)
     credits = [_credit(picture) for picture in pictures]
     return GalleryPicture(
+        image_id=image["image_id"],
         title=title,
         caption=text or record.get("caption_reference_description") or "",
         thumbnails=[picture.small for picture in pictures if picture.small],

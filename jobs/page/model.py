@@ -81,6 +81,7 @@ class GalleryPicture:
         thumbnails: a card without thumbnails is not shown but counted.
         status, error_kind: of a picture of the item that cannot be shown.
         source_url: linked if it is an http or https address without credentials, else omitted.
+        image_id: of its first picture.
         alt: alternative text for the picture; empty: the title.
         credit: author and licence of the pictures, empty if unknown.
         region: the region of the item, or another attribute that groups the cards.
@@ -98,6 +99,7 @@ class GalleryPicture:
     source_url: str | None = None
     credit: str = ""
     region: str = ""
+    image_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,8 @@ class Page:
         metrics: other metrics, in any order; the page omits those of single units.
         wording: (rubric, question) -> its texts, in the order of the page; other questions follow by name.
         pictures: cards of pictures and items; `pictures_total`: number of all pictures, None if unknown;
-            `pictures_missing`: status -> number of pictures that cannot be shown.
+            `pictures_missing`: status -> number of pictures that cannot be shown; `pictures_tops`: name of an order ->
+            how many cards are at its top among all pictures.
         prompts: rubric -> the template of the prompt that models were sent.
         models: the models that rated or wrote, according to their tables.
         raters_total: number of raters, None if each has a distribution.
@@ -168,6 +171,7 @@ class Page:
     pictures: Sequence[GalleryPicture] = ()
     pictures_total: int | None = None
     pictures_missing: Mapping[str, int] = field(default_factory=dict)
+    pictures_tops: Mapping[str, int] = field(default_factory=dict)
     prompts: Mapping[str, str] = field(default_factory=dict)
     raters_total: int | None = None
     models: Sequence[ModelFacts] = ()

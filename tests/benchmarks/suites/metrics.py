@@ -78,7 +78,7 @@ def remine(workdir: Path, size: Size) -> Result:
     settings, tables = MetricSettings(), ReportTables(ratings=[source])
     with Reduction(by=[CONDITION]) as reduction:
         summary = summarize_ratings(
-            tables, settings, reduction, models=[], gallery=set(), exclusion_filter=ExclusionFilter(frozenset())
+            tables, settings, reduction, models=[], exclusion_filter=ExclusionFilter(frozenset())
         )
         made = list(
             compute.question_metrics(

@@ -3,12 +3,16 @@
 import html
 import re
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from jobs.analysis.report_tables import ReportTables
+from jobs.analysis.standings import Standings
 from jobs.page import gallery
 from jobs.runtime import cli
 from jobs.runtime.exclusions import ExclusionFilter
+from jobs.store.hashing import hash_texts
 from jobs.store.reading import open_table
 from tests.factories import picture, rating, write_file
 from tests.jobs.page.sample import drawn
@@ -133,3 +137,26 @@ def test_a_card_has_probabilities_texts_credit_and_region(tables):
     assert card.region == "Asia"
     items = cards(tables, [])
     assert {c.credit for c in items} == {""}
+
+
+def test_the_top_of_each_order_is_drawn_from_all_pictures(tmp_path):
+    images = sorted((image(n) for n in range(40)), key=lambda row: row["image_id"])
+    ids = [row["image_id"] for row in images]
+    items = [item(f"of-{name}", name, region="South" if n == 39 else "North") for n, name in enumerate(ids)]
+    tables = ReportTables(
+        corpus={"images": open_table(write_file(tmp_path / "images", "images", images))},
+        items=[open_table(write_file(tmp_path / "items", "items", items))],
+    )
+    hashes = hash_texts(pa.array([*ids, *(f"of-{name}" for name in ids)]))
+    order = np.argsort(hashes)
+    disagreement, score = np.full(80, np.nan), np.full(80, np.nan)
+    disagreement[[30, 31, 72]] = 0.9, 0.8, 1.0  # two pictures, and an item of a third
+    score[[35, 36]] = 5, 4
+    standings = Standings(hashes[order], disagreement[order], score[order], ("r", "q"))
+    chosen = gallery.choose(tables, 8, ExclusionFilter(frozenset()), standings=lambda: standings)
+    assert chosen.tops == {"disagreement": 2, "score": 2, "region": 2}
+    assert set(chosen.pictures) == {ids[n] for n in (32, 30, 35, 36, 0, 39, 1, 2)}
+    excluded = gallery.choose(tables, 8, ExclusionFilter(frozenset({ids[32]})), standings=lambda: standings)
+    assert {ids[30], ids[31]} <= set(excluded.pictures)
+    made = gallery.cards(tables, chosen, {}, {}, extra=(), exclusion_filter=ExclusionFilter(frozenset()))
+    assert [card.image_id for card in made] == sorted(chosen.pictures)

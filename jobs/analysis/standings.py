@@ -1,0 +1,113 @@
+"""How far the raters of each item are apart, and how high they score it: for the orders of a page's cards."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jobs.analysis.rating_codes import Reduction
+from jobs.metrics.answers import RatingTable
+from jobs.store.hashing import Hashes
+
+Floats = NDArray[np.float64]
+Bounds = tuple[float, float] | None  # of a question's scores
+
+
+class Standings(NamedTuple):
+    """Means by item, NaN where there is none.
+
+    Attributes:
+        item: uint64[n], hashes of the items' ids, ascending.
+        disagreement: float64[n], mean over questions and targets of the distance of two raters' answers, 0 to 1.
+        score: float64[n], mean score of the question `scored`.
+        scored: rubric and question; None if no question has a scale.
+    """
+
+    item: Hashes
+    disagreement: Floats
+    score: Floats
+    scored: tuple[str, str] | None
+
+    def of(self, items: Hashes) -> tuple[Floats, Floats]:
+        """Return disagreement and score of items, NaN for those that were not rated."""
+        if not len(self.item):
+            return np.full(len(items), np.nan), np.full(len(items), np.nan)
+        place = np.minimum(np.searchsorted(self.item, items), len(self.item) - 1)
+        present = self.item[place] == items
+        return np.where(present, self.disagreement[place], np.nan), np.where(present, self.score[place], np.nan)
+
+
+def standings(
+    reduction: Reduction, questions: Sequence[tuple[str, str]], scale: Callable[[str, str], tuple[Bounds, str]]
+) -> Standings:
+    """Return the standings of all items that were rated, in memory that grows with the items of one question.
+
+    Args:
+        questions: rubric and question in the order of the page; the first with a scale gives the scores.
+        scale: (rubric, question) -> lowest and highest score, or None, and the reason.
+    """
+    rated = {(key[0], key[1]) for key in reduction.keys}
+    scored = next((name for name in [*questions, *sorted(rated)] if name in rated and scale(*name)[0]), None)
+    distances, scores = _Means(), _Means()
+    for key in reduction.keys:
+        reduced, bounds = reduction.question(key), scale(*key[:2])[0]
+        item, distance = pair_distances(reduced.answers, bounds)
+        distances.add(reduced.item[item], distance)
+        if key[:2] == scored and bounds:
+            on_scale = (reduced.answers.score >= bounds[0]) & (reduced.answers.score <= bounds[1])
+            scores.add(reduced.item[reduced.answers.item[on_scale]], reduced.answers.score[on_scale])
+    both = np.union1d(distances.item, scores.item)
+    return Standings(both, distances.at(both), scores.at(both), scored)
+
+
+def pair_distances(answers: RatingTable, bounds: Bounds) -> tuple[NDArray[np.int64], Floats]:
+    """Return the items with at least two answers, and the mean distance of two of their raters, from 0 to 1.
+
+    Of n sorted scores x_k, the distances of all pairs sum to sum (2 k - n - 1) x_k. Of categories, a pair's distance is
+    1 if they differ: n (n - 1) / 2 - sum c (c - 1) / 2 pairs, where c counts equal answers. Scores outside the scale,
+    such as likelihoods, do not count.
+    """
+    if bounds and bounds[1] > bounds[0]:
+        kept = (answers.score >= bounds[0]) & (answers.score <= bounds[1])
+        item, score = answers.item[kept], answers.score[kept]
+        order = np.lexsort((score, item))
+        items, first, n = np.unique(item[order], return_index=True, return_counts=True)
+        rank = np.arange(1, len(order) + 1) - np.repeat(first, n)
+        weighted = (2 * rank - np.repeat(n, n) - 1) * score[order] / (bounds[1] - bounds[0])
+        of_pairs = np.add.reduceat(weighted, first) if len(first) else np.zeros(0)
+    else:
+        kept = answers.value >= 0
+        cells = np.stack([answers.item[kept], answers.value[kept]], axis=1)
+        equal, c = np.unique(cells, axis=0, return_counts=True)
+        items, first = np.unique(equal[:, 0], return_index=True)
+        n = np.add.reduceat(c, first) if len(first) else first
+        same = np.add.reduceat(c * (c - 1), first) if len(first) else first
+        of_pairs = (n * (n - 1) - same) / 2
+    several = n > 1
+    return items[several].astype(np.int64), of_pairs[several] / (n[several] * (n[several] - 1) / 2)
+
+
+class _Means:
+    """Means of values by item, added question by question."""
+
+    def __init__(self) -> None:
+        self.item: Hashes = np.zeros(0, np.uint64)
+        self._sum: Floats = np.zeros(0)
+        self._n: Floats = np.zeros(0)
+
+    def add(self, item: Hashes, value: Floats) -> None:
+        """Add values float64[n] of items uint64[n], which may repeat."""
+        items, place = np.unique(np.concatenate([self.item, item]), return_inverse=True)
+        old, new = place[: len(self.item)], place[len(self.item) :]
+        total = np.bincount(new, value, len(items)).astype(np.float64)
+        count = np.bincount(new, minlength=len(items)).astype(np.float64)
+        total[old] += self._sum
+        count[old] += self._n
+        self.item, self._sum, self._n = items, total, count
+
+    def at(self, item: Hashes) -> Floats:
+        """Return the means of items, NaN for those without a value."""
+        means = np.full(len(item), np.nan)
+        means[np.searchsorted(item, self.item)] = self._sum / self._n
+        return means

@@ -1,0 +1,52 @@
+"""Disagreement and score of all items, one question at a time."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from jobs.analysis.rating_codes import Reduction
+from jobs.analysis.standings import pair_distances, standings
+from jobs.metrics.answers import RatingTable
+from jobs.page.card_orders import disagreement
+from jobs.page.model import PictureRating
+from jobs.store.hashing import hash_texts
+from jobs.tables import TABLES
+from tests.factories import rating
+
+NAN = float("nan")
+
+
+def scale(_rubric: str, question: str) -> tuple[tuple[float, float] | None, str]:
+    return (None, "nominal") if question == "kind" else ((1, 5), "")
+
+
+def test_the_mean_distance_of_pairs_is_that_of_the_cards() -> None:
+    draw = np.random.default_rng(0)
+    matrix = np.where(draw.random((30, 4)) < 0.3, NAN, draw.integers(1, 6, (30, 4)))
+    for bounds, ranges in (((1.0, 5.0), {("r", "q"): 4.0}), (None, {})):
+        items, distances = pair_distances(RatingTable.from_matrix(matrix), bounds)
+        expected = {}
+        for item, row in enumerate(matrix):
+            given = [PictureRating(str(n), "q", f"{x:g}", rubric="r", value=f"{x:g}", score=x if bounds else None)
+                     for n, x in enumerate(row) if not np.isnan(x)]  # fmt: skip
+            if (value := disagreement(given, ranges)) is not None:
+                expected[item] = value
+        assert dict(zip(items.tolist(), distances, strict=True)) == pytest.approx(expected)
+
+
+def test_standings_join_questions_and_leave_out_what_is_off_the_scale() -> None:
+    rows = [
+        *(rating("a", rater, "fit", value) for rater, value in (("m", "1"), ("n", "5"), ("o", "-812"))),
+        *(rating("a", rater, "kind", value, score=None) for rater, value in (("m", "x"), ("n", "x"))),
+        rating("b", "m", "fit", "4"),
+        rating("c", "m", "fit", None),
+    ]
+    rows[2] |= {"score": -812.0}
+    with Reduction() as reduction:
+        schema = pa.schema([TABLES["ratings"].schema().field(name) for name in reduction.columns])
+        reduction.add(pa.Table.from_pylist(rows, schema=schema))
+        result = standings(reduction, [("r", "kind"), ("r", "fit")], scale)
+    assert result.scored == ("r", "fit")
+    disagreements, scores = result.of(hash_texts(pa.array(["a", "b", "c", "z"])))
+    assert disagreements.tolist() == pytest.approx([0.5, NAN, NAN, NAN], nan_ok=True)
+    assert scores.tolist() == pytest.approx([3, 4, NAN, NAN], nan_ok=True)
