@@ -32,7 +32,7 @@ SLOW = tuple(
     benchmarks jobs/page/test_browser jobs/runtime/test_cli jobs/runtime/test_joining jobs/runtime/test_lifecycle
     jobs/store/test_memory jobs/test_commands jobs/test_generate jobs/test_installed
     jobs/test_judge jobs/test_run_pipeline jobs/testbed jobs/viewer/test_application jobs/viewer/test_similar_pictures
-    models test_collection
+    models test_collection test_site
     """.split()
 )
 DATA = Path(os.environ.get("REMINE_DATA") or ROOT.parent / "shared" / "data")

@@ -110,7 +110,8 @@ def _addable(schema: type, override: str) -> str:
     for depth in range(1, len(path) + 1):
         kind = type_of(schema, ".".join(path[:depth]))
         is_group = (CONF / path[0]).is_dir()  # its files define the keys
-        if get_origin(kind) is dict and (Any not in get_args(kind) or not is_group):
+        is_free = kind is Any and depth < len(path) and not is_group  # a name, a list or a mapping, as columns.texts
+        if is_free or (get_origin(kind) is dict and (Any not in get_args(kind) or not is_group)):
             return f"++{override.lstrip('+')}"
     return override
 
