@@ -22,11 +22,12 @@ from jobs.annotation.pseudonyms import Pseudonyms, read_key
 from jobs.corpora.terms import is_file, read_phrases
 from jobs.errors import InputError
 from jobs.judging.rating_tables import open_ratings
-from jobs.releasing import card
+from jobs.releasing import card, push
 from jobs.releasing.card import CardSettings
 from jobs.releasing.contents import INCLUDED, Contents, ReleaseTables, write_contents
 from jobs.releasing.croissant import croissant
 from jobs.releasing.files import ReleasedFile
+from jobs.releasing.push import PushSettings
 from jobs.runtime import cli, exclusions, summary
 from jobs.runtime.console import say
 from jobs.store import locations
@@ -51,6 +52,7 @@ class ReleaseConfig:
     include: list[str] = field(default_factory=list)  # of responses, response_ratings, comments
     card: CardSettings = field(default_factory=CardSettings)
     key_file: str | None = None  # file with the key of people's pseudonyms; null: $REMINE_RATER_KEY
+    push: PushSettings = field(default_factory=PushSettings)  # publish it as a data set on the Hugging Face Hub
     overwrite: bool = False  # replace the files of an earlier release
     exclusions: str | None = None  # file of pictures that must not be released (jobs.runtime.exclusions)
 
@@ -90,9 +92,12 @@ def execute(cfg: ReleaseConfig) -> list[ReleasedFile]:
         written = sorted(path for path in folder.rglob("*") if path.is_file())
         for path in written:
             locations.publish(path, _target(cfg.out, path.relative_to(folder).as_posix()))
+        published = push.push(cfg.push, folder) if cfg.push.repo else None
     stale = [f"data/{file}.csv" for file in FILES if folder / "data" / f"{file}.csv" not in written]
     locations.remove([_target(cfg.out, file) for file in stale])
     _show(cfg, contents)
+    if published:
+        say(f"  published: {published}")
     summary.show_exclusions(excluded, exclusion_filter.matched)
     return contents.files
 
@@ -104,6 +109,7 @@ def check(cfg: ReleaseConfig) -> None:
         InputError: a key has a value that is not allowed, or the folder has files and `overwrite` is false.
     """
     card.check(cfg.card)
+    push.check(cfg.push)
     if wrong := [name for name in cfg.include if name not in INCLUDED]:
         raise InputError(f"include={wrong[0]}: must be of {', '.join(INCLUDED)}")
     for name, keys in (("responses", ("responses",)), ("response_ratings", ("ratings", "items"))):

@@ -794,6 +794,9 @@ KEYS = {
         card.date: str | None
         card.tags: list[str]
         key_file: str | None
+        push.repo: str | None
+        push.private: bool
+        push.revision: str | None
         overwrite: bool
         exclusions: str | None
     """,

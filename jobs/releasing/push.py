@@ -1,0 +1,67 @@
+"""Publishing a release as a data set on the Hugging Face Hub."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from actors.errors import first_line
+from jobs.errors import InputError, RunError
+
+DATA = "data/*.csv"  # files of an earlier release below it are removed
+
+
+@dataclass
+class PushSettings:
+    """Where a release is published. The token is the usual one: $HF_TOKEN, or that of `hf auth login`."""
+
+    repo: str | None = None  # ORGANISATION/NAME of a data set on the Hub; null: the release is not published
+    private: bool = True  # of a data set that does not exist yet
+    revision: str | None = None  # an existing branch; null: main
+
+
+def check(settings: PushSettings) -> None:
+    """Check the name and that there is a token, before anything is written.
+
+    Raises:
+        InputError: the name is not one of the Hub, or there is no token.
+    """
+    if settings.repo is None:
+        return
+    from huggingface_hub import get_token
+    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.utils import validate_repo_id
+
+    try:
+        validate_repo_id(settings.repo)
+    except HFValidationError as error:
+        raise InputError(f"push.repo={settings.repo}: {first_line(error)}") from error
+    if settings.repo.count("/") != 1:
+        raise InputError(f"push.repo={settings.repo}: must be ORGANISATION/NAME, or USER/NAME")
+    if not get_token():
+        raise InputError(f"push.repo={settings.repo}: no token of the Hub; set $HF_TOKEN or run hf auth login")
+
+
+def push(settings: PushSettings, folder: Path) -> str:
+    """Upload the files of a release in one commit, creating the data set if needed; returns the commit's address.
+
+    Raises:
+        RunError: the Hub refuses, or cannot be reached. The files at `out=` are written by then.
+    """
+    import httpx2
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError
+
+    assert settings.repo is not None
+    api = HfApi(library_name="remine")
+    try:
+        api.create_repo(settings.repo, repo_type="dataset", private=settings.private, exist_ok=True)
+        commit = api.upload_folder(
+            repo_id=settings.repo,
+            folder_path=folder,
+            repo_type="dataset",
+            revision=settings.revision,
+            commit_message="Release",
+            delete_patterns=DATA,
+        )
+    except (HfHubHTTPError, httpx2.HTTPError) as error:
+        raise RunError(f"push.repo={settings.repo}: not published: {first_line(error)}") from error
+    return str(commit.commit_url)
