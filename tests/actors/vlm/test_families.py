@@ -1,6 +1,7 @@
 """In each family, suffixes over a shared prefix give the results of whole forward passes; each trap is tested."""
 
 import inspect
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -52,6 +53,24 @@ def test_every_family_has_a_checkpoint(load: Load) -> None:
         found = family_of(load(name)[0])
         assert found is not None
         assert found.name == family
+
+
+@pytest.mark.parametrize(
+    ("facts", "supported"),
+    [
+        ({"layer_types": ["full_attention", "sliding_attention"]}, True),
+        ({"layer_types": ["full_attention"], "use_sliding_window": True}, True),
+        ({"use_sliding_window": False}, True),
+        ({}, True),
+        ({"layer_types": ["full_attention", "linear_attention"]}, False),
+        ({"layer_types": ["chunked_attention"], "use_sliding_window": True}, False),
+        ({"use_sliding_window": True}, False),  # a window without the list of layers that have it
+    ],
+)
+def test_layers_that_the_engines_do_not_support(facts: dict[str, Any], supported: bool) -> None:
+    config = SimpleNamespace(model_type="qwen2", **facts)
+    config.get_text_config = lambda: config
+    assert (family_of(SimpleNamespace(config=config)) is not None) == supported
 
 
 @pytest.mark.parametrize("name", MODELS.values())

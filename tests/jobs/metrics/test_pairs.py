@@ -62,6 +62,14 @@ def test_preferences_over_both_orders_by_hand() -> None:
     assert (agreement.value, agreement.n, agreement.coverage) == ((1 + 1 + 0 + 0.5 + 0.5) / 5, 5, 5 / 6)
 
 
+def test_pairs_without_an_answer_change_no_interval() -> None:
+    answered = asked_twice([(1, 1), (1, 0), (0, 0), (1, 1), (0, 1), (1, 0), (1, 1), (0, 0)])
+    alone, among_others = (by_name(list(position_metrics(answered, pairs))) for pairs in (8, 30))
+    assert alone["first_position_share"].low is not None
+    for name, metric in alone.items():
+        assert (among_others[name].low, among_others[name].high) == (metric.low, metric.high)
+
+
 def test_undefined_without_pairs_in_both_orders_or_in_common() -> None:
     once = Comparisons(np.array([0]), np.array([0]), np.array([1.0]), 1)
     found = by_name(list(position_metrics(once, 2)))

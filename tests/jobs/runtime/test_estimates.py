@@ -57,6 +57,9 @@ def test_what_is_left_in_hours_gpu_hours_and_money() -> None:
     assert text[2].startswith("GPUs   80.0 GPU-hours on 8 ")
     assert text[3].startswith("money  USD 175.00 (175.00 to 175.00) for 1 x head, 8 x gpu, 1 x cpu at 17.50 per hour")
     assert "nowhere, prices of 2025" in text[3]
+    fixed = StageResources(actors=2, max_actors=None, num_cpus=1, num_gpus=1)
+    text = lines(ended=ended(21, every=10), rows_left=921_600, stages=[fixed], resources=resources, prices=PRICES)
+    assert text[2].startswith("GPUs   20.0 GPU-hours on 2 ")
     assert lines(ended=[], rows_left=0, stages=[JUDGE], resources=resources, prices=None) == []
     (unknown,) = lines(ended=[], rows_left=10, stages=[JUDGE], resources=resources, prices=PRICES)
     assert unknown.startswith("time   unknown")
