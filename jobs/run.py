@@ -40,6 +40,7 @@ class RunConfig:
     plan: bool = False  # print the steps as commands, and stop
     resume: bool = True  # continue existing tables; false refuses them
     overwrite: bool = False  # delete existing tables first
+    timings: bool = False  # print where the seconds of each step went (-v)
     ray: RayConfig = field(default_factory=RayConfig)
 
     @staticmethod
@@ -168,7 +169,7 @@ def _as_typed(value: Any) -> str:
 def _overrides(cfg: RunConfig, step: Step) -> list[str]:
     """The overrides with which a step runs."""
     schema = _key_names(step.job) if step.job in cli.JOBS else set()
-    common = {"resume": cfg.resume, "overwrite": cfg.overwrite}
+    common = {"resume": cfg.resume, "overwrite": cfg.overwrite, "timings": cfg.timings}
     keys = {k: v for k, v in common.items() if k in schema} | step.set
     if "resources" in schema:
         keys |= pipelines.leaves({"resources": asdict(cfg.resources)})

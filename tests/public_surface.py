@@ -11,6 +11,7 @@ WRITING = """
 
 COMMON = """
     writing
+    timings: bool
     ray.address: str | None
     ray.num_cpus: int | None
     ray.verbose: bool
@@ -872,6 +873,7 @@ KEYS = {
     """,
     "run": """
         out: str
+        timings: bool
         limit: int | None
         pipeline.name: str
         pipeline.inputs: dict[str, typing.Any]

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from jobs.errors import InputError, RunError
-from jobs.runtime import completion, config, dtypes, extras, help_text, signals
+from jobs.runtime import completion, config, dtypes, extras, help_text, signals, timings
 from jobs.runtime.arguments import to_overrides
 from jobs.runtime.console import say
+from jobs.runtime.key_types import UNKNOWN, type_of
 from jobs.store import faults, lock
 
 JOBS_FOLDER = Path(__file__).resolve().parents[1]
@@ -28,7 +29,7 @@ JOBS = tuple(sorted(path.stem for path in JOBS_FOLDER.glob("*.py") if path.stem 
 
 FORMS = """
 A key is written key=value, --key value or --key=value; a list as key=[a,b] or --key a b; a Boolean may stand alone
-(--overwrite). --cfg prints the configuration that the other arguments give, and stops."""
+(--overwrite). --cfg prints the configuration that the other arguments give, and stops. -v is timings=true."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ def execute(name: str, overrides: list[str]) -> object:
     loaded = job(name)
     cfg = config.load(name, loaded.schema, overrides)
     dtypes.resolve(cfg)
+    timings.DRIVER.mark("imports and configuration")
     try:
         return loaded.execute(cfg)
     except BaseException:
@@ -113,6 +115,9 @@ def _main(name: str, arguments: list[str]) -> None:
 
 def _overrides(name: str, arguments: list[str]) -> list[str]:
     loaded = job(name)
+    if "-v" in arguments and type_of(loaded.schema, "timings") is UNKNOWN:
+        raise InputError(f"{name}: -v: only for jobs that use Ray; omit it")
+    arguments = ["timings=true" if argument == "-v" else argument for argument in arguments]
     return to_overrides(name, loaded.schema, arguments, positional=loaded.positional)
 
 

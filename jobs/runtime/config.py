@@ -54,6 +54,7 @@ class Writing:
 class Common(Writing):
     """Keys of every job that uses Ray."""
 
+    timings: bool = False  # print where the seconds went (-v): imports, Ray, start of the workers, first batch
     ray: RayConfig = field(default_factory=RayConfig)
     resources: Resources = field(default_factory=Resources)  # what each stage may use
 

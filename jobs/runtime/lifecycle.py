@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from jobs.runtime import ray_session, summary
+from jobs.runtime import ray_session, summary, timings
 from jobs.runtime.config import Common, ReadingRows
+from jobs.runtime.console import say
 from jobs.runtime.exclusions import TALLY, Exclusions
 from jobs.runtime.resources import Demand, demands
 from jobs.store.limits import limited
@@ -36,12 +37,15 @@ def begin(
     """
     if isinstance(cfg, ReadingRows):
         plan = limited(plan, cfg.limit)
+    timings.DRIVER.mark("checks of keys, models and inputs")
     needs = demands(cfg.resources, list(pools), streamed=streamed)
     if cfg.plan:
         summary.show_plan(name, plan, needs, note=note, lines=lines, resources=cfg.resources)
         return None
     ready(cfg, [plan], needs)
-    return open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
+    run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
+    timings.DRIVER.mark("opening the table")
+    return run
 
 
 def ready(cfg: Common, plans: Sequence[TablePlan], needs: Sequence[Demand]) -> None:
@@ -56,11 +60,17 @@ def ready(cfg: Common, plans: Sequence[TablePlan], needs: Sequence[Demand]) -> N
     for plan in plans:
         check_place(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     ray_session.start(cfg.ray, cfg.resources, needs)
+    timings.DRIVER.mark("Ray")
 
 
 def end(name: str, run: TableRun, excluded: Exclusions) -> dict[str, Any]:
     """Close a run whose units are done, and print the result; returns the manifest."""
+    timings.DRIVER.mark("stages")
     manifest = run.finish()
+    timings.DRIVER.mark("manifest")
     summary.show_result(name, manifest, run)
     summary.show_exclusions(excluded, manifest["counts"]["tallies"].get(TALLY, {}))
+    if run.plan.config.get("timings"):
+        for line in timings.DRIVER.take_lines():
+            say(f"  {line}")
     return manifest

@@ -13,6 +13,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from jobs.runtime import timings
 from jobs.runtime.board import Totals, open_board
 from jobs.runtime.worker_warnings import PrintedWarnings
 
@@ -66,6 +67,7 @@ class Progress:
             self._stream.write(text + "\n")
         with contextlib.suppress(ray.exceptions.RayError, TimeoutError):
             self.given_up = self.board.ask("given_up", timeout=5)
+            timings.DRIVER.add_workers(self.board.ask("spent", timeout=5))
         self.board.forget()
 
     def lines(self) -> list[str]:

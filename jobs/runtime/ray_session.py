@@ -8,15 +8,17 @@ import os
 import sys
 import tempfile
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from actors.errors import first_line
 from jobs.errors import InputError, RunError
-from jobs.runtime import joining, signals
+from jobs.runtime import joining, signals, timings
 from jobs.runtime import resources as res
 from jobs.runtime.config import RayConfig
+from jobs.runtime.console import say
 
 NEVER = -1  # a unit may take hours; Ray's limit of 30 minutes without progress would end the run
 JOIN_TRIES = 5  # attempts of Ray to join a cluster that listens, one second each; Ray's default is 20
@@ -203,7 +205,10 @@ def _stop() -> None:
         return
     node = getattr(worker, "_global_node", None)  # a private API; without it the time is not bounded
     processes = [info.process for infos in getattr(node, "all_processes", {}).values() for info in infos]
+    begun = time.time()
     bounded(ray.shutdown, kill=[process.kill for process in processes], seconds=STOP_S)
+    if timings.DRIVER.is_shown:
+        say(f"  time  {time.time() - begun:6.1f} s  end of Ray")
 
 
 def bounded(stop: Callable[[], object], *, kill: Sequence[Callable[[], object]], seconds: float) -> None:

@@ -23,6 +23,7 @@ from jobs.runtime import exclusions, worker_warnings
 from jobs.runtime.attempts import BATCH_ATTEMPTS, REMEDY, UNIT_ATTEMPTS, Attempts, mark_died
 from jobs.runtime.board import Reporter, RunBoard
 from jobs.runtime.stage_contract import ITEM, Read, Stage, StageActor, check_inputs, check_outputs
+from jobs.runtime.timings import WorkerTimes
 from jobs.store.reading import read_unit
 from jobs.store.writer import Target, UnitTask, UnitWriter
 
@@ -75,13 +76,16 @@ class StageRunner:
         worker_warnings.send_to(board)
         self._attempts = Attempts(board, stage.name)
         self._attempts.start()
+        self._times = WorkerTimes(board, stage.name)
         self._actor: StageActor = hub.with_retries(lambda: stage.actor(**kwargs)) if board else stage.actor(**kwargs)
         self._attempts.started()
+        self._times.end()
         self._report = Reporter(board, stage.pool)
         if hasattr(self._actor, "report_tokens"):
             self._actor.report_tokens(lambda tokens: self._report.add(0, tokens=tokens))
 
     def __call__(self, batch: pa.Table) -> pa.Table:
+        self._times.begin()
         inputs = batch.drop_columns([name for name in (*UNIT_COLUMNS, TALLY) if name in batch.column_names])
         check_inputs(self._stage.name, inputs.schema, self._actor.INPUTS)
         output = self._run(inputs, units=pc.unique(batch[TASK].combine_chunks()).to_pylist())
@@ -96,6 +100,7 @@ class StageRunner:
             output = output.append_column(TALLY, self._tallies(batch, counts))
         self._report.add(output.num_rows, errors=_count_errors(output))
         self._report.flush()
+        self._times.end()
         return output
 
     def _run(self, inputs: pa.Table, *, units: Sequence[str]) -> pa.Table:
@@ -167,19 +172,23 @@ class UnitRunner:
         worker_warnings.send_to(board)
         self._attempts = Attempts(board, stage.name)
         self._attempts.start()
+        self._times = WorkerTimes(board, stage.name)
         self._actor = stage.actor(**stage.kwargs)
         self._attempts.started()
+        self._times.end()
         self._report = Reporter(board, stage.pool)
         self._target, self._name = target, stage.name
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         for text in batch[TASK].to_pylist():
             task = UnitTask.from_json(text)
+            self._times.begin()
             if (earlier := self._attempts.begin("unit", task.unit.name)) >= UNIT_ATTEMPTS:
                 self._attempts.give_up(task.unit.name, f"the process of {self._name} ended {earlier} times; {REMEDY}")
                 continue
             with UnitWriter(self._target, task) as writer:
                 self._actor(task, writer, self._report)
+            self._times.end()
             self._attempts.end("unit", task.unit.name)
             self._report.flush()
         return batch

@@ -12,7 +12,7 @@ from typing import Any
 from jobs.store.identity import flatten
 
 # Keys of the configuration on which no row depends.
-RUN_KEYS = ("out", "resume", "overwrite", "retry", "plan", "show_prompts", "ray", "resources", "exclusions")
+RUN_KEYS = ("out", "resume", "overwrite", "retry", "plan", "show_prompts", "timings", "ray", "resources", "exclusions")
 _HASH = re.compile(r"[0-9a-f]{16,}")
 _ABSENT = object()
 _SHOWN = 60  # characters of a value

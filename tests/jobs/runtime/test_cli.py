@@ -128,6 +128,7 @@ BAD = {
     "empty out": (["curate", "input={f}/matches", "out="], "empty path"),
     "unknown status": (["curate", "input={f}/matches", "out={f}/out", "retry=[bad]"], "retry=bad: no such status"),
     "no pictures": (["fetch", "source.path={f}/none", "out={f}/out"], "{f}/none: does not exist"),
+    "no times": (["verify", "-v"], "verify: -v: only for jobs that use Ray"),
     "verify nothing": (["verify", "input={f}/bare"], "{f}/bare: no table here"),
     "report nothing": (["report", "out={f}/out"], "give ratings="),
     "no pipeline": (["run", "pipeline=x", "out={f}/out"], "pipeline=x: no such option; allowed: caire, century"),

@@ -1,0 +1,90 @@
+"""Where the seconds of a command went: the lines of `-v` (`timings=true`).
+
+The driver marks the end of each phase; a worker reports how long its actor took to start, which includes the imports of
+a model's libraries and the loading of its weights, and how long the first batch took.
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+START, FIRST = "start", "first batch"
+_TICKS_PER_S = 100  # of /proc/self/stat, on Linux
+
+
+class Measured:
+    """The times of a run's workers; part of the `jobs.runtime.board.RunRecords`."""
+
+    def __init__(self) -> None:
+        self._spent: dict[str, dict[str, float]] = defaultdict(dict)
+
+    def spend(self, actor: str, phase: str, seconds: float) -> None:
+        """Keep the time of an actor's phase; of several processes that of the slowest."""
+        self._spent[actor][phase] = max(seconds, self._spent[actor].get(phase, 0.0))
+
+    def spent(self) -> dict[str, dict[str, float]]:
+        """Actor -> phase -> seconds."""
+        return {actor: dict(phases) for actor, phases in self._spent.items()}
+
+
+class WorkerTimes:
+    """The worker's side: reports how long its actor took to start, and its first batch; nothing without a board."""
+
+    def __init__(self, board: Any, actor: str) -> None:
+        self._board, self._actor, self._left = board, actor, [START, FIRST]
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin a phase."""
+        self._begun = time.perf_counter()
+
+    def end(self) -> None:
+        """End the phase; those after the first batch are not reported."""
+        if self._left and self._board is not None:
+            self._board.tell("spend", self._actor, self._left.pop(0), time.perf_counter() - self._begun)
+
+
+class Phases:
+    """The phases of the driver, one after another."""
+
+    def __init__(self, begun: float) -> None:
+        self._since = begun
+        self._phases: list[tuple[str, float]] = []
+        self._workers: dict[str, dict[str, float]] = {}
+        self.is_shown = False  # whether lines were taken, so that the end of Ray is one too
+
+    def mark(self, name: str, now: float | None = None) -> None:
+        """End a phase: what happened since the last mark is called `name`."""
+        now = time.time() if now is None else now
+        self._phases.append((name, now - self._since))
+        self._since = now
+
+    def add_workers(self, spent: Mapping[str, Mapping[str, float]]) -> None:
+        """Take what `Measured.spent` returned."""
+        self._workers.update({actor: dict(phases) for actor, phases in spent.items()})
+
+    def take_lines(self) -> list[str]:
+        """The lines of all phases since the last call."""
+        self.is_shown = True
+        phases, self._phases = self._phases, []
+        workers, self._workers = self._workers, {}
+        lines = [f"time  {seconds:6.1f} s  {name}" for name, seconds in phases]
+        for actor, spent in workers.items():
+            parts = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in spent.items())
+            lines.append(f"time            {actor}: {parts}")
+        return lines
+
+
+def _process_start() -> float:
+    """The Unix time at which this process started; now where that is unknown."""
+    try:
+        ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+        uptime = float(Path("/proc/uptime").read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        return time.time()
+    return time.time() - uptime + ticks / _TICKS_PER_S
+
+
+DRIVER = Phases(_process_start())
