@@ -12,8 +12,8 @@ from actors.status import PROCESS_DIED, Status
 from actors.vlm.errors import EngineError
 from jobs.errors import RunError
 from jobs.runtime import attempts
-from jobs.runtime.attempts import DEVICE_FAULTS, STARTS, UNIT_ATTEMPTS, Attempts, Ledger, mark_died
-from jobs.runtime.board import RunBoard
+from jobs.runtime.attempts import DEVICE_FAULTS, STARTS, UNIT_ATTEMPTS, Attempts, mark_died
+from jobs.runtime.board import RunBoard, RunRecords
 from jobs.runtime.stage_contract import Stage
 from jobs.runtime.stage_workers import EXCLUDED, EXPECTED_ROWS, TASK, StageRunner, UnitRunner
 from jobs.store.units import Unit
@@ -27,11 +27,11 @@ class Ended(BaseException):
 class LocalBoard(RunBoard):
     """A ledger with the interface of a `RunBoard`, in this process."""
 
-    ledger: Ledger
+    ledger: RunRecords
 
     def __init__(self) -> None:
         super().__init__(None)
-        object.__setattr__(self, "ledger", Ledger())
+        object.__setattr__(self, "ledger", RunRecords())
 
     def tell(self, method: str, *arguments: Any) -> None:
         getattr(self.ledger, method)(*arguments)
