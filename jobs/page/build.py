@@ -11,8 +11,9 @@ from jobs.judging.kept_rubric import ANY, CONTINUOUS, Rubrics
 from jobs.metrics.distributions import Distributions
 from jobs.metrics.metric import Metric
 from jobs.metrics.observations import Observations
+from jobs.page.embedding_map import embedding_map
 from jobs.page.gallery import Gallery, cards, titled_cards
-from jobs.page.model import FunnelStep, ModelFacts, Page, TableSummary, Wording
+from jobs.page.model import FunnelStep, GalleryPicture, ModelFacts, Page, TableSummary, Wording
 from jobs.page.page_figures import funnel_figures, page_figures
 from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store.reading import TableSource
@@ -69,6 +70,7 @@ def report_page(
         paper_pictures: name of a figure -> image_id and title of the pictures that it is about.
     """
     words, images = wording(rubrics), tables.corpus.get("images")
+    embeddings = tables.corpus.get("embeddings")
     steps = list(funnel(tables.corpus))
     figures, left_out = page_figures(metrics, observations, words)
     made = cards(
@@ -96,7 +98,8 @@ def report_page(
         wording=words,
         pictures=made,
         pictures_missing=gallery.missing,
-        pictures_tops=gallery.tops,
+        pictures_tops=_shown_tops(gallery, made),
+        map=embedding_map(embeddings, made, exclusion_filter) if embeddings else None,
         prompts=prompts(rubrics),
         pictures_total=images.rows if images else None,
         raters_total=len({d.rater for d in summary.distributions.result()}),
@@ -106,6 +109,13 @@ def report_page(
             name: titled_cards(tables, titles, exclusion_filter) for name, titles in paper_pictures.items()
         },
     )
+
+
+def _shown_tops(gallery: Gallery, shown: Sequence[GalleryPicture]) -> dict[str, int]:
+    """Return name of an order -> number of pictures at its top that have a card: one picture may take several."""
+    image_ids = {card.image_id for card in shown if card.thumbnails}
+    counts = {name: len(image_ids.intersection(ids)) for name, ids in gallery.tops.items()}
+    return {name: count for name, count in counts.items() if count}
 
 
 def wording(rubrics: Rubrics) -> dict[tuple[str, str], Wording]:

@@ -40,7 +40,7 @@ class Gallery:
         size: number of cards.
         pictures: image_ids of pictures that were fetched: those at the top of an order of all pictures first.
         draws: image_id -> its place in the sample, by which the cards are sorted.
-        tops: name of an order -> number of pictures at its top.
+        tops: name of an order -> image_ids of the pictures at its top.
         missing: status -> number of the other pictures that are not excluded.
         items_of: image_id -> rows of table `items` that show this picture, each under one picture only.
     """
@@ -48,7 +48,7 @@ class Gallery:
     size: int = 0
     pictures: tuple[str, ...] = ()
     draws: Mapping[str, str] = field(default_factory=dict)
-    tops: Mapping[str, int] = field(default_factory=dict)
+    tops: Mapping[str, Sequence[str]] = field(default_factory=dict)
     missing: Counter[str] = field(default_factory=Counter)
     items_of: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
 
@@ -109,8 +109,7 @@ def choose(
     pictures = tuple(dict.fromkeys([*in_turn(list(tops.values())), *sample.ids]))[:size]
     draw_of = {image_id: draw for best in (sample, *order_of.values(), *by_region.values())
                for _, draw, image_id in best.rows}  # fmt: skip
-    counts = {name: len(ids) for name, ids in tops.items()}
-    return Gallery(size, pictures, draw_of, counts, missing, _items(tables.items, pictures))
+    return Gallery(size, pictures, draw_of, tops, missing, _items(tables.items, pictures))
 
 
 def _draws(ids: pa.ChunkedArray, seed: int) -> list[str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from actors.status import Status
 from jobs.html.thumbnails import Thumbnail
@@ -102,6 +102,31 @@ class GalleryPicture:
     image_id: str = ""
 
 
+class MapPoint(NamedTuple):
+    """A picture on the map: its place from 0 to 1, from left and from the top, and a small copy."""
+
+    image_id: str
+    x: float
+    y: float
+    small: Thumbnail
+
+
+@dataclass(frozen=True)
+class EmbeddingMap:
+    """Pictures of the gallery by the first two principal components of their vectors.
+
+    Attributes:
+        fitted: number of pictures that determine the components.
+        encoder: of the vectors.
+        shares: parts of the variance along x and y, 0 to 1.
+    """
+
+    points: Sequence[MapPoint]
+    fitted: int
+    encoder: str
+    shares: tuple[float, float]
+
+
 @dataclass(frozen=True)
 class ModelFacts:
     """A model that rated or wrote, with its number format, hardware and licence; empty: unknown."""
@@ -149,7 +174,8 @@ class Page:
         wording: (rubric, question) -> its texts, in the order of the page; other questions follow by name.
         pictures: cards of pictures and items; `pictures_total`: number of all pictures, None if unknown;
             `pictures_missing`: status -> number of pictures that cannot be shown; `pictures_tops`: name of an order ->
-            how many cards are at its top among all pictures.
+            how many of the shown are at its top among all pictures.
+        map: the gallery's pictures by their vectors.
         prompts: rubric -> the template of the prompt that models were sent.
         models: the models that rated or wrote, according to their tables.
         raters_total: number of raters, None if each has a distribution.
@@ -172,6 +198,7 @@ class Page:
     pictures_total: int | None = None
     pictures_missing: Mapping[str, int] = field(default_factory=dict)
     pictures_tops: Mapping[str, int] = field(default_factory=dict)
+    map: EmbeddingMap | None = None
     prompts: Mapping[str, str] = field(default_factory=dict)
     raters_total: int | None = None
     models: Sequence[ModelFacts] = ()

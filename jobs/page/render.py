@@ -17,7 +17,7 @@ from jobs.metrics.distributions import Distribution, Share
 from jobs.metrics.metric import Metric
 from jobs.page.card_orders import QuestionEntry, answer_anchor, answer_index, card_orders, question_anchor
 from jobs.page.metric_families import COUNTS, SHARE_METRICS, MetricBlock, blocks, definitions
-from jobs.page.model import FunnelStep, GalleryPicture, Page, PictureRating, Wording, rater_label
+from jobs.page.model import FunnelStep, GalleryPicture, MapPoint, Page, PictureRating, Wording, rater_label
 from jobs.page.page_figures import figure_of
 
 MAX_COLUMNS = 12  # answers of a scale
@@ -126,6 +126,7 @@ def render(page: Page) -> str:
         totals=_totals(page),
         orders=card_orders(page.pictures, page.wording),
         index=index,
+        mapped=_mapped(page),
         anchors=_anchors(page, metric_blocks, index),
         figure_of=figure_of(page.figures),
         answer_anchor=answer_anchor,
@@ -142,6 +143,13 @@ def _without_missing(page: Page) -> Page:
     missing = Counter(card.status for card in page.pictures if not card.thumbnails)
     shown = [card for card in page.pictures if card.thumbnails]
     return replace(page, pictures=shown, pictures_missing=Counter(page.pictures_missing) + missing)
+
+
+def _mapped(page: Page) -> list[tuple[int, GalleryPicture, MapPoint]]:
+    """Return the number of the first card, the card and the place of each picture on the map."""
+    places = {point.image_id: point for point in page.map.points} if page.map else {}
+    cards = [(place, card) for place, card in enumerate(page.pictures, start=1) if card.image_id in places]
+    return [(place, card, places.pop(card.image_id)) for place, card in cards if card.image_id in places]
 
 
 def _sections(page: Page, rubrics: Sequence[RubricSection], metric_blocks: Sequence[MetricBlock]) -> dict[str, str]:

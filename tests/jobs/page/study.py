@@ -3,16 +3,18 @@
 Names, titles and numbers are invented; the questions are those of `conf/rubric/century_labels.yaml`.
 """
 
+import io
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import yaml
+from PIL import Image
 
 from actors.ids import content_id
 from actors.vlm.rubric import Rubric
 from jobs.judging import kept_rubric
-from tests.factories import write_file, write_table
+from tests.factories import embedding_rows, write_file, write_table
 from tests.jobs.page.sample import drawn
 
 PEOPLE = ("p-ada", "p-ben", "p-chi")
@@ -76,6 +78,7 @@ def write_study(folder: Path, *, pictures: int = 60) -> list[str]:
         f"matches={write_table(folder / 'matches', 'records', matched, filtered=MATCHED)}",
         f"records={write_table(folder / 'records', 'records', records, filtered=CURATED)}",
         f"images={write_table(folder / 'images', 'images', images)}",
+        f"embeddings={write_table(folder / 'embeddings', 'embeddings', _vectors(images))}",
         "metrics.disaggregate=[region]",
         "title=An invented study of historical pictures",
     ]
@@ -87,6 +90,14 @@ def _image(number: int) -> dict[str, Any]:
     return {"image_id": content_id(url), "rendition": "original", "source_url": url, "status": status,
             "bytes": drawn(number) if status == "ok" else None, "format": "PNG", "width": 480, "height": 320,
             "author": f"Author {number % 7}, invented", "licence": "CC BY-SA 4.0"}  # fmt: skip
+
+
+def _vectors(images: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return rows of `embeddings`: the colours of each picture in six fields, so that similar pictures are near."""
+    shown = [image for image in images if image["bytes"]]
+    small = [Image.open(io.BytesIO(image["bytes"])).resize((3, 2)) for image in shown]
+    colours = np.array([np.asarray(picture, np.float32).reshape(-1) for picture in small])
+    return embedding_rows([image["image_id"] for image in shown], "image", colours - colours.mean(axis=0))
 
 
 def _record(number: int, image: dict[str, Any]) -> dict[str, Any]:

@@ -154,7 +154,8 @@ def test_the_top_of_each_order_is_drawn_from_all_pictures(tmp_path):
     score[[35, 36]] = 5, 4
     standings = Standings(hashes[order], disagreement[order], score[order], ("r", "q"))
     chosen = gallery.choose(tables, 8, ExclusionFilter(frozenset()), standings=lambda: standings)
-    assert chosen.tops == {"disagreement": 2, "score": 2, "region": 2}
+    tops = {name: [ids.index(image_id) for image_id in of_order] for name, of_order in chosen.tops.items()}
+    assert tops == {"disagreement": [32, 30], "score": [35, 36], "region": [0, 39]}
     assert set(chosen.pictures) == {ids[n] for n in (32, 30, 35, 36, 0, 39, 1, 2)}
     excluded = gallery.choose(tables, 8, ExclusionFilter(frozenset({ids[32]})), standings=lambda: standings)
     assert {ids[30], ids[31]} <= set(excluded.pictures)
