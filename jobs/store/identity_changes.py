@@ -13,7 +13,7 @@ from jobs.store.identity import flatten
 
 # Keys of the configuration on which no row depends.
 RUN_KEYS = ("out", "resume", "overwrite", "retry", "plan", "show_prompts", "timings", "ray", "resources", "exclusions")
-_HASH = re.compile(r"[0-9a-f]{16,}")
+_HASH = re.compile(r"(?=.*\d)(?=.*[a-f])[0-9a-f]{8,}")  # a number or a date is none
 _ABSENT = object()
 _SHOWN = 60  # characters of a value
 

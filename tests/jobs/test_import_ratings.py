@@ -179,7 +179,13 @@ def test_raters_become_pseudonyms_and_the_key_is_written_nowhere(
         assert b"anna" not in data
         assert b"bo,2,3" not in data  # nor in the rejects
     monkeypatch.setenv("REMINE_RATER_KEY", KEY[::-1])
-    refused("another configuration: anonymised", source, *LIKERT, "anonymise=true", f"out={tmp_path / 'R'}")
+    refused(
+        "another configuration: anonymised has other content",
+        source,
+        *LIKERT,
+        "anonymise=true",
+        f"out={tmp_path / 'R'}",
+    )
 
 
 def test_raters_once_each_with_attributes_that_agree(tmp_path: Path) -> None:

@@ -42,6 +42,10 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any] | None, dict[st
     (
         {"input": A}, {"input": B}, {"input": "R/old"}, {"input": "R/new"}, "input was 'R/old', now 'R/new'",
     ),
+    (
+        {"key": "64abdcf4"}, {"key": "ef896930"}, {}, {}, "key has other content than when the table was written",
+    ),
+    ({"day": "20260101"}, {"day": "20260102"}, {}, {}, "day was '20260101', now '20260102'"),
     ({"x": {"a": None}}, {"x": {"a": True}}, {}, {}, "x.a was null, now true"),
     (
         {"text": "short"}, {"text": "x" * 100}, {}, {}, f"text was 'short', now '{'x' * 59}…",
