@@ -30,6 +30,7 @@ from jobs.viewer.loading import refresh_lines
 from jobs.viewer.pages import SCRIPT, STYLES, Pages
 from jobs.viewer.picture_details import LineKey, Texts
 from jobs.viewer.queries import View
+from jobs.viewer.sent_prompts import PromptTexts
 from jobs.viewer.similar_pictures import SimilarPictures
 from jobs.viewer.thumbnail_files import LARGE, PictureBytes
 
@@ -66,6 +67,7 @@ class Shown:
     pictures: PictureBytes
     similar: SimilarPictures
     texts: Texts
+    prompts: PromptTexts
     rubrics: Rubrics
     corrections: Corrections | None
     blur: bool
@@ -150,6 +152,10 @@ class Viewer:
             items = picture_details.items_of(
                 cursor, image_id, view, rubrics=self._shown.rubrics, texts=self._shown.texts, person=person
             )
+            sent = {
+                item.item_id: self._shown.prompts.of_item(image_id, item.context, [line.key[:3] for line in item.lines])
+                for item in items
+            }
             adjacent: dict[str, tuple[str, int]] = {}
             if place is not None:
                 begin = max(0, place - 1)
@@ -159,7 +165,9 @@ class Viewer:
                     if other in numbered:
                         adjacent[name] = (numbered[other], other)
         saved = request.query_params.get("saved") == "1"
-        return self._page("picture.html.j2", view, picture=picture, items=items, adjacent=adjacent, at=at, saved=saved)
+        return self._page(
+            "picture.html.j2", view, picture=picture, items=items, sent=sent, adjacent=adjacent, at=at, saved=saved
+        )
 
     async def _correct(self, request: "Request") -> Response:
         if self._shown.corrections is None:

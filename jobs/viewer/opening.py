@@ -13,6 +13,7 @@ from jobs.viewer.corrections import Corrections
 from jobs.viewer.loading import ViewedTables, load, open_places
 from jobs.viewer.picture_details import Texts
 from jobs.viewer.queries import fetch
+from jobs.viewer.sent_prompts import PromptTexts
 from jobs.viewer.similar_pictures import SimilarPictures
 from jobs.viewer.thumbnail_files import PictureBytes, PicturePlace
 
@@ -69,6 +70,7 @@ def open_viewer(
             pictures=PictureBytes(files, place_of),
             similar=similar,
             texts=Texts(tables.of("texts")),
+            prompts=PromptTexts(rubrics, tables.of("records")),
             rubrics=rubrics,
             corrections=corrections,
             blur=blur,

@@ -89,6 +89,7 @@ class ItemDetails:
         facts: (name, value) of its attributes and correct answers.
         texts: (role or model, text).
         lines, lines_left_out: its questions, and how many more there are.
+        context: texts by role and attributes, the fields of prompts.
     """
 
     item_id: str
@@ -98,6 +99,7 @@ class ItemDetails:
     spans: list[SpanInText] = field(default_factory=list)
     lines: list[RatedLine] = field(default_factory=list)
     lines_left_out: int = 0
+    context: dict[str, str] = field(default_factory=dict)
 
 
 class Texts:
@@ -151,6 +153,11 @@ def _add_items(cursor: "duckdb.DuckDBPyConnection", items: dict[str, ItemDetails
         item = items[row["item_id"]]
         attributes = dict(row["attributes"] or {})
         item.kind = row["kind"] or item.kind
+        by_role: dict[str, list[str]] = {}
+        for role, text in (shown_texts[name] for name in row["text_ids"] or () if name in shown_texts):
+            by_role.setdefault(role, []).append(text)
+        joined = {role: "\n\n".join(texts_of_role) for role, texts_of_role in by_role.items()}
+        item.context = {**joined, **{name: value for name, value in attributes.items() if value}}
         item.facts = [(name, value) for name, value in sorted(attributes.items()) if value]
         item.facts += [("correct answers", "; ".join(row["gold"]))] if row["gold"] else []
         item.texts = [shown_texts[name] for name in row["text_ids"] or () if name in shown_texts]

@@ -1,0 +1,28 @@
+"""The prompts about a picture, rendered from the rubric that the ratings keep and the picture's record."""
+
+from pathlib import Path
+
+import yaml
+
+from actors.vlm.rubric import Rubric
+from jobs.judging.kept_rubric import Rubrics, of_rubric
+from jobs.store.reading import open_table
+from jobs.viewer.sent_prompts import PromptTexts
+from tests.factories import FIVE, write_table
+
+CENTURY = Path(__file__).parents[3] / "conf" / "rubric" / "century_labels.yaml"
+
+
+def test_a_prompt_has_the_record_the_picture_and_each_question(tmp_path: Path) -> None:
+    data = yaml.safe_load(CENTURY.read_text(encoding="utf-8"))
+    rubrics = Rubrics({"century_labels": of_rubric(Rubric.from_dict(data), data), "r": FIVE})
+    record = {"record_id": "1", "image_id": "a", "page_title": "Siege of Leningrad"}
+    prompts = PromptTexts(rubrics, [open_table(write_table(tmp_path / "records", "records", [record]))])
+    asked = [("century_labels", "sensitive", ""), ("century_labels", "concept", ""), ("r", "fit", "")]
+    (prompt,) = prompts.of_item("a", {}, asked)
+    whole = [prompt.shared + text for _, text in prompt.ends]
+    assert [name for name, _ in prompt.ends] == ["sensitive", "concept"]
+    assert all("Siege of Leningrad" in text and "[all pictures]" in text for text in whole)
+    (other,) = prompts.of_item("a", {"page_title": "Another title"}, asked)
+    assert "Another title" in other.shared + other.ends[0][1]
+    assert prompts.of_item("a", {}, [("r", "fit", "")]) == []
