@@ -8,7 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from jobs.analysis.from_file.config import AnalyzeConfig, check_settings
 from jobs.errors import InputError
+from jobs.metrics.question import MetricSettings
 from jobs.runtime import cli
 from jobs.store.reading import open_table
 from tests.factories import rows_of
@@ -190,6 +192,26 @@ def test_crowdtruth_of_mechanical_turk_with_nothing_picked(tmp_path):
     )
     assert found["unit_quality", "h1"]["value"] == 0
     assert found["unit_quality", "h2"]["value"] == pytest.approx(1)
+
+
+def test_keys_of_metrics_that_a_task_does_not_use_are_refused():
+    used = {"agreement": ("tolerance", "stop"), "crowdtruth": ("stop",), "dsg": ()}
+    changed = {"tolerance": 2, "stop": 0.5, "overlap": 0.7, "concept": "x"}
+    for task, names in used.items():
+        for name, value in changed.items():
+            cfg = AnalyzeConfig(task=task, metrics=MetricSettings(groups=[], **{name: value}))
+            if name in names:
+                check_settings(cfg)
+                continue
+            with pytest.raises(InputError, match=rf"metrics\.{name}: task={task}"):
+                check_settings(cfg)
+
+
+def test_a_scale_is_its_lowest_and_its_highest_answer():
+    check_settings(AnalyzeConfig(scale=[1, 5]))
+    for scale in ([1], [1, 3, 5], [5, 1], [3, 3]):
+        with pytest.raises(InputError, match="scale="):
+            check_settings(AnalyzeConfig(scale=scale))
 
 
 def test_scene_graphs_of_another_model(tmp_path, capsys):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from jobs.metrics.answers import RatingTable
-from jobs.metrics.versions import MOST, version_metrics
+from jobs.metrics.versions import version_metrics
 
 
 def table(*scores: list[float]) -> RatingTable:
@@ -47,9 +47,10 @@ def test_categories_are_compared_without_scores() -> None:
     assert "group_mean_score" not in values
 
 
-def test_more_versions_than_are_compared_say_so() -> None:
-    (metric,) = version_metrics(table(*([[1.0, 2.0]] * (MOST + 1))))
-    assert (metric.value, metric.reason) == (None, f"{MOST + 1} versions: more than {MOST}")
+def test_six_versions_are_compared_and_seven_are_not() -> None:
+    (metric,) = version_metrics(table(*([[1.0, 2.0]] * 7)))
+    assert (metric.value, metric.reason) == (None, "7 versions: more than 6")
+    assert next(version_metrics(table(*([[1.0, 2.0]] * 6)))).value == 1
 
 
 def test_a_version_without_answers_is_named() -> None:

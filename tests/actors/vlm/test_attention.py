@@ -1,0 +1,49 @@
+"""Cascade attention against one pass over prefix and suffix, without a model."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from actors.vlm.attention import AttentionPlan, active, cascade
+
+HEADS, KEY_HEADS, SIZE, PREFIX = 4, 2, 8, 5
+
+
+def attended(suffix: int, *, scaling: float | None, window: int | None) -> tuple[Any, Any]:
+    """Return the cascade over one suffix, and dense attention over prefix and suffix, both [Q, heads, size]."""
+    import torch
+
+    random = torch.Generator().manual_seed(0)
+    query = torch.randn(1, HEADS, suffix, SIZE, generator=random)
+    keys, values = (torch.randn(1, KEY_HEADS, PREFIX + suffix, SIZE, generator=random) for _ in range(2))
+    plan = AttentionPlan(
+        prefix={0: (keys[:, :, :PREFIX], values[:, :, :PREFIX])},
+        windows={} if window is None else {0: window},
+        rows=1,
+        width=suffix,
+        places=None,
+        depths=torch.arange(suffix)[None],
+        ancestors=None,
+    )
+    layer = SimpleNamespace(layer_idx=0)
+    with active(plan):
+        packed, _ = cascade(layer, query, keys[:, :, PREFIX:], values[:, :, PREFIX:], None, scaling=scaling)
+    distance = torch.arange(PREFIX, PREFIX + suffix)[:, None] - torch.arange(PREFIX + suffix)[None]
+    seen = (distance >= 0) & (distance < (window or PREFIX + suffix))
+    dense = torch.nn.functional.scaled_dot_product_attention(
+        query, keys.repeat_interleave(2, 1), values.repeat_interleave(2, 1), attn_mask=seen, scale=scaling
+    )
+    return packed[0], dense[0].transpose(0, 1)
+
+
+@pytest.mark.parametrize("scaling", [None, 0.1])
+def test_scores_are_scaled_by_the_head_size_or_as_asked(scaling: float | None) -> None:
+    packed, dense = attended(3, scaling=scaling, window=None)
+    assert (packed - dense).abs().max() < 1e-5
+
+
+@pytest.mark.parametrize("window", [1, 2, 3, 4, 8])
+def test_a_window_counts_the_query_and_reaches_into_the_prefix(window: int) -> None:
+    packed, dense = attended(3, scaling=None, window=window)
+    assert (packed - dense).abs().max() < 1e-5
