@@ -7,9 +7,12 @@ from sklearn.metrics import precision_recall_fscore_support
 
 from jobs.metrics.answers import RatingTable
 from jobs.metrics.gold import (
+    AVERAGES,
     accuracy,
     classification,
     deviations,
+    f1_compared,
+    outcomes,
     preference_agreement,
     readings,
     welch,
@@ -56,6 +59,39 @@ def test_both_readings_of_greater_than_four():
     }
 
 
+def test_each_average_counts_what_it_averages():
+    # item 2 has no positive: its F1 is 0 / 0, and so is that of label 1
+    found = by_average(classification([1, 0, 0, 0, 0, 0], [1, 0, 1, 0, 0, 0], [0, 0, 1, 1, 2, 2], [0, 1] * 3, asked=8))
+    assert {average: found["f1", average].n for average in AVERAGES} == {"micro": 6, "macro": 1, "samples": 2}
+    assert {average: found["f1", average].value for average in AVERAGES} == pytest.approx(
+        {"micro": 2 / 3, "macro": 2 / 3, "samples": 1 / 2}
+    )
+    assert {metric.coverage for metric in found.values()} == {6 / 8}
+    nothing = by_average(classification([], [], [], [], asked=8))
+    assert {metric.coverage for metric in nothing.values()} == {0}
+
+
+@pytest.mark.parametrize("average", AVERAGES)
+def test_f1_before_and_after_are_compared_by_difference_or_ratio(average):
+    draw = np.random.default_rng(3)
+    gold, one, other = (draw.random((30, 4)) < 0.5 for _ in range(3))
+    item, label = (index.ravel() for index in np.indices(gold.shape))
+    before, after = (outcomes(gold.ravel(), said.ravel()) for said in (one, other))
+    first, second = (
+        precision_recall_fscore_support(gold, said, average=average, zero_division=np.nan)[2] for said in (one, other)
+    )
+    for comparison, expected in (("change", second - first), ("ratio", second / first)):
+        value, interval = f1_compared(before, after, item, label, average, comparison=comparison)
+        assert value == pytest.approx(expected)
+        assert interval.low < value < interval.high
+    never = outcomes(gold.ravel(), ~gold.ravel())
+    assert f1_compared(never, after, item, label, average, comparison="ratio")[0] is None
+    assert f1_compared(never, after, item, label, average, comparison="change")[0] == pytest.approx(second)
+    none = np.zeros(0, int)
+    assert f1_compared(outcomes(none > 0, none > 0), outcomes(none > 0, none > 0), none, none, average,
+                       comparison="change")[0] is None  # fmt: skip
+
+
 def test_names_of_items_and_labels_change_nothing():
     draw = np.random.default_rng(9)
     gold, said = draw.random(60) < 0.4, draw.random(60) < 0.4
@@ -98,6 +134,21 @@ def test_welch_on_the_rome_papers_statistics(triumph, lupercalia, published):
     assert (p < 0.05) == (gap.low > 0)
 
 
+@pytest.mark.filterwarnings("ignore:Precision loss")
+def test_welch_of_few_items_by_hand():
+    found = {(f.name, f.dims.get("part")): f for f in welch([1, 2, 3], [2, 4], asked=(4, 4))}
+    assert [found["part_mean", part].coverage for part in ("first", "second")] == [3 / 4, 2 / 4]
+    assert (found["mean_difference", None].value, found["mean_difference", None].coverage) == (-1, 5 / 8)
+    assert found["part_sd", "first"].value == 1
+    everything = {f.name: f.coverage for f in welch([1, 2, 3], [2, 4])}
+    assert set(everything.values()) == {1}
+    one = {(f.name, f.dims.get("part")): f.value for f in welch([1.0], [2.0, 3.0])}
+    assert (one["part_mean", "first"], one["part_sd", "first"]) == (1, None)
+    constant = {f.name: f.value for f in welch([1.0, 1.0], [2.0, 3.0])}
+    assert constant["mean_difference"] == -1.5
+    assert {f.coverage for f in welch([], [])} == {None}
+
+
 def test_welch_undefined():
     found = {f.name: f for f in welch([1.0], [2.0, 3.0])}
     assert found["welch_p"].reason == "fewer than two items in a part"
@@ -116,6 +167,11 @@ def test_preferences_and_deviations_by_hand():
     # 2-1, 2-2, 2-3, 4-4
     assert {k: f.value for k, f in shares.items() if k} == {"-1": 1 / 4, "0": 2 / 4, "+1": 1 / 4}
     assert shares[None].value == 0
+    far = RatingTable.from_matrix([[1, 3]], raters=["m", "a"])
+    steps = [f.dims.get("deviation") for f in deviations(far.of_raters(["m"]), far.of_raters(["a"]))]
+    assert steps == [None, "-2", "-1", "0", "+1", "+2"]
+    half = RatingTable.from_matrix([[1.5, 3]], raters=["m", "a"])
+    assert [f.value for f in deviations(half.of_raters(["m"]), half.of_raters(["a"]))] == [-1.5]
     alone = RatingTable.from_matrix([[1, NAN], [NAN, 2]], raters=["m", "a"])
     assert preference_agreement(alone.of_raters(["m"]), alone.of_raters(["a"])).value is None
     (undefined,) = deviations(alone.of_raters(["m"]), alone.of_raters(["a"]))
