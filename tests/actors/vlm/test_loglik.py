@@ -204,12 +204,20 @@ def test_invalid_settings_are_refused() -> None:
         ([], "at least one of each"),
         ([DebiasSetting(-1)], "lambda=-1"),
         ([DebiasSetting(float("nan"))], "lambda=nan"),
+        ([DebiasSetting(float("inf"))], "lambda=inf"),
         ([DebiasSetting(1, 0.5)], "threshold=0.5"),
         ([DebiasSetting(1, float("nan"))], "threshold=nan"),
         ([DebiasSetting(1), DebiasSetting(1.0)], "duplicate"),
     ):
         with pytest.raises(ValueError, match=message):
             check_settings(settings)
+
+
+def test_lambda_and_threshold_may_be_zero() -> None:
+    check_settings([DebiasSetting(0), DebiasSetting(1, 0.0), DebiasSetting(1)])
+    assert debias(np.array([-3.0]), np.array([-2.0]), DebiasSetting(1, 0.0)).tolist() == [-3.0]
+    broadcast = debias(np.array([[-3.0], [-1.0]]), np.array([-2.0, -4.0]), DebiasSetting(0))
+    assert broadcast.tolist() == [[-3.0, -3.0], [-1.0, -1.0]]
 
 
 def test_moments_give_pearson() -> None:

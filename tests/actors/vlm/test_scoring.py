@@ -1,13 +1,16 @@
 """Closed-set likelihoods equal those of a plain forward pass of transformers."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from actors.vlm.answers import AnswerCodes
+from actors.vlm.engines import RequestLikelihoods
 from actors.vlm.errors import EngineError, ScoringError
 from actors.vlm.prompts import Prompt
 from actors.vlm.requests import Scores, ScoringRequest
-from actors.vlm.scoring import ClosedSetScorer
+from actors.vlm.scoring import ClosedSetScorer, _scores
 from tests.actors.vlm.helpers import DIGITS, picture, scores_of
 
 QUESTIONS = ("Is it sensitive?", "Is it an event?\n\nA = yes\nB = no")
@@ -74,6 +77,16 @@ def test_equals_a_plain_forward_pass_in_any_order(
         assert scores.outside_mass == pytest.approx(1 - expected[ids].double().exp().sum().item(), abs=1e-5)
         assert sum(scores.probabilities) == pytest.approx(1, abs=1e-12)
         assert 0 < scores.outside_mass < 1
+
+
+def test_shares_of_answers_that_are_all_unlikely() -> None:
+    group: Any = SimpleNamespace(suffixes=[], answers=[AnswerCodes("code", (), ((1,), (2,), (3,)))])
+    scores = _scores(RequestLikelihoods([-2000.0, -2000.0, -4000.0], tokens=7), group, 0)
+    assert isinstance(scores, Scores)
+    assert (scores.probabilities, scores.outside_mass, scores.prompt_tokens) == ((0.5, 0.5, 0.0), 1.0, 0)
+    certain = _scores(RequestLikelihoods([1e-9, -40.0, -50.0], tokens=7), group, 0)
+    assert isinstance(certain, Scores)
+    assert certain.outside_mass == 0
 
 
 def test_forgets_the_last_pictures_positions(vlm: tuple[Any, Any], scorer: ClosedSetScorer) -> None:

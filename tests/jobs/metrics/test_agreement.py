@@ -230,6 +230,16 @@ def test_more_answers_than_a_closed_set_has_are_told_as_such():
     assert reasons == dict.fromkeys(["percent_agreement", "alpha"], "more than 512 different answers: not a closed set")
 
 
+def test_no_ratings_and_one_answer_of_all_are_told_apart():
+    none = replace(RatingTable.from_matrix([[NAN, NAN]]), values=())
+    assert {(metric.status, metric.reason) for metric in agreement(none)} == {("missing_input", "no rating is ok")}
+
+
+def test_pairs_of_raters_are_compared_up_to_their_limit():
+    assert len(pairwise_kappas(RatingTable.from_matrix([[1.0] * 14] * 2))) == 14 * 13 // 2
+    assert pairwise_kappas(RatingTable.from_matrix([[1.0] * 15] * 2)) == []  # 105 pairs
+
+
 def test_kappas_across_groups_complete_those_within():
     matrix = np.random.default_rng(5).integers(1, 4, (30, 4)).astype(float)
     matrix[:, 3] = np.nan

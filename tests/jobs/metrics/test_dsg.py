@@ -68,6 +68,26 @@ def test_conventions_of_coverage():
     assert [metric.coverage for metric in counts] == [1 / 2, 1 / 2]
 
 
+def test_counts_of_invalid_and_unclear_answers_and_correlations_by_hand():
+    pictures = {
+        "a": [DsgQuestion("1", answer="two"), DsgQuestion("2", answer="maybe", valid=False)],
+        "b": [DsgQuestion("1", answer="Yes!"), DsgQuestion("2", answer="n.")],
+        "c": [DsgQuestion("1", answer="yes"), DsgQuestion("2")],
+        "d": [DsgQuestion("1", answer="t")],
+    }
+    found = named(dsg_metrics(pictures, {"a": 1.0, "b": 2.0, "c": 3.0, "gone": 5.0}))
+    invalid, unclear = found["dsg_invalid", None, None], found["dsg_unclear", None, None]
+    assert (invalid.value, invalid.n, invalid.coverage) == (1, 7, 6 / 7)
+    assert (unclear.value, unclear.n) == (2, 5)
+    ranks = found["dsg_spearman", "with dependencies", "answered"]
+    assert (ranks.value, ranks.n, ranks.coverage) == (pytest.approx(3**0.5 / 2), 3, 3 / 4)
+    assert found["dsg_spearman", "with dependencies", "published"].n == 4
+    assert found["dsg_score", "with dependencies", "answered"].coverage == 4 / 5
+    few = named(dsg_metrics({"a": pictures["a"], "b": pictures["b"]}, {"a": 1.0, "b": 2.0}))
+    assert few["dsg_kendall", "with dependencies", "answered"].value is None
+    assert {metric.value for metric in named(dsg_metrics({}, {})).values()} == {None, 0}
+
+
 def test_the_published_correlations(data):
     folder = data / "dsg"
     pictures, likert = defaultdict(list), defaultdict(list)

@@ -43,6 +43,13 @@ def test_shares_by_hand():
     assert sum(value or 0 for value in everyone.values()) == pytest.approx(1)
 
 
+def test_an_item_without_ratings_never_has_a_majority():
+    found = {f.dims["answer"]: f for f in majority_shares(worded([["event"], [None]]), group="people", at_least=0)}
+    assert (found["event"].value, found["event"].n, found[NO_MAJORITY].value) == (1, 1, 0)
+    assert majority(np.zeros((2, 0), int)).tolist() == [-1, -1]
+    assert pooled(["a", "b"])[0] == ("a", "b")
+
+
 def test_no_item_with_enough_ratings():
     (found,) = majority_shares(worded([["event", None]]), group="people", at_least=3)
     assert (found.value, found.reason) == (None, "no item has 3 ratings of people")

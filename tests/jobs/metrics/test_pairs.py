@@ -1,5 +1,7 @@
 """Comparisons of pairs, by hand and against an independent fit."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -10,6 +12,7 @@ from jobs.metrics.pairs import (
     PairTable,
     competitor_metrics,
     pair_agreement,
+    pooled,
     position_metrics,
     side,
     strengths,
@@ -99,6 +102,25 @@ def test_strengths_without_a_finite_maximum() -> None:
     fits = strengths(np.stack([won_all, apart, np.ones((3, 3)) - np.eye(3)]))
     assert np.isnan(fits[:2]).all()
     assert fits[2] == pytest.approx([0, 0, 0])
+
+
+def test_win_rates_by_hand_leave_out_unknown_models_and_pairs_of_one_model() -> None:
+    sides = np.array([(0, 1), (1, 0), (0, 1), (-1, 1), (0, -1), (1, 1), (2, 0)])
+    preference = np.array([1, 0.5, np.nan, 1, 1, 0, np.nan])
+    table = PairTable(np.array([0, 0, 1, 1, 2, 2, 3]), sides, ("a", "b", "c"))
+    found = {(m.name, m.dims["competitor"]): m for m in competitor_metrics(preference, table)}
+    assert {competitor for _, competitor in found} == {"a", "b"}
+    assert [found["win_rate", name].value for name in "ab"] == [3 / 4, 1 / 4]
+    assert {(metric.n, metric.coverage) for metric in found.values()} == {(2, 2 / 4)}
+    assert found["bradley_terry", "a"].value == pytest.approx(np.log(3) / 2)
+
+
+def test_answers_of_several_raters_are_pooled_in_their_order() -> None:
+    one, other = people([(0, 1, 0.5)]), people([(2, 0, 1), (1, 1, 0)])
+    both = pooled([one, replace(other, asked=5)])
+    assert [both.pair.tolist(), both.order.tolist(), both.first.tolist()] == [[0, 2, 1], [1, 0, 1], [0.5, 1, 0]]
+    assert (both.asked, both.coverage) == (6, 1 / 2)
+    assert (pooled([]).n, pooled([]).coverage) == (0, None)
 
 
 def test_models_are_ranked_with_intervals_over_prompts() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from jobs.metrics.answers import RatingTable
 from jobs.metrics.intervals import OVER_RATERS, wilson
-from jobs.metrics.participation import accounting, endings, participation, workload
+from jobs.metrics.participation import _deviation, accounting, endings, participation, workload
 
 NAN = np.nan
 
@@ -18,7 +18,7 @@ def test_people_items_and_reports_by_hand():
         np.array([[1, NAN, 2], [3, NAN, NAN], [2, 5, 1], [NAN, NAN, NAN]]), raters=["p", "q", "r"]
     )
     ended = {"p": {"ok": 3}, "q": {"ok": 1, "reported": 2}, "r": {"ok": 2, "reported": 0}}
-    asked, reported = np.ones(4, bool), np.array([0, 1, 0, 1], bool)
+    asked, reported = np.array([1, 1, 0, 1, 1], bool), np.array([0, 1, 0, 1, 0], bool)
     metrics = {
         (m.name, m.dims.get("of")): m
         for m in participation(answers, ended, asked=asked, reported=reported, group="people")
@@ -28,6 +28,12 @@ def test_people_items_and_reports_by_hand():
     assert metrics["items_per_person_sd", None].value == pytest.approx(1)
     assert (metrics["reported_share", "items"].value, metrics["reported_share", "items"].n) == (0.5, 4)
     assert (metrics["reported_share", "people"].value, metrics["reported_share", "people"].n) == (1 / 3, 3)
+
+
+def test_the_interval_of_the_standard_deviation_is_of_samples():
+    """Of four items by each of twenty people the deviation is 0 in every draw; of two numbers that of n - 1."""
+    sums = np.array([[20 * 4, 20, 20 * 16], [3 + 1, 2, 9 + 1]], float)
+    assert _deviation(sums).tolist() == pytest.approx([0, 2**0.5])
 
 
 def test_one_person_has_no_standard_deviation_and_nobody_no_metrics():
@@ -79,3 +85,15 @@ def test_how_often_people_report_and_that_few_raters_do():
     (alone,) = [f for f in endings([{"ok": 3, "reported": 1}], group="people") if f.value]
     assert (alone.low, alone.high) == wilson(1, 4)
     assert list(endings([], group="people")) == []
+    assert list(endings([{"ok": 0}], group="people")) == []
+    (refused,) = [f for f in endings([{"ok": 3, "refused": 1, "error": 0}], group="people") if f.value]
+    assert (refused.dims["status"], refused.value, refused.n) == ("refused", 1 / 4, 4)
+    statuses = {f.dims["status"] for f in endings([{"ok": 3, "refused": 1, "error": 0}], group="people")}
+    assert statuses == {"refused", "reported", "skipped"}
+
+
+def test_nothing_asked_has_no_coverage():
+    assert {f.coverage for f in accounting(Counter(), 0)} == {f.coverage for f in workload([])} == {None}
+    assert {f.coverage for f in workload([{}, {}])} == {None}
+    assert {f.coverage for f in accounting(Counter({"ok": 3, "error": 1}), 0, 2)} == {3 / 4}
+    assert [f.value for f in accounting(Counter(), 0, 2) if f.name == "ratings_repeated"] == [2]

@@ -152,6 +152,12 @@ def test_pairwise_correlations_are_scipys_mean_over_pairs():
         assert (found.low, found.reason) == (None, "no interval: fewer than 5 raters (4)")
 
 
+def test_correlations_of_scores_far_from_zero():
+    matrix = np.array([[1, 2, 5], [2, 4, 3], [3, 3, 4], [4, 6, 1], [5, 5, 2]], float)
+    near, far = (named(pairwise_correlations(RatingTable.from_matrix(matrix + centre))) for centre in (0, 1e9))
+    assert far["pairwise_pearson"].value == pytest.approx(near["pairwise_pearson"].value)
+
+
 def test_the_jackknife_over_raters_by_hand():
     draw = np.random.default_rng(6)
     matrix = draw.normal(size=(50, 1)) * 2 + draw.normal(size=(50, 5))
