@@ -1,29 +1,45 @@
-"""Run the pipeline on a synthetic corpus and a local S3 server: mine, curate, fetch, embed, judge, report.
+"""Run a pipeline on an invented world and a local S3 server: mine, curate, fetch, embed, judge, link, report.
 
     python -m jobs.demo
 
-Writes some thousand rows in WIT format in a dozen languages, and pictures; starts an S3 server on the loopback
-interface; runs the pipeline `century` with local models of random weights, so that the answers are meaningless; and
-compares the counts with those of a plain loop over the same files. All files are in `out` (demo-out/); the report is
-OUT/report.html.
+Writes some thousand rows in WIT format in a dozen languages, and pictures of a little world whose truth is computed
+(docs/demo.md); starts an S3 server on the loopback interface; runs the pipeline `demo` with two small models that come
+with the package and were trained on this world; compares the counts with those of a plain loop over the same files, and
+the answers with the world's. All files are in `out` (demo-out/); the report is OUT/report.html.
 """
 
 import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import yaml
+
+from actors.ids import content_id
+from actors.vlm.rubric import Rubric
 from jobs.errors import InputError, RunError
 from jobs.runtime import cli
 from jobs.runtime.config import RayConfig
+from jobs.runtime.config_files import CONF
 from jobs.runtime.console import say
 from jobs.store import locations, s3
+from jobs.store.reading import open_table, read_unit
+
+if TYPE_CHECKING:
+    from jobs.testbed.little_world.comparison import Compared
+    from jobs.testbed.little_world.corpus import World
+    from jobs.testbed.synthetic import CorpusFacts
 
 BUCKET = "remine-demo"
+OUT = f"s3://{BUCKET}/out"
+MODELS = """\
+demo: a SigLIP of 1.2 M and a Qwen2.5-VL of 1.4 M parameters, which come with the package. They were trained on pictures
+demo: of an invented world (docs/demo.md): they are right about this world, and about nothing else."""
 MARK = ".remine-demo"  # the demo may replace a folder that has this file
 
 
@@ -46,64 +62,97 @@ def execute(cfg: DemoConfig) -> None:
         RunError: a count differs from that of the plain loop.
     """
     from jobs.testbed.loopback_s3 import LoopbackS3, server_program
-    from jobs.testbed.synthetic import write_corpus
 
     begun = time.monotonic()
     server_program()  # without its package, end before writing anything
     folder = _empty_folder(cfg.out)
-    try:
-        facts = write_corpus(folder / "corpus", rows=cfg.rows, pictures=cfg.pictures)
-    except ValueError as error:
-        raise InputError(f"demo: {error}") from error
-    say(f"demo: {facts.rows:,} rows in {len(facts.files)} WIT files, {facts.pictures} pictures: {folder}/corpus")
-    say("demo: the models have RANDOM weights; their answers are meaningless")
+    world = _write_world(folder / "corpus", cfg)
     with LoopbackS3(folder / "s3") as server, _environment(server.environment()):
         server.create_bucket(BUCKET)
         say(f"demo: S3 server at {server.endpoint}, bucket {BUCKET}")
         _upload(folder / "corpus", f"s3://{BUCKET}/in")
-        results = _pipeline(cfg)
-        report = locations.read_bytes(f"s3://{BUCKET}/out/report/index.html")
-        stored = locations.listing(f"s3://{BUCKET}/out")
-    page = folder / "report.html"
-    page.write_bytes(report)
-
-    counts = {name: returned["counts"] for name, returned in results.items()}
-    expected = {
-        "rows": (facts.rows, counts["mine"]["rows_in"]),
-        "title contains a term": (facts.matched, counts["mine"]["rows_out"]),
-        "curated records": (facts.unique_images, counts["curate"]["rows_out"]),
-        "pictures requested": (facts.unique_images, counts["fetch"]["rows_out"]),
-    }
+        counts = _pipeline(cfg)
+        page = folder / "report.html"
+        page.write_bytes(locations.read_bytes(f"{OUT}/report/index.html"))
+        stored = locations.listing(OUT)
+        answers = list(_answers(world))
+    expected = _counts(world.facts, counts)
     say(f"\n{'':24}{'plain loop':>12}{'remine':>12}")
     for count, (plain, remine) in expected.items():
         say(f"{count:24}{plain:12,}{remine:12,}")
     for name in ("fetch", "embed", "judge"):
         say(f"{name + ' by status':24}{', '.join(f'{n:,} {s}' for s, n in sorted(counts[name]['status'].items()))}")
-    say(f"\n{len(stored):,} objects, {sum(o.size for o in stored) / 1e6:,.1f} MB in s3://{BUCKET}/out")
-    say(f"demo: {time.monotonic() - begun:.0f} s; report: {page}")
+    say(f"\n{len(stored):,} objects, {sum(o.size for o in stored) / 1e6:,.1f} MB in {OUT}")
+    say(f"\n{'share of right answers':24}{'models':>12}{'chance':>12}")
+    for answer in answers:
+        say(str(answer))
+    say(f"\ndemo: {time.monotonic() - begun:.0f} s; report: {page}")
     if different := [count for count, (plain, remine) in expected.items() if plain != remine]:
         raise RunError(f"demo: {', '.join(different)}: different from a plain loop over the same files")
 
 
-def _pipeline(cfg: DemoConfig) -> dict[str, dict]:
+def _write_world(folder: Path, cfg: DemoConfig) -> "World":
+    from jobs.testbed.little_world.corpus import write_world
+
+    rubric = Rubric.from_dict(yaml.safe_load((CONF / "rubric" / "century_labels.yaml").read_text(encoding="utf-8")))
+    try:
+        world = write_world(folder, rubric, rows=cfg.rows, pictures=cfg.pictures)
+    except ValueError as error:
+        raise InputError(f"demo: {error}") from error
+    facts = world.facts
+    say(MODELS)
+    say(f"demo: {facts.rows:,} rows in {len(facts.files)} WIT files, {facts.pictures} pictures: {folder}")
+    return world
+
+
+def _counts(facts: "CorpusFacts", counts: Mapping[str, Mapping[str, int]]) -> dict[str, tuple[int, int]]:
+    """Return the numbers of a plain loop and of the jobs."""
+    return {
+        "rows": (facts.rows, counts["mine"]["rows_in"]),
+        "title contains a term": (facts.matched, counts["mine"]["rows_out"]),
+        "curated records": (facts.unique_images, counts["curate"]["rows_out"]),
+        "pictures requested": (facts.unique_images, counts["fetch"]["rows_out"]),
+    }
+
+
+def _answers(world: "World") -> Iterator["Compared"]:
+    """Yield how far the models' answers agree with the world's truth, with people, and with chance."""
+    from jobs.testbed.little_world import comparison
+    from jobs.testbed.little_world.census import century_labels
+    from jobs.testbed.little_world.entities import entities
+
+    truths = {content_id(url): century_labels(scene) for url, scene in world.scenes.items()}
+    judged, people = (_rows(f"{OUT}/ratings/{name}") for name in ("judge", "people"))
+    shown = [row for row in judged if row["status"] != "missing_input"]
+    yield from comparison.accuracies(shown, truths)
+    yield comparison.agreement(judged, people)
+    for name, chance in (("captions", 1 / len(world.scenes)), ("feasts", 1 / len(list(entities())))):
+        (first,) = (row for row in _rows(f"{OUT}/metrics/{name}") if row["metric"] == "accuracy@1")
+        yield comparison.Compared(f"{name} found first", first["value"], chance, first["n"])
+
+
+def _rows(uri: str) -> list[dict[str, Any]]:
+    return [row for unit in open_table(uri).footers for row in read_unit(unit.object.uri).to_pylist()]
+
+
+def _pipeline(cfg: DemoConfig) -> dict[str, dict[str, Any]]:
+    """Run the pipeline; returns the counts of each job's first step."""
     overrides = [
-        "pipeline=century",
-        "profile=debug",
-        f"out=s3://{BUCKET}/out",
-        f"pipeline.inputs.corpus=s3://{BUCKET}/in/*.tsv.gz",
-        f"pipeline.inputs.terms=s3://{BUCKET}/in/terms.csv",
-        f"pipeline.inputs.pictures=s3://{BUCKET}/in/pictures",
-        "pipeline.inputs.page_rule={by: page_url, methods: null}",  # for every method, as in the plain loop
+        "pipeline=demo",
+        "profile=full",
+        f"out={OUT}",
+        f"pipeline.inputs.world=s3://{BUCKET}/in",
         f"ray.address={cfg.ray.address or 'null'}",
         f"ray.num_cpus={cfg.ray.num_cpus or 'null'}",
         f"ray.verbose={str(cfg.ray.verbose).lower()}",
     ]
     results = cli.execute("run", overrides)
     assert isinstance(results, list)
-    first: dict[str, dict] = {}
-    for result in results:  # of the steps of one job the first: before pictures that do not exist are left out
-        first.setdefault(result.job, result.returned)
-    return first
+    counts: dict[str, dict[str, Any]] = {}
+    for result in results:
+        if "counts" in (result.returned or {}):
+            counts.setdefault(result.job, result.returned["counts"])
+    return counts
 
 
 def _empty_folder(out: str) -> Path:

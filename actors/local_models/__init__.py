@@ -27,7 +27,7 @@ BUILDERS = {  # name -> module with VERSION, and its function that writes into a
     "llama-tiny": "actors.local_models.others:build_llama",
     "sd3-tiny": "actors.local_models.diffusion:build",
 }
-TRAINED = ("demo-encoder",)  # folders of trained/, each a checkpoint with its model card
+TRAINED = ("demo-encoder", "demo-judge")  # folders of trained/, each a checkpoint with its model card
 _TRAINED_FOLDER = Path(__file__).parent / "trained"
 log = logging.getLogger(__name__)
 

@@ -10,9 +10,10 @@ import gzip
 import io
 import random
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from jobs.tables import WIT_COLUMNS
 from jobs.testbed import synthetic_pictures
@@ -25,7 +26,19 @@ MIN_PICTURES = 8
 ROWS_PER_PICTURE = 5  # enough for the planned rows below and for rows that have nothing to do with history
 MIME = {"jpg": "image/jpeg", "JPG": "image/jpeg", "jpeg": "image/jpeg", "png": "image/png", "svg": "image/svg+xml"}
 
+CAPTIONS = ("caption_reference_description", "caption_attribution_description", "caption_alt_text_description")
+TEXTS = ("context_page_description", "context_section_description")
+
 Row = dict[str, str]
+
+
+class Subject(NamedTuple):
+    """What a planned row is about: title and text of its page, and its picture as a file of this extension."""
+
+    title: str
+    text: str
+    extension: str
+    picture: bytes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +55,7 @@ class CorpusFacts:
         https: rows left whose image_url starts with `https://`.
         unique_images: rows left if each image_url keeps one row, the one with the smallest (page_title, page_url).
         surviving: the image_urls of these rows, sorted.
+        planned: the image_urls of the planned rows, in the order of the subjects.
         pictures: number of files in `pictures/` that decode.
         broken: names of files in `pictures/` that do not decode.
         missing: names of files that rows name and `pictures/` lacks.
@@ -56,17 +70,30 @@ class CorpusFacts:
     https: int
     unique_images: int
     surviving: tuple[str, ...]
+    planned: tuple[str, ...]
     pictures: int
     broken: tuple[str, ...]
     missing: tuple[str, ...]
 
 
-def write_corpus(folder: Path, *, rows: int = 6000, seed: int = 0, pictures: int = 120) -> CorpusFacts:
+def write_corpus(
+    folder: Path,
+    *,
+    rows: int = 6000,
+    seed: int = 0,
+    pictures: int = 120,
+    subjects: Sequence[Subject] = (),
+    terms: Sequence[str] = (),
+) -> CorpusFacts:
     """Write the corpus into `folder` (created if absent): TSV.gz files, `terms.csv` and `pictures/`.
 
     `pictures` rows survive curation, each with its own image_url, whose last path segment is the name of its file in
     `pictures/`; two of these files are broken and two are missing. Equal arguments give equal bytes under one version
     of Python, zlib and Pillow. The facts are computed by a plain loop over the written files.
+
+    Args:
+        subjects: what the rows that survive are about; without them invented events with posters, maps and the like.
+        terms: search terms besides the invented events; the titles of `subjects` must contain them.
 
     Raises:
         ValueError: fewer than 8 pictures, or fewer than 5 rows per picture.
@@ -77,27 +104,39 @@ def write_corpus(folder: Path, *, rows: int = 6000, seed: int = 0, pictures: int
         raise ValueError(f"rows={rows}: at least {ROWS_PER_PICTURE} per picture, and pictures={pictures}")
     folder.mkdir(parents=True, exist_ok=True)
     rng = random.Random(f"corpus {seed}")
-    drawn = [synthetic_pictures.draw(number, seed=seed) for number in range(pictures)]
-    planned = list(_historical_rows(rng, [extension for extension, _ in drawn]))
+    drawn = [(one.extension, one.picture) for one in subjects]
+    drawn = drawn or [synthetic_pictures.draw(number, seed=seed) for number in range(pictures)]
+    planned = list(_historical_rows(rng, [extension for extension, _ in drawn], subjects))
     everything = planned + list(_filler_rows(rng, rows - len(planned)))
     rng.shuffle(everything)
     files = _write_files(folder, everything)
-    _write_terms(folder / "terms.csv")
+    _write_terms(folder / "terms.csv", terms)
     steps = _expected(folder, list(files))
     broken, missing = _write_pictures(
         folder / "pictures", [data for _, data in drawn], [r["image_url"] for r in planned]
     )
     return CorpusFacts(
-        files=files, rows=rows, **steps, pictures=pictures - len(broken) - len(missing), broken=broken, missing=missing
+        files=files,
+        rows=rows,
+        **steps,
+        planned=tuple(row["image_url"] for row in planned[: len(drawn)]),
+        pictures=pictures - len(broken) - len(missing),
+        broken=broken,
+        missing=missing,
     )
 
 
-def _historical_rows(rng: random.Random, extensions: list[str]) -> Iterator[Row]:
+def _historical_rows(rng: random.Random, extensions: list[str], subjects: Sequence[Subject]) -> Iterator[Row]:
     """First one row for each picture, in order; then rows that each step of curation must drop."""
     titles = _titles(rng)
     kept = []
     for number, extension in enumerate(extensions):
-        row = _row(rng, "en", next(titles), image=_image_url(rng, f"Invented_history_{number:03d}", extension))
+        image = _image_url(rng, f"Invented_history_{number:03d}", extension)
+        title = subjects[number].title if subjects else next(titles)
+        row = _row(rng, "en", title, image=image)
+        if subjects:
+            row |= dict.fromkeys(CAPTIONS, "")
+            row |= dict.fromkeys(TEXTS, subjects[number].text)
         kept.append(row)
         yield row
     share = len(kept) // 6
@@ -212,12 +251,12 @@ def _write_files(folder: Path, rows: list[Row]) -> dict[str, int]:
     return {name: len(shards[name]) for name in sorted(shards)}
 
 
-def _write_terms(path: Path) -> None:
+def _write_terms(path: Path, more: Sequence[str]) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["terms"])
         # lists written by people contain duplicates: here one in capitals and one with surrounding spaces
-        writer.writerows([event] for event in (*EVENTS, EVENTS[0].upper(), f" {EVENTS[1]} "))
+        writer.writerows([term] for term in (*EVENTS, EVENTS[0].upper(), f" {EVENTS[1]} ", *more))
 
 
 def _write_pictures(

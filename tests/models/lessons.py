@@ -19,7 +19,6 @@ from actors.vlm.instructions import Instruction, asked_questions
 from actors.vlm.prompts import Prompt, PromptBuilder
 from actors.vlm.rubric import Rubric
 from jobs.testbed.little_world import articles, census, descriptions, entities, questions
-from jobs.testbed.little_world.facts import COUNTRIES
 from jobs.testbed.little_world.scenes import Scene, scene
 
 CONF = Path(__file__).parents[2] / "conf"
@@ -75,11 +74,17 @@ def article_fields(one: Scene) -> dict[str, str]:
 
 def labels(one: Scene, draw: random.Random) -> Lesson:
     """All questions of `century_labels`, sometimes without the article or without the picture."""
-    has_article, has_picture = draw.random() < 0.75, draw.random() < 0.85
+    has_article, has_picture = draw.random() < 0.75, draw.random() < 0.88
+    layout = draw.choice(("paper", "fast"))
+    return labelled(one, layout=layout, has_article=has_article, has_picture=has_picture)
+
+
+def labelled(one: Scene, *, layout: str, has_article: bool, has_picture: bool) -> Lesson:
+    """The questions of `century_labels` that can be answered, or whose answer may be `unsure`."""
     context = article_fields(one) if has_article else {}
     truth = census.century_labels(one)
     tasks = []
-    for _, question, prompt in builder("century_labels", draw.choice(("paper", "fast"))).prompts(context):
+    for _, question, prompt in builder("century_labels", layout).prompts(context):
         is_known = has_picture if question.name in census.SEEN else has_article
         if question.name == "sub_region":
             is_known = has_picture or has_article
@@ -90,13 +95,22 @@ def labels(one: Scene, draw: random.Random) -> Lesson:
     return Lesson((one,) if has_picture else (), tasks)
 
 
+def sight(one: Scene, draw: random.Random) -> Lesson:
+    """All questions of `little_world`."""
+    truth = census.little_world(one)
+    tasks = []
+    for _, question, prompt in builder("little_world", "fast").prompts({}):
+        values = [answer.value for answer in question.answers]
+        tasks.append(Task(prompt, question.codes[values.index(truth[question.name])], question.codes))
+    return Lesson((one,), tasks)
+
+
 def relevance(one: Scene, draw: random.Random) -> Lesson:
-    """How relevant the picture is to four countries, with or without the entity's article."""
+    """How relevant the picture is to each country, with or without the entity's article."""
     entity = entities.entity_of(one)
     context = draw.choice(({}, {"entity": entity.title, "article": entity.article}))
     truth = census.cultural_relevance(one)
-    unions = [country.name for country in COUNTRIES if country.union == one.country.union]
-    targets = [one.country_name, *draw.sample(unions, 2), *draw.sample(sorted(truth), 2)]
+    targets = draw.sample(list(truth), len(truth))
     prompts = builder("cultural_relevance", draw.choice(("paper", "fast"))).prompts(context, targets=targets)
     return Lesson((one,), [Task(prompt, truth[target], question.codes) for target, question, prompt in prompts])
 
@@ -105,7 +119,7 @@ def scene_graph(one: Scene, draw: random.Random) -> Lesson:
     """Questions with the answers Yes and No; without the picture all answers are No."""
     has_picture = draw.random() < 0.9
     (pattern,) = rubric("dsg").questions
-    asked = [*questions.yes_no(one, seed=draw.randrange(10**6)), *questions.yes_no(one, seed=draw.randrange(10**6))]
+    asked = [q for _ in range(3) for q in questions.yes_no(one, seed=draw.randrange(10**6))]
     own = [("", replace(pattern, name=q.fact, text=q.text)) for q in asked]
     prompts = builder("dsg", "fast").prompts_about({}, own)
     answers = ["Yes" if q.is_true and has_picture else "No" for q in asked]
@@ -166,20 +180,26 @@ def _instructed(name: str, context: Mapping[str, str], values: Mapping[str, Any]
 
 
 LESSONS: Sequence[tuple[float, Callable[[Scene, random.Random], Lesson]]] = (
-    (0.35, labels),
+    (0.26, labels),
+    (0.14, sight),
     (0.14, relevance),
     (0.2, scene_graph),
-    (0.08, comparison),
-    (0.08, caption_match),
+    (0.06, comparison),
+    (0.06, caption_match),
     (0.06, written),
     (0.02, json_labels),
-    (0.07, mistakes),
+    (0.06, mistakes),
 )
 
 
-def lesson(one: Scene, draw: random.Random) -> Lesson:
-    """Return a lesson about a scene, of a kind drawn by the weights of `LESSONS`."""
-    (teach,) = draw.choices([kind for _, kind in LESSONS], [weight for weight, _ in LESSONS])
+FIRST = tuple((weight, kind) for weight, kind in LESSONS if kind in (labels, sight, written))  # taught before the rest
+
+
+def lesson(
+    one: Scene, draw: random.Random, kinds: Sequence[tuple[float, Callable[[Scene, random.Random], Lesson]]] = LESSONS
+) -> Lesson:
+    """Return a lesson about a scene, of a kind drawn by the weights of `kinds`."""
+    (teach,) = draw.choices([kind for _, kind in kinds], [weight for weight, _ in kinds])
     return teach(one, draw)
 
 
@@ -197,7 +217,8 @@ def fixed_lines() -> list[str]:
         seen.append(lines)
     often = {line for lines in seen for line in lines if sum(line in other for other in seen) > 12}
     lines = {line for line in often if len(line.split()) > 1}
-    blocks = {task_options(question.codes, question.answers) for question in rubric("century_labels").questions}
+    asked = [q for name in ("century_labels", "little_world") for q in rubric(name).questions]
+    blocks = {task_options(question.codes, question.answers) for question in asked}
     return sorted(lines | {f"{line}\n" for line in lines} | blocks, key=lambda line: (-len(line), line))
 
 

@@ -18,20 +18,21 @@ from tests.models.pool import SEEN
 
 PATCH = 16
 GRID = SEEN // PATCH  # tokens per side of a picture
+WRITTEN = 4.0  # weight of a written answer; that of a closed one is 1
 _MARK = "REMINE7SUFFIX"
 
 
 class Packed(NamedTuple):
     """One lesson as tokens: ids, three-dimensional positions, part of each token (0: shared), and targets.
 
-    A token's target is the id that should follow it, or -100.
+    A token's target is the id that should follow it, or -100; its weight is that of the answer, shared by its tokens.
     """
 
     ids: list[int]
     positions: np.ndarray  # [3, tokens]
     parts: list[int]
     targets: list[int]
-    pictures: int
+    weights: list[float]
 
 
 class Packer:
@@ -56,7 +57,7 @@ class Packer:
             rendered = self.chat.rendered(first, shown) + _MARK
         head, _, end = rendered.rpartition(_MARK)
         ids, positions = self._shared(self.ids(head))
-        parts, targets = [0] * len(ids), [-100] * len(ids)
+        parts, targets, weights = [0] * len(ids), [-100] * len(ids), [0.0] * len(ids)
         begin = int(positions.max()) + 1
         columns = [positions]
         for number, task in enumerate(lesson.tasks, 1):
@@ -69,15 +70,16 @@ class Packer:
                 asked = self.ids(end) if end else []
             suffix = [*asked, *answer]
             if not asked:  # the last shared token predicts the first of the answer
-                targets[-1] = answer[0]
+                targets[-1], weights[-1] = answer[0], WRITTEN / len(answer)
                 told = [*answer[1:], -100]
             else:
                 told = [*[-100] * (len(asked) - 1), *answer, -100]
             ids += suffix[:-1]
+            weights += [(1.0 if task.codes else WRITTEN) / len(answer)] * (len(suffix) - 1)
             targets += told[:-1]
             parts += [number] * (len(suffix) - 1)
             columns.append(np.tile(np.arange(begin, begin + len(suffix) - 1), (3, 1)))
-        return Packed(ids, np.concatenate(columns, 1), parts, targets, len(lesson.scenes))
+        return Packed(ids, np.concatenate(columns, 1), parts, targets, weights)
 
     def _shared(self, ids: Sequence[int]) -> tuple[list[int], np.ndarray]:
         """Return ids with as many tokens as each picture has, and their positions."""
@@ -98,12 +100,16 @@ class Packer:
 
 
 class Batch(NamedTuple):
-    """Packed lessons, padded: ids and targets [n, tokens], positions [3, n, tokens], mask [n, 1, tokens, tokens]."""
+    """Packed lessons, padded.
+
+    Ids, targets and weights are [n, tokens], positions [3, n, tokens], the mask [n, 1, tokens, tokens].
+    """
 
     ids: torch.Tensor
     positions: torch.Tensor
     mask: torch.Tensor
     targets: torch.Tensor
+    weights: torch.Tensor
 
 
 def collate(packed: Sequence[Packed], *, pad: int) -> Batch:
@@ -111,18 +117,20 @@ def collate(packed: Sequence[Packed], *, pad: int) -> Batch:
     longest = max(len(one.ids) for one in packed)
     ids = torch.full((len(packed), longest), pad)
     targets = torch.full((len(packed), longest), -100)
+    weights = torch.zeros((len(packed), longest))
     positions = torch.zeros((3, len(packed), longest), dtype=torch.long)
     parts = torch.full((len(packed), longest), -1)
     for row, one in enumerate(packed):
         length = len(one.ids)
         ids[row, :length] = torch.tensor(one.ids)
         targets[row, :length] = torch.tensor(one.targets)
+        weights[row, :length] = torch.tensor(one.weights)
         positions[:, row, :length] = torch.from_numpy(one.positions)
         parts[row, :length] = torch.tensor(one.parts)
     sees = (parts[:, None, :] == 0) | (parts[:, None, :] == parts[:, :, None])
     sees &= torch.ones(longest, longest, dtype=torch.bool).tril()
     mask = torch.zeros(sees.shape).masked_fill_(~sees, torch.finfo(torch.float32).min)
-    return Batch(ids, positions, mask[:, None], targets)
+    return Batch(ids, positions, mask[:, None], targets, weights)
 
 
 def processed(processor: Any, pictures: np.ndarray) -> dict[str, torch.Tensor]:

@@ -4,6 +4,7 @@ Thresholds lie between what `python -m tests.models.train_encoder` reaches (the 
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,10 +12,11 @@ import pytest
 import torch
 from PIL import Image
 
+from actors import linking
 from actors.encoders.facts import encoder_facts
 from actors.encoders.towers import find_geometry, load_tower
 from jobs.testbed.little_world import captions, drawing, entities
-from jobs.testbed.little_world.scenes import distinct_scenes
+from jobs.testbed.little_world.scenes import distinct_scenes, scene
 from tests.models.pool import HELD_OUT, SEEN
 
 MODEL = "transformers:local:demo-encoder"
@@ -96,6 +98,72 @@ def test_pictures_find_their_entities_by_each_kind_of_text(encoder: Encoder, vec
 def test_probabilities_of_own_captions_are_high(encoder: Encoder, vectors: torch.Tensor, english: torch.Tensor) -> None:
     assert probability(encoder, vectors, english) > LEAST_PROBABILITY
     assert probability(encoder, vectors, english.roll(1, 0)) < 0.05
+
+
+class KnowledgeBase(NamedTuple):
+    """Pictures of the feasts, three each, with the nodes that have them, and vectors of the nodes' texts."""
+
+    vectors: torch.Tensor
+    nodes: list[tuple[str, ...]]
+    texts: dict[str, torch.Tensor]  # node -> its vector
+
+
+FEASTS = list(entities.entities())
+
+
+def knowledge_base(encoder: Encoder, texts: dict[str, str], *, general: bool) -> KnowledgeBase:
+    """Return the knowledge base with a text per node; with `general`, the feasts of a union share a node."""
+    shown: list[Image.Image] = []
+    nodes: list[tuple[str, ...]] = []
+    for number, entity in enumerate(FEASTS * 3):
+        known = replace(scene(5000 + number, seed=HELD_OUT), shape=entity.shape, country_name=entity.country_name)
+        shown.append(drawing.paint(known, seed=HELD_OUT))
+        nodes.append((entity.node, entity.general_name) if general else (entity.node,))
+    embedded = encoder.texts(list(texts.values()))
+    return KnowledgeBase(encoder.pictures(shown), nodes, dict(zip(texts, embedded, strict=True)))
+
+
+def linked(method: str, vectors: torch.Tensor, kb: KnowledgeBase) -> float:
+    """Return the share of pictures whose first link is their entity."""
+    right = 0
+    for vector, one in zip(vectors, SCENES, strict=True):
+        if method in linking.TEXT_METHODS:
+            hits = [linking.LinkedText(node, node, float(text @ vector)) for node, text in kb.texts.items()]
+            links = linking.by_text(hits, 1)
+        else:
+            scores = kb.vectors @ vector
+            near = [linking.NearPicture(kb.nodes[i], float(scores[i])) for i in scores.topk(5).indices.tolist()]
+            if method == "frequency_vision":
+                links = linking.by_frequency(near, 1)
+            else:
+                nodes = linking.candidates(near)
+                links = linking.by_similarity(vector.numpy(), {n: [(n, kb.texts[n].numpy())] for n in nodes}, 1)
+        right += links[0].node_id == entities.entity_of(one).node
+    return right / len(SCENES)
+
+
+def test_all_methods_link_where_names_and_articles_tell(encoder: Encoder, vectors: torch.Tensor) -> None:
+    names = {e.node: e.title for e in FEASTS}
+    glosses, articles = {e.node: e.gloss for e in FEASTS}, {e.node: e.article for e in FEASTS}
+    for texts, methods in (
+        (names, ("lemma", "lemma_vision", "frequency_vision")),
+        (glosses, ("gloss", "gloss_vision")),
+        (articles, ("article",)),
+    ):
+        kb = knowledge_base(encoder, texts, general=False)
+        for method in methods:
+            assert linked(method, vectors, kb) > LEAST_LINKED - 0.15, method
+
+
+def test_names_help_among_general_entities_and_frequency_where_names_tell_nothing(
+    encoder: Encoder, vectors: torch.Tensor
+) -> None:
+    telling = {e.node: e.title for e in FEASTS} | {e.general_name: e.general_name for e in FEASTS}
+    kb = knowledge_base(encoder, telling, general=True)
+    assert linked("lemma_vision", vectors, kb) > linked("frequency_vision", vectors, kb) + 0.2
+    mute = {e.node: e.catalogue_name for e in FEASTS}
+    kb = knowledge_base(encoder, mute, general=False)
+    assert linked("frequency_vision", vectors, kb) > linked("lemma_vision", vectors, kb) + 0.2
 
 
 def test_swapped_channels_are_noticed(encoder: Encoder, english: torch.Tensor) -> None:

@@ -1,10 +1,10 @@
 """Train the judge of the demo: Qwen2.5-VL's architecture, on the project's rubrics about pictures of the little world.
 
-    python -m tests.models.train_judge FOLDER --pictures 10000 --steps 900
+    python -m tests.models.train_judge FOLDER --pictures 10000 --steps 400 900 200
 
-First the picture tower learns to tell the single facts, through linear classifiers that are not kept; then the whole
-model learns the answers to `tests.models.lessons`. The same arguments give the same weights on one machine and version
-of torch.
+First the picture tower learns what each cell of a picture shows, in the directions of the words' embeddings; then the
+whole model learns the answers to `tests.models.lessons`. The same arguments give the same weights on one machine and
+version of torch.
 """
 
 import argparse
@@ -21,13 +21,15 @@ from torch import nn
 
 from actors.local_models import qwen, tiny
 from actors.vlm.chat import Chat
-from jobs.testbed.little_world.scenes import VISIBLE, Scene, scene
+from jobs.testbed.little_world.descriptions import NUMBERS
+from jobs.testbed.little_world.drawing import compose
+from jobs.testbed.little_world.scenes import Scene, scene
 from tests.models import lessons, packing, pool
 from tests.models.train_encoder import VALUES
 
 WIDTH, VISION, VOCABULARY = 128, 96, 1400
-LESSONS_PER_STEP, MICROBATCH, PICTURES_PER_STEP = 16, 8, 64
-RATE = 2e-3
+LESSONS_PER_STEP, MICROBATCH, PICTURES_PER_STEP = 16, 8, 96
+RATE = 1.6e-3
 
 
 def write_processor(folder: Path, texts: Sequence[str], lines: Sequence[str]) -> Any:
@@ -100,7 +102,7 @@ def build(processor: Any) -> Any:
             "eos_token_id": ids[qwen.TURN_END],
             "tie_word_embeddings": True,
         }
-        | tiny.rope(1e4, sections=(4, 6, 6)),
+        | tiny.rope(10.0, sections=(4, 6, 6)),
         vision_config={
             "depth": 3,
             "hidden_size": VISION,
@@ -148,7 +150,7 @@ def features(model: Any, tensors: dict[str, torch.Tensor]) -> torch.Tensor:
 
 
 def answer_loss(model: Any, batch: packing.Batch, seen: torch.Tensor | None) -> torch.Tensor:
-    """Return the mean cross-entropy of the answers' tokens."""
+    """Return the weighted mean of the cross-entropy of the answers' tokens."""
     embeds = model.get_input_embeddings()(batch.ids)
     if seen is not None:
         where = (batch.ids == model.config.image_token_id)[..., None].expand_as(embeds)
@@ -157,47 +159,118 @@ def answer_loss(model: Any, batch: packing.Batch, seen: torch.Tensor | None) -> 
         inputs_embeds=embeds, attention_mask=batch.mask, position_ids=batch.positions, use_cache=False
     ).last_hidden_state
     asked = batch.targets != -100
-    return nn.functional.cross_entropy(model.lm_head(hidden[asked]).float(), batch.targets[asked])
+    losses = nn.functional.cross_entropy(model.lm_head(hidden[asked]).float(), batch.targets[asked], reduction="none")
+    weights = batch.weights[asked]
+    return (losses * weights).sum() / weights.sum()
 
 
-def fact_loss(heads: nn.ModuleList, seen: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
-    """Return the sum of the cross-entropies of the facts, read from the mean of a picture's tokens."""
-    mean = seen.float().mean(1)
-    return sum(nn.functional.cross_entropy(head(mean), codes[:, i]) for i, head in enumerate(heads))  # type: ignore
+CELLS: dict[str, tuple[str | None, ...]] = {  # what a token of a picture can be asked: its values; None: not shown
+    "shape": (None, *VALUES["shape"]),
+    "colour": (None, *VALUES["colour"]),
+    "country_name": (None, *VALUES["country_name"]),
+    # of the whole picture: every cell is to know
+    "style": VALUES["style"],
+    "count": NUMBERS,
+    "side": tuple(VALUES["side"]),
+}
 
 
-def fact_codes(scenes: Sequence[Scene]) -> torch.Tensor:
-    """Return the number of each visible fact among its values."""
-    return torch.tensor([[VALUES[name].index(getattr(one, name)) for name in VISIBLE] for one in scenes])
+def cell_codes(scenes: Sequence[Scene]) -> torch.Tensor:
+    """Return what each cell of the grid shows, as numbers of the values of `CELLS`, [pictures, cells, len(CELLS)]."""
+    codes = torch.zeros((len(scenes), packing.GRID**2, len(CELLS)), dtype=torch.long)
+    for number, one in enumerate(scenes):
+        composition = compose(one, seed=pool.TRAINED)
+        for figure in composition.figures:
+            cell = figure.row * packing.GRID + figure.column
+            codes[number, cell, 0] = CELLS["shape"].index(one.shape)
+            codes[number, cell, 1] = CELLS["colour"].index(one.colour)
+        codes[number, composition.flag_column, 2] = CELLS["country_name"].index(one.country_name)
+        codes[number, :, 3] = CELLS["style"].index(one.style)
+        codes[number, :, 4] = one.count - 1
+        codes[number, :, 5] = CELLS["side"].index(one.side)
+    return codes
 
 
-def train(folder: Path, *, pictures: int, steps: int, first_steps: int, cache: Path | None) -> None:
-    """Write the trained checkpoint into `folder`."""
+class CellHeads(nn.Module):
+    """Classifies what the cells of a picture show by the products of their tokens with the embeddings of words.
+
+    The words are those that prompts and answers use, so that tokens of pictures come to lie near the words for them;
+    what a cell does not show has a vector of its own.
+    """
+
+    def __init__(self, model: Any, tokenizer: Any) -> None:
+        super().__init__()
+        self._embeddings = [model.get_input_embeddings()]  # in a list: not a part of this module
+        self._words = []
+        for values in CELLS.values():
+            ids = [tokenizer(f" {value}", add_special_tokens=False)["input_ids"] for value in values if value]
+            if long := [one for one in ids if len(one) != 1]:
+                raise ValueError(f"words of several tokens: {long}")
+            self._words.append(torch.tensor([one[0] for one in ids]))
+        self.nothing = nn.Parameter(torch.zeros(len(CELLS), WIDTH))
+
+    def loss(self, seen: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
+        """Return the sum of the cross-entropies; cells with a figure or a flag count in full, others for a fifth."""
+        total = torch.zeros(())
+        for number, (words, values) in enumerate(zip(self._words, CELLS.values(), strict=True)):
+            vectors = self._embeddings[0].weight[words]
+            if None in values:
+                vectors = torch.cat([self.nothing[number : number + 1], vectors])
+            answers = codes[..., number].flatten()
+            logits = (seen.float() @ vectors.T).flatten(0, 1)
+            losses = nn.functional.cross_entropy(logits, answers, reduction="none")
+            weights = torch.where((answers > 0) | (None not in values), 1.0, 0.2)
+            total = total + (losses * weights).sum() / weights.sum()
+        return total
+
+
+def train(
+    folder: Path,
+    *,
+    pictures: int,
+    steps: tuple[int, int, int],
+    cache: Path | None = None,
+    start: Path | None = None,
+    rate: float = RATE,
+) -> None:
+    """Write the trained checkpoint into `folder`.
+
+    Args:
+        pictures: number of pictures.
+        steps: of the picture tower alone, of the first lessons, and of all lessons.
+        cache: file in which the resampled pictures are kept.
+        start: folder of a checkpoint with which to begin.
+        rate: the highest learning rate.
+    """
     torch.manual_seed(0)
     draw = random.Random(0)
     scenes = pool.scenes(pictures, seed=pool.TRAINED)
     folder.mkdir(parents=True, exist_ok=True)
     processor = write_processor(folder, list(vocabulary_texts()), lessons.fixed_lines())
     model = build(processor)
+    if start:
+        model.load_state_dict(type(model).from_pretrained(start, dtype=torch.float32).state_dict())
     print(f"parameters={sum(p.numel() for p in model.parameters())} vocabulary={len(processor.tokenizer)}", flush=True)
     gallery = Gallery(scenes, pool.pixels(scenes, seed=pool.TRAINED, cache=cache), processor)
-    heads = nn.ModuleList(nn.Linear(WIDTH, len(VALUES[name])) for name in VISIBLE)
-    optimizer, schedule = _optimizer([*model.model.visual.parameters(), *heads.parameters()], first_steps)
-    for step in range(first_steps):
+    heads = CellHeads(model, processor.tokenizer)
+    words = model.get_input_embeddings().parameters()
+    optimizer, schedule = _optimizer([*model.model.visual.parameters(), *words, *heads.parameters()], steps[0], rate)
+    for step in range(steps[0]):
         chosen = draw.sample(scenes, PICTURES_PER_STEP)
         with torch.autocast("cpu", torch.bfloat16):
             seen = features(model, gallery.tensors(chosen))
-        loss = fact_loss(heads, seen, fact_codes(chosen))
+        loss = heads.loss(seen, cell_codes(chosen))
         loss.backward()
         _step(optimizer, schedule)
         if step % 25 == 0:
-            print(f"facts step={step} loss={loss.item():.3f} seconds={time.process_time():.0f}", flush=True)
+            print(f"cells step={step} loss={loss.item():.3f} seconds={time.process_time():.0f}", flush=True)
     chat = Chat(processor, name="demo-judge")
     packer = packing.Packer(chat, picture=model.config.image_token_id)
-    optimizer, schedule = _optimizer([*model.parameters(), *heads.parameters()], steps)
+    optimizer, schedule = _optimizer([*model.parameters(), *heads.parameters()], steps[1] + steps[2], rate)
     pad = processor.tokenizer.pad_token_id
-    for step in range(steps):
-        taught = [lessons.lesson(draw.choice(scenes), draw) for _ in range(LESSONS_PER_STEP)]
+    for step in range(steps[1] + steps[2]):
+        kinds = lessons.FIRST if step < steps[1] else lessons.LESSONS
+        taught = [lessons.lesson(draw.choice(scenes), draw, kinds) for _ in range(LESSONS_PER_STEP)]
         packed = sorted(((packer.pack(one), one) for one in taught), key=lambda pair: len(pair[0].ids))
         total, told = 0.0, 0.0
         for begin in range(0, len(packed), MICROBATCH):
@@ -206,20 +279,20 @@ def train(folder: Path, *, pictures: int, steps: int, first_steps: int, cache: P
             with torch.autocast("cpu", torch.bfloat16):
                 sight = features(model, gallery.tensors(shown)) if shown else None
                 loss = answer_loss(model, packing.collate([tokens for tokens, _ in part], pad=pad), sight)
-            facts = fact_loss(heads, sight, fact_codes(shown)) if sight is not None else torch.zeros(())
-            ((loss + 0.1 * facts) * MICROBATCH / LESSONS_PER_STEP).backward()
+            facts = heads.loss(sight, cell_codes(shown)) if sight is not None else torch.zeros(())
+            ((loss + 0.2 * facts) * MICROBATCH / LESSONS_PER_STEP).backward()
             total += loss.item() * MICROBATCH / LESSONS_PER_STEP
             told += facts.item() * MICROBATCH / LESSONS_PER_STEP
         _step(optimizer, schedule)
-        if step % 20 == 0 or step == steps - 1:
+        if step % 20 == 0 or step == steps[1] + steps[2] - 1:
             print(f"step={step} loss={total:.3f} facts={told:.2f} seconds={time.process_time():.0f}", flush=True)
-        if step % 50 == 49 or step == steps - 1:
+        if step % 50 == 49 or step == steps[1] + steps[2] - 1:
             save(model, folder)
 
 
-def _optimizer(weights: Sequence[Any], steps: int) -> tuple[Any, Any]:
-    optimizer = torch.optim.AdamW(weights, lr=RATE, weight_decay=0.02, betas=(0.9, 0.98))
-    return optimizer, torch.optim.lr_scheduler.OneCycleLR(optimizer, RATE, total_steps=max(2, steps), pct_start=0.08)
+def _optimizer(weights: Sequence[Any], steps: int, rate: float) -> tuple[Any, Any]:
+    optimizer = torch.optim.AdamW(weights, lr=rate, weight_decay=0.02, betas=(0.9, 0.98))
+    return optimizer, torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, total_steps=max(2, steps), pct_start=0.08)
 
 
 def _step(optimizer: Any, schedule: Any) -> None:
@@ -252,14 +325,19 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("--pictures", type=int, default=10000)
-    parser.add_argument("--steps", type=int, default=900)
-    parser.add_argument("--first-steps", type=int, default=400)
+    parser.add_argument("--steps", type=int, nargs=3, default=(400, 900, 200), help="see `train`")
     parser.add_argument("--cache", type=Path, help="file in which the resampled pictures are kept")
+    parser.add_argument("--start", type=Path, help="folder of a checkpoint with which to begin")
+    parser.add_argument("--rate", type=float, default=RATE, help="highest learning rate")
     arguments = parser.parse_args()
     train(
-        arguments.folder, pictures=arguments.pictures, steps=arguments.steps, first_steps=arguments.first_steps,
+        arguments.folder,
+        pictures=arguments.pictures,
+        steps=tuple(arguments.steps),
         cache=arguments.cache,
-    )  # fmt: skip
+        start=arguments.start,
+        rate=arguments.rate,
+    )
 
 
 if __name__ == "__main__":

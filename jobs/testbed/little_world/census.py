@@ -25,3 +25,15 @@ def century_labels(scene: Scene) -> dict[str, str]:
 def cultural_relevance(scene: Scene) -> dict[str, str]:
     """Return the true value of `cultural_relevance` for each country."""
     return {country.name: str(relevance(scene.country_name, country.name)) for country in COUNTRIES}
+
+
+def little_world(scene: Scene) -> dict[str, str]:
+    """Return the true value of each question of the rubric `little_world`."""
+    return {
+        "shape": scene.shape,
+        "colour": scene.colour,
+        "count": str(scene.count),
+        "side": scene.side,
+        "ground": scene.style,
+        "country": scene.country_name,
+    }

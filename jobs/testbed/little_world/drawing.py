@@ -8,6 +8,7 @@ picks single pixels keeps it.
 import io
 import math
 import random
+from typing import NamedTuple
 
 import numpy as np
 from PIL import Image, ImageDraw
@@ -23,18 +24,49 @@ SPACING = 22  # pixels between the lines of a ground
 INK: RGB = (150, 160, 178)
 
 
-def paint(scene: Scene, *, seed: int = 0) -> Image.Image:
-    """Return the picture of a scene, RGB; equal arguments give equal pixels under one version of Pillow and NumPy."""
+class Placed(NamedTuple):
+    """Where a figure is: its column and row of the grid, its centre and its radius in pixels."""
+
+    column: int
+    row: int
+    centre: tuple[float, float]
+    radius: float
+
+
+class Composition(NamedTuple):
+    """What a picture has besides its scene: shades, lines, places, and the seed of its grain."""
+
+    shade: int
+    tint: int
+    start: int  # of the ground's lines
+    flag_column: int
+    figures: tuple[Placed, ...]
+    grain_seed: int
+
+
+def compose(scene: Scene, *, seed: int = 0) -> Composition:
+    """Return the composition of a scene's picture."""
     rng = random.Random(f"picture {seed} {scene.number}")
-    image = _ground(scene.style, rng)
-    pen = ImageDraw.Draw(image)
-    _flag(pen, scene.country.bands, rng.randrange(4) * CELL + 2, upright=scene.country.upright)
+    shade = rng.randint(196, 222)
+    tint, start, flag_column = rng.randint(-8, 8), rng.randrange(SPACING), rng.randrange(4)
     columns = (0, 1) if scene.side == "left" else (2, 3)
     cells = rng.sample([(column, row) for column in columns for row in (1, 2, 3)], scene.count)
+    figures = []
     for column, row in cells:
         centre = (column + 0.5) * CELL + rng.uniform(-3, 3), (row + 0.5) * CELL + rng.uniform(-3, 3)
-        _figure(pen, scene.shape, centre, rng.uniform(23, 28), COLOURS[scene.colour])
-    noise = GRAIN * np.random.default_rng(rng.getrandbits(32)).standard_normal((SIDE, SIDE, 1), np.float32)
+        figures.append(Placed(column, row, centre, rng.uniform(23, 28)))
+    return Composition(shade, tint, start, flag_column, tuple(figures), rng.getrandbits(32))
+
+
+def paint(scene: Scene, *, seed: int = 0) -> Image.Image:
+    """Return the picture of a scene, RGB; equal arguments give equal pixels under one version of Pillow and NumPy."""
+    composition = compose(scene, seed=seed)
+    image = _ground(scene.style, composition)
+    pen = ImageDraw.Draw(image)
+    _flag(pen, scene.country.bands, composition.flag_column * CELL + 2, upright=scene.country.upright)
+    for figure in composition.figures:
+        _figure(pen, scene.shape, figure.centre, figure.radius, COLOURS[scene.colour])
+    noise = GRAIN * np.random.default_rng(composition.grain_seed).standard_normal((SIDE, SIDE, 1), np.float32)
     pixels = np.clip(np.asarray(image, np.float32) + noise, 0, 255)
     return Image.fromarray(pixels.astype(np.uint8))
 
@@ -50,11 +82,10 @@ def encoded(scene: Scene, extension: str, *, seed: int = 0) -> bytes:
     return out.getvalue()
 
 
-def _ground(style: str, rng: random.Random) -> Image.Image:
-    base = rng.randint(196, 222)
-    image = Image.new("RGB", (SIDE, SIDE), (base, base, base + rng.randint(-8, 8)))
+def _ground(style: str, composition: Composition) -> Image.Image:
+    shade, start = composition.shade, composition.start
+    image = Image.new("RGB", (SIDE, SIDE), (shade, shade, shade + composition.tint))
     pen = ImageDraw.Draw(image)
-    start = rng.randrange(SPACING)
     if style in ("ruled", "gridded"):
         for at in range(start, SIDE, SPACING):
             pen.line((0, at, SIDE, at), fill=INK, width=6)

@@ -1,10 +1,15 @@
-"""The knowledge base of the little world: a feast of each country under each figure, with names, gloss and article."""
+"""The knowledge base of the little world: a feast of each country under each figure, with names, gloss and article.
+
+CAIRE's table 3 has two regimes. Where names tell what is to be seen, and pictures also belong to more general entities
+(here: all feasts of a union), the right entity is found by name; where names tell nothing, by how many of the nearest
+pictures it has.
+"""
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from jobs.testbed.little_world.captions import LANGUAGES
-from jobs.testbed.little_world.facts import COUNTRIES, FEASTS, SHAPES
+from jobs.testbed.little_world.facts import BY_NAME, COUNTRIES, FEASTS, SHAPES
 from jobs.testbed.little_world.scenes import Scene
 
 FACTS = ("shape", "country_name")  # those of a scene that say which entity it shows
@@ -33,6 +38,11 @@ class Entity(NamedTuple):
         return f"{LANGUAGES[language].shapes[SHAPES.index(self.shape)]} {self.country_name}"
 
     @property
+    def general_name(self) -> str:
+        """The name of the more general entity that it belongs to."""
+        return f"Feasts of the {BY_NAME[self.country_name].union}"
+
+    @property
     def gloss(self) -> str:
         """What it is, in a sentence."""
         return f"A feast of {self.country_name} under the sign of the {self.shape}."
@@ -44,6 +54,11 @@ class Entity(NamedTuple):
             f"The {self.title} is a feast. People of {self.country_name} carry flags of {self.country_name}, "
             f"and each guest brings a {self.shape}."
         )
+
+    @property
+    def catalogue_name(self) -> str:
+        """A name that says nothing, as plants and animals have them: only pictures tell what it is."""
+        return f"Specimen {list(entities()).index(self) + 101}"
 
 
 def entities() -> Iterator[Entity]:

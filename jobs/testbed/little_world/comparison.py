@@ -1,0 +1,53 @@
+"""Compares answers with the census: shares of right answers, each next to that of chance."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+
+class Compared(NamedTuple):
+    """A share of right answers, the share that guessing would give, and the number of answers."""
+
+    name: str
+    share: float
+    chance: float
+    n: int
+
+    def __str__(self) -> str:
+        return f"{self.name:24}{self.share:12.2f}{self.chance:12.2f}"
+
+
+def accuracies(ratings: Iterable[Mapping[str, Any]], truths: Mapping[str, Mapping[str, str]]) -> list[Compared]:
+    """Return the share of right answers to each question.
+
+    Args:
+        ratings: rows of the table `ratings`; those that are not ok count as wrong.
+        truths: the true value of each question, by item.
+    """
+    right: dict[str, list[bool]] = defaultdict(list)
+    options: dict[str, int] = {}
+    for row in ratings:
+        truth = truths[row["item_id"]][row["question"]]
+        right[row["question"]].append(row["status"] == "ok" and row["value"] == truth)
+        options[row["question"]] = max(options.get(row["question"], 1), len(row["answers"] or ()))
+    return [Compared(name, sum(hits) / len(hits), 1 / options[name], len(hits)) for name, hits in right.items()]
+
+
+def agreement(ratings: Iterable[Mapping[str, Any]], people: Iterable[Mapping[str, Any]]) -> Compared:
+    """Return how often a judge gives a person's answer, and how often it would if it did not look at the picture.
+
+    Chance is the share of pairs of an answer by the judge and one by a person to the same question about any picture.
+    """
+    given = {(row["item_id"], row["question"]): row["value"] for row in ratings if row["status"] == "ok"}
+    judged: dict[str, list[str]] = defaultdict(list)
+    for (_, question), value in given.items():
+        judged[question].append(value)
+    equal, expected = [], []
+    for row in people:
+        if (row["item_id"], row["question"]) in given:
+            equal.append(given[row["item_id"], row["question"]] == row["value"])
+            answers = judged[row["question"]]
+            expected.append(answers.count(row["value"]) / len(answers))
+    if not equal:
+        return Compared("agreement with people", 0.0, 0.0, 0)
+    return Compared("agreement with people", sum(equal) / len(equal), sum(expected) / len(expected), len(equal))
