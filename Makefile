@@ -41,7 +41,7 @@ test: lint ## lint, the tests, and the smallest benchmark
 	$(PY) -m pytest -m 'not torture' -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 	$(PY) -m tests.benchmarks mine smoke
 
-fast: $(STAMP) ## the tests without Ray, models and browsers
+fast: $(STAMP) ## the tests without Ray, whole commands, models and browsers
 	$(PY) -m pytest -m 'not torture and not slow' -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: $(STAMP) ## ruff, mypy and the contracts of imports

@@ -19,20 +19,22 @@ settings.load_profile("remine")
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# Folders and files of tests/ that `make fast` leaves out, besides all tests with Ray.
+# Folders and files of tests/ that `make fast` leaves out, besides all tests with Ray: tests of whole commands, of
+# models, servers, browsers and processes, of the site, and those that resample for seconds.
 SLOW = tuple(
     """
     actors/encoders actors/local_models actors/vlm/test_attacks actors/vlm/test_engines actors/vlm/test_families
     actors/vlm/test_generation actors/vlm/test_loading actors/vlm/test_loglik
     actors/vlm/test_picture_size actors/vlm/test_real_configs actors/vlm/test_scoring actors/vlm/test_system_turn
     actors/vlm/test_token_trees
-    actors/fetching/test_decoders actors/test_embedder actors/test_generator actors/test_judge
-    actors/test_reasoning_judge actors/test_searcher actors/test_two_pictures actors/test_url_fetcher
+    actors/fetching/test_decoders actors/test_embedder actors/test_folder_fetcher actors/test_generator
+    actors/test_judge actors/test_reasoning_judge actors/test_searcher actors/test_two_pictures actors/test_url_fetcher
     actors/test_zero_shot_rater
-    benchmarks jobs/page/test_browser jobs/runtime/test_cli jobs/runtime/test_joining jobs/runtime/test_lifecycle
-    jobs/store/test_memory jobs/test_commands jobs/test_generate jobs/test_installed
-    jobs/test_judge jobs/test_run_pipeline jobs/testbed jobs/viewer/test_application jobs/viewer/test_similar_pictures
-    models test_collection test_site
+    benchmarks jobs/test_ jobs/annotation/test_century_annotations jobs/corpora/test_delimited
+    jobs/items_from/test_responses jobs/judging jobs/metrics/test_every_metric jobs/page/test_browser jobs/papers
+    jobs/runtime/test_cli jobs/runtime/test_config jobs/runtime/test_help_text jobs/runtime/test_joining
+    jobs/runtime/test_lifecycle jobs/runtime/test_pipelines jobs/store/test_damage jobs/store/test_memory jobs/testbed
+    jobs/viewer models test_cluster test_collection test_site
     """.split()
 )
 DATA = Path(os.environ.get("REMINE_DATA") or ROOT.parent / "shared" / "data")
@@ -48,11 +50,20 @@ def uses_ray(item: pytest.Item) -> bool:
     return "ray_session" in getattr(item, "fixturenames", ())
 
 
+def is_slow_file(path: Path) -> bool:
+    """Whether `make fast` leaves out the file or folder `path` as a whole."""
+    return path.is_relative_to(ROOT / "tests") and path.relative_to(ROOT / "tests").as_posix().startswith(SLOW)
+
+
 def is_slow(item: pytest.Item) -> bool:
-    """Whether `item` runs jobs' stages, builds a model, or starts servers, browsers or commands of its own."""
-    name = item.path.relative_to(ROOT / "tests").as_posix()
+    """Whether `item` runs jobs, builds a model, or starts servers, browsers or commands of its own."""
     runs_stages = uses_ray(item) or "in_process" in getattr(item, "fixturenames", ())
-    return runs_stages or name.startswith(SLOW)
+    return runs_stages or is_slow_file(item.path)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """`make fast` does not import the files that it leaves out."""
+    return True if "not slow" in (config.option.markexpr or "") and is_slow_file(collection_path) else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
