@@ -43,4 +43,6 @@ def test_gold_is_a_category_or_a_score():
 
 def test_too_many_answers_have_no_matrix():
     assert list(confusions(rated([[n, n] for n in range(13)], ["p1", "m"]))) == []
+    assert len(list(confusions(rated([[n, n] for n in range(12)], ["p1", "m"])))) == 1
+    assert len(list(confusions(rated([[1, 1], [2, 1]], ["p1", "m"])))) == 1
     assert list(confusions(rated([[1, 1], [1, 1]], ["p1", "m"]))) == []

@@ -6,7 +6,7 @@ from scipy import stats
 
 from jobs.metrics.correlation import against_single_raters, concept_average, correlations, global_average, within
 
-NAN = np.nan
+NAN, NOTHING = np.nan, np.zeros(0)
 
 
 def inside(metric):
@@ -31,6 +31,9 @@ def test_perfect_reversed_and_undefined():
     assert [f.value for f in correlations(x, -x)] == pytest.approx([-1, -1, -1])
     flat = list(correlations(x, np.full(4, 3.0)))
     assert all(f.value is None and f.reason == "no variance in people’s scores" for f in flat)
+    level = list(correlations(np.full(4, 3.0), x))
+    assert {(f.value, f.reason) for f in level} == {(None, "no variance in the model’s scores")}
+    assert all(f.value is not None for f in correlations(x[:3], x[:3]))
     assert all("at least 3" in str(f.reason) for f in correlations(x[:2], x[:2]))
 
 
@@ -59,7 +62,18 @@ def test_averages_first_then_correlates():
         np.array([0] * 6 + [1] * 3),
         np.concatenate([target, [0, 1, 2]]),
     )
-    assert (both.value, both.n) == (pytest.approx(0), 2)
+    assert (both.value, both.n, both.coverage) == (pytest.approx(0), 2, 1)
+    # and a third of two targets, which is left out
+    few = concept_average(
+        np.concatenate([model, [1.0, 2]]),
+        np.concatenate([people, [3.0, 2]]),
+        np.array([0] * 6 + [1] * 2),
+        np.concatenate([target, [0, 1]]),
+    )
+    assert (few.n, few.coverage) == (1, 1 / 2)
+    assert concept_average(NOTHING, NOTHING, NOTHING.astype(int), NOTHING.astype(int)).coverage is None
+    over_all = global_average(model, people, target, asked=4)
+    assert (over_all.n, over_all.coverage, global_average(model, people, target).coverage) == (3, 3 / 4, None)
     assert global_average(model[:2], people[:2], target[:2]).value is None
 
 

@@ -47,5 +47,9 @@ def test_equal_lengths_have_no_slope_and_equal_scores_the_slope_0():
     same = {m.name: m for m in length_bias(RatingTable.from_matrix(np.full((6, 1), 3.0)), RATER, np.arange(6.0))}
     assert same["length_bias"].value is None
     assert same["length_slope"].value == 0
+    assert length_fit(np.array([1.0, 2, 3]), np.array([1.0, 2, 4])) is not None
+    exact = length_fit(np.arange(6.0), np.arange(6.0))
+    assert exact is not None
+    assert (exact.slope, exact.low, len(exact.x)) == (pytest.approx(1), None, 0)
     few = list(length_bias(RatingTable.from_matrix([[1], [2]]), RATER, np.array([1.0, 2])))
     assert {m.reason for m in few} == {"2 responses: at least 3 are needed"}

@@ -49,6 +49,9 @@ def test_accuracy_by_hand() -> None:
 def test_recall_by_hand() -> None:
     found = ranking.recall_at([[1, 7], [], [2]], [2, 1, 4], 5)
     assert found.value == pytest.approx((0.5 + 0 + 0.25) / 3)
+    assert ranking.recall_at([[5, 0]], [2], 5).value == 1 / 2  # rank 0: not in the list
+    with pytest.raises(ValueError, match="at least one right"):
+        ranking.recall_at([[]], [0], 5)
     with pytest.raises(ValueError, match="at most one rank"):
         ranking.recall_at([[1, 2]], [1], 5)
 
