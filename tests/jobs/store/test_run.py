@@ -5,6 +5,7 @@ import os
 import shutil
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from jobs.store import locations
 from jobs.store.counts import Counts
 from jobs.store.footers import data_objects
 from jobs.store.locations import Object
-from jobs.store.reading import open_table, read_unit
+from jobs.store.reading import open_table, read_unit, tables_in
 from jobs.store.run import TablePlan, survey
 from jobs.store.run_files import read_manifest, read_written_units
 from jobs.store.units import Unit
@@ -382,6 +383,55 @@ def test_many_rejects_are_all_kept_and_not_all_in_memory(out: str) -> None:
     assert kept.schema.equals(REJECTS)
     assert kept["position"].to_pylist() == list(range(2 * REJECTS_HELD + 1))
     assert run.finish()["counts"]["rejected"] == Counter(malformed=2 * REJECTS_HELD + 1)
+
+
+def test_row_groups_are_bounded_by_their_bytes(out: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jobs.store.writer.ROW_GROUP_BYTES", 1000)
+    run = begin(plan(out, units=[unit("a"), unit("b")]))
+    for task, text in zip(run.todo, ("x" * 100, "x" * 5000), strict=True):
+        with UnitWriter(run.target, task) as writer:
+            writer.counts.rows_in = 20
+            writer.write(pa.table({"node_id": [f"{n:02}{text}" for n in range(20)], "image_id": ["i"] * 20}))
+    groups = [pq.ParquetFile(run.target.data_uri(task.unit.name)).metadata for task in run.todo]
+    # 20 rows of some 110 B are 2.2 kB: 8 or 9 rows in each; a row of 5 kB is a group of its own
+    assert groups[0].num_row_groups == 3
+    assert groups[1].num_row_groups == 20
+
+
+def test_rejects_are_read_in_order_from_the_units_that_have_some(out: str) -> None:
+    run = begin(plan(out))
+    for task, rejected in zip(run.todo, (2, 0, 1), strict=True):
+        write(run, task, rejected=rejected)
+    run.finish()
+    rejects = list(open_table(out, "node_images").rejects())
+    assert [f"{reject.file} {reject.position}" for reject in rejects] == ["/corpus/a 0", "/corpus/a 1", "/corpus/c 0"]
+
+
+def test_a_survey_counts_what_is_left(out: str) -> None:
+    units = [replace(unit(name), rows=rows) for name, rows in zip(FILES, (3, 5, 7), strict=True)]
+    planned = plan(out, units=units)
+    assert survey(planned).rows_left == 15
+    run = begin(planned)
+    write(run, run.todo[1])
+    after = survey(planned)
+    assert (after.units, after.done, after.rows_in, after.bytes_in, after.rows_left) == (3, 1, 15, 30, 10)
+    assert [rows for _, rows in after.ended] == [3]
+    assert survey(planned, overwrite=True).done == 0
+    unknown = survey(plan(out, units=[*units[:2], unit("c")]))
+    assert (unknown.rows_in, unknown.rows_left) == (8, None)
+
+
+def test_a_glob_names_the_folders_at_its_depth(tmp_path: Path) -> None:
+    for name in ("x/one", "x/two", "x/deep/three", "y/one"):
+        folder = tmp_path / name
+        folder.mkdir(parents=True)
+        (folder / "a.parquet").write_bytes(b"")
+    (tmp_path / "x" / "file").write_bytes(b"")
+    assert tables_in(f"{tmp_path}/x/*") == [f"{tmp_path}/x/{name}" for name in ("deep", "one", "two")]
+    assert tables_in(f"{tmp_path}/*/o?e") == [f"{tmp_path}/{name}/one" for name in "xy"]
+    assert tables_in(f"{tmp_path}/x/no") == [f"{tmp_path}/x/no"]
+    with pytest.raises(InputError, match="no table matches"):
+        tables_in(f"{tmp_path}/x/n*")
 
 
 def test_a_table_of_a_newer_remine_is_refused(out: str) -> None:
