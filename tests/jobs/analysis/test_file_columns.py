@@ -45,7 +45,7 @@ def test_an_attribute_has_one_value_and_may_be_missing():
 
 def test_a_score_is_in_the_bin_that_begins_at_or_below_it():
     for number, name in enumerate(BINS):
-        assert _scored(number / 20)["value"] == name  # also where number / 20 * 20 is rounded down
+        assert _scored(number / 20)["value"] == name
         assert _scored(min(number / 20 + 0.04, 1))["value"] == name
     assert (BINS[0], BINS[-1], len(BINS)) == ("0.00", "1.00", 21)
 
