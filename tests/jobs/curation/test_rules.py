@@ -265,6 +265,26 @@ def test_steps_are_counted_by_method_and_split() -> None:
     assert parts == tally, "the sum over units is the tally of the table"
 
 
+def test_counts_are_printed_by_method_and_for_all_only_if_there_are_several() -> None:
+    tally = {"kg/train/matched": 6, "kg/val/matched": 2, "kg/train/https": 3, "kg/val/https": 1}
+    counts: dict[str, Any] = {"rows_in": 9, "filtered": {"https": 4}, "tallies": {statistics.TALLY: tally}}
+    assert [line.split() for line in statistics.lines(counts)][:3] == [["kg"], ["matched", "8"], ["https", "4"]]
+    assert list(statistics.lines(counts))[-1].endswith("4 after its own filters (50.0 %; 3 train, 1 val)")
+    counts["tallies"] = {statistics.TALLY: tally | {"lm/train/matched": 1, "lm/train/https": 1}}
+    assert [line.split() for line in statistics.lines(counts)][:3] == [
+        ["all", "kg", "lm"],
+        ["matched", "9", "8", "1"],
+        ["https", "5", "4", "1"],
+    ]
+    assert list(statistics.lines({"tallies": {}})) == []
+    starter = {statistics.ELIGIBLE: {"Asia": 5, "Africa": 2}, statistics.STARTER: {"Asia": 1}}
+    assert [line.split()[-4:] for line in statistics.region_lines({"tallies": starter})][1:] == [
+        ["Africa", "0", "of", "2"],
+        ["Asia", "1", "of", "5"],
+    ]
+    assert list(statistics.region_lines({"tallies": {}})) == []
+
+
 def test_too_many_methods_are_refused() -> None:
     rows = [matched("t", *(f"m{n:02}" for n in range(65)))]
     with pytest.raises(InputError, match="more than 64 values of method"):

@@ -88,6 +88,9 @@ def test_correlations_with_people() -> None:
     equal = {"precision": np.ones(6)}
     for metric in correlations_with_people({"precision": x}, equal, DESCRIBED.pictures, scorer="bleu"):
         assert metric.reason == "no variance of one score"
+    three = {"precision": np.array([1, 2, 3, NAN, NAN, NAN])}
+    for metric in correlations_with_people(three, people, DESCRIBED.pictures, scorer="bleu"):
+        assert (metric.value, metric.n, metric.coverage) == (pytest.approx(1), 3, 3 / 6)
     few = {"precision": np.array([1, 2, NAN, NAN, NAN, NAN])}
     for metric in correlations_with_people(few, people, DESCRIBED.pictures, scorer="bleu"):
         assert str(metric.reason).startswith("fewer than 3 descriptions")
