@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -196,7 +197,7 @@ def test_crowdtruth_of_mechanical_turk_with_nothing_picked(tmp_path):
 
 def test_keys_of_metrics_that_a_task_does_not_use_are_refused():
     used = {"agreement": ("tolerance", "stop"), "crowdtruth": ("stop",), "dsg": ()}
-    changed = {"tolerance": 2, "stop": 0.5, "overlap": 0.7, "concept": "x"}
+    changed: dict[str, Any] = {"tolerance": 2, "stop": 0.5, "overlap": 0.7, "concept": "x"}
     for task, names in used.items():
         for name, value in changed.items():
             cfg = AnalyzeConfig(task=task, metrics=MetricSettings(groups=[], **{name: value}))
@@ -208,8 +209,8 @@ def test_keys_of_metrics_that_a_task_does_not_use_are_refused():
 
 
 def test_a_scale_is_its_lowest_and_its_highest_answer():
-    check_settings(AnalyzeConfig(scale=[1, 5]))
-    for scale in ([1], [1, 3, 5], [5, 1], [3, 3]):
+    check_settings(AnalyzeConfig(scale=[1.0, 5.0]))
+    for scale in ([1.0], [1.0, 3.0, 5.0], [5.0, 1.0], [3.0, 3.0]):
         with pytest.raises(InputError, match="scale="):
             check_settings(AnalyzeConfig(scale=scale))
 

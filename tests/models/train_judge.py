@@ -169,8 +169,8 @@ CELLS: dict[str, tuple[str | None, ...]] = {  # what a token of a picture can be
     "colour": (None, *VALUES["colour"]),
     "country_name": (None, *VALUES["country_name"]),
     # of the whole picture: every cell is to know
-    "style": VALUES["style"],
-    "count": NUMBERS,
+    "style": tuple(VALUES["style"]),
+    "count": tuple(NUMBERS),
     "side": tuple(VALUES["side"]),
 }
 

@@ -1,5 +1,7 @@
 """Shares of remarks by the model that wrote the rated item."""
 
+from typing import Any
+
 from jobs.analysis.item_attributes import read_items
 from jobs.analysis.remarks import remark_metrics
 from jobs.metrics.question import MetricSettings
@@ -11,9 +13,13 @@ def remark(item):
     return {"item_id": item, "rubric": "r", "field": "f", "rater": "p", "number": 1, "text": "x"}
 
 
+def table(name: str, rows: list[dict[str, Any]]) -> Any:
+    return TableInMemory(name, rows)
+
+
 def parts(items, **settings):
-    remarks = TableInMemory("remarks", [remark("a")])
-    ratings = TableInMemory("ratings", [rating("a", "p", "q", "3"), rating("b", "p", "q", "3")])
+    remarks = table("remarks", [remark("a")])
+    ratings = table("ratings", [rating("a", "p", "q", "3"), rating("b", "p", "q", "3")])
     metrics = remark_metrics([remarks], [ratings], items, MetricSettings(**settings), ExclusionFilter(frozenset()))
     return [(metric.dims.get("attribute"), metric.dims.get("part"), metric.value) for metric in metrics]
 
@@ -23,8 +29,8 @@ def test_shares_by_model_need_no_key_but_the_attribute():
         {"item_id": name, "kind": "response", "attributes": [("model", model), ("region", "x")]}
         for name, model in (("a", "m1"), ("b", "m2"))
     ]
-    items = read_items([TableInMemory("items", rows)], [], ["model"])
+    items = read_items([table("items", rows)], [], ["model"])
     by_model = [("model", "m1", 1.0), ("model", "m2", 0.0)]
     assert parts(items) == [(None, None, 0.5), *by_model]
     assert parts(items, disaggregate=["model"]) == [(None, None, 0.5), *by_model]
-    assert parts(read_items([TableInMemory("items", rows)], [], [])) == [(None, None, 0.5)]
+    assert parts(read_items([table("items", rows)], [], [])) == [(None, None, 0.5)]

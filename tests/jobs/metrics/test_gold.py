@@ -1,5 +1,7 @@
 """Against gold and against people: scikit-learn, the Rome paper's published test, tables by hand."""
 
+from typing import Literal
+
 import numpy as np
 import pytest
 from scipy.stats import ttest_ind_from_stats
@@ -80,9 +82,14 @@ def test_f1_before_and_after_are_compared_by_difference_or_ratio(average):
     first, second = (
         precision_recall_fscore_support(gold, said, average=average, zero_division=np.nan)[2] for said in (one, other)
     )
-    for comparison, expected in (("change", second - first), ("ratio", second / first)):
+    expected: dict[Literal["change", "ratio"], float] = {"change": second - first, "ratio": second / first}
+    for comparison, by_sklearn in expected.items():
         value, interval = f1_compared(before, after, item, label, average, comparison=comparison)
-        assert value == pytest.approx(expected)
+        assert value == pytest.approx(by_sklearn)
+        assert value is not None
+        assert interval is not None
+        assert interval.low is not None
+        assert interval.high is not None
         assert interval.low < value < interval.high
     never = outcomes(gold.ravel(), ~gold.ravel())
     assert f1_compared(never, after, item, label, average, comparison="ratio")[0] is None
