@@ -62,6 +62,19 @@ coarse_or_not = pytest.mark.parametrize(
 )
 
 
+def test_the_limit_is_the_kth_score_as_soon_as_there_are_k() -> None:
+    candidates = Candidates(2, 2, lambda rows: [f"{row}" for row in rows])
+    query, row = np.array([0, 1, 1, 0]), np.arange(4)
+    candidates.add(query[:3], row[:3], np.array([0.5, 0.9, 0.1]))
+    assert candidates.worst.tolist() == [-np.inf, -np.inf]  # fewer than two per query are not settled yet
+    candidates.add(query[3:], row[3:], np.array([0.3]))
+    assert candidates.worst.tolist() == [0.3, 0.1]
+    candidates.add(np.array([1, 0, 1, 0]), np.arange(4, 8), np.array([0.1, 0.3, 0.2, 0.1]))
+    assert candidates.worst.tolist() == [0.3, 0.2]
+    hits = candidates.finish()
+    assert (hits.query.tolist(), hits.item_id) == ([0, 0, 1, 1], ["0", "3", "1", "6"])
+
+
 @pytest.mark.parametrize("score", ["inner_product", "cosine"])
 def test_rows_beyond_float64_are_told_and_the_others_found(score):
     corpus, queries, ids = made(900, 5, kind="float64")

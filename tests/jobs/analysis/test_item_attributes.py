@@ -74,6 +74,17 @@ def test_raters_may_be_in_several_tables_with_equal_rows(tmp_path):
         read_raters([first, other], **read)
 
 
+def test_families_kinds_and_groups_of_raters(tmp_path):
+    people = [{"rater": name, "kind": "human", "country": "Mali"} for name in ("p", "g")]
+    rows = [{"rater": "m/Qwen2-7b", "kind": "model", "family": "own"}, *people]
+    methods = {name: {"closed"} for name in ("m/Qwen2-7b", "local:LLaVA-1.5", "1b")} | {"p": {"human"}, "g": {"human"}}
+    table = open_table(write_file(tmp_path / "raters", "raters", rows))
+    raters = read_raters([table], methods=methods, gold=["g*"], groups=["country"])
+    assert raters.families == {"m/Qwen2-7b": "own", "local:LLaVA-1.5": "llava", "1b": "1b", "p": "p", "g": "g"}
+    assert (raters.kinds["g"], raters.kinds["p"], raters.kinds["1b"]) == ("gold", "human", "model")
+    assert raters.groups == {"people, country Mali": ("p",)}
+
+
 def test_a_response_of_two_tables_counts_once(tmp_path):
     refused = response("s1") | {"refusal_kind": "full"}
     places = [write_file(tmp_path / "a", "responses", [refused, response("s2")]),

@@ -40,6 +40,13 @@ def test_claims_below_the_threshold_are_no_spans() -> None:
     assert text.claims == [(0, 1, 0.2), (2, 5, 0.9)]
 
 
+def test_spans_before_the_text_or_of_negative_length_are_refused() -> None:
+    for start, end in ((-1, 2), (-3, -2), (3, 2)):
+        with pytest.raises(InputError, match=f"span from {start} to {end}; "):
+            marks(span("i1", start, end))
+    assert marks(span("i1", 0, 1))["omission"][ANNA][TextOfItem("i1", "t")].spans == [(0, 1)]
+
+
 def test_a_text_with_a_row_that_is_not_ok_does_not_count() -> None:
     rows = [span("i1", 2, 5), span("i1", 0, 0, status="unparsed"), span("i2", 2, 5)]
     assert list(marks(*rows)["omission"][ANNA]) == [TextOfItem("i2", "t")]
