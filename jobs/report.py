@@ -9,6 +9,7 @@ OUT/index.html and the table OUT/metrics, and replaces an earlier report there.
 """
 
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +22,7 @@ from jobs.analysis.item_attributes import Items
 from jobs.analysis.output import refuse_foreign, write_metrics
 from jobs.analysis.rating_codes import Reduction
 from jobs.analysis.report_tables import (
+    RatingSummary,
     ReportTables,
     read_report_items,
     report_metrics,
@@ -30,9 +32,10 @@ from jobs.analysis.report_tables import (
 from jobs.analysis.standings import standings
 from jobs.errors import InputError
 from jobs.judging import kept_raters
-from jobs.judging.kept_rubric import read_rubrics
+from jobs.judging.kept_rubric import Rubrics, read_rubrics
 from jobs.judging.rating_tables import open_ratings
 from jobs.metrics.distributions import metrics_of
+from jobs.metrics.metric import Metric
 from jobs.metrics.observations import Observations
 from jobs.metrics.question import MetricSettings
 from jobs.page import gallery
@@ -40,7 +43,7 @@ from jobs.page.build import report_page, wording
 from jobs.page.render import render
 from jobs.papers import registry
 from jobs.papers.metric_index import MetricIndex
-from jobs.papers.model import PaperFigure
+from jobs.papers.model import PaperFigure, PaperPart
 from jobs.papers.output import write_parts
 from jobs.papers.settings import PaperSettings
 from jobs.papers.study import Study
@@ -100,20 +103,81 @@ def _items_and_settings(cfg: ReportConfig, tables: ReportTables, reduction: Redu
     return items, settings
 
 
+@dataclass(frozen=True)
+class _Results:
+    """What the tables give: the summary of the ratings, the metrics, and what the page shows besides them."""
+
+    ratings: RatingSummary
+    chosen: gallery.Gallery
+    of_answers: list[Metric]  # of the distributions of answers
+    metrics: list[Metric]
+    observations: Observations
+    methods: Mapping[str, set[str]]  # rater -> the methods of its ratings
+    parts: list[PaperPart]
+
+
 def execute(cfg: ReportConfig) -> dict[str, Any]:
     """Run the job; see the module's docstring. Returns the manifest of the table of metrics."""
+    _check(cfg)
+    tables = read_tables(cfg)
+    rubrics = read_rubrics(tables.ratings)
+    models = kept_raters.read([*tables.ratings, *tables.responses])
+    refuse_foreign(cfg.out, "index.html")
+    excluded = exclusions.read_exclusions(cfg.exclusions)
+    exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
+
+    results = _compute(cfg, tables, rubrics, models, exclusion_filter)
+    manifest = write_metrics(
+        cfg.out,
+        [*results.of_answers, *results.metrics],
+        inputs=[footer.object for source in tables.sources for footer in source.footers],
+        identity={"inputs": [source.identity for source in tables.sources]},
+        settings=config.plain(cfg),
+    )
+    page = report_page(
+        cfg.title,
+        tables,
+        results.ratings,
+        results.metrics,
+        observations=results.observations,
+        rubrics=rubrics,
+        models=models,
+        methods=results.methods,
+        gallery=results.chosen,
+        rows_of=rows_of_items(tables, results.chosen.ids, results.ratings.distributions.extra, exclusion_filter),
+        exclusion_filter=exclusion_filter,
+        versions=manifest["versions"],
+        paper=results.parts,
+        paper_title=cfg.paper.title,
+        paper_pictures={
+            part.name: part.pictures for part in results.parts if isinstance(part, PaperFigure) and part.pictures
+        },
+    )
+    write_parts(cfg.out, results.parts)
+    uri = locations.join(locations.absolute(cfg.out), "index.html")
+    locations.replace(uri, render(page).encode())
+    say(f"report: {uri}")
+    say(f"  {manifest['counts']['rows_out']:,} metrics in {manifest['out']}")
+    summary.show_exclusions(excluded, exclusion_filter.matched)
+    return manifest
+
+
+def _check(cfg: ReportConfig) -> None:
     for key in ("gallery", "gallery_seed"):
         if (value := getattr(cfg, key)) < 0:
             raise InputError(f"{key}={value}: must be at least 0")
     metric_settings.check(cfg.metrics)
     registry.check(cfg.paper)
-    tables = read_tables(cfg)
-    rubrics = read_rubrics(tables.ratings)
-    models = kept_raters.read([*tables.ratings, *tables.responses])
-    refuse_foreign(cfg.out, "index.html")
 
-    excluded = exclusions.read_exclusions(cfg.exclusions)
-    exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
+
+def _compute(
+    cfg: ReportConfig,
+    tables: ReportTables,
+    rubrics: Rubrics,
+    models: Sequence[Mapping[str, Any]],
+    exclusion_filter: exclusions.ExclusionFilter,
+) -> _Results:
+    """Reduce the ratings once, then compute what follows from them."""
     with Reduction(by=[CONDITION, *cfg.metrics.group_by], keep_ids=cfg.metrics.crowdtruth) as reduction:
         ratings = summarize_ratings(tables, cfg.metrics, reduction, models=models, exclusion_filter=exclusion_filter)
         chosen = gallery.choose(
@@ -146,37 +210,7 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
         parts = registry.arrange(
             Study(cfg.paper, settings, index, tables, ratings, items, reduction, rubrics, exclusion_filter, computed)
         )
-    manifest = write_metrics(
-        cfg.out,
-        [*of_answers, *metrics],
-        inputs=[footer.object for source in tables.sources for footer in source.footers],
-        identity={"inputs": [source.identity for source in tables.sources]},
-        settings=config.plain(cfg),
-    )
-    page = report_page(
-        cfg.title,
-        tables,
-        ratings,
-        metrics,
-        observations=observations,
-        rubrics=rubrics,
-        models=models,
-        methods=reduction.methods,
-        gallery=chosen,
-        rows_of=rows_of_items(tables, chosen.ids, ratings.distributions.extra, exclusion_filter),
-        exclusion_filter=exclusion_filter,
-        versions=manifest["versions"],
-        paper=parts,
-        paper_title=cfg.paper.title,
-        paper_pictures={part.name: part.pictures for part in parts if isinstance(part, PaperFigure) and part.pictures},
-    )
-    write_parts(cfg.out, parts)
-    uri = locations.join(locations.absolute(cfg.out), "index.html")
-    locations.replace(uri, render(page).encode())
-    say(f"report: {uri}")
-    say(f"  {manifest['counts']['rows_out']:,} metrics in {manifest['out']}")
-    summary.show_exclusions(excluded, exclusion_filter.matched)
-    return manifest
+    return _Results(ratings, chosen, of_answers, metrics, observations, reduction.methods, parts)
 
 
 def read_tables(cfg: ReportConfig) -> ReportTables:

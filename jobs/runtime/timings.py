@@ -6,12 +6,10 @@ a model's libraries and the loading of its weights, and how long the first batch
 
 import time
 from collections import defaultdict
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 
 START, FIRST = "start", "first batch"
-_TICKS_PER_S = 100  # of /proc/self/stat, on Linux
 
 
 class Measured:
@@ -47,10 +45,11 @@ class WorkerTimes:
 
 
 class Phases:
-    """The phases of the driver, one after another."""
+    """The phases of the driver, one after another; `begun` returns the Unix time at which the first one began."""
 
-    def __init__(self, begun: float) -> None:
-        self._since = begun
+    def __init__(self, begun: Callable[[], float]) -> None:
+        self._begun = begun
+        self._since: float | None = None  # end of the last phase
         self._phases: list[tuple[str, float]] = []
         self._workers: dict[str, dict[str, float]] = {}
         self.is_shown = False  # whether lines were taken, so that the end of Ray is one too
@@ -58,7 +57,8 @@ class Phases:
     def mark(self, name: str, now: float | None = None) -> None:
         """End a phase: what happened since the last mark is called `name`."""
         now = time.time() if now is None else now
-        self._phases.append((name, now - self._since))
+        since = self._begun() if self._since is None else self._since
+        self._phases.append((name, now - since))
         self._since = now
 
     def add_workers(self, spent: Mapping[str, Mapping[str, float]]) -> None:
@@ -78,13 +78,10 @@ class Phases:
 
 
 def _process_start() -> float:
-    """The Unix time at which this process started; now where that is unknown."""
-    try:
-        ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
-        uptime = float(Path("/proc/uptime").read_text().split()[0])
-    except (OSError, ValueError, IndexError):
-        return time.time()
-    return time.time() - uptime + ticks / _TICKS_PER_S
+    """The Unix time at which this process started."""
+    import psutil  # here, since every command imports this module and few show times
+
+    return float(psutil.Process().create_time())
 
 
-DRIVER = Phases(_process_start())
+DRIVER = Phases(_process_start)

@@ -119,7 +119,7 @@ def _append(workdir: Path, first: int, place: str, rows, *, rubric=None) -> None
 
 
 def remine(workdir: Path, size: Size) -> Result:
-    """Ask for each page once, as a reader clicks, and note the slowest; reading the tables is told apart."""
+    """Ask for each page once, as a reader clicks; the result is the slowest, apart from reading the tables."""
     import tempfile
     import urllib.request
 

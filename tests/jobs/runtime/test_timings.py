@@ -14,7 +14,7 @@ class Board:
 
 
 def test_phases_follow_one_another_and_workers_come_last() -> None:
-    phases = Phases(100.0)
+    phases = Phases(lambda: 100.0)
     phases.mark("imports", 101.25)
     phases.mark("Ray", 107.5)
     phases.add_workers({"Judge": {START: 5.0, FIRST: 0.25}})

@@ -1,4 +1,4 @@
-"""A difference of identities is told by the keys of the command line, never by a hash."""
+"""A difference of identities names the keys of the command line, never a hash."""
 
 import re
 from typing import Any
