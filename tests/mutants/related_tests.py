@@ -1,0 +1,45 @@
+"""Which test files notice a change of a module: the mirrored one, and those that import it."""
+
+import ast
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+
+def module_name(path: Path) -> str:
+    """Return the dotted name of the module at `path`, relative to the repository."""
+    return ".".join(path.with_suffix("").parts).removesuffix(".__init__")
+
+
+def imported_modules(tree: ast.Module, modules: Iterable[str]) -> set[str]:
+    """Return those of `modules` that a module imports by absolute names anywhere."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return names & set(modules)
+
+
+def import_graph(trees: Mapping[Path, ast.Module]) -> dict[Path, set[Path]]:
+    """Return the files of `trees` that each of them imports."""
+    by_name = {module_name(path): path for path in trees}
+    return {path: {by_name[name] for name in imported_modules(tree, by_name)} for path, tree in trees.items()}
+
+
+def related_tests(path: Path, graph: Mapping[Path, set[Path]], most: int) -> list[Path]:
+    """Return at most `most` test files for the module `path`, nearest first.
+
+    The mirrored file of tests/ comes first, then files that import the module, then files that import it through
+    others, by the number of imports between.
+    """
+    mirrored = Path("tests", path.parent, f"test_{path.name}")
+    tests = [mirrored] if mirrored in graph else []
+    reached, level = {path}, [path]
+    while level and len(tests) < most:
+        level = sorted(file for file, imported in graph.items() if file not in reached and imported & set(level))
+        reached |= set(level)
+        # The name of the module in that of the test file: tests/actors/vlm/test_rubric_texts.py for rubric.py.
+        nearest = sorted(level, key=lambda file: (path.stem not in file.stem, file))
+        tests += [file for file in nearest if file.name.startswith("test_") and file not in tests]
+    return tests[:most]

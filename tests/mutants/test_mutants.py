@@ -1,0 +1,97 @@
+"""Which changes are made, and which tests are chosen for them."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.mutants.operators import defaults_of, mutants
+from tests.mutants.related_tests import import_graph, related_tests
+
+
+@pytest.mark.parametrize(
+    ("source", "after"),
+    [
+        ("x < y", ["x <= y"]),
+        ("x == y != z", ["x != y != z", "x == y == z"]),
+        ("x and y", ["y", "x"]),
+        ("x or y or z", ["y or z", "x or z", "x or y"]),
+        ("not x", ["x"]),
+        ("x if c else y", ["y if c else x"]),
+        ("x + 7", ["x - 7", "x + 8"]),
+        ("x + 'text'", []),
+        ("path / f'{name}.py'", []),
+        ("x // y", ["x * y"]),
+        ("flag(True)", ["flag(False)"]),
+        ("min(x, y)", ["max(x, y)"]),
+        ("all(x)", ["any(x)"]),
+        ("sorted(x, reverse=r)", ["sorted(x)"]),
+        ("zip(x, y, strict=s)", []),
+        ("known(a=x, b=y)", ["known(a=x)"]),
+        ("f'{x + 1}'", []),
+        ("'text'", []),
+    ],
+)
+def test_changes_of_an_expression(source, after):
+    """One operator at a time, in place; texts stay, and so do arguments that a function must have."""
+    texts = [mutant.text for mutant in mutants(f"value = é({source})\n", {"known": {"b"}})]
+    plain = [ast.unparse(ast.parse(text)) for text in texts]
+    assert sorted(plain) == sorted(ast.unparse(ast.parse(f"value = é({change})")) for change in after)
+
+
+def test_changes_of_statements():
+    """Conditions are negated, and dropped where they leave early; statements with a side effect are dropped."""
+    source = '"""About 1."""\n\ndef f(x: Literal[3]) -> Literal[4]:\n    if x:\n        return y\n    rows.append(x)\n'
+    assert [(mutant.line, mutant.after) for mutant in mutants(source, {})] == [
+        (4, "if not x:\n        return y"),
+        (4, "pass"),
+        (6, "pass"),
+    ]
+    for left in ("self.rows = x", "rows[x] = y", "del x", "x += y"):
+        assert [mutant.text for mutant in mutants(left, {})] == ["pass"]
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["x = y", "raise E(1 < 2)", "assert x < 1", "logger.info(x + 1)", "@cached(size=1)\ndef f(): ...", "print(1)"],
+)
+def test_messages_checks_and_decorators_stay(source):
+    assert mutants(source, {}) == []
+
+
+def test_defaults_of_functions_and_data_classes():
+    source = """
+def f(a, b=1, *, c, d=2): ...
+class C:
+    x: int
+    y: int = 3
+class D:
+    def __init__(self, a, b=1): ...
+"""
+    assert defaults_of([ast.parse(source)]) == {"f": {"b", "d"}, "C": {"y"}, "D": {"b"}, "__init__": {"b"}}
+
+
+def test_tests_of_a_module_nearest_first():
+    """The mirrored file, then by the number of imports between, then those with the module's name."""
+    files = {
+        "actors/vlm/chat.py": "",
+        "actors/judge.py": "from actors.vlm import chat",
+        "tests/actors/vlm/test_chat.py": "",
+        "tests/actors/vlm/test_answers.py": "import actors.vlm.chat",
+        "tests/actors/vlm/test_own_chat.py": "def f():\n    from actors.vlm.chat import Chat",
+        "tests/actors/vlm/helpers.py": "from actors.vlm.chat import Chat",
+        "tests/actors/test_judge.py": "from actors.judge import Judge",
+        "tests/actors/test_helped.py": "from tests.actors.vlm.helpers import chat",
+        "tests/actors/test_other.py": "import actors",
+    }
+    graph = import_graph({Path(name): ast.parse(text) for name, text in files.items()})
+    tests = related_tests(Path("actors/vlm/chat.py"), graph, most=9)
+    assert [str(path.relative_to("tests/actors")) for path in tests] == [
+        "vlm/test_chat.py",
+        "vlm/test_own_chat.py",
+        "vlm/test_answers.py",
+        "test_helped.py",
+        "test_judge.py",
+    ]
+    assert related_tests(Path("actors/vlm/chat.py"), graph, most=2) == tests[:2]
+    assert related_tests(Path("actors/judge.py"), graph, most=9) == [Path("tests/actors/test_judge.py")]
