@@ -23,6 +23,7 @@ from starlette.routing import Mount, Route
 
 from jobs.errors import InputError
 from jobs.judging.kept_rubric import Rubrics
+from jobs.judging.sent_prompts import PromptTexts
 from jobs.viewer import picture_details, queries
 from jobs.viewer.corrections import Correction, Corrections
 from jobs.viewer.facets import Facets, read_facets
@@ -30,7 +31,6 @@ from jobs.viewer.loading import refresh_lines
 from jobs.viewer.pages import SCRIPT, STYLES, Pages
 from jobs.viewer.picture_details import LineKey, Texts
 from jobs.viewer.queries import View
-from jobs.viewer.sent_prompts import PromptTexts
 from jobs.viewer.similar_pictures import SimilarPictures
 from jobs.viewer.thumbnail_files import LARGE, PictureBytes
 

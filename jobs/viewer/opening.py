@@ -5,6 +5,7 @@ from pathlib import Path
 
 from jobs.errors import InputError
 from jobs.judging.kept_rubric import read_rubrics
+from jobs.judging.sent_prompts import PromptTexts
 from jobs.runtime.console import say
 from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store import locations
@@ -13,7 +14,6 @@ from jobs.viewer.corrections import Corrections
 from jobs.viewer.loading import ViewedTables, load, open_places
 from jobs.viewer.picture_details import Texts
 from jobs.viewer.queries import fetch
-from jobs.viewer.sent_prompts import PromptTexts
 from jobs.viewer.similar_pictures import SimilarPictures
 from jobs.viewer.thumbnail_files import PictureBytes, PicturePlace
 

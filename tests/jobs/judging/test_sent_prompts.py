@@ -6,8 +6,8 @@ import yaml
 
 from actors.vlm.rubric import Rubric
 from jobs.judging.kept_rubric import Rubrics, of_rubric
+from jobs.judging.sent_prompts import PromptTexts
 from jobs.store.reading import open_table
-from jobs.viewer.sent_prompts import PromptTexts
 from tests.factories import FIVE, write_table
 
 CENTURY = Path(__file__).parents[3] / "conf" / "rubric" / "century_labels.yaml"
