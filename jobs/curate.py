@@ -30,6 +30,7 @@ from jobs.runtime import cli, exclusions, summary
 from jobs.runtime.config import Writing, plain
 from jobs.runtime.console import say
 from jobs.runtime.exclusions import Exclusions
+from jobs.store import limits
 from jobs.store.keys import duplicate_keys
 from jobs.store.reading import open_table
 from jobs.store.run import TablePlan, TableRun, open_run
@@ -43,6 +44,7 @@ class CurateConfig(CurationRules, Writing):
     """Keys of `curate`."""
 
     input: str = MISSING  # a table of records (jobs.mine, or an earlier curate)
+    limit: int | None = None  # read only the first records, for a try in a table of its own; null: all
     unit_rows: int = 256  # selected rows per unit, the granularity of resuming in the jobs that follow
     images: str | None = None  # a table of images (jobs.fetch): which pictures are missing, and their perceptual hashes
     ratings: list[str] = field(default_factory=list)  # tables of ratings, or globs of tables
@@ -68,6 +70,7 @@ def execute(cfg: CurateConfig) -> dict[str, Any] | None:
         config=plain(cfg),
         metadata={},
         derived=True,
+        limit=limits.taken(tables.records, noun="records"),
     )
     if cfg.plan:
         summary.show_plan("curate", plan)
@@ -87,6 +90,7 @@ def execute(cfg: CurateConfig) -> dict[str, Any] | None:
 
 def check(cfg: CurateConfig) -> None:
     """Raise InputError for a value that is not allowed, or keys that do not fit together; no table is read."""
+    limits.check(cfg.limit)
     if cfg.unit_rows < 1:
         raise InputError(f"unit_rows={cfg.unit_rows}: must be at least 1")
     cfg.check()
@@ -100,7 +104,7 @@ def check(cfg: CurateConfig) -> None:
 
 def open_tables(cfg: CurateConfig) -> CurationTables:
     """Open the tables of records, images and ratings; raise InputError if one cannot be read."""
-    records = open_table(cfg.input, "records")
+    records = open_table(cfg.input, "records").first(cfg.limit)
     images = open_table(cfg.images, "images") if cfg.images is not None else None
     return CurationTables(records, images, sorted(open_ratings(cfg.ratings), key=lambda source: source.uri))
 
@@ -116,6 +120,8 @@ def identity(cfg: CurateConfig, tables: CurationTables, selection: Selection, ex
         "precedence": list(cfg.precedence),
         **exclusions.identity(excluded),
     }
+    if cfg.limit is not None:
+        entries["limit"] = cfg.limit
     if tables.images is not None:
         entries["images"] = tables.images.identity
     if cfg.near_duplicates != "keep":

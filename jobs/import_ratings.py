@@ -35,6 +35,7 @@ from jobs.runtime.config import plain
 from jobs.runtime.console import say
 from jobs.runtime.exclusions import Exclusions
 from jobs.store import locations
+from jobs.store.limits import limited
 from jobs.store.run import TablePlan, TableRun, open_run, survey
 from jobs.store.spool import Spool
 from jobs.store.units import Unit
@@ -51,7 +52,7 @@ def execute(cfg: ImportRatingsConfig) -> dict[str, Any] | None:
     pseudonyms = read_key(cfg.key_file) if cfg.anonymise else None
     importer = readers.importer(cfg, files, exclusions.ExclusionFilter(excluded.marks), pseudonyms)
     importer.peek()
-    plan = _plan(cfg, files, pseudonyms, excluded)
+    plan = limited(_plan(cfg, files, pseudonyms, excluded), cfg.limit, noun="rows or tasks")
     if cfg.plan:
         summary.show_plan("import_ratings", plan)
         return None

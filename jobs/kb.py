@@ -17,16 +17,18 @@ from jobs.corpora.knowledge_base import KnowledgeBaseConfig, find_files
 from jobs.corpora.knowledge_base_units import cut
 from jobs.errors import InputError
 from jobs.runtime import cli, exclusions, lifecycle, summary
-from jobs.runtime.config import Common, plain
+from jobs.runtime.config import ReadingRows, plain
 from jobs.runtime.console import say
 from jobs.runtime.resources import demands
 from jobs.store import locations
+from jobs.store.limits import limited
 from jobs.store.run import TablePlan, open_run
+from jobs.store.units import unit_of_file
 from jobs.workers.kb import PARTS, KnowledgeBaseUnit
 
 
 @dataclass
-class KbConfig(Common):
+class KbConfig(ReadingRows):
     """Keys of `kb`."""
 
     knowledge_base: KnowledgeBaseConfig = field(default_factory=KnowledgeBaseConfig)
@@ -40,7 +42,10 @@ def execute(cfg: KbConfig) -> dict[str, Any] | None:
     excluded = exclusions.read_exclusions(cfg.exclusions)
     files = find_files(cfg.knowledge_base)
     source = plain(cfg.knowledge_base)
-    units = list(cut(files, node=cfg.knowledge_base.columns.node, unit_rows=cfg.unit_rows))
+    # With a limit a file is one unit, so that the limit is that of the file.
+    whole = cfg.limit is not None
+    node = cfg.knowledge_base.columns.node
+    units = list(map(unit_of_file, files) if whole else cut(files, node=node, unit_rows=cfg.unit_rows))
     plans = {
         part: TablePlan(
             out=locations.join(locations.absolute(cfg.out), part),
@@ -57,6 +62,7 @@ def execute(cfg: KbConfig) -> dict[str, Any] | None:
         )
         for part, table in PARTS.items()
     }
+    plans = {part: limited(plan, cfg.limit) for part, plan in plans.items()}
     needs = demands(cfg.resources, ["kb"], streamed=False)
     if cfg.plan:
         for plan in plans.values():

@@ -22,11 +22,12 @@ from omegaconf import MISSING
 from actors.linking import TEXT_METHODS, VECTOR_METHODS, LinkSettings
 from jobs.errors import InputError, RunError
 from jobs.retrieval.link_tables import TEXT_TABLES, LinkedKbConfig, open_link_tables
-from jobs.retrieval.link_unit import NEAR, SHORT, UNKNOWN, LinkUnit
+from jobs.retrieval.link_unit import NEAR, SHORT, UNKNOWN, LinkUnit, queries_in
 from jobs.runtime import cli, exclusions, lifecycle
-from jobs.runtime.config import Common, plain
+from jobs.runtime.config import ReadingRows, plain
 from jobs.runtime.console import say
 from jobs.store import locations
+from jobs.store.limits import limited
 from jobs.store.reading import TableSource, open_table
 from jobs.store.run import TablePlan
 
@@ -34,7 +35,7 @@ CONTAMINATED = ("keep", "skip")
 
 
 @dataclass
-class LinkConfig(Common):
+class LinkConfig(ReadingRows):
     """Keys of `link`."""
 
     neighbors: str = MISSING  # a table of neighbors (jobs.retrieve): of pictures, or of the knowledge base's texts
@@ -72,6 +73,7 @@ def execute(cfg: LinkConfig) -> dict[str, Any] | None:
         metadata={"method": cfg.method},
         derived=True,
     )
+    plan = limited(plan, cfg.limit, noun="pictures", count=queries_in)
     run = lifecycle.begin("link", cfg, plan, pools=["link"], note=cfg.method, streamed=False)
     if run is None:
         return None
@@ -88,7 +90,8 @@ def execute(cfg: LinkConfig) -> dict[str, Any] | None:
             "excluded": exclusions.keep(run, excluded),
         },
     )
-    stages.process(run, name="link", stage=stage, resources=cfg.resources, total=neighbors.rows, counted="rows")
+    total = None if cfg.limit else neighbors.rows
+    stages.process(run, name="link", stage=stage, resources=cfg.resources, total=total, counted="rows")
     manifest = lifecycle.end("link", run, excluded)
     _check_links(cfg, neighbors, manifest)
     _show_tallies(cfg, manifest["counts"]["tallies"])

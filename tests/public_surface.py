@@ -74,6 +74,7 @@ KEYS = {
     """,
     "terms": """
         common
+        limit: int | None
         source.name: str
         source.path: str | None
         source.unit_mb: int
@@ -93,6 +94,7 @@ KEYS = {
     """,
     "curate": """
         writing
+        limit: int | None
         input: str
         unit_rows: int
         images: str | None
@@ -161,6 +163,7 @@ KEYS = {
     """,
     "kb": """
         common
+        limit: int | None
         unit_rows: int
         knowledge_base.name: str
         knowledge_base.path: str
@@ -267,6 +270,7 @@ KEYS = {
     """,
     "link": """
         common
+        limit: int | None
         neighbors: str
         kb.path: str
         kb.vectors: str | None
@@ -533,6 +537,7 @@ KEYS = {
     """,
     "import_ratings": """
         writing
+        limit: int | None
         input: str
         condition: str
         format: str | None

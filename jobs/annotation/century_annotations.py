@@ -55,7 +55,7 @@ def read(uri: str, reading: Reading, reject: Rejects) -> Iterator[pa.Table]:
     flags = {"reported": ("reported",), "skipped": ("skipped",)} if STATUS in dialect.header else {}
     mapping = ColumnMapping({**roles, **flags}, questions)
     batches = Batches(uri, mapping, replace(reading, table="ratings", rater=None), reject)
-    lines = delimited.rows(uri, dialect, reject=reject, private=reading.private)
+    lines = islice(delimited.rows(uri, dialect, reject=reject, private=reading.private), reading.limit)
     while held := list(islice(lines, ROWS_AT_A_TIME)):
         cells = zip(*(row for _, row in held), strict=True)
         texts = dict(zip(dialect.header, map(list, cells), strict=True))

@@ -81,6 +81,7 @@ class Reading:
     span_labels: SpanLabels | None = None  # the kinds and labels that table=spans may have; None: any
     encoding: str | None = None
     delimiter: str | None = None
+    limit: int | None = None  # how many rows of a file are read, from the first one; None: all
     private: bool = False  # keep cells out of rejects
 
 

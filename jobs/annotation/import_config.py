@@ -11,6 +11,7 @@ from jobs.annotation.input_files import FORMATS
 from jobs.annotation.repeats import RULES
 from jobs.errors import InputError
 from jobs.runtime.config import Writing
+from jobs.store import limits
 
 IMPORTED = ("ratings", "spans", "remarks", "raters")  # tables
 ITEMS, RATER_FROM, SCALES = ("id", "url"), ("annotator", "assigned"), ("ordinal", "nominal")
@@ -40,6 +41,7 @@ class ImportRatingsConfig(ConditionSettings, Writing):
     items: str = "id"  # url: item_id holds URLs of pictures and becomes their image_ids
     encoding: str | None = None  # of CSV; null: by its byte-order mark, else UTF-8
     delimiter: str | None = None  # of CSV; null: comma, semicolon, tab or bar, whichever fits
+    limit: int | None = None  # read only the first rows or tasks of each file, for a try; null: all
     duplicates: str = "last"  # one person, item and question twice: last, first, sample (keep all, numbered) or refuse
     anonymise: bool = False  # replace raters by pseudonyms under a key from $REMINE_RATER_KEY or key_file
     key_file: str | None = None  # file with the key of the pseudonyms, at least 16 bytes
@@ -49,6 +51,7 @@ class ImportRatingsConfig(ConditionSettings, Writing):
 
 def check(cfg: ImportRatingsConfig) -> None:
     """Raise InputError for a value that its key does not allow, and for keys that do not go together."""
+    limits.check(cfg.limit)
     choices = {
         "format": (cfg.format, (None, *FORMATS)),
         "table": (cfg.table, IMPORTED),

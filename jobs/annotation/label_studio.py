@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -36,7 +37,7 @@ class _Export:
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield the rows of all annotations."""
-        for number, task in enumerate(json_files.elements(self._uri), start=1):
+        for number, task in enumerate(islice(json_files.elements(self._uri), self._reading.limit), start=1):
             if not _is_task(task):
                 if number == 1:
                     raise InputError(f"{self._uri}: {_mismatch(task)}")

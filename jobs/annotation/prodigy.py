@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -29,7 +30,7 @@ def read(uri: str, reading: ToolReading, reject: Rejects) -> Iterator[pa.Table]:
 
 def _rows(uri: str, reading: ToolReading, reject: Rejects) -> Iterator[dict[str, Any]]:
     first = True
-    for line, data in json_files.lines(uri, reject, private=reading.private):
+    for line, data in islice(json_files.lines(uri, reject, private=reading.private), reading.limit):
         if first and "answer" not in data:
             raise InputError(
                 f"{uri}: not what `prodigy db-out` writes: line {line} has {', '.join(list(data)[:8])}, but no answer"

@@ -104,6 +104,7 @@ def _of_columns(cfg: ImportRatingsConfig, format_: str, asked: _Asked, *, privat
         span_labels=asked.span_labels,
         encoding=cfg.encoding,
         delimiter=cfg.delimiter,
+        limit=cfg.limit,
         private=private,
     )
     readers = {"csv": tabular.read_csv, "parquet": tabular.read_parquet, "century": century_annotations.read}
@@ -129,6 +130,7 @@ def _of_tool(cfg: ImportRatingsConfig, format_: str, asked: _Asked, *, private: 
         fields={role: name for role, name in plain(cfg.columns).items() if isinstance(name, str)},
         question=asked.question,
         rater=cfg.rater_from,
+        limit=cfg.limit,
         private=private,
     )
     tool = label_studio.read if format_ == "label_studio" else prodigy.read

@@ -29,7 +29,7 @@ def read_csv(uri: str, reading: Reading, reject: Rejects) -> Iterator[pa.Table]:
     dialect = delimited.read_dialect(uri, encoding=reading.encoding, delimiter=reading.delimiter)
     mapping = layout(dialect.header, reading, uri=uri)
     indices = {name: dialect.header.index(name) for name in mapping.read}
-    lines = delimited.rows(uri, dialect, reject=reject, private=reading.private)
+    lines = islice(delimited.rows(uri, dialect, reject=reject, private=reading.private), reading.limit)
     batches = Batches(uri, mapping, reading, reject)
     while held := list(islice(lines, ROWS_AT_A_TIME)):
         cells = list(zip(*(row for _, row in held), strict=True))
@@ -49,7 +49,10 @@ def read_parquet(uri: str, reading: Reading, reject: Rejects) -> Iterator[pa.Tab
         if not file.metadata.num_rows:
             raise InputError(f"{uri}: no rows")
         batches, seen = Batches(uri, mapping, reading, reject), 0
-        for batch in file.iter_batches(ROWS_AT_A_TIME, columns=mapping.read):
+        for part in file.iter_batches(ROWS_AT_A_TIME, columns=mapping.read):
+            batch = part if reading.limit is None else part.slice(0, max(reading.limit - seen, 0))
+            if not batch.num_rows:
+                break
             columns = {name: _text(uri, name, batch.column(name)) for name in mapping.read}
             positions = pa.array(range(seen + 1, seen + 1 + batch.num_rows), pa.int64())
             seen += batch.num_rows

@@ -34,6 +34,7 @@ class ToolReading:
         fields: item_id, target, text_id, … -> field of a task's data, if it differs.
         question: the question of tasks that do not name one.
         rater: `annotator`, who answered according to the tool, or `assigned`, the person to whom the task was assigned.
+        limit: how many tasks of a file are read, from the first one; None: all.
         private: keep the text of lines out of rejects.
     """
 
@@ -46,6 +47,7 @@ class ToolReading:
     fields: Mapping[str, str] = field(default_factory=dict)
     question: str | None = None
     rater: str = "annotator"
+    limit: int | None = None
     private: bool = False
 
     def questions(self, data: Mapping[str, Any]) -> tuple[str, ...]:

@@ -43,7 +43,14 @@ class FolderConfig:
 
 
 @dataclass
-class FileKeys:
+class LimitKeys:
+    """The key of inputs that are read row by row."""
+
+    limit: int | None = None  # read only the first rows or responses, for a try in tables of their own; null: all
+
+
+@dataclass
+class FileKeys(LimitKeys):
     """Keys of items from a user's file (`input=`)."""
 
     input: str | None = None  # CSV, TSV, JSON lines or Parquet; or .txt with one picture per line
@@ -54,7 +61,6 @@ class FileKeys:
     kind: str | None = None  # column `kind`: image, pair, description or caption; null: by the number of pictures
     item_per: str | None = None  # the role of columns.texts whose texts become an item each
     language: str = ""  # BCP 47 tag of the texts, for a file without columns.language
-    limit: int | None = None  # read only the first rows of the file, for a try in tables of their own; null: all
     encoding: str | None = None  # of CSV; null: by its byte-order mark, else UTF-8
     delimiter: str | None = None  # of CSV; null: comma, semicolon, tab or bar, whichever fits
 
@@ -68,7 +74,7 @@ class InputKeys:
 
 
 @dataclass
-class ResponseKeys(InputKeys):
+class ResponseKeys(LimitKeys, InputKeys):
     """Keys of items out of responses (`responses=`)."""
 
     responses: list[str] = field(default_factory=list)  # tables of responses, or globs of tables

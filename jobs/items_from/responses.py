@@ -19,8 +19,10 @@ from jobs.judging.rating_tables import open_ratings
 from jobs.runtime import exclusions
 from jobs.runtime.draws import Draw, usable
 from jobs.runtime.exclusions import ExclusionFilter, Exclusions
+from jobs.store import limits
 from jobs.store.compact_list import CompactList
 from jobs.store.keys import refuse_shared_keys
+from jobs.store.limits import first_rows
 from jobs.store.objects import Object
 from jobs.store.reading import TableSource, open_table, open_tables, read_unit
 from jobs.store.units import Unit
@@ -60,6 +62,7 @@ def read_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]:
             possible.
     """
     cfg.draw.check()
+    limits.check(cfg.limit)
     tables = open_response_tables(cfg)
     labels: Labels = {}
     if tables.labels:
@@ -68,6 +71,11 @@ def read_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]:
             raise InputError(f"labels: the question {taken[0]} has the name of another attribute; set label_questions=")
     reader = ResponseUnitReader(tables, labels, cfg.labels_by, excluded.marks, cfg.role)
     units, lines = CompactList(response_units(tables, cfg.unit_rows)), list[str]()
+    limit = None
+    if cfg.limit is not None:
+        whole = sum(table.rows for table in tables.responses)
+        units = first_rows(units, cfg.limit)
+        limit = limits.Taken(cfg.limit, min(cfg.limit, whole), whole, each=False, noun="responses")
     if cfg.draw.is_set:
         reader.draw = Draw(cfg.draw, ITEMS)
         units, lines = _drawn(units, reader, reader.draw)
@@ -79,12 +87,14 @@ def read_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]:
             **cfg.draw.identity,
             "unit_rows": cfg.unit_rows,
             **({"role": cfg.role} if cfg.role != GENERATED else {}),
+            **({"limit": cfg.limit} if cfg.limit is not None else {}),
         },
         read=reader.read,
         derived=True,
         condition=cfg.condition,
         metadata={"labels_by": cfg.labels_by} if labels else {},
         lines=lines,
+        limit=limit,
     )
 
 
@@ -234,7 +244,7 @@ def _responses(unit: Unit) -> list[dict[str, Any]]:
             begin = max(first, 0)
             rows += read_unit(source.uri).slice(begin, last - begin).to_pylist()
         first, last = first - count, last - count
-    return rows
+    return rows[: unit.limit]
 
 
 def _drawn(units: Sequence[Unit], reader: ResponseUnitReader, draw: Draw) -> tuple[CompactList[Unit], list[str]]:

@@ -25,6 +25,7 @@ from jobs.runtime import exclusions
 from jobs.runtime.board import Reporter
 from jobs.store.reading import read_unit
 from jobs.store.shared_lookup import SharedLookup
+from jobs.store.units import Unit
 from jobs.store.writer import UnitTask, UnitWriter
 from jobs.tables import TABLES
 
@@ -56,8 +57,14 @@ class LinkUnit:
         self._excluded = exclusions.load(excluded)
 
     def __call__(self, task: UnitTask, writer: UnitWriter, report: Reporter) -> None:
-        """Write the links of the unit's queries, and count filtered queries and unknown neighbours."""
+        """Write the links of the unit's queries, and count filtered queries and unknown neighbours.
+
+        A limit takes the first queries of the unit, with all of their neighbours.
+        """
         neighbors = read_unit(task.unit.inputs[0].uri, columns=["query_id", "rank", "item_id", "score"])
+        if task.unit.limit is not None:
+            wanted = pc.unique(neighbors["query_id"]).slice(0, task.unit.limit)
+            neighbors = neighbors.filter(pc.is_in(neighbors["query_id"], wanted))
         neighbors = neighbors.sort_by([("query_id", "ascending"), ("rank", "ascending")])
         hits: dict[str, list[tuple[str, float]]] = defaultdict(list)
         columns = (neighbors[name].to_pylist() for name in ("query_id", "item_id", "score"))
@@ -176,6 +183,12 @@ class LinkUnit:
             rows = self._lookups.texts.rows(nodes)
             lemmas |= dict(zip(rows["text_id"].to_pylist(), rows["text"].to_pylist(), strict=True))
         return lemmas
+
+
+def queries_in(unit: Unit) -> int:
+    """Return the number of queries in a unit of neighbors."""
+    queries: int = pc.count_distinct(read_unit(unit.inputs[0].uri, columns=["query_id"])["query_id"]).as_py()
+    return queries
 
 
 def _vectors(lookup: SharedLookup | None, ids: pa.Array) -> dict[str, np.ndarray]:

@@ -21,6 +21,8 @@ from omegaconf.errors import OmegaConfBaseException
 from jobs.errors import InputError
 from jobs.runtime import config_errors
 
+_LOOKED_UP = ("fetch", "import_ratings", "kb", "terms")
+
 
 @dataclass
 class Step:
@@ -87,7 +89,8 @@ def expand(composed: DictConfig) -> DictConfig:
 def first_steps(steps: Sequence[Step], jobs: Container[str]) -> list[Step]:
     """Return the steps of `jobs` that read no earlier step's table: those to which a limit is given.
 
-    Steps that fetch pictures count only if there are no others: which pictures are needed depends on the rows.
+    Steps whose rows others look up (`_LOOKED_UP`) count only if there are no others: which of their rows are needed
+    depends on the limited ones.
     """
     written: list[str] = []
     first = []
@@ -97,7 +100,7 @@ def first_steps(steps: Sequence[Step], jobs: Container[str]) -> list[Step]:
             first.append(step)
         if "out" in step.set:
             written.append(str(step.set["out"]))
-    return [step for step in first if step.job != "fetch"] or first
+    return [step for step in first if step.job not in _LOOKED_UP] or first
 
 
 def leaves(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -6,7 +6,7 @@ planned. Of files whose rows are unknown before they are read, each one is read 
 that reads them stops there). Rows behind the limit are neither filtered nor rejected: they are not counted at all.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from jobs.store.compact_list import CompactList
 from jobs.store.units import LIMIT, Unit
 
 if TYPE_CHECKING:
+    from jobs.store.reading import TableSource
     from jobs.store.run import TablePlan
 
 
@@ -40,6 +41,8 @@ class Taken:
         """Return what was taken: `limit=10: the first 10 of 904 rows`."""
         if self.rows is not None and self.of is not None:
             return f"limit={self.limit}: the first {self.rows:,} of {self.of:,} {self.noun}"
+        if self.rows is not None:
+            return f"limit={self.limit}: the first {self.rows:,} {self.noun}"
         return f"limit={self.limit}: the first {self.limit:,} {self.noun} of each {'file' if self.each else 'input'}"
 
     @staticmethod
@@ -59,13 +62,19 @@ def check(limit: int | None) -> None:
 
 
 def limited(
-    plan: "TablePlan", limit: int | None, *, noun: str = "rows", by: Callable[[Unit], object] = lambda _: None
+    plan: "TablePlan",
+    limit: int | None,
+    *,
+    noun: str = "rows",
+    by: Callable[[Unit], object] = lambda _: None,
+    count: Callable[[Unit], int] | None = None,
 ) -> "TablePlan":
     """Return `plan` with the first rows of its units; unchanged without a limit.
 
     Args:
         noun: what the rows are called.
         by: units with different values have a limit of their own, such as those of several models.
+        count: returns how many a unit has, if its rows are not what is counted; called until there are enough.
 
     Raises:
         InputError: the limit is not at least 1.
@@ -73,23 +82,42 @@ def limited(
     check(limit)
     if limit is None or plan.limit is not None:
         return plan
-    units = CompactList(_cut(plan.units, limit, by))
-    is_known = all(unit.rows is not None for unit in plan.units)
-    counts = [sum(unit.rows or 0 for unit in some) if is_known else None for some in (units, plan.units)]
-    taken = Taken(limit, counts[0], counts[1], not is_known, noun)
+    units = CompactList(_cut(plan.units, limit, by, count))
+    rows, of = (_rows(units), None) if count else (_rows(units), _rows(plan.units))
+    taken = Taken(limit, rows, of, each=rows is None, noun=noun)
     return replace(plan, units=units, identity={**plan.identity, "limit": limit}, limit=taken)
 
 
-def _cut(units: Sequence[Unit], limit: int, by: Callable[[Unit], object]) -> Iterator[Unit]:
+def first_rows(units: Iterable[Unit], limit: int) -> CompactList[Unit]:
+    """Return the units that have the first rows, the last of them with a limit."""
+    return CompactList(_cut(units, limit, lambda _: None, None))
+
+
+def taken(table: "TableSource", *, noun: str = "rows") -> Taken | None:
+    """Return how many rows of a table its limit takes; None without one."""
+    if table.limit is None:
+        return None
+    return Taken(table.limit, table.rows, table.first(None).rows, each=False, noun=noun)
+
+
+def _rows(units: Iterable[Unit]) -> int | None:
+    rows = [unit.rows for unit in units]
+    return sum(row for row in rows if row is not None) if None not in rows else None
+
+
+def _cut(
+    units: Iterable[Unit], limit: int, by: Callable[[Unit], object], count: Callable[[Unit], int] | None
+) -> Iterator[Unit]:
     left: dict[object, int] = {}
     for unit in units:
         key = by(unit)
         if unit.rows is None:
             yield _first_of(unit, limit)
         elif left.setdefault(key, limit):
-            rows = min(left[key], unit.rows)
-            left[key] -= rows
-            yield unit if rows == unit.rows else replace(_first_of(unit, rows), rows=rows)
+            rows = count(unit) if count else unit.rows
+            first = min(left[key], rows)
+            left[key] -= first
+            yield replace(unit if first == rows else _first_of(unit, first), rows=first)
 
 
 def _first_of(unit: Unit, rows: int) -> Unit:

@@ -8,7 +8,7 @@ import contextlib
 import fnmatch
 import glob
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +22,7 @@ from jobs.store import faults, locations, nearby
 from jobs.store.compact_list import CompactList, HashSet
 from jobs.store.counts import Counts
 from jobs.store.footers import Footer, Footers, data_objects, read_footers
+from jobs.store.limits import first_rows
 from jobs.store.objects import Object
 from jobs.store.run_files import FOLDER, IDENTITY, INPUTS, identity_at, read_inputs, run_uri
 from jobs.store.units import Unit
@@ -40,6 +41,7 @@ class TableSource:
         metadata: the metadata of its schema.
         footers: the footers of its objects, in order of unit name.
         identity: hash of everything that its rows depend on; empty for a table of objects without records.
+        limit: only its first rows are read (`first`); None for all.
     """
 
     uri: str
@@ -47,15 +49,22 @@ class TableSource:
     metadata: dict[str, str]
     footers: Footers
     identity: str
+    limit: int | None = None
+
+    def first(self, limit: int | None) -> "TableSource":
+        """The table with its first rows only: `rows`, `units` and `batches` end with them; None: all."""
+        return replace(self, limit=limit)
 
     @property
     def rows(self) -> int:
         """The number of rows."""
-        return sum(footer.rows for footer in self.footers)
+        rows = sum(footer.rows for footer in self.footers)
+        return rows if self.limit is None else min(rows, self.limit)
 
     def units(self) -> CompactList[Unit]:
         """Its objects as units of a derived table, under their own names."""
-        return CompactList(Unit(footer.unit.name, (footer.object,), rows=footer.rows) for footer in self.footers)
+        units = (Unit(footer.unit.name, (footer.object,), rows=footer.rows) for footer in self.footers)
+        return CompactList(units) if self.limit is None else first_rows(units, self.limit)
 
     def by_unit(self) -> dict[str, Object]:
         """Unit name -> object."""
@@ -94,17 +103,25 @@ class TableSource:
         Raises:
             RunError: an object is damaged.
         """
-        for footer in self.footers:
-            uri = footer.object.uri
+        sources: Iterable[tuple[str, int | None]] = ((footer.object.uri, None) for footer in self.footers)
+        if self.limit is not None:
+            sources = ((unit.inputs[0].uri, unit.limit) for unit in self.units())
+        for uri, limit in sources:
             fs, path = locations.filesystem(uri)
             with contextlib.ExitStack() as stack:
                 with reading_rows(uri):
                     stream = stack.enter_context(fs.open_input_file(path))
                     file = stack.enter_context(open_rows(stream, dictionaries=dictionaries))
+                read = 0
                 for group in range(file.num_row_groups):
                     with reading_rows(uri):
                         rows = file.read_row_group(group, columns=list(columns) if columns else None)
+                    if limit is not None:
+                        rows = rows.slice(0, limit - read)
                     yield rows
+                    read += rows.num_rows
+                    if read == limit:
+                        break
 
 
 def whole_of(uri: str, objects: Sequence[Object]) -> Object:

@@ -4,7 +4,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jobs.errors import InputError
-from jobs.runtime.config import Common
+from jobs.runtime.config import ReadingRows
+from jobs.store import limits
 from jobs.terms_from.dump import TermsSource
 
 WIKIDATA, LANGUAGE_MODEL = "wikidata", "language_model"
@@ -46,13 +47,14 @@ class ResponsesKeys:
 
 
 @dataclass
-class TermSourcesConfig(GraphKeys, ResponsesKeys, Common):
+class TermSourcesConfig(GraphKeys, ResponsesKeys, ReadingRows):
     """Keys of `terms`."""
 
     source: TermsSource = field(default_factory=TermsSource)
 
     def check(self) -> None:
         """Raise InputError for a value that is not allowed; nothing is read."""
+        limits.check(self.limit)
         for key, value, allowed in (
             ("source.name", self.source.name, (WIKIDATA, LANGUAGE_MODEL)),
             ("punctuation", self.punctuation, (KEEP, STRIP)),

@@ -52,8 +52,11 @@ class LongLine(NamedTuple):
     at: int
 
 
-def units(config: TermsSource) -> list[Unit]:
+def units(config: TermsSource, *, whole: bool = False) -> list[Unit]:
     """Return the units of the dump's files.
+
+    Args:
+        whole: each file is one unit, whatever its size.
 
     Raises:
         InputError: there is no such file, or one in another format.
@@ -65,13 +68,12 @@ def units(config: TermsSource) -> list[Unit]:
     files = [file for file in locations.find(config.path) if file.uri.lower().endswith(SUFFIXES)]
     if not files:
         raise InputError(f"source.path={config.path}: no file named *{', *'.join(SUFFIXES)}")
-    return [unit for file in files for unit in _cut(file, config.unit_mb * 10**6)]
+    return [unit for file in files for unit in _cut(file, file.size if whole else config.unit_mb * 10**6)]
 
 
 def _cut(file: Object, size: int) -> Iterator[Unit]:
     reader = _reader(file)
-    if reader == DOCUMENT:
-        size = max(file.size, 1)
+    size = max(file.size if reader == DOCUMENT else size, 1)
     for first in range(0, max(file.size, 1), size):
         last = min(first + size, file.size)
         unit = unit_of_file(file, piece=f"bytes {first}-{last}")

@@ -16,6 +16,7 @@ from jobs.runtime import summary
 from jobs.runtime.config import plain
 from jobs.runtime.console import say
 from jobs.store import locations
+from jobs.store.limits import limited
 from jobs.store.reading import TableSource, open_table, reading_rows
 from jobs.store.run import TablePlan, TableRun, open_run
 from jobs.store.writer import UnitWriter
@@ -48,6 +49,8 @@ def write_terms(cfg: TermSourcesConfig, given: GraphInput) -> dict[str, Any] | N
         metadata={},
         derived=True,
     )
+    if cfg.entities:  # the entities of a limited dump are those of its first lines
+        plan, entities = limited(plan, cfg.limit, noun="entities"), entities.first(cfg.limit)
     if cfg.plan:
         summary.show_plan("terms", plan)
         return None
@@ -100,7 +103,10 @@ def _check_same(entities: TableSource, given: GraphInput) -> None:
 
 def _places(entities: TableSource) -> NDArray[np.int64]:
     """Return int64[rows]: numbers that ascend in the order of the dump, in which the units are not."""
-    units = [(footer.unit.inputs[0].uri, footer.unit.extra[SPAN][0], footer.rows) for footer in entities.footers]
+    units = [
+        (footer.unit.inputs[0].uri, footer.unit.extra[SPAN][0], unit.rows or 0)
+        for footer, unit in zip(entities.footers, entities.units(), strict=False)  # the first units, with a limit
+    ]
     order = sorted(range(len(units)), key=lambda index: units[index][:2])
     rank = np.empty(len(units), np.int64)
     rank[order] = np.arange(len(units))
@@ -125,7 +131,7 @@ def _write(
     for task in run.todo:
         unit_terms, row = UnitTerms(cfg, concepts, given.concepts, choice), firsts[task.unit.name]
         with UnitWriter(run.target, task) as writer:
-            for rows in _batches(task.unit.inputs[0].uri):
+            for rows in _batches(task.unit.inputs[0].uri, task.unit.limit):
                 writer.write(pa.Table.from_pylist(list(unit_terms.rows(rows, row)), schema=schema))
                 row += len(rows)
             counts = writer.counts
@@ -134,9 +140,12 @@ def _write(
             counts.rows_in = counts.rows_out + counts.filtered.total()
 
 
-def _batches(uri: str) -> Iterator[Sequence[dict[str, Any]]]:
-    """Yield the rows of a unit some thousands at a time: a dump in one gzip member is one unit."""
+def _batches(uri: str, limit: int | None) -> Iterator[Sequence[dict[str, Any]]]:
+    """Yield the first rows of a unit some thousands at a time: a dump in one gzip member is one unit."""
     fs, path = locations.filesystem(uri)
     with reading_rows(uri), fs.open_input_file(path) as stream, pq.ParquetFile(stream) as file:
-        for batch in file.iter_batches(ROWS_AT_A_TIME):
-            yield batch.to_pylist()
+        for number, batch in enumerate(file.iter_batches(ROWS_AT_A_TIME)):
+            left = None if limit is None else max(limit - number * ROWS_AT_A_TIME, 0)
+            if left == 0:
+                return
+            yield batch.slice(0, left).to_pylist()

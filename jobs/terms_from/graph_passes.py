@@ -17,6 +17,7 @@ from jobs.runtime.config import plain
 from jobs.runtime.console import say
 from jobs.runtime.resources import demands
 from jobs.store import locations
+from jobs.store.limits import limited
 from jobs.store.reading import open_table
 from jobs.store.run import TablePlan, TableRun, open_run
 from jobs.store.units import Unit
@@ -70,9 +71,13 @@ def write_entities(cfg: TermSourcesConfig, given: GraphInput, *, class_unit: typ
         InputError: the dump or the place cannot be used.
         RunError: a worker failed, or the dump has none of the concepts.
     """
-    units = dump.units(cfg.source)
+    # With a limit a file is one unit, so that the limit is that of the file.
+    units = dump.units(cfg.source, whole=cfg.limit is not None)
     _check_entities(units)
-    edges, entities = _edges_plan(cfg, given, units), _entities_plan(cfg, given, units)
+    edges, entities = (
+        limited(plan, cfg.limit, noun="lines")
+        for plan in (_edges_plan(cfg, given, units), _entities_plan(cfg, given, units))
+    )
     needs = demands(cfg.resources, [POOL], streamed=False)
     if cfg.plan:
         for plan in (edges, entities):
@@ -146,7 +151,8 @@ def _process(run: TableRun, cfg: TermSourcesConfig, name: str, worker: type, kwa
     stage = stages.Stage(POOL, worker, dict(kwargs))
     step, size = kwargs["step"], sum(_span(task.unit) for task in run.todo)
     counted = "MB" if step == 10**6 else "kB"
-    stages.process(run, name=name, stage=stage, resources=cfg.resources, total=size // step, counted=counted)
+    total = None if cfg.limit else size // step
+    stages.process(run, name=name, stage=stage, resources=cfg.resources, total=total, counted=counted)
     summary.show_result(name, run.finish(), run)
 
 
@@ -173,8 +179,10 @@ def _tree(cfg: TermSourcesConfig, given: GraphInput) -> ClassTree:
     say(f"  {len(edges):,} subclass statements; {len(tree.number):,} classes below concepts and types")
     if len(without) == len(sizes):
         roots = ", ".join(sorted(given.concepts.titles)[:SHOWN])
+        where = f"the first {cfg.limit:,} lines of the dump" if cfg.limit else "the dump"
+        use = "a larger limit=" if cfg.limit else "another dump"
         raise RunError(
-            f"concepts={given.concepts.name}: none of its titles is in the dump ({roots}, …); use another dump, "
+            f"concepts={given.concepts.name}: none of its titles is in {where} ({roots}, …); use {use}, "
             "graph.site= or concepts="
         )
     if without:

@@ -16,6 +16,7 @@ from jobs.runtime.config import plain
 from jobs.runtime.console import say
 from jobs.store import locations
 from jobs.store.keys import refuse_shared_keys
+from jobs.store.limits import limited
 from jobs.store.reading import TableSource, open_table, open_tables, read_unit
 from jobs.store.run import TablePlan, TableRun, open_run
 from jobs.store.units import Unit
@@ -59,6 +60,7 @@ def write_model_terms(cfg: TermSourcesConfig) -> dict[str, Any] | None:
         metadata={},
         derived=True,
     )
+    plan = limited(plan, cfg.limit, noun="responses")
     if cfg.plan:
         summary.show_plan("terms", plan, note=f"{sum(table.rows for table in tables):,} responses")
         return None
@@ -77,14 +79,15 @@ def _units(tables: Sequence[TableSource]) -> Iterator[Unit]:
     """Yield one unit per unit of responses; tables of several models share the names of units."""
     for table in tables:
         for footer in table.footers:
-            yield Unit(content_id(TERMS, table.uri, footer.unit.name), (footer.object,))
+            yield Unit(content_id(TERMS, table.uri, footer.unit.name), (footer.object,), rows=footer.rows)
 
 
 def _write(task: UnitTask, writer: UnitWriter, reader: TitleLines) -> None:
     """Write the titles of a unit's responses; `rows_in` counts lines, and responses without a text to read."""
     counts = writer.counts
     rows: list[dict[str, Any]] = []
-    for response in read_unit(task.unit.inputs[0].uri, columns=COLUMNS).to_pylist():
+    responses = read_unit(task.unit.inputs[0].uri, columns=COLUMNS).slice(0, task.unit.limit)
+    for response in responses.to_pylist():
         tally = counts.tallies.setdefault("responses", {})
         tally[response["status"]] = tally.get(response["status"], 0) + 1
         if response["status"] not in READ or not response["text"]:

@@ -1,6 +1,7 @@
 """Worker of `kb`: reads one file of a knowledge base and writes one of its tables."""
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -42,7 +43,8 @@ class KnowledgeBaseUnit:
     def __call__(self, task: UnitTask, writer: UnitWriter, report: Reporter) -> None:
         """Write the rows of the part; reject rows without a node or with a value that is not text.
 
-        `rows_in` counts the file's rows for `nodes`, and the texts or pictures in them for the other parts.
+        `rows_in` counts the file's rows for `nodes`, and the texts or pictures in them for the other parts. With a
+        limit only the file's first rows are read.
         """
         entries = self._entries(task.unit, writer)
         rows = self._nodes(entries, writer) if self._part == "nodes" else self._rows(entries, writer)
@@ -61,7 +63,8 @@ class KnowledgeBaseUnit:
 
     def _entries(self, unit: Unit, writer: UnitWriter) -> Iterator[NodeEntry]:
         uri, span = unit.inputs[0].uri, unit.extra.get(SPAN)
-        for entry in entries(uri, self._config, span=tuple(span) if span else None):
+        rows = entries(uri, self._config, span=tuple(span) if span else None)
+        for entry in islice(rows, unit.limit):
             if isinstance(entry, BadRow):
                 writer.reject(Reject(uri, entry.row, entry.reason, entry.message))
             else:

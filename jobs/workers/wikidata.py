@@ -116,7 +116,8 @@ class EntityUnit:
 def read_lines(unit: Unit, writer: UnitWriter, report: Reporter, step: int, keep: Callable[[bytes], None]) -> None:
     """Call `keep` with the text of each entity of a unit; reject what is not one, and damaged parts of the file.
 
-    The position of a reject is a byte of the compressed file, at or before its line.
+    With a limit it reads the file's first lines. The position of a reject is a byte of the compressed file, at or
+    before its line.
     """
     uri, (reported, last) = unit.inputs[0].uri, unit.extra[dump.SPAN]
     lines = unreported = 0
@@ -128,6 +129,8 @@ def read_lines(unit: Unit, writer: UnitWriter, report: Reporter, step: int, keep
         reported, unreported = reported + steps * step, 0
 
     for line in dump.lines(unit):
+        if lines == unit.limit:
+            break
         if isinstance(line, Damage):
             writer.reject(Reject(uri, line.at, line.reason, line.message))
             continue

@@ -62,6 +62,19 @@ def titles(out: Path) -> list[str]:
     ]
 
 
+def test_a_limit_takes_the_first_records_before_the_rules(tmp_path: Path) -> None:
+    units = [[record(f"{u}{i}", main="true" if i else "false") for i in range(3)] for u in "ab"]
+    write_records(str(tmp_path / "m"), units)
+    rows = [row["record_id"] for batch in open_table(f"{tmp_path}/m").batches() for row in batch.to_pylist()]
+    main = {row["record_id"] for unit in units for row in unit if row["is_main_image"] == "true"}
+    manifest = curate(tmp_path, "limit=5", "unit_rows=1")
+    kept = [i for batch in open_table(f"{tmp_path}/r").batches() for i in batch["record_id"].to_pylist()]
+    assert set(kept) == main & set(rows[:5])
+    assert (manifest["counts"]["rows_in"], manifest["limit"]["rows"], manifest["limit"]["of"]) == (5, 5, 6)
+    with pytest.raises(InputError, match="limit was 5, now not set"):
+        curate(tmp_path, "unit_rows=1")
+
+
 def test_a_table_is_curated_unit_by_unit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     units = [
         [record("keep"), record("aside", main="false"), record("unsaid", main=None), record("Main", main="TRUE")],

@@ -86,6 +86,44 @@ def test_long_and_wide_forms_of_csv_and_parquet_give_the_same_rows(tmp_path: Pat
     ]
 
 
+def test_a_limit_reads_the_first_rows_or_tasks_of_each_file(tmp_path: Path) -> None:
+    text = "item_id,rater,value\n" + "".join(f"i{n},anna,{n}\n" for n in range(1, 5)) + ",anna,3\n"
+    files = tmp_path / "files"
+    files.mkdir()
+    for name in ("a", "b"):
+        (files / f"{name}.csv").write_text(text.replace("anna", name))
+    manifest = ratings(f"input={files}", *LIKERT, "limit=2", f"out={tmp_path / 'csv'}")
+    assert [(row["rater"], row["item_id"]) for row in rows(tmp_path / "csv")] == [
+        ("a", "i1"), ("a", "i2"), ("b", "i1"), ("b", "i2")
+    ]  # fmt: skip
+    assert (manifest["counts"]["rows_in"], manifest["counts"]["rejected"]) == (4, {})
+    with pytest.raises(InputError, match="limit was 2, now not set"):
+        ratings(f"input={files}", *LIKERT, f"out={tmp_path / 'csv'}")
+
+    table = pa.table({"item_id": [f"i{n}" for n in range(5)], "rater": ["r"] * 5, "value": ["3"] * 5})
+    pq.write_table(table, tmp_path / "p.parquet", row_group_size=2)
+    ratings(f"input={tmp_path / 'p.parquet'}", *LIKERT, "limit=3", f"out={tmp_path / 'parquet'}")
+    assert [row["item_id"] for row in rows(tmp_path / "parquet")] == ["i0", "i1", "i2"]
+
+    tasks = [
+        {
+            "id": number,
+            "data": {"item_id": f"i{number}"},
+            "annotations": [
+                {
+                    "completed_by": 7,
+                    "result": [{"from_name": "sensitive", "type": "rating", "value": {"rating": 4}}],
+                }
+            ],
+        }
+        for number in range(3)
+    ]
+    (tmp_path / "export.json").write_text(json.dumps(tasks))
+    keys = ["format=label_studio", *LIKERT, "limit=1", f"out={tmp_path / 'tool'}"]
+    ratings(f"input={tmp_path / 'export.json'}", *keys)
+    assert {row["item_id"] for row in rows(tmp_path / "tool")} == {"i0"}
+
+
 @pytest.mark.parametrize(
     ("encoding", "delimiter"), [("utf-8", ","), ("utf-8-sig", ";"), ("utf-16", "\t"), ("utf-32", "|")]
 )

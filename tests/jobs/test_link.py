@@ -110,6 +110,24 @@ def test_the_knowledge_base_as_read(world: dict[str, Any]) -> None:
     assert open_table(f"{kb}/nodes").counts().rejected == {"no_node": 1}
 
 
+def test_a_limit_takes_the_first_rows_of_a_file_and_all_neighbours_of_the_first_pictures(
+    tmp_path: Path, world: dict[str, Any], in_process: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keys = ["knowledge_base=table", f"knowledge_base.path={world['folder']}/kb.csv", f"out={tmp_path}/kb"]
+    assert cli.main("kb", [*keys, "knowledge_base.separator='|'", "limit=2"]) == 0
+    assert [row["node_id"] for row in rows_of(f"{tmp_path}/kb/nodes")] == ["a", "b"]
+    assert [row["text"] for row in rows_of(f"{tmp_path}/kb/lemmas")] == ["apple", "Apfel", "bread"]
+    assert open_table(f"{tmp_path}/kb/nodes").counts().rejected == {}, "the fifth row has no node"
+    assert cli.main("kb", [*keys, "knowledge_base.separator='|'", "limit=2", "unit_rows=1", "plan=true"]) == 0
+    assert "limit=2: the first 2 rows of each file" in capsys.readouterr().out
+
+    links = link(world, "whole", f"neighbors={world['near']}", "method=frequency_vision")
+    first = link(world, "first", f"neighbors={world['near']}", "method=frequency_vision", "limit=1")
+    assert first == [row for row in links if row["image_id"] == first[0]["image_id"]]
+    assert len({row["image_id"] for row in links}) == 2
+    assert "limit=1: the first 1 pictures; the table has no more" in capsys.readouterr().out
+
+
 def test_lemma_vision_equals_a_plain_loop(world: dict[str, Any]) -> None:
     links = link(
         world, "lv", f"neighbors={world['near']}", f"pictures={world['pictures']}", f"kb.vectors={world['lemmas']}"

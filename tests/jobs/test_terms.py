@@ -73,6 +73,29 @@ TERMS = {  # by hand
 
 
 @pytest.mark.usefixtures("in_process")
+@pytest.mark.parametrize(("name", "parts"), [("dump.json.bz2", 3), ("dump.json", 1)])
+def test_a_limit_reads_the_first_lines_of_a_dump(tmp_path: Path, name: str, parts: int) -> None:
+    last = next(number for number, one in enumerate(ENTITIES) if isinstance(one, dict) and one.get("id") == "Q2")
+    run(tmp_path, f"limit={last + 1}", "source.unit_mb=1", name=name, parts=parts)
+    assert {entity for *_, entity in terms(tmp_path / "out")} == {"Q1", "Q2", "Q8465", "Q178561"}
+    edges = open_table(f"{tmp_path}/out/class_edges").counts()
+    assert edges.tallies["dump"]["lines"] == last + 1
+    with pytest.raises(InputError, match="limit was"):
+        run(tmp_path, "source.unit_mb=1", name=name, parts=parts)
+
+
+@pytest.mark.usefixtures("in_process")
+def test_a_limit_takes_the_first_entities_of_a_table(tmp_path: Path) -> None:
+    run(tmp_path)
+    keys = ["source=wikidata", f"entities={tmp_path}/out/entities", concepts(tmp_path)]
+    cli.execute("terms", [*keys, "limit=3", f"out={tmp_path}/some"])
+    first = {row["entity_id"] for row in rows_of(f"{tmp_path}/out/entities")[:3]}
+    assert {entity for *_, entity in terms(tmp_path / "some")} <= first
+    counts = open_table(f"{tmp_path}/some/terms")
+    assert counts.counts().tallies["total"]["entities"] + counts.counts().filtered.total() == 3
+
+
+@pytest.mark.usefixtures("in_process")
 @pytest.mark.parametrize(("name", "parts"), [("dump.json.bz2", 3), ("dump.json.gz", 4), ("dump.json", 1)])
 def test_a_dump_becomes_terms(tmp_path: Path, name: str, parts: int) -> None:
     manifest = run(tmp_path, name=name, parts=parts)

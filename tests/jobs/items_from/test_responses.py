@@ -92,6 +92,20 @@ def test_responses_of_two_models_become_items_of_their_pictures(tables: Path) ->
     assert len(texts) == 35, "one response has no text"
 
 
+def test_a_limit_takes_the_first_responses(tables: Path) -> None:
+    whole = [row["item_id"] for row in items(tables, "unit_rows=5")]
+    some = [row["item_id"] for row in items(tables, "unit_rows=5", "limit=7", out="some")]
+    assert len(set(some)) == 7
+    assert set(some) < set(whole)
+    counts = open_table(f"{tables}/some/items").counts()
+    assert (counts.rows_in, counts.filtered) == (7, {})
+    drawn = [row["item_id"] for row in items(tables, "unit_rows=5", "limit=7", "draw.n=1", out="drawn")]
+    assert drawn
+    assert set(drawn) < set(some)
+    with pytest.raises(InputError, match="limit was 7, now not set"):
+        items(tables, "unit_rows=5", out="some")
+
+
 def test_responses_that_are_prompts_of_pictures(tables: Path) -> None:
     """With another role the text is no response to be judged, and no attribute hides it as a context field."""
     rows = items(tables, "role=prompt")

@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 
 from jobs.errors import InputError
-from jobs.store.limits import limited
+from jobs.store.limits import limited, taken
+from jobs.store.reading import open_table
 from jobs.store.run import TablePlan, check_place
 from jobs.store.units import Unit
+from tests.factories import write_units
 from tests.jobs.store import small_runs
 from tests.jobs.store.small_runs import complete
 
@@ -33,6 +35,34 @@ def test_the_first_rows_of_each_file_of_unknown_length() -> None:
     assert plan.limit is not None
     assert plan.limit.to_json() == {"limit": 3, "rows": None, "of": None, "each_file": True, "noun": "records"}
     assert str(plan.limit) == "limit=3: the first 3 records of each file"
+
+
+def test_units_are_counted_until_there_are_enough() -> None:
+    counted = []
+
+    def count(unit: Unit) -> int:
+        counted.append(unit.name)
+        return {"u0": 2, "u1": 0, "u2": 3, "u3": 9}[unit.name]
+
+    plan = limited(planned(40, 40, 40, 40), 4, noun="pictures", count=count)
+    assert [(unit.name, unit.rows, unit.limit) for unit in plan.units] == [
+        ("u0", 2, None),
+        ("u1", 0, None),
+        ("u2", 2, 2),
+    ]
+    assert counted == ["u0", "u1", "u2"]
+    assert str(plan.limit) == "limit=4: the first 4 pictures"
+
+
+@pytest.mark.parametrize("limit", [None, 1, 3, 4, 9])
+def test_a_table_with_its_first_rows_only(tmp_path: Path, limit: int | None) -> None:
+    rows = [{"node_id": "n", "image_id": str(number)} for number in range(6)]
+    table = open_table(write_units(tmp_path / "t", "node_images", [rows[:3], rows[3:]]))
+    some = table.first(limit)
+    expected = [str(number) for number in range(6)][:limit]
+    assert [i for batch in some.batches(["image_id"]) for i in batch["image_id"].to_pylist()] == expected
+    assert some.rows == sum(unit.rows or 0 for unit in some.units()) == len(expected)
+    assert str(taken(some)) == (f"limit={limit}: the first {len(expected)} of 6 rows" if limit else "None")
 
 
 def test_limits_of_groups_of_units_and_of_tables_without_rows() -> None:
