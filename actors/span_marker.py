@@ -67,6 +67,13 @@ class MarkingSettings(MemorySettings, ConditionSettings):
         """Return mistakes and omissions."""
         return kinds_from(self.span_labels.get("kinds") or ())
 
+    @property
+    def marking(self) -> DirectMarking | ClaimsMarking:
+        """Return the way in which a model marks."""
+        if self.method == "direct":
+            return DirectMarking(self.steps, self.kinds)
+        return ClaimsMarking(self.steps, self.kinds, threshold=self.threshold)
+
 
 class SpanMarker:
     """Loads a model, has it mark spans in the two texts of each item, and returns rows of table `spans`.
@@ -106,11 +113,7 @@ class SpanMarker:
                 f"model.checkpoint={model.checkpoint}: does not accept pictures, and the prompts of "
                 f"method={settings.method} show one; use a vision-language model"
             )
-        self.marking: DirectMarking | ClaimsMarking = (
-            DirectMarking(settings.steps, self.kinds)
-            if settings.method == "direct"
-            else ClaimsMarking(settings.steps, self.kinds, threshold=settings.threshold)
-        )
+        self.marking = settings.marking
         self._tally: Counter[str] = Counter()
 
     def __call__(self, batch: pa.Table) -> pa.Table:
@@ -130,7 +133,7 @@ class SpanMarker:
         results: dict[int, dict[str, Marks]] = {}
         ready: dict[int, Description] = {}
         for number, item in enumerate(items):
-            description = self._description(item)
+            description = describe(item, self.kinds, shows_picture=self.shows_picture)
             if isinstance(description, Marks):
                 results[number] = {kind.name: description for kind in self.kinds}
             else:
@@ -152,24 +155,6 @@ class SpanMarker:
     def report_tokens(self, report: Any) -> None:
         """Call `report` with the number of new tokens at each step of generation."""
         self.model.engine.on_tokens = report
-
-    def _description(self, item: Mapping[str, Any]) -> Description | Marks:
-        """Return an item's pictures and texts, or why it cannot be marked."""
-        if reason := skip_reason(item, pictures=1 if self.shows_picture else 0):
-            return Marks(status=reason[0], reason=reason[1])
-        texts = []
-        for kind in self.kinds:
-            of_role = dict(item["texts"] or ()).get(kind.role) or []
-            if len(of_role) != 1 or not (of_role[0] or "").strip():
-                message = f"the item has {len(of_role)} texts of role {kind.role!r}; one that is not empty is required"
-                return Marks(status=Status.SKIPPED, reason=ScoringError("text_count", message))
-            texts.append(of_role[0])
-        generated, correct = texts
-        try:
-            pictures = tuple(map(decode_rgb, item["pictures"])) if self.shows_picture else ()
-        except PictureError as error:
-            return Marks(status=Status.ERROR, reason=ScoringError(error.kind, first_line(error)))
-        return Description(pictures, correct, generated)
 
     def _rows(self, item: Mapping[str, Any], results: Mapping[str, Marks]) -> Iterator[dict[str, Any]]:
         for kind in self.kinds:
@@ -196,6 +181,31 @@ class SpanMarker:
                 }
             for mark in marks.spans:
                 yield key | mark._asdict() | {"status": Status.OK.value}
+
+
+def describe(item: Mapping[str, Any], kinds: Sequence[Kind], *, shows_picture: bool) -> Description | Marks:
+    """Return an item's pictures and texts, or why it cannot be marked.
+
+    Args:
+        item: a row of `actors.schemas.DESCRIBED_ITEMS`.
+        kinds: mistakes and omissions.
+        shows_picture: whether the prompts show the picture.
+    """
+    if reason := skip_reason(item, pictures=1 if shows_picture else 0):
+        return Marks(status=reason[0], reason=reason[1])
+    texts = []
+    for kind in kinds:
+        of_role = dict(item["texts"] or ()).get(kind.role) or []
+        if len(of_role) != 1 or not (of_role[0] or "").strip():
+            message = f"the item has {len(of_role)} texts of role {kind.role!r}; one that is not empty is required"
+            return Marks(status=Status.SKIPPED, reason=ScoringError("text_count", message))
+        texts.append(of_role[0])
+    generated, correct = texts
+    try:
+        pictures = tuple(map(decode_rgb, item["pictures"])) if shows_picture else ()
+    except PictureError as error:
+        return Marks(status=Status.ERROR, reason=ScoringError(error.kind, first_line(error)))
+    return Description(pictures, correct, generated)
 
 
 class LoadedModel:

@@ -22,6 +22,7 @@ from actors.span_marker import MarkingSettings, SpanMarker
 from actors.vlm.settings import ModelSettings
 from jobs.annotation.spans import SpanLabels
 from jobs.errors import InputError
+from jobs.judging import marking_trial, prompt_trial
 from jobs.judging.condition import with_condition
 from jobs.judging.drawn_items import item_units
 from jobs.judging.items import ItemTables, Reader, open_sources
@@ -46,6 +47,7 @@ class MarkSpansConfig(MarkingSettings, SeveralModelsConfig):
     """Keys of `mark_spans`."""
 
     draw: CompleteDrawConfig = field(default_factory=CompleteDrawConfig)  # which of the items to mark
+    show_prompts: int = 0  # with plan=true: print the prompts about so many items
 
 
 def execute(cfg: MarkSpansConfig) -> dict[str, Any] | None:
@@ -79,13 +81,15 @@ def _mark_spans(cfg: MarkSpansConfig) -> dict[str, Any] | None:
     )
     lines = [*plan_lines(cfg, cfg.model), *drawn.lines]
     run = lifecycle.begin("mark_spans", cfg, plan, pools=["judge"], note=note, lines=lines)
+    reader = Reader("items", tuple(sources.joined_tables), (), cfg.shows_picture, whole_texts=True)
+    settings, model = MarkingSettings.part_of(cfg), ModelSettings.part_of(cfg.model)
     if run is None:
+        marking_trial.show(cfg, plan.units, reader, settings=settings, model=model)
         return None
     for line in drawn.lines:
         say(f"  {line}")
-    reader = Reader("items", tuple(sources.joined_tables), (), cfg.shows_picture, whole_texts=True)
-    settings = {"settings": MarkingSettings.part_of(cfg), "model": ModelSettings.part_of(cfg.model)}
-    stages = [Stage("judge", SpanMarker, {**settings, "threads": cfg.resources.judge.threads}, rows_out=None)]
+    marker = {"settings": settings, "model": model, "threads": cfg.resources.judge.threads}
+    stages = [Stage("judge", SpanMarker, marker, rows_out=None)]
     manifest = stream_items(run, cfg, job="mark_spans", reader=reader, stages=stages, excluded=excluded)
     show_marks(manifest["counts"]["tallies"])
     return manifest
@@ -134,6 +138,7 @@ def _check(cfg: MarkSpansConfig) -> None:
         InputError: the value of a key is not allowed.
     """
     try:
+        prompt_trial.check(cfg)
         SpanLabels.from_dict(cfg.span_labels)
         cfg.draw.check()
         check_model(cfg, shown_by=f"span_prompts {cfg.span_prompts['name']!r}" if cfg.shows_picture else "")

@@ -56,6 +56,7 @@ KEYS = {
         draw.seed: int
         draw.by: str
         draw.complete: list[str]
+        show_prompts: int
     """,
     "mine": """
         common

@@ -52,13 +52,13 @@ def show(
     """
     if not cfg.show_prompts:
         return
-    items = _first(units, reader, cfg.show_prompts)
+    items = first_items(units, reader, cfg.show_prompts)
     if not items.num_rows:
         say("prompts: the input has no items")
         return
     prepare, answer = stages
     model: ModelSettings = prepare.kwargs["model"]
-    shown = model if _is_here(model) else TINY
+    shown = model if is_here(model) else TINY
     if shown is not model:
         say(f"  the processor of {model.checkpoint} is not on this machine: prompts in the form of {TINY.checkpoint}")
     prepared = _called(prepare, shown, items)
@@ -73,7 +73,7 @@ def show(
         say(f"  … and {len(answers) - ANSWERS_SHOWN:,} more")
 
 
-def _first(units: Iterable[Unit], reader: Callable[[UnitTask], pa.Table], count: int) -> pa.Table:
+def first_items(units: Iterable[Unit], reader: Callable[[UnitTask], pa.Table], count: int) -> pa.Table:
     """The first `count` items; units after them are not read."""
     parts: list[pa.Table] = []
     for unit in units:
@@ -83,7 +83,7 @@ def _first(units: Iterable[Unit], reader: Callable[[UnitTask], pa.Table], count:
     return pa.concat_tables(parts) if parts else pa.table({})
 
 
-def _is_here(model: ModelSettings) -> bool:
+def is_here(model: ModelSettings) -> bool:
     """Whether the model's processor can be loaded without the network."""
     from actors.local_models import is_local
     from actors.vlm.encoding import load_processor
@@ -121,14 +121,14 @@ def _prompt_lines(
         ids = from_bytes(row["inputs"])["input_ids"][0].tolist()
         if "suffixes" not in row:
             yield f"item {item['item_id']}: {len(ids):,} tokens"
-            yield _indented(text(ids))
+            yield indented(text(ids))
             continue
         shared, ends = row["shared"], row["suffixes"]
         yield f"item {item['item_id']}: {len(ends):,} prompts, which share their first {shared:,} tokens"
-        yield _indented(text(ids[:shared]))
+        yield indented(text(ids[:shared]))
         for number, end in enumerate(ends[:ENDS_SHOWN], 1):
             yield f"  end of prompt {number}: {len(end):,} tokens"
-            yield _indented(text(end))
+            yield indented(text(end))
         if len(ends) > ENDS_SHOWN:
             yield f"  … and {len(ends) - ENDS_SHOWN:,} more"
 
@@ -143,7 +143,7 @@ def _sizes(pictures: Sequence[bytes | None]) -> list[tuple[int, int]]:
     return sizes
 
 
-def _indented(text: str) -> str:
+def indented(text: str) -> str:
     return "\n".join(INDENT + line for line in text.split("\n"))
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,25 @@ def test_claims_have_probabilities(study: Path) -> None:
     assert rows["p1 m2", "mistake"] == [("~", 0.75, True, "ok")]
     assert rows["p1 m1", "mistake"] == [("", None, False, "ok"), ("^", 0.25, False, "ok")]
     assert rows["p2 m1", "omission"] == [("", None, False, "ok"), ("^", 0.25, False, "ok")]
+
+
+def test_a_plan_shows_the_prompts_of_each_step(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = [*keys(study), f"out={study}/shown", "show_prompts=2"]
+    assert cli.main("mark_spans", run) == 2
+    assert "plan=true only" in capsys.readouterr().err
+    for method, steps in (
+        ("direct", ["mistakes", "omissions"]),
+        ("claims", ["cut", "cut", "mistakes", "omissions"]),
+    ):
+        assert cli.main("mark_spans", [*run, "plan=true", f"method={method}"]) == 0
+        text = capsys.readouterr().out
+        assert text.count("\nitem ") == 2
+        assert re.findall(r"step (\w+): [0-9,]+ tokens", text) == 2 * steps
+        assert text.count("[picture 64 x 48: ") == 2 * len([step for step in steps if step != "cut"])
+    first = text.split("\nitem ")[1]
+    assert "A = wrong\n    | B = right" in first
+    assert "taken as its answer: one of A, B" in first
+    assert not (study / "shown").exists()
 
 
 def test_a_second_run_does_nothing_and_a_retry_redoes_items(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
