@@ -79,12 +79,12 @@ def execute(cfg: RunConfig) -> list[StepResult]:
         _print_commands(cfg, loaded)
         return []
     results = []
-    for number, (step, (name, overrides)) in enumerate(zip(steps, prepared, strict=True), 1):
+    for number, (step, config_of_step) in enumerate(zip(steps, loaded, strict=True), 1):
         label = pipelines.label(step)
-        say(f"[{number}/{len(prepared)}] {label}")
+        say(f"[{number}/{len(loaded)}] {label}")
         begun = time.monotonic()
-        returned = cli.execute(name, overrides)
-        results.append(StepResult(name, returned, time.monotonic() - begun, label))
+        returned = cli.execute_loaded(step.job, config_of_step)
+        results.append(StepResult(step.job, returned, time.monotonic() - begun, label))
     say(f"run: pipeline {cfg.pipeline.name}, profile {cfg.profile.name}")
     for result in results:
         say(f"  {result.label:8} {result.seconds:8.1f} s")

@@ -61,12 +61,15 @@ def summary(name: str) -> str:
 
 def execute(name: str, overrides: list[str]) -> object:
     """Run a job in this process with `key=value` overrides; raises its errors."""
-    loaded = job(name)
-    cfg = config.load(name, loaded.schema, overrides)
+    return execute_loaded(name, config.load(name, job(name).schema, overrides))
+
+
+def execute_loaded(name: str, cfg: Any) -> object:
+    """Run a job in this process with its configuration, which `config.load` returned; raises its errors."""
     dtypes.resolve(cfg)
     timings.DRIVER.mark("imports and configuration")
     try:
-        return loaded.execute(cfg)
+        return job(name).execute(cfg)
     except BaseException:
         lock.release_all()  # now, and not at the end of the process, when the demo's store has ended
         raise

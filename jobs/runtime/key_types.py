@@ -1,5 +1,6 @@
 """Types of configuration keys, read from the annotations of a job's dataclass."""
 
+import functools
 import types
 from collections.abc import Iterator
 from dataclasses import is_dataclass
@@ -14,11 +15,17 @@ def type_of(schema: Any, key: str) -> Any:
         inner = nested_dataclass(schema)
         if inner is None:
             return Any if schema is Any or get_origin(schema) is dict else UNKNOWN
-        hints = get_type_hints(inner)
+        hints = _hints(inner)
         if name not in hints:
             return UNKNOWN
         schema = hints[name]
     return schema
+
+
+@functools.cache
+def _hints(schema: type) -> dict[str, Any]:
+    """The types of a dataclass's keys; evaluating annotations takes longer than all the rest of a look-up."""
+    return get_type_hints(schema)
 
 
 def alternatives(kind: Any) -> Iterator[Any]:

@@ -4,11 +4,13 @@ Hydra's grammar gives a meaning to commas, braces and other characters. Here val
 a text, and a list is written `[a,b]`.
 """
 
+import functools
 import re
 from dataclasses import is_dataclass
 from typing import Any, get_args, get_origin
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError
@@ -71,7 +73,7 @@ def apply(composed: DictConfig, override: str) -> None:
         UnknownKeyError: `composed` does not have the key.
         OmegaConfBaseException: a value of the wrong type.
     """
-    parsed = OverridesParser.create().parse_override(override)
+    parsed = _parse(override)
     key = parsed.key_or_group
     try:
         OmegaConf.update(composed, key, parsed.value(), merge=True, force_add=parsed.is_force_add())
@@ -133,6 +135,12 @@ def _quote_if_needed(override: str, kind: Any) -> str:
 def _parses(override: str) -> bool:
     """Whether `override` is one value in Hydra's grammar, which has several values (sweeps) too."""
     try:
-        return not OverridesParser.create().parse_override(override).is_sweep_override()
+        return not _parse(override).is_sweep_override()
     except HydraException:
         return False
+
+
+@functools.lru_cache(maxsize=4096)
+def _parse(override: str) -> Override:
+    """Parse with Hydra's grammar, which takes milliseconds; the steps of a pipeline have most overrides in common."""
+    return OverridesParser.create().parse_override(override)

@@ -18,11 +18,8 @@ def steps(monkeypatch: pytest.MonkeyPatch, *overrides: str) -> dict[str, Any]:
     """The configuration that each step's job was started with."""
     seen: dict[str, Any] = {}
 
-    def noted(name: str, given: list[str]) -> None:
-        seen[name] = config.load(name, cli.job(name).schema, given)
-
     execute = cli.job("run").execute
-    monkeypatch.setattr(cli, "execute", noted)
+    monkeypatch.setattr(cli, "execute_loaded", seen.__setitem__)
     execute(config.load("run", RunConfig, ["pipeline=century", "out=/r", *INPUTS, *overrides]))
     return seen
 
@@ -132,11 +129,8 @@ def test_century_with_descriptions_and_people_takes_every_key(
 def test_every_step_of_tric_takes_its_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[str, Any]] = []
 
-    def noted(name: str, given: list[str]) -> None:
-        seen.append((name, config.load(name, cli.job(name).schema, given)))
-
     execute = cli.job("run").execute
-    monkeypatch.setattr(cli, "execute", noted)
+    monkeypatch.setattr(cli, "execute_loaded", lambda name, cfg: seen.append((name, cfg)))
     given = ["pipeline=tric", "profile=debug", "out=/r", "pipeline.inputs.split=/s", "pipeline.inputs.dates=[year]"]
     execute(config.load("run", RunConfig, given))
     steps = "fetch tric_captions embed embed embed embed tric_rank tric_rank tric_items judge tric_rerank"
