@@ -81,11 +81,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def model_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Local models are built once a session, away from the user's cache."""
+    """Local models are built once for all processes of a session, away from the user's cache."""
     if os.environ.get("REMINE_CACHE"):
         yield
         return
-    os.environ["REMINE_CACHE"] = str(tmp_path_factory.mktemp("models"))
+    session = tmp_path_factory.getbasetemp()  # with xdist the folder of one process, next to those of the others
+    session = session.parent if "PYTEST_XDIST_WORKER" in os.environ else session
+    os.environ["REMINE_CACHE"] = str(session / "models")
     yield
     del os.environ["REMINE_CACHE"]
 

@@ -62,7 +62,7 @@ def write_inputs(folder: Path, uri: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def out(tmp_path_factory: pytest.TempPathFactory, s3: str, ray_session: None) -> str:
+def out(tmp_path_factory: pytest.TempPathFactory, s3: str, in_process: None) -> str:
     """The pipeline's outputs on the object storage."""
     inputs = f"{s3}/caire-inputs"
     write_inputs(tmp_path_factory.mktemp("caire"), inputs)

@@ -1,4 +1,4 @@
-"""pipeline=docent with profile=debug, through Ray and on object storage: from a user's file to the report."""
+"""pipeline=docent with profile=debug, on object storage: from a user's file to the report."""
 
 import csv
 from pathlib import Path
@@ -46,7 +46,7 @@ def study(tmp_path: Path) -> Path:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.usefixtures("ray_session")
+@pytest.mark.usefixtures("in_process")
 def test_from_a_file_to_the_report(study: Path, s3: str) -> None:
     for package in ("sacrebleu", "rouge_score", "pycocoevalcap"):
         pytest.importorskip(package, reason="needs the extra overlap")

@@ -1,4 +1,4 @@
-"""`pipeline=rome` from pictures to the report, through Ray and S3, with a judge who prefers the first position."""
+"""`pipeline=rome` from pictures to the report, on S3, with a judge who prefers the first position."""
 
 import csv
 from pathlib import Path
@@ -77,7 +77,7 @@ def answers_of_people(folder: Path, out: str) -> list[str]:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.usefixtures("ray_session")
+@pytest.mark.usefixtures("in_process")
 def test_from_pictures_to_the_report(tmp_path: Path, s3: str) -> None:
     out = f"{s3}/rome"
     run = ["pipeline=rome", "profile=full", f"out={out}", *write_inputs(tmp_path)]

@@ -48,7 +48,7 @@ def lines(uri: str) -> list[list[str]]:
 
 
 @pytest.fixture(scope="module")
-def out(tmp_path_factory: pytest.TempPathFactory, s3: str, ray_session: None) -> str:
+def out(tmp_path_factory: pytest.TempPathFactory, s3: str, in_process: None) -> str:
     """The pipeline's outputs on the object storage."""
     split, out = f"{s3}/tric-split", f"{s3}/tric"
     write_split(tmp_path_factory.mktemp("tric") / "split", split)
