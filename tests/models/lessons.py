@@ -18,9 +18,11 @@ from actors.marking.prompts import SpanPrompts
 from actors.vlm.instructions import Instruction, asked_questions
 from actors.vlm.prompts import Prompt, PromptBuilder
 from actors.vlm.rubric import Rubric
+from jobs.corpora.tric import worded_date
 from jobs.testbed.little_world import articles, census, descriptions, entities, questions
 from jobs.testbed.little_world.scenes import Scene, scene
 
+MIRROR = "Each picture is seen in a mirror: left is right, and right is left."
 CONF = Path(__file__).parents[2] / "conf"
 
 
@@ -105,12 +107,35 @@ def sight(one: Scene, draw: random.Random) -> Lesson:
     return Lesson((one,), tasks)
 
 
+@cache
+def mirror_builder() -> PromptBuilder:
+    """Return the builder of `little_world` with a system turn that changes what is right."""
+    return PromptBuilder(Rubric.from_dict(_conf("rubric", "little_world") | {"system": MIRROR}), layout="fast")
+
+
+def mirrored(one: Scene, draw: random.Random) -> Lesson:
+    """All questions of `little_world`, where the system's turn says that left and right are exchanged."""
+    plain = sight(one, draw).tasks
+    asked = [prompt for _, _, prompt in mirror_builder().prompts({})]
+    tasks = []
+    for prompt, task in zip(asked, plain, strict=True):
+        answer = task.codes[1 - task.codes.index(task.answer)] if len(task.codes) == 2 else task.answer
+        tasks.append(Task(prompt, answer, task.codes))
+    return Lesson((one,), tasks)
+
+
 def relevance(one: Scene, draw: random.Random) -> Lesson:
-    """How relevant the picture is to each country, with or without the entity's article."""
+    """How relevant the picture is to some countries, with or without the entity's article.
+
+    Of the twelve countries one has grade 5, two have grade 3 and nine grade 1: two of these are asked about, so that no
+    grade is much more frequent than another.
+    """
     entity = entities.entity_of(one)
     context = draw.choice(({}, {"entity": entity.title, "article": entity.article}))
     truth = census.cultural_relevance(one)
-    targets = draw.sample(list(truth), len(truth))
+    others = draw.sample([name for name, grade in truth.items() if grade == "1"], 2)
+    targets = [name for name, grade in truth.items() if grade != "1" or name in others]
+    draw.shuffle(targets)
     prompts = builder("cultural_relevance", draw.choice(("paper", "fast"))).prompts(context, targets=targets)
     return Lesson((one,), [Task(prompt, truth[target], question.codes) for target, question, prompt in prompts])
 
@@ -128,18 +153,23 @@ def scene_graph(one: Scene, draw: random.Random) -> Lesson:
 
 
 def comparison(one: Scene, draw: random.Random) -> Lesson:
-    """Which of two pictures follows the text."""
-    pair = questions.pair(one, seed=draw.randrange(10**6))
+    """Which of two pictures follows the text; the other has one to four facts wrong, more than in `questions.pair`."""
+    pair = questions.pair(one, seed=draw.randrange(10**6), wrong=(1, 2, 3, 4))
     prompts = builder("image_comparison", draw.choice(("paper", "fast"))).prompts({"prompt": pair.text})
     tasks = [Task(prompt, question.codes[pair.better], question.codes) for _, question, prompt in prompts]
     return Lesson(pair.scenes, tasks)
 
 
 def caption_match(one: Scene, draw: random.Random) -> Lesson:
-    """Whether captions belong to the picture and the date."""
-    asked = [questions.captioned(one, seed=draw.randrange(10**6)) for _ in range(4)]
+    """Whether captions belong to the picture and to the date, if one is told in one of the wordings of `tric_items`."""
+    template = draw.choice(("none", "year", "day", "day", "decade"))
+    seed = draw.randrange(10**6)
+    asked = [a for a in questions.captioned(one, seed=seed) if template != "none" or a.is_picture == a.is_true]
+    if template == "decade":  # a year of the same decade does not contradict it
+        asked = [a for a in asked if not a.is_picture or a.is_true or a.year // 10 != one.year // 10]
+    context = {"date": worded_date(questions.day_of(one), template)}
     prompts = builder("caption_match", draw.choice(("paper", "fast"))).prompts(
-        {"date": asked[0].date}, targets=[a.caption for a in asked]
+        context, targets=[a.caption for a in asked]
     )
     tasks = [Task(p, q.codes[int(a.is_true)], q.codes) for a, (_, q, p) in zip(asked, prompts, strict=True)]
     return Lesson((one,), tasks)
@@ -180,15 +210,16 @@ def _instructed(name: str, context: Mapping[str, str], values: Mapping[str, Any]
 
 
 LESSONS: Sequence[tuple[float, Callable[[Scene, random.Random], Lesson]]] = (
-    (0.26, labels),
-    (0.14, sight),
-    (0.14, relevance),
-    (0.2, scene_graph),
-    (0.06, comparison),
-    (0.06, caption_match),
-    (0.06, written),
-    (0.02, json_labels),
-    (0.06, mistakes),
+    (0.08, labels),
+    (0.05, sight),
+    (0.05, mirrored),
+    (0.26, relevance),
+    (0.34, scene_graph),
+    (0.02, comparison),
+    (0.02, caption_match),
+    (0.09, written),
+    (0.04, json_labels),
+    (0.05, mistakes),
 )
 
 

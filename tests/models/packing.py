@@ -18,14 +18,14 @@ from tests.models.pool import SEEN
 
 PATCH = 16
 GRID = SEEN // PATCH  # tokens per side of a picture
-WRITTEN = 4.0  # weight of a written answer; that of a closed one is 1
 _MARK = "REMINE7SUFFIX"
 
 
 class Packed(NamedTuple):
     """One lesson as tokens: ids, three-dimensional positions, part of each token (0: shared), and targets.
 
-    A token's target is the id that should follow it, or -100; its weight is that of the answer, shared by its tokens.
+    A token's target is the id that should follow it, or -100; the weights of a lesson's answers are equal and
+    have the sum 1, each shared by the answer's tokens.
     """
 
     ids: list[int]
@@ -50,6 +50,7 @@ class Packer:
     def pack(self, lesson: Lesson) -> Packed:
         """Return a lesson as tokens."""
         first = lesson.tasks[0].prompt
+        share = 1 / len(lesson.tasks)
         shown = list(lesson.scenes) or None
         if first.suffix:
             rendered = self.chat.rendered(replace(first, suffix=_MARK), shown)
@@ -70,12 +71,12 @@ class Packer:
                 asked = self.ids(end) if end else []
             suffix = [*asked, *answer]
             if not asked:  # the last shared token predicts the first of the answer
-                targets[-1], weights[-1] = answer[0], WRITTEN / len(answer)
+                targets[-1], weights[-1] = answer[0], share / len(answer)
                 told = [*answer[1:], -100]
             else:
                 told = [*[-100] * (len(asked) - 1), *answer, -100]
             ids += suffix[:-1]
-            weights += [(1.0 if task.codes else WRITTEN) / len(answer)] * (len(suffix) - 1)
+            weights += [share / len(answer)] * (len(suffix) - 1)
             targets += told[:-1]
             parts += [number] * (len(suffix) - 1)
             columns.append(np.tile(np.arange(begin, begin + len(suffix) - 1), (3, 1)))

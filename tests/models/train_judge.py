@@ -239,14 +239,20 @@ def train(
         pictures: number of pictures.
         steps: of the picture tower alone, of the first lessons, and of all lessons.
         cache: file in which the resampled pictures are kept.
-        start: folder of a checkpoint with which to begin.
+        start: folder of a checkpoint with which to begin, and whose tokenizer to keep.
         rate: the highest learning rate.
     """
+    from transformers import AutoProcessor
+
     torch.manual_seed(0)
     draw = random.Random(0)
     scenes = pool.scenes(pictures, seed=pool.TRAINED)
     folder.mkdir(parents=True, exist_ok=True)
-    processor = write_processor(folder, list(vocabulary_texts()), lessons.fixed_lines())
+    if start:
+        processor = AutoProcessor.from_pretrained(start)
+        processor.save_pretrained(folder)
+    else:
+        processor = write_processor(folder, list(vocabulary_texts()), lessons.fixed_lines())
     model = build(processor)
     if start:
         model.load_state_dict(type(model).from_pretrained(start, dtype=torch.float32).state_dict())

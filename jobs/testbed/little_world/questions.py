@@ -1,13 +1,16 @@
 """Closed questions about scenes, with their true answers: yes or no, which of two pictures, whose caption."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import date
 from typing import NamedTuple
 
+from jobs.testbed.little_world.captions import caption
 from jobs.testbed.little_world.descriptions import NUMBERS, changed, description
 from jobs.testbed.little_world.scenes import YEARS, Scene
 
+DRAWN = ("shape", "colour", "count", "side")  # what a picture made from a text may have wrong
 ASKED = ("shape", "colour", "count", "side", "country_name")
 
 
@@ -28,10 +31,11 @@ class Pair(NamedTuple):
 
 
 class Captioned(NamedTuple):
-    """A caption and the date of a newspaper, and whether they belong to the picture."""
+    """A dated caption, its year, whether it is true of the picture, and whether of the newspaper's date as well."""
 
     caption: str
-    date: str
+    year: int
+    is_picture: bool
     is_true: bool
 
 
@@ -55,10 +59,14 @@ def yes_no(scene: Scene, *, seed: int) -> Iterator[YesNo]:
         yield YesNo(fact, ask(told, fact), is_true)
 
 
-def pair(scene: Scene, *, seed: int) -> Pair:
-    """Return a text, the scene that it describes, and one that differs in one or two facts, in either order."""
+def pair(scene: Scene, *, seed: int, wrong: Sequence[int] = (1, 2)) -> Pair:
+    """Return a text, the scene that it describes, and one with some facts wrong, in either order.
+
+    Args:
+        wrong: the numbers of wrong facts to draw from.
+    """
     draw = random.Random(f"pair {seed} {scene.number}")
-    facts = draw.sample(("shape", "colour", "count", "side"), draw.choice((1, 2)))
+    facts = draw.sample(DRAWN, draw.choice(wrong))
     other = replace(changed(scene, facts, draw), number=scene.number + 500_000)
     better = draw.randrange(2)
     return Pair(description(scene), (scene, other) if better == 0 else (other, scene), better)
@@ -66,16 +74,23 @@ def pair(scene: Scene, *, seed: int) -> Pair:
 
 def dated_caption(scene: Scene, year: int) -> str:
     """Return a caption as printed in a newspaper of `year`."""
-    return f"{description(scene, omitted=('style',))}, as seen in {year}"
+    return f"{caption(scene, 'en')[:-1]}, {year}."
 
 
-def captioned(scene: Scene, *, seed: int) -> Captioned:
-    """Return a caption that belongs to the picture (half of them), or one with a wrong fact or of a wrong year."""
+def day_of(scene: Scene) -> date:
+    """Return the day of the newspaper that a scene's picture is from."""
+    return date(scene.year, 1 + scene.number % 12, 1 + scene.number % 28)
+
+
+def captioned(scene: Scene, *, seed: int) -> list[Captioned]:
+    """Return five captions: the true one once or twice, and others of a wrong year or with one to three wrong facts."""
     draw = random.Random(f"caption {seed} {scene.number}")
-    date, kind = str(scene.year), draw.random()
-    if kind < 0.5:
-        return Captioned(dated_caption(scene, scene.year), date, True)
-    if kind < 0.7:
-        return Captioned(dated_caption(scene, draw.choice([y for y in YEARS if y != scene.year])), date, False)
-    facts = draw.sample(("shape", "colour", "count", "country_name"), draw.choice((1, 2, 3)))
-    return Captioned(dated_caption(changed(scene, facts, draw), scene.year), date, False)
+    captions = [Captioned(dated_caption(scene, scene.year), scene.year, True, True)] * draw.choice((1, 2))
+    for _ in range(2):
+        year = draw.choice([y for y in YEARS if y != scene.year])
+        captions.append(Captioned(dated_caption(scene, year), year, True, False))
+    while len(captions) < 5:
+        facts = draw.sample(("shape", "colour", "count", "country_name"), draw.choice((1, 2, 3)))
+        captions.append(Captioned(dated_caption(changed(scene, facts, draw), scene.year), scene.year, False, False))
+    draw.shuffle(captions)
+    return captions

@@ -97,8 +97,10 @@ def test_questions_have_answers_that_hold_of_the_scene() -> None:
         pair = questions.pair(one, seed=0)
         assert pair.text == descriptions.description(pair.scenes[pair.better])
         assert pair.text != descriptions.description(pair.scenes[1 - pair.better])
-        captioned = questions.captioned(one, seed=0)
-        assert captioned.is_true == (captioned.caption == questions.dated_caption(one, one.year))
+        assert sum(asked.is_true for asked in questions.captioned(one, seed=0)) in (1, 2)
+        for captioned in questions.captioned(one, seed=0):
+            assert captioned.is_true == (captioned.caption == questions.dated_caption(one, one.year))
+            assert captioned.is_picture == (captioned.caption == questions.dated_caption(one, captioned.year))
 
 
 def test_entities_have_names_of_their_own() -> None:
@@ -106,6 +108,15 @@ def test_entities_have_names_of_their_own() -> None:
     assert len(listed) == len({entity.node for entity in listed}) == 72
     assert len({entity.lemma("ja") for entity in listed}) == len({entity.title for entity in listed}) == 72
     assert entities.entity_of(SCENES[0]) in listed
+
+
+def test_days_of_newspapers_are_in_the_year_of_the_scene() -> None:
+    assert all(questions.day_of(one).year == one.year for one in SCENES)
+
+
+def test_grades_of_relevance_are_balanced_in_lessons() -> None:
+    grades = Counter(task.answer for one in SCENES for task in lessons.relevance(one, random.Random(0)).tasks)
+    assert max(grades.values()) == 2 * min(grades.values())
 
 
 def test_lessons_answer_with_allowed_codes() -> None:
