@@ -1,0 +1,94 @@
+"""The papers' pipelines on the little world, with the models that know it, next to what the generator computes.
+
+Each pipeline runs as users run it, in this process. Where the models make no mistakes on these pictures, a table must
+equal the generator's; elsewhere the bound is between what the models reach (docs/demo.md) and chance.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from actors.ids import content_id
+from jobs.runtime import cli
+from jobs.testbed.little_world import census, entities, studies
+from jobs.testbed.little_world.corpus import write_world
+from jobs.testbed.little_world.scenes import Scene, distinct_scenes
+from tests.factories import metric_values, rows_of
+from tests.models.lessons import rubric
+
+pytestmark = [pytest.mark.usefixtures("in_process"), pytest.mark.timeout(900)]
+
+JUDGE = "local:demo-judge"
+SCENES = distinct_scenes(16, seed=studies.SEED)
+LEAST_LINKED = 0.8  # chance: 1/72
+
+
+def run(name: str, folder: Path, inputs: Mapping[str, Any]) -> str:
+    """Run a pipeline; return its outputs' folder."""
+    keys = [f"pipeline.inputs.{key}={value}" for key, value in inputs.items()]
+    assert cli.main("run", [f"pipeline={name}", "profile=demo", f"out={folder}/out", *keys]) == 0
+    return f"{folder}/out"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The folder of the inputs."""
+    return tmp_path / "in"
+
+
+def test_century_reports_the_shares_of_the_census(tmp_path: Path, folder: Path) -> None:
+    labels = rubric("century_labels")
+    world = write_world(folder, labels, rows=300, pictures=24)
+    inputs = {"corpus": f"{folder}/*.tsv.gz", "terms": f"{folder}/terms.csv", "pictures": f"{folder}/pictures"}
+    inputs |= {"judges": "[demo-judge]", "size": "20"}
+    value = metric_values(f"{run('century', tmp_path, inputs)}/report/metrics")
+    shown = {row["item_id"] for row in rows_of(f"{tmp_path}/out/ratings/labels-demo-judge") if row["status"] == "ok"}
+    truths = [census.century_labels(one) for url, one in world.scenes.items() if content_id(url) in shown]
+    assert len(truths) == len(shown) >= 16
+    for question in labels.questions:
+        dims = {"rater": JUDGE, "rubric": labels.name, "question": question.name}
+        counted = Counter(truth[question.name] for truth in truths)
+        for answer in question.answers:
+            assert value("share", answer=answer.value, **dims) == pytest.approx(counted[answer.value] / len(truths))
+        if question.scale == "ordinal":
+            assert value("mean_score", **dims) == pytest.approx(np.mean([int(t[question.name]) for t in truths]))
+
+
+def test_tric_ranks_a_picture_s_caption_and_its_twin_s_first(tmp_path: Path, folder: Path) -> None:
+    studies.write_tric(folder, SCENES)
+    inputs = {"split": folder, "encoders": "[demo-encoder]", "reranked": "demo-encoder", "judge": "demo-judge", "k": 4}
+    out = run("tric", tmp_path, inputs)
+    value = metric_values(f"{out}/reranked/metrics")
+    # A picture and its twin differ in the year alone: with right pictures the mean of 1 and 1/2, and 1 with dates
+    assert value("mrr@100", ranking="encoder") == pytest.approx(0.75, abs=0.1)
+
+
+def test_caire_links_to_the_feasts_by_each_method(tmp_path: Path, folder: Path) -> None:
+    grades = studies.write_caire(folder, SCENES)
+    inputs = {"kb": f"{folder}/kb.jsonl", "kb_pictures": f"{folder}/kb_pictures", "set": f"{folder}/set.csv"}
+    inputs |= {"pictures": f"{folder}/pictures", "target_column": "labels", "gold_column": "gold", "gold_node": "node"}
+    columns = ("node", "lemmas", "title", "gloss", "article", "images")
+    inputs["kb_columns"] = f"{{{', '.join(f'{name}: {name}' for name in columns)}}}"
+    inputs |= dict.fromkeys(
+        ("text_judges", "likelihoods", "text_likelihoods", "rating_encoders", "text_contexts"), "[]"
+    )
+    inputs |= {"judges": "[demo-judge]", "contexts": "[none,article]"}
+    inputs |= {"encoders": "[demo-encoder]", "linker": "demo-encoder"}
+    out = run("caire", tmp_path, inputs)
+    by_image = {content_id(f"{one.number}.png"): one for one in SCENES}
+    for method in ("lemma_vision", "gloss_vision", "lemma", "gloss", "article"):
+        assert linked(f"{out}/links/{method}", by_image) > LEAST_LINKED, method
+    assert linked(f"{out}/links_by_frequency/demo-encoder", by_image) > LEAST_LINKED
+    truth = {content_id(name): given for name, given in grades.items()}
+    rated = rows_of(f"{out}/ratings/demo-judge-article")
+    assert {(row["item_id"], row["target"]) for row in rated} == {(i, name) for i, own in truth.items() for name in own}
+
+
+def linked(links: str, scenes: Mapping[str, Scene]) -> float:
+    """Return the share of pictures whose first link is the feast that they show."""
+    first = {row["image_id"]: row["node_id"] for row in rows_of(links) if row["rank"] == 1}
+    return float(np.mean([first.get(image) == entities.entity_of(one).node for image, one in scenes.items()]))
