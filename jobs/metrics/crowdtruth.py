@@ -154,17 +154,17 @@ def _round(judgements: _Judgements, state: _State) -> tuple[_State, tuple[Floats
     total = np.zeros((judgements.units, judgements.picked.shape[1]))
     np.add.at(total, judgements.unit, weighted)
     weight = state.unit[judgements.unit]
-    with_unit = _cosine(weighted, total[judgements.unit] - weighted, quality, floor=FLOOR)  # with the rest of the unit
+    with_unit = _cosine(weighted, total[judgements.unit] - weighted, quality)  # with the rest of the unit
     worker_unit = _quotient(judgements.worker, with_unit * weight, weight, judgements.workers)
 
     annotation = _annotations(judgements, state)
     return _State(unit, worker_worker * worker_unit, annotation), (worker_worker, worker_unit)
 
 
-def _cosine(one: Floats, other: Floats, quality: Floats, *, floor: float = 0.0) -> Floats:
+def _cosine(one: Floats, other: Floats, quality: Floats) -> Floats:
     product = (one * other) @ quality
     length = np.sqrt(((one * one) @ quality) * ((other * other) @ quality))
-    return np.asarray(np.divide(product, length, out=np.full(len(product), floor), where=length >= max(floor, 1e-300)))
+    return np.asarray(np.divide(product, length, out=np.full(len(product), FLOOR), where=length >= FLOOR))
 
 
 def _quotient(groups: Ints, over: Floats, under: Floats, size: int) -> Floats:

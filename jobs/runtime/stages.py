@@ -55,7 +55,7 @@ def stream(
         return
     if any(stage.rows_out != 1 for stage in stages[:-1]):
         raise ValueError("every stage but the last must return one row per row")
-    with as_run_errors(), Progress(name, _expected_progress(tasks, stages)) as progress:
+    with as_run_errors(), Progress(name, expected_progress(tasks, stages)) as progress:
         data = _blocks(tasks).map_batches(
             UnitReader(read, run.target, stages),
             batch_format="pyarrow",
@@ -125,7 +125,7 @@ def groups_of(stages: Sequence[Stage], resources: res.Resources) -> Iterator[tup
         yield group, shared
 
 
-def _expected_progress(tasks: Sequence[UnitTask], stages: Sequence[Stage]) -> list[StageProgress]:
+def expected_progress(tasks: Sequence[UnitTask], stages: Sequence[Stage]) -> list[StageProgress]:
     """The stages with the number of rows of each, None where a retry or a stage leaves it open."""
     total = None if any(task.retry for task in tasks) else sum(task.unit.rows or 0 for task in tasks)
     expected = []

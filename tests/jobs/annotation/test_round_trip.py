@@ -235,6 +235,15 @@ def test_the_form_has_the_controls_of_rubric_and_welfare() -> None:
     assert form.welfare.notice.split()[0] in next(view.iter("Header")).get("value", "")
 
 
+@pytest.mark.parametrize("span_labels", [None, "docent"])
+def test_each_text_is_shown_once_whether_it_is_marked_or_not(span_labels: str | None) -> None:
+    marks = SpanLabels.from_dict(load("span_labels", span_labels)) if span_labels else None
+    roles = ("article", "generated", "reference")
+    form = forms.form(RUBRIC, questions=[], span_labels=marks, welfare=WelfareConfig(), pictures=1, texts=roles)
+    view = Xml.fromstring(label_studio_form.config_xml(form))
+    assert sorted(text.get("name", "") for text in view.iter("Text")) == list(roles)
+
+
 def labels_of(name: str) -> list[tuple[str, ...]]:
     """Text, value, key and colour of each label in the order of Label Studio's form."""
     span_labels = SpanLabels.from_dict(load("span_labels", name))

@@ -128,9 +128,10 @@ def test_confirmation_needs_a_terminal_and_a_yes(monkeypatch: pytest.MonkeyPatch
 
     for typed, answer in ((Typed("y\n"), True), (Typed("YES\n"), True), (Typed("\n"), False), (Typed("no\n"), False),
                           (Typed("y\n", terminal=False), None)):  # fmt: skip
-        monkeypatch.setattr(console.sys, "stdin", typed)
-        monkeypatch.setattr(console.sys, "stderr", Typed(""))
-        assert console.confirm("remove?") is answer
+        for question_is_seen in (True, False):
+            monkeypatch.setattr(console.sys, "stdin", typed)
+            monkeypatch.setattr(console.sys, "stderr", Typed("", terminal=question_is_seen))
+            assert console.confirm("remove?") is (answer if question_is_seen else None)
 
 
 def test_gc_removes_leftovers_and_no_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

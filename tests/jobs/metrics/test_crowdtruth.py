@@ -189,6 +189,15 @@ def test_three_different_bins_make_quality_zero():
     assert (zero.value, zero.n) == (1 / 4, 4)
 
 
+def test_annotations_that_nobody_shares_make_every_quality_zero():
+    """Each then has the lowest quality, and so the length of every vector is the lowest that counts."""
+    metrics = list(task_of(RatingTable.from_matrix([[1, 2], [3, 4]]), ["a", "b"]).metrics())
+    assert [f.value for f in metrics if f.name in ("unit_quality", "worker_quality")] == [0, 0, 0, 0]
+    assert [f.value for f in metrics if f.name == "annotation_quality"] == [1e-8] * 4
+    (zero,) = [f for f in metrics if f.name == "unit_quality_zero"]
+    assert (zero.value, zero.n, zero.high) == (1, 2, 1)
+
+
 def test_units_with_one_rating_are_left_out_and_told():
     task = task_of(RatingTable.from_matrix(np.array([[1, 1], [2, np.nan], [2, 2]])), ["a", "b", "c"])
     metrics = list(task.metrics())

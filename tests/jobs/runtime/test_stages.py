@@ -423,6 +423,22 @@ def test_single_actors_without_a_gpu_share_a_process() -> None:
         assert list(stages.groups_of([decode, embed], resources)) == expected, (before, after)
 
 
+def test_progress_counts_rows_where_their_number_is_known() -> None:
+    """A retry redoes some rows of a unit, and a stage may return any number of them."""
+    counted = [UnitTask(Unit("a", (), rows=5)), UnitTask(Unit("b", (), rows=2))]
+    triple = stages.Stage("decode", Double, {}, rows_out=3)
+    same = stages.Stage("embed", Finish, {})
+    some = stages.Stage("judge", Finish, {}, rows_out=None)
+    for tasks, chain, expected in (
+        (counted, [same, triple], [7, 21]),
+        (counted, [same, some], [7, None]),
+        ([counted[0], dataclasses.replace(counted[1], retry=("error",))], [same, triple], [None, None]),
+    ):
+        told = stages.expected_progress(tasks, chain)
+        assert [stage.total for stage in told] == expected
+        assert [stage.name for stage in told] == [stage.pool for stage in chain]
+
+
 def test_the_largest_units_are_begun_first(tmp_path: Path) -> None:
     units = [Unit(f"u{n}", (Object(f"file:///{n}", size, "1"),)) for n, size in enumerate((10, 30, 20))]
     plan = TablePlan(str(tmp_path / "out"), "images", {"test": "order"}, units, {}, {}, derived=True)
