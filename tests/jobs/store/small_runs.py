@@ -13,6 +13,7 @@ from jobs.store.units import Unit, unit_of_file
 from jobs.store.writer import Reject, UnitTask, UnitWriter
 
 FILES = ("a", "b", "c")
+ALL_ROWS = ["a0", "a1", "b0", "b1", "c0", "c1"]  # of a complete run
 
 
 def unit(name: str, *, etag: str = "1", derived: bool = False) -> Unit:

@@ -1,0 +1,59 @@
+"""Tables are found by name or glob, and read if this version of remine wrote them."""
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from jobs.errors import InputError
+from jobs.store.footers import data_objects
+from jobs.store.locations import Object
+from jobs.store.reading import open_table, tables_in
+from tests.jobs.store.small_runs import begin, complete, plan, unit, write
+
+
+def test_rejects_are_read_in_order_from_the_units_that_have_some(out: str) -> None:
+    run = begin(plan(out))
+    for task, rejected in zip(run.todo, (2, 0, 1), strict=True):
+        write(run, task, rejected=rejected)
+    run.finish()
+    rejects = list(open_table(out, "node_images").rejects())
+    assert [f"{reject.file} {reject.position}" for reject in rejects] == ["/corpus/a 0", "/corpus/a 1", "/corpus/c 0"]
+
+
+def test_a_glob_names_the_folders_at_its_depth(tmp_path: Path) -> None:
+    for name in ("x/one", "x/two", "x/deep/three", "y/one"):
+        folder = tmp_path / name
+        folder.mkdir(parents=True)
+        (folder / "a.parquet").write_bytes(b"")
+    (tmp_path / "x" / "file").write_bytes(b"")
+    assert tables_in(f"{tmp_path}/x/*") == [f"{tmp_path}/x/{name}" for name in ("deep", "one", "two")]
+    assert tables_in(f"{tmp_path}/*/o?e") == [f"{tmp_path}/{name}/one" for name in "xy"]
+    assert tables_in(f"{tmp_path}/x/no") == [f"{tmp_path}/x/no"]
+    with pytest.raises(InputError, match="no table matches"):
+        tables_in(f"{tmp_path}/x/n*")
+
+
+def test_a_table_of_a_newer_remine_is_refused(out: str) -> None:
+    complete(plan(out, units=[unit("a")]))
+    (victim,) = Path(out).glob("*.parquet")
+    read = pq.read_table(victim)
+    for changed, said in (({b"remine.table": b"dreams"}, "'dreams'"), ({b"remine.version": b"99"}, "version 99")):
+        pq.write_table(read.replace_schema_metadata({**read.schema.metadata, **changed}), victim)
+        with pytest.raises(InputError, match=said):
+            open_table(out)
+
+
+def test_hidden_names_and_folders_hold_no_data_objects(out: str) -> None:
+    names = ["a.parquet", ".b.parquet", ".ipynb_checkpoints/c.parquet", "_rejects/d.parquet", "x/e.parquet", "f.txt"]
+    listed = [Object(f"{out}/{name}", 1, "") for name in names]
+    assert [o.uri for o in data_objects(out, listed)] == [f"{out}/a.parquet", f"{out}/x/e.parquet"]
+
+
+def test_what_a_run_keeps_in_its_own_folders_is_no_table_to_name(out: str) -> None:
+    complete(plan(f"{out}/_partial/one"))
+    with pytest.raises(InputError, match="no table here"):
+        open_table(out)
+    complete(plan(f"{out}/two"))
+    with pytest.raises(InputError, match="a folder of several tables: two; name one of them"):
+        open_table(out)

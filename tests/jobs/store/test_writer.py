@@ -1,0 +1,118 @@
+"""A unit is published whole: its rejects before its data, and only if its counts balance."""
+
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from jobs.errors import RunError
+from jobs.store import locations
+from jobs.store.counts import Counts
+from jobs.store.reading import open_table, read_unit
+from jobs.store.writer import REJECTS, REJECTS_HELD, Reject, UnitWriter
+from tests.jobs.store.small_runs import begin, contents, plan, unit, write
+
+
+def test_a_unit_that_does_not_balance_is_not_published(out: str) -> None:
+    run = begin(plan(out))
+    writer = UnitWriter(run.target, run.todo[0]).__enter__()
+    writer.counts.rows_in = 5
+    writer.write(pa.table({"node_id": ["n"], "image_id": ["i"]}))
+    with pytest.raises(RunError, match="does not balance"):
+        writer.__exit__(None, None, None)
+    assert list(Path(out).glob("*.parquet")) == []
+
+
+def test_an_exception_inside_the_block_publishes_nothing(out: str) -> None:
+    run = begin(plan(out))
+
+    def fail() -> None:
+        with UnitWriter(run.target, run.todo[0]) as writer:
+            writer.reject(Reject("f", 0, "malformed", "no row"))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert sorted(p.name for p in Path(out).rglob("*") if p.is_file()) == [
+        "config.json",
+        "identity.json",
+        "inputs.jsonl",
+    ]
+
+
+def test_an_empty_unit_is_an_object_of_zero_rows(anywhere: str) -> None:
+    run = begin(plan(anywhere, units=[unit("a")]))
+    write(run, run.todo[0], rows=0)
+    run.finish()
+    source = open_table(anywhere)
+    assert (len(source.footers), source.rows) == (1, 0)
+    assert read_unit(source.footers[0].object.uri).column_names == ["node_id", "image_id"]
+    assert begin(plan(anywhere, units=[unit("a")])).todo == []
+
+
+def test_rejects_are_there_before_data(anywhere: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = plan(anywhere, units=[unit("a")])
+    run = begin(made)
+    publish = locations.publish
+
+    def broken(source: Path, uri: str) -> None:
+        if "/_rejects/" not in uri and uri.endswith(".parquet"):
+            raise OSError("the store is gone")
+        publish(source, uri)
+
+    monkeypatch.setattr(locations, "publish", broken)
+    with pytest.raises(OSError, match="the store is gone"):
+        write(run, run.todo[0], rejected=2)
+    monkeypatch.undo()
+    there = [o.uri for o in locations.listing(anywhere) if o.uri.endswith(".parquet")]
+    assert there == [run.target.rejects_uri(run.todo[0].unit.name, 0)]
+
+    again = begin(made)
+    write(again, again.todo[0], rejected=2)
+    assert again.finish()["counts"]["rejected"] == {"malformed": 2}
+    rejects = read_unit(there[0])
+    assert rejects["position"].to_pylist() == [0, 1]
+    assert rejects["file"].to_pylist() == ["/corpus/a"] * 2
+    assert contents(anywhere) == ["a0", "a1"]
+
+
+def test_many_rejects_are_all_kept_and_not_all_in_memory(out: str) -> None:
+    run = begin(plan(out, units=[unit("a")]))
+    with UnitWriter(run.target, run.todo[0]) as writer:
+        for i in range(2 * REJECTS_HELD + 1):
+            writer.counts.rows_in += 1
+            writer.reject(Reject("f", i, "malformed", "no row"))
+            assert len(writer._rejects) < REJECTS_HELD
+    kept = pq.read_table(run.target.rejects_uri(run.todo[0].unit.name, 0))
+    assert kept.schema.equals(REJECTS)
+    assert kept["position"].to_pylist() == list(range(2 * REJECTS_HELD + 1))
+    assert run.finish()["counts"]["rejected"] == Counter(malformed=2 * REJECTS_HELD + 1)
+
+
+def test_row_groups_are_bounded_by_their_bytes(out: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jobs.store.writer.ROW_GROUP_BYTES", 1000)
+    run = begin(plan(out, units=[unit("a"), unit("b")]))
+    for task, text in zip(run.todo, ("x" * 100, "x" * 5000), strict=True):
+        with UnitWriter(run.target, task) as writer:
+            writer.counts.rows_in = 20
+            writer.write(pa.table({"node_id": [f"{n:02}{text}" for n in range(20)], "image_id": ["i"] * 20}))
+    groups = [pq.ParquetFile(run.target.data_uri(task.unit.name)).metadata for task in run.todo]
+    # 20 rows of some 110 B are 2.2 kB: 8 or 9 rows in each; a row of 5 kB is a group of its own
+    assert groups[0].num_row_groups == 3
+    assert groups[1].num_row_groups == 20
+
+
+@pytest.mark.parametrize(
+    ("counts", "balances"),
+    [
+        (Counts(rows_in=2, rows_out=2), True),
+        (Counts(rows_in=2, rows_out=2, status=Counter(ok=2)), True),
+        (Counts(rows_in=2, rows_out=2, status=Counter(ok=1)), False),
+        (Counts(rows_in=3, rows_out=2, filtered=Counter(rule=1)), True),
+        (Counts(rows_in=3, rows_out=2), False),
+    ],
+)
+def test_counts_balance_if_every_row_is_accounted_for(counts: Counts, balances: bool) -> None:
+    assert counts.balances() is balances
