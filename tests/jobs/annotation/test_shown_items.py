@@ -1,0 +1,151 @@
+"""What people see of an item, out of the tables that name it."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.annotation.shown_items import Showing, ShownTables, choose, show_items, write_pictures
+from jobs.annotation.shown_tables import open_shown
+from jobs.errors import InputError
+from jobs.runtime.draws import CompleteDrawConfig
+from jobs.runtime.exclusions import ExclusionFilter
+from tests.factories import write_table
+
+PICTURES = [
+    {"image_id": "p", "rendition": "w300", "source_url": "https://i/p.jpg", "status": "ok", "format": "JPEG"},
+    {"image_id": "q", "rendition": "w300", "source_url": "file:///q", "final_url": "https://i/q", "status": "ok"},
+    {"image_id": "local", "rendition": "w300", "source_url": "file:///x", "status": "ok", "format": "PNG"},
+]
+TEXTS = [
+    {"text_id": "a", "role": "article", "text": "the article"},
+    {"text_id": "c", "role": "caption", "text": None},
+    {"text_id": "g", "role": "generated", "text": "from the item"},
+]
+RESPONSES = [{"response_id": "r", "item_id": "i", "text": "from the responses"}]
+RECORDS = [
+    {"record_id": "1", "image_id": "p", "page_title": "First", "page_url": "https://w/1"},
+    {"record_id": "2", "image_id": "p", "page_title": "Second", "page_url": "https://w/2"},
+]
+
+
+def tables(folder: Path, **rows: Sequence[Mapping[str, Any]] | None) -> ShownTables:
+    """The tables, of which `main` is items; those that are None are absent."""
+    held = {"main": [], "images": PICTURES, "records": RECORDS, "texts": TEXTS, "responses": RESPONSES, **rows}
+    opened = {}
+    for key, table in held.items():
+        name = "items" if key == "main" else key
+        if table:
+            write_table(folder / key, name, [dict(row) for row in table])
+        opened[key] = open_shown(key, str(folder / key), name) if table else None
+    return ShownTables(**opened)  # type: ignore[arg-type]
+
+
+def item(item_id: str, pictures: Sequence[str] = (), texts: Sequence[str] = (), **columns: Any) -> dict[str, Any]:
+    return {"item_id": item_id, "kind": "image", "image_ids": list(pictures), "text_ids": list(texts), **columns}
+
+
+def chosen(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [{"response_id": None, "attributes": None, **row} for row in rows]
+
+
+LINKS = [{"label": "page", "url": "{page_url}"}, {"label": "search", "url": "https://s/?q={source_url}"}]
+LOOK = Showing(columns=["page_title"], links=LINKS, base=None)
+
+
+def test_an_item_is_shown_with_its_texts_pictures_and_first_record(tmp_path: Path) -> None:
+    held = tables(tmp_path)
+    (shown,) = show_items(chosen([item("i", ["p", "q"], ["c", "a"], response_id="r")]), held, LOOK)
+    assert shown.pictures == ("https://i/p.jpg", "https://i/q")
+    assert list(shown.texts.items()) == [
+        ("article", ("a", "the article")), ("caption", ("c", "")), ("generated", ("r", "from the responses"))
+    ]  # fmt: skip
+    assert shown.facts == (("page title", "First"),)
+    assert shown.links == (("page", "https://w/1"), ("search", "https://s/?q=https%3A%2F%2Fi%2Fp.jpg"))
+
+
+def test_a_response_that_is_a_text_of_the_item_is_not_looked_up(tmp_path: Path) -> None:
+    held = tables(tmp_path, responses=None, records=None)
+    some = Showing(columns=[], links=[], base="http://here/", roles=["generated"])
+    (shown,) = show_items(chosen([item("i", ["p"], ["a", "g"], response_id="r")]), held, some)
+    assert shown.texts == {"generated": ("g", "from the item")}
+    assert shown.pictures == ("http://here/p.jpg",)
+    with pytest.raises(InputError, match=r"responses= is required"):
+        show_items(chosen([item("i", ["p"], ["a"], response_id="r")]), held, some)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([item("i", ["gone"])], r"images: no image_id 'gone', which an item names"),
+        ([item("i", ["p"], ["gone"])], r"texts: no text_id 'gone', which an item names"),
+        ([item("i", ["local"])], r"picture local: a browser cannot open its source 'file:///x'"),
+        ([item("i", ["p"]), item("j", ["p", "q"])], r"items i and j have 1 pictures and texts none and 2 pictures"),
+        ([item("i", texts=["a"]), item("j", texts=["c"])], r"0 pictures and texts article and 0 pictures and texts c"),
+    ],
+)
+def test_what_no_form_can_show_is_refused(tmp_path: Path, rows: list[dict[str, Any]], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        show_items(chosen(rows), tables(tmp_path), LOOK)
+
+
+def test_a_column_that_records_do_not_have_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="show_columns=author: records have no such column"):
+        show_items(chosen([item("i", ["p"])]), tables(tmp_path), Showing(["author"], [], None))
+
+
+def test_items_are_chosen_in_order_without_excluded_ones_and_in_sets(tmp_path: Path) -> None:
+    rows = [
+        item("j", ["q"], attributes=[("scenario", "x")]),
+        item("i", ["p"], attributes=[("scenario", "x")]),
+        item("k", ["p"], attributes=[("scenario", "y")]),
+        item("out", ["local"], attributes=[("scenario", "x")]),
+    ]
+    held, excluded = tables(tmp_path, main=rows), ExclusionFilter(frozenset({"local"}))
+    apart, drawn = choose(held, CompleteDrawConfig(), exclusion_filter=excluded)
+    assert ([row["item_id"] for row in apart], drawn) == (["i", "j", "k"], "")
+    assert [row["set"] for row in apart] == ["i", "j", "k"]
+    together, _ = choose(held, CompleteDrawConfig(), "scenario", exclusion_filter=excluded)
+    sets = [row["set"] for row in together]
+    assert sets[0] == sets[1] != sets[2]
+    of_one, drawn = choose(held, CompleteDrawConfig(n=1), exclusion_filter=excluded)
+    assert [row["item_id"] for row in of_one] in (["i", "k"], ["j"])
+    assert drawn == "drew 1 of 2 pictures"
+    with pytest.raises(InputError, match="together=place: no column or attribute"):
+        choose(held, CompleteDrawConfig(), "place", exclusion_filter=excluded)
+    everything = ExclusionFilter(frozenset({"local", "p", "q"}))
+    with pytest.raises(InputError, match="no item is left to show"):
+        choose(held, CompleteDrawConfig(), exclusion_filter=everything)
+
+
+def test_of_two_tables_with_one_item_both_must_say_the_same(tmp_path: Path) -> None:
+    for name, pictures in (("a", ["p"]), ("b", ["p"]), ("c", ["q"])):
+        write_table(tmp_path / name, "items", [item("i", pictures)])
+    nothing = ExclusionFilter(frozenset())
+    held = tables(tmp_path / "others")
+
+    def main(*names: str) -> ShownTables:
+        source = open_shown("input", [str(tmp_path / name) for name in names], "items")
+        assert source is not None
+        return ShownTables(source, held.images, held.records, held.texts, held.responses)
+
+    (row,) = choose(main("a", "b"), CompleteDrawConfig(), exclusion_filter=nothing)[0]
+    assert row["image_ids"] == ["p"]
+    with pytest.raises(InputError, match="two tables hold item_id 'i' with different image_ids"):
+        choose(main("a", "c"), CompleteDrawConfig(), exclusion_filter=nothing)
+
+
+def test_each_picture_is_written_once_with_its_extension(tmp_path: Path) -> None:
+    rows = [
+        {"image_id": "p", "rendition": "w300", "bytes": None, "status": "error"},
+        {"image_id": "p", "rendition": "w600", "bytes": b"first", "format": "JPEG", "status": "ok"},
+        {"image_id": "p", "rendition": "w900", "bytes": b"second", "format": "JPEG", "status": "ok"},
+        {"image_id": "q", "rendition": "w300", "bytes": b"other", "format": None, "status": "ok"},
+        {"image_id": "r", "rendition": "w300", "bytes": b"not wanted", "format": "PNG", "status": "ok"},
+    ]
+    images = tables(tmp_path, images=rows).images
+    assert images is not None
+    assert write_pictures(images, ["q", "p", "none"], f"{tmp_path}/files") == 2
+    files = {path.name: path.read_bytes() for path in (tmp_path / "files").iterdir()}
+    assert files == {"p.jpg": b"first", "q.bin": b"other"}
