@@ -102,6 +102,14 @@ def test_a_condition_and_exclusions(tmp_path: Path) -> None:
     assert counts == {"searched": 24, "where": 37, "excluded": 2}
 
 
+def test_rows_after_a_block_without_any_are_searched(tmp_path: Path) -> None:
+    truth = datacomp(tmp_path / "d", [23])
+    cfg = config(tmp_path / "d", "datacomp", array="l14_img", id="uid", where="width < 5 or width >= 20")
+    actual, counts = read(find_corpus(cfg), cfg, rows=5)
+    assert same(actual, {k: v for k, v in truth.items() if not 5 <= int(k.split("-")[1]) < 20})
+    assert counts == {"searched": 8, "where": 15}
+
+
 def test_clip_retrieval(tmp_path: Path) -> None:
     truth: dict[str, np.ndarray] = {}
     (tmp_path / "img_emb").mkdir()

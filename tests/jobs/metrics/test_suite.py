@@ -84,3 +84,16 @@ def test_labels_of_gold_do_not_move_and_the_definition_says_so():
     found = {f.dims["positive"]: f for f in made(answers, of, "recall") if f.dims["average"] == "micro"}
     assert {reading: f.value for reading, f in found.items()} == {">=4": 4 / 6, ">4": 2 / 6}
     assert "in gold as labelled" in found[">4"].definition
+
+
+def test_single_raters_are_compared_in_each_target_that_people_rated():
+    """Of targets a, b and c the second has no rating by a person; ann agrees with the model, bob is its opposite."""
+    model, ann = np.tile([1.0, 2, 3, 4], 3), np.repeat([1.0, np.nan, 1.0], 4) * np.tile([1.0, 2, 3, 4], 3)
+    answers = RatingTable.from_matrix(np.stack([model, ann, 5 - ann], axis=1), raters=["m", "ann", "bob"])
+    of = QuestionContext(
+        kinds={"ann": "human", "bob": "human"}, picture=np.arange(ITEMS), target=np.repeat([0, 1, 2], 4),
+        targets=("a", "b", "c"), scale=(1, 5),
+    )  # fmt: skip
+    for name, value in (("min", -1), ("max", 1), ("mean", 0)):
+        found = {f.dims["target"]: (f.value, f.n) for f in made(answers, of, f"rater_correlation_{name}")}
+        assert found == {"a": (pytest.approx(value), 2), "c": (pytest.approx(value), 2)}

@@ -1,5 +1,6 @@
 """Tables are found by name or glob, and read if this version of remine wrote them."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -9,7 +10,7 @@ from jobs.errors import InputError
 from jobs.store.footers import data_objects
 from jobs.store.locations import Object
 from jobs.store.reading import open_table, tables_in
-from tests.jobs.store.small_runs import begin, complete, plan, unit, write
+from tests.jobs.store.small_runs import FILES, begin, complete, plan, unit, write
 
 
 def test_rejects_are_read_in_order_from_the_units_that_have_some(out: str) -> None:
@@ -57,3 +58,10 @@ def test_what_a_run_keeps_in_its_own_folders_is_no_table_to_name(out: str) -> No
     complete(plan(f"{out}/two"))
     with pytest.raises(InputError, match="a folder of several tables: two; name one of them"):
         open_table(out)
+
+
+def test_units_are_in_order_of_their_names_although_their_files_are_not(out: str) -> None:
+    """`a.b.parquet` is before `a.parquet`, and `a` before `a.b`."""
+    units = [replace(unit(file), name=name) for file, name in zip(FILES, ("a.b", "a", "c"), strict=True)]
+    complete(plan(out, units=units))
+    assert [footer.unit.name for footer in open_table(out).footers] == ["a", "a.b", "c"]
