@@ -52,6 +52,15 @@ def test_by_hand():
     assert changes(b, a)["score_change", "m"].value == -score.value
 
 
+def test_a_group_under_one_condition_only_has_no_change():
+    """Two models have a mean under a; under b there is one of them."""
+    a = condition("a", [[1, 2], [2, 3]], ["m", "n"], [0, 1], [0, 0])
+    b = condition("b", [[3], [5]], ["m"], [0, 1], [0, 0])
+    found = changes(a, b)
+    assert {name[1] for name in found} == {"m"}
+    assert found["score_change", "m"].value == (2 + 3) / 2
+
+
 def test_pairs_are_of_item_target_and_rater():
     """m rates the second pair under a only, n the first pair under b only: what remains is n's 5 - 4 and m's 2 - 1."""
     item, target = [7, 7], [0, 1]

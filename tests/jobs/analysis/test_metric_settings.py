@@ -1,0 +1,81 @@
+"""Settings of metrics: what is refused, and what a report adds where the data have it."""
+
+from typing import Any
+
+import pytest
+
+from jobs.analysis.metric_settings import attributes, check, check_attributes, with_available, with_conditions
+from jobs.errors import InputError
+from jobs.metrics.question import MetricSettings
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"group_by": ["order", "colour"]}, "group_by=colour: must be one of"),
+        ({"group_by": ["target"]}, "group_by=target: must be one of"),
+        ({"group_by": ["condition"]}, "group_by=condition: must be one of"),
+        ({"weights": {"q": [[0, 1], [1]]}}, "weights.q: must be a square matrix"),
+        ({"weights": {"q": [[0, 1], [1, 2]]}}, "weights.q: must be 0 on the diagonal"),
+        ({"ensembles": {"people": ["m"]}}, "ensembles.people: this group exists already"),
+        ({"contrast": ["region"]}, "contrast='region': must be attribute:first-second"),
+        ({"contrast": [":a-b"]}, "contrast=':a-b': must be attribute:first-second"),
+        ({"contrast": ["region:a"]}, "contrast='region:a': must be attribute:first-second"),
+        ({"contrast": ["region:a-b-c"]}, "contrast='region:a-b-c': must be attribute:first-second"),
+        ({"text_overlap": ["words"]}, "text_overlap=words: must be one of"),
+        ({"stop": 0.0}, "stop=0.0: out of range"),
+        ({"overlap": -0.1}, "overlap=-0.1: out of range"),
+        ({"overlap": 1.1}, "overlap=1.1: out of range"),
+        ({"tolerance": -1}, "tolerance=-1: out of range"),
+    ],
+)
+def test_settings_out_of_range_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=f"^metrics.{message}"):
+        check(MetricSettings(**settings))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"group_by": ["order", "method"], "contrast": ["region:a-b"], "weights": {"q": [[0, 1], [2, 0]]}},
+        {"overlap": 0, "tolerance": 0, "stop": 1e-9, "ensembles": {"mine": ["m"]}},
+        {"overlap": 1},
+    ],
+)
+def test_settings_within_range_pass(settings: dict[str, Any]) -> None:
+    check(MetricSettings(**settings))
+
+
+def test_attributes_are_those_of_all_settings_and_must_exist() -> None:
+    settings = MetricSettings(disaggregate=["a+b"], compare=["c"], contrast=["target:x-y"], concept="d")
+    assert attributes(settings) == {"a+b", "c", "target", "d", "model"}
+    check_attributes(settings, {"a", "b", "c"})
+    with pytest.raises(InputError, match=r"no item has the attribute 'b'; allowed: a, c, target "):
+        check_attributes(settings, {"a", "c"})
+
+
+def test_a_report_adds_the_attributes_that_the_items_have_once() -> None:
+    settings = with_available(
+        MetricSettings(disaggregate=["a"], compare=["z"], contrast=["a:x-y"]),
+        {"a", "b"},
+        disaggregate=["a", "b", "a+b", "a+z", "target"], compare=["b", "z"], contrast=["b:x-y", "z:x-y", "a:x-y"],
+    )  # fmt: skip
+    assert settings.disaggregate == ["a", "b", "a+b", "target"]
+    assert settings.compare == ["z", "b"]
+    assert settings.contrast == ["a:x-y", "b:x-y"]
+
+
+@pytest.mark.parametrize(
+    ("own", "present", "chosen"),
+    [
+        (None, ("a", "b"), ("a", "b")),
+        (None, ("a",), (None, None)),
+        (None, ("b", "c"), (None, "b")),
+        ("c", ("a", "b"), ("c", "b")),
+    ],
+)
+def test_conditions_are_compared_where_there_are_several(
+    own: str | None, present: tuple[str, ...], chosen: tuple[str | None, str | None]
+) -> None:
+    settings = with_conditions(MetricSettings(baseline_condition=own), present, baseline="a", reference="b")
+    assert (settings.baseline_condition, settings.reference_condition) == chosen

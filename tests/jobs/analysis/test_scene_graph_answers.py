@@ -1,0 +1,63 @@
+"""Scene-graph metrics of tables: whose answers count, under which condition, and people's means."""
+
+from typing import Any
+
+from jobs.analysis.compute import dsg_metrics
+from jobs.runtime.exclusions import ExclusionFilter
+from tests.factories import TableInMemory, rating
+
+QUESTIONS: Any = TableInMemory(
+    "questions", [{"set_id": name, "question_id": question} for name in ("i", "set") for question in ("1", "2")]
+)
+
+
+def answer(item: str, question: str, value: str | None, **columns: Any) -> dict[str, Any]:
+    return {**rating(item, "m", question, value, **columns), "rubric": "dsg"}
+
+
+def likert(item: str, score: int | None, question: str = "match", **columns: Any) -> dict[str, Any]:
+    return {**rating(item, "anna", question, None if score is None else str(score), **columns), "rubric": "people"}
+
+
+def scores(rows: list[dict[str, Any]], excluded: str = "", of_people: str | None = None) -> dict[tuple[str, ...], Any]:
+    """(metric, condition) -> value and n with dependencies, of pictures that have an answer."""
+    metrics = dsg_metrics(
+        [TableInMemory("ratings", rows)],  # type: ignore[list-item]
+        QUESTIONS, rubric="dsg", likert=of_people, exclusion_filter=ExclusionFilter(frozenset({excluded} - {""})),
+    )  # fmt: skip
+    return {
+        (metric.name, metric.dims.get("condition", "")): (metric.value, metric.n)
+        for metric in metrics
+        if metric.dims.get("reading", "with dependencies") == "with dependencies"
+        and metric.dims.get("convention", "answered") == "answered"
+    }
+
+
+def test_excluded_pictures_and_other_rubrics_do_not_count() -> None:
+    rows = [
+        answer("out", "1", "no", target="i"),
+        answer("i", "1", "yes"),
+        answer("i", "2", "no"),
+        answer("j", "1", "yes", target="set"),
+        {**answer("j", "2", "yes", target="set"), "rubric": "other"},
+        answer("j", "2", "yes", target="set", status="truncated"),
+    ]
+    # i is answered yes to one of two questions, j to one of two, of which one has no answer
+    assert scores(rows, "out")["dsg_score", ""] == (0.5, 2)
+    assert scores(rows)["dsg_score", ""] == ((0.5 + 0.5 + 0) / 3, 3)
+
+
+def test_each_condition_has_metrics_and_people_count_under_each() -> None:
+    rows = [
+        answer(item, question, value, condition=condition, target="set")
+        for condition, values in (("a", ("no", "no", "yes")), ("b", ("yes", "no", "yes")))
+        for item, value in zip("ijk", values, strict=True)
+        for question in "12"
+    ]
+    rows += [likert("i", 1), likert("j", 2), likert("k", 4), likert("k", 2), likert("j", None), likert("j", 5, "other")]
+    found = scores(rows, of_people="people/match")
+    assert found["dsg_score", "a"] == (1 / 3, 3)
+    assert found["dsg_score", "b"] == (2 / 3, 3)
+    # of the means 1, 2 and 3: the last is the only picture of a, and the first and last are those of b
+    assert found["dsg_spearman", "a"][0] > 0.8
+    assert found["dsg_spearman", "b"] == (0, 3)
