@@ -7,7 +7,18 @@ import pytest
 
 from jobs.errors import RunError
 from jobs.runtime.stage_contract import Stage, check_inputs, check_outputs
-from jobs.runtime.stage_workers import EXCLUDED, EXPECTED_ROWS, TASK, StageRunner, replace_items
+from jobs.runtime.stage_workers import (
+    EXCLUDED,
+    EXPECTED_ROWS,
+    TALLY,
+    TASK,
+    StageRunner,
+    merge_retried,
+    replace_items,
+    sum_tallies,
+)
+from jobs.store.units import Unit
+from jobs.store.writer import UnitTask
 
 DECLARED = pa.schema({"item_id": pa.string(), "scores": pa.list_(pa.float64())})
 EXTRA = pa.schema([*DECLARED, ("note", pa.string())])
@@ -99,3 +110,29 @@ def test_a_retry_replaces_the_rows_of_whole_items() -> None:
 
     replaced = replace_items(table("aabcc", [1, 2, 3, 4, 5]), table("bb", [8, 9]))
     assert replaced.to_pylist() == table("aabbcc", [1, 2, 8, 9, 4, 5]).to_pylist()
+
+
+def test_of_a_retry_only_rows_with_its_statuses_are_replaced() -> None:
+    schema = pa.schema({"item": pa.string(), "order": pa.string(), "status": pa.string(), "try": pa.int8()})
+
+    def table(*rows: tuple[str, str, str, int]) -> pa.Table:
+        return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema=schema)
+
+    written = table(("a", "x", "error", 0), ("a", "y", "ok", 0), ("b", "x", "refused", 0), ("c", "x", "error", 0))
+    redone = table(("c", "x", "error", 1), ("a", "y", "ok", 1), ("a", "x", "ok", 1)).append_column("more", [[1, 2, 3]])
+    task = UnitTask(Unit("u", ()), retry=("error",))
+    merged = merge_retried(written, redone, ["item", "order"], task)
+    assert merged.equals(
+        table(("a", "x", "ok", 1), ("a", "y", "ok", 0), ("b", "x", "refused", 0), ("c", "x", "error", 1))
+    )
+    with pytest.raises(RunError, match=r"unit u: the retry returned no row for \('c', 'x'\)"):
+        merge_retried(written, redone.slice(1), ["item", "order"], task)
+
+
+def test_tallies_are_summed_by_group_and_key() -> None:
+    kind = pa.map_(pa.string(), pa.int64())
+    rows = pa.table(
+        {TALLY: pa.array([[("links/none", 2), ("links/gold", 1)], None, [("links/none", 3), ("x/a/b", 4)]], kind)}
+    )
+    assert sum_tallies(rows) == {"links": {"none": 5, "gold": 1}, "x": {"a/b": 4}}
+    assert sum_tallies(pa.table({"item": ["a"]})) == {}
