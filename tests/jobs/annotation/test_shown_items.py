@@ -30,9 +30,16 @@ RECORDS = [
 ]
 
 
-def tables(folder: Path, **rows: Sequence[Mapping[str, Any]] | None) -> ShownTables:
+def tables(folder: Path, **rows: Any) -> ShownTables:
     """The tables, of which `main` is items; those that are None are absent."""
-    held = {"main": [], "images": PICTURES, "records": RECORDS, "texts": TEXTS, "responses": RESPONSES, **rows}
+    held: dict[str, Any] = {
+        "main": [],
+        "images": PICTURES,
+        "records": RECORDS,
+        "texts": TEXTS,
+        "responses": RESPONSES,
+        **rows,
+    }
     opened = {}
     for key, table in held.items():
         name = "items" if key == "main" else key

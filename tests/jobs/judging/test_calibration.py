@@ -43,7 +43,11 @@ def test_scores_are_paired_with_peoples_means_where_there_are_some() -> None:
 
 
 def test_gold_of_no_label_differs_from_no_gold() -> None:
-    items = [{"item_id": "i", "gold": ["Peru"]}, {"item_id": "j", "gold": []}, {"item_id": "k", "gold": None}]
+    items: list[dict[str, Any]] = [
+        {"item_id": "i", "gold": ["Peru"]},
+        {"item_id": "j", "gold": []},
+        {"item_id": "k", "gold": None},
+    ]
     assert gold_labels([TableInMemory("items", items)]) == {"i": {"Peru"}, "j": set()}  # type: ignore[list-item]
 
 
