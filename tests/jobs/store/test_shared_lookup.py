@@ -1,16 +1,20 @@
 """Lookups of rows: what a filter over the whole table gives, read once per machine, and no folder left behind."""
 
+import fcntl
 import pickle
+import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from jobs.store import shared_lookup
+from jobs.store import machine_copy, shared_lookup
 from jobs.store.lookup import RowLookup
 from jobs.store.machine_copy import MachineCopy
 from jobs.store.reading import open_table
@@ -112,6 +116,67 @@ def test_a_failed_copy_is_no_copy(folder: Path) -> None:
     other = MachineCopy("x", lambda place: (place / "whole").touch())
     assert other.filled
     other.close()
+
+
+@pytest.fixture
+def during_lock(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, Callable[[], object]], None]:
+    """Return a function that has another process act while this one waits for its first lock of a kind."""
+
+    def act(kind: int, action: Callable[[], object]) -> None:
+        actions, flock = [action], fcntl.flock
+
+        def waiting(lock: int, how: int) -> None:
+            if how == kind and actions:
+                actions.pop()()
+            flock(lock, how)
+
+        monkeypatch.setattr(machine_copy.fcntl, "flock", waiting)
+
+    return act
+
+
+@pytest.mark.parametrize("kind", [fcntl.LOCK_SH, fcntl.LOCK_EX])
+def test_a_copy_that_is_removed_in_the_meantime_is_filled_once(folder: Path, kind: int, during_lock: Any) -> None:
+    filled: list[Path] = []
+
+    def fill(place: Path) -> None:
+        (place / "whole").touch()
+        filled.append(place)
+
+    during_lock(kind, lambda: shutil.rmtree(next(folder.iterdir())))
+    copy = MachineCopy("x", fill)
+    assert (filled, copy.filled) == ([copy.path], True)
+    assert {"whole", "complete"} <= {file.name for file in copy.path.iterdir()}
+    copy.close()
+    assert list(folder.iterdir()) == []
+
+
+def test_a_copy_that_another_process_fills_in_the_meantime_is_used(folder: Path, during_lock: Any) -> None:
+    def fill() -> None:
+        (place,) = folder.iterdir()
+        (place / "complete").touch()
+
+    during_lock(fcntl.LOCK_EX, fill)
+    copy = MachineCopy("x", lambda _: pytest.fail("filled twice"))
+    assert not copy.filled
+    copy.close()
+
+
+def test_a_copy_that_another_process_replaces_in_the_meantime_is_locked(folder: Path, during_lock: Any) -> None:
+    """The lock is on the new folder: nobody else may remove it."""
+
+    def replace() -> None:
+        (place,) = folder.iterdir()
+        shutil.rmtree(place)
+        place.mkdir()
+        (place / ".lock").touch()
+        (place / "complete").touch()
+
+    during_lock(fcntl.LOCK_SH, replace)
+    copy = MachineCopy("x", lambda _: pytest.fail("filled twice"))
+    with (copy.path / ".lock").open() as lock, pytest.raises(BlockingIOError):
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    copy.close()
 
 
 def test_processes_that_start_together_copy_once(folder: Path) -> None:

@@ -1,0 +1,58 @@
+"""The memory budget of a scorer while the memory of the device is exhausted."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from actors.vlm.scoring import ClosedSetScorer
+
+
+def scorer_of(likelihoods: Any, *, budget: int, least: int) -> ClosedSetScorer:
+    scorer = object.__new__(ClosedSetScorer)
+    scorer.model = SimpleNamespace(config=SimpleNamespace(_name_or_path="tiny"))
+    scorer.budget, scorer._least_budget = budget, least
+    engines: Any = SimpleNamespace(is_settled=True, current=SimpleNamespace(log_likelihoods=likelihoods))
+    scorer.engines = engines
+    return scorer
+
+
+@pytest.mark.parametrize(
+    ("fits", "least", "tried", "after"),
+    [
+        (300, 100, [300], 300),
+        (150, 100, [300, 150], 150),
+        (100, 100, [300, 150, 100], 100),  # 75 is below the least
+        (0, 100, [300, 150, 100], 300),  # one large picture must not slow all others
+        (0, 150, [300, 150], 300),
+        (0, 300, [300], 300),
+    ],
+)
+def test_the_budget_is_halved_until_a_group_fits(fits: int, least: int, tried: list[int], after: int) -> None:
+    seen = []
+
+    def scarce(*_: Any, budget: int) -> list[str]:
+        seen.append(budget)
+        if budget > fits:
+            raise MemoryError
+        return ["likelihoods"]
+
+    scorer = scorer_of(scarce, budget=300, least=least)
+    if fits:
+        assert scorer._likelihoods(SimpleNamespace(), {}, [0]) == ["likelihoods"]  # type: ignore[arg-type]
+    else:
+        with pytest.raises(MemoryError):
+            scorer._likelihoods(SimpleNamespace(), {}, [0])  # type: ignore[arg-type]
+    assert (seen, scorer.budget) == (tried, after)
+
+
+def test_other_errors_are_not_tried_again() -> None:
+    seen = []
+
+    def fail(*_: Any, budget: int) -> None:
+        seen.append(budget)
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        scorer_of(fail, budget=300, least=100)._likelihoods(SimpleNamespace(), {}, [0])  # type: ignore[arg-type]
+    assert seen == [300]
