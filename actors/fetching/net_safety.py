@@ -17,8 +17,6 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 RECEIVE_BUFFER = 128 * 1024  # bytes; what it holds was already sent, so a large one would defeat a rate limit
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
-_NAT64_LOCAL = ipaddress.ip_network("64:ff9b:1::/48")
-_IPV4_COMPATIBLE = ipaddress.ip_network("::/96")
 _DOCUMENTATION = ipaddress.ip_network("3fff::/20")  # RFC 9637, which Python 3.11 does not know
 
 Lookup = Callable[[str, int], Awaitable[Sequence[str]]]  # host, port -> addresses
@@ -51,11 +49,9 @@ def is_public(address: str) -> bool:
             inner = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
         if inner is not None:
             return is_public(str(inner))
-        if ip in _NAT64_LOCAL or ip in _IPV4_COMPATIBLE or ip in _DOCUMENTATION or ip.is_site_local or ip.teredo:
+        if ip in _DOCUMENTATION or ip.is_site_local:
             return False
-    return ip.is_global and not (
-        ip.is_multicast or ip.is_reserved or ip.is_loopback or ip.is_link_local or ip.is_private or ip.is_unspecified
-    )
+    return ip.is_global and not (ip.is_multicast or ip.is_reserved)
 
 
 @dataclass(frozen=True)
@@ -104,7 +100,7 @@ def _matches(pattern: str, host: str, port: int) -> bool:
         return False
     if name == "*":
         return True
-    return host.endswith(name[1:]) and host != name[2:] if name.startswith("*.") else host == name
+    return host.endswith(name[1:]) if name.startswith("*.") else host == name
 
 
 @lru_cache(4096)

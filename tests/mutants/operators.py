@@ -84,13 +84,15 @@ def changeable(node: ast.AST) -> Iterator[ast.expr | ast.stmt]:
 
 
 def is_message(node: ast.AST) -> bool:
-    """Whether `node` is a text for people, or an import for types alone."""
+    """Whether `node` is a text or a check for people, or an import for types alone."""
     match node:
         # Positions within an f-string are not those in the file before Python 3.12.
         case ast.JoinedStr() | ast.Raise() | ast.Assert():
             return True
         case ast.If(test=ast.Name(id="TYPE_CHECKING")):
             return True
+        case ast.keyword(arg=str(name)):
+            return name in CHECKS
         case ast.Expr(value=ast.Constant()):
             return True
         case ast.Expr(value=ast.Call(func=ast.Name(id=name) | ast.Attribute(value=ast.Name(id=name)))):

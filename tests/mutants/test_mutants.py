@@ -26,7 +26,7 @@ from tests.mutants.related_tests import import_graph, related_tests
         ("min(x, y)", ["max(x, y)"]),
         ("all(x)", ["any(x)"]),
         ("sorted(x, reverse=r)", ["sorted(x)"]),
-        ("zip(x, y, strict=s)", []),
+        ("zip(x, y, strict=True)", []),
         ("known(a=x, b=y)", ["known(a=x)"]),
         ("f'{x + 1}'", []),
         ("'text'", []),

@@ -3,13 +3,22 @@ import socket
 
 import pytest
 
-from actors.fetching.net_safety import AddressError, BlockedError, CheckedResolver, Rules, connector, is_public
+from actors.fetching.net_safety import (
+    RECEIVE_BUFFER,
+    AddressError,
+    BlockedError,
+    CheckedResolver,
+    Rules,
+    address_error,
+    connector,
+    is_public,
+)
 from actors.fetching.politeness import opted_out, retry_after, user_agent
 
 
 @pytest.mark.parametrize(
     "address",
-    "8.8.8.8 93.184.216.34 2606:4700::1111 ::ffff:8.8.8.8 64:ff9b::808:808 2002:808:808::1".split(),
+    "8.8.8.8 93.184.216.34 2606:4700::1 2606:4700::1%eth0 ::ffff:8.8.8.8 64:ff9b::808:808 2002:808:808::1".split(),
 )
 def test_public(address: str) -> None:
     assert is_public(address)
@@ -21,7 +30,7 @@ def test_public(address: str) -> None:
     0.1.2.3 224.0.0.1 239.255.255.250 240.0.0.1 255.255.255.255 192.0.0.1 192.0.2.1 198.18.0.1 198.51.100.1 203.0.113.1
     :: ::1 fe80::1 fe80::1%eth0 fc00::1 fd00:ec2::254 ff02::1 fec0::1 2001:db8::1 2001::1 3fff::1 ::7f00:1
     ::ffff:127.0.0.1 ::ffff:169.254.169.254 ::ffff:0:0 64:ff9b::7f00:1 64:ff9b::a9fe:a9fe 64:ff9b:1::808:808
-    2002:7f00:1::1 2002:a9fe:a9fe::1 example.org 127.1 2130706433 0x7f000001""".split(),
+    2002:7f00:1::1 2002:a9fe:a9fe::1 4000::1 e000::1 example.org 127.1 2130706433 0x7f000001""".split(),
 )
 def test_not_public(address: str) -> None:
     assert not is_public(address)
@@ -56,7 +65,11 @@ def test_the_resolver_refuses_a_name_with_one_private_address() -> None:
 
     resolver = CheckedResolver(Rules(("*",)), lookup)
     found = asyncio.run(resolver.resolve("good", 443))
-    assert [(one["host"], one["port"], one["family"]) for one in found] == [("8.8.8.8", 443, socket.AF_INET)]
+    numeric = {"hostname": "good", "port": 443, "proto": socket.IPPROTO_TCP, "flags": socket.AI_NUMERICHOST}
+    assert found == [{**numeric, "host": "8.8.8.8", "family": socket.AF_INET}]
+    fixed = CheckedResolver(Rules(("*",), fixed=(("there", "2606:4700::1", 8443),)), lookup)
+    (one,) = asyncio.run(fixed.resolve("there", 443))
+    assert (one["host"], one["port"], one["family"]) == ("2606:4700::1", 8443, socket.AF_INET6)
     with pytest.raises(AddressError, match=r"bad .*10\.0\.0\.1"):
         asyncio.run(resolver.resolve("bad", 443))
     with pytest.raises(OSError, match="no address"):
@@ -69,13 +82,35 @@ def test_every_socket_is_checked_even_if_the_resolver_were_not() -> None:
         assert made._socket_factory is not None
         info = (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (address, 443))
         try:
-            made._socket_factory(info).close()
+            opened = made._socket_factory(info)
+            opened.settimeout(0)
+            buffer = opened.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+            opened.close()
+            assert buffer == 2 * RECEIVE_BUFFER  # Linux doubles it
         finally:
             await made.close()
 
     asyncio.run(open_one("8.8.8.8"))
     with pytest.raises(AddressError):
         asyncio.run(open_one("127.0.0.1"))
+
+
+def test_an_address_error_is_found_among_the_causes() -> None:
+    private = AddressError("10.0.0.1")
+
+    class ConnectorError(Exception):
+        os_error = private
+
+    assert address_error(private) is private
+    assert address_error(ConnectorError()) is private
+    for name in ("__cause__", "__context__"):
+        outer = ValueError()
+        setattr(outer, name, private)
+        assert address_error(outer) is private
+    circle = ValueError()
+    circle.__context__ = KeyError()
+    circle.__context__.__context__ = circle
+    assert address_error(circle) is address_error(None) is None
 
 
 def test_user_agent() -> None:
@@ -85,7 +120,15 @@ def test_user_agent() -> None:
     assert user_agent("https://lab.uni-somewhere.edu/crawler")
     placeholders = "you@example.com me@domain.com your-name@uni.edu changeme@uni.edu https://example.org/bot"
     placeholders += " https://your-lab.edu/ user@test.invalid"
-    for wrong in ["", "ada", "ada@localhost", "ada@uni.edu\r\nX: y", *placeholders.split()]:
+    for wrong in [
+        "",
+        "ada",
+        "ada@localhost",
+        "adä@uni-somewhere.edu",
+        "ädä",
+        "ada@uni.edu\r\nX: y",
+        *placeholders.split(),
+    ]:
         with pytest.raises(ValueError, match=r"neither|placeholder"):
             user_agent(wrong)
 
@@ -98,6 +141,8 @@ def test_retry_after() -> None:
     assert retry_after(" 1.5 ") == 1.5
     assert retry_after("Thu, 01 Jan 2026 12:01:00 GMT", now) == 60
     assert retry_after("Thu, 01 Jan 2026 11:00:00 GMT", now) == 0
+    assert retry_after("Thu, 01 Jan 2026 12:00:30 -0000", now) == 30  # without a time zone
+    assert retry_after("Thu, 01 Jan 2026 14:00:30 +0200", now) == 30
     assert [retry_after(text) for text in (None, "", "soon", "-5", "9" * 40)] == [None] * 5
 
 
@@ -109,5 +154,7 @@ def test_opt_out_headers() -> None:
     assert opted_out(["googlebot: noai, noimageai"], words) is None
     assert opted_out(["googlebot: noindex, remine: noai"], words) == "noai"
     assert opted_out(["unavailable_after: 25 Jun 2026 15:00:00 PST, noai"], words) == "noai"
+    assert opted_out(["googlebot: noindex", "noai"], words) == "noai"
+    assert opted_out(["max-image-preview: large, noai"], words) == "noai"
     assert opted_out(["noaiming"], words) is None
     assert opted_out([], words) is None

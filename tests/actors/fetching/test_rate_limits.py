@@ -1,6 +1,17 @@
+import asyncio
+
 import pytest
 
-from actors.fetching.rate_limits import BURST_S, LEASE_S, LONGEST_BACKOFF_S, LeaseTable, Limit
+from actors.fetching import rate_limits
+from actors.fetching.rate_limits import (
+    BURST_S,
+    LEASE_S,
+    LONGEST_BACKOFF_S,
+    LeaseTable,
+    Limit,
+    LocalLimiter,
+    wait_for_lease,
+)
 
 HOST = Limit("host", 2, bytes_per_s=1000.0, backoff_s=1.0)
 
@@ -83,3 +94,51 @@ def test_pauses() -> None:
         clock.now += book.settle(HOST)
         assert book.settle(HOST, busy=True) <= LONGEST_BACKOFF_S * 1.25
     assert book.needed_until() > clock.now
+
+
+def test_pauses_differ_so_that_workers_do_not_return_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rate_limits.random, "uniform", lambda low, high: high)
+    assert LeaseTable(Clock()).settle(HOST, busy=True) == pytest.approx(1.25)
+
+
+def test_time_at_which_all_leases_and_pauses_end() -> None:
+    clock = Clock()
+    table = LeaseTable(clock)
+    assert table.needed_until() == 0
+    table.acquire(HOST)
+    assert table.needed_until() == 100 + LEASE_S
+    table.settle(Limit("other", 1), busy=True, retry_after=30)
+    assert table.needed_until() == 130
+    clock.now += 20
+    table.acquire(HOST)
+    assert table.needed_until() == 120 + LEASE_S
+
+
+def test_a_lease_ends_when_its_time_is_over() -> None:
+    clock = Clock()
+    table = LeaseTable(clock)
+    lease = table.acquire(Limit("host", 1))
+    assert lease
+    clock.now += LEASE_S
+    assert table.renew([lease]) == [lease]
+    assert table.acquire(Limit("host", 1)) is not None
+
+
+def test_a_limiter_of_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It hands all on to its table; who waits for a lease gets the one that is released."""
+    monkeypatch.setattr(rate_limits, "POLL_S", 0.001)
+
+    async def use() -> None:
+        limiter, one = LocalLimiter(), Limit("host", 1, bytes_per_s=1000.0)
+        lease = await wait_for_lease(limiter, one)
+        assert await limiter.renew([lease, lease + 1]) == [lease + 1]
+        waiting = asyncio.create_task(wait_for_lease(limiter, one))
+        await asyncio.sleep(0.01)
+        assert not waiting.done()
+        await limiter.release(lease)
+        assert await waiting != lease
+        assert await limiter.settle(one, received=10_000) == pytest.approx(9.75, abs=0.1)
+        assert await limiter.settle(one, busy=True, retry_after=40) == pytest.approx(40, abs=0.1)
+        assert await limiter.settle(one, busy=True) == pytest.approx(40, abs=0.1)
+
+    asyncio.run(use())

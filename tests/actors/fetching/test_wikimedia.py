@@ -82,6 +82,8 @@ EXAMPLE = "a/a9/Example.jpg/330px-Example.jpg"
         ("https://commons.wikimedia.org/wiki/Special:FilePath?file=Example.jpg", EXAMPLE),
         ("https://commons.wikimedia.org/wiki/File:P.pdf?page=3", "8/8f/P.pdf/page3-330px-P.pdf.jpg"),
         ("https://commons.wikimedia.org/w/thumb.php?f=P.pdf&w=300&p=3", "8/8f/P.pdf/page3-330px-P.pdf.jpg"),
+        ("http://commons.wikimedia.org:80/wiki/File:Example.jpg", EXAMPLE),
+        ("https://commons.wikimedia.org:443/wiki/File:_Example.jpg_", EXAMPLE),
         ("https://commons.wikimedia.org/wiki/File:A_%2B_B.jpg", "d/d7/A_%2B_B.jpg/330px-A_%2B_B.jpg"),
     ],
 )  # fmt: skip
@@ -96,7 +98,14 @@ def test_other_wikis_and_older_versions() -> None:
     assert (file.project, file.wiki, file.host) == ("wikipedia", "en", "en.wikipedia.org")
     assert file.thumbnail_url(330).startswith("https://thumb.wikimedia.org/wikipedia/en/thumb/a/ab/Logo.png/330px-")
     assert parse("https://upload.wikimedia.org/wikisource/fr/a/ab/L.pdf").host == "fr.wikisource.org"
-    assert parse("https://upload.wikimedia.org/wikipedia/meta/a/ab/L.png").host == "meta.wikimedia.org"
+    for path, host in {
+        "wikipedia/meta": "meta.wikimedia.org",
+        "wikipedia/commons": "commons.wikimedia.org",
+        "wikipedia/mediawiki": "www.mediawiki.org",
+        "wikimedia/ca": "ca.wikimedia.org",
+        "wikipedia/ca": "ca.wikipedia.org",
+    }.items():
+        assert parse(f"https://upload.wikimedia.org/{path}/a/ab/L.png").host == host
     older = f"{UPLOAD}/archive/a/ab/20120203040506%21Old.jpg"
     file = parse(older)
     assert (file.stamp, file.name, file.original_url()) == ("20120203040506", "Old.jpg", older)
@@ -113,6 +122,14 @@ NO_THUMBNAIL = {
     f"{UPLOAD}/archive/a/ab/Name.jpg": "timestamp",
     f"{UPLOAD}/a/bc/Name.jpg": "of a file",
     f"{UPLOAD}/a/ab/Name.jpg/more": "of a file",
+    f"{UPLOAD}/a/ab": "of a file",
+    f"{UPLOAD}/g/ga/Name.jpg": "of a file",
+    f"{UPLOAD}/a/ag/Name.jpg": "of a file",
+    f"{UPLOAD}/thumb/a/ab/Name.jpg/300px-Name.jpg/more": "of a file",
+    f"{UPLOAD}/transcoded/a/ab/V.webm/V.webm.480p.webm/more": "of a file",
+    "https://upload.wikimedia.org/wikipedia/commons": "of a file",
+    "https://upload.wikimedia.org/Wikipedia/commons/a/ab/Name.jpg": "of a file",
+    "https://upload.wikimedia.org/wikipedia/Commons/a/ab/Name.jpg": "of a file",
     f"{UPLOAD}/math/a/b/c/abc.png": "of a file",
     f"{UPLOAD}/a/ab/.jpg": "of a file",
     "https://upload.wikimedia.org.example/wikipedia/commons/a/ab/N.jpg": "of Wikimedia",
@@ -176,6 +193,8 @@ def test_widths() -> None:
         ("N.tif", 300, 200, f"{UPLOAD}/a/ab/N.tif"),
         ("N.svg", 300, 20, f"{THUMB}/a/ab/N.svg/330px-N.svg.png"),
         ("N.pdf", 300, 290, f"{THUMB}/a/ab/N.pdf/page1-250px-N.pdf.jpg"),
+        ("N.pdf", 300, 250, f"{THUMB}/a/ab/N.pdf/page1-250px-N.pdf.jpg"),
+        ("N.pdf", 300, 10, f"{THUMB}/a/ab/N.pdf/page1-20px-N.pdf.jpg"),
         ("N.jpg", None, None, f"{UPLOAD}/a/ab/N.jpg"),
     ],
 )

@@ -61,4 +61,6 @@ def test_no_answer(body: bytes) -> None:
 def test_text_of() -> None:
     assert text_of("<p>A &amp; B<br>C</p><script>x()</script><style>p{}</style>  d") == "A & B C d"
     assert len(text_of("x" * 9999)) == 500
+    assert text_of("</style>A<b>B</b>C<li>D") == "ABC D"
+    assert text_of("<script>x<style>y</style>z</script>A") == "A"
     assert text_of("a < b <") == "a < b <"

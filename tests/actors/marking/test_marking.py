@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 
 from actors.marking.claims import ClaimsMarking
 from actors.marking.direct import DirectMarking
-from actors.marking.model import Description, Marks, Request, kinds_from
+from actors.marking.model import Description, Kind, Marks, Request, kinds_from
 from actors.marking.prompts import SpanPrompts
 from actors.status import Status
 from actors.vlm.errors import ScoringError
@@ -165,6 +165,38 @@ def test_the_prompts_have_the_guidelines_rules() -> None:
             prompt = " ".join(" ".join(step.parts.get(part, "") for part in step.order).split())
             for phrase in phrases:
                 assert phrase in prompt, (method, name, phrase)
+
+
+def test_words_of_the_labels() -> None:
+    """A single label is not named in the prompt."""
+    description = Description((), "A dog.", "A cat.")
+    one, two = (Kind("mistakes", "error", "generated", dict.fromkeys(names, "what it is")) for names in ("a", "ab"))
+    assert description.words(one) == {"correct": "A dog.", "generated": "A cat.", "labels": ""}
+    assert description.words(two)["labels"] == "- a: what it is\n- b: what it is"
+
+
+@pytest.mark.parametrize(("threshold", "marked"), [(0.8, True), (0.81, False)])
+def test_a_claim_with_the_threshold_itself_is_marked(threshold: float, marked: bool) -> None:
+    marking = ClaimsMarking(PROMPTS.of_method("claims"), KINDS, threshold=threshold)
+    (marks,) = marking.mark(Reader(), [Description((PICTURE,), "A wet dog.", "A dog.")])
+    (wet,) = [mark for mark in marks["omissions"].spans if mark.start == 2]
+    assert (wet.probability, wet.marked) == (0.8, marked)
+
+
+def test_a_step_has_the_turn_of_the_system() -> None:
+    data = conf("span_prompts", "docent") | {"system": "You compare."}
+    step = SpanPrompts.from_dict(data).of_method("claims")["mistakes"]
+    words = dict.fromkeys(("correct", "generated", "labels", "claim", "marked"), "x")
+    assert step.prompt(words).system == "You compare."
+    assert SpanPrompts.from_dict(data).identity("claims") != PROMPTS.identity("claims")
+
+
+def test_identity_of_prompts_does_not_change_between_versions() -> None:
+    """Runs that were begun by an earlier version are continued."""
+    step = {"order": ["question"], "parts": {"question": "?"}}
+    steps = dict.fromkeys(("mistakes", "omissions", "mistakes_again", "omissions_again"), step)
+    prompts = SpanPrompts.from_dict({"name": "n", "version": 1, "source": "s", "direct": steps})
+    assert prompts.identity("direct") == "8d5f46f05b0339168ebb13ba4872c2e3"
 
 
 def test_lines_without_a_place_are_asked_again_once() -> None:

@@ -71,6 +71,40 @@ def test_pieces_in_the_order_of_the_text() -> None:
     assert [(s.start, s.end) for s in between.spans] == [(8, 11), (18, 23), (39, 48)]
 
 
+def test_a_piece_between_its_neighbours_may_touch_them() -> None:
+    text = "a-b-a-c"
+    for pieces, spans in (
+        (["a-b", "-", "a-c"], [(0, 3), (3, 4), (4, 7)]),
+        (["-", "b-a-c"], [(1, 2), (2, 7)]),
+        (["a-b-a", "-"], [(0, 5), (5, 6)]),
+    ):
+        answer = read_answer("\n".join(pieces), text, ONE, in_order=True)
+        assert [(span.start, span.end) for span in answer.spans] == spans
+    assert read_answer("b\n-\nc", text, ONE, in_order=True).faults[0].reason == "ambiguous"  # 3 or 5
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "span"),
+    [
+        ('"a" and "b"', 'They saw "a" and "b".', (9, 20)),  # not one quotation in marks
+        ('""', 'They saw "".', (9, 11)),
+        ("'cat'", "A cat.", (2, 5)),
+        ("noun: cat", "A noun: cat.", (2, 11)),  # a single label is not written
+        ("NONE\ncat", "NONE, cat", (0, 4)),  # no word for an empty list, next to others
+        ("none of it", "It has none of it.", (7, 17)),
+    ],
+)
+def test_words_that_look_like_the_form_of_an_answer(line: str, text: str, span: tuple[int, int]) -> None:
+    (first, *_) = read_answer(line, text, ONE).spans
+    assert (first.start, first.end, first.label) == (*span, "mistake")
+
+
+def test_a_duplicate_has_the_label_of_its_first_line() -> None:
+    answer = read_answer("noun: dog\nverb: dog", TEXT, ("noun", "verb"))
+    assert [(span.start, span.label) for span in answer.spans] == [(8, "noun")]
+    assert not answer.faults
+
+
 @given(st.text(alphabet="ab 猫\n", min_size=1, max_size=30), st.data())
 def test_a_quoted_span_is_where_the_text_has_its_words(text: str, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(text) - 1))

@@ -65,6 +65,41 @@ def test_what_is_cut_may_shorten_the_prompt_by_less_or_more(weight: float) -> No
     assert cut == [field for field in FIELDS if texts[field] != ITEM[field]]
 
 
+def test_each_attempt_cuts_twice_as_much_and_the_last_all() -> None:
+    kept = []
+
+    def build(texts: dict[str, str]) -> tuple[None, int]:
+        kept.append(words_of(texts))
+        return None, 1
+
+    context.fitted({"a": "x " * 99 + "x"}, build, fields=("a",), first=(), limit=None, by=Words())
+    assert kept == [100, 99, 97, 93, 85, 69, 0]
+    kept.clear()
+    context.fitted({"a": "x " * 4 + "x"}, build, fields=("a",), first=(), limit=None, by=Words())
+    assert kept == [5, 4, 2, 0]
+
+
+@pytest.mark.parametrize(
+    ("positions", "answer", "budget"), [(None, 9, None), (100, 9, 91), (100, 25, 75), (100, 26, 75)]
+)
+def test_positions_that_are_left_for_a_prompt(positions: int | None, answer: int, budget: int | None) -> None:
+    assert context.token_budget(positions, answer) == budget
+
+
+def test_options() -> None:
+    context.check_options(1)
+    context.check_options(None, "skip")
+    for options in ((0,), (None, "none")):
+        with pytest.raises(ValueError, match=r"max_context_tokens=0|empty_context=none"):
+            context.check_options(*options)  # type: ignore[arg-type]
+
+
+def test_empty_context() -> None:
+    assert context.is_empty({"title": " ", "article": None}, ("title", "article", "caption"))
+    assert not context.is_empty({"title": " ", "article": "x"}, ("title", "article"))
+    assert not context.is_empty({}, ())
+
+
 def test_a_prompt_that_does_not_fit_without_context_is_returned_without_it() -> None:
     texts, cut, made = fitted(lambda texts: 1)
     assert (set(texts.values()), cut) == ({""}, list(FIELDS))

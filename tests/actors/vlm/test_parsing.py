@@ -110,6 +110,16 @@ def test_no_answer_to_be_found() -> None:
     assert not misses
 
 
+def test_only_so_many_objects_and_digits_are_read() -> None:
+    answer = '{"beginner_friendly": 5}'
+    for braces, kind in ((199, None), (200, "no_object")):
+        assert parse_answers("{" * braces + answer, [AGREE])["beginner_friendly"].kind == kind
+    for digits, kind in ((37, None), (38, "not_an_answer")):
+        assert parse_answer("5." + "0" * digits, AGREE).kind == kind
+    assert (parse_answer("x" * 58, AGREE).message or "").startswith(f"'{'x' * 58}' is")
+    assert (parse_answer("x" * 59, AGREE).message or "").startswith(f"'{'x' * 56}… is")
+
+
 def test_a_word_that_names_two_answers_names_none() -> None:
     twisted = Question("q", "?", "", "nominal", (Answer("a", "b"), Answer("b", "a")))
     assert parse_answer("a", twisted).kind == "ambiguous"

@@ -125,6 +125,14 @@ def test_an_instruction_with_two_pictures_and_a_systems_turn() -> None:
     assert instruction_identity(instruction) != instruction_identity(Instruction.from_dict(data | {"system": "x"}))
 
 
+def test_identities_do_not_change_between_versions() -> None:
+    """Runs that were begun by an earlier version are continued."""
+    rubric = Rubric.from_dict({"name": "r", "questions": [{"name": "q", "text": "?", "answers": ["a", "ü"]}]})
+    assert identity(rubric) == "c8a4e3b2899fc8b5eb69aa94ecf928e2"
+    data = {"name": "i", "version": 1, "source": "s", "parts": {"a": "Wörter"}, "order": ["a"]}
+    assert instruction_identity(Instruction.from_dict(data)) == "26d994ac91228db431662da854630150"
+
+
 def test_the_systems_turn_and_the_places_are_in_the_identity() -> None:
     first = identity(Rubric.from_dict(COMPARISON))
     layouts = COMPARISON["layouts"] | {"paper": ["text", "first", "picture2", "second", "picture1", "question"]}

@@ -32,6 +32,15 @@ REFUSED: dict[str, tuple[Change, str]] = {
     "unknown key of the context": (lambda d: d["context"].update(limit=3), "unknown key 'limit'"),
     "no questions": (lambda d: d.update(questions=[]), "no questions"),
     "questions not a list": (lambda d: d.update(questions="x"), "must be a list"),
+    "a question of the items next to another": (
+        lambda d: d["questions"].append({**QUESTION(d), "name": "*"}),
+        "must be the only one",
+    ),
+    "a question of the items with targets": (lambda d: QUESTION(d).update(name="*"), "which have no targets"),
+    "unknown reply": (lambda d: QUESTION(d).update(reply="word"), "unknown reply 'word'"),
+    "the target in the system's turn": (lambda d: d.update(system="{{ target }}"), "system: unknown word 'target'"),
+    "no layouts": (lambda d: d.update(layouts={}), "has no layouts"),
+    "ordinal with a Boolean": (lambda d: ANSWERS(d)[1].update(score=True), "'mid': score True"),
     "question twice": (lambda d: d["questions"].append(QUESTION(d)), "duplicate question 'relevance'"),
     "answer value twice": (lambda d: ANSWERS(d)[1].update(value="low"), "duplicate answer value 'low'"),
     "answer label twice": (lambda d: ANSWERS(d)[1].update(label="Relevant"), "duplicate answer label 'Relevant'"),
@@ -190,8 +199,33 @@ def test_codes(small: dict[str, Any]) -> None:
     ANSWERS(small)[0]["score"] = 3
     ANSWERS(small)[2]["score"] = 1
     assert codes() == ("3", "2", "1")  # the scale's own numbers, not places
-    ANSWERS(small)[0]["score"] = -1
-    assert codes() == ("A", "B", "C")
+    for score, expected in ((-1, "A"), (0, "0"), (9, "9"), (10, "A"), (1.5, "A")):
+        ANSWERS(small)[0]["score"] = score
+        assert codes()[0] == expected
+    QUESTION(small)["reply"] = "label"
+    assert codes() == ("Not relevant", "Somewhat relevant", "Relevant")
+
+
+@pytest.mark.parametrize("count", [2, 26])
+def test_most_and_fewest_answers(small: dict[str, Any], count: int) -> None:
+    answers = [{"value": f"v{n}", "label": f"l{n}"} for n in range(count)]
+    QUESTION(small).update(scale="nominal", answers=answers)
+    assert Rubric.from_dict(small).questions[0].codes == tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ"[:count])
+
+
+def test_questions_of_the_items(small: dict[str, Any]) -> None:
+    """They have the answers of the only question, and only the question differs between the prompts of an item."""
+    QUESTION(small)["name"] = "*"
+    del small["targets"]
+    small["parts"]["question"] = "{{ question }}"
+    rubric = Rubric.from_dict(small)
+    assert rubric.asks_own_questions
+    assert rubric.question("any") == rubric.questions[0]
+    assert rubric.differing_words == {"question"}
+    QUESTION(small)["name"] = "other"
+    assert not Rubric.from_dict(small).asks_own_questions
+    with pytest.raises(StopIteration):
+        Rubric.from_dict(small).question("any")
 
 
 def test_split_shares_all_that_is_the_same(small: dict[str, Any]) -> None:
@@ -219,6 +253,9 @@ def test_identity_is_of_what_changes_ratings(small: dict[str, Any]) -> None:
         hashed(questions=relabelled),
         hashed(parts=small["parts"] | {"scale": "Choose: {{ options }}"}),
         hashed(context={"fields": ["title", "article"]}),
+        hashed(answer_start="Score:"),
+        hashed(system="You grade."),
+        hashed(questions=[dict(QUESTION(small), reply="label")]),
     ]
     assert len({hashed(), *others}) == len(others) + 1
     with pytest.raises(ValueError, match="no layout 'slow'"):

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.vlm.token_trees import MIN_SHARED, ROOT, TokenTree, block, common, groups, rows_of, shared_length
+from actors.vlm.token_trees import MIN_SHARED, ROOT, WIDEST, TokenTree, block, common, groups, rows_of, shared_length
 
 SUFFIXES = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=14), min_size=1, max_size=12)
 
@@ -40,6 +40,28 @@ def test_long_common_beginnings_are_computed_once() -> None:
     assert places[0].row == places[2].row
     assert rows[places[1].row].is_chain
     assert not rows[places[0].row].is_chain
+
+
+def test_rows_that_are_long_or_share_little_take_no_further_suffix() -> None:
+    def rows(*suffixes: list[int]) -> list[int]:
+        return [len(row.tokens) for row in rows_of(suffixes, [()] * len(suffixes))[0]]
+
+    shared = list(range(MIN_SHARED))
+    assert rows([*shared, 100], [*shared, 101]) == [MIN_SHARED + 2]
+    assert rows([*shared[:-1], 100], [*shared[:-1], 101]) == [MIN_SHARED, MIN_SHARED]
+    assert rows([1, 2], [1, 2]) == [2]  # the whole of a short one
+    assert rows([1, 2], [1, 2, 3]) == [2, 3]
+    long = list(range(WIDEST - 1))
+    assert rows([*long, 600], [*long, 601]) == [WIDEST, WIDEST]
+    assert rows([*long[:-1], 600], [*long[:-1], 601]) == [WIDEST]
+
+
+def test_groups_of_similar_rows() -> None:
+    rows = [TokenTree(tokens=[0] * length) for length in (5, 2, 3, 2, 9)]
+    assert list(groups(rows, 6)) == [[1, 3], [2], [0], [4]]
+    assert list(groups(rows, 9)) == [[1, 3, 2], [0], [4]]
+    assert list(groups(rows, 10)) == [[1, 3, 2], [0], [4]]
+    assert list(groups(rows, 20)) == [[1, 3, 2, 0], [4]]
 
 
 @settings(deadline=None, max_examples=100)

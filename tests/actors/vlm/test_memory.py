@@ -1,0 +1,77 @@
+"""Bytes and tokens of a small model, computed by hand."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from actors.vlm import memory
+
+# 2 layers, 4 heads of 8 numbers, 2 of them for keys; float16.
+CONFIG = SimpleNamespace(
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    num_key_value_heads=2,
+    head_dim=8,
+    hidden_size=40,
+    intermediate_size=100,
+)
+CONFIG.get_text_config = lambda: CONFIG
+MODEL = SimpleNamespace(config=CONFIG, dtype=SimpleNamespace(itemsize=2), device=SimpleNamespace(type="cpu"))
+# 6 x 40 + 3 x 100 + 4 x 4 x 8 numbers of 2 bytes, and 3 x 4 x 8 of 4.
+PASS = (240 + 300 + 128) * 2 + 96 * 4
+
+
+def test_bytes_of_a_token() -> None:
+    assert memory.key_bytes(CONFIG, 2) == 2 * 2 * 2 * 8 * 2
+    assert memory.pass_bytes(CONFIG, 2) == PASS == 1720
+    assert memory.least_budget(MODEL) == memory.LEAST_TOKENS * PASS
+    # Without key heads and a size of its own, each head has its keys, and its share of the hidden size.
+    plain = SimpleNamespace(num_hidden_layers=2, num_attention_heads=4, hidden_size=40, intermediate_size=100)
+    assert memory.key_bytes(plain, 2) == 2 * 2 * 4 * 10 * 2
+    assert memory.pass_bytes(plain, 2) == (240 + 300 + 4 * 40) * 2 + 3 * 4 * 40
+
+
+@pytest.mark.parametrize(
+    ("budget", "kind", "tokens"),
+    [
+        (PASS * 100, "cascade", 100),
+        (PASS * 101 - 1, "cascade", 100),
+        (PASS * 10, "cascade", 64),
+        (PASS * 10**6, "cascade", 4096),
+        # Each row of 16 tokens has a copy of the prefix' 1000 keys of a layer (64 bytes), and one for twice the heads.
+        (round((PASS + 1000 * 64 * 3 / 16) * 100), "batched", 100),
+    ],
+)
+def test_tokens_of_a_pass(budget: int, kind: str, tokens: int) -> None:
+    assert memory.tokens_per_pass(MODEL, budget=budget, prefix=1000, width=16, kind=kind) == tokens
+
+
+def test_a_gpu_takes_longer_passes() -> None:
+    gpu = SimpleNamespace(**{**vars(MODEL), "device": SimpleNamespace(type="cuda")})
+    assert memory.tokens_per_pass(gpu, budget=PASS * 10**6, prefix=9, width=9, kind="cascade") == 16384
+
+
+@pytest.mark.parametrize(
+    ("files", "free"),
+    [
+        ({"proc/meminfo": "MemTotal: 9 kB\nMemAvailable:   3000 kB\n"}, 3000 * 1024),
+        ({"proc/meminfo": "MemAvailable: 3000 kB", "memory.max": "5000\n", "memory.current": "1000\n"}, 4000),
+        ({"proc/meminfo": "MemAvailable: 3000 kB", "memory.max": "max\n", "memory.current": "1000\n"}, 3000 * 1024),
+        ({"proc/meminfo": "MemAvailable: 3000 kB", "memory.max": "500", "memory.current": "1000"}, 0),
+        ({}, 7 * 11 // 2),  # half of the pages
+    ],
+)
+def test_free_memory_of_the_machine_or_its_container(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], free: int
+) -> None:
+    folder = tmp_path / "sys/fs/cgroup"
+    folder.mkdir(parents=True)
+    (tmp_path / "proc").mkdir()
+    for name, text in files.items():
+        (tmp_path / name if "/" in name else folder / name).write_text(text)
+    names: dict[str, Any] = {"SC_PAGE_SIZE": 7, "SC_PHYS_PAGES": 11}
+    monkeypatch.setattr(memory.os, "sysconf", names.__getitem__)
+    monkeypatch.setattr(memory, "Path", lambda path: tmp_path / path.lstrip("/"))
+    assert memory.free_cpu_bytes() == free
