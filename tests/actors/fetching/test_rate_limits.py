@@ -1,4 +1,5 @@
 import asyncio
+import random
 
 import pytest
 
@@ -97,7 +98,7 @@ def test_pauses() -> None:
 
 
 def test_pauses_differ_so_that_workers_do_not_return_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rate_limits.random, "uniform", lambda low, high: high)
+    monkeypatch.setattr(random, "uniform", lambda low, high: high)
     assert LeaseTable(Clock()).settle(HOST, busy=True) == pytest.approx(1.25)
 
 

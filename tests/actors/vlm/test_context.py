@@ -91,7 +91,7 @@ def test_options() -> None:
     context.check_options(None, "skip")
     for options in ((0,), (None, "none")):
         with pytest.raises(ValueError, match=r"max_context_tokens=0|empty_context=none"):
-            context.check_options(*options)  # type: ignore[arg-type]
+            context.check_options(*options)
 
 
 def test_empty_context() -> None:

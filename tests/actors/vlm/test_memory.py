@@ -1,5 +1,6 @@
 """Bytes and tokens of a small model, computed by hand."""
 
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -72,6 +73,6 @@ def test_free_memory_of_the_machine_or_its_container(
     for name, text in files.items():
         (tmp_path / name if "/" in name else folder / name).write_text(text)
     names: dict[str, Any] = {"SC_PAGE_SIZE": 7, "SC_PHYS_PAGES": 11}
-    monkeypatch.setattr(memory.os, "sysconf", names.__getitem__)
+    monkeypatch.setattr(os, "sysconf", names.__getitem__)
     monkeypatch.setattr(memory, "Path", lambda path: tmp_path / path.lstrip("/"))
     assert memory.free_cpu_bytes() == free

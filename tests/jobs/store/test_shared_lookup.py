@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from jobs.store import machine_copy, shared_lookup
+from jobs.store import shared_lookup
 from jobs.store.lookup import RowLookup
 from jobs.store.machine_copy import MachineCopy
 from jobs.store.reading import open_table
@@ -130,7 +130,7 @@ def during_lock(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, Callable[[], 
                 actions.pop()()
             flock(lock, how)
 
-        monkeypatch.setattr(machine_copy.fcntl, "flock", waiting)
+        monkeypatch.setattr(fcntl, "flock", waiting)
 
     return act
 
