@@ -28,6 +28,9 @@ def test_what_this_machine_has(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     assert find_device("auto") == find_device("cuda")
+    assert find_device("cuda:0").index == 0
+    with pytest.raises(ValueError, match=r"device=cuda:1: .* 1 cuda"):
+        find_device("cuda:1")
     with pytest.raises(ValueError, match=r"device=cuda:7: .* 1 cuda"):
         find_device("cuda:7")
 

@@ -1,7 +1,10 @@
 """A busy hub is asked again after a pause; what waiting does not help is raised at once."""
 
+from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 
+import huggingface_hub
 import pytest
 
 from actors import hub
@@ -52,8 +55,62 @@ def test_a_busy_hub_is_asked_again_after_growing_pauses() -> None:
     assert pause <= 1.25 * hub.LONGEST_PAUSE_S
 
 
+@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
+def test_statuses_of_a_busy_hub(status: int) -> None:
+    _, (pause,) = load_after(AnswerError(status, **{"Retry-After": "Wed, 21 Oct 2026 07:28:00 GMT"}))
+    assert hub.PAUSES_S[0] <= pause <= 1.25 * hub.PAUSES_S[0]
+
+
+@pytest.fixture
+def on_hub(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+    """Return a function that sets which files are cached and on the hub, and returns a list of those asked for."""
+
+    def setting(*, cached: tuple[str, ...] = (), online: tuple[str, ...] = (), offline: bool = False) -> list[str]:
+        asked = []
+
+        def metadata(url: str, *, timeout: float) -> None:
+            asked.append(url)
+            if url.rpartition("/")[2] not in online:
+                raise TimeoutError("slow\nvery")
+
+        monkeypatch.setattr(hub, "_cached", lambda _, name, __: name if name in cached else None)
+        monkeypatch.setattr(huggingface_hub, "get_hf_file_metadata", metadata)
+        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", offline)
+        return asked
+
+    return setting
+
+
+def test_a_model_is_looked_for_in_the_cache_and_on_the_hub(tmp_path: Path, on_hub: Callable[..., list[str]]) -> None:
+    files = ("a.json", "b.json")
+    asked = on_hub(cached=("b.json",), offline=True)
+    hub.check_reachable("org/name", files=files)
+    hub.check_reachable(str(tmp_path), files=())
+    assert asked == []
+    asked = on_hub(online=("b.json",))
+    hub.check_reachable("org/name", files=files, revision="v2")
+    assert [url.partition("/org/name/resolve/")[2] for url in asked] == ["v2/a.json", "v2/b.json"]
+    for options, message in (
+        ({}, r"org/name at revision main: not in the cache, and the hub cannot be reached \(TimeoutError: slow\)"),
+        ({"offline": True, "online": files}, "HF_HUB_OFFLINE forbids"),
+    ):
+        on_hub(**options)
+        with pytest.raises(ValueError, match=message):
+            hub.check_reachable("org/name", files=files)
+        with pytest.raises(ValueError, match=message):
+            hub.read("org/name", "a.json")
+
+
+def test_a_cached_file_is_read_without_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.json").write_text("ä", encoding="utf-8")
+    monkeypatch.setattr(hub, "_cached", lambda *_: str(tmp_path / "a.json"))
+    assert hub.read("org/name", "a.json") == "ä"
+
+
 def test_other_errors_are_raised_at_once() -> None:
     for error in (
+        type("ReadTimeout", (Exception,), {"__module__": "another_library"})(),
+        type("LocalEntryNotFoundError", (Exception,), {"__module__": "huggingface_hub.errors"})(),
         wrapped(AnswerError(404)),
         AnswerError(403),
         ValueError("no such engine"),

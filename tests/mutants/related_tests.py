@@ -31,7 +31,8 @@ def related_tests(path: Path, graph: Mapping[Path, set[Path]], most: int) -> lis
     """Return at most `most` test files for the module `path`, nearest first.
 
     The mirrored file of tests/ comes first, then files that import the module, then files that import it through
-    others, by the number of imports between.
+    others, by the number of imports between. Of equally near ones those with the module's name in theirs come first
+    (test_rubric_texts.py for rubric.py), then those in near folders.
     """
     mirrored = Path("tests", path.parent, f"test_{path.name}")
     tests = [mirrored] if mirrored in graph else []
@@ -39,7 +40,12 @@ def related_tests(path: Path, graph: Mapping[Path, set[Path]], most: int) -> lis
     while level and len(tests) < most:
         level = sorted(file for file, imported in graph.items() if file not in reached and imported & set(level))
         reached |= set(level)
-        # The name of the module in that of the test file: tests/actors/vlm/test_rubric_texts.py for rubric.py.
-        nearest = sorted(level, key=lambda file: (path.stem not in file.stem, file))
+        nearest = sorted(level, key=lambda file: (path.stem not in file.stem, -_shared_folders(file, mirrored), file))
         tests += [file for file in nearest if file.name.startswith("test_") and file not in tests]
     return tests[:most]
+
+
+def _shared_folders(first: Path, second: Path) -> int:
+    """Return how many folders two paths share at their beginning."""
+    pairs = zip(first.parts[:-1], second.parts[:-1], strict=False)
+    return next((number for number, (a, b) in enumerate(pairs) if a != b), min(len(first.parts), len(second.parts)) - 1)

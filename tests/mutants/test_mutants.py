@@ -79,6 +79,7 @@ def test_tests_of_a_module_nearest_first():
         "tests/actors/vlm/test_chat.py": "",
         "tests/actors/vlm/test_answers.py": "import actors.vlm.chat",
         "tests/actors/vlm/test_own_chat.py": "def f():\n    from actors.vlm.chat import Chat",
+        "tests/actors/test_all.py": "from actors.vlm.chat import Chat",
         "tests/actors/vlm/helpers.py": "from actors.vlm.chat import Chat",
         "tests/actors/test_judge.py": "from actors.judge import Judge",
         "tests/actors/test_helped.py": "from tests.actors.vlm.helpers import chat",
@@ -90,6 +91,7 @@ def test_tests_of_a_module_nearest_first():
         "vlm/test_chat.py",
         "vlm/test_own_chat.py",
         "vlm/test_answers.py",
+        "test_all.py",
         "test_helped.py",
         "test_judge.py",
     ]

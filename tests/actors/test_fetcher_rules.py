@@ -1,0 +1,207 @@
+"""What `UrlFetcher` does with each reply, and its settings; no request is sent."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from actors import url_fetcher
+from actors.fetching.http_connection import Bounds, HttpError, HttpRequest, Reply
+from actors.fetching.net_safety import Rules
+from actors.fetching.rate_limits import LocalLimiter
+from actors.url_fetcher import ImageRequest, UrlFetcher, UrlFetcherSettings, _History
+
+UPLOAD = "https://upload.wikimedia.org/wikipedia/commons"
+THUMB = "https://thumb.wikimedia.org/wikipedia/commons/thumb"
+
+
+def settings(**changes: Any) -> UrlFetcherSettings:
+    return UrlFetcherSettings(agent="test", rules=Rules(("*",)), **changes)
+
+
+def fetcher(**changes: Any) -> UrlFetcher:
+    decoders: Any = SimpleNamespace(processes=1)
+    tls: Any = None
+    return UrlFetcher(settings=settings(**changes), limiter=LocalLimiter(), decoders=decoders, tls=tls)
+
+
+def reply(status: int, *, location: str | None = None, robots: tuple[str, ...] = ()) -> Reply:
+    return Reply(status, None, location, None, robots)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *((key, 0) for key in ("connections", "mbit_s", "attempts", "backoff_s", "max_wait_s")),
+        ("form", "thumb"),
+        ("api", "http://{host}/w/api.php"),
+        ("api", "https://{wiki}/w/api.php"),
+        ("api", "https://{0}/w/api.php"),
+        ("api", "https://{host"),
+    ],
+)
+def test_settings_that_are_not_allowed(key: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=f"{key}="):
+        settings(**{key: value})
+
+
+def test_settings_that_are_allowed() -> None:
+    assert settings(mbit_s=None, connections=1, attempts=1, backoff_s=0.1, form="paper").rendition == "original"
+    assert (settings(width=300).rendition, settings(width=300, verify_only=True).rendition) == ("w300", "verified")
+    assert settings().bounds == Bounds(64 * 2**20)
+    for name in ("max_bytes", "connect_s", "read_s", "total_s"):
+        with pytest.raises(ValueError, match=f"{name}=0"):
+            Bounds(**{"max_bytes": 1, name: 0})
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        *((status, ("missing", "gone")) for status in (404, 410)),
+        *((status, ("blocked", "forbidden")) for status in (401, 403, 451)),
+        *((status, ("error", "http")) for status in (400, 402, 405, 406, 409, 411, 450, 501)),
+    ],
+)
+def test_replies_without_a_picture(status: int, kind: tuple[str, str]) -> None:
+    row = fetcher()._refused(reply(status))
+    assert (row["status"], row["error_kind"]) == kind
+    assert fetcher()._verified(reply(status)) == row
+
+
+def test_replies_that_opt_out() -> None:
+    row = fetcher()._refused(reply(200, robots=("noai",)))
+    assert (row["status"], row["error_kind"]) == ("blocked", "opt_out")
+    assert fetcher()._verified(reply(200, robots=("noai",))) == row
+    assert fetcher()._verified(reply(200, robots=("noindex",))) == {"status": "ok"}
+    assert [fetcher()._verified(reply(status))["status"] for status in (199, 299, 300)] == ["error", "ok", "error"]
+
+
+@pytest.mark.parametrize(
+    ("url", "changes", "urls"),
+    [
+        ("//a.org/1.jpg ", {}, ("https://a.org/1.jpg", None)),
+        (f"{UPLOAD}/a/ab/N.jpg", {}, (f"{UPLOAD}/a/ab/N.jpg", None)),
+        (f"{UPLOAD}/a/ab/N.jpg", {"width": 300}, (f"{THUMB}/a/ab/N.jpg/330px-N.jpg", f"{UPLOAD}/a/ab/N.jpg")),
+        (f"{UPLOAD}/a/ab/N.svg", {"width": 300}, (f"{THUMB}/a/ab/N.svg/330px-N.svg.png", None)),
+        (f"{THUMB}/a/ab/N.jpg/330px-N.jpg", {"verify_only": True}, (f"{UPLOAD}/a/ab/N.jpg", None)),
+        (f"{UPLOAD}/a/ab/N.ogg", {"verify_only": True}, (f"{UPLOAD}/a/ab/N.ogg", None)),
+    ],
+)
+def test_urls_that_are_requested(url: str, changes: dict[str, Any], urls: tuple[str, str | None]) -> None:
+    assert fetcher(**changes)._urls(ImageRequest("i", url)) == urls
+
+
+def test_hosts_share_the_limits_of_their_family() -> None:
+    one = fetcher(connections=3, mbit_s=8.0, backoff_s=2.0)
+    one._shared = SimpleNamespace()  # type: ignore[assignment]
+    queues = [one._queue(host, 443) for host in ("upload.wikimedia.org", "en.wikipedia.org", "a.org")]
+    assert queues[0] is queues[1] is not queues[2]
+    assert one._queue("a.org", 443) is queues[2] is not one._queue("a.org", 8443)
+    limits = [queue._limit for queue in one._queues.values()]
+    assert [limit.key for limit in limits] == ["wikimedia", "a.org", "a.org:8443"]
+    assert {(limit.connections, limit.bytes_per_s, limit.backoff_s) for limit in limits} == {(3, 1e6, 2.0)}
+
+
+def followed(replies: list[Reply], request: HttpRequest) -> tuple[Reply, list[HttpRequest]]:
+    """Return the last reply, and the requests that were sent."""
+    asked = []
+
+    async def persist(request: HttpRequest, history: _History) -> Reply:
+        asked.append(request)
+        return replies[len(asked) - 1]
+
+    one = fetcher()
+    one._persist = persist  # type: ignore[method-assign]
+    return asyncio.run(one._follow(request, _History())), asked
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_redirects_are_followed_three_times(status: int) -> None:
+    moved = [reply(status, location=place) for place in ("/2", "3", "https://b.org/4", "/5")]
+    last, asked = followed([*moved[:3], reply(200)], HttpRequest("https://a.org/1/", headers=(("Range", "x"),)))
+    assert (last.status, {(request.method, request.headers) for request in asked}) == (
+        200,
+        {("GET", (("Range", "x"),))},
+    )
+    assert [request.url for request in asked] == [
+        "https://a.org/1/",
+        "https://a.org/2",
+        "https://a.org/3",
+        "https://b.org/4",
+    ]
+    with pytest.raises(HttpError, match="more than 3 redirects") as caught:
+        followed(moved, HttpRequest("https://a.org/1"))
+    assert not caught.value.retry
+    with pytest.raises(HttpError, match="without a Location"):
+        followed([reply(status)], HttpRequest("https://a.org/1"))
+
+
+def test_other_statuses_are_no_redirects() -> None:
+    for status in (300, 304, 305, 306, 309):
+        assert followed([reply(status, location="/2")], HttpRequest("https://a.org/1"))[0].status == status
+
+
+@pytest.mark.parametrize("status", [400, 403, 405, 501, 404])
+def test_a_host_that_refuses_head_is_asked_for_the_first_byte(status: int) -> None:
+    asked = []
+
+    async def follow(request: HttpRequest, history: _History) -> Reply:
+        asked.append((request.method, request.headers))
+        return reply(status)
+
+    one = fetcher()
+    one._follow = follow  # type: ignore[method-assign]
+    assert asyncio.run(one._head("https://a.org/1", _History())).status == status
+    assert asked == [("HEAD", ()), ("GET", (("Range", "bytes=0-0"),))][: 1 if status == 404 else 2]
+
+
+def persisted(
+    monkeypatch: pytest.MonkeyPatch, outcomes: list[Reply | HttpError], attempts: int
+) -> tuple[Reply | HttpError, _History, list[float]]:
+    """Return the outcome, what the row says of the requests, and the pauses between them."""
+    pauses: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
+    async def ask(request: HttpRequest) -> Reply:
+        outcome = outcomes.pop(0)
+        if isinstance(outcome, HttpError):
+            raise outcome
+        return outcome
+
+    monkeypatch.setattr(url_fetcher, "asyncio", SimpleNamespace(sleep=sleep))
+    one, history = fetcher(attempts=attempts, backoff_s=0.5), _History()
+    one._queue = lambda *_: SimpleNamespace(ask=ask)  # type: ignore[method-assign, assignment, return-value]
+    try:
+        return asyncio.run(one._persist(HttpRequest("https://a.org/1"), history)), history, pauses
+    except HttpError as error:
+        return error, history, pauses
+
+
+@pytest.mark.parametrize("status", [408, 425, 500, 502, 504])
+def test_transient_replies_are_asked_again_after_growing_pauses(monkeypatch: pytest.MonkeyPatch, status: int) -> None:
+    outcome, history, pauses = persisted(monkeypatch, [reply(status)] * 3 + [reply(200)], 4)
+    assert isinstance(outcome, Reply)
+    assert (outcome.status, history, pauses) == (200, _History(4, 200, "https://a.org/1"), [0.5, 1.0, 2.0])
+    outcome, history, pauses = persisted(monkeypatch, [reply(status)] * 4, 4)
+    assert isinstance(outcome, HttpError)
+    assert (outcome.kind, history.attempts, history.http_status, len(pauses)) == ("server", 4, status, 3)
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_busy_replies_are_asked_again_and_the_limiter_pauses(monkeypatch: pytest.MonkeyPatch, status: int) -> None:
+    outcome, history, pauses = persisted(monkeypatch, [reply(status), reply(404)], 2)
+    assert isinstance(outcome, Reply)
+    assert (outcome.status, history.attempts, pauses) == (404, 2, [])
+    outcome, history, pauses = persisted(monkeypatch, [reply(status)] * 2, 2)
+    assert isinstance(outcome, HttpError)
+    assert (outcome.kind, str(outcome), pauses) == ("busy", f"HTTP {status} each of 2 times", [])
+
+
+def test_errors_are_tried_again_if_that_may_help(monkeypatch: pytest.MonkeyPatch) -> None:
+    lost, wrong = HttpError("connection", "lost", retry=True), HttpError("tls", "no", retry=False)
+    assert persisted(monkeypatch, [lost, reply(200)], 2)[1:] == (_History(2, 200, "https://a.org/1"), [0.5])
+    assert persisted(monkeypatch, [lost, lost], 2)[0] is lost
+    assert persisted(monkeypatch, [wrong, reply(200)], 2)[0] is wrong
