@@ -1,6 +1,7 @@
 """What `UrlFetcher` does with each reply, and its settings; no request is sent."""
 
 import asyncio
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -157,23 +158,24 @@ def test_a_host_that_refuses_head_is_asked_for_the_first_byte(status: int) -> No
 
 
 def persisted(
-    monkeypatch: pytest.MonkeyPatch, outcomes: list[Reply | HttpError], attempts: int
+    monkeypatch: pytest.MonkeyPatch, outcomes: Sequence[Reply | HttpError], attempts: int
 ) -> tuple[Reply | HttpError, _History, list[float]]:
     """Return the outcome, what the row says of the requests, and the pauses between them."""
     pauses: list[float] = []
+    left = list(outcomes)
 
     async def sleep(seconds: float) -> None:
         pauses.append(seconds)
 
     async def ask(request: HttpRequest) -> Reply:
-        outcome = outcomes.pop(0)
+        outcome = left.pop(0)
         if isinstance(outcome, HttpError):
             raise outcome
         return outcome
 
     monkeypatch.setattr(url_fetcher, "asyncio", SimpleNamespace(sleep=sleep))
     one, history = fetcher(attempts=attempts, backoff_s=0.5), _History()
-    one._queue = lambda *_: SimpleNamespace(ask=ask)  # type: ignore[method-assign, assignment, return-value]
+    one._queue = lambda *_: SimpleNamespace(ask=ask)  # type: ignore[method-assign, assignment]
     try:
         return asyncio.run(one._persist(HttpRequest("https://a.org/1"), history)), history, pauses
     except HttpError as error:
