@@ -4,9 +4,11 @@ Judge and writer are `tests.scripted_model`: the title of a page and the descrip
 prompt decides what the writer writes. So each number below can be computed by hand.
 """
 
+import contextlib
 import csv
 import gzip
 import io
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +19,7 @@ from actors.ids import content_id
 from jobs.runtime import cli
 from jobs.store import locations
 from jobs.tables import WIT_COLUMNS
-from tests import scripted_model
+from tests import scripted_model, secrets_found
 from tests.factories import metric_values, rows_of, write_csv, write_pictures
 from tests.wikidata import CLASSES, compress, dump, item
 
@@ -38,6 +40,7 @@ RATED = {
 }
 SAMPLES = 2
 PEOPLE = {"ann": 1, "bo": 3, "cy": 3}  # person -> score of each picture; each description gets one more
+SECRETS = {"key of pseudonyms": "planted-key-of-pseudonyms", "token of the Hub": "hf_PlantedTokenOfTheHub"}
 QUESTIONS = ("identification", "beginner_friendly")  # that people answer about descriptions
 
 
@@ -80,7 +83,7 @@ def write_inputs(folder: Path, uri: str) -> list[str]:
     write_csv(folder / "raters.csv", ["rater"], [[name] for name in PEOPLE])
     scored = ([item_id, name, "sensitive", score] for item_id in IDS for name, score in PEOPLE.items())
     write_csv(folder / "labels.csv", ["item_id", "rater", "question", "value"], scored)
-    (folder / "key").write_text("a key of pseudonyms")
+    (folder / "key").write_text(SECRETS["key of pseudonyms"])
     profile = yaml.safe_load((CONF / "profile" / "debug.yaml").read_text())
     profile["set"] = {"embed": profile["set"]["embed"]}  # judge and writer are scripted
     (folder / "scripted.yaml").write_text(yaml.safe_dump(profile))
@@ -132,14 +135,41 @@ def cells(uri: str) -> dict[tuple[str, ...], tuple[float | None, int, float | No
 
 
 @pytest.fixture(scope="module")
-def out(tmp_path_factory: pytest.TempPathFactory, s3: str, ray_session: None) -> str:
-    """The tables of the pipeline: it was run, people did their tasks, and it was run again with their answers."""
+def run_twice(tmp_path_factory: pytest.TempPathFactory, s3: str, ray_session: None) -> tuple[str, str]:
+    """The tables of the pipeline, and what it printed: it was run, and again with the answers of people."""
     folder, out = tmp_path_factory.mktemp("century"), f"{s3}/century"
-    run = ["pipeline=century", f"out={out}", *write_inputs(folder, f"{s3}/century-inputs")]
-    assert cli.main("run", run) == 0
-    people = [f"people_labels={folder}/labels.csv", f"people_ratings={answers_about_descriptions(folder, out)}"]
-    assert cli.main("run", [*run, *(f"pipeline.inputs.{answers}" for answers in people)]) == 0
-    return out
+    printed = io.StringIO()
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.redirect_stdout(printed),
+        contextlib.redirect_stderr(printed),
+    ):
+        patch.setenv("HF_TOKEN", SECRETS["token of the Hub"])
+        run = ["pipeline=century", f"out={out}", *write_inputs(folder, f"{s3}/century-inputs")]
+        assert cli.main("run", run) == 0, printed.getvalue()
+        people = [f"people_labels={folder}/labels.csv", f"people_ratings={answers_about_descriptions(folder, out)}"]
+        again = [*run, *(f"pipeline.inputs.{answers}" for answers in people)]
+        assert cli.main("run", again) == 0, printed.getvalue()
+    return out, printed.getvalue()
+
+
+@pytest.fixture(scope="module")
+def out(run_twice: tuple[str, str]) -> str:
+    """The tables of the pipeline."""
+    return run_twice[0]
+
+
+def test_no_secret_is_written_printed_or_logged(run_twice: tuple[str, str]) -> None:
+    import ray
+
+    out, printed = run_twice
+    secrets = SECRETS | {"secret key of S3": os.environ["AWS_SECRET_ACCESS_KEY"]}
+    assert secrets_found.find(out, secrets) == []
+    assert [name for name, secret in secrets.items() if secret in printed] == []
+    logs = Path(ray._private.worker.global_worker.node.get_logs_dir_path())
+    assert secrets_found.find(str(logs), secrets) == []
+    assert "[1/" in printed  # something was printed
+    assert any(logs.iterdir())
 
 
 @pytest.mark.timeout(900)
