@@ -91,7 +91,9 @@ def load_vlm(
         loaded = loader.from_pretrained(
             source, dtype=getattr(torch, dtype), device_map=device_map, use_safetensors=True, **options
         )
-    except (OSError, ValueError, KeyError, ImportError) as error:
+    except (RuntimeError, MemoryError):  # of the device: too little memory, say
+        raise
+    except Exception as error:  # the model's files are anyone's: the libraries raise whatever these lead to
         raise ValueError(
             f"cannot load model {model!r} at revision {revision or 'main'!r} ({first_line(error)}); "
             "use a vision-language or text model of the hub, a folder (or s3://) with safetensors, or local:NAME"

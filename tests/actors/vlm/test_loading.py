@@ -1,14 +1,19 @@
 """Loading without network, checks of model files, and the facts recorded about a model."""
 
+import contextlib
 import http.server
+import json
+import os
+import re
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from actors.local_models import resolve
 from actors.vlm.loading import check_placement, load_vlm, model_facts, rater_name
 from actors.vlm.model_checks import check_vlm
 
@@ -210,6 +215,54 @@ def test_pickled_weights_are_refused(tmp_path: Path, vlm: tuple[Any, Any]) -> No
     torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")
     with pytest.raises(ValueError, match="cannot load model"):
         load_vlm(str(tmp_path))
+
+
+def edit(file: Path, **changed: Any) -> None:
+    """Set keys of a JSON file, those of `text_config` there."""
+    content = json.loads(file.read_text())
+    (content.get("text_config", content) if "text_config" not in changed else content).update(changed)
+    file.write_text(json.dumps(content))
+
+
+HOSTILE: dict[str, Callable[[Path], object]] = {
+    "negative layers": lambda folder: edit(folder / "config.json", num_hidden_layers=-1),
+    "no heads": lambda folder: edit(folder / "config.json", num_attention_heads=0),
+    "text for a number": lambda folder: edit(folder / "config.json", hidden_size="x"),
+    "a list": lambda folder: (folder / "config.json").write_text("[1]"),
+    "not JSON": lambda folder: (folder / "config.json").write_text("{"),
+    "an empty tokenizer": lambda folder: (folder / "tokenizer.json").write_text("{}"),
+    "cut weights": lambda folder: os.truncate(folder / "model.safetensors", 1000),
+    "weights of 2**60 bytes": lambda folder: (folder / "model.safetensors").write_bytes(bytes(7) + b"\x10" + bytes(99)),
+}
+
+
+@pytest.mark.parametrize("fault", HOSTILE)
+def test_a_damaged_or_absurd_model_is_refused_by_name(tmp_path: Path, fault: str) -> None:
+    folder = Path(shutil.copytree(resolve("local:qwen2.5-vl-tiny"), tmp_path / "model"))
+    HOSTILE[fault](folder)
+    with pytest.raises(ValueError, match=rf"^cannot load model '{re.escape(str(folder))}' at revision 'main' \(.+\)"):
+        load_vlm(str(folder))
+
+
+@pytest.mark.parametrize(
+    ("file", "keys"),
+    [
+        ("config.json", {"AutoConfig": "evil.Evil", "AutoModelForImageTextToText": "evil.Evil"}),
+        ("tokenizer_config.json", {"AutoTokenizer": ["evil.Evil", None], "AutoProcessor": "evil.Evil"}),
+        ("processor_config.json", {"AutoProcessor": "evil.Evil", "AutoImageProcessor": "evil.Evil"}),
+    ],
+)
+@pytest.mark.parametrize("is_known", [True, False])
+def test_code_of_a_model_never_runs(tmp_path: Path, file: str, keys: dict[str, Any], *, is_known: bool) -> None:
+    folder = Path(shutil.copytree(resolve("local:qwen2.5-vl-tiny"), tmp_path / "model"))
+    (folder / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Evil: pass\n")
+    content = json.loads((folder / file).read_text()) | {"auto_map": keys}
+    if not is_known:  # the libraries have no class of these names, so that only the model's own code could load it
+        content |= dict.fromkeys(("model_type", "tokenizer_class", "processor_class"), "evil")
+    (folder / file).write_text(json.dumps(content))
+    with contextlib.suppress(ValueError):  # refused, or loaded as what the libraries know
+        load_vlm(str(folder))
+    assert not (tmp_path / "ran").exists()
 
 
 def test_the_local_model_is_the_same_whenever_built(tmp_path: Path, vlm: tuple[Any, Any]) -> None:
