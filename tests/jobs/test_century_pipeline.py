@@ -11,6 +11,7 @@ import io
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -166,7 +167,8 @@ def test_no_secret_is_written_printed_or_logged(run_twice: tuple[str, str]) -> N
     secrets = SECRETS | {"secret key of S3": os.environ["AWS_SECRET_ACCESS_KEY"]}
     assert secrets_found.find(out, secrets) == []
     assert [name for name, secret in secrets.items() if secret in printed] == []
-    logs = Path(ray._private.worker.global_worker.node.get_logs_dir_path())
+    node: Any = ray._private.worker.global_worker.node
+    logs = Path(node.get_logs_dir_path())
     assert secrets_found.find(str(logs), secrets) == []
     assert "[1/" in printed  # something was printed
     assert any(logs.iterdir())
