@@ -35,6 +35,7 @@ ON_CARDS = (
     "rubric",
     "question",
     "rater",
+    "method",
     "sample",
     "value",
     "score",

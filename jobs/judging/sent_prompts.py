@@ -36,6 +36,7 @@ class PromptTexts:
         }
         fields = {field for builder in self._builders.values() for field in builder.rubric.context_fields}
         columns = sorted(fields & set(TABLES["records"].columns))
+        self.record_columns = columns  # that the prompts show
         self._records = [
             SharedLookup([footer.object for footer in source.footers], key="image_id", columns=columns)
             for source in (records if columns else ())
@@ -73,8 +74,13 @@ class PromptTexts:
     def _record(self, image_id: str) -> dict[str, str]:
         for lookup in self._records:
             for row in lookup.rows(pa.array([image_id], pa.string())).to_pylist():
-                return {name: _text(value) for name, value in row.items() if value is not None}
+                return as_context(row)
         return {}
+
+
+def as_context(row: Mapping[str, Any]) -> dict[str, str]:
+    """Return the fields of a record as texts, without those that it lacks."""
+    return {name: _text(value) for name, value in row.items() if value is not None}
 
 
 def _piece_text(piece: Piece) -> str:

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 from actors.local_models import has_random_weights
 from jobs.analysis.report_tables import RatingSummary, ReportTables
 from jobs.judging.kept_rubric import ANY, CONTINUOUS, Rubrics
+from jobs.judging.sent_prompts import PromptTexts
 from jobs.metrics.distributions import Distributions
 from jobs.metrics.metric import Metric
 from jobs.metrics.observations import Observations
+from jobs.page.card_links import card_links
 from jobs.page.embedding_map import embedding_map
 from jobs.page.gallery import Gallery, cards, titled_cards
 from jobs.page.model import FunnelStep, GalleryPicture, ModelFacts, Page, TableSummary, Wording
@@ -72,7 +74,6 @@ def report_page(
     words, images = wording(rubrics), tables.corpus.get("images")
     embeddings = tables.corpus.get("embeddings")
     steps = list(funnel(tables.corpus))
-    figures, left_out = page_figures(metrics, observations, words)
     made = cards(
         tables,
         gallery,
@@ -80,7 +81,10 @@ def report_page(
         words,
         extra=summary.distributions.extra,
         exclusion_filter=exclusion_filter,
+        prompts=PromptTexts(rubrics, []),
     )
+    links = card_links(observations.confusions, metrics, [card for card in made if card.thumbnails], words)
+    figures, left_out = page_figures(metrics, observations, words, links.places)
     return Page(
         title=title,
         lede=_lede(images, summary.distributions),
@@ -89,6 +93,7 @@ def report_page(
         notices=[*_random_weights(tables.sources), *_without_rubric(rubrics)],
         steps=steps,
         funnel=list(funnel_figures(steps)),
+        links=links.lists,
         figures=figures,
         figures_left_out=left_out,
         tables=[_table(name, source) for name, source in tables.corpus.items()]

@@ -57,7 +57,7 @@ def card_orders(cards: Sequence[GalleryPicture], wording: Mapping[Key, Wording])
         return []
     orders = []
     ratings = [[rating for rating in card.ratings if _on_scale(rating, wording)] for card in cards]
-    ranges = _ranges(ratings)
+    ranges = score_ranges(ratings)
     disagreements = [disagreement(of_card, ranges) for of_card in ratings]
     if any(disagreements):
         about = (
@@ -166,7 +166,8 @@ def _on_scale(rating: PictureRating, wording: Mapping[Key, Wording]) -> bool:
     return words is None or not words.labels or rating.value in words.labels
 
 
-def _ranges(ratings: Iterable[Iterable[PictureRating]]) -> dict[Key, float]:
+def score_ranges(ratings: Iterable[Iterable[PictureRating]]) -> dict[Key, float]:
+    """Return (rubric, question) -> the widest distance of two scores, of the questions that have one."""
     scores: dict[Key, list[float]] = {}
     for of_card in ratings:
         for rating in of_card:

@@ -1,11 +1,12 @@
 """Plots of metrics with intervals: a figure per family, with a plot per metric, and per attribute of items."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from jobs.metrics.metric import Metric
 from jobs.page.anchors import anchor
+from jobs.page.card_links import part_anchor
 from jobs.page.metric_families import (
     FAMILIES,
     IN_HEADING,
@@ -50,13 +51,19 @@ class _Point:
 
 
 def family_figures(
-    metrics: Sequence[Metric], blocks: Sequence[MetricBlock], wording: Mapping[tuple[str, str], Wording]
+    metrics: Sequence[Metric],
+    blocks: Sequence[MetricBlock],
+    wording: Mapping[tuple[str, str], Wording],
+    places: Container[str] = (),
 ) -> Iterator[PageFigure]:
     """Yield a figure for each family that has two metrics with intervals of the same unit, of which one is not 0.
 
     Rows are questions and colours raters; if there are more than four raters or groups, each question has a plot of
     its own whose rows are raters. Metrics of subgroups, answers and statuses have a plot per question, whose rows these
     are.
+
+    Args:
+        places: anchors of the subgroups that have cards; their rows are links.
     """
     names = short_names(sorted({metric.dims[dim] for metric in metrics for dim in RATERS if dim in metric.dims}))
     numbers = _tables(blocks, wording)
@@ -65,7 +72,8 @@ def family_figures(
         points = [_point(metric, names, wording) for metric in chosen]
         if len(points) < 2 or (family.title == TWO_RATERS and len({p.who for p in points}) > 2):
             continue
-        plots = [drawn for drawn in _joined(_plots(points)) if any(estimate.value for estimate in drawn[1].estimates)]
+        drawn = _joined(_plots(points, places))
+        plots = [one for one in drawn if any(estimate.value for estimate in one[1].estimates)]
         if not plots:
             continue
         yield PageFigure(
@@ -137,7 +145,7 @@ def _point(metric: Metric, names: Mapping[str, str], wording: Mapping[tuple[str,
     )
 
 
-def _plots(points: Sequence[_Point]) -> Iterator[tuple[str, Intervals, int]]:
+def _plots(points: Sequence[_Point], places: Container[str]) -> Iterator[tuple[str, Intervals, int]]:
     """Yield (title, plot, number of rows left out)."""
     of_plot: dict[tuple[str, str], list[_Point]] = {}
     for point in points:
@@ -147,7 +155,8 @@ def _plots(points: Sequence[_Point]) -> Iterator[tuple[str, Intervals, int]]:
         if question:
             drawn = list(raters)[:MAX_SERIES]  # people and models come before single raters
             inside = [point for point in members if point.who in drawn]
-            yield _plot(f"{title}, {question}", inside, "part", series=True, left=len(members) - len(inside))
+            left = len(members) - len(inside)
+            yield _plot(f"{title}, {question}", inside, "part", series=True, left=left, places=places)
         elif len(raters) <= MAX_SERIES and len({point.question for point in members}) > 1:
             yield _plot(title, members, "question", series=True)
         else:
@@ -159,7 +168,7 @@ def _plots(points: Sequence[_Point]) -> Iterator[tuple[str, Intervals, int]]:
 
 
 def _plot(
-    title: str, points: Sequence[_Point], rows: str, *, series: bool, left: int = 0
+    title: str, points: Sequence[_Point], rows: str, *, series: bool, left: int = 0, places: Container[str] = ()
 ) -> tuple[str, Intervals, int]:
     labels = dict.fromkeys(getattr(point, rows) or "all" for point in points)
     shown = unique(list(labels)[:MAX_ROWS])
@@ -169,7 +178,19 @@ def _plot(
         if (label := getattr(p, rows) or "all") in shown
     ]
     percent = points[0].metric.name in SHARE_METRICS
-    return shortened(title, 60), _intervals(estimates, percent=percent), left + len(points) - len(estimates)
+    links = {
+        shown[label]: (name, f"Cards: {label}")
+        for p in points
+        if (label := getattr(p, rows)) in shown and (name := _cards_of(p.metric)) in places
+    }
+    panel = replace(_intervals(estimates, percent=percent), links=links)
+    return shortened(title, 60), panel, left + len(points) - len(estimates)
+
+
+def _cards_of(metric: Metric) -> str:
+    """Return the anchor of the cards of the metric's subgroup."""
+    dims = metric.dims
+    return part_anchor(dims["attribute"], dims["part"]) if {"attribute", "part"} <= dims.keys() else ""
 
 
 def _intervals(estimates: Sequence[Estimate], *, percent: bool) -> Intervals:

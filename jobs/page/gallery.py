@@ -14,6 +14,7 @@ from jobs.analysis.report_tables import ReportTables
 from jobs.analysis.standings import Standings
 from jobs.html.regions import REGIONS
 from jobs.html.thumbnails import Thumbnail, thumbnail
+from jobs.judging.sent_prompts import PromptTexts, as_context
 from jobs.page.gallery_tops import TOPS, Best, in_turn, picture_values
 from jobs.page.model import GalleryPicture, PictureRating, Wording, rater_label
 from jobs.runtime.exclusions import ExclusionFilter
@@ -26,6 +27,8 @@ ANSWERS_PER_CARD = 40  # lines of question and target
 RATINGS_PER_CARD = 400  # of all raters
 FACTS_PER_CARD = 12
 TEXT_LENGTH = 600  # characters of an item's texts on its card
+PROMPT_LENGTH = 3000  # characters of what all prompts about a card share
+HUMAN, GOLD = "human", "gold"  # methods of ratings without a prompt
 ANSWER_LENGTH = 300  # characters of what a rater wrote instead of an answer, and of a comment
 CREDIT_LENGTH = 160  # characters
 WRITER = ("model", "prompt", "sample")  # attributes of an item in its card's title
@@ -145,6 +148,7 @@ def cards(
     *,
     extra: Sequence[str],
     exclusion_filter: ExclusionFilter,
+    prompts: PromptTexts | None = None,
 ) -> list[GalleryPicture]:
     """Return at most `gallery.size` cards: of a picture that was rated itself or is in no item, and of its items.
 
@@ -154,12 +158,14 @@ def cards(
         rows_of: id of a picture or an item -> its rows of `ratings`.
         extra: columns that distinguish the ratings of one rater, such as `condition`.
         exclusion_filter: the exclusions; no card shows an excluded picture.
+        prompts: renders the prompts that models were sent about a card; None: no card has them.
     """
     if not gallery.pictures:
         return []
     several = {image_id for item in gallery.items for image_id in item["image_ids"]}
-    shown = _shown(tables, {*gallery.pictures, *several}, exclusion_filter)
-    texts = _texts(tables, gallery.items)
+    fields = prompts.record_columns if prompts else []
+    shown = _shown(tables, {*gallery.pictures, *several}, exclusion_filter, fields)
+    texts, by_role = _texts(tables, gallery.items)
     made: list[GalleryPicture] = []
     for image_id in gallery.pictures:
         items = [item for item in gallery.items_of.get(image_id, ()) if all(i in shown for i in item["image_ids"])]
@@ -169,6 +175,8 @@ def cards(
         for item in items:
             ratings = _ratings(rows_of.get(item["item_id"], ()), words, extra)
             made.append(_card([shown[i] for i in item["image_ids"]], ratings, item=item, text=texts[item["item_id"]]))
+    if prompts:
+        made = [_prompted(card, prompts, shown[card.image_id].record, by_role) for card in made[: gallery.size]]
     return sorted(made[: gallery.size], key=lambda card: gallery.draws.get(card.image_id, card.image_id))
 
 
@@ -199,8 +207,14 @@ class _Shown(NamedTuple):
     error_kind: str | None
 
 
-def _shown(tables: ReportTables, image_ids: set[str], exclusion_filter: ExclusionFilter) -> dict[str, _Shown]:
-    """Return image_id -> its picture, for those that are in the table and not excluded."""
+def _shown(
+    tables: ReportTables, image_ids: set[str], exclusion_filter: ExclusionFilter, fields: Sequence[str] = ()
+) -> dict[str, _Shown]:
+    """Return image_id -> its picture, for those that are in the table and not excluded.
+
+    Args:
+        fields: further columns of their records.
+    """
     records = tables.corpus["records"].by_unit() if "records" in tables.corpus else {}
     wanted = pa.array(sorted(image_ids), pa.string())
     shown = {}
@@ -210,7 +224,7 @@ def _shown(tables: ReportTables, image_ids: set[str], exclusion_filter: Exclusio
             continue
         images = read_unit(uri)
         parent = records.get(unit.name) or records.get(unit.parent)
-        record_of = _records(parent.uri) if parent else {}
+        record_of = _records(parent.uri, fields) if parent else {}
         for image in images.filter(pc.is_in(images["image_id"], wanted)).to_pylist():
             image_id, data = image["image_id"], image.pop("bytes")
             if not exclusion_filter.hit(image_id, image["source_url"]):
@@ -219,7 +233,7 @@ def _shown(tables: ReportTables, image_ids: set[str], exclusion_filter: Exclusio
     return shown
 
 
-def _records(uri: str) -> dict[str, dict[str, Any]]:
+def _records(uri: str, fields: Sequence[str]) -> dict[str, dict[str, Any]]:
     columns = [
         "image_id",
         "page_title",
@@ -228,31 +242,57 @@ def _records(uri: str) -> dict[str, dict[str, Any]]:
         "caption_reference_description",
         "terms",
     ]
-    return {row["image_id"]: row for row in read_unit(uri, columns=columns).to_pylist()}
+    rows = read_unit(uri, columns=list(dict.fromkeys([*columns, *fields])))
+    return {row["image_id"]: row for row in rows.to_pylist()}
 
 
-def _texts(tables: ReportTables, items: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return item_id -> the response that the item is, or its texts, shortened."""
+def _texts(
+    tables: ReportTables, items: Sequence[Mapping[str, Any]]
+) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
+    """Return item_id -> the response that the item is, or its texts, shortened; and item_id -> its texts by role."""
     responses = _lookup(tables.responses, "response_id", {item["response_id"] or item["item_id"] for item in items})
-    texts = _lookup(tables.texts, "text_id", {name for item in items for name in item["text_ids"] or ()})
-    text_of = {}
-    for item in items:
-        own = [responses.get(item["response_id"] or item["item_id"])]
-        parts = own if own[0] else [texts.get(name) for name in item["text_ids"] or ()]
-        text = "\n\n".join(part for part in parts if part)
-        text_of[item["item_id"]] = text if len(text) <= TEXT_LENGTH else text[:TEXT_LENGTH] + "…"
-    return text_of
-
-
-def _lookup(sources: Sequence[TableSource], key: str, ids: set[str]) -> dict[str, str]:
-    """Return id -> column `text` of the rows with one of `ids`."""
+    texts = _lookup(tables.texts, "text_id", {name for item in items for name in item["text_ids"] or ()}, "role")
     text_of: dict[str, str] = {}
+    by_role: dict[str, dict[str, str]] = {}
+    for item in items:
+        own = [row for row in (texts.get(name) for name in item["text_ids"] or ()) if row and row["text"]]
+        response = responses.get(item["response_id"] or item["item_id"], {}).get("text")
+        text_of[item["item_id"]] = _cut(response or "\n\n".join(row["text"] for row in own), TEXT_LENGTH)
+        roles = by_role.setdefault(item["item_id"], {})
+        for row in own:
+            roles[row["role"]] = "\n\n".join(filter(None, (roles.get(row["role"]), row["text"])))
+    return text_of, by_role
+
+
+def _lookup(sources: Sequence[TableSource], key: str, ids: set[str], *columns: str) -> dict[str, dict[str, Any]]:
+    """Return id -> column `text` and further `columns` of the rows with one of `ids`."""
+    row_of: dict[str, dict[str, Any]] = {}
     wanted = pa.array(sorted(ids), pa.string())
     for source in sources if ids else ():
-        for batch in source.batches([key, "text"]):
+        for batch in source.batches([key, "text", *columns]):
             rows = batch.filter(pc.is_in(batch[key], wanted))
-            text_of.update(zip(rows[key].to_pylist(), rows["text"].to_pylist(), strict=True))
-    return text_of
+            row_of.update((row[key], row) for row in rows.to_pylist())
+    return row_of
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else text[:length] + "…"
+
+
+def _prompted(
+    card: GalleryPicture, prompts: PromptTexts, record: Mapping[str, Any], by_role: Mapping[str, Mapping[str, str]]
+) -> GalleryPicture:
+    """Return the card with the prompts that models were sent about it, shortened."""
+    asked = [(r.rubric, r.question, r.target) for r in card.ratings if r.method not in (HUMAN, GOLD)]
+    fields = as_context({name: record.get(name) for name in prompts.record_columns})
+    context = {**fields, **by_role.get(card.item_id, {}), **{k: v for k, v in card.attributes.items() if v}}
+    sent = [
+        one._replace(
+            shared=_cut(one.shared, PROMPT_LENGTH), ends=[(name, _cut(e, TEXT_LENGTH)) for name, e in one.ends]
+        )
+        for one in prompts.of_item(card.image_id, context, asked)
+    ]
+    return replace(card, prompts=sent)
 
 
 def _card(
@@ -263,8 +303,9 @@ def _card(
     title = record.get("page_title") or (image["source_url"] or "").rsplit("/", 1)[-1]
     facts = [("size", f"{image['width']} x {image['height']} {image['format']}")] if image["width"] else []
     facts += [("terms", ", ".join(record["terms"]))] if record.get("terms") else []
+    attributes: dict[str, str] = {}
     if item:
-        attributes = dict(item["attributes"] or ())
+        attributes |= dict(item["attributes"] or ())
         writer = " · ".join(attributes[name] for name in WRITER if attributes.get(name))
         title = " — ".join(filter(None, (title, writer or (item["kind"] if item["kind"] != "image" else ""))))
         facts = [(name, value) for name, value in sorted(attributes.items()) if value][:FACTS_PER_CARD] + facts
@@ -281,7 +322,9 @@ def _card(
         ratings=ratings,
         source_url=record.get("page_url") or image["source_url"],
         credit="; ".join(dict.fromkeys(filter(None, credits))),
-        region=_region(dict(item["attributes"] or ()) if item else {}, ratings),
+        region=_region(attributes, ratings),
+        attributes=attributes,
+        item_id=item["item_id"] if item else image["image_id"],
     )
 
 
@@ -312,20 +355,20 @@ def _ratings(rows: Iterable[Mapping[str, Any]], words: Words, extra: Sequence[st
     ordered = sorted(rows, key=lambda r: (position.get((r["rubric"], r["question"]), 0), r["target"], r["sample"]))
     ratings: dict[tuple[str, ...], PictureRating] = {}
     for row in ordered:
-        rater = rater_label(row["rater"], [(name, row[name]) for name in extra])
-        key = (row["rubric"], row["question"], row["target"], rater)
+        of_row = tuple((name, row[name]) for name in extra)
+        key = (row["rubric"], row["question"], row["target"], rater_label(row["rater"], of_row))
         if key not in ratings:
-            ratings[key] = _rating(row, rater, words)
+            ratings[key] = _rating(row, of_row, words)
     raters = len({rating.rater for rating in ratings.values()})
     most = min(ANSWERS_PER_CARD, max(1, RATINGS_PER_CARD // max(1, raters)))
     lines = list(dict.fromkeys(key[:3] for key in ratings))[:most]
     return [rating for key, rating in ratings.items() if key[:3] in lines]
 
 
-def _rating(row: Mapping[str, Any], rater: str, words: Words) -> PictureRating:
+def _rating(row: Mapping[str, Any], extra: tuple[tuple[str, str], ...], words: Words) -> PictureRating:
     texts = (str(row.get(name) or "") for name in ("raw", "comment"))
     return PictureRating(
-        rater,
+        rater_label(row["rater"], extra),
         row["question"],
         _label(row, words),
         row["status"],
@@ -335,6 +378,9 @@ def _rating(row: Mapping[str, Any], rater: str, words: Words) -> PictureRating:
         score=row["score"],
         probability=_probability(row),
         text="\n".join(text[:ANSWER_LENGTH] for text in texts if text),
+        name=row["rater"],
+        extra=extra,
+        method=row["method"],
     )
 
 

@@ -10,6 +10,8 @@ from jobs.metrics.distributions import Distribution
 from jobs.metrics.metric import Metric
 
 if TYPE_CHECKING:
+    from jobs.judging.sent_prompts import SentPrompt
+    from jobs.page.card_orders import QuestionEntry
     from jobs.papers.model import PaperPart
 
 
@@ -52,7 +54,9 @@ class PictureRating:
     """One rater's answer about one picture or item.
 
     Attributes:
-        rater: the rater as its distributions are labelled (`rater_label`).
+        rater: the rater as its distributions are labelled (`rater_label`), of its name and the columns that distinguish
+            its ratings; both are also in `name` and `extra`.
+        method: how the answer was obtained; `human` of people.
         answer: a label or a code; shown only if status is ok.
         target: the label that the item was rated against, empty if none.
         rubric, value: the rubric, and the answer's code.
@@ -71,6 +75,9 @@ class PictureRating:
     score: float | None = None
     probability: float | None = None
     text: str = ""
+    name: str = ""
+    extra: tuple[tuple[str, str], ...] = ()
+    method: str = ""
 
 
 @dataclass(frozen=True)
@@ -81,11 +88,12 @@ class GalleryPicture:
         thumbnails: a card without thumbnails is not shown but counted.
         status, error_kind: of a picture of the item that cannot be shown.
         source_url: linked if it is an http or https address without credentials, else omitted.
-        image_id: of its first picture.
+        image_id: of its first picture; item_id: of the item, or of the picture that was rated itself.
         alt: alternative text for the picture; empty: the title.
         credit: author and licence of the pictures, empty if unknown.
         region: the region of the item, or another attribute that groups the cards.
-        facts: (name, value) pairs for the card's details.
+        facts: (name, value) pairs for the card's details; attributes: all of the item's.
+        prompts: the prompts that models were sent about it.
     """
 
     title: str
@@ -100,6 +108,9 @@ class GalleryPicture:
     credit: str = ""
     region: str = ""
     image_id: str = ""
+    item_id: str = ""
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    prompts: Sequence["SentPrompt"] = ()
 
 
 class MapPoint(NamedTuple):
@@ -179,6 +190,7 @@ class Page:
         prompts: rubric -> the template of the prompt that models were sent.
         models: the models that rated or wrote, according to their tables.
         raters_total: number of raters, None if each has a distribution.
+        links: the cards of cells and rows of the plots, by anchor.
         figures: plots of ratings and metrics; `figures_left_out`: how many more there would be, for the page's size.
         funnel: the plot of `steps`.
         paper: tables and figures in the shape of a paper's; `paper_title` names it; `paper_pictures`: name of a figure
@@ -202,6 +214,7 @@ class Page:
     prompts: Mapping[str, str] = field(default_factory=dict)
     raters_total: int | None = None
     models: Sequence[ModelFacts] = ()
+    links: Sequence["QuestionEntry"] = ()
     figures: Sequence[PageFigure] = ()
     figures_left_out: int = 0
     funnel: Sequence[PageFigure] = ()

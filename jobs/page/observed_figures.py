@@ -1,7 +1,7 @@
 """Plots of what raters answered to the same items: confusion matrices, and points with a line."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from jobs.metrics.confusion import Confusion
 from jobs.metrics.observations import Observations
 from jobs.metrics.paired_scores import LENGTH, WITH_PEOPLE, PairedScores
 from jobs.page.anchors import anchor
+from jobs.page.card_links import MAX_MATRICES, cell_anchor
 from jobs.page.family_figures import question_title
 from jobs.page.metric_families import MetricBlock
 from jobs.page.model import PageFigure, Wording
@@ -19,17 +20,23 @@ from jobs.plots.figures import plot
 from jobs.plots.panels import Fit, Scatter
 
 Words = Mapping[tuple[str, str], Wording]
-MAX_MATRICES, MAX_SCATTERS = 12, 12  # of a figure
+MAX_SCATTERS = 12  # of a figure
 TABLES = {"people": ("Models and people",), "gold": ("Against gold",)}  # families with the numbers of the matrices
 
 
-def observed_figures(observations: Observations, blocks: Sequence[MetricBlock], wording: Words) -> Iterator[PageFigure]:
-    """Yield the confusion matrices against people and against gold, and the scatter plots, that there are data for."""
+def observed_figures(
+    observations: Observations, blocks: Sequence[MetricBlock], wording: Words, places: Container[str]
+) -> Iterator[PageFigure]:
+    """Yield the confusion matrices against people and against gold, and the scatter plots, that there are data for.
+
+    Args:
+        places: anchors of the cells that have cards.
+    """
     of_reference: dict[str, list[tuple[Mapping[str, str], Confusion]]] = defaultdict(list)
     for dims, confusion in observations.confusions:
         of_reference[confusion.reference].append((dims, confusion))
     for reference, found in of_reference.items():
-        yield _confusion_figure(reference, found, blocks, wording)
+        yield _confusion_figure(reference, found, blocks, wording, places)
     of_kind: dict[str, list[tuple[Mapping[str, str], PairedScores]]] = defaultdict(list)
     for dims, pairs in observations.pairs:
         of_kind[pairs.kind].append((dims, pairs))
@@ -42,12 +49,13 @@ def _confusion_figure(
     found: Sequence[tuple[Mapping[str, str], Confusion]],
     blocks: Sequence[MetricBlock],
     wording: Words,
+    places: Container[str],
 ) -> PageFigure:
     names = short_names(sorted({confusion.rater for _, confusion in found}))
     panels = [
         (
             f"{names[confusion.rater]}, {_question(dims, wording)} (n {confusion.n:,})",
-            _matrix(dims, confusion, names, wording),
+            _matrix(dims, confusion, names, wording, places),
         )
         for dims, confusion in found[:MAX_MATRICES]
     ]
@@ -61,7 +69,8 @@ def _confusion_figure(
         name=anchor("figure", title),
         title=title,
         about=f"Rows are the answers of {reference}, columns those of the rater; each cell counts items, and its "
-        f"colour is its share of the row. {how}Outlined cells are equal answers.",
+        f"colour is its share of the row. {how}Outlined cells are equal answers. A cell leads to its cards in the "
+        "gallery, if there are any.",
         plots=[
             plot(panel, title=f"{title}: {name}", description=f"Confusion matrix of {name}.", heading=name)
             for name, panel in panels
@@ -71,7 +80,13 @@ def _confusion_figure(
     )
 
 
-def _matrix(dims: Mapping[str, str], confusion: Confusion, names: Mapping[str, str], wording: Words) -> CountMatrix:
+def _matrix(
+    dims: Mapping[str, str],
+    confusion: Confusion,
+    names: Mapping[str, str],
+    wording: Words,
+    places: Container[str],
+) -> CountMatrix:
     key = (dims.get("rubric", ""), dims.get("question", ""))
     labels = wording[key].labels if key in wording else {}
     used = [
@@ -82,7 +97,14 @@ def _matrix(dims: Mapping[str, str], confusion: Confusion, names: Mapping[str, s
     names_of = [shortened(labels.get(answer) or answer, 18) for answer in confusion.answers]
     short = [confusion.answers[place] if _is_number(confusion.answers[place]) else names_of[place] for place in used]
     counts = confusion.counts[np.ix_(used, used)].tolist()
-    return CountMatrix(counts, short, short, confusion.reference, names[confusion.rater])
+    rater = names[confusion.rater]
+    links = {
+        (row, column): (name, f"Cards: {confusion.reference} {short[row]}, {rater} {short[column]}")
+        for row, right in enumerate(used)
+        for column, given in enumerate(used)
+        if (name := cell_anchor(dims, confusion, right, given)) in places
+    }
+    return CountMatrix(counts, short, short, confusion.reference, rater, links)
 
 
 def _scatter_figure(

@@ -1,6 +1,6 @@
 """The plots of a page, from what the page shows: none without data, and at most `MAX_BYTES` of them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from itertools import chain
 
 from jobs.metrics.metric import Metric
@@ -20,9 +20,16 @@ FUNNEL = 3  # steps at least
 
 
 def page_figures(
-    metrics: Sequence[Metric], observations: Observations, wording: Mapping[tuple[str, str], Wording]
+    metrics: Sequence[Metric],
+    observations: Observations,
+    wording: Mapping[tuple[str, str], Wording],
+    places: Container[str] = (),
 ) -> tuple[list[PageFigure], int]:
-    """Return the plots of ratings and metrics, in the order of the page, and how many were left out for their size."""
+    """Return the plots of ratings and metrics, in the order of the page, and how many were left out for their size.
+
+    Args:
+        places: anchors of the cells and rows that have cards (`jobs.page.card_links`).
+    """
     place = {key: number for number, key in enumerate(wording)}
 
     def order(dims: Mapping[str, str]) -> int:
@@ -36,9 +43,9 @@ def page_figures(
     metric_blocks = blocks(metrics, list(wording))
     figures, left, size = [], 0, 0
     for figure in chain(
-        rater_figures(metrics, metric_blocks, wording),
-        observed_figures(observations, metric_blocks, wording),
-        family_figures(metrics, metric_blocks, wording),
+        rater_figures(metrics, metric_blocks, wording, places),
+        observed_figures(observations, metric_blocks, wording, places),
+        family_figures(metrics, metric_blocks, wording, places),
     ):
         bytes_of = sum(map(len, figure.plots))
         if size + bytes_of > MAX_BYTES:

@@ -1,11 +1,12 @@
 """Plots of all raters together: the agreement of each two, and their mean scores by question."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 
 from jobs.metrics.metric import Metric
 from jobs.metrics.question import MODELS, PEOPLE
 from jobs.metrics.suite import ACROSS
 from jobs.page.anchors import anchor
+from jobs.page.card_links import pair_anchor
 from jobs.page.family_figures import TWO_RATERS, question_title
 from jobs.page.metric_families import MetricBlock
 from jobs.page.model import PageFigure, Wording
@@ -22,13 +23,21 @@ MAX_QUESTIONS = 16  # columns of the map of scores
 MAX_SCORED = 30  # its rows
 
 
-def rater_figures(metrics: Sequence[Metric], blocks: Sequence[MetricBlock], wording: Words) -> Iterator[PageFigure]:
-    """Yield the heat maps of agreement and of mean scores that the metrics allow."""
-    yield from agreement_map(metrics, blocks, wording)
+def rater_figures(
+    metrics: Sequence[Metric], blocks: Sequence[MetricBlock], wording: Words, places: Container[str] = ()
+) -> Iterator[PageFigure]:
+    """Yield the heat maps of agreement and of mean scores that the metrics allow.
+
+    Args:
+        places: anchors of the pairs of raters who differ on a card.
+    """
+    yield from agreement_map(metrics, blocks, wording, places)
     yield from score_map(metrics, blocks, wording)
 
 
-def agreement_map(metrics: Sequence[Metric], blocks: Sequence[MetricBlock], wording: Words) -> Iterator[PageFigure]:
+def agreement_map(
+    metrics: Sequence[Metric], blocks: Sequence[MetricBlock], wording: Words, places: Container[str] = ()
+) -> Iterator[PageFigure]:
     """Yield a heat map of the kappas of all pairs of raters, of the mean of all questions and of each question."""
     kappas: dict[Question, dict[frozenset[str], float]] = {}
     for metric in metrics:
@@ -57,10 +66,11 @@ def agreement_map(metrics: Sequence[Metric], blocks: Sequence[MetricBlock], word
         name=anchor("figure", EACH_TWO),
         title=EACH_TWO,
         about="Cohen’s κ of each two raters, people and models together: quadratic weights on scales, unweighted for "
-        "categories. 1 is perfect agreement, 0 that of chance; a dash: no common items, or undefined.",
+        "categories. 1 is perfect agreement, 0 that of chance; a dash: no common items, or undefined. A "
+        "cell leads to the cards on which the two differ, if there are any.",
         plots=[
             plot(
-                _kappa_map(pairs, shown, names),
+                _kappa_map(pairs, shown, names, places),
                 title=f"{EACH_TWO}: {title}",
                 description=f"Heat map of Cohen's kappa of each two of {', '.join(names[r] for r in shown)}.",
                 heading=title,
@@ -139,12 +149,21 @@ def _order(metrics: Sequence[Metric], raters: set[str]) -> list[str]:
     return sorted(raters, key=lambda rater: (rater not in people, rater))
 
 
-def _kappa_map(pairs: Mapping[frozenset[str], float], raters: Sequence[str], names: Mapping[str, str]) -> HeatMap:
+def _kappa_map(
+    pairs: Mapping[frozenset[str], float], raters: Sequence[str], names: Mapping[str, str], places: Container[str]
+) -> HeatMap:
     """Return the map of the raters that are in a pair; each keeps its number in other maps."""
     number = {rater: str(place) for place, rater in enumerate(raters, start=1)}
     paired = [rater for rater in raters if any(rater in pair for pair in pairs)]
     values = [[None if a == b else pairs.get(frozenset((a, b))) for b in paired] for a in paired]
-    return HeatMap(values, [f"{names[r]}  {number[r]}" for r in paired], [number[r] for r in paired], percent=False)
+    links = {
+        (row, column): (name, f"Cards on which {names[a]} and {names[b]} differ")
+        for row, a in enumerate(paired)
+        for column, b in enumerate(paired)
+        if a != b and (name := pair_anchor(a, b)) in places
+    }
+    rows, columns = [f"{names[r]}  {number[r]}" for r in paired], [number[r] for r in paired]
+    return HeatMap(values, rows, columns, percent=False, links=links)
 
 
 def _title(key: Question, wording: Words) -> str:

@@ -22,6 +22,7 @@ from jobs.page.page_figures import figure_of
 
 MAX_COLUMNS = 12  # answers of a scale
 MAX_CELLS = 30_000  # of all tables of metrics, about 6 MB
+MAX_ANSWERS = 40  # answers of a nominal question, those that a rater gave most often
 FEW_UNUSED = 3  # answers that nobody gave are listed in one line, if there are so many
 _HERE = Path(__file__).parent
 _MIMES = {"image/webp", "image/jpeg", "image/png"}
@@ -60,7 +61,10 @@ class RaterRow:
 
 @dataclass(frozen=True)
 class QuestionBlock:
-    """A question's block: its texts, answers and raters. `answers` is empty if there are too many to list."""
+    """A question's block: its texts, answers and raters.
+
+    `answers` is empty if there are too many of a scale to list; of a nominal question `left_out` are not listed.
+    """
 
     rubric: str
     name: str
@@ -69,6 +73,7 @@ class QuestionBlock:
     answers: tuple[AnswerBar, ...]
     ordinal: bool
     rows: tuple[RaterRow, ...]
+    left_out: int = 0
 
     @property
     def most(self) -> float:
@@ -284,6 +289,8 @@ def _question(page: Page, key: tuple[str, str], letters: dict[str, str]) -> Ques
     codes = [*listed, *others]
     if ordinal and len(codes) > MAX_COLUMNS:
         codes = []
+    shown = _most_given(codes, closed)
+    left_out, codes = len(codes) - len(shown), shown
     rows = []
     for distribution in distributions:
         shares = {a.answer: a for a in distribution.answers}
@@ -305,7 +312,18 @@ def _question(page: Page, key: tuple[str, str], letters: dict[str, str]) -> Ques
         ),
         ordinal=ordinal,
         rows=tuple(rows),
+        left_out=left_out,
     )
+
+
+def _most_given(codes: Sequence[str], distributions: Sequence[Distribution]) -> list[str]:
+    """Return the `MAX_ANSWERS` answers with the largest share of any rater, in the order of `codes`."""
+    largest: dict[str, float] = {}
+    for distribution in distributions:
+        for share in distribution.answers:
+            largest[share.answer] = max(largest.get(share.answer, 0.0), share.share or 0.0)
+    shown = set(sorted(codes, key=lambda code: -largest.get(code, 0.0))[:MAX_ANSWERS])
+    return [code for code in codes if code in shown]
 
 
 def _totals(page: Page) -> dict[str, int]:

@@ -1,7 +1,7 @@
 """Plots of counts: a matrix of counts, and the steps of a funnel."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
@@ -9,7 +9,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from jobs.plots.panels import SCALE, label_cells
-from jobs.plots.svg import ACCENT, INK, LINE
+from jobs.plots.svg import ACCENT, INK, LINE, link_to
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,7 @@ class CountMatrix:
     Attributes:
         counts: rows of counts; rows, columns: labels.
         row_label, column_label: what the rows and columns are.
+        links: (row, column) -> the anchor and the name of its link, of cells that have one.
     """
 
     counts: Sequence[Sequence[int]]
@@ -26,6 +27,7 @@ class CountMatrix:
     columns: Sequence[str]
     row_label: str = ""
     column_label: str = ""
+    links: Mapping[tuple[int, int], tuple[str, str]] = field(default_factory=dict)
 
     def size(self) -> tuple[float, float]:
         """Return width and height in inches of the axes."""
@@ -41,6 +43,8 @@ class CountMatrix:
                 edge, width = (INK, 1.2) if row == column else (LINE, 0.4)
                 box = Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor=colour, edgecolor=edge, linewidth=width)
                 box.set_zorder(2 if row == column else 1)
+                if (row, column) in self.links:
+                    box.set_url(link_to(*self.links[row, column]))
                 axes.add_patch(box)
                 on = "#ffffff" if share > 0.45 else "#000000"
                 axes.text(column, row, f"{count:,}", ha="center", va="center", fontsize=7.5, color=on, zorder=3)

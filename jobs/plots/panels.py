@@ -5,8 +5,8 @@ are drawn as gaps or marked as such, never as 0.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,7 +15,7 @@ from matplotlib.colors import LinearSegmentedColormap, to_hex, to_rgb
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from jobs.plots.svg import ACCENT, INK, LINE, PRINTED, SERIES, SOFT
+from jobs.plots.svg import ACCENT, INK, LINE, PRINTED, SERIES, SOFT, link_to
 
 # From amber through rose to indigo, as on the page; its lightness decreases monotonically, so that it works in grey.
 SHORT = 3  # characters of a label of a column that need not be turned
@@ -54,6 +54,7 @@ class HeatMap:
         rows, columns: labels.
         low, high: values at the ends of the colours.
         percent: whether values are shares, printed as percentages.
+        links: (row, column) -> the anchor and the name of its link, of cells that have one.
     """
 
     values: Sequence[Sequence[float | None]]
@@ -62,6 +63,7 @@ class HeatMap:
     low: float = 0.0
     high: float = 1.0
     percent: bool = True
+    links: Mapping[tuple[int, int], tuple[str, str]] = field(default_factory=dict)
 
     def size(self) -> tuple[float, float]:
         """Return width and height in inches of the axes."""
@@ -74,7 +76,10 @@ class HeatMap:
                 defined = value is not None and math.isfinite(value)
                 share = (float(value or 0) - self.low) / (self.high - self.low) if self.high > self.low else 0.0
                 colour = to_hex(SCALE(min(1.0, max(0.0, share)))) if defined else "none"
-                axes.add_patch(_rectangle(column, row, colour))
+                cell = _rectangle(column, row, colour)
+                if (row, column) in self.links:
+                    cell.set_url(link_to(*self.links[row, column]))
+                axes.add_patch(cell)
                 text = _number(value, self.percent) if defined and value is not None else "–"
                 axes.text(column, row, text, ha="center", va="center", fontsize=7.5, color=_on(colour))
         label_cells(axes, self.rows, self.columns)
@@ -103,6 +108,7 @@ class Intervals:
         reference: a value with a vertical line, such as 0 for differences.
         percent: whether values are shares.
         width: inches of the axis.
+        links: label -> the anchor and the name of its link, of rows that have one.
     """
 
     estimates: Sequence[Estimate]
@@ -111,6 +117,7 @@ class Intervals:
     reference: float | None = None
     percent: bool = False
     width: float = 4.2
+    links: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def size(self) -> tuple[float, float]:
         """Return width and height in inches of the axes."""
@@ -141,7 +148,9 @@ class Intervals:
                 )
         if self.reference is not None:
             axes.axvline(self.reference, color=SOFT, linewidth=0.8, dashes=(3, 2))
-        axes.set_yticks(range(len(rows)), rows)
+        for tick in axes.set_yticks(range(len(rows)), rows):
+            if (label := tick.label1.get_text()) in self.links:
+                tick.label1.set_url(link_to(*self.links[label]))
         axes.set_ylim(len(rows) - 0.5, -0.5)
         if self.bounds:
             axes.set_xlim(*self.bounds)

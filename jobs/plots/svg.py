@@ -24,6 +24,7 @@ NAMES = {INK: "ink", SOFT: "soft", LINE: "line", ACCENT: "accent", SECOND: "seco
 SERIES = (ACCENT, SECOND, PRINTED, SOFT)  # colours of series, in their order
 WIDTH = 7.6  # inches of a figure of full width; 72 points per inch
 FONT = "system-ui, -apple-system, Segoe UI, Roboto, Helvetica Neue, Arial, sans-serif"
+_LINK = "cards:"  # begins the URLs of cells and labels that are links
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "remine",
@@ -78,17 +79,28 @@ def as_svg(figure: Figure, *, title: str, description: str) -> str:
     svg = re.sub(r"font-family: [^;\"]*", f"font-family: {FONT}", svg)
     for colour, name in NAMES.items():
         svg = svg.replace(f": {colour}", f": var(--plot-{name}, {colour})")
+    linked = _LINK in svg
     key = hashlib.sha256(f"{title}\n{description}\n{svg}".encode()).hexdigest()[:10]
-    svg = _own_ids(svg, key)
+    svg = _with_links(_own_ids(svg, key))
     width, height = (f"{inches * 72:g}" for inches in figure.get_size_inches())
     head = (
-        f'<svg class="plot" role="img" aria-labelledby="{key}-t {key}-d" width="{width}pt" height="{height}pt" '
+        f'<svg class="plot{" linked" * linked}" role="{"group" if linked else "img"}" '
+        f'aria-labelledby="{key}-t {key}-d" width="{width}pt" height="{height}pt" '
         f'viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg" '
         'xmlns:xlink="http://www.w3.org/1999/xlink" version="1.1">\n'
         f'<title id="{key}-t">{escape(title)}</title>\n<desc id="{key}-d">{escape(description)}</desc>\n'
-        f"<style>{_theme()}</style>\n"
+        f"<style>{_theme()}{_LINKED * linked}</style>\n"
     )
     return head + svg[svg.index(">") + 1 :].strip() + "\n"
+
+
+def link_to(name: str, label: str) -> str:
+    """Return the URL for `Artist.set_url` that makes a cell or label a link to the anchor `name` of the page.
+
+    Args:
+        label: its name for screen readers.
+    """
+    return f"{_LINK}{name}?{label}"
 
 
 def standalone(svg: str) -> str:
@@ -97,6 +109,11 @@ def standalone(svg: str) -> str:
     svg = re.sub(r"var\(--plot-\w+, (#[0-9a-f]{6})\)", r"\1", svg)
     svg = svg.replace('<svg class="plot"', '<svg class="plot" style="background: #ffffff"', 1)
     return f'<?xml version="1.0" encoding="utf-8"?>\n{svg}'
+
+
+def _with_links(svg: str) -> str:
+    """Return the figure with links of `link_to` as links of HTML."""
+    return re.sub(rf'<a xlink:href="{_LINK}([\w-]+)\?([^"]*)"[^>]*>', r'<a href="#\1" aria-label="\2">', svg)
 
 
 def _own_ids(svg: str, key: str) -> str:
@@ -108,6 +125,12 @@ def _own_ids(svg: str, key: str) -> str:
 
     svg = re.sub(r' id="([^"]+)"', own, svg)
     return re.sub(r"(url\(#|href=\"#)([^)\"]+)", rf"\g<1>{key}-\g<2>", svg)
+
+
+_LINKED = (  # the number in a cell must not cover the cell's link
+    ".linked text{pointer-events:none}.linked a text{pointer-events:auto;text-decoration:underline}"
+    ".linked a:is(:hover,:focus) path{stroke:currentColor!important;stroke-width:2!important}"
+)
 
 
 def _theme() -> str:

@@ -3,18 +3,34 @@
 import io
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 from PIL import Image, ImageDraw
 
 from jobs.html.thumbnails import thumbnail
+from jobs.judging.sent_prompts import SentPrompt
 from jobs.metrics.answers import RatingTable
+from jobs.metrics.confusion import Confusion
 from jobs.metrics.distributions import Distribution, Distributions
 from jobs.metrics.metric import Metric
+from jobs.metrics.observations import Observations
 from jobs.metrics.question import MetricSettings, QuestionContext, RatedQuestion
 from jobs.metrics.suite import question_metrics
-from jobs.page.model import FunnelStep, GalleryPicture, ModelFacts, Page, PictureRating, TableSummary, Wording
+from jobs.page.card_links import card_links
+from jobs.page.model import (
+    EmbeddingMap,
+    FunnelStep,
+    GalleryPicture,
+    MapPoint,
+    ModelFacts,
+    Page,
+    PictureRating,
+    TableSummary,
+    Wording,
+)
+from jobs.page.page_figures import funnel_figures, page_figures
 from jobs.tables import table
 
 RATERS = ("qwen2.5-vl-7b@cc594898137f", "smolvlm2-2.2b@482adb537c02")
@@ -135,6 +151,38 @@ def pictures(data: Sequence[bytes]) -> list[GalleryPicture]:
             )
         )
     return shown
+
+
+def linked_page() -> Page:
+    """The page with plots whose cells and rows lead to cards, a map of its pictures, and prompts on its cards."""
+    given = page()
+    answers = tuple("12345")
+    confusion = Confusion(RATERS[0], "people", answers, np.full((5, 5), 2))
+    observations = Observations([({"rubric": "century_labels", "question": "sensitive"}, confusion)])
+    cards = []
+    for number, card in enumerate(card for card in given.pictures if card.thumbnails):
+        people = [
+            PictureRating(name, "sensitive", value, rubric="century_labels", value=value, score=float(value), name=name,
+                          method="human")
+            for name, value in (("p1", answers[number % 5]), ("p2", answers[-1 - number % 5]))
+        ]  # fmt: skip
+        ratings = [replace(rating, name=rating.rater, method="closed") for rating in card.ratings]
+        prompt = SentPrompt("century_labels", "You see.", "Look at it.", [("sensitive", "How sensitive?")] * 4)
+        attributes = {"region": ("East", "West")[number % 2]}
+        cards.append(
+            replace(
+                card, image_id=f"{number:032x}", ratings=[*ratings, *people], attributes=attributes, prompts=[prompt]
+            )
+        )
+    links = card_links(observations.confusions, given.metrics, cards, given.wording)
+    figures, _ = page_figures(given.metrics, observations, given.wording, links.places)
+    points = [MapPoint(card.image_id, n / 22, 1 - n / 22, card.thumbnails[0]) for n, card in enumerate(cards)]
+    mapped = EmbeddingMap(points, fitted=22, encoder="siglip", shares=(0.4, 0.2))
+    prompts = {"century_labels": "Look."}
+    return replace(
+        given, pictures=cards, figures=figures, links=links.lists, map=mapped, prompts=prompts,
+        funnel=list(funnel_figures(given.steps)),
+    )  # fmt: skip
 
 
 def page(data: Sequence[bytes] | None = None) -> Page:

@@ -2,19 +2,25 @@
 
 import html
 import re
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from actors.vlm.rubric import Rubric
 from jobs.analysis.report_tables import ReportTables
 from jobs.analysis.standings import Standings
+from jobs.judging.kept_rubric import Rubrics, of_rubric
+from jobs.judging.sent_prompts import PromptTexts
 from jobs.page import gallery
+from jobs.page.model import Page
+from jobs.page.render import render
 from jobs.runtime import cli
 from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store.hashing import hash_texts
 from jobs.store.reading import open_table
-from tests.factories import picture, rating, write_file
+from tests.factories import picture, rating, write_file, write_table
 from tests.jobs.page.sample import drawn
 
 
@@ -88,6 +94,60 @@ def test_each_target_and_condition_is_labelled(tables):
     assert [(r.rater, r.target, r.answer) for r in card.ratings] == [
         ("m · condition x", "Mali", "1"), ("m · condition y", "Mali", "3"), ("m · condition x", "Peru", "2"),
     ]  # fmt: skip
+
+
+def test_a_card_has_the_prompts_that_models_were_sent(tmp_path, tables):
+    """The prompt has the item's attributes and texts and the picture's record, and only questions that models had."""
+    data = {
+        "name": "mood",
+        "version": 1,
+        "source": "this test",
+        "context": {"fields": ["page_title", "scenario", "generated"]},
+        "parts": {
+            "about": "{{ page_title }}: {{ scenario }} {{ generated }}",
+            "question": "{{ question }} {{ options }}",
+        },
+        "layouts": {name: ["picture", "about", "question"] for name in ("paper", "fast")},
+        "layout": "fast",
+        "questions": [
+            {
+                "name": name,
+                "text": f"How {name}?",
+                "scale": "ordinal",
+                "answers": [{"value": value, "label": str(value), "score": value} for value in (1, 2)],
+            }
+            for name in ("calm", "bright")
+        ],
+    }
+    rubrics = Rubrics({"mood": of_rubric(Rubric.from_dict(data), data)})
+    record = {"record_id": "1", "image_id": IDS[3], "page_title": "Siege"}
+    records = open_table(write_table(tmp_path / "records", "records", [record]))
+    texts = open_table(
+        write_file(tmp_path / "texts", "texts", [{"text_id": "t", "role": "generated", "text": "x" * 5000}])
+    )
+    items = [item(IDS[3], IDS[3], kind="image", scenario="market") | {"text_ids": ["t"]}]
+    tables = replace(
+        tables,
+        corpus={"images": open_table(write_table(tmp_path / "units", "images", IMAGES)), "records": records},
+        items=[open_table(write_file(tmp_path / "asked", "items", items))],
+        texts=[texts],
+    )
+    rows = [rating(IDS[3], "m", "calm", "1", rubric="mood"), rating(IDS[3], "p", "bright", "2", rubric="mood")]
+    rows[1]["method"] = "human"
+    chosen = gallery.choose(tables, 48, ExclusionFilter(frozenset()))
+    rows_of = {IDS[3]: rows}
+    made = gallery.cards(
+        tables, chosen, rows_of, {}, extra=(), exclusion_filter=ExclusionFilter(frozenset()),
+        prompts=PromptTexts(rubrics, []),
+    )  # fmt: skip
+    assert [len(card.prompts) for card in made] == [0, 0, 0, 1]
+    (sent,) = made[3].prompts
+    assert "Siege: market xxx" in sent.shared
+    assert len(sent.shared) == gallery.PROMPT_LENGTH + 1
+    assert [name for name, _ in sent.ends] == ["calm"]
+    page = render(Page("t", pictures=made))
+    assert "Siege: market xxx" in page
+    assert "How calm?" in page
 
 
 def test_the_page_of_a_report_with_items(tmp_path):

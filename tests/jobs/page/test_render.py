@@ -14,7 +14,7 @@ from jobs.html.thumbnails import Thumbnail, thumbnail
 from jobs.metrics.distributions import Share
 from jobs.metrics.metric import Metric
 from jobs.page.model import FunnelStep, GalleryPicture, Page, PictureRating, TableSummary, Wording
-from jobs.page.render import kept, render
+from jobs.page.render import MAX_ANSWERS, kept, render
 from tests.jobs.page import sample
 
 HOSTILE = (
@@ -371,3 +371,18 @@ def test_shares_of_a_rater_follow_the_answers_of_the_question():
     assert table
     cells = [re.findall("<td[ >]", row) for row in re.findall(r'<tr class="shares">.*?</tr>', table[0], re.S)]
     assert [len(row) for row in cells] == [7, 7]  # six answers and the mean
+
+
+def test_a_question_with_many_answers_lists_those_given_most_often():
+    answers = [f"country {number:03}" for number in range(120)]
+    rows = [
+        {"rater": "m", "rubric": "r", "question": "country", "status": "ok", "value": answers[number], "score": None,
+         "answers": answers, "outside_mass": None}
+        for number in (*range(30), *range(50, 60), *range(10, 120))
+    ]  # fmt: skip
+    html = render(Page("t", distributions=sample.distributions(rows)))
+    section = html[html.index('id="ratings"') :]
+    shown = [answer for answer in answers if f'<span dir="auto">{answer}</span>' in section]
+    assert len(shown) == MAX_ANSWERS
+    assert {*answers[10:30], *answers[50:60]} <= set(shown)
+    assert "80 more answers" in section
