@@ -53,6 +53,7 @@ def test_the_weights_of_that_commit_are_loaded(hub_cache: Path) -> None:
     pinned = f"webli@{COMMIT}"
     facts = encoder_facts(NAME, pretrained=pinned)
     assert facts.encoder == f"{NAME}@{pinned}"
+    assert re.fullmatch("local:siglip-tiny@[0-9a-f]{16}", encoder_facts("local:siglip-tiny", pretrained=None).encoder)
     assert facts.encoder != encoder_facts(NAME, pretrained="webli").encoder
     assert facts.preprocessing == encoder_facts("local:siglip-tiny", pretrained=None).preprocessing
     check_weights(NAME, pretrained=pinned)

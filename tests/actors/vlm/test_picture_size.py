@@ -12,7 +12,7 @@ from PIL import Image
 from actors.vlm.encoding import ChatEncoder, tokens_of_sizes
 from actors.vlm.families import FAMILIES, picture_tokens
 from actors.vlm.loading import completed
-from actors.vlm.picture_size import DEFAULT_MAX_PIXELS, NO_BOUNDS, PictureSizer, PixelBounds
+from actors.vlm.picture_size import DEFAULT_MAX_PIXELS, NO_BOUNDS, PictureSizer, PixelBounds, _resized
 from tests.actors.vlm.helpers import picture
 
 Load = Callable[[str], tuple[Any, Any]]
@@ -338,3 +338,12 @@ def test_a_processor_that_leaves_its_patches_to_the_model(load: Load, tower: str
     )
     assert tokens(completed(old, config), model.config, CAMERA, None) == expected
     assert completed(processor, model.config).num_additional_image_tokens == 1
+
+
+@pytest.mark.parametrize(("size", "how"), [((30, 90), Image.Resampling.LANCZOS), ((70, 91), Image.Resampling.BICUBIC)])
+def test_pictures_are_made_smaller_and_larger_by_different_filters(
+    size: tuple[int, int], how: Image.Resampling
+) -> None:
+    shown = picture(1, width=60, height=80)
+    assert _resized(shown, size).tobytes() == shown.resize(size, how).tobytes()
+    assert _resized(shown, shown.size) is shown

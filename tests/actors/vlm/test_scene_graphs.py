@@ -1,8 +1,19 @@
 """Lines of scene graphs: canonical forms, and what is a fault."""
 
+from typing import Any
+
 import pytest
 
-from actors.vlm.scene_graphs import PARENTS, QUESTIONS, TUPLES, LineFault, category_of, parse, tuple_line
+from actors.vlm.scene_graphs import (
+    PARENTS,
+    QUESTIONS,
+    TUPLES,
+    LineFault,
+    SceneGraphInstructions,
+    category_of,
+    parse,
+    tuple_line,
+)
 
 
 @pytest.mark.parametrize(
@@ -59,3 +70,48 @@ def test_lines() -> None:
     ]  # fmt: skip
     assert parsed.faults[0].text == "Here are more:"
     assert 2 in parse(QUESTIONS, answer).entries  # any number in the first step
+
+
+def instructions(*graph: dict[str, Any], **changes: Any) -> SceneGraphInstructions:
+    rows = graph or (
+        {"tuple": "entity - whole (dog)", "question": "Is there a dog?"},
+        {"tuple": "attribute - color (dog, black)", "question": "Is the dog black?", "parents": [1]},
+    )
+    steps = {TUPLES: "Write tuples.", QUESTIONS: "Write questions.", PARENTS: "Write parents."}
+    data = {"name": "n", "version": 1, "source": "s", "steps": steps, "examples": [{"text": "A dog.", "graph": rows}]}
+    return SceneGraphInstructions.from_dict(data | changes)
+
+
+def test_prompts_of_the_steps() -> None:
+    written = instructions(system="Be brief.")
+    assert (written.name, written.source, written.system) == ("n", "s", "Be brief.")
+    assert written.prompt(TUPLES, "A\n cat.") == (
+        "Write tuples.\n\nExample 1\nText: A dog.\nAnswer:\n1 | entity - whole (dog)\n"
+        "2 | attribute - color (dog, black)\n\nYour turn\nText: A cat.\nAnswer:"
+    )
+    assert written.prompt(PARENTS, "A cat.", "1 | entity - whole (cat)") == (
+        "Write parents.\n\nExample 1\nText: A dog.\nTuples:\n1 | entity - whole (dog)\n"
+        "2 | attribute - color (dog, black)\nAnswer:\n1 | 0\n2 | 1\n\n"
+        "Your turn\nText: A cat.\nTuples:\n1 | entity - whole (cat)\nAnswer:"
+    )
+    assert written.hash != instructions().hash
+    assert instructions(source="elsewhere").hash == instructions().hash
+
+
+ROW = {"tuple": "entity - whole (dog)", "question": "Is there a dog?"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([{**ROW, "parents": [1]}], "parent 1 is not another row"),
+        ([ROW, {**ROW, "parents": [3]}], "parent 3 is not another row"),
+        ([{**ROW, "question": "A dog"}], "not written as questions are"),
+        ([{**ROW, "tuple": "dog"}], "not written as tuples are"),
+        ([], "the graph is empty"),
+    ],
+)
+def test_examples_that_do_not_follow_the_grammar(rows: list[dict[str, Any]], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        instructions(examples=[{"text": "A dog.", "graph": rows}])
+    assert len(instructions({**ROW, "parents": [2]}, ROW).examples[0].tuples) == 2
