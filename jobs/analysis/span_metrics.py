@@ -242,7 +242,8 @@ def _scores(tables: SpanTables, raters: Sequence[SpanRater], ids: Sequence[str])
 def _category_counts(tables: SpanTables, raters: Sequence[SpanRater], ids: Sequence[str]) -> dict[str, Floats]:
     """Return category -> number of mistakes, float64[items]; empty if all mistakes have the same category."""
     read = [tables.marks.get(MISTAKE, {}).get(rater, {}) for rater in raters]
-    categories = {name for texts in read for marks in texts.values() for name in marks.categories if name}
+    names = {name for texts in read for marks in texts.values() for name in marks.categories}
+    categories = {category for name in names for category in name.split("+") if category}
     counts = {}
     for category in sorted(categories) if len(categories) > 1 else ():
         numbers: dict[str, list[float]] = {}

@@ -80,3 +80,17 @@ def test_texts_that_metrics_leave_out_are_counted() -> None:
     shares = {m.dims["status"]: m for m in span_metrics(read, MetricSettings()) if m.name == "span_status_share"}
     assert {status: metric.value for status, metric in shares.items()} == {"ok": 2 / 3, "unparsed": 1 / 3}
     assert shares["ok"].dims == {"rater": "anna", "kind": "omission", "status": "ok"}
+
+
+def test_mistakes_are_counted_by_each_of_their_categories() -> None:
+    """i1 has two of colour, of which one is of size too; a mistake without a category is of none."""
+    categories = {"i1": ["colour", "colour+size", None], "i2": ["size", None, None]}
+    rows = [
+        span(item, start, start + 1, kind="mistake", category=category)
+        for item, names in categories.items()
+        for start, category in enumerate(names)
+    ]
+    tables: Any = [[TableInMemory("spans", rows)], [], []]
+    read = read_span_tables(*tables, kinds={"anna": "human"}, exclusion_filter=ExclusionFilter(frozenset()))
+    metrics = [m for m in span_metrics(read, MetricSettings()) if m.dims.get("category")]
+    assert {(m.dims["category"], m.value) for m in metrics if m.n == 2} == {("colour", 1.0), ("size", 1.0)}

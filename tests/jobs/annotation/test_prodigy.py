@@ -5,10 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from omegaconf import OmegaConf
 
-from jobs.annotation import prodigy
+from jobs.annotation import form as forms
+from jobs.annotation import prodigy, prodigy_form
+from jobs.annotation.form import ShownItem, WelfareConfig
+from jobs.annotation.spans import SpanLabels
 from jobs.annotation.tools import ToolReading
 from jobs.errors import InputError
+from jobs.runtime.config_files import CONF
 from jobs.store.writer import Reject
 
 
@@ -54,3 +59,14 @@ def test_what_prodigy_does_not_write_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="line 1 has no question; give question=NAME"):
         read(tmp_path, [line(question=None)])
     assert len(read(tmp_path, [line(question=None)], question="q")[0]) == 1
+
+
+def test_a_kind_of_spans_whose_text_the_item_lacks_has_no_task() -> None:
+    labels = SpanLabels.from_dict(OmegaConf.to_container(OmegaConf.load(CONF / "span_labels" / "docent.yaml")))
+    form = forms.form(
+        None, questions=[], span_labels=labels, welfare=WelfareConfig(), pictures=0, texts=("generated", "reference")
+    )
+    for role in ("generated", "reference"):
+        item = ShownItem("i", (), (), (), {role: ("t", "A dog.")}, (), None)
+        tasks = prodigy_form.tasks(form, item, target="", assigned_to=None, place=1)
+        assert [(task["text_id"], task["text"]) for task in tasks] == [("t", "A dog.")]

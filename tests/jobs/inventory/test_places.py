@@ -1,10 +1,11 @@
 """`ls`, `rm`, `gc`, `copy`: what lies where, and that nothing else is touched."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from jobs.inventory.copying import plan_copy
+from jobs.inventory.copying import copy_files, plan_copy
 from jobs.inventory.found import files_by_table, find_tables
 from jobs.inventory.shown import age, in_columns, size
 from jobs.runtime import cli, console
@@ -180,10 +181,22 @@ def test_copies_read_alike_and_continue(tmp_path: Path, s3: str, capsys: pytest.
         assert words in capsys.readouterr().err
 
 
-def test_identities_are_copied_first_and_manifests_last(tmp_path: Path) -> None:
+def test_identities_are_copied_first_and_manifests_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     two_tables(tmp_path / "R")
     (tmp_path / "R" / "images" / "_run" / lease.NAME).write_text("{}")  # of a run that is writing
-    names = [source.uri.rsplit("/", 1)[-1] for source, _ in plan_copy(str(tmp_path / "R"), str(tmp_path / "out")).files]
-    assert names[:2] == ["identity.json"] * 2
-    assert set(names[-4:]) == {"manifest.json", "units.jsonl"}
-    assert lease.NAME not in names
+    plan = plan_copy(str(tmp_path / "R"), str(tmp_path / "out"))
+    copied: list[str] = []
+    replace = locations.replace
+
+    def noted(uri: str, data: Any) -> None:
+        replace(uri, data)
+        copied.append(uri)
+
+    monkeypatch.setattr(locations, "replace", noted)
+    copy_files(plan)
+    assert sorted(copied) == sorted(target for _, target in plan.files)
+    for order in (copied, [target for _, target in plan.files]):
+        names = [uri.rsplit("/", 1)[-1] for uri in order]
+        assert names[:2] == ["identity.json"] * 2
+        assert set(names[-4:]) == {"manifest.json", "units.jsonl"}
+        assert lease.NAME not in names

@@ -66,6 +66,14 @@ def test_sources_of_a_raters_kind(tmp_path: Path) -> None:
     assert raters.kinds == {"x": "encoder", "y": "gold", "z": "model"}
 
 
+def test_tables_without_raters_are_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "old" / "_run").mkdir(parents=True)
+    places = [write_file(tmp_path / "old", "ratings", [rating("i", "m", "q", "3")], rubric=FIVE)]
+    places += [put(tmp_path, name, [{"rater": "b", "kind": "model"}, {"rater": "a", "kind": "model"}]) for name in "xy"]
+    rows = kept_raters.read([open_table(place) for place in places])
+    assert [row["rater"] for row in rows] == ["a", "b"]
+
+
 def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
     path = put(tmp_path, "a", [])
     file = tmp_path / "a" / "_run" / "raters.parquet"

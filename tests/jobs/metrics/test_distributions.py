@@ -224,6 +224,7 @@ def test_no_rows_no_distributions():
         ([row(value="1", score=math.nan)], "score is not a finite"),
         ([row(value="1", outside_mass=math.inf)], "outside_mass is not a finite"),
         ([row(status="fine")], "unknown status fine"),
+        ([row(status="z"), row(status="fine"), row(status="y")], "unknown status fine, y, z"),
         ([row(value="1", answers=["a\x1fb"])], "U\\+001F"),
     ],
 )

@@ -39,7 +39,7 @@ def test_of_the_kinds_of_differences_of_alpha_one_is_drawn() -> None:
 
 
 def test_a_family_whose_values_are_all_zero_is_not_drawn() -> None:
-    assert figures([metric("mean_score", 0.0, group="a"), metric("mean_score", 0.0, group="b")]) == []
+    assert figures([metric("group_mean_score", 0.0, group="a"), metric("group_mean_score", 0.0, group="b")]) == []
 
 
 def test_rows_and_plots_past_the_limits_are_counted() -> None:

@@ -123,6 +123,15 @@ def test_a_picture_has_its_items_texts_spans_and_answers(cursor: Any, place: str
     assert picture_details.find_picture(cursor, "nothing") is None
 
 
+def test_a_marked_span_has_the_text_around_it() -> None:
+    row = {"rater": "p", "kind": "mistake", "category": None, "score": None, "probability": None}
+    around = picture_details.AROUND
+    text = "<" + "b" * around + "span" + "a" * around + ">"
+    marked = picture_details.marked_text({**row, "start": around + 1, "end": around + 5}, text)
+    assert marked[-3:] == ("b" * around, "span", "a" * around)
+    assert picture_details.marked_text({**row, "start": 1, "end": 3}, "a red")[-3:] == ("a", " r", "ed")
+
+
 @pytest.mark.parametrize("entry", [RED, URLS[0]])
 def test_excluded_pictures_and_all_about_them_are_left_out(place: str, entry: str) -> None:
     with duckdb.connect() as connection:
