@@ -40,7 +40,7 @@ def remark_metrics(
             for (rubric,), hashes in _by_key(batch.filter(by_people), ("rubric",), exclusion_filter):
                 if rubric in rated:
                     rated[rubric] = np.union1d(rated[rubric], hashes)
-    attributes = dict.fromkeys([*(["model"] if "model" in items.columns else []), *settings.disaggregate])
+    attributes = dict.fromkeys(["model", *settings.disaggregate])
     for (rubric, field), noted in sorted(written.items()):
         about = rated[rubric]
         has_text, everything = np.isin(about, noted), np.ones(len(about), bool)

@@ -39,7 +39,7 @@ def test_settings_out_of_range_are_refused(settings: dict[str, Any], message: st
     [
         {"group_by": ["order", "method"], "contrast": ["region:a-b"], "weights": {"q": [[0, 1], [2, 0]]}},
         {"overlap": 0, "tolerance": 0, "stop": 1e-9, "ensembles": {"mine": ["m"]}},
-        {"overlap": 1},
+        {"overlap": 1, "text_overlap": ["rouge_l"]},
     ],
 )
 def test_settings_within_range_pass(settings: dict[str, Any]) -> None:

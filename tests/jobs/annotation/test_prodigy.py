@@ -62,7 +62,8 @@ def test_what_prodigy_does_not_write_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_kind_of_spans_whose_text_the_item_lacks_has_no_task() -> None:
-    labels = SpanLabels.from_dict(OmegaConf.to_container(OmegaConf.load(CONF / "span_labels" / "docent.yaml")))
+    settings: Any = OmegaConf.to_container(OmegaConf.load(CONF / "span_labels" / "docent.yaml"))
+    labels = SpanLabels.from_dict(settings)
     form = forms.form(
         None, questions=[], span_labels=labels, welfare=WelfareConfig(), pictures=0, texts=("generated", "reference")
     )

@@ -1,5 +1,7 @@
 """Which metrics a question gets: thresholds of the scale, and what counts as positive against gold."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 
@@ -97,3 +99,20 @@ def test_single_raters_are_compared_in_each_target_that_people_rated():
     for name, value in (("min", -1), ("max", 1), ("mean", 0)):
         found = {f.dims["target"]: (f.value, f.n) for f in made(answers, of, f"rater_correlation_{name}")}
         assert found == {"a": (pytest.approx(value), 2), "c": (pytest.approx(value), 2)}
+
+
+def test_people_who_took_part_are_people_alone():
+    """The model rated all items, each person half of them."""
+    half = np.where(np.arange(ITEMS) < 6, 1.0, np.nan)
+    other = np.where(np.arange(ITEMS) < 6, np.nan, 1.0)
+    answers = RatingTable.from_matrix(np.stack([np.ones(ITEMS), half, other], axis=1), raters=["m", "ann", "bob"])
+    of = QuestionContext(
+        kinds={"ann": "human", "bob": "human"}, picture=np.arange(ITEMS), target=np.zeros(ITEMS, np.int64), scale=(1, 5)
+    )
+    everything = np.ones(ITEMS, bool)
+    rated = RatedQuestion(
+        answers, of, MetricSettings(), reported=~everything, asked_people=everything,
+        ended={name: Counter(ok=n) for name, n in (("m", 12), ("ann", 6), ("bob", 6))},
+    )  # fmt: skip
+    found = {f.name: (f.value, f.n) for f in question_metrics(rated) if f.dims.get("group") == "people"}
+    assert (found["people_total"], found["items_per_person"]) == ((2, 2), (6, 2))

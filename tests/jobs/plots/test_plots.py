@@ -4,6 +4,8 @@ import re
 import xml.etree.ElementTree as ET
 
 import pytest
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from jobs.plots.figures import plot, small_multiples
 from jobs.plots.panels import Estimate, Fit, HeatMap, Histogram, Intervals, Panel, Scatter, StackedBars
@@ -100,3 +102,11 @@ def test_a_file_has_literal_colours():
     assert "var(" not in file
     assert "@media" not in file
     assert "#ffffff" in file
+
+
+def test_cells_of_a_map_are_around_their_places() -> None:
+    figure = Figure()
+    axes = figure.add_subplot()
+    MAP.draw(axes)
+    centres = [patch.get_center() for patch in axes.patches if isinstance(patch, Rectangle)]
+    assert [tuple(map(float, centre)) for centre in centres] == [(0, 0), (1, 0), (0, 1), (1, 1)]

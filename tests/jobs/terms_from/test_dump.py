@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import io
 import json
 import random
 from dataclasses import replace
@@ -16,6 +17,7 @@ from jobs.terms_from import dump
 from jobs.terms_from.bzip2 import BLOCK, marks
 from jobs.terms_from.dump import SPAN, Line, LongLine, TermsSource
 from jobs.terms_from.entity import entity_text
+from jobs.terms_from.gzip_members import START, find_member
 from jobs.terms_from.pieces import Damage
 from tests.wikidata import compress
 
@@ -145,3 +147,13 @@ def test_answers_of_the_api_and_entities_over_several_lines_are_documents(tmp_pa
         assert actual == expected
     path.write_text('{\n "type": "item",\n')
     assert [line.text for line in read(path, 10**9) if isinstance(line, Line)] == [b'{\n "type": "item",\n']
+
+
+def test_the_marks_of_a_member_within_data_begin_none() -> None:
+    """Bytes that are stored as they are may be those with which a member begins."""
+    first = gzip.compress(b"text " + START + bytes(40), compresslevel=0)
+    source = io.BytesIO(first + gzip.compress(b"more"))
+    assert first.find(START, 1) > 0
+    assert find_member(source, 1, None) == len(first)
+    assert find_member(source, 1, len(first)) is None
+    assert find_member(source, 0, 1) == 0
