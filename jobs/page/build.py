@@ -13,10 +13,12 @@ from jobs.metrics.distributions import Distributions
 from jobs.metrics.metric import Metric
 from jobs.metrics.observations import Observations
 from jobs.page.card_links import card_links
+from jobs.page.card_orders import answer_index
 from jobs.page.embedding_map import embedding_map
 from jobs.page.gallery import Gallery, cards, titled_cards
 from jobs.page.model import FunnelStep, GalleryPicture, ModelFacts, Page, TableSummary, Wording
 from jobs.page.page_figures import funnel_figures, page_figures
+from jobs.page.region_figures import region_figures
 from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store.reading import TableSource
 
@@ -83,8 +85,12 @@ def report_page(
         exclusion_filter=exclusion_filter,
         prompts=PromptTexts(rubrics, []),
     )
-    links = card_links(observations.confusions, metrics, [card for card in made if card.thumbnails], words)
+    shown_cards = [card for card in made if card.thumbnails]
+    links = card_links(observations.confusions, metrics, shown_cards, words)
     figures, left_out = page_figures(metrics, observations, words, links.places)
+    distributions = summary.shown(methods)
+    answered = {answer.name for entry in answer_index(shown_cards, words) for answer in entry.answers}
+    figures += region_figures(distributions, words, answered)
     return Page(
         title=title,
         lede=_lede(images, summary.distributions),
@@ -98,7 +104,7 @@ def report_page(
         figures_left_out=left_out,
         tables=[_table(name, source) for name, source in tables.corpus.items()]
         + [_table(f"ratings by {_rater(source)}", source) for source in tables.ratings],
-        distributions=summary.shown(methods),
+        distributions=distributions,
         metrics=metrics,
         wording=words,
         pictures=made,

@@ -160,7 +160,7 @@ class PageFigure:
         plots: the drawings, of `jobs.plots`, each with its own title.
         numbers: (label, anchor) of the tables that have its numbers.
         notes: what was left out.
-        folded: whether the reader unfolds it.
+        folded: whether the reader unfolds it; wide: whether its plots need half a printed page.
     """
 
     name: str
@@ -170,6 +170,7 @@ class PageFigure:
     numbers: Sequence[tuple[str, str]] = ()
     notes: Sequence[str] = ()
     folded: bool = False
+    wide: bool = False
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from jobs.page.card_orders import QuestionEntry, answer_anchor, answer_index, ca
 from jobs.page.metric_families import COUNTS, SHARE_METRICS, MetricBlock, blocks, definitions
 from jobs.page.model import FunnelStep, GalleryPicture, MapPoint, Page, PictureRating, Wording, rater_label
 from jobs.page.page_figures import figure_of
+from jobs.page.region_figures import question_place
 
 MAX_COLUMNS = 12  # answers of a scale
 MAX_CELLS = 30_000  # of all tables of metrics, about 6 MB
@@ -133,6 +134,7 @@ def render(page: Page) -> str:
         index=index,
         mapped=_mapped(page),
         anchors=_anchors(page, metric_blocks, index),
+        question_place=question_place,
         figure_of=figure_of(page.figures),
         answer_anchor=answer_anchor,
         question_anchor=question_anchor,
@@ -176,6 +178,7 @@ def _anchors(page: Page, metric_blocks: Sequence[MetricBlock], index: Sequence[Q
     places = {table.name for block in metric_blocks for table in block.tables}
     places |= {question.name for question in index} | {answer.name for entry in index for answer in entry.answers}
     places |= {figure.name for figure in page.figures}
+    places |= {question_place((d.rubric, d.question)) for d in page.distributions}
     return places | ({"steps"} if len(page.steps) > 1 else set())
 
 

@@ -81,7 +81,7 @@ class HeatMap:
                     cell.set_url(link_to(*self.links[row, column]))
                 axes.add_patch(cell)
                 text = _number(value, self.percent) if defined and value is not None else "–"
-                axes.text(column, row, text, ha="center", va="center", fontsize=7.5, color=_on(colour))
+                axes.text(column, row, text, ha="center", va="center", fontsize=7.5, color=readable_on(colour))
         label_cells(axes, self.rows, self.columns)
 
 
@@ -275,7 +275,9 @@ class StackedBars:
                 axes.add_patch(_rectangle(left + width / 2, row, colour, width=width, height=0.78))
                 if width >= 0.075:
                     text = _number(width, True)
-                    axes.text(left + width / 2, row, text, ha="center", va="center", fontsize=7, color=_on(colour))
+                    axes.text(
+                        left + width / 2, row, text, ha="center", va="center", fontsize=7, color=readable_on(colour)
+                    )
                 left += width
             if not any(share is not None for share in shares):
                 axes.text(0.01, row, "undefined", va="center", fontsize=7.5, color=SOFT)
@@ -298,7 +300,7 @@ def _rectangle(x: float, y: float, colour: str, *, width: float = 1.0, height: f
     return Rectangle((x - width / 2, y - height / 2), width, height, facecolor=colour, edgecolor=LINE, linewidth=0.4)
 
 
-def _on(colour: str) -> str:
+def readable_on(colour: str) -> str:
     """Return black or white, whichever is readable on a colour; the colour of text without a background."""
     if colour == "none":
         return INK

@@ -1,6 +1,7 @@
 """The page's plots: their numbers and labels, what is left out, and their links."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,10 +11,14 @@ from jobs.metrics.metric import Metric
 from jobs.metrics.observations import Observations
 from jobs.metrics.question import MetricSettings, QuestionContext, RatedQuestion
 from jobs.metrics.suite import question_metrics
+from jobs.page.card_orders import answer_anchor
 from jobs.page.metric_families import blocks
 from jobs.page.model import FunnelStep, Wording
 from jobs.page.page_figures import figure_of, funnel_figures, page_figures
+from jobs.page.region_figures import region_figures
+from jobs.page.render import render
 from jobs.page.short_names import short_names, unique
+from tests.jobs.page import sample
 
 DIMS = {"rubric": "r", "question": "q"}
 WORDS = {("r", "q"): Wording("The <question>")}
@@ -151,3 +156,18 @@ def test_names_are_short_and_distinct():
     }  # fmt: skip
     long = ["x" * 40 + end for end in "ab"]
     assert len(set(unique(long).values())) == 2
+
+
+def test_a_question_about_sub_regions_has_a_map_of_each_rater():
+    words = sample.wording()
+    key = ("century_labels", "sub_region")
+    place = answer_anchor(key, "western_europe")
+    (figure,) = region_figures(sample.distributions(sample.ratings()), words, {place})
+    assert len(figure.plots) == len(sample.RATERS)
+    assert all(f'href="#{place}"' in svg for svg in figure.plots)
+    assert figure.notes == ["Not on the map: Sub saharan africa, Other."]
+    page = sample.page()
+    html = render(replace(page, figures=[figure]))
+    assert all(f'id="{name}"' in html for _, name in figure.numbers)
+    few = [d for d in sample.distributions(sample.ratings()) if d.question == "concept"]
+    assert list(region_figures(few, words, ())) == []

@@ -10,6 +10,7 @@ from matplotlib.patches import Rectangle
 from jobs.plots.figures import plot, small_multiples
 from jobs.plots.panels import Estimate, Fit, HeatMap, Histogram, Intervals, Panel, Scatter, StackedBars
 from jobs.plots.svg import INK, standalone
+from jobs.plots.tiles import PLACES, TileMap, place_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 MAP = HeatMap([[0.1, None], [0.5, 1.0]], ["North", "East"], ["Due weight", "Loaded"])
@@ -20,6 +21,7 @@ PANELS: dict[str, Panel] = {
     ),
     "scatter": Scatter([1, 2, 3], [2, float("nan"), 4], Fit(1, 1, [1, 3], [0, 2], [3, 5]), "x", "y", (0, 5)),
     "histogram": Histogram([1, 0, 3], [0, 0.5, 0.75, 1], "agreement", "people"),
+    "tiles": TileMap({"northern_africa": 0.25, "Eastern Asia": None, "Atlantis": 0.5}, 0.5),
     "bars": StackedBars([[0.25, 0.75], [None, None]], ["model", "people"], ["1", "2"]),
 }
 
@@ -110,3 +112,16 @@ def test_cells_of_a_map_are_around_their_places() -> None:
     MAP.draw(axes)
     centres = [patch.get_center() for patch in axes.patches if isinstance(patch, Rectangle)]
     assert [tuple(map(float, centre)) for centre in centres] == [(0, 0), (1, 0), (0, 1), (1, 1)]
+
+
+def test_a_tile_map_has_the_regions_that_have_a_tile():
+    svg = plot(PANELS["tiles"], title="t", description="d")
+    assert {"25%", "–"} <= set(texts(svg))
+    assert "50%" not in texts(svg)
+    assert place_of("South-eastern Asia") == (7, 2)
+    assert place_of("Atlantis") is None
+    named = {place: [name for name in PLACES if PLACES[name] == place] for place in PLACES.values()}
+    assert [names for names in named.values() if len(names) > 1] == [
+        ["north america", "northern america"],
+        ["central africa", "middle africa"],
+    ]

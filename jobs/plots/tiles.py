@@ -1,0 +1,78 @@
+"""A tile map: one tile of the same size per region of the world, near its place on a map.
+
+The regions are the sub-regions of the UN geoscheme (M49), as in Century; small ones are as visible as large ones.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
+from matplotlib.patches import Rectangle
+
+from jobs.plots.panels import SCALE, readable_on
+from jobs.plots.svg import LINE, link_to
+
+WIDTH, HEIGHT = 0.7, 0.5  # inches of a tile
+PLACES = {  # region -> column and row
+    "north america": (0, 0), "northern america": (0, 0), "central america": (0, 1), "caribbean": (1, 1),
+    "south america": (1, 2), "northern europe": (3, 0), "eastern europe": (4, 0), "western europe": (3, 1),
+    "southern europe": (4, 1), "northern africa": (4, 2), "western africa": (3, 3), "central africa": (4, 3),
+    "middle africa": (4, 3), "eastern africa": (5, 3), "southern africa": (4, 4), "western asia": (5, 2),
+    "central asia": (5, 1), "eastern asia": (6, 1), "southern asia": (6, 2), "south-eastern asia": (7, 2),
+    "micronesia": (8, 2), "melanesia": (8, 3), "polynesia": (9, 3), "australia and new zealand": (8, 4),
+}  # fmt: skip
+_COLUMNS, _ROWS = 10, 5
+
+
+def place_of(region: str) -> tuple[int, int] | None:
+    """Return the column and row of a region by its name in English; None if it has no tile."""
+    return PLACES.get(" ".join(region.lower().replace("_", " ").split()))
+
+
+@dataclass(frozen=True)
+class TileMap:
+    """Shares by region, coloured from 0 to `high`; regions without a tile are not drawn.
+
+    Attributes:
+        shares: name of the region -> share; None: undefined.
+        high: share at the end of the colours.
+        links: name -> the anchor and the name of its link, of tiles that have one.
+    """
+
+    shares: Mapping[str, float | None]
+    high: float = 1.0
+    links: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+    def size(self) -> tuple[float, float]:
+        """Return width and height in inches of the axes."""
+        return WIDTH * _COLUMNS, HEIGHT * _ROWS
+
+    def draw(self, axes: Axes) -> None:
+        """Draw one tile per region with its name and share."""
+        for region, share in self.shares.items():
+            if (place := place_of(region)) is None:
+                continue
+            column, row = place
+            defined = share is not None and math.isfinite(share)
+            colour = to_hex(SCALE(min(1.0, (share or 0.0) / self.high))) if defined and self.high else "none"
+            tile = Rectangle((column + 0.03, row + 0.04), 0.94, 0.92, facecolor=colour, edgecolor=LINE, linewidth=0.4)
+            if region in self.links:
+                tile.set_url(link_to(*self.links[region]))
+            axes.add_patch(tile)
+            middle, on = (column + 0.5, row + 0.58), readable_on(colour)
+            name = "\n".join(_lines(region.replace("_", " ")))
+            axes.text(*middle, name, ha="center", va="bottom", fontsize=6.2, color=on, linespacing=1.1)
+            text = f"{share:.0%}" if defined and share is not None else "–"
+            axes.text(middle[0], middle[1] + 0.34, text, ha="center", va="bottom", fontsize=8.5, color=on)
+        axes.set_xlim(0, _COLUMNS)
+        axes.set_ylim(_ROWS, 0)
+        axes.set_axis_off()
+
+
+def _lines(name: str) -> list[str]:
+    """Return a name in two lines where it has several words."""
+    words = name.split()
+    middle = (len(words) + 1) // 2
+    return [" ".join(part) for part in (words[:middle], words[middle:]) if part]
