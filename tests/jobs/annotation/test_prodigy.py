@@ -61,11 +61,26 @@ def test_what_prodigy_does_not_write_is_refused(tmp_path: Path) -> None:
     assert len(read(tmp_path, [line(question=None)], question="q")[0]) == 1
 
 
-def test_a_kind_of_spans_whose_text_the_item_lacks_has_no_task() -> None:
+def test_spans_without_whole_numbers_or_outside_of_the_text_are_rejected(tmp_path: Path) -> None:
+    ends = [(0, 1), (0, None), (None, 1), (0.5, 1), (-1, 1), (1, 1), (0, 7), (0, 6)]
+    lines = [
+        {"item_id": f"i{number}", "answer": "accept", "_annotator_id": "anna", "span_kind": "mistakes",
+         "text": "A dog.", "text_id": "t", "spans": [{"start": start, "end": end, "label": "mistake"}]}
+        for number, (start, end) in enumerate(ends)
+    ]  # fmt: skip
+    rows, rejects = read(tmp_path, lines, table="spans", span_labels=docent())
+    assert [(row["start"], row["end"]) for row in rows] == [(0, 1), (0, 6)]
+    assert rejects == [*((n, "bad_span") for n in (2, 3, 4)), *((n, "span_outside_text") for n in (5, 6, 7))]
+
+
+def docent() -> SpanLabels:
     settings: Any = OmegaConf.to_container(OmegaConf.load(CONF / "span_labels" / "docent.yaml"))
-    labels = SpanLabels.from_dict(settings)
+    return SpanLabels.from_dict(settings)
+
+
+def test_a_kind_of_spans_whose_text_the_item_lacks_has_no_task() -> None:
     form = forms.form(
-        None, questions=[], span_labels=labels, welfare=WelfareConfig(), pictures=0, texts=("generated", "reference")
+        None, questions=[], span_labels=docent(), welfare=WelfareConfig(), pictures=0, texts=("generated", "reference")
     )
     for role in ("generated", "reference"):
         item = ShownItem("i", (), (), (), {role: ("t", "A dog.")}, (), None)

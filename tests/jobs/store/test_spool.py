@@ -110,3 +110,15 @@ def test_a_lock_is_not_inherited(place: Path) -> None:
         child.kill()
         child.wait()
         made.cleanup()
+
+
+def test_what_another_user_left_is_not_swept(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    left = place / f"{spool.PREFIX}left"
+    left.mkdir()
+    (left / LOCK).touch()
+    user = os.getuid()
+    for is_own in (False, True):
+        monkeypatch.setattr(os, "getuid", lambda is_own=is_own: user if is_own else user + 1)
+        spool.sweep.cache_clear()
+        spool.sweep(str(place))
+        assert left.exists() is not is_own

@@ -114,6 +114,9 @@ def test_a_picture_has_its_items_texts_spans_and_answers(cursor: Any, place: str
     (line,) = picture.lines
     raters = {value: [given.rater for given in raters] for (value, _), raters in line.by_answer.items()}
     assert (raters, line.correction) == ({"1": ["m", "n"], "5": ["p1"]}, "5")
+    assert list(raters) == ["1", "5"]  # the answer of most raters first
+    of_blue = picture_details.items_of(cursor, BLUE, View(), person="", **options)[0].lines[0].by_answer
+    assert [len(given) for given in of_blue.values()] == sorted(map(len, of_blue.values()), reverse=True)
     assert [choice.value for choice in line.choices] == list("12345")
     assert (response.kind, response.texts[0]) == ("response", ("generated", "A red door, not a gate."))
     assert response.texts[1][1] == "A red door."

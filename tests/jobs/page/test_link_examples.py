@@ -1,0 +1,68 @@
+"""Examples of links: each picture with its own neighbours, candidates and ranked nodes."""
+
+import csv
+import io
+from typing import Any
+
+import pytest
+
+from jobs.errors import InputError
+from jobs.page.link_examples import as_csv, examples
+from jobs.retrieval.shown_links import ShownLink, ShownNeighbor, check_pictures, read_links, read_neighbors
+from jobs.runtime.exclusions import ExclusionFilter
+from tests.factories import TableInMemory
+
+
+def link(image: str, rank: int, node: str, method: str = "article") -> dict[str, Any]:
+    return {
+        "image_id": image,
+        "method": method,
+        "rank": rank,
+        "node_id": node,
+        "lemma": f"L{node}",
+        "score": 1.0 / rank,
+    }
+
+
+def test_links_are_best_first_and_named_after_their_table_where_two_have_a_method() -> None:
+    one: Any = TableInMemory("links", [link("p", 2, "b"), link("p", 1, "a"), link("p", 3, "c"), link("q", 1, "a")])
+    two: Any = TableInMemory("links", [link("p", 1, "d"), link("p", 1, "e", "title")])
+    one.uri, two.uri = "R/one/", "R/two"
+    found = read_links([one, two], ["p"], k=2)
+    assert {key: [entry.node_id for entry in links] for key, links in found.items()} == {
+        ("p", "article, one"): ["a", "b"],
+        ("p", "article, two"): ["d"],
+        ("p", "title"): ["e"],
+    }
+
+
+def test_neighbours_are_nearest_first_without_excluded_ones() -> None:
+    rows = [
+        {"query_id": query, "rank": rank, "item_id": item, "score": 1.0 / rank}
+        for query, rank, item in (("p", 3, "c"), ("p", 1, "a"), ("p", 2, "out"), ("p", 4, "d"), ("q", 1, "a"))
+    ]
+    source: Any = TableInMemory("neighbors", rows)
+    excluded = ExclusionFilter(frozenset({"out"}))
+    found = read_neighbors([source], ["p"], nearest=3, exclusion_filter=excluded)
+    assert {place: [hit.item_id for hit in hits] for place, hits in found.items()} == {("p", "neighbors"): ["a", "c"]}
+    with pytest.raises(InputError, match="two tables have the name neighbors"):
+        read_neighbors([source, source], ["p"], nearest=3, exclusion_filter=excluded)
+
+
+def test_each_picture_has_its_own_rows() -> None:
+    neighbors = {("p", "wit"): [ShownNeighbor(1, "x", 0.9), ShownNeighbor(2, "y", 0.8)], ("q", "wit"): []}
+    links = {("q", "title"): [ShownLink(1, "n", "North", 0.5)], ("p", "title"): [ShownLink(1, "s", "=South", 0.4)]}
+    nodes = {"x": [("s", "South"), ("n", "North")], "y": [("n", "North")]}
+    shown = examples(["q", "p"], neighbors, links, nodes)
+    assert shown[1].candidates("wit") == [("n", "North", 2), ("s", "South", 1)]
+    rows = list(csv.reader(io.StringIO(as_csv(shown).decode("utf-8-sig"))))[1:]
+    assert [row[:1] + row[4:] for row in rows] == [
+        ["q", "n", "North", "0.5"],
+        ["p", "x", "South, North", "0.9"],
+        ["p", "y", "North", "0.8"],
+        ["p", "n", "North", "2"],
+        ["p", "s", "South", "1"],
+        ["p", "s", "'=South", "0.4"],
+    ]
+    with pytest.raises(InputError, match="pictures=: z is in no table"):
+        check_pictures(["p", "z"], neighbors, links)
