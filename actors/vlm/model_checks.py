@@ -6,6 +6,7 @@ from typing import Protocol
 
 from actors import hub, model_files
 from actors.local_models import is_local, resolve
+from actors.vlm.families import FAMILIES
 
 CONFIG = "config.json"
 GENERATIVE = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel")  # endings of classes with an output layer
@@ -95,15 +96,13 @@ class _HubRepository:
 
 
 def _check_files(model: str, files: _ModelFiles) -> bool:
-    from transformers.models.auto import modeling_auto
-
     try:
         config = json.loads(files.read(CONFIG) or "")
         kind = config["model_type"]
     except (json.JSONDecodeError, KeyError, TypeError):
         raise ValueError(f"{model}: no model {files.place} (no {CONFIG} with a model_type)") from None
-    sees_pictures = kind in modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
-    if not sees_pictures and kind not in modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
+    sees_pictures = _sees_pictures(kind)
+    if sees_pictures is None:
         raise ValueError(f"{model}: model_type {kind!r} is neither a vision-language model nor a text model")
     architectures = config.get("architectures") or ()
     if architectures and not any(name.endswith(GENERATIVE) for name in architectures):
@@ -115,3 +114,14 @@ def _check_files(model: str, files: _ModelFiles) -> bool:
     if not contains_template and not any(files.read(name) for name in TEMPLATES):
         raise ValueError(f"{model}: no chat template {files.place}; use an instruction-tuned model")
     return sees_pictures
+
+
+def _sees_pictures(kind: str) -> bool | None:
+    """Return whether models of a `model_type` take pictures; None if transformers generates no text with them."""
+    if kind in FAMILIES:  # without importing transformers and torch, which takes seconds
+        return FAMILIES[kind].sees_pictures
+    from transformers.models.auto import modeling_auto
+
+    if kind in modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES:
+        return True
+    return False if kind in modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES else None

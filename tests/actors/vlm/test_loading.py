@@ -6,6 +6,8 @@ import json
 import os
 import re
 import shutil
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +16,7 @@ from typing import Any
 import pytest
 
 from actors.local_models import resolve
+from actors.vlm.families import FAMILIES
 from actors.vlm.loading import check_placement, load_vlm, model_facts, rater_name
 from actors.vlm.model_checks import check_vlm
 
@@ -85,6 +88,24 @@ def test_a_folder_that_holds_no_judge_is_told_before_anything_is_loaded(
         (tmp_path / name).write_text(text)
     with pytest.raises(ValueError, match=message):
         check_vlm(str(tmp_path))
+
+
+def test_the_families_are_what_transformers_says() -> None:
+    from transformers.models.auto import modeling_auto
+
+    for name, family in FAMILIES.items():
+        sees_pictures = name in modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
+        assert family.sees_pictures is sees_pictures, name
+        assert sees_pictures or name in modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, name
+
+
+def test_a_model_of_a_family_is_checked_without_its_libraries(vlm: tuple[Any, Any]) -> None:
+    code = (
+        "import sys; from actors.vlm.model_checks import check_vlm; "
+        "print(check_vlm(sys.argv[1]), {'torch', 'transformers'} & set(sys.modules))"
+    )
+    command = [sys.executable, "-c", code, vlm[1].tokenizer.name_or_path]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "True set()\n"
 
 
 def test_a_folder_that_holds_one_is_none_without_its_configuration(tmp_path: Path, vlm: tuple[Any, Any]) -> None:
