@@ -25,6 +25,7 @@ def run(arguments: list[str], log: Path, limit: float) -> int | None:
     child = os.fork()
     if not child:
         os.setsid()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(output, 1)
         os.dup2(output, 2)
@@ -34,19 +35,23 @@ def run(arguments: list[str], log: Path, limit: float) -> int | None:
         finally:
             sys.stdout.flush()
             os._exit(status)
-    end = time.monotonic() + limit
-    while time.monotonic() < end:
-        finished, status = os.waitpid(child, os.WNOHANG)
-        if finished:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(POLL_S)
-    os.killpg(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return None
+    end, finished = time.monotonic() + limit, 0
+    try:
+        while time.monotonic() < end:
+            finished, status = os.waitpid(child, os.WNOHANG)
+            if finished:
+                return os.waitstatus_to_exitcode(status)
+            time.sleep(POLL_S)
+        return None
+    finally:
+        if not finished:  # too long, or this process is to end
+            os.killpg(child, signal.SIGKILL)
+            os.waitpid(child, 0)
 
 
 def main() -> None:
     """Answer the requests of standard input."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     answers = os.fdopen(os.dup(1), "w")
     for name in LIBRARIES:
         with contextlib.suppress(ImportError):  # an extra that is not installed
