@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import yaml
 from open_clip import factory, pretrained
 
 from actors import local_models
+from actors.encoders import calibration
 from actors.encoders.calibration import logit_scalars
 from actors.encoders.facts import check_weights, encoder_facts
 from actors.encoders.towers import load_tower
@@ -74,6 +76,15 @@ def test_another_commit_is_not_there(hub_cache: Path) -> None:
     with pytest.raises(FileNotFoundError, match=f"me/tiny at commit {OTHER}"):
         load_tower(NAME, f"webli@{OTHER}", device=torch.device("cpu"), dtype="float32")
     assert logit_scalars(NAME, pretrained=f"webli@{OTHER}") is None
+
+
+def test_weights_of_a_repository_are_looked_for_on_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    source: Any = SimpleNamespace(model="hf-hub:me/tiny", pretrained=None, commit=None)
+    monkeypatch.setattr(calibration, "find_source", lambda *_: source)
+    asked = []
+    monkeypatch.setattr(calibration, "_from_hub", lambda *place: asked.append(place))
+    assert logit_scalars("hf-hub:me/tiny", pretrained=None) is None
+    assert asked == [("me/tiny", None)]
 
 
 @pytest.mark.parametrize(

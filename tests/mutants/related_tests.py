@@ -11,13 +11,18 @@ def module_name(path: Path) -> str:
 
 
 def imported_modules(tree: ast.Module, modules: Iterable[str]) -> set[str]:
-    """Return those of `modules` that a module imports by absolute names anywhere."""
+    """Return those of `modules` that a module imports by absolute names anywhere, or names in a string.
+
+    A string is the name of a module, as for `importlib.import_module`, also with `:function`, or of a command in jobs.
+    """
     names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            names |= {node.value.partition(":")[0], f"jobs.{node.value}"}
     return names & set(modules)
 
 

@@ -84,16 +84,20 @@ def test_tests_of_a_module_nearest_first():
         "tests/actors/test_judge.py": "from actors.judge import Judge",
         "tests/actors/test_helped.py": "from tests.actors.vlm.helpers import chat",
         "tests/actors/test_other.py": "import actors",
+        "jobs/judge.py": "NAMES = {'judge': 'actors.judge:Judge'}",
+        "tests/jobs/test_judge.py": "cli.run('judge')",
     }
     graph = import_graph({Path(name): ast.parse(text) for name, text in files.items()})
     tests = related_tests(Path("actors/vlm/chat.py"), graph, most=9)
-    assert [str(path.relative_to("tests/actors")) for path in tests] == [
-        "vlm/test_chat.py",
-        "vlm/test_own_chat.py",
-        "vlm/test_answers.py",
-        "test_all.py",
-        "test_helped.py",
-        "test_judge.py",
+    assert [str(path.relative_to("tests")) for path in tests] == [
+        "actors/vlm/test_chat.py",
+        "actors/vlm/test_own_chat.py",
+        "actors/vlm/test_answers.py",
+        "actors/test_all.py",
+        "actors/test_helped.py",
+        "actors/test_judge.py",
+        "jobs/test_judge.py",
     ]
     assert related_tests(Path("actors/vlm/chat.py"), graph, most=2) == tests[:2]
-    assert related_tests(Path("actors/judge.py"), graph, most=9) == [Path("tests/actors/test_judge.py")]
+    judge = [Path("tests/actors/test_judge.py"), Path("tests/jobs/test_judge.py")]
+    assert related_tests(Path("actors/judge.py"), graph, most=9) == judge

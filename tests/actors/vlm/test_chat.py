@@ -139,8 +139,9 @@ def test_a_prompt_that_shares_less_than_the_others(third: str) -> None:
     """Letters join with the words before the cut: only the first two suffixes share the tokens of the window."""
     chat = chat_of(r"<end>|[\w. ]+|\n+|.")
     chat._is_checked = True
-    shared, rests = split(chat, prompts("?blue", "?deep", third, shared="The sea"))
-    assert [shared + rest for rest in rests] == [f"user: The sea{s}{END}" for s in ("?blue", "?deep", third)]
+    for suffixes in (("?blue", "?deep", third), ("?blue", third, "?deep")):
+        shared, rests = split(chat, prompts(*suffixes, shared="The sea"))
+        assert [shared + rest for rest in rests] == [f"user: The sea{suffix}{END}" for suffix in suffixes]
 
 
 def test_suffixes_with_white_space_are_tokenised_whole() -> None:
