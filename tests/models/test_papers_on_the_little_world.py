@@ -14,7 +14,7 @@ import pytest
 
 from actors.ids import content_id
 from jobs.runtime import cli
-from jobs.testbed.little_world import census, entities, studies
+from jobs.testbed.little_world import census, entities, questions, studies
 from jobs.testbed.little_world.corpus import write_world
 from jobs.testbed.little_world.scenes import Scene, distinct_scenes
 from tests.factories import metric_values, rows_of
@@ -24,6 +24,7 @@ pytestmark = [pytest.mark.usefixtures("in_process"), pytest.mark.timeout(900)]
 
 JUDGE = "local:demo-judge"
 SCENES = distinct_scenes(16, seed=studies.SEED)
+LEARNT = ("colour", "count", "side")  # facts about which the judge answers yes and no
 LEAST_LINKED = 0.8  # chance: 1/72
 
 
@@ -92,3 +93,21 @@ def linked(links: str, scenes: Mapping[str, Scene]) -> float:
     """Return the share of pictures whose first link is the feast that they show."""
     first = {row["image_id"]: row["node_id"] for row in rows_of(links) if row["rank"] == 1}
     return float(np.mean([first.get(image) == entities.entity_of(one).node for image, one in scenes.items()]))
+
+
+def test_rome_scores_the_models_as_their_mistakes_do(tmp_path: Path, folder: Path) -> None:
+    drawn = studies.write_rome(folder, SCENES)
+    inputs = {"file": f"{folder}/rome.csv", "pictures": f"{folder}/pictures", "questions": f"{folder}/questions.csv"}
+    out = run("rome", tmp_path, inputs | {"judges": "[demo-judge]"})
+    by_image = {content_id(name): one for name, one in drawn.items()}
+    shown = {row["item_id"]: by_image[row["image_ids"][0]] for row in rows_of(f"{out}/prompts/items")}
+    right: dict[str, list[bool]] = {fact: [] for fact in questions.ASKED}
+    for row in rows_of(f"{out}/ratings/answers-demo-judge"):
+        fact = questions.ASKED[int(row["question"]) - 1]  # a question's number is its place
+        right[fact].append((row["value"] == "yes") == shown[row["item_id"]].has(fact))
+    assert {fact: np.mean(hits) > 0.9 for fact, hits in right.items() if fact in LEARNT} == dict.fromkeys(LEARNT, True)
+    value = metric_values(f"{out}/report/metrics")
+    dims = {"attribute": "image_model", "group": JUDGE, "question": "without_dependencies", "rubric": "dsg_score"}
+    scores = {model: value("group_mean_score", part=model, **dims) for model in studies.WRONG}
+    assert scores["master"] > scores["pupil"] > scores["stranger"]
+    assert scores["stranger"] < scores["master"] - 0.3

@@ -9,14 +9,26 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from jobs.testbed.little_world import census, drawing, entities, questions
+from jobs.testbed.little_world import census, descriptions, drawing, entities, questions
 from jobs.testbed.little_world.scenes import Scene, scene
 
 SEED = 7  # of the pictures: none of them is among those of the training
 TWIN = 700_000  # what the number of a twin is higher by
 PICTURES_PER_ENTITY = 3
+WRONG = {"master": 0, "pupil": 1, "stranger": 3}  # facts that the invented models that draw have wrong
+
+
+class DrawnPicture(NamedTuple):
+    """A picture that an invented model drew of a prompt: what it shows, and the scene of the prompt."""
+
+    shown: Scene
+    asked: Scene
+
+    def has(self, fact: str) -> bool:
+        """Return whether a fact of the picture is as the prompt says."""
+        return bool(getattr(self.shown, fact) == getattr(self.asked, fact))
 
 
 def write_tric(folder: Path, scenes: Sequence[Scene]) -> None:
@@ -69,6 +81,41 @@ def write_caire(folder: Path, scenes: Sequence[Scene]) -> dict[str, dict[str, st
         ),
     )
     return grades
+
+
+def write_rome(folder: Path, scenes: Sequence[Scene]) -> dict[str, DrawnPicture]:
+    """Write pictures that three invented models drew of prompts, and questions about the prompts.
+
+    The models have as many facts wrong as `WRONG` says.
+
+    Returns:
+        What each picture shows, by the name of its file.
+    """
+    drawn: dict[str, DrawnPicture] = {}
+    rows, asked = [], []
+    for number, one in enumerate(scenes):
+        prompt = descriptions.description(one)
+        for place, (model, wrong) in enumerate(WRONG.items()):
+            facts = [questions.DRAWN[(number + n) % len(questions.DRAWN)] for n in range(wrong)]
+            other = scene(one.number + 100_000 * (place + 1), seed=SEED)
+            values = {fact: _another(one, fact, getattr(other, fact)) for fact in facts}
+            name = f"{model}-{one.number}.png"
+            drawn[name] = DrawnPicture(replace(one, number=other.number, **values), one)
+            rows.append({"file": name, "prompt": prompt, "scenario": one.shape, "image_model": model})
+        asked += [
+            {"prompt": prompt, "question_id": place, "question": questions.ask(one, fact), "parents": ""}
+            for place, fact in enumerate(questions.ASKED, 1)
+        ]
+    _paint(folder / "pictures", {name: one.shown for name, one in drawn.items()})
+    _write_csv(folder / "rome.csv", rows)
+    _write_csv(folder / "questions.csv", asked)
+    return drawn
+
+
+def _another(one: Scene, fact: str, value: Any) -> Any:
+    """Return `value`, or the next one if the scene has it."""
+    values = list(descriptions.VALUES[fact])
+    return value if value != getattr(one, fact) else values[(values.index(value) + 1) % len(values)]
 
 
 def _paint(folder: Path, scenes: Mapping[str, Scene]) -> None:
