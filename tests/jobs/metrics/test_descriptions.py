@@ -68,6 +68,8 @@ def test_without_texts_shares_are_undefined() -> None:
     assert metrics["description_precision"].value is None
     assert "texts=" in str(metrics["description_precision"].reason)
     assert metrics["description_mistakes"].value == pytest.approx(4 / 5)
+    with_texts = {m.name: m for m in description_scores(values, DESCRIBED) if not m.dims}
+    assert with_texts["description_precision"].reason == "no description has the score"
 
 
 def test_kinds_of_mistakes() -> None:
