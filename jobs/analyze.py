@@ -15,6 +15,7 @@ import csv
 import io
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from jobs.analysis import metric_settings
@@ -31,7 +32,7 @@ from jobs.metrics.metric import Metric, wide
 from jobs.page.model import Page
 from jobs.page.page_figures import page_figures
 from jobs.page.render import render
-from jobs.runtime import cli, config, exclusions, summary
+from jobs.runtime import cli, exclusions, summary
 from jobs.runtime.console import say
 from jobs.store import locations
 
@@ -60,7 +61,7 @@ def execute(cfg: AnalyzeConfig) -> dict[str, Any]:
     exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
     analysis = compute_metrics(cfg, files[0].uri, columns, exclusion_filter)
     metrics = analysis.metrics
-    settings = config.plain(cfg)
+    settings = asdict(cfg)
     identity = {"task": cfg.task, "inputs": [[o.uri, o.etag] for o in files], **exclusions.identity(excluded)}
     manifest = write_metrics(cfg.out, metrics, inputs=files, identity=identity, settings=settings)
     out = locations.absolute(cfg.out)

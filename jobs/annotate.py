@@ -18,6 +18,7 @@ answers. In the tools, pictures are blurred until the rater shows them; raters c
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import pyarrow as pa
@@ -32,7 +33,6 @@ from jobs.annotation.shown_tables import open_shown
 from jobs.annotation.task_files import write_task_files
 from jobs.errors import InputError
 from jobs.runtime import cli, exclusions, summary
-from jobs.runtime.config import plain
 from jobs.runtime.console import say
 from jobs.store import locations
 from jobs.store.reading import open_table
@@ -101,7 +101,7 @@ def _plan(
     excluded: Mapping[str, str],
 ) -> TablePlan:
     """Return the run of `assignments`; its identity is the plan and all that people see."""
-    config = plain(cfg)
+    config = asdict(cfg)
     shown = {
         key: config[key]
         for key in ("tool", "files", "pictures", "picture_base", "show_columns", "welfare", "only_questions")

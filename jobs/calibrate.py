@@ -13,7 +13,7 @@ ratings, and the scores stay log-likelihoods. What was chosen, and its value on 
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -28,7 +28,7 @@ from jobs.judging.calibration import CRITERIA, SettingChoice
 from jobs.judging.halves import HALVES, attribute_values, halves, other
 from jobs.judging.reference import read_reference
 from jobs.runtime import cli, exclusions, summary
-from jobs.runtime.config import Writing, plain
+from jobs.runtime.config import Writing
 from jobs.runtime.console import say
 from jobs.store.reading import TableSource, open_table, open_tables, read_unit
 from jobs.store.run import TablePlan, check_place, open_run
@@ -172,7 +172,7 @@ def _plan(
             **excluded,
         },
         units=[Unit(unit.name, (*unit.inputs, *wholes), rows=unit.rows) for unit in source.units()],
-        config=plain(cfg),
+        config=asdict(cfg),
         metadata={**(kept.metadata if kept else {}), "rater": rater},
         derived=True,
         files=kept.files if kept else {},

@@ -27,7 +27,6 @@ from jobs.retrieval.candidate_rows import (
     read_metadata,
 )
 from jobs.runtime import cli, exclusions, summary
-from jobs.runtime.config import plain
 from jobs.runtime.console import say
 from jobs.store import locations
 from jobs.store.reading import open_table
@@ -74,7 +73,7 @@ def execute(cfg: CandidatesConfig) -> dict[str, Any]:
             pa.Table.from_pylist(rows, schema=TABLES[name].schema()),
             table=name,
             identity={**identity, **exclusions.identity(excluded)},
-            config=plain(cfg),
+            config=asdict(cfg),
             inputs=(source.whole(),),
         )
     kept = [f"{len(chosen.neighbors):,} kept", *(f"{n:,} {reason}" for reason, n in sorted(chosen.left_out.items()))]

@@ -10,7 +10,7 @@ section 4.2: one picture of eight for each prompt).
 """
 
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +21,6 @@ from jobs.corpora import delimited, spreadsheet_cells
 from jobs.errors import InputError
 from jobs.page import choice_sheet
 from jobs.runtime import cli, exclusions, summary
-from jobs.runtime.config import plain
 from jobs.runtime.console import say
 from jobs.runtime.exclusions import Exclusions
 from jobs.store import locations
@@ -114,7 +113,7 @@ def write_items(cfg: ChooseConfig, chosen: str, excluded: Exclusions) -> dict[st
         raise InputError(f"chosen={chosen}: the column `chosen` is empty; put an x into it")
     identity = {"chosen": content_id(*(item["item_id"] for item in rows)), **exclusions.identity(excluded)}
     table = pa.Table.from_pylist(rows, schema=TABLES["items"].schema())
-    manifest = write_small(cfg.out, table, table="items", identity=identity, config=plain(cfg), inputs=(file,))
+    manifest = write_small(cfg.out, table, table="items", identity=identity, config=asdict(cfg), inputs=(file,))
     say(f"choose: {manifest['out']}\n  {len(rows):,} items of {len(by_prompt):,} prompts")
     sizes = [len(items) for items in by_prompt.values()]
     multiple, none = sum(n > 1 for n in sizes), sizes.count(0)

@@ -17,7 +17,7 @@ import io
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -31,7 +31,6 @@ from jobs.items_from import concepts
 from jobs.judging.targets import read_targets
 from jobs.retrieval.lemma_index import LemmaIndex, words_of
 from jobs.runtime import cli
-from jobs.runtime.config import plain
 from jobs.runtime.console import say
 from jobs.store import locations
 from jobs.store.hashing import hash_texts
@@ -91,7 +90,7 @@ def write_proxies(cfg: ConceptsConfig) -> dict[str, Any]:
     for name, table_rows in tables.items():
         table = pa.Table.from_pylist(table_rows, schema=TABLES[name].schema())
         place = locations.join(locations.absolute(cfg.out), name)
-        manifests[name] = write_small(place, table, table=name, identity=identity, config=plain(cfg))
+        manifests[name] = write_small(place, table, table=name, identity=identity, config=asdict(cfg))
     say(f"concepts: {locations.absolute(cfg.out)}\n  {len(rows):,} sets of {sum(map(len, labels.values())):,} labels")
     return manifests
 

@@ -15,7 +15,7 @@ unit, in their parent's order.
 import sys
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from omegaconf import MISSING
@@ -27,7 +27,7 @@ from jobs.curation.pieces import ParentRows, pieces
 from jobs.errors import InputError
 from jobs.judging.rating_tables import open_ratings
 from jobs.runtime import cli, exclusions, summary
-from jobs.runtime.config import Writing, plain
+from jobs.runtime.config import Writing
 from jobs.runtime.console import say
 from jobs.runtime.exclusions import Exclusions
 from jobs.store import limits
@@ -67,7 +67,7 @@ def execute(cfg: CurateConfig) -> dict[str, Any] | None:
         table="records",
         identity=identity(cfg, tables, selection, excluded),
         units=list(pieces(tables.records, selection, cfg.unit_rows)),
-        config=plain(cfg),
+        config=asdict(cfg),
         metadata={},
         derived=True,
         limit=limits.taken(tables.records, noun="records"),

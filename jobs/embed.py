@@ -10,7 +10,7 @@ with a status and no vector.
 """
 
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from omegaconf import MISSING
@@ -20,7 +20,7 @@ from jobs.models.devices import check_device, check_dtype
 from jobs.models.encoder import EmbedderConfig, check_available, encoder_facts, logit_scalars
 from jobs.models.encoder_inputs import read_pictures, read_texts
 from jobs.runtime import cli, exclusions, lifecycle
-from jobs.runtime.config import ReadingRows, plain
+from jobs.runtime.config import ReadingRows
 from jobs.store.reading import TableSource, open_table
 from jobs.store.run import TablePlan, TableRun
 
@@ -70,7 +70,7 @@ def _plan(cfg: EmbedConfig, source: TableSource, facts: "EncoderFacts", excluded
         table="embeddings",
         identity={**vectors, "dtype": cfg.embedder.dtype, "input": source.identity, **excluded},
         units=source.units(),
-        config=plain(cfg),
+        config=asdict(cfg),
         metadata=vectors if cfg.plan else vectors | logit_scalars(cfg.embedder),
         derived=True,
         dim=facts.dim,

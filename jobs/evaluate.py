@@ -11,7 +11,7 @@ the column `group_by`. Queries of `gold` without a list lower the coverage, or w
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from omegaconf import MISSING
@@ -21,7 +21,6 @@ from jobs.errors import InputError
 from jobs.metrics import ranking
 from jobs.metrics.metric import Metric, metrics_table
 from jobs.runtime import cli, exclusions, summary
-from jobs.runtime.config import plain
 from jobs.runtime.console import say
 from jobs.store.reading import TableSource, open_table
 from jobs.store.single_unit import write_small
@@ -76,7 +75,7 @@ def execute(cfg: EvaluateConfig) -> dict[str, Any]:
             "k": list(cfg.k),
             **({"unlisted": WRONG} if cfg.unlisted == WRONG else {}),
         },
-        config=plain(cfg),
+        config=asdict(cfg),
         inputs=tuple(footer.object for footer in source.footers),
     )
 

@@ -15,11 +15,11 @@ the records' pictures, 300 pixels wide, from that data set's Parquet files; it s
 
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 from jobs.errors import InputError
 from jobs.runtime import cli, exclusions, lifecycle
-from jobs.runtime.config import plain
 from jobs.sources import folder, shards, urls, wit_base
 from jobs.sources.config import FetchConfig
 from jobs.sources.source_plan import SourcePlan
@@ -49,7 +49,7 @@ def execute(cfg: FetchConfig) -> dict[str, Any] | None:
             **exclusions.identity(excluded),
         },
         units=source.units,
-        config=plain(cfg),
+        config=asdict(cfg),
         metadata={},
         derived=source.records is not None,
     )

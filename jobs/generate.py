@@ -37,7 +37,6 @@ from jobs.metrics import refusals
 from jobs.models import picture_tokens
 from jobs.models.plan import plan_lines
 from jobs.runtime import cli, exclusions, lifecycle
-from jobs.runtime.config import plain
 from jobs.runtime.console import say
 from jobs.runtime.draws import CompleteDrawConfig
 from jobs.runtime.exclusions import Exclusions
@@ -129,7 +128,7 @@ def _plan(
             **exclusions.identity(excluded),
         },
         units=units,
-        config=plain(cfg),
+        config=asdict(cfg),
         metadata={"model": cfg.model.rater, "prompt": instruction.name},
         derived=True,
         models={cfg.model.name: cfg.model.rater},

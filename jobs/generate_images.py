@@ -13,7 +13,7 @@ models draw one after another into the same tables; the attribute `image_model` 
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -30,7 +30,7 @@ from jobs.models.image_model import ImageModelConfig
 from jobs.models.plan import plan_lines
 from jobs.models.several import read_models
 from jobs.runtime import cli, dtypes, exclusions, lifecycle
-from jobs.runtime.config import ReadingRows, plain
+from jobs.runtime.config import ReadingRows
 from jobs.runtime.exclusions import Exclusions
 from jobs.runtime.stage_contract import Stage
 from jobs.store import locations
@@ -145,7 +145,7 @@ def _plan(
             **exclusions.identity(excluded),
         },
         units=prompts.units(drawn),
-        config=plain(cfg),
+        config=asdict(cfg),
         metadata={"image_model": ", ".join(model.rater for model in models)},
         derived=True,
         models={model.name: model.rater for model in models},

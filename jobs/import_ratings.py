@@ -18,6 +18,7 @@ pictures that people reported to a list of exclusions (`reports=`).
 
 import json
 import sys
+from dataclasses import asdict
 from typing import Any
 
 from actors.ids import content_id
@@ -31,7 +32,6 @@ from jobs.annotation.reports import add_to_list
 from jobs.judging import kept_rubric
 from jobs.judging.kept_rubric import KeptRubric
 from jobs.runtime import cli, exclusions, summary
-from jobs.runtime.config import plain
 from jobs.runtime.console import say
 from jobs.runtime.exclusions import Exclusions
 from jobs.store import locations
@@ -85,7 +85,7 @@ def _plan(
         table=cfg.table,
         identity=_identity(cfg, pseudonyms, excluded),
         units=[Unit(content_id("annotations", locations.absolute(cfg.input)), tuple(files))],
-        config=plain(cfg),
+        config=asdict(cfg),
         metadata=kept.metadata if kept else {},
         derived=True,  # annotations that arrive later make a new generation of the unit, not another corpus
         files=kept.files if kept else {},
@@ -121,7 +121,7 @@ def _identity(cfg: ImportRatingsConfig, pseudonyms: Pseudonyms | None, excluded:
             "delimiter": cfg.delimiter,
             "duplicates": cfg.duplicates,
         },
-        "columns": plain(cfg.columns),
+        "columns": asdict(cfg.columns),
         "rubric": content_id(json.dumps(cfg.rubric, sort_keys=True)) if cfg.rubric else None,
         "span_labels": content_id(json.dumps(cfg.span_labels, sort_keys=True)) if cfg.span_labels else None,
         "anonymised": pseudonyms.fingerprint if pseudonyms else None,

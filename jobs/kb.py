@@ -10,14 +10,14 @@ linked pictures. The column `source` of a text is its node. Pictures on the list
 """
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from jobs.corpora.knowledge_base import KnowledgeBaseConfig, find_files
 from jobs.corpora.knowledge_base_units import cut
 from jobs.errors import InputError
 from jobs.runtime import cli, exclusions, lifecycle, summary
-from jobs.runtime.config import ReadingRows, plain
+from jobs.runtime.config import ReadingRows
 from jobs.runtime.console import say
 from jobs.runtime.resources import demands
 from jobs.store import locations
@@ -41,7 +41,7 @@ def execute(cfg: KbConfig) -> dict[str, Any] | None:
         raise InputError(f"unit_rows={cfg.unit_rows}: must be at least 1")
     excluded = exclusions.read_exclusions(cfg.exclusions)
     files = find_files(cfg.knowledge_base)
-    source = plain(cfg.knowledge_base)
+    source = asdict(cfg.knowledge_base)
     # With a limit a file is one unit, so that the limit is that of the file.
     whole = cfg.limit is not None
     node = cfg.knowledge_base.columns.node
@@ -56,7 +56,7 @@ def execute(cfg: KbConfig) -> dict[str, Any] | None:
                 **(exclusions.identity(excluded) if part == "node_images" else {}),
             },
             units=units,
-            config=plain(cfg),
+            config=asdict(cfg),
             metadata={"knowledge_base": cfg.knowledge_base.name},
             derived=False,
         )

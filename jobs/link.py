@@ -24,7 +24,7 @@ from jobs.errors import InputError, RunError
 from jobs.retrieval.link_tables import TEXT_TABLES, LinkedKbConfig, open_link_tables
 from jobs.retrieval.link_unit import NEAR, SHORT, UNKNOWN, LinkUnit, queries_in
 from jobs.runtime import cli, exclusions, lifecycle
-from jobs.runtime.config import ReadingRows, plain
+from jobs.runtime.config import ReadingRows
 from jobs.runtime.console import say
 from jobs.store import locations
 from jobs.store.limits import limited
@@ -69,7 +69,7 @@ def execute(cfg: LinkConfig) -> dict[str, Any] | None:
             **exclusions.identity(excluded),
         },
         units=neighbors.units(),
-        config=plain(cfg),
+        config=asdict(cfg),
         metadata={"method": cfg.method},
         derived=True,
     )

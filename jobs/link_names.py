@@ -10,7 +10,7 @@ words, without case, accents and punctuation; of a name that the knowledge base 
 
 import sys
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +20,7 @@ from actors.status import Status
 from jobs.errors import InputError
 from jobs.retrieval.lemma_index import LemmaIndex, phrase_hashes
 from jobs.runtime import cli, exclusions, summary
-from jobs.runtime.config import Writing, plain
+from jobs.runtime.config import Writing
 from jobs.runtime.console import say
 from jobs.store import locations
 from jobs.store.reading import TableSource, open_table, read_unit
@@ -74,7 +74,7 @@ def execute(cfg: LinkNamesConfig) -> dict[str, Any] | None:
             **exclusions.identity(excluded),
         },
         units=[Unit(unit.name, (*unit.inputs, nodes.whole()), rows=unit.rows) for unit in responses.units()],
-        config=plain(cfg),
+        config=asdict(cfg),
         metadata={"method": METHOD, "model": responses.metadata.get("remine.model", "")},
         derived=True,
     )

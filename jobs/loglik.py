@@ -12,7 +12,7 @@ stores it in `_run/sweep.json`.
 
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from actors.ids import content_id
@@ -35,7 +35,6 @@ from jobs.judging.targets import RatingCounts, count_labels, own_labels, read_ta
 from jobs.models import picture_tokens
 from jobs.models.plan import plan_lines
 from jobs.runtime import cli, exclusions, lifecycle
-from jobs.runtime.config import plain
 from jobs.runtime.exclusions import Exclusions
 from jobs.runtime.stage_contract import Stage
 from jobs.store.run import TablePlan
@@ -107,7 +106,7 @@ def _plan(
             **exclusions.identity(excluded),
         },
         units=sources.units(),
-        config=plain(cfg),
+        config=asdict(cfg),
         metadata={**kept.metadata, "rater": cfg.model.rater},
         derived=True,
         models={cfg.model.name: cfg.model.rater},

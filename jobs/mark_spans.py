@@ -13,7 +13,7 @@ question about omissions shows the mistakes that the model marked, so that nothi
 
 import json
 import sys
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from actors.ids import content_id
@@ -33,7 +33,6 @@ from jobs.judging.several_models import SeveralModelsConfig, run_each
 from jobs.models import picture_tokens
 from jobs.models.plan import plan_lines
 from jobs.runtime import cli, exclusions, lifecycle
-from jobs.runtime.config import plain
 from jobs.runtime.console import say
 from jobs.runtime.draws import CompleteDrawConfig
 from jobs.runtime.exclusions import Exclusions
@@ -74,7 +73,7 @@ def _mark_spans(cfg: MarkSpansConfig) -> dict[str, Any] | None:
         table="spans",
         identity=_identity(cfg, sources, excluded),
         units=drawn.units,
-        config=plain(cfg),
+        config=asdict(cfg),
         metadata={"rater": cfg.model.rater, "method": cfg.method},
         derived=True,
         models={cfg.model.name: cfg.model.rater},

@@ -21,7 +21,7 @@ from jobs.corpora.terms import FoldConfig, TermsConfig, fingerprint, fold_of, pa
 from jobs.corpora.wit.reader import WitConfig
 from jobs.errors import InputError
 from jobs.runtime import cli, exclusions, lifecycle, summary
-from jobs.runtime.config import ReadingRows, plain
+from jobs.runtime.config import ReadingRows
 from jobs.runtime.console import say
 from jobs.store.limits import limited
 from jobs.store.locations import Object
@@ -70,7 +70,7 @@ def execute(cfg: MineConfig) -> dict[str, Any] | None:
             **exclusions.identity(excluded),
         },
         units=[unit_of_file(f) for f in files],
-        config=plain(cfg),
+        config=asdict(cfg),
         metadata={},
         derived=False,
     )

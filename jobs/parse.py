@@ -8,7 +8,7 @@ text.
 """
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +20,7 @@ from actors.vlm.rubric import Rubric, identity
 from jobs.errors import InputError
 from jobs.judging import kept_raters, kept_rubric
 from jobs.runtime import cli, exclusions, lifecycle
-from jobs.runtime.config import ReadingRows, plain
+from jobs.runtime.config import ReadingRows
 from jobs.store.reading import open_table, read_unit
 from jobs.store.run import TablePlan
 from jobs.store.writer import UnitTask
@@ -56,7 +56,7 @@ def execute(cfg: ParseConfig) -> dict[str, Any] | None:
             **exclusions.identity(excluded),
         },
         units=responses.units(),
-        config=plain(cfg),
+        config=asdict(cfg),
         metadata={**kept.metadata, "rater": responses.metadata.get("remine.model", "")},
         derived=True,
         files=kept.files,

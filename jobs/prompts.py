@@ -12,7 +12,7 @@ import json
 import string
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +21,6 @@ from omegaconf import MISSING
 from actors.ids import content_id
 from jobs.errors import InputError
 from jobs.runtime import cli
-from jobs.runtime.config import plain
 from jobs.runtime.console import say
 from jobs.store import locations
 from jobs.store.single_unit import write_small
@@ -47,7 +46,7 @@ def execute(cfg: PromptsConfig) -> dict[str, Any]:
     rows = prompts(cfg.template, axes, cfg.language)
     table = pa.Table.from_pylist(rows, schema=TABLES["texts"].schema())
     identity = {"template": cfg.template, "axes": axes, "language": cfg.language}
-    manifest = write_small(cfg.out, table, table="texts", identity=identity, config=plain(cfg))
+    manifest = write_small(cfg.out, table, table="texts", identity=identity, config=asdict(cfg))
     size = " x ".join(f"{len(values)} {name}" for name, values in axes.items())
     say(f"prompts: {manifest['out']}\n  {len(rows):,} = {size}; the first: {rows[0]['text']}")
     return manifest

@@ -10,7 +10,7 @@ report shows their histogram, compares parts of the items by Welch's t-test, and
 """
 
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from omegaconf import MISSING
@@ -19,7 +19,7 @@ from jobs.analysis import question_scores
 from jobs.errors import InputError
 from jobs.judging import kept_raters
 from jobs.runtime import cli, exclusions, summary
-from jobs.runtime.config import Writing, plain
+from jobs.runtime.config import Writing
 from jobs.store.reading import open_table, read_unit
 from jobs.store.run import TablePlan, check_place, open_run
 from jobs.store.writer import UnitWriter
@@ -59,7 +59,7 @@ def execute(cfg: QuestionScoresConfig) -> dict[str, Any] | None:
             **exclusions.identity(excluded),
         },
         units=ratings.units(),
-        config=plain(cfg),
+        config=asdict(cfg),
         metadata={**kept.metadata, "rater": ratings.metadata.get("remine.rater", "")},
         derived=True,
         files=kept.files,

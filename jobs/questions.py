@@ -13,6 +13,7 @@ that are not answered with yes or no are marked invalid; parents that do not exi
 
 import sys
 from collections import Counter
+from dataclasses import asdict
 from typing import Any
 
 import pyarrow as pa
@@ -29,7 +30,6 @@ from jobs.questioning.file import read_questions
 from jobs.questioning.rows import question_row
 from jobs.questioning.texts import read_units
 from jobs.runtime import cli, exclusions, lifecycle
-from jobs.runtime.config import plain
 from jobs.runtime.console import say
 from jobs.runtime.stage_contract import Stage
 from jobs.runtime.summary import reconciliation, show_tally
@@ -70,7 +70,7 @@ def _from_file(cfg: QuestionsConfig) -> dict[str, Any] | None:
         say(f"questions: would write {len(rows):,} questions in {len(sets):,} sets to {cfg.out}")
         return None
     table = pa.Table.from_pylist(rows, schema=TABLES["questions"].schema())
-    settings = plain(cfg)
+    settings = asdict(cfg)
     identity = {
         "file": file.object.etag,
         **{key: settings[key] for key in ("columns", "faults", "encoding", "delimiter")},
@@ -103,7 +103,7 @@ def _by_model(cfg: QuestionsConfig) -> dict[str, Any] | None:
             **cfg.drawing,
         },
         units=units,
-        config=plain(cfg),
+        config=asdict(cfg),
         metadata={"model": cfg.model.rater, "scene_graph": instructions.name},
         derived=False,
         models={cfg.model.name: cfg.model.rater},

@@ -10,7 +10,7 @@ OUT/index.html and the table OUT/metrics, and replaces an earlier report there.
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from omegaconf import MISSING
@@ -47,7 +47,7 @@ from jobs.papers.model import PaperFigure, PaperPart
 from jobs.papers.output import write_parts
 from jobs.papers.settings import PaperSettings
 from jobs.papers.study import Study
-from jobs.runtime import cli, config, exclusions, summary
+from jobs.runtime import cli, exclusions, summary
 from jobs.runtime.console import say
 from jobs.store import locations
 from jobs.store.keys import refuse_shared_keys
@@ -132,7 +132,7 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
         [*results.of_answers, *results.metrics],
         inputs=[footer.object for source in tables.sources for footer in source.footers],
         identity={"inputs": [source.identity for source in tables.sources]},
-        settings=config.plain(cfg),
+        settings=asdict(cfg),
     )
     page = report_page(
         cfg.title,

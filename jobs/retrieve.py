@@ -10,7 +10,7 @@ item_id. `out`/_rejects lists the rows of the corpus that cannot be scored, whic
 """
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from omegaconf import MISSING
@@ -28,7 +28,7 @@ from jobs.retrieval.queries import check_distinct, open_queries
 from jobs.retrieval.search import SearchTask
 from jobs.retrieval.search_modes import SearchInputs, scan_corpus, stream_queries
 from jobs.runtime import cli, exclusions, lifecycle, summary
-from jobs.runtime.config import ReadingRows, plain
+from jobs.runtime.config import ReadingRows
 from jobs.store.reading import TableSource, open_table
 from jobs.store.run import TablePlan
 
@@ -135,7 +135,7 @@ def _plan(
             **excluded,
         },
         units=units,
-        config=plain(cfg),
+        config=asdict(cfg),
         metadata={"encoder": corpus.space.encoder, "preprocessing": corpus.space.preprocessing, "score": cfg.score},
         derived=False,
         models={"encoder": corpus.space.encoder},

@@ -17,7 +17,7 @@ its article. With kb.images=, the web addresses of up to `pictures` of the node'
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -28,7 +28,6 @@ from actors.ids import content_id
 from jobs.annotation.form import is_web
 from jobs.errors import InputError
 from jobs.runtime import cli, exclusions, summary
-from jobs.runtime.config import plain
 from jobs.runtime.console import say
 from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store import locations
@@ -99,7 +98,7 @@ def execute(cfg: ReviewLinksConfig) -> dict[str, Any]:
     for name, rows in (("texts", list(texts.values())), ("items", items)):
         table = pa.Table.from_pylist(rows, schema=TABLES[name].schema())
         out = locations.join(locations.absolute(cfg.out), name)
-        manifest = write_small(out, table, table=name, identity={"made": "verdicts"}, config=plain(cfg), inputs=inputs)
+        manifest = write_small(out, table, table=name, identity={"made": "verdicts"}, config=asdict(cfg), inputs=inputs)
     say(
         f"review_links: {locations.absolute(cfg.out)}\n  {len(items):,} pairs of a picture and one of "
         f"{len(texts):,} nodes"

@@ -8,7 +8,7 @@ index, `revision` the template, and `date` the date in the text.
 """
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -18,7 +18,6 @@ from actors.ids import content_id
 from jobs.corpora.tric import TEMPLATES, Split, bucket, read_split
 from jobs.errors import InputError
 from jobs.runtime import cli
-from jobs.runtime.config import plain
 from jobs.runtime.console import say
 from jobs.store import locations
 from jobs.store.single_unit import write_small
@@ -51,7 +50,7 @@ def execute(cfg: TricCaptionsConfig) -> dict[str, Any]:
         texts,
         table="texts",
         identity=identity,
-        config=plain(cfg),
+        config=asdict(cfg),
         inputs=inputs,
         unit_rows=cfg.unit_rows,
     )

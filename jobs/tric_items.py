@@ -10,7 +10,7 @@ newspaper for the prompt (`dates`: none, year, decade or day), and is the condit
 """
 
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +21,6 @@ from jobs.analysis.tric_reranking import best_captions
 from jobs.corpora.tric import ANSWERS, DATES, Split, read_split, worded_date
 from jobs.errors import InputError
 from jobs.runtime import cli
-from jobs.runtime.config import plain
 from jobs.runtime.console import say
 from jobs.store.reading import open_table
 from jobs.store.single_unit import write_small
@@ -58,7 +57,7 @@ def execute(cfg: TricItemsConfig) -> dict[str, Any]:
         pa.Table.from_pylist(rows, schema=TABLES["items"].schema()),
         table="items",
         identity={"neighbors": neighbors.identity, "k": cfg.k, "dates": cfg.dates},
-        config=plain(cfg),
+        config=asdict(cfg),
         inputs=(neighbors.whole(),),
         unit_rows=cfg.unit_rows,
         metadata={"condition": cfg.dates},  # jobs.judging.condition

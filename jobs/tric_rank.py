@@ -13,7 +13,7 @@ prints them next to the paper's table II.
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -29,7 +29,6 @@ from jobs.errors import InputError
 from jobs.metrics.descriptive import describe
 from jobs.metrics.metric import Metric, metrics_table
 from jobs.runtime import cli, exclusions, summary
-from jobs.runtime.config import plain
 from jobs.runtime.console import say
 from jobs.store import locations
 from jobs.store.reading import open_table
@@ -80,7 +79,7 @@ def execute(cfg: TricRankConfig) -> dict[str, Any]:
         "expected": content_id(*(split.expected or ())),
     }
     written: dict[str, Any] = {
-        "config": plain(cfg),
+        "config": asdict(cfg),
         "inputs": tuple(footer.object for source in (pictures, captions, vectors) for footer in source.footers),
     }
     best = rankings[cfg.answer]

@@ -13,7 +13,7 @@ out.tsv is the challenge's output of each.
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from omegaconf import MISSING
@@ -33,7 +33,6 @@ from jobs.errors import InputError
 from jobs.judging.rating_tables import open_ratings
 from jobs.metrics.metric import Metric, metrics_table
 from jobs.runtime import cli
-from jobs.runtime.config import plain
 from jobs.runtime.console import say
 from jobs.store import locations
 from jobs.store.reading import open_table
@@ -77,7 +76,7 @@ def execute(cfg: TricRerankConfig) -> dict[str, Any]:
             "sources": [source.identity for source in (neighbors, captions, *ratings)],
             "expected": content_id(*(split.expected or ())),
         },
-        config=plain(cfg),
+        config=asdict(cfg),
         inputs=tuple(source.whole() for source in (neighbors, captions, *ratings)),
     )
     _show(before, after, metrics)

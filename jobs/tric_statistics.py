@@ -9,7 +9,7 @@ for each split and for each union whose splits are all there (TRIC, table I, sec
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from omegaconf import MISSING
@@ -20,7 +20,6 @@ from jobs.corpora.tric import SPLITS, Split, read_split
 from jobs.errors import InputError
 from jobs.metrics.metric import Metric, metrics_table
 from jobs.runtime import cli
-from jobs.runtime.config import plain
 from jobs.runtime.console import say
 from jobs.store import locations
 from jobs.store.single_unit import write_small
@@ -71,7 +70,7 @@ def execute(cfg: TricStatisticsConfig) -> dict[str, Any]:
         metrics_table(metrics),
         table="metrics",
         identity=identity,
-        config=plain(cfg),
+        config=asdict(cfg),
         inputs=tuple(o for o in inputs if o.uri.rsplit("/", 1)[-1] in _FILES),
     )
     say(f"tric_statistics: {len(metrics):,} metrics in {manifest['out']}")

@@ -10,7 +10,7 @@ in `embeddings=` and whose own targets take precedence over `targets=`.
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -30,7 +30,7 @@ from jobs.models.devices import check_device, check_dtype
 from jobs.models.encoder import EmbedderConfig, check_available, encoder_facts
 from jobs.models.encoder_inputs import read_pictures, read_vectors
 from jobs.runtime import cli, exclusions, lifecycle
-from jobs.runtime.config import ReadingRows, plain
+from jobs.runtime.config import ReadingRows
 from jobs.store.reading import TableSource, open_table
 from jobs.store.run import TablePlan, TableRun
 
@@ -146,7 +146,7 @@ def _plan(
             **excluded,
         },
         units=tables.units(),
-        config=plain(cfg),
+        config=asdict(cfg),
         metadata={**rubric.metadata, "rater": facts.encoder},
         derived=True,
         models={cfg.embedder.name: facts.encoder},

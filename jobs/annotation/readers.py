@@ -1,7 +1,7 @@
 """From the keys of `import_ratings` to a reader of its files."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from actors.vlm.people import FreeText
 from actors.vlm.rubric import Rubric
@@ -15,7 +15,6 @@ from jobs.annotation.pseudonyms import Pseudonyms
 from jobs.annotation.spans import SpanLabels
 from jobs.annotation.tools import ToolReading
 from jobs.errors import InputError
-from jobs.runtime.config import plain
 from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store import locations
 
@@ -127,7 +126,7 @@ def _of_tool(cfg: ImportRatingsConfig, format_: str, asked: _Asked, *, private: 
         free_texts=asked.free_texts,
         controls=cfg.columns.questions or {},
         text_controls=cfg.columns.remarks or {},
-        fields={role: name for role, name in plain(cfg.columns).items() if isinstance(name, str)},
+        fields={role: name for role, name in asdict(cfg.columns).items() if isinstance(name, str)},
         question=asked.question,
         rater=cfg.rater_from,
         limit=cfg.limit,

@@ -5,6 +5,7 @@ The file is read once, into a spool, before anything is written: a fault in the 
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from itertools import islice
 
 from jobs.items_from import input_rows, row_items
@@ -12,7 +13,6 @@ from jobs.items_from.config import ItemsConfig
 from jobs.items_from.output import ITEMS, ItemsPlan
 from jobs.items_from.pictures import open_pictures
 from jobs.items_from.unit_spool import UnitSpool
-from jobs.runtime.config import plain
 from jobs.runtime.exclusions import ExclusionFilter, Exclusions
 from jobs.store import limits
 from jobs.store.spool import Spool
@@ -47,7 +47,7 @@ def read_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]:
         reader.finish()
         same = f"columns.id={roles.id}" if roles.id else "pictures and texts; remove one, or set columns.id="
         spool.finish(file, same=same)
-        settings = plain(cfg)
+        settings = asdict(cfg)
         yield ItemsPlan(
             units=spool.units(file),
             identity={

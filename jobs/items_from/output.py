@@ -6,13 +6,13 @@ table lacks.
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
 from jobs.runtime import exclusions, summary
-from jobs.runtime.config import Writing, plain
+from jobs.runtime.config import Writing
 from jobs.runtime.console import say
 from jobs.runtime.exclusions import Exclusions
 from jobs.store import locations
@@ -142,7 +142,7 @@ def _table_plan(cfg: Writing, plan: ItemsPlan, name: str, excluded: Exclusions) 
         table=name,
         identity={**plan.identity, "condition": plan.condition, **exclusions.identity(excluded)},
         units=units,
-        config=plain(cfg),
+        config=asdict(cfg),
         metadata=metadata if name == ITEMS else {},
         derived=plan.derived,
         limit=plan.limit,

@@ -1,6 +1,6 @@
 """Inputs and output of `judge`: rubric, labels, tables and the plan of its ratings."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import NamedTuple
 
 from actors.rubric_rater import default_targets
@@ -14,7 +14,6 @@ from jobs.judging.own_questions import OwnQuestionsConfig, OwnQuestionsReader
 from jobs.judging.settings import check_model
 from jobs.judging.targets import RatingCounts, count_ratings, read_targets
 from jobs.runtime import exclusions
-from jobs.runtime.config import plain
 from jobs.runtime.exclusions import Exclusions
 from jobs.store.reading import open_table
 from jobs.store.run import TablePlan
@@ -121,7 +120,7 @@ def plan(cfg: MethodConfig, job: JudgingJob, excluded: Exclusions) -> TablePlan:
             **exclusions.identity(excluded),
         },
         units=job.sources.units(),
-        config=plain(cfg),
+        config=asdict(cfg),
         metadata={**kept.metadata, "rater": cfg.model.rater},
         derived=True,
         models={cfg.model.name: cfg.model.rater},

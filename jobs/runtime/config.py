@@ -16,7 +16,7 @@ import hydra
 import yaml
 from hydra.core.config_store import ConfigStore
 from hydra.errors import HydraException
-from omegaconf import MISSING, DictConfig, ListConfig, OmegaConf
+from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from jobs.errors import InputError
@@ -113,13 +113,6 @@ def compose(job: str, schema: type, overrides: list[str]) -> DictConfig:
 def as_yaml(job: str, schema: type, overrides: list[str]) -> str:
     """The composed configuration as YAML, required keys without a value as ???."""
     return OmegaConf.to_yaml(compose(job, schema, overrides))
-
-
-def plain(config: Any) -> dict[str, Any]:
-    """A dataclass configuration as JSON values, for the manifest."""
-    container = OmegaConf.to_container(OmegaConf.structured(config), resolve=True)
-    assert isinstance(container, dict)
-    return {str(key): value for key, value in container.items() if not isinstance(value, DictConfig | ListConfig)}
 
 
 def _keys_with(test: Callable[[Any], bool], values: Any, key: str = "") -> Iterator[str]:

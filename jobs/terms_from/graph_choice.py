@@ -4,6 +4,7 @@ The driver does it: which entities of a concept are taken depends on all of them
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,6 @@ from numpy.typing import NDArray
 
 from jobs.errors import InputError
 from jobs.runtime import summary
-from jobs.runtime.config import plain
 from jobs.runtime.console import say
 from jobs.store import locations
 from jobs.store.limits import limited
@@ -45,7 +45,7 @@ def write_terms(cfg: TermSourcesConfig, given: GraphInput) -> dict[str, Any] | N
         table=TERMS,
         identity={"source": cfg.source.name, "entities": entities.identity, **_choice_identity(cfg)},
         units=entities.units(),
-        config=plain(cfg),
+        config=asdict(cfg),
         metadata={},
         derived=True,
     )

@@ -13,7 +13,6 @@ from typing import Any
 from actors.ids import content_id
 from jobs.errors import InputError, RunError
 from jobs.runtime import lifecycle, summary
-from jobs.runtime.config import plain
 from jobs.runtime.console import say
 from jobs.runtime.resources import demands
 from jobs.store import locations
@@ -127,7 +126,7 @@ def _edges_plan(cfg: TermSourcesConfig, given: GraphInput, units: Sequence[Unit]
         table=EDGES,
         identity={"graph": graph.name, "wanted": _hash(wanted)},
         units=units,
-        config=plain(cfg),
+        config=asdict(cfg),
         metadata={},
         derived=False,
     )
@@ -139,7 +138,7 @@ def _entities_plan(cfg: TermSourcesConfig, given: GraphInput, units: Sequence[Un
         table=ENTITIES,
         identity={**given.hashes, "subclass_depth": cfg.subclass_depth},
         units=units,
-        config=plain(cfg),
+        config=asdict(cfg),
         metadata=given.hashes,
         derived=False,
     )

@@ -12,7 +12,6 @@ from actors.ids import content_id
 from actors.status import Status
 from jobs.errors import InputError
 from jobs.runtime import summary
-from jobs.runtime.config import plain
 from jobs.runtime.console import say
 from jobs.store import locations
 from jobs.store.keys import refuse_shared_keys
@@ -56,7 +55,7 @@ def write_model_terms(cfg: TermSourcesConfig) -> dict[str, Any] | None:
             "unknown": cfg.unknown,
         },
         units=list(_units(tables)),
-        config=plain(cfg),
+        config=asdict(cfg),
         metadata={},
         derived=True,
     )

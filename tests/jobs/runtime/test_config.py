@@ -4,6 +4,7 @@ import functools
 import itertools
 import re
 from collections import defaultdict
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, get_origin
 
@@ -17,7 +18,6 @@ from jobs.errors import InputError
 from jobs.mine import MineConfig
 from jobs.report import ReportConfig
 from jobs.runtime import cli, config, config_files
-from jobs.runtime.config import plain
 from jobs.runtime.config_files import CONF
 from jobs.runtime.key_types import nested_dataclass, type_of
 from jobs.verify import VerifyConfig
@@ -243,8 +243,8 @@ def test_the_last_of_two_values_counts() -> None:
     assert mine("out=one", "out=two").out == "two"
 
 
-def test_plain_is_json_values() -> None:
-    made: dict[str, Any] = plain(mine("retry=[ok]"))
+def test_a_configuration_is_json_values() -> None:
+    made = asdict(mine("retry=[ok]"))
     assert made["corpus"] == {"name": "wit", "path": "c", "language": "en"}
     assert made["retry"] == ["ok"]
     assert made["resources"]["mine"]["actors"] >= 1
