@@ -19,7 +19,7 @@ from typing import Any, cast
 from omegaconf import MISSING, DictConfig, OmegaConf
 
 from jobs.errors import InputError
-from jobs.runtime import cli, config, config_files, pipelines
+from jobs.runtime import cli, config, config_files, console, pipelines
 from jobs.runtime.config import RayConfig
 from jobs.runtime.console import say
 from jobs.runtime.overrides import literal
@@ -41,6 +41,7 @@ class RunConfig:
     resume: bool = True  # continue existing tables; false refuses them
     overwrite: bool = False  # delete existing tables first
     timings: bool = False  # print where the seconds of each step went (-v)
+    log: str = "text"  # of what is printed: text, or json for a JSON object per line
     ray: RayConfig = field(default_factory=RayConfig)
 
     @staticmethod
@@ -83,7 +84,8 @@ def execute(cfg: RunConfig) -> list[StepResult]:
         label = pipelines.label(step)
         say(f"[{number}/{len(loaded)}] {label}")
         begun = time.monotonic()
-        returned = cli.execute_loaded(step.job, config_of_step)
+        with console.fields(step=f"{number}/{len(loaded)} {label}"):
+            returned = cli.execute_loaded(step.job, config_of_step)
         results.append(StepResult(step.job, returned, time.monotonic() - begun, label))
     say(f"run: pipeline {cfg.pipeline.name}, profile {cfg.profile.name}")
     for result in results:

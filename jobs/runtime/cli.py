@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.errors import InputError, RunError
-from jobs.runtime import completion, config, dtypes, extras, help_text, signals, timings
+from jobs.runtime import completion, config, console, dtypes, extras, help_text, signals, timings
 from jobs.runtime.arguments import to_overrides
 from jobs.runtime.console import say
 from jobs.runtime.key_types import UNKNOWN, type_of
@@ -66,10 +66,12 @@ def execute(name: str, overrides: list[str]) -> object:
 
 def execute_loaded(name: str, cfg: Any) -> object:
     """Run a job in this process with its configuration, which `config.load` returned; raises its errors."""
+    console.use_format(getattr(cfg, "log", "text"))
     dtypes.resolve(cfg)
     timings.DRIVER.mark("imports and configuration")
     try:
-        return job(name).execute(cfg)
+        with console.fields(job=name):
+            return job(name).execute(cfg)
     except BaseException:
         lock.release_all()  # now, and not at the end of the process, when the demo's store has ended
         raise
@@ -80,6 +82,15 @@ def main(name: str, arguments: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     signals.listen()
+    try:
+        with console.fields(job=name):
+            return _exit_code(name, arguments)
+    finally:
+        console.use_text()  # the next job of this process may have another format
+
+
+def _exit_code(name: str, arguments: list[str]) -> int:
+    """Run a job and print its error, if any, as one line."""
     try:
         _main(name, arguments)
     except (InputError, RunError) as error:

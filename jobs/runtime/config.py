@@ -55,6 +55,7 @@ class Common(Writing):
     """Keys of every job that uses Ray."""
 
     timings: bool = False  # print where the seconds went (-v): imports, Ray, start of the workers, first batch
+    log: str = "text"  # of what is printed: text, or json for a JSON object per line
     ray: RayConfig = field(default_factory=RayConfig)
     resources: Resources = field(default_factory=Resources)  # what each stage may use
 

@@ -1,18 +1,90 @@
-"""Console output of all jobs."""
+"""Console output of all jobs: lines of text, or with `log=json` one JSON object per line."""
 
+import contextlib
+import json
+import logging
 import os
 import re
 import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+from uuid import uuid4
+
+from jobs.errors import InputError
+
+FORMATS = ("text", "json")
 
 # By these characters a title or a name could steer a terminal or reorder a line: C0 but tab and line break, DEL, C1,
 # and the marks of bidirectional text.
 _UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
+@dataclass
+class _Output:
+    run: str | None = None  # the run's name in JSON objects; None: lines are text
+    fields: dict[str, str] = field(default_factory=dict)  # further fields of JSON objects
+
+
+_output = _Output()
+
+
+def use_format(log: str) -> None:
+    """Print JSON objects from now on if `log` is json. Text changes nothing: a run's format is that of its steps too.
+
+    Raises:
+        InputError: `log` is neither text nor json.
+    """
+    if log not in FORMATS:
+        raise InputError(f"log={log}: no such format; allowed: {', '.join(FORMATS)}")
+    if log == "json" and not is_json():
+        _output.run = uuid4().hex
+        logging.captureWarnings(True)
+        for handler in logging.getLogger().handlers:
+            handler.setFormatter(_Formatter())
+
+
+def use_text() -> None:
+    """Print lines of text from now on."""
+    _output.run = None
+    logging.captureWarnings(False)
+
+
+def is_json() -> bool:
+    """Whether lines are JSON objects."""
+    return _output.run is not None
+
+
+@contextlib.contextmanager
+def fields(**values: str) -> Iterator[None]:
+    """Add fields to the JSON objects that are printed within the context."""
+    before = _output.fields
+    _output.fields = before | values
+    try:
+        yield
+    finally:
+        _output.fields = before
+
+
 def say(text: str, *, err: bool = False) -> None:
     """Print a line, to stderr if `err`; characters that steer the terminal are written as \\x1b."""
-    stream = sys.stderr if err else sys.stdout
-    line = printable(text.rstrip("\n")) + "\n"
+    write(sys.stderr if err else sys.stdout, text, level="error" if err else "info")
+
+
+def write(stream: Any, text: str, *, level: str = "info", **facts: Any) -> None:
+    """Print a line to `stream`.
+
+    Args:
+        level: of the JSON object: info, warning or error.
+        facts: further fields of the JSON object, for readers that are programs.
+    """
+    if is_json():
+        if not text.strip():
+            return
+        line = as_json(text, level=level, **facts) + "\n"
+    else:
+        line = printable(text.rstrip("\n")) + "\n"
     try:
         try:
             stream.write(line)
@@ -21,6 +93,29 @@ def say(text: str, *, err: bool = False) -> None:
         stream.flush()
     except BrokenPipeError:  # the reader (head, less) ended; the run continues
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def as_json(text: str, *, level: str, **facts: Any) -> str:
+    """A line as a JSON object: time (UTC), level, run, the fields of the context, message, facts."""
+    time = datetime.now(UTC).isoformat(timespec="milliseconds")
+    return json.dumps(
+        {
+            "time": time,
+            "level": level,
+            "run": _output.run,
+            **_output.fields,
+            "message": printable(text.strip()),
+            **facts,
+        }
+    )
+
+
+class _Formatter(logging.Formatter):
+    """Records of Python's logging, which libraries write, as the lines of this process."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = super().format(record)
+        return as_json(text, level=record.levelname.lower(), logger=record.name) if is_json() else text
 
 
 def printable(text: str) -> str:

@@ -6,6 +6,7 @@ terminal, otherwise a line every ten seconds.
 
 import contextlib
 import math
+import os
 import sys
 import threading
 import time
@@ -13,12 +14,14 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from jobs.runtime import timings
+from jobs.runtime import console, timings
 from jobs.runtime.board import Totals, open_board
 from jobs.runtime.worker_warnings import PrintedWarnings
 
 LINE_EVERY_S = 10.0
+SUBMITTED_LINE_EVERY_S = 60.0  # of jobs that `ray job submit` started, whose output is read afterwards
 DRAW_EVERY_S = 0.5
+SUBMITTED = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # set by Ray for the command of a submitted job
 
 
 @dataclass
@@ -38,6 +41,17 @@ class StageProgress:
         """Whether the stage has reported anything, such as the tokens of a first batch."""
         return bool(self.done or self.notes)
 
+    def facts(self) -> dict[str, Any]:
+        """The counts, for lines that programs read."""
+        return {
+            "stage": self.name,
+            "done": self.done,
+            "total": self.total,
+            "unit": self.unit,
+            "errors": self.errors,
+            "counts": dict(self.notes),
+        }
+
 
 class Progress:
     """The driver's side: a context manager that prints progress; `board` is for the workers' reporters."""
@@ -45,7 +59,8 @@ class Progress:
     def __init__(self, job: str, stages: list[StageProgress], *, stream: Any = None, live: bool | None = None) -> None:
         self._job, self._stages = job, stages
         self._stream = stream or sys.stderr
-        self._live = self._stream.isatty() if live is None else live
+        self._live = (self._stream.isatty() and not console.is_json()) if live is None else live
+        self._line_every_s = SUBMITTED_LINE_EVERY_S if SUBMITTED in os.environ else LINE_EVERY_S
         self.board = open_board()
         self._totals = Totals()
         self._warnings = PrintedWarnings()
@@ -64,7 +79,7 @@ class Progress:
         self._stop.set()
         self._thread.join(timeout=5)
         for text in self._warnings.summary():
-            self._stream.write(text + "\n")
+            console.write(self._stream, text, level="warning")
         with contextlib.suppress(ray.exceptions.RayError, TimeoutError):
             self.given_up = self.board.ask("given_up", timeout=5)
             timings.DRIVER.add_workers(self.board.ask("spent", timeout=5))
@@ -84,7 +99,7 @@ class Progress:
         except (ray.exceptions.RayError, TimeoutError):  # a board that fails must not end the run
             return
         for text in self._warnings.new_lines(warned):
-            self._stream.write(text + "\n")
+            console.write(self._stream, text, level="warning")
         counts = self._totals.update(life, read)
         for stage in self._stages:
             stage.done, stage.errors, stage.notes = counts.get(stage.name, (0, 0, Counter()))
@@ -105,11 +120,10 @@ class Progress:
                     if last:
                         return
         while True:
-            last = self._stop.wait(LINE_EVERY_S)
+            last = self._stop.wait(self._line_every_s)
             self._refresh()
-            for text in self.lines():
-                self._stream.write(text + "\n")
-            self._stream.flush()
+            for text, stage in zip(self.lines(), self._stages, strict=True):
+                console.write(self._stream, text, **stage.facts())
             if last:
                 return
 

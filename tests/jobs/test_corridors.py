@@ -4,6 +4,7 @@ The models are scripted (`tests.scripted_model`): their answers follow from one 
 metric below can be computed by hand.
 """
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -175,13 +176,27 @@ def write_inputs(folder: Path, out: str) -> None:
     write_csv(folder / "people.csv", ["item_id", "rater", "question", "value"], graded)
 
 
+def check_log(printed: str, errors: str) -> None:
+    """Check what the run printed: JSON objects that name run, job and step, those of progress with counts."""
+    lines = [json.loads(line) for line in [*printed.splitlines(), *errors.splitlines()]]
+    assert len({line["run"] for line in lines}) == 1
+    assert {line["level"] for line in lines} <= {"info", "warning"}
+    assert {line["job"] for line in lines} == {"run", "fetch", "items", "judge", "generate", "report"}
+    of_judges = [line for line in lines if line["job"] == "judge" and "done" in line]
+    assert {line["step"].partition(" ")[2] for line in of_judges} >= {"judge judge=strict context=bare"}
+    assert {(line["stage"], line["done"], line["total"]) for line in of_judges} >= {
+        ("judge", len(PICTURES), len(PICTURES))
+    }
+
+
 @pytest.mark.timeout(900)
 @pytest.mark.usefixtures("ray_session")
-def test_from_a_file_to_the_report(tmp_path: Path, s3: str) -> None:
+def test_from_a_file_to_the_report(tmp_path: Path, s3: str, capsys: pytest.CaptureFixture[str]) -> None:
     out = f"{s3}/corridors"
     write_inputs(tmp_path, out)
-    run = ["profile=full", f"pipeline={tmp_path}/corridors.yaml", f"out={out}"]
+    run = ["profile=full", f"pipeline={tmp_path}/corridors.yaml", f"out={out}", "log=json"]
     assert cli.main("run", run) == 0
+    check_log(*capsys.readouterr())
     metrics = metric_values(f"{out}/report/metrics")
 
     def value(metric: str, question: str = "grade", rubric: str = "fit", **dims: str) -> Any:
