@@ -11,6 +11,7 @@ WRITING = """
 
 COMMON = """
     writing
+    log: str
     timings: bool
     ray.address: str | None
     ray.num_cpus: int | None
@@ -879,6 +880,7 @@ KEYS = {
     """,
     "run": """
         out: str
+        log: str
         timings: bool
         limit: int | None
         pipeline.name: str

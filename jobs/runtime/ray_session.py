@@ -22,7 +22,7 @@ from jobs.runtime.console import say
 
 NEVER = -1  # a unit may take hours; Ray's limit of 30 minutes without progress would end the run
 JOIN_TRIES = 5  # attempts of Ray to join a cluster that listens, one second each; Ray's default is 20
-START_TRIES = 3
+START_TRIES = 5
 SLOW_START = "timed out during startup"  # in the message of Ray's Exception
 # Idle processes that Ray keeps; by default as many as there are CPUs. With two, the process that has imported a model's
 # libraries (jobs.runtime.stages) would end between the jobs of a pipeline.
@@ -141,7 +141,8 @@ def _start_here(settings: RayConfig, resources: res.Resources) -> None:
 def _repeat_if_slow(start_ray: Callable[[], object], *, tries: int = START_TRIES) -> None:
     """Call `start_ray`; if the machine is so busy that Ray gives up waiting for its own processes, call it again.
 
-    Ray waits 30 seconds, which no setting changes.
+    A raylet ends if its agents, which take seconds of CPU to start, need more than some 15 seconds. No setting changes
+    that, and a longer wait of the driver (RAY_raylet_start_wait_time_s) would be for a raylet that has ended.
     """
     import psutil
 
@@ -152,6 +153,7 @@ def _repeat_if_slow(start_ray: Callable[[], object], *, tries: int = START_TRIES
         except Exception as error:
             if SLOW_START not in str(error) or not left:
                 raise
+            say(f"Ray did not start in time, as on a busy machine; starting it again ({tries - left} of {tries} tries)")
             for process in set(psutil.Process().children(recursive=True)) - others:  # they would start to work later
                 with contextlib.suppress(psutil.NoSuchProcess):
                     process.kill()

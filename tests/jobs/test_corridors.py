@@ -181,9 +181,11 @@ def check_log(printed: str, errors: str) -> None:
     lines = [json.loads(line) for line in [*printed.splitlines(), *errors.splitlines()]]
     assert len({line["run"] for line in lines}) == 1
     assert {line["level"] for line in lines} <= {"info", "warning"}
-    assert {line["job"] for line in lines} == {"run", "fetch", "items", "judge", "generate", "report"}
+    assert {line["job"] for line in lines} == {
+        "run", "fetch", "items", "judge", "generate", "import_ratings", "report",
+    }  # fmt: skip
     of_judges = [line for line in lines if line["job"] == "judge" and "done" in line]
-    assert {line["step"].partition(" ")[2] for line in of_judges} >= {"judge judge=strict context=bare"}
+    assert {line["step"].partition(" ")[2] for line in of_judges} >= {"judge context=bare judge=strict"}
     assert {(line["stage"], line["done"], line["total"]) for line in of_judges} >= {
         ("judge", len(PICTURES), len(PICTURES))
     }

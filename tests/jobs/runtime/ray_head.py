@@ -11,10 +11,11 @@ from pathlib import Path
 
 import psutil
 
+from jobs.runtime.ray_session import START_TRIES
+
 UNSET = ("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS", "RAY_JOB_CONFIG_JSON_ENV_VAR")
 TOKENS = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 END_S = 30
-START_TRIES = 3
 # Every port is chosen by Ray or by the system, and told afterwards: what is free before may be taken by then. Of the
 # public interfaces, `ray start` wants the port of its client server and `ray.init` that of the agent.
 HEAD = """
@@ -38,8 +39,7 @@ def environment(home: Path, **more: str) -> dict[str, str]:
 def ray_head(env: dict[str, str], *, dashboard: bool = False) -> Iterator[str]:
     """Start a head in the environment `env` and yield its address HOST:PORT; it ends with its standard input.
 
-    On a busy machine Ray gives up waiting for its own processes, after a time that no setting changes: the start is
-    then repeated.
+    On a busy machine Ray gives up waiting for its own processes (`jobs.runtime.ray_session`): it is started again.
     """
     with contextlib.ExitStack() as stack:
         for _ in range(START_TRIES):
