@@ -1,11 +1,12 @@
 """`mark_spans plan=true show_prompts=3`: the prompts of each step about the first items, as the model gets them.
 
-Later prompts repeat what the model answered to earlier ones. No model is loaded: the answers are stood in for by the
-first words of each text, and each is printed after its prompt.
+Later prompts repeat what the model answered to earlier ones. No model is loaded: the first words of each text take
+the place of the answers, and each is printed after its prompt.
 """
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -15,7 +16,7 @@ from actors.span_marker import MarkingSettings, describe
 from actors.vlm.errors import ScoringError
 from actors.vlm.pieces import Piece
 from actors.vlm.settings import ModelSettings
-from jobs.judging.prompt_trial import TINY, TriedKeys, first_items, indented, is_here
+from jobs.judging.prompt_trial import TriedKeys, indented, items_to_show, model_to_show
 from jobs.runtime.console import say
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask
@@ -68,15 +69,13 @@ def show(
         settings: method, prompts and labels.
         model: whose processor renders the prompts; the tiny model's if it is not on this machine.
     """
-    if not cfg.show_prompts:
+    items = items_to_show(cfg, units, reader)
+    if items is None:
         return
-    items = first_items(units, reader, cfg.show_prompts)
-    if not items.num_rows:
-        say("prompts: the input has no items")
-        return
-    shown = model if is_here(model) else TINY
-    if shown is not model:
-        say(f"  the processor of {model.checkpoint} is not on this machine: prompts in the form of {TINY.checkpoint}")
+    shown = model_to_show(model)
+    from actors.vlm.encoding import load_processor
+
+    processor = load_processor(shown.checkpoint, revision=shown.revision)
     say("prompts, with the first words of each text in place of the model's answers:")
     for item in items.to_pylist():
         description = describe(item, settings.kinds, shows_picture=settings.shows_picture)
@@ -87,15 +86,16 @@ def show(
         stand_in = StandIn(settings.kinds)
         settings.marking.mark(stand_in, [description])
         say(f"item {item['item_id']}: {len(stand_in.asked):,} prompts")
-        for line in _lines(stand_in.asked, description, shown):
+        for line in _lines(stand_in.asked, description, processor, shown):
             say(line)
 
 
-def _lines(asked: Sequence[tuple[Request, str]], description: Description, model: ModelSettings) -> Iterator[str]:
-    from actors.vlm.encoding import ChatEncoder, load_processor
+def _lines(
+    asked: Sequence[tuple[Request, str]], description: Description, processor: Any, model: ModelSettings
+) -> Iterator[str]:
+    from actors.vlm.encoding import ChatEncoder
     from actors.vlm.shown_prompts import PromptText
 
-    processor = load_processor(model.checkpoint, revision=model.revision)
     chat = ChatEncoder(processor, bounds=model.bounds)
     for request, answer in asked:
         words = {name: chat.as_data(text) for name, text in request.words.items()}

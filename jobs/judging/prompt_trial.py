@@ -50,17 +50,11 @@ def show(
         reader: returns the items of a unit.
         stages: the stage that prepares prompts, and the one that answers them.
     """
-    if not cfg.show_prompts:
-        return
-    items = first_items(units, reader, cfg.show_prompts)
-    if not items.num_rows:
-        say("prompts: the input has no items")
+    items = items_to_show(cfg, units, reader)
+    if items is None:
         return
     prepare, answer = stages
-    model: ModelSettings = prepare.kwargs["model"]
-    shown = model if is_here(model) else TINY
-    if shown is not model:
-        say(f"  the processor of {model.checkpoint} is not on this machine: prompts in the form of {TINY.checkpoint}")
+    shown = model_to_show(prepare.kwargs["model"])
     prepared = _called(prepare, shown, items)
     for line in _prompt_lines(items.to_pylist(), prepared.to_pylist(), shown):
         say(line)
@@ -73,7 +67,26 @@ def show(
         say(f"  … and {len(answers) - ANSWERS_SHOWN:,} more")
 
 
-def first_items(units: Iterable[Unit], reader: Callable[[UnitTask], pa.Table], count: int) -> pa.Table:
+def items_to_show(cfg: TriedKeys, units: Iterable[Unit], reader: Callable[[UnitTask], pa.Table]) -> pa.Table | None:
+    """Return the first `show_prompts` items; None if that is 0, or, having said so, if the input has none."""
+    if not cfg.show_prompts:
+        return None
+    items = _first_items(units, reader, cfg.show_prompts)
+    if not items.num_rows:
+        say("prompts: the input has no items")
+        return None
+    return items
+
+
+def model_to_show(model: ModelSettings) -> ModelSettings:
+    """Return the model whose processor renders the prompts: the tiny one, having said so, if it is not here."""
+    if _is_here(model):
+        return model
+    say(f"  the processor of {model.checkpoint} is not on this machine: prompts in the form of {TINY.checkpoint}")
+    return TINY
+
+
+def _first_items(units: Iterable[Unit], reader: Callable[[UnitTask], pa.Table], count: int) -> pa.Table:
     """The first `count` items; units after them are not read."""
     parts: list[pa.Table] = []
     for unit in units:
@@ -83,7 +96,7 @@ def first_items(units: Iterable[Unit], reader: Callable[[UnitTask], pa.Table], c
     return pa.concat_tables(parts) if parts else pa.table({})
 
 
-def is_here(model: ModelSettings) -> bool:
+def _is_here(model: ModelSettings) -> bool:
     """Whether the model's processor can be loaded without the network."""
     from actors.local_models import is_local
     from actors.vlm.encoding import load_processor

@@ -9,14 +9,14 @@ from actors.local_models import has_random_weights
 from jobs.analysis.report_tables import RatingSummary, ReportTables
 from jobs.judging.kept_rubric import ANY, CONTINUOUS, Rubrics
 from jobs.judging.sent_prompts import PromptTexts
-from jobs.metrics.distributions import Distributions
+from jobs.metrics.distributions import Distribution, Distributions
 from jobs.metrics.metric import Metric
 from jobs.metrics.observations import Observations
-from jobs.page.card_links import card_links
+from jobs.page.card_links import CardLinks, card_links
 from jobs.page.card_orders import answer_index
 from jobs.page.embedding_map import embedding_map
 from jobs.page.gallery import Gallery, cards, titled_cards
-from jobs.page.model import FunnelStep, GalleryPicture, ModelFacts, Page, TableSummary, Wording
+from jobs.page.model import FunnelStep, GalleryPicture, ModelFacts, Page, PageFigure, TableSummary, Wording
 from jobs.page.page_figures import funnel_figures, page_figures
 from jobs.page.region_figures import region_figures
 from jobs.runtime.exclusions import ExclusionFilter
@@ -85,12 +85,8 @@ def report_page(
         exclusion_filter=exclusion_filter,
         prompts=PromptTexts(rubrics, []),
     )
-    shown_cards = [card for card in made if card.thumbnails]
-    links = card_links(observations.confusions, metrics, shown_cards, words)
-    figures, left_out = page_figures(metrics, observations, words, links.places)
     distributions = summary.shown(methods)
-    answered = {answer.name for entry in answer_index(shown_cards, words) for answer in entry.answers}
-    figures += region_figures(distributions, words, answered)
+    links, figures, left_out = _linked_figures(metrics, observations, distributions, made, words)
     return Page(
         title=title,
         lede=_lede(images, summary.distributions),
@@ -120,6 +116,21 @@ def report_page(
             name: titled_cards(tables, titles, exclusion_filter) for name, titles in paper_pictures.items()
         },
     )
+
+
+def _linked_figures(
+    metrics: Sequence[Metric],
+    observations: Observations,
+    distributions: Sequence[Distribution],
+    pictures: Sequence[GalleryPicture],
+    words: Mapping[tuple[str, str], Wording],
+) -> tuple[CardLinks, list[PageFigure], int]:
+    """Return the cards that plots link to, the plots, and how many were left out for their size."""
+    with_cards = [card for card in pictures if card.thumbnails]
+    links = card_links(observations.confusions, metrics, with_cards, words)
+    figures, left_out = page_figures(metrics, observations, words, links.places)
+    answered = {answer.name for entry in answer_index(with_cards, words) for answer in entry.answers}
+    return links, [*figures, *region_figures(distributions, words, answered)], left_out
 
 
 def _shown_tops(gallery: Gallery, shown: Sequence[GalleryPicture]) -> dict[str, int]:

@@ -161,7 +161,7 @@ def comparison(one: Scene, draw: random.Random) -> Lesson:
 
 
 def caption_match(one: Scene, draw: random.Random) -> Lesson:
-    """Whether captions belong to the picture and to the date, if one is told in one of the wordings of `tric_items`."""
+    """Whether captions belong to the picture, and to its date if one of the wordings of `tric_items` gives it."""
     template = draw.choice(("none", "year", "day", "day", "decade"))
     seed = draw.randrange(10**6)
     asked = [a for a in questions.captioned(one, seed=seed) if template != "none" or a.is_picture == a.is_true]

@@ -29,7 +29,7 @@ ANSWERS = {"answers": ["1", "2"]}
     ],
 )
 def test_keys_that_go_together(keys: dict[str, Any]) -> None:
-    check(ImportRatingsConfig(input="x", out="y", **keys))
+    check(ImportRatingsConfig(input="x", out="y", **keys))  # raises nothing
 
 
 @pytest.mark.parametrize(
