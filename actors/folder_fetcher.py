@@ -66,8 +66,9 @@ class FolderFetcher:
         Returns:
             The columns of the table `images` (jobs/tables.py), one row per input row, in the same order. Status `ok`
             with bytes and facts; `missing` (error_kind `not_in_folder`: no path; `vanished`: a path without a file);
-            `reported`; `error` with error_kind `too_many_bytes`, `unreadable` (the storage raised an error) or a kind
-            of `actors.fetching.decoders.Decoders.decode`. `attempts` is 0 if `path` is null, else 1.
+            `reported`; `error` with error_kind `too_many_bytes`, `bad_name` (not UTF-8),
+            `unreadable` (the storage raised an error) or a kind of `actors.fetching.decoders.Decoders.decode`.
+            `attempts` is 0 if `path` is null, else 1.
         """
         return pa.Table.from_pylist(self._loop.run(self._rows(batch)), schema=self.OUTPUTS)
 
@@ -123,5 +124,5 @@ class FolderFetcher:
 
 def _vanished(path: str) -> ImageRow:
     if _NOT_UTF8.search(path):
-        return image_rows.failed(Status.ERROR, "unreadable", "the file's name is not UTF-8")
+        return image_rows.failed(Status.ERROR, "bad_name", "the file's name is not UTF-8")
     return image_rows.failed(Status.MISSING, "vanished", "the file was listed and no longer exists")

@@ -20,6 +20,17 @@ class Status(StrEnum):
     ERROR = "error"  # see error_kind and error_message
 
 
+# The causes of rows with the status `error`, by `error_kind`: the row's own input, also where a model does not take it;
+# a network or host; and for every other kind, such as the name of an exception, the run: its machines, storage, model.
+INPUT_KINDS = frozenset(
+    """
+    bad_answer bad_name bad_url decode_failed empty encoded_body html http json no_questions no_target not_an_image
+    picture_count prompt_too_long resize_failed text_count too_elongated too_large too_many_bytes too_many_redirects
+    truncated unsupported
+    """.split()
+)
+NETWORK_KINDS = frozenset("busy connection dns incomplete_body server timeout tls".split())
+
 STATUSES: tuple[str, ...] = tuple(s.value for s in Status)
 
 

@@ -20,7 +20,7 @@ from jobs.models.devices import check_device, check_dtype
 from jobs.models.encoder import EmbedderConfig, check_available, encoder_facts, logit_scalars
 from jobs.models.encoder_inputs import read_pictures, read_texts
 from jobs.runtime import cli, exclusions, lifecycle
-from jobs.runtime.config import ReadingRows
+from jobs.runtime.config import FailingRows
 from jobs.store.reading import TableSource, open_table
 from jobs.store.run import TablePlan, TableRun
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class EmbedConfig(ReadingRows):
+class EmbedConfig(FailingRows):
     """Keys of `embed`."""
 
     input: str = MISSING  # a table of images, or of texts

@@ -30,7 +30,7 @@ from jobs.models.image_model import ImageModelConfig
 from jobs.models.plan import plan_lines
 from jobs.models.several import read_models
 from jobs.runtime import cli, dtypes, exclusions, lifecycle
-from jobs.runtime.config import ReadingRows
+from jobs.runtime.config import FailingRows
 from jobs.runtime.exclusions import Exclusions
 from jobs.runtime.stage_contract import Stage
 from jobs.store import locations
@@ -40,7 +40,7 @@ from jobs.store.units import Unit
 
 
 @dataclass
-class GenerateImagesConfig(DrawingSettings, ReadingRows):
+class GenerateImagesConfig(DrawingSettings, FailingRows):
     """Keys of `generate_images`."""
 
     input: str = MISSING  # a table of texts, or of items

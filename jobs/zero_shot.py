@@ -30,7 +30,7 @@ from jobs.models.devices import check_device, check_dtype
 from jobs.models.encoder import EmbedderConfig, check_available, encoder_facts
 from jobs.models.encoder_inputs import read_pictures, read_vectors
 from jobs.runtime import cli, exclusions, lifecycle
-from jobs.runtime.config import ReadingRows
+from jobs.runtime.config import FailingRows
 from jobs.store.reading import TableSource, open_table
 from jobs.store.run import TablePlan, TableRun
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class ZeroShotConfig(ConditionSettings, ReadingRows):
+class ZeroShotConfig(ConditionSettings, FailingRows):
     """Keys of `zero_shot`."""
 
     input: str = MISSING  # a table of embeddings, of images, or of items

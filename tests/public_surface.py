@@ -31,6 +31,7 @@ KEYS = {
     "mark_spans": """
         common
         limit: int | None
+        max_error_share: float
         input: str
         images: str | None
         texts: str | None
@@ -126,6 +127,7 @@ KEYS = {
     "fetch": """
         common
         limit: int | None
+        max_error_share: float
         source.name: str
         source.path: str | None
         source.max_bytes: int
@@ -156,6 +158,7 @@ KEYS = {
     "embed": """
         common
         limit: int | None
+        max_error_share: float
         input: str
         embedder.name: str
         embedder.checkpoint: str
@@ -364,6 +367,7 @@ KEYS = {
     "judge": """
         common
         limit: int | None
+        max_error_share: float
         input: str
         condition: str
         records: str | None
@@ -402,6 +406,7 @@ KEYS = {
     "loglik": """
         common
         limit: int | None
+        max_error_share: float
         input: str
         models: list[str]
         condition: str
@@ -430,6 +435,7 @@ KEYS = {
     "zero_shot": """
         common
         limit: int | None
+        max_error_share: float
         input: str
         embeddings: str | None
         condition: str
@@ -474,6 +480,7 @@ KEYS = {
     "generate_images": """
         common
         limit: int | None
+        max_error_share: float
         input: str
         texts: str | None
         prompt_role: str
@@ -496,6 +503,7 @@ KEYS = {
     "generate": """
         common
         limit: int | None
+        max_error_share: float
         input: str
         models: list[str]
         condition: str

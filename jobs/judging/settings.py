@@ -7,11 +7,11 @@ from omegaconf import MISSING
 
 from actors.vlm.settings import ContextSettings
 from jobs.models.vlm import ModelConfig, check_bounds
-from jobs.runtime.config import ReadingRows
+from jobs.runtime.config import FailingRows
 
 
 @dataclass
-class ModelRunConfig(ReadingRows):
+class ModelRunConfig(FailingRows):
     """Keys of every job that runs a model on items."""
 
     input: str = MISSING  # a table of images, or of items

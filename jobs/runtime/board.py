@@ -7,6 +7,7 @@ from typing import Any
 from uuid import uuid4
 
 from jobs.runtime.attempts import Ledger
+from jobs.runtime.error_share import ErrorTotals
 from jobs.runtime.timings import Measured
 from jobs.runtime.worker_warnings import Collected
 
@@ -15,13 +16,14 @@ REPORT_EVERY_S = 0.5
 Counts = dict[str, tuple[int, int, Counter[str]]]  # stage -> done, errors, notes
 
 
-class RunRecords(Ledger, Collected, Measured):
-    """The attempts, warnings and times of a run's workers."""
+class RunRecords(Ledger, Collected, Measured, ErrorTotals):
+    """The attempts, warnings, times and errors of a run's workers."""
 
     def __init__(self) -> None:
         Ledger.__init__(self)
         Collected.__init__(self)
         Measured.__init__(self)
+        ErrorTotals.__init__(self)
 
 
 class Board:

@@ -67,6 +67,13 @@ class ReadingRows(Common):
     limit: int | None = None  # read only the first rows of the input, for a try in a table of its own; null: all
 
 
+@dataclass
+class FailingRows(ReadingRows):
+    """Keys of every job whose rows can fail because of machines, models, storage or the network."""
+
+    max_error_share: float = 0.01  # stop if more items than this share fail for reasons that are not in the input
+
+
 def load(job: str, schema: type, overrides: list[str]) -> Any:
     """Compose the configuration of `job` with the command line's `key=value` overrides.
 

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+from jobs.errors import InputError
 from jobs.runtime import ray_session, summary, timings
-from jobs.runtime.config import Common, ReadingRows
+from jobs.runtime.config import Common, FailingRows, ReadingRows
 from jobs.runtime.console import say
 from jobs.runtime.exclusions import TALLY, Exclusions
 from jobs.runtime.resources import Demand, demands
@@ -35,6 +36,8 @@ def begin(
     Raises:
         InputError: the place `out=` cannot be used, or there is no cluster, or it is too small.
     """
+    if isinstance(cfg, FailingRows) and not 0 <= cfg.max_error_share <= 1:
+        raise InputError(f"max_error_share={cfg.max_error_share:g}: must be from 0 to 1 (1 never stops)")
     if isinstance(cfg, ReadingRows):
         plan = limited(plan, cfg.limit)
     timings.DRIVER.mark("checks of keys, models and inputs")

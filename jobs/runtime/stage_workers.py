@@ -22,6 +22,7 @@ from jobs.errors import RunError
 from jobs.runtime import exclusions, worker_warnings
 from jobs.runtime.attempts import BATCH_ATTEMPTS, REMEDY, UNIT_ATTEMPTS, Attempts, mark_died
 from jobs.runtime.board import Reporter, RunBoard
+from jobs.runtime.error_share import ErrorLimit
 from jobs.runtime.stage_contract import ITEM, Read, Stage, StageActor, check_inputs, check_outputs
 from jobs.runtime.timings import WorkerTimes
 from jobs.store.reading import read_unit
@@ -178,6 +179,7 @@ class UnitRunner:
         self._times.end()
         self._report = Reporter(board, stage.pool)
         self._target, self._name = target, stage.name
+        self._errors = ErrorLimit(board, target.max_error_share)
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         for text in batch[TASK].to_pylist():
@@ -188,6 +190,7 @@ class UnitRunner:
                 continue
             with UnitWriter(self._target, task) as writer:
                 self._actor(task, writer, self._report)
+                self._errors.check(writer.errors)
             self._times.end()
             self._attempts.end("unit", task.unit.name)
             self._report.flush()
@@ -223,13 +226,15 @@ class UnitSink(Datasink):
     Args:
         counts_items: the last stage returns any number of rows per item, so that items are counted, not rows
             (`jobs.runtime.stage_contract.Stage`).
+        board: counts the errors of all sinks; None: each counts its own.
 
     Raises:
-        RunError: a unit did not arrive whole in one call, which is a fault in the plan.
+        RunError: a unit did not arrive whole in one call, which is a fault in the plan; or too many items failed.
     """
 
-    def __init__(self, target: Target, *, counts_items: bool = False) -> None:
+    def __init__(self, target: Target, *, counts_items: bool = False, board: RunBoard | None = None) -> None:
         self._target, self._counts_items = target, counts_items
+        self._errors = ErrorLimit(board, target.max_error_share)
 
     def write(self, blocks: Iterable[Block], ctx: Any) -> None:
         rows = pa.concat_tables([BlockAccessor.for_block(block).to_arrow() for block in blocks])
@@ -256,6 +261,7 @@ class UnitSink(Datasink):
             writer.counts.tallies = sum_tallies(rows)
             exclusions.count(writer.counts, json.loads(rows[EXCLUDED][0].as_py()))
             writer.write(output)
+            self._errors.check(writer.errors)
 
 
 def count_rows(writer: UnitWriter, task: UnitTask, rows: int) -> None:

@@ -68,7 +68,7 @@ def stream(
             name = "_".join(stage.name for stage in group)
             kwargs = {"stages": group, "board": progress.board}
             data = _map(data, name, StageChain, kwargs, pool, batch_size=pool.batch_size, one_machine=one_machine)
-        sink = UnitSink(run.target, counts_items=stages[-1].rows_out is None)
+        sink = UnitSink(run.target, counts_items=stages[-1].rows_out is None, board=progress.board)
         data.write_datasink(sink, ray_remote_args={"num_cpus": resources.write.num_cpus})
 
 

@@ -15,7 +15,7 @@ _WRAPPERS = ("UserCodeException", "ActorDiedError")
 
 @contextmanager
 def as_run_errors() -> Iterator[None]:
-    """Convert the errors that Ray raises about a worker to a RunError of one line.
+    """Convert the errors that Ray raises about a worker to a RunError of one line; a RunError keeps its sentence.
 
     Raises:
         RunError: a worker failed.
@@ -25,15 +25,23 @@ def as_run_errors() -> Iterator[None]:
     except (KeyboardInterrupt, InputError, RunError):
         raise
     except Exception as error:
-        raise RunError(f"a worker failed: {describe(str(error))} (ray.verbose=true shows its trace)") from error
+        trace = str(error)
+        if (raised := _raised(trace)) and raised[0] == RunError.__name__:
+            raise RunError(raised[1]) from error
+        raise RunError(f"a worker failed: {describe(trace)} (ray.verbose=true shows its trace)") from error
 
 
 def describe(trace: str) -> str:
     """The error that a worker raised, read from the text of Ray's exception."""
-    errors = [(kind, message) for kind, message in _ERROR_LINE.findall(trace) if kind not in _WRAPPERS]
-    if errors:
-        kind, message = errors[-1]
+    if raised := _raised(trace):
+        kind, message = raised
         return faults.sentence_of_text(message) or f"{kind}: {message}"
     if dead := _DEAD_ACTOR.search(trace):
         return f"the process of {dead.group(1).replace('_', ' and ')} ended; {REMEDY}"
     return (trace.strip() or "Ray gave no reason").splitlines()[-1]
+
+
+def _raised(trace: str) -> tuple[str, str] | None:
+    """The name and the message of the last error in a trace."""
+    errors = [(kind, message) for kind, message in _ERROR_LINE.findall(trace) if kind not in _WRAPPERS]
+    return errors[-1] if errors else None

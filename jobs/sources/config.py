@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from actors.fetching.image_rows import DEFAULT_MAX_BYTES
 from jobs.errors import InputError
-from jobs.runtime.config import ReadingRows
+from jobs.runtime.config import FailingRows
 
 
 @dataclass
@@ -47,7 +47,7 @@ class SourceConfig:
 
 
 @dataclass
-class FetchConfig(ReadingRows):
+class FetchConfig(FailingRows):
     """Keys of `fetch`."""
 
     source: SourceConfig = field(default_factory=SourceConfig)

@@ -246,7 +246,8 @@ def _check_resume(out: str, *, resume: bool, overwrite: bool) -> None:
 
 
 def _target(out: str, plan: TablePlan) -> Target:
-    return Target(out, plan.table, plan.metadata, identity_hash(plan.identity), versions(), plan.dim)
+    share = plan.config.get("max_error_share")
+    return Target(out, plan.table, plan.metadata, identity_hash(plan.identity), versions(), plan.dim, share)
 
 
 def _has_inputs(out: str, listed: Iterable[Object]) -> bool:

@@ -15,6 +15,7 @@ from jobs import tables
 from jobs.errors import RunError
 from jobs.store import failures, locations
 from jobs.store.counts import Counts
+from jobs.store.item_errors import ItemErrors, count_errors
 from jobs.store.json_types import FOOTER_KEY, REPLACED, FooterJson, GenerationJson, ReplacedJson
 from jobs.store.spool import Spool
 from jobs.store.units import Unit
@@ -61,6 +62,7 @@ class Target:
         identity: hash of everything that its rows depend on.
         versions: versions of the code and packages.
         dim: length of its vectors, for a table of embeddings.
+        max_error_share: with a larger share of items that fail because of the run, the run stops; None: it never does.
     """
 
     out: str
@@ -69,6 +71,7 @@ class Target:
     identity: str
     versions: dict[str, str]
     dim: int | None = None
+    max_error_share: float | None = None
 
     def data_uri(self, unit: str) -> str:
         """The object of a unit."""
@@ -123,6 +126,7 @@ class UnitWriter:
             replaced: for the footer, the object of the unit that a purge replaces.
         """
         self.counts = Counts()
+        self.errors = ItemErrors()
         self._target, self._task, self._replaced = target, task, replaced
         self._definition = target.definition()
         self._schema = self._definition.schema(**target.metadata)
@@ -157,6 +161,7 @@ class UnitWriter:
             for entry in pc.value_counts(rows["status"]).to_pylist():
                 self.counts.status[entry["values"]] += entry["counts"]
             failures.add(self.counts.failures, failures.failures_of(rows))
+            self.errors += count_errors(rows)
         rows_per_group = max(1, int(rows.num_rows * ROW_GROUP_BYTES / max(rows.nbytes, ROW_GROUP_BYTES)))
         self._writer.write_table(rows, row_group_size=rows_per_group)
 
