@@ -19,6 +19,7 @@ from jobs.page.model import PageFigure, Wording
 from jobs.page.short_names import short_names, shortened, unique
 from jobs.plots.figures import plot
 from jobs.plots.panels import Estimate, Intervals
+from jobs.plots.tiles import by_region
 
 MAX_PLOTS = 6  # of a figure
 MAX_ROWS = 24  # of a plot
@@ -171,6 +172,10 @@ def _plot(
     title: str, points: Sequence[_Point], rows: str, *, series: bool, left: int = 0, places: Container[str] = ()
 ) -> tuple[str, Intervals, int]:
     labels = dict.fromkeys(getattr(point, rows) or "all" for point in points)
+    if rows == "part":
+        order = by_region(labels)
+        points = sorted(points, key=lambda point: order.index(point.part or "all"))
+        labels = dict.fromkeys(order)
     shown = unique(list(labels)[:MAX_ROWS])
     estimates = [
         Estimate(shown[label], p.metric.value, p.metric.low, p.metric.high, shortened(p.who) if series else "")

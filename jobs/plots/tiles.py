@@ -4,7 +4,7 @@ The regions are the sub-regions of the UN geoscheme (M49), as in Century; small 
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from matplotlib.axes import Axes
@@ -29,6 +29,12 @@ _COLUMNS, _ROWS = 10, 5
 def place_of(region: str) -> tuple[int, int] | None:
     """Return the column and row of a region by its name in English; None if it has no tile."""
     return PLACES.get(" ".join(region.lower().replace("_", " ").split()))
+
+
+def by_region(names: Iterable[str]) -> list[str]:
+    """Return names of regions by continent, from the Americas to Oceania, then the other names in their order."""
+    order = list(PLACES.values())
+    return sorted(names, key=lambda name: order.index(place) if (place := place_of(name)) else len(order))
 
 
 @dataclass(frozen=True)

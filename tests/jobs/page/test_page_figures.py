@@ -119,6 +119,20 @@ def test_single_values_share_a_plot():
     assert {"ICC(1), The &lt;question&gt;", "ICC(2,1), The &lt;question&gt;"} <= set(texts(svg))
 
 
+def test_rows_of_sub_regions_are_ordered_by_continent():
+    parts = ["southern_asia", "unsure", "western_europe", "Polynesia", "caribbean", "eastern_asia", "northern_europe"]
+    metrics = [
+        Metric(name="share_at_least", definition="d", value=0.5, low=0.4, high=0.6, interval_method="m", n=9,
+               dims={**DIMS, "group": group, "attribute": "sub_region", "part": part})
+        for part in parts for group in ("people", "models")
+    ]  # fmt: skip
+    ((figure,), _) = page_figures(metrics, Observations(), WORDS)
+    (svg,) = figure.plots
+    places = {text.lower().replace(" ", "_"): number for number, text in enumerate(texts(svg))}
+    ordered = ["caribbean", "northern_europe", "western_europe", "eastern_asia", "southern_asia", "polynesia", "unsure"]
+    assert sorted(ordered, key=lambda part: places[part]) == ordered
+
+
 def test_the_funnel_has_every_count():
     steps = [FunnelStep("All <b>", 37_800_000, "records"), FunnelStep("Some", 1_500), FunnelStep("None", 0)]
     (figure,) = funnel_figures(steps)
