@@ -6,6 +6,8 @@ The regions are the sub-regions of the UN geoscheme (M49), as in Century; small 
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from textwrap import wrap
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
@@ -14,7 +16,7 @@ from matplotlib.patches import Rectangle
 from jobs.plots.panels import SCALE, readable_on
 from jobs.plots.svg import LINE, link_to
 
-WIDTH, HEIGHT = 0.7, 0.5  # inches of a tile
+WIDTH, HEIGHT = 0.56, 0.5  # inches of a tile: two maps fit next to each other
 PLACES = {  # region -> column and row
     "north america": (0, 0), "northern america": (0, 0), "central america": (0, 1), "caribbean": (1, 1),
     "south america": (1, 2), "northern europe": (3, 0), "eastern europe": (4, 0), "western europe": (3, 1),
@@ -24,6 +26,7 @@ PLACES = {  # region -> column and row
     "micronesia": (8, 2), "melanesia": (8, 3), "polynesia": (9, 3), "australia and new zealand": (8, 4),
 }  # fmt: skip
 _COLUMNS, _ROWS = 10, 5
+_CHARACTERS = 11  # of a line in a tile
 
 
 def place_of(region: str) -> tuple[int, int] | None:
@@ -56,29 +59,29 @@ class TileMap:
         return WIDTH * _COLUMNS, HEIGHT * _ROWS
 
     def draw(self, axes: Axes) -> None:
-        """Draw one tile per region with its name and share."""
+        """Draw one tile per region with its name and share; the outlines of the others make the map recognisable."""
+        asked = {place_of(region) for region in self.shares}
+        for column, row in sorted(set(PLACES.values()) - asked):
+            axes.add_patch(_tile(column, row, facecolor="none", alpha=0.35))
         for region, share in self.shares.items():
             if (place := place_of(region)) is None:
                 continue
             column, row = place
             defined = share is not None and math.isfinite(share)
             colour = to_hex(SCALE(min(1.0, (share or 0.0) / self.high))) if defined and self.high else "none"
-            tile = Rectangle((column + 0.03, row + 0.04), 0.94, 0.92, facecolor=colour, edgecolor=LINE, linewidth=0.4)
+            tile = _tile(column, row, facecolor=colour)
             if region in self.links:
                 tile.set_url(link_to(*self.links[region]))
             axes.add_patch(tile)
-            middle, on = (column + 0.5, row + 0.58), readable_on(colour)
-            name = "\n".join(_lines(region.replace("_", " ")))
-            axes.text(*middle, name, ha="center", va="bottom", fontsize=6.2, color=on, linespacing=1.1)
+            middle, on = column + 0.5, readable_on(colour)
+            name = "\n".join(wrap(region.replace("_", " "), _CHARACTERS))
+            axes.text(middle, row + 0.36, name, ha="center", va="center", fontsize=6.2, color=on, linespacing=1.05)
             text = f"{share:.0%}" if defined and share is not None else "–"
-            axes.text(middle[0], middle[1] + 0.34, text, ha="center", va="bottom", fontsize=8.5, color=on)
+            axes.text(middle, row + 0.94, text, ha="center", va="bottom", fontsize=8, color=on)
         axes.set_xlim(0, _COLUMNS)
         axes.set_ylim(_ROWS, 0)
         axes.set_axis_off()
 
 
-def _lines(name: str) -> list[str]:
-    """Return a name in two lines where it has several words."""
-    words = name.split()
-    middle = (len(words) + 1) // 2
-    return [" ".join(part) for part in (words[:middle], words[middle:]) if part]
+def _tile(column: int, row: int, **style: Any) -> Rectangle:
+    return Rectangle((column + 0.03, row + 0.04), 0.94, 0.92, edgecolor=LINE, linewidth=0.4, **style)

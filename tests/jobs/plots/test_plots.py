@@ -118,6 +118,7 @@ def test_a_tile_map_has_the_regions_that_have_a_tile():
     svg = plot(PANELS["tiles"], title="t", description="d")
     assert {"25%", "–"} <= set(texts(svg))
     assert "50%" not in texts(svg)
+    assert svg.count("opacity: 0.35") == len(set(PLACES.values())) - 2  # outlines of the regions that are not asked
     assert place_of("South-eastern Asia") == (7, 2)
     assert place_of("Atlantis") is None
     named = {place: [name for name in PLACES if PLACES[name] == place] for place in PLACES.values()}
