@@ -52,7 +52,7 @@ def execute(cfg: EmbedConfig) -> dict[str, Any] | None:
             f"embedder.checkpoint={cfg.embedder.checkpoint}: has no text tower, and {source.uri} is a table of texts; "
             "choose another embedder="
         )
-    if not cfg.plan:
+    if not cfg.only_plans:
         check_available(cfg.embedder)
     plan = _plan(cfg, source, facts, exclusions.identity(excluded))
     pools = ["embed"] if source.name == "texts" else ["decode", "embed"]
@@ -71,7 +71,7 @@ def _plan(cfg: EmbedConfig, source: TableSource, facts: "EncoderFacts", excluded
         identity={**vectors, "dtype": cfg.embedder.dtype, "input": source.identity, **excluded},
         units=source.units(),
         config=asdict(cfg),
-        metadata=vectors if cfg.plan else vectors | logit_scalars(cfg.embedder),
+        metadata=vectors if cfg.only_plans else vectors | logit_scalars(cfg.embedder),
         derived=True,
         dim=facts.dim,
         models={cfg.embedder.name: facts.encoder},

@@ -74,7 +74,7 @@ def execute(cfg: GenerateImagesConfig) -> dict[str, Any] | None:
     pictures, names = sum(unit.rows or 0 for unit in plan.units), ", ".join(model.name for model in models)
     lines = [line for model in models for line in plan_lines(cfg, model)]
     note = f"draws {pictures:,} pictures with {names}"
-    run = lifecycle.begin("generate_images", cfg, plan, pools=["judge"], note=note, lines=lines)
+    run = lifecycle.begin("generate_images", cfg, plan, pools=["judge"], note=note, lines=lines, calibrates=False)
     if run is None:
         return output.write(*items, job="generate_images")
     kept = exclusions.keep(run, excluded)

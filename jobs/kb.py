@@ -17,7 +17,7 @@ from jobs.corpora.knowledge_base import KnowledgeBaseConfig, find_files
 from jobs.corpora.knowledge_base_units import cut
 from jobs.errors import InputError
 from jobs.runtime import cli, exclusions, lifecycle, summary
-from jobs.runtime.config import ReadingRows
+from jobs.runtime.config import ReadingRows, check_plan
 from jobs.runtime.console import say
 from jobs.runtime.resources import demands
 from jobs.store import locations
@@ -37,6 +37,7 @@ class KbConfig(ReadingRows):
 
 def execute(cfg: KbConfig) -> dict[str, Any] | None:
     """Run the job; see the module's docstring. Returns the manifests by part, None with plan=true."""
+    check_plan(cfg.plan, calibrates=False)
     if cfg.unit_rows < 1:
         raise InputError(f"unit_rows={cfg.unit_rows}: must be at least 1")
     excluded = exclusions.read_exclusions(cfg.exclusions)

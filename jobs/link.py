@@ -74,7 +74,7 @@ def execute(cfg: LinkConfig) -> dict[str, Any] | None:
         derived=True,
     )
     plan = limited(plan, cfg.limit, noun="pictures", count=queries_in)
-    run = lifecycle.begin("link", cfg, plan, pools=["link"], note=cfg.method, streamed=False)
+    run = lifecycle.begin("link", cfg, plan, pools=["link"], note=cfg.method, streamed=False, calibrates=False)
     if run is None:
         return None
     from jobs.runtime import stages

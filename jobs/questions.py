@@ -30,6 +30,7 @@ from jobs.questioning.file import read_questions
 from jobs.questioning.rows import question_row
 from jobs.questioning.texts import read_units
 from jobs.runtime import cli, exclusions, lifecycle
+from jobs.runtime.config import check_plan
 from jobs.runtime.console import say
 from jobs.runtime.stage_contract import Stage
 from jobs.runtime.summary import reconciliation, show_tally
@@ -66,6 +67,7 @@ def _from_file(cfg: QuestionsConfig) -> dict[str, Any] | None:
     file = open_file(cfg.input, encoding=cfg.encoding, delimiter=cfg.delimiter)
     sets, about, rejects = read_questions(file, cfg.columns, faults=cfg.faults)
     rows = [question_row(question, about[set_id]) for set_id, graph in sets.items() for question in graph]
+    check_plan(cfg.plan, calibrates=False)
     if cfg.plan:
         say(f"questions: would write {len(rows):,} questions in {len(sets):,} sets to {cfg.out}")
         return None

@@ -66,7 +66,7 @@ def execute(cfg: RetrieveConfig) -> dict[str, Any] | None:
     count = sum(source.rows for source in queries)
     side = cfg.resident if cfg.resident != "auto" else ("queries" if count <= corpus.rows else "corpus")
     note = f"{count:,} queries, {corpus.rows:,} vectors of {corpus.space.dim} numbers, the {side} kept in memory"
-    run = lifecycle.begin("retrieve", cfg, plan, pools=["search"], note=note, streamed=False)
+    run = lifecycle.begin("retrieve", cfg, plan, pools=["search"], note=note, streamed=False, calibrates=False)
     if run is None:
         return None
     task = SearchTask(

@@ -19,7 +19,7 @@ from typing import Any, cast
 from omegaconf import MISSING, DictConfig, OmegaConf
 
 from jobs.errors import InputError
-from jobs.runtime import cli, config, config_files, console, pipelines
+from jobs.runtime import cli, config, config_files, console, pipeline_plan, pipelines
 from jobs.runtime.config import RayConfig
 from jobs.runtime.console import say
 from jobs.runtime.overrides import literal
@@ -37,7 +37,9 @@ class RunConfig:
     profile: ProfileConfig = field(default_factory=ProfileConfig)  # debug: small models of random weights
     resources: Resources = field(default_factory=Resources)  # what each stage may use
     limit: int | None = None  # a try: the steps that read your files read only their first rows; null: all
-    plan: bool = False  # print the steps as commands, and stop
+    # print the steps as commands, what each would read, write and spend, and the sums, and stop; calibrate: first do
+    # some units of each step whose inputs exist
+    plan: bool | str = False
     resume: bool = True  # continue existing tables; false refuses them
     overwrite: bool = False  # delete existing tables first
     timings: bool = False  # print where the seconds of each step went (-v)
@@ -78,6 +80,8 @@ def execute(cfg: RunConfig) -> list[StepResult]:
     _check_outputs(steps, loaded)
     if cfg.plan:
         _print_commands(cfg, loaded)
+        for line in pipeline_plan.lines(pipeline_plan.plan_steps(steps, loaded, cfg.plan)):
+            say(line)
         return []
     results = []
     for number, (step, config_of_step) in enumerate(zip(steps, loaded, strict=True), 1):

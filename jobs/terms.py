@@ -14,6 +14,7 @@ import sys
 from typing import Any
 
 from jobs.runtime import cli
+from jobs.runtime.config import check_plan
 from jobs.terms_from.config import LANGUAGE_MODEL, TermSourcesConfig
 from jobs.terms_from.graph_choice import write_terms
 from jobs.terms_from.graph_passes import GraphInput, write_entities
@@ -29,6 +30,7 @@ def execute(cfg: TermSourcesConfig) -> dict[str, Any] | None:
         RunError: a worker failed.
     """
     cfg.check()
+    check_plan(cfg.plan, calibrates=False)
     if cfg.source.name == LANGUAGE_MODEL:
         return write_model_terms(cfg)
     given = GraphInput.of(cfg)

@@ -71,7 +71,7 @@ def execute(cfg: ZeroShotConfig) -> dict[str, Any] | None:
     check_device(cfg, "embedder.device", cfg.embedder.device)
     check_dtype("embedder.dtype", cfg.embedder.dtype)
     facts = encoder_facts(cfg.embedder)
-    if not cfg.plan:
+    if not cfg.only_plans:
         check_available(cfg.embedder)
     source, vectors = _open(cfg)
     cfg = with_condition(cfg, source)

@@ -5,7 +5,7 @@ WRITING = """
     resume: bool
     overwrite: bool
     retry: list[str]
-    plan: bool
+    plan: bool | str
     exclusions: str | None
 """
 
@@ -899,7 +899,7 @@ KEYS = {
         profile.name: str
         profile.set: dict[str, dict[str, typing.Any]]
         resources: resources
-        plan: bool
+        plan: bool | str
         resume: bool
         overwrite: bool
         ray.address: str | None

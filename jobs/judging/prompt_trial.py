@@ -29,15 +29,18 @@ INDENT = "    | "
 class TriedKeys(Protocol):
     """The keys of a job with a model."""
 
-    plan: bool
     show_prompts: int
+
+    @property
+    def only_plans(self) -> bool:
+        """Whether the job stops after it has printed its plan."""
 
 
 def check(cfg: TriedKeys) -> None:
     """Raise InputError for a value of `show_prompts` that is not allowed."""
     if cfg.show_prompts < 0:
         raise InputError(f"show_prompts={cfg.show_prompts}: must be at least 0")
-    if cfg.show_prompts and not cfg.plan:
+    if cfg.show_prompts and not cfg.only_plans:
         raise InputError(f"show_prompts={cfg.show_prompts}: shown by plan=true only; add it, or omit show_prompts=")
 
 

@@ -32,7 +32,10 @@ class UsesModel(Protocol):
     """The configuration of a job with a model."""
 
     model: ModelConfig
-    plan: bool
+
+    @property
+    def only_plans(self) -> bool:
+        """Whether the job stops after it has printed its plan."""
 
 
 def check_model(cfg: UsesModel, *, shown_by: str = "") -> bool | None:
@@ -53,7 +56,7 @@ def check_model(cfg: UsesModel, *, shown_by: str = "") -> bool | None:
 
     check_dtype(cfg.model.dtype)
     check_bounds(cfg.model)
-    if cfg.plan:
+    if cfg.only_plans:
         return None
     sees_pictures = check_vlm(cfg.model.checkpoint, revision=cfg.model.revision)
     if shown_by and not sees_pictures:

@@ -48,7 +48,7 @@ def run_each(
     if not cfg.models:
         return run(cfg)
     configs = _per_model(job, cfg)
-    if not cfg.plan:
+    if not cfg.only_plans:
         for one in configs:
             check(one)
     manifest, failures = None, dict[str, Exception]()

@@ -14,7 +14,7 @@ def check_device(cfg: Common, key: str, name: str) -> None:
     """
     try:
         devices.check_device(name)
-        if name != "auto" and not cfg.plan and ray_session.address_of(cfg.ray) is None:
+        if name != "auto" and not cfg.only_plans and ray_session.address_of(cfg.ray) is None:
             devices.find_device(name)
     except ValueError as error:
         raise InputError(f"{key}: {error}") from error

@@ -19,7 +19,9 @@ from jobs.page.gallery import Gallery, cards, titled_cards
 from jobs.page.model import FunnelStep, GalleryPicture, ModelFacts, Page, PageFigure, TableSummary, Wording
 from jobs.page.page_figures import funnel_figures, page_figures
 from jobs.page.region_figures import region_figures
+from jobs.runtime import estimates
 from jobs.runtime.exclusions import ExclusionFilter
+from jobs.store import run_files
 from jobs.store.reading import TableSource
 
 if TYPE_CHECKING:
@@ -197,9 +199,19 @@ def _provenance(sources: Sequence[TableSource], versions: Mapping[str, str]) -> 
     return [
         ("time", time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())),
         *((source.name, f"{source.uri} (identity {source.identity})") for source in sources),
+        *((f"time of {source.name}", text) for source in sources if (text := _spent(source))),
         ("code", versions["code"]),
         *((name, version) for name, version in sorted(versions.items()) if name != "code"),
     ]
+
+
+def _spent(source: TableSource) -> str:
+    """What the last run that wrote the table took, next to its estimate; empty if its manifest does not say."""
+    manifest = run_files.kept_manifest(source.uri)
+    try:
+        return estimates.comparison(manifest.get("estimate") or {}, manifest.get("actual") or {})
+    except (AttributeError, TypeError, ValueError):  # a damaged manifest must not end a report
+        return ""
 
 
 def _rater(source: TableSource) -> str:

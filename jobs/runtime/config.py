@@ -26,6 +26,7 @@ from jobs.runtime.config_files import CONF, describe_yaml_error, file_of, option
 from jobs.runtime.key_types import nested_dataclass, type_of
 from jobs.runtime.resources import Resources, check
 
+CALIBRATE = "calibrate"  # a value of plan=
 _NEAR = 0.76  # similarity from which a name is suggested; lang and plan have 0.75
 
 
@@ -46,8 +47,14 @@ class Writing:
     resume: bool = True  # continue an existing table; false refuses it
     overwrite: bool = False  # delete an existing table first
     retry: list[str] = field(default_factory=list)  # redo rows of these statuses, as in [error] or [blocked,missing]
-    plan: bool = False  # print what would be read, written and used, and stop
+    # print what would be read, written and used, and stop; calibrate (jobs with Ray): first do some units, to measure
+    plan: bool | str = False
     exclusions: str | None = None  # file of image_ids or URLs that must not be used, one per line
+
+    @property
+    def only_plans(self) -> bool:
+        """Whether the job stops after it has printed its plan."""
+        return self.plan is True
 
 
 @dataclass
@@ -102,7 +109,20 @@ def load(job: str, schema: type, overrides: list[str]) -> Any:
         raise InputError(f"{job}: {error}") from error
     if (resources := getattr(config, "resources", None)) is not None:
         check(resources)
+    if isinstance(plan := getattr(config, "plan", False), str):
+        check_plan(plan, calibrates=resources is not None)
     return config
+
+
+def check_plan(plan: bool | str, *, calibrates: bool) -> None:
+    """Raise InputError for a value of `plan=` that is not allowed.
+
+    Args:
+        calibrates: the job can do some of its units by themselves.
+    """
+    if isinstance(plan, str) and not (calibrates and plan == CALIBRATE):
+        others = f", false and {CALIBRATE}" if calibrates else f" and false; this job has no plan={CALIBRATE}"
+        raise InputError(f"plan={plan}: allowed are true{others}")
 
 
 def compose(job: str, schema: type, overrides: list[str]) -> DictConfig:

@@ -1,101 +1,247 @@
-"""What is left of a run in time, GPU-hours and money, from the pace of the units that are done.
+"""What is left of a run in time, GPU-hours, requests and money, from the pace of the units that are done.
 
-A pace holds for the machines, model and pictures with which it was measured. To have one before a long run, start the
-run, interrupt it after some units, which are kept, and ask for the plan.
+A pace holds for the machines, model and pictures with which it was measured. To have one before a long run, ask for
+`plan=calibrate`: some units are done for real and kept.
 """
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 from jobs.runtime.prices import Prices, machines_for
 from jobs.runtime.resources import Resources, StageResources
+from jobs.store.amounts import Amounts
+from jobs.store.locations import is_s3
 
 LEAST_UNITS = 5  # in a row, for a pace
+MOST_UNITS = 1000  # a pace rests on the last ones
 PAUSE_S, PAUSE_FACTOR = 120.0, 20.0  # a longer gap, and this many times the usual one: the run was interrupted
 RESAMPLES, COVERAGE = 2000, 0.9
+# Requests to S3 (measured by tests/jobs/runtime/test_requests.py): for each object that a unit reads, for its own
+# object while it is written, and for the footer of each object when a run is opened and when it ends.
+GETS_PER_INPUT, GETS_PER_FOOTER, PUTS_PER_UNIT = 5, 2, 1
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A value, with an interval of `COVERAGE`."""
+
+    value: float
+    low: float
+    high: float
+
+    def __mul__(self, factor: float) -> "Spread":
+        return Spread(self.value * factor, self.low * factor, self.high * factor)
+
+    def __add__(self, other: "Spread") -> "Spread":
+        return Spread(self.value + other.value, self.low + other.low, self.high + other.high)
+
+    def to_json(self) -> dict[str, float]:
+        """The interval as JSON values."""
+        return {"value": round(self.value, 4), "low": round(self.low, 4), "high": round(self.high, 4)}
+
+
+NOTHING = Spread(0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
 class Pace:
-    """Rows per second, with an interval of `COVERAGE` (bootstrap over the units), and the units it rests on."""
+    """Work per second, with an interval of `COVERAGE` (bootstrap over the units), and the units it rests on."""
 
-    rows_per_s: float
-    low: float
-    high: float
+    per_s: Spread
     units: int
 
 
-def pace_of(ended: Sequence[tuple[float, int]]) -> Pace | None:
+@dataclass(frozen=True)
+class Requests:
+    """Requests to S3: those that write or list, and those that read."""
+
+    put: int = 0
+    get: int = 0
+
+    def __add__(self, other: "Requests") -> "Requests":
+        return Requests(self.put + other.put, self.get + other.get)
+
+    def price(self, prices: Prices) -> float:
+        """The price, in the currency of `prices`."""
+        return self.put / 1000 * prices.put_per_1000 + self.get / 1000 * prices.get_per_1000
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """What a run occupies: its GPUs, and the machines that have its CPUs and GPUs.
+
+    Attributes:
+        machines: their names and numbers; empty without prices.
+    """
+
+    gpus: float
+    prices: Prices | None = None
+    machines: tuple[tuple[str, int], ...] = ()
+    per_hour: float = 0.0
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What is left of a run.
+
+    Attributes:
+        left, counted: the work that is left, in rows, bytes or units (`jobs.store.amounts.Amounts`).
+        pace: None if too few units are done.
+    """
+
+    left: int
+    counted: str
+    pace: Pace | None
+    requests: Requests
+    cluster: Cluster
+
+    @property
+    def seconds(self) -> Spread | None:
+        """The time that is left; None if no pace is known."""
+        if not self.left:
+            return NOTHING
+        if self.pace is None:
+            return None
+        rate = self.pace.per_s
+        return Spread(self.left / rate.value, self.left / rate.high, self.left / rate.low)
+
+    @property
+    def gpu_hours(self) -> Spread | None:
+        """The time that is left on all GPUs of the run."""
+        return self.seconds and self.seconds * (self.cluster.gpus / 3600)
+
+    @property
+    def money(self) -> Spread | None:
+        """The price of machines and requests; None without prices or a pace."""
+        if self.cluster.prices is None or self.seconds is None:
+            return None
+        price = self.requests.price(self.cluster.prices)
+        return self.seconds * (self.cluster.per_hour / 3600) + Spread(price, price, price)
+
+    def to_json(self) -> dict[str, Any]:
+        """The estimate as JSON values, for the manifest."""
+        figures = {"seconds": self.seconds, "gpu_hours": self.gpu_hours, "money": self.money}
+        return {
+            "left": self.left,
+            "counted": self.counted,
+            "coverage": COVERAGE,
+            "units": self.pace and self.pace.units,
+            **{name: value and value.to_json() for name, value in figures.items()},
+            "requests": {"put": self.requests.put, "get": self.requests.get},
+            "currency": self.cluster.prices and self.cluster.prices.currency,
+        }
+
+
+def pace_of(ended: Iterable[tuple[float, int]]) -> Pace | None:
     """The pace of the last uninterrupted stretch of work; None if it has fewer than `LEAST_UNITS` units.
 
     Args:
-        ended: for each unit the second since 1970 at which it was written, and its rows.
+        ended: for each unit the second since 1970 at which it was written, and its work.
     """
-    stretch = _last_stretch(sorted(ended))
-    gaps = [(later - earlier, rows) for (earlier, _), (later, rows) in pairwise(stretch)]
+    stretch = _last_stretch(sorted(ended)[-MOST_UNITS:])
+    gaps = [(later - earlier, work) for (earlier, _), (later, work) in pairwise(stretch)]
     if len(gaps) + 1 < LEAST_UNITS or sum(seconds for seconds, _ in gaps) <= 0:
         return None
     draws = random.Random(0)
     resampled = sorted(_rate(draws.choices(gaps, k=len(gaps))) for _ in range(RESAMPLES))
     tail = round(RESAMPLES * (1 - COVERAGE) / 2)
-    return Pace(_rate(gaps), resampled[tail], resampled[-tail - 1], len(stretch))
+    rate = Spread(_rate(gaps), resampled[tail], resampled[-tail - 1])
+    return Pace(rate, len(stretch)) if rate.low > 0 else None
 
 
-def lines(
-    *,
-    ended: Sequence[tuple[float, int]],
-    rows_left: int | None,
-    stages: Sequence[StageResources],
-    resources: Resources,
-    prices: Prices | None,
-) -> list[str]:
-    """The lines of a plan about what is left.
-
-    Args:
-        ended: as for `pace_of`.
-        rows_left: rows of the units that are not done; None if unknown.
-        stages: the pools of the run.
-        prices: of the machines; None: no line about money.
-    """
-    if rows_left == 0:
-        return []
-    pace = pace_of(ended)
-    if pace is None or rows_left is None:
-        return [f"time   unknown: it is estimated from the pace of at least {LEAST_UNITS} done units"]
-    seconds = [rows_left / rate for rate in (pace.rows_per_s, pace.high, pace.low)]
-    percent = round(100 * COVERAGE)
-    text = [
-        f"pace   {pace.rows_per_s:,.2f} rows/s over the last {pace.units:,} units ({percent} % interval "
-        f"{pace.low:,.2f} to {pace.high:,.2f})",
-        f"time   {_hours(seconds[0])} for {rows_left:,} rows on the machines of these units ({_hours(seconds[1])} to "
-        f"{_hours(seconds[2])})",
-    ]
+def cluster_of(stages: Sequence[StageResources], resources: Resources, prices: Prices | None) -> Cluster:
+    """What a run with these pools occupies when they have grown."""
     gpus = sum(_most(stage) * stage.num_gpus for stage in stages)
-    hours = [value / 3600 for value in seconds]
-    if gpus:
+    if prices is None:
+        return Cluster(gpus)
+    cpus = sum(_most(stage) * stage.num_cpus for stage in stages) + resources.read.num_cpus + resources.write.num_cpus
+    machines = machines_for(prices, cpus=cpus, gpus=gpus)
+    per_hour = sum(count * machine.per_hour for machine, count in machines)
+    return Cluster(gpus, prices, tuple((machine.name, count) for machine, count in machines), per_hour)
+
+
+def estimate(amounts: Amounts, *, out: str, cluster: Cluster) -> Forecast:
+    """What is left of a table at `out`."""
+    requests = Requests()
+    units_left = amounts.units - amounts.done
+    if is_s3(out):
+        footers = (amounts.units + amounts.done) * GETS_PER_FOOTER if units_left else 0
+        requests += Requests(put=units_left * PUTS_PER_UNIT, get=footers)
+    requests += Requests(get=amounts.inputs_left * GETS_PER_INPUT)
+    return Forecast(amounts.left, amounts.counted, pace_of(amounts.ended()), requests, cluster)
+
+
+def lines(estimated: Forecast) -> list[str]:
+    """The lines of a plan about what is left."""
+    if not estimated.left:
+        return []
+    text, cluster, work = [], estimated.cluster, f"{estimated.left:,} {estimated.counted}"
+    if estimated.pace is None:
+        text.append(f"time   unknown for {work}; plan=calibrate does some units, which are kept, and measures the pace")
+    else:
+        rate, seconds = estimated.pace.per_s, estimated.seconds
+        assert seconds is not None
         text.append(
-            f"GPUs   {hours[0] * gpus:,.1f} GPU-hours on {gpus:g} ({hours[1] * gpus:,.1f} to {hours[2] * gpus:,.1f})"
+            f"pace   {rate.value:,.2f} {estimated.counted}/s over the last {estimated.pace.units:,} units "
+            f"({round(100 * COVERAGE)} % interval {rate.low:,.2f} to {rate.high:,.2f})"
         )
-    if prices is not None:
-        cpus = (
-            sum(_most(stage) * stage.num_cpus for stage in stages) + resources.read.num_cpus + resources.write.num_cpus
+        text.append(f"time   {hours(seconds)} for {work} on the machines of these units")
+    if cluster.gpus and estimated.gpu_hours is not None:
+        text.append(f"GPUs   {amount(estimated.gpu_hours, 1)} GPU-hours on {cluster.gpus:g}")
+    if requests := requests_text(estimated.requests):
+        text.append(f"S3     {requests}")
+    if cluster.prices is not None and estimated.money is not None:
+        machines = ", ".join(f"{count} x {name}" for name, count in cluster.machines)
+        text.append(
+            f"money  {cluster.prices.currency} {amount(estimated.money, 2)} for {machines} at {cluster.per_hour:,.2f} "
+            f"per hour, and requests ({cluster.prices.region}, prices of {cluster.prices.date})"
         )
-        text.append(_money(prices, hours, cpus=cpus, gpus=gpus))
     return text
 
 
-def _money(prices: Prices, hours: Sequence[float], *, cpus: float, gpus: float) -> str:
-    machines = machines_for(prices, cpus=cpus, gpus=gpus)
-    per_hour = sum(count * machine.per_hour for machine, count in machines)
-    listed = ", ".join(f"{count} x {machine.name}" for machine, count in machines)
-    most, least = per_hour * hours[2], per_hour * hours[1]
-    return (
-        f"money  {prices.currency} {per_hour * hours[0]:,.2f} ({least:,.2f} to {most:,.2f}) for {listed} at "
-        f"{per_hour:,.2f} per hour ({prices.region}, prices of {prices.date})"
-    )
+def actual(cluster: Cluster, seconds: float, work: int, counted: str) -> dict[str, Any]:
+    """What a run took, in the keys of `Forecast.to_json`; the price is that of the machines."""
+    prices = cluster.prices
+    return {
+        "done": work,
+        "counted": counted,
+        "seconds": round(seconds, 3),
+        "gpu_hours": round(seconds / 3600 * cluster.gpus, 4),
+        "money": prices and round(seconds / 3600 * cluster.per_hour, 4),
+        "currency": prices and prices.currency,
+    }
+
+
+def comparison(estimated: Mapping[str, Any], took: Mapping[str, Any]) -> str:
+    """What a run took, next to what was estimated, from the JSON values of a manifest; empty if it took nothing."""
+    parts = []
+    for name, noun, digits in (("seconds", "s", 1), ("gpu_hours", "GPU-hours", 2), ("money", took.get("currency"), 2)):
+        if value := took.get(name):
+            expected = estimated.get(name)
+            text = f", estimated {amount(Spread(**expected), digits)}" if expected else ""
+            parts.append(f"{value:,.{digits}f} {noun}{text}")
+    return "; ".join(parts)
+
+
+def hours(seconds: Spread) -> str:
+    """A time with its interval, in hours and minutes."""
+    return f"{_clock(seconds.value)} ({_clock(seconds.low)} to {_clock(seconds.high)})"
+
+
+def amount(interval: Spread, digits: int) -> str:
+    """A number with its interval."""
+    value, low, high = (f"{n:,.{digits}f}" for n in (interval.value, interval.low, interval.high))
+    return f"{value} ({low} to {high})"
+
+
+def requests_text(requests: Requests) -> str:
+    """The numbers of requests; empty if there are none."""
+    parts = [f"{n:,} {name}" for name, n in (("PUT", requests.put), ("GET", requests.get)) if n]
+    return f"about {' and '.join(parts)} requests" if parts else ""
 
 
 def _last_stretch(ended: Sequence[tuple[float, int]]) -> Sequence[tuple[float, int]]:
@@ -108,13 +254,13 @@ def _last_stretch(ended: Sequence[tuple[float, int]]) -> Sequence[tuple[float, i
 
 
 def _rate(gaps: Sequence[tuple[float, int]]) -> float:
-    return sum(rows for _, rows in gaps) / max(sum(seconds for seconds, _ in gaps), 1e-9)
+    return sum(work for _, work in gaps) / max(sum(seconds for seconds, _ in gaps), 1e-9)
 
 
 def _most(stage: StageResources) -> int:
     return max(stage.actors, stage.max_actors or 0)
 
 
-def _hours(seconds: float) -> str:
+def _clock(seconds: float) -> str:
     minutes = math.ceil(seconds / 60)
     return f"{minutes // 60}:{minutes % 60:02} h"

@@ -1,16 +1,23 @@
 """Start and finish of a job that uses Ray: print the plan or open the run; close it and print the result."""
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from jobs.errors import InputError
-from jobs.runtime import ray_session, summary, timings
-from jobs.runtime.config import Common, FailingRows, ReadingRows
+from jobs.runtime import estimates, ray_session, summary, timings
+from jobs.runtime.config import CALIBRATE, Common, FailingRows, ReadingRows, check_plan
 from jobs.runtime.console import say
 from jobs.runtime.exclusions import TALLY, Exclusions
-from jobs.runtime.resources import Demand, demands
+from jobs.runtime.resources import Demand, StageResources, demands
+from jobs.store import run_files
 from jobs.store.limits import limited
 from jobs.store.run import TablePlan, TableRun, check_place, open_run
+
+LEAST_TRIED, TRIED_PER_ACTOR = 6, 3  # units of plan=calibrate: with one per actor all would end at once
+
+_shown_after: WeakKeyDictionary[TableRun, Callable[[], None]] = WeakKeyDictionary()  # the plans of plan=calibrate
 
 
 def begin(
@@ -22,33 +29,64 @@ def begin(
     note: str = "",
     lines: Sequence[str] = (),
     streamed: bool = True,
+    calibrates: bool = True,
 ) -> TableRun | None:
     """Start Ray, check that the cluster is large enough, and open the run; with plan=true print the plan, return None.
 
-    With `limit=` the run has the plan's first rows only.
+    With `limit=` the run has the plan's first rows only. With plan=calibrate it has only some units, after which `end`
+    prints the plan.
 
     Args:
         pools: the stages' pools, in the order of the resources.
         note: the amount of work, for the printed plan.
         lines: further lines of the printed plan.
         streamed: units go through `stages.stream`, not `stages.process`.
+        calibrates: some of the units can be done by themselves.
 
     Raises:
-        InputError: the place `out=` cannot be used, or there is no cluster, or it is too small.
+        InputError: the place `out=` cannot be used, or there is no cluster, or it is too small, or plan= has a value
+            that is not allowed.
     """
+    check_plan(cfg.plan, calibrates=calibrates)
     if isinstance(cfg, FailingRows) and not 0 <= cfg.max_error_share <= 1:
         raise InputError(f"max_error_share={cfg.max_error_share:g}: must be from 0 to 1 (1 never stops)")
     if isinstance(cfg, ReadingRows):
         plan = limited(plan, cfg.limit)
     timings.DRIVER.mark("checks of keys, models and inputs")
     needs = demands(cfg.resources, list(pools), streamed=streamed)
-    if cfg.plan:
+    if cfg.only_plans:
         summary.show_plan(name, plan, needs, note=note, lines=lines, resources=cfg.resources)
         return None
     ready(cfg, [plan], needs)
     run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
+    cluster = summary.occupied(needs, cfg.resources)
+    run.account = functools.partial(_account, cluster=cluster)
+    if cfg.plan == CALIBRATE:
+        last: StageResources = getattr(cfg.resources, pools[-1])
+        run.try_some(max(LEAST_TRIED, TRIED_PER_ACTOR * max(last.actors, last.max_actors or 0)))
+        _shown_after[run] = functools.partial(
+            summary.show_plan, name, plan, needs, note=note, lines=lines, resources=cfg.resources, overwrite=False
+        )
     timings.DRIVER.mark("opening the table")
     return run
+
+
+def _account(run: TableRun, seconds: float, *, cluster: estimates.Cluster) -> dict[str, Any]:
+    """For the manifest: what was estimated when the run was opened, if units were done, and what it took.
+
+    A run that had nothing left to do keeps what the manifest says.
+    """
+    amounts = run.amounts
+    if not run.todo:
+        kept = run_files.kept_manifest(run.target.out)
+        return {name: kept[name] for name in ("estimate", "actual") if name in kept}
+    expected = estimates.estimate(amounts, out=run.target.out, cluster=cluster)
+    work = sum(amounts.work_of(task.unit) for task in run.todo)
+    known = expected.left and expected.pace is not None and not run.is_trial
+    return {
+        "estimate": expected.to_json() if known else None,
+        "actual": estimates.actual(cluster, seconds, work, amounts.counted),
+    }
 
 
 def ready(cfg: Common, plans: Sequence[TablePlan], needs: Sequence[Demand]) -> None:
@@ -67,7 +105,7 @@ def ready(cfg: Common, plans: Sequence[TablePlan], needs: Sequence[Demand]) -> N
 
 
 def end(name: str, run: TableRun, excluded: Exclusions) -> dict[str, Any]:
-    """Close a run whose units are done, and print the result; returns the manifest."""
+    """Close a run whose units are done, and print the result, of plan=calibrate also the plan; returns the manifest."""
     timings.DRIVER.mark("stages")
     manifest = run.finish()
     timings.DRIVER.mark("manifest")
@@ -76,4 +114,6 @@ def end(name: str, run: TableRun, excluded: Exclusions) -> dict[str, Any]:
     if run.plan.config.get("timings"):
         for line in timings.DRIVER.take_lines():
             say(f"  {line}")
+    if show_plan := _shown_after.pop(run, None):
+        show_plan()
     return manifest

@@ -123,6 +123,8 @@ def _quote_if_needed(override: str, kind: Any) -> str:
     kinds = set(alternatives(kind))
     if value[:1] in ("'", '"') and _parses(override):
         return override
+    if {bool, str} <= kinds and value.lower() in ("true", "false"):
+        return override
     if str in kinds:
         return override if value == "null" and type(None) in kinds else f"{key}={quoted(value)}"
     if get_origin(kind) is list and value[:1] == "[" and value[-1:] == "]" and not _parses(override):

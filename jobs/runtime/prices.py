@@ -1,4 +1,4 @@
-"""Prices of machines (`conf/prices/`), and the machines that a run uses."""
+"""Prices of machines and requests (`conf/prices/`), and the machines that a run uses."""
 
 import math
 from dataclasses import dataclass
@@ -26,12 +26,14 @@ class Machine:
 
 @dataclass(frozen=True)
 class Prices:
-    """Prices per hour in a currency, with their date and region."""
+    """Prices in a currency, with their date and region: of machines per hour, and of requests to S3 per thousand."""
 
     date: str
     region: str
     currency: str
     machines: tuple[Machine, ...]
+    put_per_1000: float = 0.0
+    get_per_1000: float = 0.0
 
 
 def read_prices(name: str) -> Prices:
@@ -45,10 +47,11 @@ def read_prices(name: str) -> Prices:
         with locations.named_errors(path):
             content: dict[str, Any] = yaml.safe_load(locations.read_bytes(path))
         machines = tuple(Machine(**machine) for machine in content["machines"])
-        if not all(machine.per_hour >= 0 for machine in machines):
+        requests = {f"{kind}_per_1000": float(price) for kind, price in content.get("requests_per_1000", {}).items()}
+        if not all(price >= 0 for price in (*requests.values(), *(machine.per_hour for machine in machines))):
             raise ValueError("a price below 0")
-        return Prices(str(content["date"]), str(content["region"]), str(content["currency"]), machines)
-    except (yaml.YAMLError, KeyError, TypeError, ValueError) as error:
+        return Prices(str(content["date"]), str(content["region"]), str(content["currency"]), machines, **requests)
+    except (yaml.YAMLError, AttributeError, KeyError, TypeError, ValueError) as error:
         known = ", ".join(sorted(file.stem for file in FOLDER.glob("*.yaml")))
         raise InputError(
             f"resources.prices={name}: not a table of prices ({error}); allowed: {known}, or a file like those of "

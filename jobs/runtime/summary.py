@@ -1,6 +1,8 @@
 """Printed summaries of all jobs: the plan, the reconciliation, counts."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from jobs.runtime import estimates
@@ -9,10 +11,33 @@ from jobs.runtime.exclusions import Exclusions
 from jobs.runtime.prices import read_prices
 from jobs.runtime.resources import Demand, Resources, StageResources
 from jobs.store import failures, locations
+from jobs.store.amounts import Amounts
 from jobs.store.run import TablePlan, TableRun, survey
 
 TALLY_LINES = 10
 FAILURE_LINES = 10
+
+
+@dataclass(frozen=True)
+class PlannedTable:
+    """A plan that was printed."""
+
+    out: str
+    amounts: Amounts
+    estimated: estimates.Forecast | None  # None of a job without Ray
+
+
+_printed: list[list[PlannedTable]] = []  # of the contexts of `printed_plans`
+
+
+@contextlib.contextmanager
+def printed_plans() -> Iterator[list[PlannedTable]]:
+    """Within the context, the plans that jobs print are also added to the list."""
+    _printed.append([])
+    try:
+        yield _printed[-1]
+    finally:
+        _printed.pop()
 
 
 def show_plan(
@@ -23,31 +48,41 @@ def show_plan(
     note: str = "",
     lines: Sequence[str] = (),
     resources: Resources | None = None,
+    overwrite: bool | None = None,
 ) -> None:
     """Print what would be read, written and used, what is left if `resources` are given, then `lines` (plan=true).
 
     Writes no files.
+
+    Args:
+        overwrite: an existing table would be deleted; None: as the plan's configuration says.
     """
-    prices = read_prices(resources.prices) if resources is not None and resources.prices else None
-    amounts = survey(plan, overwrite=bool(plan.config.get("overwrite")))
+    overwrite = bool(plan.config.get("overwrite")) if overwrite is None else overwrite
+    amounts = survey(plan, overwrite=overwrite)
     say(f"{name}: would write table {plan.table} to {locations.absolute(plan.out)}")
-    rows = f", {amounts.rows_in:,} rows" if amounts.rows_in else ""
+    rows = f", {amounts.rows:,} rows" if amounts.rows else ""
     extra = f"; {note}" if note else ""
-    say(f"  reads  {amounts.units:,} units{rows}, {amounts.bytes_in / 1e6:,.1f} MB{extra}")
+    say(f"  reads  {amounts.units:,} units{rows}, {amounts.bytes / 1e6:,.1f} MB{extra}")
     say(f"  done   {amounts.done:,} of {amounts.units:,} units")
     if plan.limit:
         say(f"  {plan.limit}")
     if uses:
         say(f"  uses   {', '.join(map(str, uses))}")
-    left: list[str] = []
+    estimated = None
     if resources is not None:
-        pools = [getattr(resources, use.stage) for use in uses]
-        stages = [pool for pool in pools if isinstance(pool, StageResources)]
-        left = estimates.lines(
-            ended=amounts.ended, rows_left=amounts.rows_left, stages=stages, resources=resources, prices=prices
-        )
-    for line in [*left, *lines]:
+        cluster = occupied(uses, resources)
+        estimated = estimates.estimate(amounts, out=locations.absolute(plan.out), cluster=cluster)
+    for line in [*(estimates.lines(estimated) if estimated else ()), *lines]:
         say(f"  {line}")
+    for plans in _printed:
+        plans.append(PlannedTable(plan.out, amounts, estimated))
+
+
+def occupied(uses: Iterable[Demand], resources: Resources) -> estimates.Cluster:
+    """What the pools among `uses` occupy."""
+    pools = [getattr(resources, use.stage) for use in uses]
+    prices = read_prices(resources.prices) if resources.prices else None
+    return estimates.cluster_of([pool for pool in pools if isinstance(pool, StageResources)], resources, prices)
 
 
 def show_result(name: str, manifest: Mapping[str, Any], run: TableRun) -> None:
@@ -58,6 +93,8 @@ def show_result(name: str, manifest: Mapping[str, Any], run: TableRun) -> None:
     if run.plan.limit:
         say(f"  {run.plan.limit}; the table has no more")
     say(f"  {len(run.units):,} units{again}, {manifest['seconds']:,.1f} s")
+    if expected := manifest.get("estimate"):
+        say(f"  took {estimates.comparison(expected, manifest['actual'])}")
     if not manifest["conditional_writes"]:
         say(f"  {run.target.out}: the store ignores conditional writes (If-None-Match); start only one run per table")
 

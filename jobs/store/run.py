@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from actors.status import STATUSES
 from jobs.errors import InputError, RunError
 from jobs.store import lease, locations, lock, place, run_files
+from jobs.store.amounts import Amounts
 from jobs.store.compact_list import CompactList, HashSet
 from jobs.store.counts import Counts
 from jobs.store.footers import Footer, data_objects, read_footers
@@ -58,6 +59,9 @@ class TablePlan:
     limit: Taken | None = None
 
 
+Account = Callable[["TableRun", float], Mapping[str, Any]]  # further keys of the manifest, from the run's seconds
+
+
 class RunPart(NamedTuple):
     """Some of the remaining tasks of a run, which a stage of its own does."""
 
@@ -68,16 +72,27 @@ class RunPart(NamedTuple):
 class TableRun:
     """A claimed table with a frozen list of units; `todo` has the remaining tasks."""
 
-    def __init__(self, plan: TablePlan, units: Sequence[Unit], todo: CompactList[UnitTask], target: Target) -> None:
+    def __init__(
+        self, plan: TablePlan, units: Sequence[Unit], todo: CompactList[UnitTask], target: Target, amounts: Amounts
+    ) -> None:
         self.plan, self.units, self.todo, self.target = plan, units, todo, target
+        self.amounts = amounts  # when the run was opened
         self.done_before = len(units) - len(todo)
         self.given_up: dict[str, str] = {}  # units that the workers left out -> why
+        self.is_trial = False  # `try_some` left tasks out
+        self.account: Account | None = None
         self._begun = time.time()
         self._unlock = weakref.finalize(self, lock.release, target.out)  # also of a run that failed
 
     def part(self, is_wanted: Callable[[Unit], bool]) -> RunPart:
         """Return the remaining tasks of the units that are wanted."""
         return RunPart(CompactList(task for task in self.todo if is_wanted(task.unit)), self.target)
+
+    def try_some(self, count: int) -> None:
+        """Leave only `count` of the remaining tasks, evenly from among all; `finish` then asks for no more units."""
+        if count < len(self.todo):
+            step, self.is_trial = len(self.todo) / count, True
+            self.todo = CompactList(self.todo[int(number * step)] for number in range(count))
 
     def keep(self, name: str, data: bytes) -> str:
         """Store `data` in the table's `_run/` folder and return its uri."""
@@ -89,7 +104,7 @@ class TableRun:
         """Derive the manifest from the footers and write it; returns it, with the list `units`.
 
         Raises:
-            RunError: a unit is missing or the counts do not balance.
+            RunError: a unit is missing, other than in a trial, or the counts do not balance.
         """
         total, unit_seconds, missing = Counts(), 0.0, 0
 
@@ -115,16 +130,17 @@ class TableRun:
             "conditional_writes": locations.creates_once(self.target.out),
             "counts": total.to_json(),
             "limit": self.plan.limit and self.plan.limit.to_json(),
-            "seconds": round(time.time() - self._begun, 3),
+            "seconds": (seconds := round(time.time() - self._begun, 3)),
             "unit_seconds": round(unit_seconds, 3),
             "complete": not missing,
+            **(self.account(self, seconds) if self.account is not None else {}),
         }
         out = self.target.out
         locations.replace(run_uri(out, UNITS), run_files.to_lines(units))
         locations.replace(run_uri(out, MANIFEST), run_files.to_json(manifest))
         place.remove_temporary(out, before=self._begun)
         self._unlock()
-        if missing:
+        if missing and not self.is_trial:
             why = "".join(f"; {unit}: {reason}" for unit, reason in sorted(self.given_up.items())[:GIVEN_UP_NAMED])
             raise RunError(f"{out}: {missing} of {len(self.units)} units were not written{why}")
         if not total.balances():
@@ -183,32 +199,16 @@ def open_run(plan: TablePlan, *, resume: bool, overwrite: bool, retry: Sequence[
         for name, data in {CONFIG: run_files.to_json(plan.config), **plan.files}.items():
             locations.create(run_uri(out, name), data)
         footers = _with_footers(target, units) if is_table else ((unit, None) for unit in units)
-        todo = CompactList(task for unit, footer in footers if (task := _task(unit, footer, target, retry)))
+        amounts = Amounts(units)
+        todo = CompactList(_remaining(footers, target, retry, amounts))
     except BaseException:
         if locked:
             lock.release(out)
         raise
-    return TableRun(plan, units, todo, target)
+    return TableRun(plan, units, todo, target, amounts)
 
 
-@dataclass(frozen=True)
-class Survey:
-    """What a plan would do.
-
-    Attributes:
-        rows_left: rows of the units that are not done; None if they are not known before they are read.
-        ended: of each done unit the second since 1970 at which it was written, and its rows.
-    """
-
-    units: int
-    done: int
-    rows_in: int
-    bytes_in: int
-    rows_left: int | None
-    ended: Sequence[tuple[float, int]]
-
-
-def survey(plan: TablePlan, *, overwrite: bool = False) -> Survey:
+def survey(plan: TablePlan, *, overwrite: bool = False) -> Amounts:
     """Count what `plan` would read and what is done, without writing anything.
 
     Raises:
@@ -221,18 +221,17 @@ def survey(plan: TablePlan, *, overwrite: bool = False) -> Survey:
         _check_identity(out, plan)
         if _has_inputs(out, listed):
             _in_frozen_order(out, plan)
-    target = _target(out, plan)
-    footers = _with_footers(target, plan.units) if is_table else ()
-    sizes = {source.uri: source.size for unit in plan.units for source in unit.inputs}
-    rows_in, rows_done, ended = sum(unit.rows or 0 for unit in plan.units), 0, list[tuple[float, int]]()
-    for unit, footer in footers:
-        record = footer.record if footer is not None else None
-        if footer is not None and record is not None and _is_current(unit, record, target.identity):
-            rows_done += unit.rows or 0
-            ended.append((record["begun"] + record["seconds"], footer.counts.rows_in))
-    known = all(unit.rows is not None for unit in plan.units)
-    rows_left = rows_in - rows_done if known else None
-    return Survey(len(plan.units), len(ended), rows_in, sum(sizes.values()), rows_left, ended)
+    target, amounts = _target(out, plan), Amounts(plan.units)
+    for unit, footer in _with_footers(target, plan.units) if is_table else ():
+        _count(amounts, unit, footer, target)
+    return amounts
+
+
+def _count(amounts: Amounts, unit: Unit, footer: Footer | None, target: Target) -> None:
+    """Count a unit as done if its object is current."""
+    record = footer.record if footer is not None else None
+    if record is not None and _is_current(unit, record, target.identity):
+        amounts.add_done(unit, record)
 
 
 def _check_retry(retry: Sequence[str]) -> None:
@@ -374,6 +373,16 @@ def _is_current(unit: Unit, record: FooterJson | None, identity: str) -> bool:
     if record is None or record["unit"]["name"] != unit.name:
         return False
     return (record["version"], record["identity"]) == (unit.version, identity)
+
+
+def _remaining(
+    footers: Iterable[tuple[Unit, Footer | None]], target: Target, retry: Sequence[str], amounts: Amounts
+) -> Iterator[UnitTask]:
+    """The tasks of the units that are not complete; counts those that are done."""
+    for unit, footer in footers:
+        _count(amounts, unit, footer, target)
+        if task := _task(unit, footer, target, retry):
+            yield task
 
 
 def _task(unit: Unit, footer: Footer | None, target: Target, retry: Sequence[str]) -> UnitTask | None:

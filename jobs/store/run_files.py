@@ -65,6 +65,15 @@ def read_manifest(table: str) -> ManifestJson:
     return manifest
 
 
+def kept_manifest(table: str) -> Mapping[str, Any]:
+    """All keys of the manifest of the table at `table`; empty if there is none, or it is damaged."""
+    try:
+        manifest: Mapping[str, Any] = read_json(run_uri(table, MANIFEST))
+    except (FileNotFoundError, InputError):
+        return {}
+    return manifest
+
+
 def read_inputs(uri: str) -> Iterator[Unit]:
     """The frozen units in an `inputs.jsonl`, one at a time. Raises as `read_json`."""
     return map(Unit.from_json, _read_lines(uri, UnitJson))

@@ -149,7 +149,7 @@ def test_each_source_and_people_have_their_steps(capsys: pytest.CaptureFixture[s
     # Every job has the keys that its step sets; each of two models draws, whose pictures are in one table.
     two = "pipeline.inputs.image_models=[sd3-medium,sdxl-base]"
     assert cli.main("run", [*keys, "pipeline.inputs.source=documents", two, *of_people, "plan=true"]) == 0
-    planned = capsys.readouterr().out.splitlines()
+    planned = [line for line in capsys.readouterr().out.splitlines() if line.startswith("python -m")]
     assert [line.split()[2] for line in planned] == [
         f"jobs.{job}" for job in [*drawn["documents"], *after, *people, "report"]
     ]

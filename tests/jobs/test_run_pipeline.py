@@ -15,13 +15,18 @@ INPUTS = [f"pipeline.inputs.{name}=x" for name in ("corpus", "terms", "pictures"
 
 
 def steps(monkeypatch: pytest.MonkeyPatch, *overrides: str) -> dict[str, Any]:
-    """The configuration that each step's job was started with."""
+    """The configuration that each step's job was started with; not of jobs that only print their plan."""
     seen: dict[str, Any] = {}
 
     execute = cli.job("run").execute
     monkeypatch.setattr(cli, "execute_loaded", seen.__setitem__)
     execute(config.load("run", RunConfig, ["pipeline=century", "out=/r", *INPUTS, *overrides]))
-    return seen
+    return {name: cfg for name, cfg in seen.items() if not getattr(cfg, "plan", False)}
+
+
+def commands(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """The printed commands, without the amounts of each step."""
+    return [line for line in capsys.readouterr().out.splitlines() if line.startswith("python -m jobs.")]
 
 
 def test_resources_chosen_for_the_run_reach_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,7 +53,7 @@ def test_century_has_as_many_judges_as_its_input_names(
 ) -> None:
     given = ["profile=debug", "pipeline.inputs.judges=[qwen2.5-vl-7b,pangea-7b]", "plan=true"]
     assert steps(monkeypatch, *given) == {}
-    lines = [shlex.split(line)[3:] for line in capsys.readouterr().out.splitlines() if "jobs.judge" in line]
+    lines = [shlex.split(line)[3:] for line in commands(capsys) if "jobs.judge" in line]
     judges = [config.load("judge", cli.job("judge").schema, keys) for keys in lines]
     names = ["qwen2.5-vl-7b", "pangea-7b"]
     assert [judge.model.name for judge in judges] == [f"debug-{name}" for name in names]
@@ -60,8 +65,8 @@ def test_century_has_as_many_judges_as_its_input_names(
 
 def planned(capsys: pytest.CaptureFixture[str]) -> list[tuple[str, Any]]:
     """The job and the configuration of each command of a printed plan."""
-    commands = [shlex.split(line)[2:] for line in capsys.readouterr().out.splitlines()]
-    jobs = [(command[0].removeprefix("jobs."), command[1:]) for command in commands]
+    split = [shlex.split(line)[2:] for line in commands(capsys)]
+    jobs = [(command[0].removeprefix("jobs."), command[1:]) for command in split]
     return [(job, config.load(job, cli.job(job).schema, keys)) for job, keys in jobs]
 
 
@@ -159,7 +164,7 @@ def test_a_plan_has_the_keys_of_the_whole_run(
     keys = [*INPUTS, "plan=true", "overwrite=true"]
     assert steps(monkeypatch, *keys, "resources=gpu-node") == {}
     assert steps(monkeypatch, *keys, "resources.mine.actors=3") == {}
-    told = capsys.readouterr().out.splitlines()
+    told = commands(capsys)
     named, single = told[: len(CENTURY)], told[len(CENTURY) :]
     assert named[0].endswith(" overwrite=true resources=gpu-node")
     assert single[0].endswith(" overwrite=true resources.mine.actors=3")
@@ -174,7 +179,7 @@ def test_a_plan_is_the_steps_as_commands_and_runs_none(
 ) -> None:
     keys = ["profile=debug", "pipeline.inputs.terms=my terms.csv", "pipeline.inputs.corpus=wit/*.gz", "plan=true"]
     assert steps(monkeypatch, *keys) == {}
-    told = capsys.readouterr().out.splitlines()
+    told = commands(capsys)
     first = "python -m jobs.mine corpus=wit 'corpus.path=wit/*.gz' 'terms.path=[my terms.csv]' out=/r/matches"
     assert told[0] == first
     assert told[5] == "python -m jobs.embed input=/r/images out=/r/embeddings embedder=local-tiny"

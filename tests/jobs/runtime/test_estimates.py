@@ -1,19 +1,25 @@
 """What is left of a run, from the units that are done: time, GPU-hours, money."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from jobs.errors import InputError
 from jobs.runtime import summary
-from jobs.runtime.estimates import lines, pace_of
+from jobs.runtime.estimates import Cluster, Forecast, Requests, Spread, cluster_of, comparison, lines, pace_of
 from jobs.runtime.prices import FOLDER, Machine, Prices, machines_for, read_prices
 from jobs.runtime.resources import Demand, Resources, StageResources, TaskResources
 from tests.jobs.store.small_runs import begin, plan, write
 
 JUDGE = StageResources(actors=1, max_actors=8, num_cpus=1, num_gpus=1)
 PRICES = Prices(
-    "2025", "nowhere", "USD", (Machine("head", 0.5, head=True), Machine("gpu", 2.0, 8, 1), Machine("cpu", 1.0, 16))
+    "2025",
+    "nowhere",
+    "USD",
+    (Machine("head", 0.5, head=True), Machine("gpu", 2.0, 8, 1), Machine("cpu", 1.0, 16)),
+    put_per_1000=5.0,
+    get_per_1000=0.4,
 )
 
 
@@ -26,12 +32,12 @@ def test_the_pace_is_that_of_the_last_stretch_of_work() -> None:
     assert pace_of(ended(4, every=10)) is None
     pace = pace_of(ended(21, every=10))
     assert pace is not None
-    assert (pace.rows_per_s, pace.units) == (pytest.approx(25.6), 21)
-    assert pace.low == pace.high == pytest.approx(25.6)
+    assert (pace.per_s.value, pace.units) == (pytest.approx(25.6), 21)
+    assert pace.per_s.low == pace.per_s.high == pytest.approx(25.6)
     # The run was interrupted for a day, and went on with more machines.
     faster = pace_of([*ended(21, every=10), *ended(11, every=5, begin=1e9 + 86_400)])
     assert faster is not None
-    assert (faster.rows_per_s, faster.units) == (pytest.approx(51.2), 11)
+    assert (faster.per_s.value, faster.units) == (pytest.approx(51.2), 11)
     assert pace_of([*ended(21, every=10), *ended(3, every=5, begin=1e9 + 86_400)]) is None
 
 
@@ -42,27 +48,47 @@ def test_units_of_different_speed_give_an_interval_around_the_pace() -> None:
         times.append((at, 256))
     pace = pace_of(times)
     assert pace is not None
-    assert 13 < pace.low < pace.rows_per_s < pace.high < 23
+    assert 13 < pace.per_s.low < pace.per_s.value < pace.per_s.high < 23
     assert pace == pace_of(list(reversed(times)))
 
 
-def test_what_is_left_in_hours_gpu_hours_and_money() -> None:
+def test_a_pace_of_many_units_is_that_of_the_last_thousand() -> None:
+    pace = pace_of([*ended(5000, every=1), *ended(1000, every=2, begin=1e9 + 5000)])
+    assert pace is not None
+    assert (pace.units, pace.per_s.value) == (1000, pytest.approx(128))
+
+
+def left(stages: Sequence[StageResources], *, done: int = 21, rows: int = 921_600) -> Forecast:
     resources = Resources(read=TaskResources(0.5), write=TaskResources(0.5))
+    cluster = cluster_of(stages, resources, PRICES)
+    return Forecast(rows, "rows", pace_of(ended(done, every=10)), Requests(put=1000, get=50_000), cluster)
+
+
+def test_what_is_left_in_hours_gpu_hours_requests_and_money() -> None:
     decode = StageResources(actors=4, max_actors=64, num_cpus=1)
-    text = lines(
-        ended=ended(21, every=10), rows_left=921_600, stages=[decode, JUDGE], resources=resources, prices=PRICES
-    )
-    # 36,000 s on 8 GPUs; 73 CPUs, of which 64 are next to the GPUs: 8 x 2 + 1 x 1 + 0.5 per hour
-    assert text[1].startswith("time   10:00 h for 921,600 rows")
-    assert text[2].startswith("GPUs   80.0 GPU-hours on 8 ")
-    assert text[3].startswith("money  USD 175.00 (175.00 to 175.00) for 1 x head, 8 x gpu, 1 x cpu at 17.50 per hour")
-    assert "nowhere, prices of 2025" in text[3]
+    estimated = left([decode, JUDGE])
+    text = lines(estimated)
+    # 36,000 s on 8 GPUs; 73 CPUs, of which 64 are next to the GPUs: 8 x 2 + 1 x 1 + 0.5 per hour; requests 5 + 20
+    assert text[1].startswith("time   10:00 h (10:00 h to 10:00 h) for 921,600 rows")
+    assert text[2].startswith("GPUs   80.0 (80.0 to 80.0) GPU-hours on 8")
+    assert "1,000 PUT and 50,000 GET" in text[3]
+    assert text[4].startswith("money  USD 200.00 (200.00 to 200.00) for 1 x head, 8 x gpu, 1 x cpu at 17.50 per hour")
+    assert "nowhere, prices of 2025" in text[4]
     fixed = StageResources(actors=2, max_actors=None, num_cpus=1, num_gpus=1)
-    text = lines(ended=ended(21, every=10), rows_left=921_600, stages=[fixed], resources=resources, prices=PRICES)
-    assert text[2].startswith("GPUs   20.0 GPU-hours on 2 ")
-    assert lines(ended=[], rows_left=0, stages=[JUDGE], resources=resources, prices=None) == []
-    (unknown,) = lines(ended=[], rows_left=10, stages=[JUDGE], resources=resources, prices=PRICES)
-    assert unknown.startswith("time   unknown")
+    assert lines(left([fixed]))[2].startswith("GPUs   20.0 (20.0 to 20.0) GPU-hours on 2")
+    assert lines(left([JUDGE], rows=0)) == []
+    unknown = left([JUDGE], done=0)
+    assert (unknown.seconds, unknown.money) == (None, None)
+    assert [line.split()[:2] for line in lines(unknown)] == [["time", "unknown"], ["S3", "about"]]
+
+
+def test_an_estimate_next_to_what_a_run_took() -> None:
+    expected = {"seconds": Spread(100, 90, 120).to_json(), "gpu_hours": Spread(0, 0, 0).to_json(), "money": None}
+    took = {"seconds": 110.0, "gpu_hours": 0.0, "money": None, "currency": None}
+    assert comparison(expected, took) == "110.0 s, estimated 100.0 (90.0 to 120.0)"
+    assert comparison({}, took | {"money": 2.5, "currency": "USD"}) == "110.0 s; 2.50 USD"
+    assert comparison({}, {}) == ""
+    assert Forecast(5, "rows", None, Requests(), Cluster(8)).to_json()["seconds"] is None
 
 
 def test_prices_of_the_repository_and_of_a_file(tmp_path: Path) -> None:
@@ -73,8 +99,12 @@ def test_prices_of_the_repository_and_of_a_file(tmp_path: Path) -> None:
         assert [machine.name for machine, _ in machines_for(prices, cpus=1, gpus=0)]
     (tmp_path / "own.yaml").write_text("date: 2030\nregion: rack\ncurrency: EUR\nmachines: [{name: a, per_hour: 1}]\n")
     assert read_prices(str(tmp_path / "own.yaml")).currency == "EUR"
+    assert read_prices("aws-us-east-1").put_per_1000 > read_prices("aws-us-east-1").get_per_1000 > 0
     (tmp_path / "bad.yaml").write_text("machines: [{name: a, per_hour: free}]\n")
-    for name in ("aws-mars", str(tmp_path / "bad.yaml")):
+    head = "date: 2030\nregion: rack\ncurrency: EUR\nmachines: []\n"
+    (tmp_path / "worse.yaml").write_text(f"{head}requests_per_1000: [1]\n")
+    (tmp_path / "least.yaml").write_text(f"{head}requests_per_1000: {{put: -1}}\n")
+    for name in ("aws-mars", *(str(tmp_path / f"{file}.yaml") for file in ("bad", "worse", "least"))):
         with pytest.raises(InputError, match=r"aws-mars|not a table of prices .*allowed: aws-us-east-1"):
             read_prices(name)
 

@@ -126,12 +126,14 @@ def test_a_footer_of_garbage_is_a_broken_object(out: str) -> None:
 def test_a_survey_counts_what_is_left(out: str) -> None:
     units = [replace(unit(name), rows=rows) for name, rows in zip(FILES, (3, 5, 7), strict=True)]
     planned = plan(out, units=units)
-    assert survey(planned).rows_left == 15
+    assert (survey(planned).left, survey(planned).counted) == (15, "rows")
     run = begin(planned)
     write(run, run.todo[1])
     after = survey(planned)
-    assert (after.units, after.done, after.rows_in, after.bytes_in, after.rows_left) == (3, 1, 15, 30, 10)
-    assert [rows for _, rows in after.ended] == [3]
+    assert (after.units, after.done, after.rows, after.bytes, after.left) == (3, 1, 15, 30, 10)
+    assert [rows for _, rows in after.ended()] == [5]
     assert survey(planned, overwrite=True).done == 0
     unknown = survey(plan(out, units=[*units[:2], unit("c")]))
-    assert (unknown.rows_in, unknown.rows_left) == (8, None)
+    assert (unknown.counted, unknown.rows, unknown.left) == ("bytes", 8, 20)
+    limited = survey(plan(str(Path(out).parent / "limited"), units=[replace(unit("c"), extra={"limit": 2})]))
+    assert (limited.counted, limited.left) == ("units", 1)

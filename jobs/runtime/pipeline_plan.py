@@ -1,0 +1,142 @@
+"""The plans of a pipeline's steps and their sums.
+
+A step that reads the table of an earlier one can be planned once that table is complete: its units and rows are not
+known before. Estimates are added up with their intervals, as if all were too high or too low together.
+"""
+
+import contextlib
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from jobs.errors import InputError
+from jobs.runtime import cli, estimates, pipelines
+from jobs.runtime.estimates import NOTHING, Requests, Spread
+from jobs.runtime.pipelines import Step
+from jobs.runtime.summary import PlannedTable, printed_plans
+from jobs.store import locations
+
+
+@dataclass(frozen=True)
+class StepPlan:
+    """The plan of a step.
+
+    Attributes:
+        tables: what it would write.
+        unknown: why there is no plan; empty if there is one.
+    """
+
+    label: str
+    tables: Sequence[PlannedTable] = ()
+    unknown: str = ""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether there is nothing left to do."""
+        return not self.unknown and all(table.amounts.done == table.amounts.units for table in self.tables)
+
+
+@dataclass
+class _PipelineSums:
+    """The sums over the tables of all planned steps."""
+
+    units: int = 0
+    done: int = 0
+    rows: int = 0
+    bytes: int = 0
+    seconds: Spread = NOTHING
+    gpu_hours: Spread = NOTHING
+    money: Spread | None = None
+    currency: str = ""
+    requests: Requests = field(default_factory=Requests)
+
+
+def plan_steps(steps: Sequence[Step], loaded: Sequence[Any], plan: bool | str) -> list[StepPlan]:
+    """Plan each step whose inputs exist; with plan=calibrate some units of each are done.
+
+    Args:
+        loaded: the configurations of the steps.
+    """
+    plans: list[StepPlan] = []
+    complete: dict[str, tuple[int, bool]] = {}  # out -> the step that writes it, and whether it has
+    for number, (step, cfg) in enumerate(zip(steps, loaded, strict=True), 1):
+        awaited = sorted({writer for out, (writer, is_done) in complete.items() if not is_done and _reads(step, out)})
+        planned = _plan(step, cfg, plan, awaited)
+        plans.append(planned)
+        if out := step.set.get("out"):
+            has_written = planned.is_complete if planned.tables else not awaited and locations.exists(str(out))
+            complete[str(out)] = number, has_written
+    return plans
+
+
+def _plan(step: Step, cfg: Any, plan: bool | str, awaited: Sequence[int]) -> StepPlan:
+    label = pipelines.label(step)
+    if awaited:
+        return StepPlan(label, unknown=f"reads what step {', '.join(map(str, awaited))} has not written yet")
+    if not hasattr(cfg, "plan"):
+        return StepPlan(label, unknown=f"{step.job} has no plan")
+    value = plan if hasattr(cfg, "resources") else bool(plan)
+    with printed_plans() as tables, contextlib.redirect_stdout(io.StringIO()):
+        try:
+            cli.execute_loaded(step.job, replace(cfg, plan=value))
+        except InputError as error:
+            return StepPlan(label, unknown=str(error))
+    return StepPlan(label, tables) if tables else StepPlan(label, unknown=f"{step.job} printed no amounts")
+
+
+def _reads(step: Step, out: str) -> bool:
+    """Whether a key of the step names the table at `out`, or one below it."""
+    return any(out in str(value) for key, value in step.set.items() if key != "out")
+
+
+def lines(plans: Sequence[StepPlan]) -> Iterator[str]:
+    """What each step would read, write and spend, and the sums."""
+    sums, unknown = _PipelineSums(), dict[str, str]()
+    for number, plan in enumerate(plans, 1):
+        head = f"  [{number}/{len(plans)}] {plan.label}"
+        if plan.unknown:
+            yield f"{head}: not planned: {plan.unknown}"
+            unknown[f"{number} {plan.label}"] = "no plan"
+        for table in plan.tables:
+            amounts = table.amounts
+            yield f"{head}: {_amounts(amounts.units, amounts.rows, amounts.bytes, amounts.done)}; writes {table.out}"
+            for line in estimates.lines(table.estimated) if table.estimated else ():
+                yield f"      {line}"
+            if not _add(sums, table):
+                unknown[f"{number} {plan.label}"] = "no pace"
+    yield f"total: {_amounts(sums.units, sums.rows, sums.bytes, sums.done)}"
+    yield f"  time   {estimates.hours(sums.seconds)}"
+    yield f"  GPUs   {estimates.amount(sums.gpu_hours, 1)} GPU-hours"
+    if requests := estimates.requests_text(sums.requests):
+        yield f"  S3     {requests}"
+    if sums.money is not None:
+        yield f"  money  {sums.currency} {estimates.amount(sums.money, 2)}"
+    if unknown:
+        listed = "; ".join(f"{label} ({why})" for label, why in unknown.items())
+        yield f"  not in these sums: {listed}"
+
+
+def _amounts(units: int, rows: int, size: int, done: int) -> str:
+    with_rows = f"{rows:,} rows, " if rows else ""
+    return f"{units:,} units, {with_rows}{size / 1e6:,.1f} MB, {done:,} units done, {units - done:,} left"
+
+
+def _add(sums: _PipelineSums, table: PlannedTable) -> bool:
+    """Add a table; False if its time is not known."""
+    amounts, estimated = table.amounts, table.estimated
+    sums.units += amounts.units
+    sums.done += amounts.done
+    sums.rows += amounts.rows
+    sums.bytes += amounts.bytes
+    if estimated is None:  # of a job without Ray, which takes seconds
+        return True
+    sums.requests += estimated.requests
+    if estimated.seconds is None or estimated.gpu_hours is None:
+        return False
+    sums.seconds += estimated.seconds
+    sums.gpu_hours += estimated.gpu_hours
+    if estimated.money is not None and estimated.cluster.prices is not None:
+        sums.money = estimated.money + (sums.money or NOTHING)
+        sums.currency = estimated.cluster.prices.currency
+    return True

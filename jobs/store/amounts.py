@@ -1,0 +1,73 @@
+"""How much work the units of a table are: what is done and when, and what is left."""
+
+from array import array
+from collections.abc import Iterator, Sequence
+
+from jobs.store.json_types import FooterJson
+from jobs.store.locations import is_s3
+from jobs.store.units import Unit
+
+ROWS, BYTES, UNITS = "rows", "bytes", "units"
+
+
+class Amounts:
+    """Counts units as they are compared with the footers of their objects; 16 bytes of memory per unit.
+
+    Attributes:
+        counted: in what work is counted: rows if they are known of all units; else bytes of the inputs, or units if a
+            limit makes the bytes meaningless.
+        units, done: numbers of units.
+        left: the work of the units that are not done.
+        inputs_left: objects on S3 that these units read, counted once per unit.
+        rows: of all units, as far as they are known.
+    """
+
+    def __init__(self, units: Sequence[Unit]) -> None:
+        self._listed = units
+        rows = size = inputs = 0
+        unknown = limited = False
+        for unit in units:
+            rows += unit.rows or 0
+            size += _bytes_of(unit)
+            inputs += _remote(unit)
+            unknown |= unit.rows is None
+            limited |= unit.limit is not None
+        self.units, self.rows, self.inputs_left = len(units), rows, inputs
+        self.counted = ROWS if not unknown else UNITS if limited else BYTES
+        self.left = {ROWS: rows, BYTES: size, UNITS: len(units)}[self.counted]
+        self._times, self._work = array("d"), array("q")
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of the inputs of all units; an input that several units read counts once."""
+        return sum({source.uri: source.size for unit in self._listed for source in unit.inputs}.values())
+
+    @property
+    def done(self) -> int:
+        """The number of units that are done."""
+        return len(self._times)
+
+    def work_of(self, unit: Unit) -> int:
+        """The work of a unit, in what is `counted`."""
+        if self.counted == ROWS:
+            return unit.rows or 0
+        return _bytes_of(unit) if self.counted == BYTES else 1
+
+    def add_done(self, unit: Unit, record: FooterJson) -> None:
+        """Count a unit as done."""
+        self._times.append(record["begun"] + record["seconds"])
+        self._work.append(self.work_of(unit))
+        self.left -= self.work_of(unit)
+        self.inputs_left -= _remote(unit)
+
+    def ended(self) -> Iterator[tuple[float, int]]:
+        """Of each unit that is done the second since 1970 at which it was written, and its work."""
+        return zip(self._times, self._work, strict=True)
+
+
+def _bytes_of(unit: Unit) -> int:
+    return sum(source.size for source in unit.inputs)
+
+
+def _remote(unit: Unit) -> int:
+    return sum(is_s3(source.uri) for source in unit.inputs)

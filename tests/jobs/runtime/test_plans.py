@@ -1,0 +1,107 @@
+"""plan=calibrate and the plans of pipelines, with whole jobs in the process of the test."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.runtime import cli
+from tests.in_process import stages_in_process
+
+HEADER = "language\tpage_url\timage_url\tpage_title\tis_main_image\n"
+FILES = 8
+PIPELINE = """
+name: own
+inputs: {{corpus: "{folder}/*.tsv", terms: "{folder}/terms.txt"}}
+steps:
+  - job: mine
+    set:
+      corpus: wit
+      corpus.path: "${{pipeline.inputs.corpus}}"
+      terms.path: "${{pipeline.inputs.terms}}"
+      out: "${{out}}/matches"
+  - job: curate
+    set: {{input: "${{out}}/matches", out: "${{out}}/records"}}
+  - job: report
+    set: {{matches: "${{out}}/matches", records: "${{out}}/records", out: "${{out}}/report"}}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for number in range(FILES):
+        row = f"en\thttps://p/{number}\thttps://i/{number}\twar {number}\ttrue\n"
+        (tmp_path / f"part-{number}.tsv").write_text(HEADER + row * (number + 1))
+    (tmp_path / "terms.txt").write_text("war\n")
+    (tmp_path / "own.yaml").write_text(PIPELINE.format(folder=tmp_path))
+    return tmp_path
+
+
+def manifest(folder: Path) -> dict[str, Any]:
+    kept: dict[str, Any] = json.loads((folder / "R/matches/_run/manifest.json").read_text())
+    return kept
+
+
+def test_a_pipeline_is_planned_calibrated_run_and_compared(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    keys = [f"pipeline={folder}/own.yaml", f"out={folder}/R", "resources.prices=aws-us-east-1"]
+    size = sum(path.stat().st_size for path in folder.glob("*.tsv"))
+
+    def lines(*more: str) -> list[str]:
+        assert cli.main("run", [*keys, *more]) == 0
+        return [line.strip() for line in capsys.readouterr().out.splitlines() if not line.startswith("python -m")]
+
+    with stages_in_process():
+        first = lines("plan=true")
+        assert not (folder / "R").exists()
+        assert first[0].startswith(f"[1/3] mine: {FILES} units, ")
+        assert first[1].startswith(f"time   unknown for {size:,} bytes; plan=calibrate")
+        waiting = "not planned: reads what step"
+        assert first[2] == f"[2/3] curate: {waiting} 1 has not written yet"
+        assert first[3] == f"[3/3] report: {waiting} 1, 2 has not written yet"
+        assert first[4].startswith(f"total: {FILES} units, ")
+        assert first[-1] == "not in these sums: 1 mine (no pace); 2 curate (no plan); 3 report (no plan)"
+
+        tried = lines("plan=calibrate")
+        assert "6 units done, 2 left" in tried[0]
+        assert tried[1].startswith("pace ")
+        assert tried[-1] == "not in these sums: 2 curate (no plan); 3 report (no plan)"
+        assert any(line.startswith("money  USD ") for line in tried)
+        assert not manifest(folder)["complete"]
+        assert len(list((folder / "R/matches").glob("*.parquet"))) == 6
+        (folder / "R/matches/_run/manifest.json").unlink()
+
+        lines()
+        kept = manifest(folder)
+        assert kept["complete"]
+        assert (kept["estimate"]["units"], kept["estimate"]["counted"]) == (6, "bytes")
+        assert kept["estimate"]["left"] == kept["actual"]["done"] > 0
+        assert kept["actual"]["currency"] == "USD"
+
+        done = lines("plan=true")
+        assert f"{FILES} units done, 0 left" in done[0]
+        assert f"{FILES} units done, 0 left" in done[1]
+        assert done[2] == "[3/3] report: not planned: report has no plan"
+        page = (folder / "R/report/index.html").read_text()
+        assert f"{kept['actual']['seconds']:,.1f} s, estimated " in page
+        assert cli.main("run", keys) == 0
+        assert manifest(folder)["actual"] == kept["actual"]  # of the run that did the units
+        assert "time   0:00 h (0:00 h to 0:00 h)" in done
+
+
+@pytest.mark.parametrize(
+    ("job", "keys"),
+    [
+        ("mine", ["plan=later"]),
+        ("curate", ["input=x", "plan=calibrate"]),
+        ("kb", ["knowledge_base.path=x", "plan=calibrate"]),
+        ("run", ["pipeline=tric", "pipeline.inputs.split=x", "plan=later"]),
+    ],
+)
+def test_other_values_of_plan_are_refused(
+    job: str, keys: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if job == "mine":
+        keys = [*keys, "corpus=wit", "corpus.path=x", "terms.path=x"]
+    assert cli.main(job, [*keys, f"out={tmp_path}/R"]) == 2
+    assert "plan=" in capsys.readouterr().err
