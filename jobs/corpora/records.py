@@ -89,7 +89,7 @@ def read_records(unit: Unit, columns: Sequence[str], repeated: str | None) -> pa
 def _read_range(uri: str, columns: Sequence[str], first: int, last: int) -> pa.Table:
     """Return the rows [first, last) of a data object; reads only row groups that contain some of them."""
     fs, path = locations.filesystem(uri)
-    with reading_rows(uri), fs.open_input_file(path) as stream, open_rows(stream) as file:
+    with reading_rows(uri), fs.open_input_file(path) as stream, open_rows(uri, stream) as file:
         tables, begin = [file.schema_arrow.empty_table().select(list(columns))], 0
         for group in range(file.num_row_groups):
             end = begin + file.metadata.row_group(group).num_rows

@@ -78,7 +78,7 @@ class ParentRows:
             self.close()
             fs, path = locations.filesystem(uri)
             with reading_rows(uri):
-                self._file, self._uri, self._group = open_rows(fs.open_input_file(path)), uri, -1
+                self._file, self._uri, self._group = open_rows(uri, fs.open_input_file(path)), uri, -1
         return self._file
 
     def _read(self, group: int) -> pa.Table:

@@ -319,7 +319,7 @@ def matching_rows(source: Object, key: str, values: Collection[str], columns: Se
 def _matching_rows(uri: str, key: str, keys: pa.Array, columns: Sequence[str]) -> Iterator[pa.Table]:
     """Yield the rows with one of `keys`, by row group; reads the key's column first to skip other pictures' bytes."""
     fs, path = locations.filesystem(uri)
-    with reading_rows(uri), fs.open_input_file(path) as stream, open_rows(stream) as file:
+    with reading_rows(uri), fs.open_input_file(path) as stream, open_rows(uri, stream) as file:
         for group in range(file.num_row_groups):
             is_match = pc.is_in(file.read_row_group(group, columns=[key])[key], keys)
             if pc.any(is_match).as_py():

@@ -172,7 +172,7 @@ def _row_groups(uri: str, *, narrow: bool = False) -> Iterator[pa.Table]:
     fs, path = locations.filesystem(uri)
     with contextlib.ExitStack() as stack:
         with reading_rows(uri):
-            file: pq.ParquetFile = stack.enter_context(open_rows(stack.enter_context(fs.open_input_file(path))))
+            file: pq.ParquetFile = stack.enter_context(open_rows(uri, stack.enter_context(fs.open_input_file(path))))
         columns = columns_of(file.schema_arrow.names) if narrow else None
         for group in range(file.num_row_groups if columns != [] else 0):
             with reading_rows(uri):

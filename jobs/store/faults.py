@@ -27,6 +27,7 @@ _CHECKSUM = re.compile(
 )
 _UNSUPPORTED = re.compile(r"NotImplemented|^501\b")
 _EXPIRED = re.compile(r"Expired|TokenRefresh|EXPIRED")
+_EXPIRED_HEAD = re.compile(r"^400 (400)?$")  # the answer to a HEAD has no body, hence no code
 _CLOCK = re.compile(r"TimeTooSkewed|TIME_TOO_SKEWED")
 _DENIED = re.compile(
     r"^40[13]\b|AccessDenied|ACCESS_DENIED|Access Denied|Forbidden|Signature|SIGNATURE|AccessKeyId|ACCESS_KEY_ID|"
@@ -44,8 +45,13 @@ _ABSENT_KEY = "bucket {!r} or the key does not exist"
 _ANSWERS: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (_CHECKSUM, "the store does not accept this form of request checksum", f"set {CHECKSUM_SETTINGS}"),
     (_EXPIRED, "the credentials have expired", "renew them"),
+    (_EXPIRED_HEAD, "the store refused the request; most often the credentials have expired", "renew them"),
     (_CLOCK, "the clocks of this machine and the store differ", "set this machine's clock"),
-    (_DENIED, "access denied", "check the credentials (AWS_ACCESS_KEY_ID or AWS_PROFILE) and their permissions"),
+    (
+        _DENIED,
+        "access denied",
+        "check the credentials (AWS_ACCESS_KEY_ID or AWS_PROFILE): they lack the permission, or have expired",
+    ),
     (_ABSENT, _ABSENT_KEY, "check the name"),
     (_REGION, "the bucket is in another region", "set AWS_REGION"),
     (_FULL, "the store is full", "free space there, or use another out="),

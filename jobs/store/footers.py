@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import overload
 
@@ -14,6 +15,7 @@ from jobs.store.compact_list import CompactList
 from jobs.store.counts import Counts
 from jobs.store.json_types import FOOTER_KEY, REPLACED, FooterJson, ReplacedJson, fits
 from jobs.store.objects import Object
+from jobs.store.repeating import repeated
 from jobs.store.s3 import CONNECTIONS
 from jobs.store.threads import in_threads
 from jobs.store.units import Unit, unit_of_file
@@ -93,7 +95,7 @@ def _read(source: Object) -> Footer | None:
     fs, path = locations.filesystem(source.uri)
     try:
         with faults.at(source.uri), fs.open_input_file(path) as stream:
-            parquet = pq.read_metadata(stream)
+            parquet = repeated(source.uri, partial(pq.read_metadata, stream))
             schema = parquet.schema.to_arrow_schema()
     except FileNotFoundError:
         return None

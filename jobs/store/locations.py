@@ -17,6 +17,7 @@ from jobs.errors import InputError
 from jobs.store import faults, local_files, nearby, s3
 from jobs.store.compact_list import CompactList
 from jobs.store.objects import Object
+from jobs.store.repeating import repeated
 from jobs.store.spool import Spool
 
 __all__ = [
@@ -162,9 +163,14 @@ def read_bytes(uri: str) -> bytes:
         FileNotFoundError: there is none.
     """
     fs, path = filesystem(uri)
-    with faults.at(uri), fs.open_input_stream(path, compression=None) as stream:
-        data: bytes = stream.readall()
-    return data
+
+    def read() -> bytes:
+        with fs.open_input_stream(path, compression=None) as stream:
+            data: bytes = stream.readall()
+        return data
+
+    with faults.at(uri):
+        return repeated(uri, read)
 
 
 def create(uri: str, data: bytes | Iterable[bytes]) -> bool:

@@ -32,7 +32,7 @@ class RowLookup:
         """Yield the rows whose key is in `wanted` (None: all), one row group of the objects at a time."""
         for uri in self._uris:
             fs, path = locations.filesystem(uri)
-            with reading_rows(uri), fs.open_input_file(path) as stream, open_rows(stream) as file:
+            with reading_rows(uri), fs.open_input_file(path) as stream, open_rows(uri, stream) as file:
                 yield file.schema_arrow.empty_table().select([self._key, *self._columns])
                 for group in range(file.num_row_groups):
                     rows = file.read_row_group(group, columns=[self._key])

@@ -9,6 +9,7 @@ import fnmatch
 import glob
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -24,6 +25,7 @@ from jobs.store.counts import Counts
 from jobs.store.footers import Footer, Footers, data_objects, read_footers
 from jobs.store.limits import first_rows
 from jobs.store.objects import Object
+from jobs.store.repeating import repeated
 from jobs.store.run_files import FOLDER, IDENTITY, INPUTS, identity_at, read_inputs, run_uri
 from jobs.store.units import Unit
 from jobs.store.writer import REJECTS_HELD, Reject, rejects_uri
@@ -89,7 +91,7 @@ class TableSource:
                 continue
             uri = rejects_uri(self.uri, record["unit"]["name"], record["generation"])
             fs, path = locations.filesystem(uri)
-            with reading_rows(uri), fs.open_input_file(path) as stream, open_rows(stream) as file:
+            with reading_rows(uri), fs.open_input_file(path) as stream, open_rows(uri, stream) as file:
                 for batch in file.iter_batches(REJECTS_HELD):
                     yield from (Reject(**row) for row in batch.to_pylist())
 
@@ -111,7 +113,7 @@ class TableSource:
             with contextlib.ExitStack() as stack:
                 with reading_rows(uri):
                     stream = stack.enter_context(fs.open_input_file(path))
-                    file = stack.enter_context(open_rows(stream, dictionaries=dictionaries))
+                    file = stack.enter_context(open_rows(uri, stream, dictionaries=dictionaries))
                 read = 0
                 for group in range(file.num_row_groups):
                     with reading_rows(uri):
@@ -129,9 +131,21 @@ def whole_of(uri: str, objects: Sequence[Object]) -> Object:
     return Object(uri, sum(o.size for o in objects), content_id(*(f"{o.uri}:{o.etag}" for o in objects)))
 
 
-def open_rows(stream: Any, *, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
-    """A data object of a table to read its rows, which fails on pages whose checksum differs; use in `reading_rows`."""
-    return pq.ParquetFile(stream, read_dictionary=list(dictionaries) or None, page_checksum_verification=True)
+class RowGroups(pq.ParquetFile):  # type: ignore[misc] # pyarrow has no types
+    """A data object of a table, which fails on pages whose checksum differs."""
+
+    def __init__(self, uri: str, stream: Any, **options: Any) -> None:
+        repeated(uri, partial(super().__init__, stream, page_checksum_verification=True, **options))
+        self._uri = uri
+
+    def read_row_group(self, *arguments: Any, **options: Any) -> pa.Table:
+        """As of `ParquetFile`, for a store that is busy."""
+        return repeated(self._uri, partial(super().read_row_group, *arguments, **options))
+
+
+def open_rows(uri: str, stream: Any, *, dictionaries: Sequence[str] = ()) -> RowGroups:
+    """The open data object at `uri`, to read its rows; use it in `reading_rows`."""
+    return RowGroups(uri, stream, read_dictionary=list(dictionaries) or None)
 
 
 @contextlib.contextmanager
@@ -161,12 +175,14 @@ def read_unit(uri: str, *, columns: Sequence[str] | None = None, dictionaries: S
     """
     fs, path = locations.filesystem(uri)
     with reading_rows(uri), fs.open_input_file(path) as stream:
-        rows = pq.read_table(
+        read = partial(
+            pq.read_table,
             stream,
             columns=list(columns) if columns else None,
             read_dictionary=list(dictionaries) or None,
             page_checksum_verification=True,
         )
+        rows = repeated(uri, read)
     return rows.replace_schema_metadata(None)
 
 

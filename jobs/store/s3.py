@@ -131,6 +131,15 @@ def exists(uri: str) -> bool:
     return bool(client().exists(key_path(uri)))
 
 
+def wait_for(uri: str) -> None:
+    """Ask for the first byte of an object, as often as botocore repeats a request to a store that is busy.
+
+    Raises:
+        OSError: the store's answer, if it is another one.
+    """
+    client().cat_file(key_path(uri), start=0, end=1)
+
+
 def bucket_exists(uri: str) -> bool:
     """Whether the bucket of `uri` exists."""
     import botocore.exceptions as boto

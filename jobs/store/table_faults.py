@@ -231,7 +231,7 @@ def _unit_row_faults(footer: Footer) -> Iterator[Fault]:
 
 def _row_groups(uri: str) -> Iterator[pa.Table]:
     fs, path = locations.filesystem(uri)
-    with reading_rows(uri), fs.open_input_file(path) as stream, open_rows(stream) as file:
+    with reading_rows(uri), fs.open_input_file(path) as stream, open_rows(uri, stream) as file:
         for group in range(file.num_row_groups):
             yield file.read_row_group(group)
 

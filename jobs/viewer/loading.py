@@ -238,7 +238,7 @@ def _row_groups(source: TableSource, columns: Sequence[str]) -> Iterator[tuple[s
     for footer in source.footers:
         uri = footer.object.uri
         filesystem, path = locations.filesystem(uri)
-        with reading_rows(uri), filesystem.open_input_file(path) as stream, open_rows(stream) as file:
+        with reading_rows(uri), filesystem.open_input_file(path) as stream, open_rows(uri, stream) as file:
             for group in range(file.num_row_groups):
                 yield uri, group, file.read_row_group(group, columns=list(columns)).select(columns)
 

@@ -60,5 +60,5 @@ class PictureBytes:
     def _read(self, file: int, row_group: int) -> pa.ChunkedArray:
         uri = self._files[file]
         filesystem, path = locations.filesystem(uri)
-        with reading_rows(uri), filesystem.open_input_file(path) as stream, open_rows(stream) as parquet:
+        with reading_rows(uri), filesystem.open_input_file(path) as stream, open_rows(uri, stream) as parquet:
             return parquet.read_row_group(row_group, columns=["bytes"])["bytes"]

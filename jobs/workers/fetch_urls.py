@@ -180,5 +180,5 @@ def _merged(task: UnitTask, out: str, fetched: Iterator[ImageRow]) -> Iterator[I
 def _batches(uri: str) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a data object, a few at a time because of their pictures."""
     fs, path = locations.filesystem(uri)
-    with reading_rows(uri), fs.open_input_file(path) as stream, open_rows(stream) as file:
+    with reading_rows(uri), fs.open_input_file(path) as stream, open_rows(uri, stream) as file:
         yield from file.iter_batches(batch_size=READ_ROWS)
