@@ -16,6 +16,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parent.parent
 KUBERNETES = ROOT / "conf" / "kubernetes"
+CLUSTERS = ROOT / "conf" / "cluster"
 PIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?==[0-9][0-9A-Za-z.!]*")
 
 
@@ -121,13 +122,6 @@ class TestClusterYaml:
                 to_add, _ = get_nodes_for(kinds, {}, cluster["head_node_type"], 1, [demand], utilization_scorer=scorer)
                 assert to_add == {chosen: 1}
 
-    def test_the_preset_of_the_cluster_fits_its_machines(self, cluster: dict[str, Any]) -> None:
-        preset = load(ROOT / "conf" / "resources" / "cluster.yaml")
-        kinds = [kind["resources"] for kind in cluster["available_node_types"].values()]
-        for declared in preset["node_types"]:
-            needed = {"CPU": declared["num_cpus"], "GPU": declared.get("num_gpus", 0)}
-            assert any(all(kind.get(name, 0) >= count for name, count in needed.items()) for kind in kinds)
-
     def test_head_takes_no_work(self, cluster: dict[str, Any]) -> None:
         assert cluster["available_node_types"][cluster["head_node_type"]]["resources"] == {"CPU": 0}
 
@@ -159,6 +153,103 @@ class TestClusterYaml:
         assert all("RAY_AUTH_MODE=token" in command for command in starts if "ray start" in command)
         assert cluster["file_mounts"]["/home/ubuntu/.ray/auth_token"] == "~/.ray/auth_token"
         assert "--dashboard-host=127.0.0.1" in cluster["head_start_ray_commands"][-1]
+
+
+class TestFigures:
+    """All files that name machines have the figures of conf/cluster/machines.yaml."""
+
+    @pytest.fixture
+    def machines(self) -> dict[str, Any]:
+        return load(CLUSTERS / "machines.yaml")
+
+    @pytest.mark.parametrize("file", ["cluster.yaml", "conf/cluster/gcp.yaml"])
+    def test_files_of_clouds(self, machines: dict[str, Any], file: str) -> None:
+        config = load(ROOT / file)
+        kinds = config["available_node_types"]
+        assert kinds.keys() == {"head", "cpu-spot", "cpu-on-demand", "gpu-spot", "gpu-on-demand"}
+        for name, kind in kinds.items():
+            if name == config["head_node_type"]:
+                assert kind["resources"] == {"CPU": 0}
+                continue
+            figures = machines[name.split("-")[0]]
+            gpus = {"GPU": figures["num_gpus"]} if "num_gpus" in figures else {}
+            assert kind["resources"] == {"CPU": figures["num_cpus"], **gpus}
+            assert (kind["min_workers"], kind["max_workers"]) == (0, figures["most"])
+        assert config["max_workers"] == machines["cpu"]["most"] + machines["gpu"]["most"]
+
+    def test_kubernetes(self, machines: dict[str, Any], ray_cluster: dict[str, Any]) -> None:
+        for group in ray_cluster["spec"]["workerGroupSpecs"]:
+            figures = machines[group["groupName"]]
+            (container,) = group["template"]["spec"]["containers"]
+            assert int(container["resources"]["limits"]["cpu"]) == figures["num_cpus"] - machines["reserved_cpus"]
+            assert group["maxReplicas"] == figures["most"]
+
+    def test_the_preset(self, machines: dict[str, Any]) -> None:
+        preset = load(ROOT / "conf" / "resources" / "cluster.yaml")
+        kinds = [
+            {key: machines[name][key] for key in ("num_cpus", "num_gpus") if key in machines[name]}
+            for name in ("cpu", "gpu")
+        ]
+        reserved = machines["reserved_cpus"]
+        assert preset["node_types"] == [{**kind, "num_cpus": kind["num_cpus"] - reserved} for kind in kinds]
+        pools = [pool for pool in preset.values() if isinstance(pool, dict) and pool.get("num_gpus")]
+        assert {pool["max_actors"] * pool["num_gpus"] for pool in pools} == {machines["gpu"]["most"]}
+
+    def test_prices(self, machines: dict[str, Any]) -> None:
+        for file in sorted((ROOT / "conf" / "prices").glob("*.yaml")):
+            for machine in load(file)["machines"]:
+                if not machine.get("head"):
+                    figures = machines["gpu" if machine.get("num_gpus") else "cpu"]
+                    assert all(machine[key] == n for key, n in figures.items() if key != "most")
+
+
+class TestOtherPlaces:
+    """conf/cluster/gcp.yaml and on-premises.yaml start what cluster.yaml starts."""
+
+    @pytest.fixture(params=["gcp", "on-premises"])
+    def other(self, request: pytest.FixtureRequest) -> dict[str, Any]:
+        return load(CLUSTERS / f"{request.param}.yaml")
+
+    def test_ray_accepts_it(self, other: dict[str, Any]) -> None:
+        from ray.autoscaler._private.util import prepare_config, validate_config
+
+        prepared = prepare_config(copy.deepcopy(other))
+        validate_config(prepared)
+        assert not re.search(r"nightly|\.whl|://", commands(prepared))
+        if other["provider"]["type"] == "local":
+            (kind,) = prepared["available_node_types"].values()
+            assert (kind["min_workers"], kind["max_workers"]) == (2, 2)
+
+    def test_ray_refuses_an_unknown_key(self, other: dict[str, Any]) -> None:
+        from ray.autoscaler._private.util import prepare_config, validate_config
+
+        with pytest.raises(jsonschema.ValidationError, match="max_wrkers"):
+            validate_config(prepare_config({**other, "max_wrkers": 1}))
+
+    def test_machines_are_set_up_and_start_as_on_aws(self, other: dict[str, Any], cluster: dict[str, Any]) -> None:
+        assert set(other["setup_commands"]) <= set(cluster["setup_commands"])
+        assert other["setup_commands"][-1] == cluster["setup_commands"][-1]  # constraints.txt
+        assert other["worker_start_ray_commands"] == cluster["worker_start_ray_commands"]
+        assert other["rsync_exclude"] == cluster["rsync_exclude"]
+        sources = set(cluster["file_mounts"].values())
+        assert sources <= set(other["file_mounts"].values())
+        if other["provider"]["type"] == "local":  # Ray detects CPUs and GPUs: the head must deny its own
+            assert "--num-cpus=0 --num-gpus=0" in other["head_start_ray_commands"][-1]
+        else:
+            assert other["head_start_ray_commands"] == cluster["head_start_ray_commands"]
+            assert {key: value for key, value in other.items() if key in ("max_workers", "upscaling_speed")} == {
+                "max_workers": cluster["max_workers"],
+                "upscaling_speed": cluster["upscaling_speed"],
+            }
+
+    def test_spot_machines_differ_from_the_others_in_nothing_else(self) -> None:
+        kinds = load(CLUSTERS / "gcp.yaml")["available_node_types"]
+        for name in ("cpu", "gpu"):
+            spot, other = kinds[f"{name}-spot"]["node_config"], kinds[f"{name}-on-demand"]["node_config"]
+            assert spot["scheduling"][0]["provisioningModel"] == "SPOT"
+            assert "SPOT" not in str(other)
+            assert spot["disks"] == other["disks"]
+            assert spot["machineType"] == other["machineType"]
 
 
 class TestConstraints:
@@ -331,6 +422,8 @@ class TestDockerfile:
     ("name", "words"),
     [
         ("cluster.yaml", ["ray up", "ray dashboard", "ray job submit", "python -m jobs.mine", "ray down"]),
+        ("conf/cluster/gcp.yaml", ["ray up", "ray dashboard", "ray job submit", "python -m jobs.mine", "ray down"]),
+        ("conf/cluster/on-premises.yaml", ["ray up", "ray job submit", "python -m jobs.judge", "ray down"]),
         ("conf/kubernetes/raycluster.yaml", ["kubectl apply", "ray job submit", "python -m jobs.mine"]),
         ("conf/kubernetes/rayjob.yaml", ["kubectl apply", "kubectl logs"]),
         ("Dockerfile", ["docker build", "docker push"]),

@@ -12,6 +12,7 @@ import os
 import secrets
 import socket
 import time
+import urllib.request
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
@@ -44,14 +45,15 @@ def bucket_of(uri: str) -> str:
 
 @lru_cache(maxsize=1)
 def settings() -> dict[str, str]:
-    """`region` and `endpoint` as botocore resolves them (environment, then profile); empty if not set."""
+    """`region`, `endpoint` and `ca_bundle` as botocore resolves them (environment, then profile); empty if not set."""
     import botocore.session
 
     session = botocore.session.Session()
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     endpoint = endpoint or session.get_scoped_config().get("endpoint_url")
     region = session.get_config_variable("region")
-    return {"endpoint": endpoint or "", "region": region or ""}
+    ca_bundle = session.get_config_variable("ca_bundle")
+    return {"endpoint": endpoint or "", "region": region or "", "ca_bundle": ca_bundle or ""}
 
 
 def forget_settings() -> None:
@@ -83,6 +85,10 @@ def arrow_filesystem() -> pafs.S3FileSystem:
         options["region"] = configured["region"]
     if configured["endpoint"]:
         options["scheme"], _, options["endpoint_override"] = configured["endpoint"].rstrip("/").partition("://")
+    if configured["ca_bundle"]:
+        options["tls_ca_file_path"] = configured["ca_bundle"]
+    if proxy := proxy_of(configured["endpoint"] or f"https://s3.{configured['region'] or 'us-east-1'}.amazonaws.com"):
+        options["proxy_options"] = proxy
     return pafs.S3FileSystem(retry_strategy=pafs.AwsStandardS3RetryStrategy(max_attempts=ATTEMPTS), **options)
 
 
@@ -108,13 +114,24 @@ def client() -> Any:
     )
 
 
+def proxy_of(endpoint: str) -> str | None:
+    """The proxy that the environment names for an endpoint (HTTPS_PROXY, HTTP_PROXY, NO_PROXY); None: there is none.
+
+    botocore finds it by the same rules; pyarrow has to be given it.
+    """
+    parts = urlsplit(endpoint)
+    if not parts.hostname or urllib.request.proxy_bypass(parts.netloc):
+        return None
+    return urllib.request.getproxies().get(parts.scheme)
+
+
 @lru_cache(maxsize=4)
 def _check_reachable(endpoint: str) -> None:
     import botocore.exceptions as boto
 
     parts = urlsplit(endpoint)
     port = parts.port or (443 if parts.scheme == "https" else 80)
-    if not parts.hostname or any(os.environ.get(name) for name in ("HTTP_PROXY", "HTTPS_PROXY", "https_proxy")):
+    if not parts.hostname or proxy_of(endpoint):
         return  # behind a proxy only the real request shows whether the endpoint can be reached
     for attempt in range(1, REACH_ATTEMPTS + 1):
         try:

@@ -1,0 +1,84 @@
+"""Servers on the loopback interface that pass connections on: in front of another server, or as a proxy."""
+
+import re
+import select
+import socket
+import socketserver
+import ssl
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+REQUEST = re.compile(rb"(?:^|\r?\n)(GET|HEAD|PUT|POST|DELETE) \S+ HTTP/1\.1\r\n")
+HOST = "127.0.0.1"
+
+
+class Forwarding:
+    """What a server has passed on: its port, requests by method (of plain HTTP), and the targets of its connections."""
+
+    def __init__(self) -> None:
+        self.port = 0
+        self.requests: Counter[str] = Counter()
+        self.targets: Counter[tuple[str, int]] = Counter()
+
+
+@contextmanager
+def forwarding(target: tuple[str, int], *, tls: ssl.SSLContext | None = None) -> Iterator[Forwarding]:
+    """Pass connections on to `target`; with `tls` they are encrypted up to this server."""
+    with _server(lambda _: target, tls=tls) as seen:
+        yield seen
+
+
+@contextmanager
+def connect_proxy() -> Iterator[Forwarding]:
+    """A proxy that knows CONNECT only, as for HTTPS."""
+    with _server(_target_of_connect, tls=None) as seen:
+        yield seen
+
+
+def _target_of_connect(client: socket.socket) -> tuple[str, int]:
+    head = b""
+    while b"\r\n\r\n" not in head and (data := client.recv(4096)):
+        head += data
+    host, _, port = head.split(b" ", 2)[1].decode().rpartition(":")
+    client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+    return host, int(port)
+
+
+@contextmanager
+def _server(
+    target_of: Callable[[socket.socket], tuple[str, int]], *, tls: ssl.SSLContext | None
+) -> Iterator[Forwarding]:
+    seen = Forwarding()
+
+    class Connection(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            with suppress(OSError):  # either side may close at any time
+                client = tls.wrap_socket(self.request, server_side=True) if tls else self.request
+                target = target_of(client)
+                seen.targets[target] += 1
+                with client, socket.create_connection(target) as server:
+                    _pass_on(client, server, seen)
+
+    class Threads(socketserver.ThreadingTCPServer):
+        daemon_threads = True
+
+    with Threads((HOST, 0), Connection) as server:
+        seen.port = server.server_address[1]
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield seen
+        finally:
+            server.shutdown()
+
+
+def _pass_on(client: socket.socket, server: socket.socket, seen: Forwarding) -> None:
+    while True:
+        ready = [client] if isinstance(client, ssl.SSLSocket) and client.pending() else []
+        for source in ready or select.select([client, server], [], [])[0]:
+            if not (data := source.recv(1 << 16)):
+                return
+            if source is client:
+                seen.requests.update(match.decode() for match in REQUEST.findall(data))
+            (server if source is client else client).sendall(data)
