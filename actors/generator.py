@@ -13,20 +13,28 @@ from actors.status import Status
 from actors.vlm.encoding import ChatEncoder, from_bytes
 from actors.vlm.errors import ScoringError
 from actors.vlm.generation import Generated, TextGenerator
-from actors.vlm.loading import load_vlm, model_facts
+from actors.vlm.loading import RaterFacts, load_vlm, model_facts
 from actors.vlm.ratings import failed
 from actors.vlm.refusals import RefusalRules
 from actors.vlm.settings import ModelSettings, SamplingSettings
+from actors.vlm.vllm_generation import VllmTextGenerator
+from actors.vlm.vllm_model import VllmModel
+
+ENGINES = ("transformers", "vllm")
+LoadedModel = tuple[TextGenerator | VllmTextGenerator, ChatEncoder, RaterFacts]
 
 
 @dataclass(kw_only=True)
 class GeneratorSettings(SamplingSettings, ConditionSettings):
     """Settings of `Generator`: sampling, the rules that recognise refusals, and the condition."""
 
+    engine: str = "transformers"  # or vllm, for GPUs: continuous batching and a paged cache
     samples: int = 3  # texts per item
     refusals: dict[str, Any] = field(default_factory=dict)  # rules that recognise refusals, by language
 
     def __post_init__(self) -> None:
+        if self.engine not in ENGINES:
+            raise ValueError(f"engine={self.engine}: must be one of {', '.join(ENGINES)}")
         RefusalRules(self.refusals)
         super().__post_init__()
 
@@ -57,24 +65,10 @@ class Generator:
         prompt_hash: str,
         threads: int | None = None,
     ) -> None:
-        import torch
-
         self.samples, self.seed, self.sampling = settings.samples, settings.seed, settings.sampling
         self.rules = RefusalRules(settings.refusals)
-        if threads is not None:
-            torch.set_num_threads(threads)
-        loaded, processor = load_vlm(
-            model.checkpoint,
-            revision=model.revision,
-            dtype=model.dtype,
-            device_map=model.device_map,
-            offload=model.offload,
-        )
-        self.chat = ChatEncoder(processor)
-        self.engine = text_generator(
-            loaded, self.chat, memory_budget_gb=settings.memory_budget_gb, group_rows=settings.group_rows
-        )
-        self.facts = model_facts(loaded, model=model.checkpoint, revision=model.revision)
+        load = _load_in_vllm if settings.engine == "vllm" else _load
+        self.engine, self.chat, self.facts = load(settings, model, threads)
         self.prompt, self.prompt_hash, self.condition = prompt, prompt_hash, settings.condition
         self._items = 0
 
@@ -155,17 +149,47 @@ class Generator:
         return row
 
 
+def _load(settings: GeneratorSettings, model: ModelSettings, threads: int | None) -> LoadedModel:
+    import torch
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    loaded, processor = load_vlm(
+        model.checkpoint,
+        revision=model.revision,
+        dtype=model.dtype,
+        device_map=model.device_map,
+        offload=model.offload,
+    )
+    chat = ChatEncoder(processor)
+    engine = text_generator(loaded, chat, memory_budget_gb=settings.memory_budget_gb, group_rows=settings.group_rows)
+    return engine, chat, model_facts(loaded, model=model.checkpoint, revision=model.revision)
+
+
+def _load_in_vllm(settings: GeneratorSettings, model: ModelSettings, threads: int | None) -> LoadedModel:
+    loaded = VllmModel(
+        model, memory_budget_gb=settings.memory_budget_gb, sequences=settings.group_rows, threads=threads
+    )
+    chat = ChatEncoder(loaded.processor)
+    return VllmTextGenerator(loaded, ends=text_ends(loaded, chat)), chat, loaded.facts
+
+
+def text_ends(model: Any, chat: ChatEncoder) -> list[int]:
+    """Return the tokens that end a text: the end tokens of the model's generation config and of its tokenizer."""
+    end_ids = set(_end_ids(model))
+    if chat.tokenizer.eos_token_id is not None:
+        end_ids.add(chat.tokenizer.eos_token_id)
+    return sorted(end_ids)
+
+
 def text_generator(
     model: Any, chat: ChatEncoder, *, memory_budget_gb: float | None = None, group_rows: int | None = None
 ) -> TextGenerator:
     """Return the generator of a loaded model; texts end at an end token of the model's config or of its tokenizer."""
-    end_ids = set(_end_ids(model))
-    if chat.tokenizer.eos_token_id is not None:
-        end_ids.add(chat.tokenizer.eos_token_id)
     return TextGenerator(
         model,
         pad_id=pad_token(chat, model),
-        ends=sorted(end_ids),
+        ends=text_ends(model, chat),
         budget=None if memory_budget_gb is None else int(memory_budget_gb * 1e9),
         group_rows=group_rows,
     )

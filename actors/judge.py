@@ -11,23 +11,26 @@ from actors.vlm import errors
 from actors.vlm.answers import AnswerCodes
 from actors.vlm.engines import ENGINES
 from actors.vlm.errors import EngineError, ScoringError
+from actors.vlm.loading import RaterFacts
 from actors.vlm.ratings import METHODS, answered
 from actors.vlm.requests import RequestGroup, Scores
 from actors.vlm.rubric import Question
-from actors.vlm.scoring import ClosedSetScorer
+from actors.vlm.scoring import AnswerScorer, ClosedSetScorer
 from actors.vlm.settings import MemorySettings, ModelSettings
+from actors.vlm.vllm_model import VllmModel
+from actors.vlm.vllm_scoring import VllmScorer
 
 
 @dataclass(kw_only=True)
 class ClosedSettings(RubricSettings, MemorySettings):
     """Settings of `Judge`."""
 
-    engine: str = "auto"  # auto, cascade, batched or naive (docs/judging.md)
+    engine: str = "auto"  # auto, cascade, batched, naive or vllm (docs/judging.md)
     rescore_fraction: float = 0.0  # share of the rows to score twice, which measures rounding
 
     def __post_init__(self) -> None:
-        if self.engine not in ENGINES:
-            raise ValueError(f"engine={self.engine}: must be one of {', '.join(ENGINES)}")
+        if self.engine not in (*ENGINES, "vllm"):
+            raise ValueError(f"engine={self.engine}: must be one of {', '.join((*ENGINES, 'vllm'))}")
         if not 0 <= self.rescore_fraction <= 1:
             raise ValueError(f"rescore_fraction={self.rescore_fraction:g}: must be from 0 to 1")
         super().__post_init__()
@@ -58,15 +61,24 @@ class Judge(RubricRater):
         targets: Sequence[str] | None = None,
         threads: int | None = None,
     ) -> None:
+        self.settings = settings
         super().__init__(settings, model=model, targets=targets, threads=threads)
-        self.scorer = ClosedSetScorer(
-            self.model, self.processor, engine=settings.engine, memory_budget_gb=settings.memory_budget_gb
-        )
         self.rescore_fraction = settings.rescore_fraction
         self._answers = {
             question.name: self.scorer.answers(question.codes, start=self.rubric.answer_start)
             for question in self.rubric.questions
         }
+
+    def _load(self, model: ModelSettings, threads: int | None) -> RaterFacts:
+        engine, budget = self.settings.engine, self.settings.memory_budget_gb
+        self.scorer: AnswerScorer
+        if engine == "vllm":
+            loaded = VllmModel(model, memory_budget_gb=budget, threads=threads)
+            self.scorer = VllmScorer(loaded)
+            return loaded.facts
+        facts = super()._load(model, threads)
+        self.scorer = ClosedSetScorer(self.model, self.processor, engine=engine, memory_budget_gb=budget)
+        return facts
 
     def _method(self, question: Question) -> str:
         return METHODS[self._answers_to(question).rule]

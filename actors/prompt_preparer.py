@@ -29,6 +29,7 @@ class PromptPreparer:
         instruction: the content of its YAML file (`actors.vlm.instructions`).
         questions: the rubric's questions, for an instruction that asks them.
         answer_tokens: positions to reserve for the text after the prompt; at most a quarter of the model's.
+        keeps_pictures: whether the inputs have the pictures themselves, for vLLM.
 
     Raises:
         ValueError: the instruction is invalid, the model has no processor, or the instruction shows pictures and the
@@ -46,6 +47,7 @@ class PromptPreparer:
         instruction: Mapping[str, Any],
         questions: Sequence[QuestionWords] = (),
         answer_tokens: int = 0,
+        keeps_pictures: bool = False,
     ) -> None:
         from transformers import AutoConfig
 
@@ -55,7 +57,7 @@ class PromptPreparer:
         config = AutoConfig.from_pretrained(
             resolve(model.checkpoint, weights=False), revision=model.revision or "main", trust_remote_code=False
         )
-        self.chat = ChatEncoder(processor, bounds=model.bounds, config=config)
+        self.chat = ChatEncoder(processor, bounds=model.bounds, config=config, keeps_pictures=keeps_pictures)
         if self.instruction.shows_picture and not self.chat.sees_pictures:
             raise ValueError(
                 f"model.checkpoint={model.checkpoint}: does not accept pictures, and prompt {self.instruction.name!r} "

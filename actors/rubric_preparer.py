@@ -43,6 +43,7 @@ class RubricPreparer:
         instruction: text after each question, after which the model writes freely. The beginning of the model's turn
             that the rubric defines is then omitted.
         answer_tokens: positions to reserve for the generated text; at most a quarter of the model's.
+        keeps_pictures: whether the inputs have the pictures themselves, for vLLM.
 
     Raises:
         ValueError: the model has no processor or no chat template, or its tokens do not distinguish the answers.
@@ -59,6 +60,7 @@ class RubricPreparer:
         targets: Sequence[str] | None = None,
         instruction: str = "",
         answer_tokens: int = 0,
+        keeps_pictures: bool = False,
     ) -> None:
         from transformers import AutoConfig
 
@@ -71,7 +73,13 @@ class RubricPreparer:
         config = AutoConfig.from_pretrained(
             resolve(model.checkpoint, weights=False), revision=model.revision or "main", trust_remote_code=False
         )
-        self.chat = Chat(processor, name=f"model {model.checkpoint!r}", bounds=model.bounds, config=config)
+        self.chat = Chat(
+            processor,
+            name=f"model {model.checkpoint!r}",
+            bounds=model.bounds,
+            config=config,
+            keeps_pictures=keeps_pictures,
+        )
         positions = getattr(config.get_text_config(), "max_position_embeddings", None)
         self.context_limit = settings.max_context_tokens
         self.token_budget = context.token_budget(positions, answer_tokens)
@@ -161,6 +169,10 @@ class RubricPreparer:
         return PreparedPrompts(tokens, tokens.shared + max(lengths))
 
     def _longest_answer(self, question: Question) -> int:
-        """Return the number of tokens of the longest answer that the model reads: all but the last."""
+        """Return the number of tokens of the longest answer.
+
+        The model does not read the last one. vLLM needs a position for it nevertheless, and prompts must not depend on
+        the engine.
+        """
         codes = self.chat.answers(question.codes, start=self.rubric.answer_start)
-        return len(codes.bridge) + max(map(len, codes.sequences)) - 1
+        return len(codes.bridge) + max(map(len, codes.sequences))

@@ -85,12 +85,18 @@ class RubricRater:
         targets: Sequence[str] | None = None,
         threads: int | None = None,
     ) -> None:
-        import torch
-
         self.rubric = Rubric.from_dict(settings.rubric)
         self.layout = self.rubric.resolve_layout(settings.layout)
         self.targets = default_targets(self.rubric, targets)
         self.condition = settings.condition
+        self.facts: RaterFacts = self._load(model, threads)
+        self._tally: Counter[str] = Counter()
+        self._last_end: float | None = None  # time.perf_counter at the end of the last batch
+
+    def _load(self, model: ModelSettings, threads: int | None) -> RaterFacts:
+        """Load `self.model` and `self.processor`; returns the facts about the model."""
+        import torch
+
         if threads is not None:
             torch.set_num_threads(threads)
         self.model, self.processor = load_vlm(
@@ -100,9 +106,7 @@ class RubricRater:
             device_map=model.device_map,
             offload=model.offload,
         )
-        self.facts: RaterFacts = model_facts(self.model, model=model.checkpoint, revision=model.revision)
-        self._tally: Counter[str] = Counter()
-        self._last_end: float | None = None  # time.perf_counter at the end of the last batch
+        return model_facts(self.model, model=model.checkpoint, revision=model.revision)
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         """Rate a batch.

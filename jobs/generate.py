@@ -25,7 +25,7 @@ from actors.vlm.settings import ContextSettings, ModelSettings
 from actors.vlm.templates import TARGET_WORD
 from jobs.analysis.responses import refusal_rates
 from jobs.errors import InputError
-from jobs.judging import prompt_trial
+from jobs.judging import prompt_trial, vllm_engine
 from jobs.judging.condition import with_condition
 from jobs.judging.drawn_items import item_units
 from jobs.judging.items import ItemTables, reading, sources_of
@@ -102,6 +102,7 @@ def _dependencies(cfg: GenerateConfig, instruction: Instruction, questions: list
         "max_context_tokens": cfg.max_context_tokens,
         "empty_context": cfg.empty_context,
         **cfg.drawing,
+        **vllm_engine.identity(cfg.engine),
     }
 
 
@@ -145,6 +146,7 @@ def _stages(
         "instruction": cfg.prompt,
         "questions": questions,
         "answer_tokens": cfg.max_tokens,
+        "keeps_pictures": cfg.engine == vllm_engine.NAME,
     }
     write = {
         "settings": GeneratorSettings.part_of(cfg),
@@ -187,6 +189,7 @@ def _checked(cfg: GenerateConfig) -> tuple[Instruction, list[QuestionWords]]:
             questions = asked_questions(rubric)
         cfg.draw.check()
         prompt_trial.check(cfg)
+        vllm_engine.check(cfg)
         check_model(cfg, shown_by=f"prompt {instruction.name!r}" if instruction.shows_picture else "")
     except ValueError as error:
         raise InputError(f"generate: {error}") from error

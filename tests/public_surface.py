@@ -528,6 +528,7 @@ KEYS = {
         draw.by: str
         draw.complete: list[str]
         refusals: dict[str, typing.Any]
+        engine: str
         samples: int
         temperature: float
         top_p: float

@@ -46,14 +46,22 @@ class Chat(ChatFormat):
 
     Args:
         name: the model's name, for messages.
-        bounds, config: as for `ChatFormat`.
+        bounds, config, keeps_pictures: as for `ChatFormat`.
 
     Raises:
         ValueError: as `ChatFormat`.
     """
 
-    def __init__(self, processor: Any, *, name: str, bounds: PixelBounds = NO_BOUNDS, config: Any = None) -> None:
-        super().__init__(processor, bounds=bounds, config=config)
+    def __init__(
+        self,
+        processor: Any,
+        *,
+        name: str,
+        bounds: PixelBounds = NO_BOUNDS,
+        config: Any = None,
+        keeps_pictures: bool = False,
+    ) -> None:
+        super().__init__(processor, bounds=bounds, config=config, keeps_pictures=keeps_pictures)
         self.name = name
         self.start, self.lead, self.turn_end = self._assistant_turn()
         self._needs_whole = False  # whether suffixes must be tokenised with the whole prompt

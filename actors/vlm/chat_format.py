@@ -7,6 +7,7 @@ from typing import Any
 
 import jinja2
 
+from actors.vlm import vllm_prompts
 from actors.vlm.families import picture_tokens
 from actors.vlm.picture_size import NO_BOUNDS, PictureSizer, PixelBounds
 
@@ -35,13 +36,17 @@ class ChatFormat:
     Args:
         bounds: bounds of a picture's pixels as the model sees it; by default those of the processor.
         config: the model's config, needed only to count the tokens of pictures.
+        keeps_pictures: whether `inputs` has the pictures themselves, for vLLM (`actors.vlm.vllm_prompts.pack`).
 
     Raises:
         ValueError: a model without a chat template, or whose template omits the picture.
     """
 
-    def __init__(self, processor: Any, *, bounds: PixelBounds = NO_BOUNDS, config: Any = None) -> None:
+    def __init__(
+        self, processor: Any, *, bounds: PixelBounds = NO_BOUNDS, config: Any = None, keeps_pictures: bool = False
+    ) -> None:
         self._sizer, self._config = PictureSizer(processor, bounds), config
+        self._keeps_pictures = keeps_pictures
         self.processor, self.tokenizer = processor, processor.tokenizer
         self.sees_pictures = bool(getattr(processor, "sees_pictures", True))
         processor_template = getattr(processor, "chat_template", None)
@@ -84,9 +89,11 @@ class ChatFormat:
         arguments: dict[str, Any] = {"images": [shown]} if shown else {}
         if options:
             arguments["images_kwargs"] = options
-        tensors = self.processor(
-            text=[text], add_special_tokens=not (begin and text.startswith(begin)), return_tensors="pt", **arguments
-        )
+        is_bare = not (begin and text.startswith(begin))
+        tensors = self.processor(text=[text], add_special_tokens=is_bare, return_tensors="pt", **arguments)
+        if self._keeps_pictures and shown:
+            marked_ids = self.tokenizer(text, add_special_tokens=is_bare)["input_ids"]
+            return vllm_prompts.pack(tensors, marked_ids, shown, options)
         return dict(tensors)
 
     def picture_tokens(self, inputs: Mapping[str, Any]) -> int | None:

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from actors import hub, model_files
 from actors.local_models import is_local, resolve
@@ -27,13 +27,20 @@ def check_vlm(model: str, *, revision: str | None = None) -> bool:
         ValueError: the model does not exist or cannot be reached, is of another kind, or has no weights as safetensors
             or no chat template.
     """
-    if is_local(model) or Path(model).is_dir():
-        return _check_files(model, _Folder(Path(resolve(model))))
-    if model_files.is_s3(model):
-        return _check_files(model, _S3Folder(model))
-    if model.startswith(("/", ".", "~")):
-        raise ValueError(f"{model}: no such folder")
-    return _check_files(model, _HubRepository(model, revision))
+    return _check_files(model, _files(model, revision))
+
+
+def model_type(model: str, *, revision: str | None = None) -> str:
+    """Return the architecture of `model`, `model_type` in its config.
+
+    Args:
+        model: as for `check_vlm`.
+
+    Raises:
+        ValueError: the model does not exist or cannot be reached, or has no such config.
+    """
+    files = _files(model, revision)
+    return str(_config(model, files)["model_type"])
 
 
 class _ModelFiles(Protocol):
@@ -95,12 +102,29 @@ class _HubRepository:
         return True
 
 
-def _check_files(model: str, files: _ModelFiles) -> bool:
+def _files(model: str, revision: str | None) -> _ModelFiles:
+    if is_local(model) or Path(model).is_dir():
+        return _Folder(Path(resolve(model)))
+    if model_files.is_s3(model):
+        return _S3Folder(model)
+    if model.startswith(("/", ".", "~")):
+        raise ValueError(f"{model}: no such folder")
+    return _HubRepository(model, revision)
+
+
+def _config(model: str, files: _ModelFiles) -> dict[str, Any]:
+    """Return the content of the model's config, which has a `model_type`."""
     try:
-        config = json.loads(files.read(CONFIG) or "")
-        kind = config["model_type"]
+        config: dict[str, Any] = json.loads(files.read(CONFIG) or "")
+        config["model_type"]
     except (json.JSONDecodeError, KeyError, TypeError):
         raise ValueError(f"{model}: no model {files.place} (no {CONFIG} with a model_type)") from None
+    return config
+
+
+def _check_files(model: str, files: _ModelFiles) -> bool:
+    config = _config(model, files)
+    kind = config["model_type"]
     sees_pictures = _sees_pictures(kind)
     if sees_pictures is None:
         raise ValueError(f"{model}: model_type {kind!r} is neither a vision-language model nor a text model")

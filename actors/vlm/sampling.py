@@ -54,6 +54,13 @@ def draw(logits: Any, numbers: Sequence[float], sampling: Sampling) -> Any:
     logits = logits.float()
     if not bool(torch.isfinite(logits.max(dim=-1).values).all()):
         raise ValueError("the model's likelihoods are not finite")
+    return choose(logits, numbers, sampling)
+
+
+def choose(logits: Any, numbers: Sequence[float], sampling: Sampling) -> Any:
+    """Return what `draw` returns for logits in float32; any tokens where they are not finite."""
+    import torch
+
     if sampling.temperature == 0:
         return logits.argmax(dim=-1)
     shares = (logits / sampling.temperature).softmax(dim=-1, dtype=torch.float64)

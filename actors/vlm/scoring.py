@@ -22,41 +22,29 @@ MAX_CACHED_CODES = 1000  # sets of allowed answers whose tokens are cached
 log = logging.getLogger(__name__)
 
 
-class ClosedSetScorer:
-    """Scores closed answers with a model and processor from `actors.vlm.loading.load_vlm`.
+class AnswerScorer:
+    """Base class of the scorers: answers as tokens, groups of requests, and the result of each; needs `_likelihoods`.
 
     Args:
-        engine: one of `actors.vlm.engines.ENGINES`.
-        memory_budget_gb: memory for one forward pass; None: half of the free memory.
+        config: the model's config.
         bounds: bounds of a picture's pixels as the model sees it; by default those of the processor.
-
-    Raises:
-        ValueError: an unknown engine, or one that does not support the model's family.
+        keeps_pictures: as for `actors.vlm.chat_format.ChatFormat`.
     """
 
     def __init__(
-        self,
-        model: Any,
-        processor: Any,
-        *,
-        engine: str = "auto",
-        memory_budget_gb: float | None = None,
-        bounds: PixelBounds = NO_BOUNDS,
+        self, config: Any, processor: Any, *, bounds: PixelBounds = NO_BOUNDS, keeps_pictures: bool = False
     ) -> None:
-        self.model, self.processor = model, processor
-        text_config = model.config.get_text_config()
-        self.max_tokens: int | None = getattr(text_config, "max_position_embeddings", None)
-        self.engines = EngineChoice(model, requested=engine, label=self._label())
-        self.chat = Chat(processor, name=self._label(), bounds=bounds, config=model.config)
+        self.processor = processor
+        self.max_tokens: int | None = getattr(config.get_text_config(), "max_position_embeddings", None)
+        self.label = f"model {getattr(config, '_name_or_path', '') or config.model_type!r}"
+        self.chat = Chat(processor, name=self.label, bounds=bounds, config=config, keeps_pictures=keeps_pictures)
         self.sees_pictures = self.chat.sees_pictures
-        self.budget = int((memory_budget_gb or 0) * 1e9) or int(memory.SHARE * memory.free_bytes(model.device))
-        self._least_budget = memory.least_budget(model)
         self._codes: dict[tuple[tuple[str, ...], str], AnswerCodes] = {}
 
     @property
     def engine(self) -> str:
         """Name of the engine in use."""
-        return self.engines.current.name
+        raise NotImplementedError
 
     def check_codes(self, codes: Sequence[str]) -> list[int]:
         """Return the token ids of `codes` at the start of the model's turn, as its chat template writes it.
@@ -68,7 +56,7 @@ class ClosedSetScorer:
         if answers.rule != "code" or answers.bridge:
             pairs = zip(codes, answers.sequences, strict=True)
             long = next((code for code, sequence in pairs if len(sequence) > 2), codes[0])
-            raise ValueError(f"{self._label()} does not write the answer code {long!r} as one token; use other codes")
+            raise ValueError(f"{self.label} does not write the answer code {long!r} as one token; use other codes")
         return [sequence[0] for sequence in answers.sequences]
 
     def answers(self, codes: Sequence[str], *, start: str = "") -> AnswerCodes:
@@ -135,23 +123,62 @@ class ClosedSetScorer:
                 fitting.append(number)
         if not fitting:
             return results
-        inputs = families.on_device(self.model, group.inputs)
         try:
-            likelihoods = self._likelihoods(group, inputs, fitting)
+            likelihoods = self._likelihoods(group, fitting)
+        except EngineError:
+            raise
         except Exception as error:
             if errors.is_fatal(error):
-                raise EngineError(f"{self._label()}: {error}") from error
+                raise EngineError(f"{self.label}: {error}") from error
             return results | {group.places[number]: errors.reason(error) for number in fitting}
-        pairs = zip(fitting, likelihoods, strict=True)
-        return results | {group.places[number]: _scores(result, group, number) for number, result in pairs}
+        for number, result in zip(fitting, likelihoods, strict=True):
+            place = group.places[number]
+            results[place] = result if isinstance(result, ScoringError) else _scores(result, group, number)
+        return results
 
-    def _likelihoods(
-        self, group: RequestGroup, inputs: dict[str, Any], numbers: Sequence[int]
-    ) -> list[RequestLikelihoods]:
+    def _likelihoods(self, group: RequestGroup, numbers: Sequence[int]) -> Sequence[RequestLikelihoods | ScoringError]:
+        """Return the likelihoods of the requests of `group` with these numbers."""
+        raise NotImplementedError
+
+
+class ClosedSetScorer(AnswerScorer):
+    """Scores closed answers with a model and processor from `actors.vlm.loading.load_vlm`.
+
+    Args:
+        engine: one of `actors.vlm.engines.ENGINES`.
+        memory_budget_gb: memory for one forward pass; None: half of the free memory.
+        bounds: bounds of a picture's pixels as the model sees it; by default those of the processor.
+
+    Raises:
+        ValueError: an unknown engine, or one that does not support the model's family.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        processor: Any,
+        *,
+        engine: str = "auto",
+        memory_budget_gb: float | None = None,
+        bounds: PixelBounds = NO_BOUNDS,
+    ) -> None:
+        super().__init__(model.config, processor, bounds=bounds)
+        self.model = model
+        self.engines = EngineChoice(model, requested=engine, label=self.label)
+        self.budget = int((memory_budget_gb or 0) * 1e9) or int(memory.SHARE * memory.free_bytes(model.device))
+        self._least_budget = memory.least_budget(model)
+
+    @property
+    def engine(self) -> str:
+        """Name of the engine in use."""
+        return self.engines.current.name
+
+    def _likelihoods(self, group: RequestGroup, numbers: Sequence[int]) -> Sequence[RequestLikelihoods]:
         """Run the engine; while the memory is exhausted, again with half of the budget.
 
         A group that does not fit even then leaves the budget as it was: one large picture must not slow all others.
         """
+        inputs = families.on_device(self.model, group.inputs)
         before = self.budget
         while True:
             try:
@@ -169,12 +196,9 @@ class ClosedSetScorer:
         import torch
 
         self.budget = max(self._least_budget, self.budget // 2)
-        log.warning("%s: out of memory; the memory budget is halved", self._label())
+        log.warning("%s: out of memory; the memory budget is halved", self.label)
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
-
-    def _label(self) -> str:
-        return f"model {getattr(self.model.config, '_name_or_path', '') or self.model.config.model_type!r}"
 
 
 def _scores(likelihoods: RequestLikelihoods, group: RequestGroup, number: int) -> Scores | ScoringError:

@@ -16,6 +16,7 @@ from actors.reasoning_judge import REASONING_INSTRUCTION, ReasoningJudge, Reason
 from actors.rubric_preparer import RubricPreparer
 from actors.rubric_rater import RubricSettings
 from actors.vlm.settings import ModelSettings
+from jobs.judging import vllm_engine
 from jobs.judging.own_questions import OwnQuestionsConfig
 from jobs.judging.settings import AskingConfig
 from jobs.judging.targets import RatingCounts
@@ -70,7 +71,11 @@ def stages(cfg: MethodConfig, targets: Sequence[str] | None, ratings: RatingCoun
     if cfg.method == "closed":
         closed = ClosedSettings.part_of(cfg)
         return [
-            Stage("decode", RubricPreparer, {"settings": closed, **shared}),
+            Stage(
+                "decode",
+                RubricPreparer,
+                {"settings": closed, **shared, "keeps_pictures": cfg.engine == vllm_engine.NAME},
+            ),
             Stage("judge", Judge, {"settings": closed, **shared, "threads": threads}, rows_out=ratings.rows_out),
         ]
     reasoned = ReasoningSettings.part_of(cfg)

@@ -14,6 +14,7 @@ import pyarrow as pa
 from actors.status import Status
 from actors.vlm.settings import ModelSettings
 from jobs.errors import InputError
+from jobs.judging import vllm_engine
 from jobs.runtime.console import say
 from jobs.runtime.stage_contract import Stage
 from jobs.store.units import Unit
@@ -117,7 +118,12 @@ def _called(stage: Stage, model: ModelSettings, rows: pa.Table) -> pa.Table:
     settings = stage.kwargs["settings"]
     if hasattr(settings, "max_tokens"):
         settings = replace(settings, max_tokens=min(settings.max_tokens, TOKENS))
-    actor = stage.actor(**{**stage.kwargs, "model": model, "settings": settings})
+    changed = {"model": model, "settings": settings}
+    if getattr(settings, "engine", None) == vllm_engine.NAME:  # it takes a minute to start
+        changed["settings"] = replace(settings, engine=type(settings).engine)
+    if "keeps_pictures" in stage.kwargs:
+        changed["keeps_pictures"] = False
+    actor = stage.actor(**stage.kwargs | changed)
     rows_out: pa.Table = actor(rows)
     return rows_out
 

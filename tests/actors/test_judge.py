@@ -238,7 +238,7 @@ def test_a_context_longer_than_the_model_is_cut(judge: RubricStages, monkeypatch
 
 
 def test_the_longest_answer_counts_for_the_token_budget(one_thread: None, small: dict[str, Any]) -> None:
-    """Labels of several tokens are run after the prompt, all but their last token."""
+    """Labels of several tokens are run after the prompt."""
     small["questions"][0]["reply"] = "label"
     preparer = closed(small).preparer
     codes = preparer.chat.answers(("Not relevant", "Somewhat relevant", "Relevant"))
@@ -246,7 +246,7 @@ def test_the_longest_answer_counts_for_the_token_budget(one_thread: None, small:
     assert longest > 2
     prepared = preparer._tokenised({}, [("Melanesia", preparer.rubric.questions[0])], None)
     tokens = prepared.tokens
-    assert prepared.longest == tokens.shared + len(tokens.suffixes[0]) + len(codes.bridge) + longest - 1
+    assert prepared.longest == tokens.shared + len(tokens.suffixes[0]) + len(codes.bridge) + longest
 
 
 def test_ratings_equal_those_of_one_process(judge: RubricStages, century: dict[str, Any]) -> None:

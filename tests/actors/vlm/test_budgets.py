@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
+from actors.vlm.requests import RequestGroup
 from actors.vlm.scoring import ClosedSetScorer
 
 
 def scorer_of(likelihoods: Any, *, budget: int, least: int) -> ClosedSetScorer:
     scorer = object.__new__(ClosedSetScorer)
-    scorer.model = SimpleNamespace(config=SimpleNamespace(_name_or_path="tiny"))
+    scorer.model, scorer.label = SimpleNamespace(), "model tiny"
     scorer.budget, scorer._least_budget = budget, least
     engines: Any = SimpleNamespace(is_settled=True, current=SimpleNamespace(log_likelihoods=likelihoods))
     scorer.engines = engines
@@ -39,10 +40,10 @@ def test_the_budget_is_halved_until_a_group_fits(fits: int, least: int, tried: l
 
     scorer = scorer_of(scarce, budget=300, least=least)
     if fits:
-        assert scorer._likelihoods(SimpleNamespace(), {}, [0]) == ["likelihoods"]  # type: ignore[arg-type]
+        assert scorer._likelihoods(RequestGroup([0]), [0]) == ["likelihoods"]
     else:
         with pytest.raises(MemoryError):
-            scorer._likelihoods(SimpleNamespace(), {}, [0])  # type: ignore[arg-type]
+            scorer._likelihoods(RequestGroup([0]), [0])
     assert (seen, scorer.budget) == (tried, after)
 
 
@@ -54,5 +55,5 @@ def test_other_errors_are_not_tried_again() -> None:
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        scorer_of(fail, budget=300, least=100)._likelihoods(SimpleNamespace(), {}, [0])  # type: ignore[arg-type]
+        scorer_of(fail, budget=300, least=100)._likelihoods(RequestGroup([0]), [0])
     assert seen == [300]

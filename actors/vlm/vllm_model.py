@@ -1,0 +1,171 @@
+"""A model that vLLM loads and runs: prefix caching, continuous batching, tensor parallelism over the GPUs it is given.
+
+vLLM runs in the process of the actor; on several GPUs with one worker process each. Its usage reports are off.
+"""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from actors.devices import find_dtype, has_cuda
+from actors.errors import first_line
+from actors.model_files import resolve
+from actors.vlm import errors, memory
+from actors.vlm.encoding import load_processor
+from actors.vlm.errors import EngineError, ScoringError
+from actors.vlm.loading import RaterFacts, rater_name
+from actors.vlm.picture_size import PictureSizer
+from actors.vlm.settings import ModelSettings
+from actors.vlm.vllm_prompts import EnginePrompt
+
+DRAWS = "actors.vlm.vllm_draws:SeededDraws"
+DRAWS_KEY = "seeded_draws"  # of a request's `extra_args`: [seed, temperature, top_p, max_tokens]
+MOST_PICTURES = 64  # of a prompt
+ENVIRONMENT = {
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # no process besides the actor is left over when it is killed
+    "VLLM_USE_V2_MODEL_RUNNER": "0",  # `actors.vlm.vllm_draws` has the interface of the first one
+    "VLLM_NO_USAGE_STATS": "1",
+    "VLLM_LOGGING_LEVEL": "WARNING",
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+}
+
+
+class VllmModel:
+    """A model in vLLM, with its processor and the facts about it.
+
+    Args:
+        model: which model to load, on all GPUs of this process, or on the CPU if there are none.
+        memory_budget_gb: memory for the cache of keys and values; None: vLLM's share of a GPU, half of the free memory
+            without GPUs.
+        sequences: most sequences that run at a time; None: vLLM's choice.
+        threads: of torch on a CPU; torch's choice if None.
+
+    Attributes:
+        config, generation_config, processor: as transformers loads them.
+        facts: about the model, for table `raters`.
+        max_positions: the longest prompt with its answer, in tokens: the model's, or fewer if the cache is smaller.
+
+    Raises:
+        ValueError: the model cannot be loaded.
+    """
+
+    def __init__(
+        self,
+        model: ModelSettings,
+        *,
+        memory_budget_gb: float | None = None,
+        sequences: int | None = None,
+        threads: int | None = None,
+    ) -> None:
+        for name, value in ENVIRONMENT.items():
+            os.environ.setdefault(name, value)
+        import torch
+        import vllm
+        from transformers import AutoConfig, GenerationConfig
+
+        device = "cuda" if model.device_map != "cpu" and has_cuda() else "cpu"
+        if threads is not None and device == "cpu":
+            torch.set_num_threads(threads)
+        devices = torch.cuda.device_count() if device == "cuda" else 1
+        dtype = find_dtype(model.dtype, torch.device(device))
+        source, self._vllm = resolve(model.checkpoint), vllm
+        options: dict[str, Any] = {"revision": model.revision or "main"}
+        self.config = AutoConfig.from_pretrained(source, trust_remote_code=False, **options)
+        try:
+            self.generation_config = GenerationConfig.from_pretrained(source, **options)
+        except OSError:  # the model has no such file
+            self.generation_config = GenerationConfig.from_model_config(self.config)
+        self.processor = load_processor(model.checkpoint, revision=model.revision)
+        cache = int(memory_budget_gb * 1e9) if memory_budget_gb else None
+        if device == "cpu":
+            cache = cache or int(memory.SHARE * memory.free_cpu_bytes())
+        self.label = f"model {model.checkpoint!r}"
+        try:
+            self._llm = vllm.LLM(
+                model=source,
+                tokenizer_revision=options["revision"],
+                trust_remote_code=False,
+                load_format="safetensors",
+                dtype=dtype,
+                tensor_parallel_size=devices,
+                distributed_executor_backend="mp" if devices > 1 else None,
+                max_model_len=-1,  # as long as the model and the memory allow
+                kv_cache_memory_bytes=cache,
+                enable_prefix_caching=True,
+                enforce_eager=device == "cpu",
+                generation_config="vllm",  # without the model's own settings of sampling
+                logits_processors=[DRAWS],
+                seed=0,
+                **({} if sequences is None else {"max_num_seqs": sequences}),
+                **self._picture_options(model),
+                **options,
+            )
+        except (RuntimeError, MemoryError):  # of the device: too little memory, say
+            raise
+        except Exception as error:  # the model's files are anyone's
+            raise ValueError(
+                f"vLLM {vllm.__version__} cannot load model {model.checkpoint!r} ({first_line(error)}); "
+                "use another engine="
+            ) from error
+        length = int(self._llm.llm_engine.model_config.max_model_len)
+        self.max_positions = min(length, getattr(self.config.get_text_config(), "max_position_embeddings", length))
+        place = device if devices == 1 else f"{devices} x {device}"
+        self.facts = RaterFacts(
+            rater=rater_name(model.checkpoint, revision=model.revision),
+            family=str(self.config.model_type),
+            revision=str(getattr(self.config, "_commit_hash", None) or model.revision or ""),
+            dtype=dtype,
+            engine=f"vllm {vllm.__version__} / torch {torch.__version__}, {place}",
+        )
+
+    def _picture_options(self, model: ModelSettings) -> dict[str, Any]:
+        """Return vLLM's settings for prompts with pictures, from which it also plans its memory."""
+        from PIL import Image
+
+        if getattr(self.processor, "image_processor", None) is None:
+            return {}
+        _, options = PictureSizer(self.processor, model.bounds)([Image.new("RGB", (64, 64))])
+        kwargs = {"mm_processor_kwargs": {"images_kwargs": options}} if options else {}
+        return {"limit_mm_per_prompt": {"image": MOST_PICTURES, "video": 0}, **kwargs}
+
+    def params(self, **values: Any) -> Any:
+        """Return vLLM's `SamplingParams` for texts as tokens; the most likely token is taken each time."""
+        return self._vllm.SamplingParams(temperature=0.0, detokenize=False, ignore_eos=True, **values)
+
+    def too_long(self, tokens: int, *, positions: int | None) -> ScoringError | None:
+        """Return why a prompt of `tokens` tokens gets no answer; None if it does.
+
+        Args:
+            positions: those of the model.
+        """
+        if positions is not None and tokens >= positions:
+            return ScoringError("prompt_too_long", f"{tokens} tokens; the model takes {positions} including its answer")
+        if tokens >= self.max_positions:
+            message = f"{tokens} tokens; the device's memory holds the cache of {self.max_positions}"
+            return ScoringError("out_of_memory", message)
+        return None
+
+    def run(self, prompts: Sequence[EnginePrompt], params: Sequence[Any]) -> list[Any]:
+        """Return vLLM's `RequestOutput` of each prompt, or the `ScoringError` of one that failed.
+
+        Raises:
+            EngineError: the engine failed; it answers no further request.
+        """
+        try:
+            outputs = self._llm.generate([prompt.request for prompt in prompts], list(params), use_tqdm=False)
+        except Exception as error:
+            if not isinstance(error, (ValueError, TypeError, KeyError)) or errors.is_fatal(error):
+                raise EngineError(f"{self.label}: vLLM: {type(error).__name__}: {first_line(error)}") from error
+            if len(prompts) == 1:
+                return [errors.reason(error)]
+            # vLLM refuses all prompts of a call for one that it does not accept.
+            return [self.run([prompt], [each])[0] for prompt, each in zip(prompts, params, strict=True)]
+        return [_checked(output, prompt) for output, prompt in zip(outputs, prompts, strict=True)]
+
+
+def _checked(output: Any, prompt: EnginePrompt) -> Any:
+    """Return `output` if vLLM made the tokens of `prompt` that the model's processor makes."""
+    if list(output.prompt_token_ids) == prompt.tokens:
+        return output
+    message = f"vLLM makes {len(output.prompt_token_ids)} tokens of this prompt, the processor {len(prompt.tokens)}"
+    return ScoringError("other_prompt", message)

