@@ -21,6 +21,8 @@ from jobs.models.encoder import EmbedderConfig, check_available, encoder_facts, 
 from jobs.models.encoder_inputs import read_pictures, read_texts
 from jobs.runtime import cli, exclusions, lifecycle
 from jobs.runtime.config import FailingRows
+from jobs.store.compact_list import CompactList
+from jobs.store.pieces import in_pieces
 from jobs.store.reading import TableSource, open_table
 from jobs.store.run import TablePlan, TableRun
 
@@ -69,7 +71,7 @@ def _plan(cfg: EmbedConfig, source: TableSource, facts: "EncoderFacts", excluded
         out=cfg.out,
         table="embeddings",
         identity={**vectors, "dtype": cfg.embedder.dtype, "input": source.identity, **excluded},
-        units=source.units(),
+        units=CompactList(in_pieces(source.units())),
         config=asdict(cfg),
         metadata=vectors if cfg.only_plans else vectors | logit_scalars(cfg.embedder),
         derived=True,

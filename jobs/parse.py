@@ -21,7 +21,9 @@ from jobs.errors import InputError
 from jobs.judging import kept_raters, kept_rubric
 from jobs.runtime import cli, exclusions, lifecycle
 from jobs.runtime.config import ReadingRows
-from jobs.store.reading import open_table, read_unit
+from jobs.store.compact_list import CompactList
+from jobs.store.pieces import in_pieces, read_piece
+from jobs.store.reading import open_table
 from jobs.store.run import TablePlan
 from jobs.store.writer import UnitTask
 
@@ -55,7 +57,7 @@ def execute(cfg: ParseConfig) -> dict[str, Any] | None:
             "condition": cfg.condition,
             **exclusions.identity(excluded),
         },
-        units=responses.units(),
+        units=CompactList(in_pieces(responses.units())),
         config=asdict(cfg),
         metadata={**kept.metadata, "rater": responses.metadata.get("remine.model", "")},
         derived=True,
@@ -88,7 +90,7 @@ def execute(cfg: ParseConfig) -> dict[str, Any] | None:
 
 def read_responses(task: UnitTask) -> pa.Table:
     """Return the responses of a unit, with the columns that `AnswerReader` needs."""
-    return read_unit(task.unit.inputs[0].uri, columns=COLUMNS)
+    return read_piece(task.unit, COLUMNS)
 
 
 JOB = cli.Job("parse", ParseConfig, execute)

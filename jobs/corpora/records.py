@@ -12,9 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from jobs.corpora import repeats
-from jobs.store import locations
 from jobs.store.compact_list import CompactList
-from jobs.store.reading import TableSource, open_rows, open_table, reading_rows
+from jobs.store.reading import TableSource, open_table, read_rows
 from jobs.store.run import TableRun
 from jobs.store.units import Unit
 
@@ -82,19 +81,5 @@ def read_records(unit: Unit, columns: Sequence[str], repeated: str | None) -> pa
         repeated: the result of `RecordsInput.keep_repeats`.
     """
     first, last = unit.extra["from"], unit.extra["to"]
-    rows = _read_range(unit.inputs[0].uri, columns, first, last)
+    rows = read_rows(unit.inputs[0].uri, columns, first, last)
     return repeats.without(rows, repeated, unit.parent, first=first)
-
-
-def _read_range(uri: str, columns: Sequence[str], first: int, last: int) -> pa.Table:
-    """Return the rows [first, last) of a data object; reads only row groups that contain some of them."""
-    fs, path = locations.filesystem(uri)
-    with reading_rows(uri), fs.open_input_file(path) as stream, open_rows(uri, stream) as file:
-        tables, begin = [file.schema_arrow.empty_table().select(list(columns))], 0
-        for group in range(file.num_row_groups):
-            end = begin + file.metadata.row_group(group).num_rows
-            if (low := max(begin, first)) < (high := min(end, last)):
-                rows = file.read_row_group(group, columns=list(columns))
-                tables.append(rows.slice(low - begin, high - low))
-            begin = end
-    return pa.concat_tables(tables).replace_schema_metadata(None)

@@ -121,13 +121,16 @@ def response_units(tables: ResponseTables, unit_rows: int) -> Iterator[Unit]:
     all responses about a picture are in units with that parent, and joins with the pictures stay local.
     """
     objects: dict[str, list[tuple[Object, int]]] = {}
+    whole_units: dict[str, str] = {}  # unit -> itself, or the unit of which it is a piece
     for table in tables.responses:
         for footer in table.footers:
-            objects.setdefault(footer.unit.name, []).append((footer.object, footer.rows))
+            unit = footer.unit
+            whole_units[unit.name] = unit.parent
+            objects.setdefault(unit.name, []).append((footer.object, footer.rows))
     joined = [(table.by_unit(), table.whole()) for table in (tables.asked, tables.texts) if table]
     labels = [table.whole() for table in tables.labels]
     for parent, sources in sorted(objects.items()):
-        others = [of_unit.get(parent) or whole for of_unit, whole in joined]
+        others = [of_unit.get(parent) or of_unit.get(whole_units[parent]) or whole for of_unit, whole in joined]
         inputs = (*(source for source, _ in sources), *others, *labels)
         total = sum(rows for _, rows in sources)
         for first in range(0, max(total, 1), unit_rows):

@@ -12,7 +12,7 @@ from jobs.judging.items import DRAWN, ItemTables
 from jobs.runtime.draws import CompleteDrawConfig, Draw, draw_columns, usable
 from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store.compact_list import CompactList
-from jobs.store.units import Unit
+from jobs.store.units import WHOLE, Unit
 
 
 class ItemUnits(NamedTuple):
@@ -62,5 +62,6 @@ def _drawn(units: Iterable[Unit], is_drawn: NDArray[np.bool_]) -> Iterator[Unit]
         count = unit.rows or 0
         rows = np.flatnonzero(is_drawn[first : first + count]).tolist()
         first += count
-        extra = {DRAWN: rows, "filtered": {"draw": count - len(rows)} if len(rows) < count else {}}
-        yield replace(unit, rows=len(rows), piece=f"draw {content_id(*map(str, rows))}", extra=extra)
+        extra = {**unit.extra, DRAWN: rows, "filtered": {"draw": count - len(rows)} if len(rows) < count else {}}
+        of_rows = "" if unit.piece == WHOLE else f"{unit.piece}, "
+        yield replace(unit, rows=len(rows), piece=f"{of_rows}draw {content_id(*map(str, rows))}", extra=extra)

@@ -24,7 +24,8 @@ from jobs.runtime import exclusions
 from jobs.store import locations
 from jobs.store.footers import data_objects
 from jobs.store.locations import Object
-from jobs.store.reading import TableSource, open_rows, open_table, read_unit, reading_rows
+from jobs.store.pieces import in_pieces, read_piece
+from jobs.store.reading import TableSource, open_rows, open_table, reading_rows
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask
 from jobs.tables import TABLES
@@ -68,7 +69,9 @@ class ItemTables:
         return {"input": self.items.identity, **{name: table.identity for name, table in self.joined_tables.items()}}
 
     def units(self) -> list[Unit]:
-        """Return the items' units; each has one further input per joined table, its object of that unit or the table.
+        """Return the items' units, large ones in pieces.
+
+        Each has one further input per joined table, its object of that unit or the table.
 
         Raises:
             InputError: the pictures were fetched for other records.
@@ -87,10 +90,11 @@ class ItemTables:
                 inputs_by_table.append([source for source in matches if source is not None])
             else:
                 inputs_by_table.append([table.whole()] * len(units))
-        return [
+        joined = (
             Unit(unit.name, (*unit.inputs, *(inputs[index] for inputs in inputs_by_table)), rows=unit.rows)
             for index, unit in enumerate(units)
-        ]
+        )
+        return list(in_pieces(joined))
 
 
 def open_sources(
@@ -155,13 +159,13 @@ class Reader:
             and `jobs.runtime.exclusions.SHOWN`, the ids and URLs by which pictures are excluded. With `whole_texts`
             also `texts` and `text_ids: map<string, list<string>>`, the texts of each role in their order.
         """
-        main, *others = task.unit.inputs
+        _, *others = task.unit.inputs
         joined = dict(zip(self.joined_tables, others, strict=True))
         if self.kind == "images":
             columns = ["image_id", "source_url", "status", *(["bytes"] if self.pictures else [])]
         else:
             columns = ["item_id", "image_ids", "text_ids", "targets", "attributes"]
-        rows = read_unit(main.uri, columns=columns)
+        rows = read_piece(task.unit, columns)
         if DRAWN in task.unit.extra:
             rows = rows.take(pa.array(task.unit.extra[DRAWN], pa.int64()))
         return self._images(rows, joined) if self.kind == "images" else self._items(rows.to_pylist(), joined)
@@ -259,8 +263,8 @@ def read_item_vectors(task: UnitTask) -> pa.Table:
         `jobs.runtime.exclusions.SHOWN`. An item without a picture, or whose picture has no vector, is `missing_input`;
         one with several pictures is `skipped`.
     """
-    main, vectors = task.unit.inputs
-    items = read_unit(main.uri, columns=["item_id", "image_ids", TARGETS]).to_pylist()
+    _, vectors = task.unit.inputs
+    items = read_piece(task.unit, ["item_id", "image_ids", TARGETS]).to_pylist()
     ids = {i for item in items for i in item["image_ids"] or ()}
     columns = ["kind", "embedding", "status", "error_kind", "error_message"]
     rows = lookup(vectors, "item_id", ids, columns)

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.errors import InputError
-from jobs.store.reading import read_unit
+from jobs.store.pieces import read_piece
 from jobs.store.writer import UnitTask
 
 PICTURE_COLUMNS = ["image_id", "source_url", "bytes", "status", "error_kind", "error_message"]
@@ -14,12 +14,12 @@ VECTOR_COLUMNS = ["item_id", "kind", "embedding", "status", "error_kind", "error
 
 def read_pictures(task: UnitTask) -> pa.Table:
     """Read the columns of a unit's pictures that the decoder needs."""
-    return read_unit(task.unit.inputs[0].uri, columns=PICTURE_COLUMNS)
+    return read_piece(task.unit, PICTURE_COLUMNS)
 
 
 def read_texts(task: UnitTask) -> pa.Table:
     """Read the columns of a unit's texts that the encoder needs."""
-    return read_unit(task.unit.inputs[0].uri, columns=TEXT_COLUMNS)
+    return read_piece(task.unit, TEXT_COLUMNS)
 
 
 def read_vectors(task: UnitTask) -> pa.Table:
@@ -29,7 +29,7 @@ def read_vectors(task: UnitTask) -> pa.Table:
         InputError: some are vectors of texts.
     """
     uri = task.unit.inputs[0].uri
-    rows = read_unit(uri, columns=VECTOR_COLUMNS)
+    rows = read_piece(task.unit, VECTOR_COLUMNS)
     if not pc.all(pc.equal(rows["kind"], "image"), min_count=0).as_py():
         raise InputError(f"input: {uri} has embeddings of texts; zero_shot rates pictures, give embeddings of images")
     return rows

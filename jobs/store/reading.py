@@ -186,6 +186,20 @@ def read_unit(uri: str, *, columns: Sequence[str] | None = None, dictionaries: S
     return rows.replace_schema_metadata(None)
 
 
+def read_rows(uri: str, columns: Sequence[str], first: int, last: int) -> pa.Table:
+    """Return the rows [first, last) of a data object; reads only row groups that contain some of them."""
+    fs, path = locations.filesystem(uri)
+    with reading_rows(uri), fs.open_input_file(path) as stream, open_rows(uri, stream) as file:
+        tables, begin = [file.schema_arrow.empty_table().select(list(columns))], 0
+        for group in range(file.num_row_groups):
+            end = begin + file.metadata.row_group(group).num_rows
+            if (low := max(begin, first)) < (high := min(end, last)):
+                rows = file.read_row_group(group, columns=list(columns))
+                tables.append(rows.slice(low - begin, high - low))
+            begin = end
+    return pa.concat_tables(tables).replace_schema_metadata(None)
+
+
 def tables_in(pattern: str) -> list[str]:
     """The places of tables that `pattern` names: itself, or if it is a glob, the folders that match it.
 

@@ -1,0 +1,114 @@
+"""Large units of a parent's table are read in pieces: each row once, a bounded number at a time."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from actors import schemas
+from jobs import embed
+from jobs.judging.drawn_items import item_units
+from jobs.judging.items import open_sources, reading
+from jobs.runtime import stages
+from jobs.runtime.config import load
+from jobs.runtime.draws import CompleteDrawConfig
+from jobs.runtime.resources import Resources
+from jobs.store import writer as store_writer
+from jobs.store.locations import Object
+from jobs.store.pieces import PIECE_ROWS, in_pieces, read_piece
+from jobs.store.reading import open_table
+from jobs.store.run import TablePlan, open_run
+from jobs.store.units import Unit
+from jobs.store.writer import UnitTask
+from tests.factories import record, rows_of, write_records, write_units
+from tests.in_process import stages_in_process
+
+ROWS = 700
+
+
+def ids(unit: int, count: int) -> list[str]:
+    return [f"u{unit}-{row:04}" for row in range(count)]
+
+
+@pytest.fixture
+def images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Tables `images` and `records` of a unit of 3 rows and one of 700, in row groups of about 100."""
+    monkeypatch.setattr(store_writer, "ROW_GROUP_BYTES", 4000)
+    units = [[image(one) for one in ids(unit, count)] for unit, count in enumerate((3, ROWS))]
+    write_records(
+        str(tmp_path / "records"),
+        [[record(row["image_id"]) | {"image_id": row["image_id"]} for row in rows] for rows in units],
+    )
+    return write_units(tmp_path / "images", "images", units)
+
+
+def image(image_id: str) -> dict[str, Any]:
+    return {"image_id": image_id, "rendition": "w", "attempts": 1, "status": "ok"}
+
+
+class Copy:
+    """Returns rows of `images`."""
+
+    INPUTS = pa.schema({"image_id": pa.string()})
+    OUTPUTS = schemas.IMAGES
+
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        return pa.Table.from_pylist([image(one) for one in batch["image_id"].to_pylist()], schema=schemas.IMAGES)
+
+
+def read_ids(task: UnitTask) -> pa.Table:
+    return read_piece(task.unit, ["image_id"])
+
+
+@pytest.mark.parametrize(("rows", "sizes"), [(511, [511]), (512, [256, 256]), (700, [233, 233, 234]), (0, [0])])
+def test_pieces_cover_a_unit(rows: int, sizes: list[int]) -> None:
+    parent = Unit("u", (Object("/t/u.parquet", 1, "1"),), rows=rows)
+    pieces = list(in_pieces([parent]))
+    assert [piece.rows for piece in pieces] == sizes
+    assert {piece.parent for piece in pieces} == {"u"}
+    if len(pieces) == 1:
+        assert pieces == [parent]
+    else:
+        assert [piece.name for piece in pieces][:2] == ["u-000000000", f"u-{sizes[0]:09}"]
+        assert len({piece.version for piece in pieces}) == len(pieces)
+
+
+def test_a_table_made_of_pieces_has_every_row_once(images: str, tmp_path: Path) -> None:
+    out = str(tmp_path / "copy")
+    source = open_table(images, "images")
+    assert open_table(images).footers[1].rows == ROWS
+    plan = TablePlan(out, "images", {"by": "copy"}, list(in_pieces(source.units())), {}, {}, derived=True)
+    run = open_run(plan, resume=True, overwrite=False, retry=[])
+    with stages_in_process():
+        read = stages.Read(read_ids, item="image_id", output_item="image_id")
+        stages.stream(run, name="copy", read=read, stages=[stages.Stage("embed", Copy, {})], resources=Resources())
+    run.finish()
+    assert [row["image_id"] for row in rows_of(out)] == [*ids(0, 3), *ids(1, ROWS)]
+    assert max(footer.rows for footer in open_table(out).footers) <= PIECE_ROWS
+    again = open_run(plan, resume=True, overwrite=False, retry=[])
+    assert not again.todo
+
+
+def test_items_are_joined_and_drawn_from_pieces(images: str, tmp_path: Path) -> None:
+    records = str(tmp_path / "records")
+    sources = open_sources(images, images=None, texts=None, records=records, fields=["page_title"], pictures=False)
+    objects = [footer.object for footer in open_table(records).footers]
+    units = sources.units()
+    assert [unit.inputs[1] for unit in units] == [objects[0], *[objects[1]] * 3]
+    reader = reading(sources, fields=["page_title"], pictures=False)
+    titles = [title for unit in units for title in reader(UnitTask(unit))["page_title"].to_pylist()]
+    assert titles == [*ids(0, 3), *ids(1, ROWS)]
+    drawn = item_units(sources, CompleteDrawConfig(n=50), frozenset())
+    read = [one for unit in drawn.units for one in reader(UnitTask(unit))["item_id"].to_pylist()]
+    assert len(read) == len(set(read)) == drawn.rows == 50
+    assert len({unit.version for unit in drawn.units}) == len({unit.name for unit in drawn.units}) == 4
+
+
+def test_embed_has_units_of_bounded_size(images: str) -> None:
+    cfg = load("embed", embed.EmbedConfig, [f"input={images}", "out=/r", "embedder=local-tiny"])
+    facts: Any = SimpleNamespace(encoder="e", preprocessing="p", dim=4)
+    cfg.plan = True
+    plan = embed._plan(cfg, open_table(images), facts, {})
+    assert [unit.rows for unit in plan.units] == [3, 233, 233, 234]
