@@ -52,7 +52,8 @@ lint: $(STAMP) ## ruff, mypy and the contracts of imports
 
 torture: $(STAMP) ## the long attacks: kills, faults, races, random examples
 	$(PY) -m pytest -m torture $(ARGS)
-	$(PY) -m pytest -m hypothesis --hypothesis-profile=random $(ARGS)
+	$(PY) -m pytest -m 'hypothesis and not fuzz' --hypothesis-profile=random $(ARGS)
+	$(PY) -m pytest -m 'hypothesis and fuzz' --hypothesis-profile=million $(ARGS)
 
 bench: $(STAMP) ## every benchmark at its default size
 	$(PY) -m tests.benchmarks all $(ARGS)

@@ -46,6 +46,9 @@ _ENCODED = re.compile(r"%[0-9A-Fa-f]{2}")
 class NoThumbnailError(ValueError):
     """A URL has no thumbnail form; the message is the reason."""
 
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason.encode(errors="replace").decode())  # a name may hold bytes that are not UTF-8
+
 
 @dataclass(frozen=True)
 class WikimediaFile:

@@ -2,6 +2,7 @@
 
 import codecs
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +14,7 @@ from jobs.store.writer import RAW_KEPT, Reject, Rejects
 CHUNK = 1 << 20
 MAX_ELEMENT = 256 << 20  # characters of one element of an array; a task with its annotations has thousands
 _SPACE = " \t\r\n"
+_ESCAPED = re.compile(r"\\u[dD][89a-fA-F]")  # half of a character beyond U+FFFF, or all of it in two such escapes
 
 
 def elements(uri: str) -> Iterator[Any]:
@@ -41,6 +43,8 @@ def elements(uri: str) -> Iterator[Any]:
             element, end = decoder.raw_decode(buffer)
             if end == len(buffer) and not closed:
                 raise json.JSONDecodeError("may continue", buffer, end)  # a number or word that the chunk cuts
+        except RecursionError as error:
+            raise InputError(f"{uri}: element {number + 1} of the array is nested too deeply") from error
         except json.JSONDecodeError as error:
             if closed or len(buffer) > MAX_ELEMENT:
                 raise InputError(f"{uri}: element {number + 1} of the array is not valid JSON ({error.msg})") from error
@@ -48,7 +52,7 @@ def elements(uri: str) -> Iterator[Any]:
             closed = not more
             buffer += "".join(more)
             continue
-        yield element
+        yield _storable(element) if _ESCAPED.search(buffer, 0, end) else element
         number += 1
         buffer = buffer[end:]
 
@@ -70,7 +74,8 @@ def lines(uri: str, reject: Rejects, *, private: bool = False) -> Iterator[tuple
                 continue
             try:
                 data = json.loads(raw.removeprefix(codecs.BOM_UTF8), parse_int=json_integer)
-            except ValueError as error:
+                data = _storable(data) if _ESCAPED.search(raw.decode(errors="replace")) else data
+            except (ValueError, RecursionError) as error:
                 data = error
             if isinstance(data, dict):
                 seen = True
@@ -92,6 +97,11 @@ def raw_lines(stream: Any) -> Iterator[bytes]:
         yield from complete
     if rest:
         yield rest
+
+
+def _storable(value: Any) -> Any:
+    """`value` with question marks for halves of characters, at which tools cut texts and which are not UTF-8."""
+    return json.loads(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
 
 
 def _chunks(uri: str) -> Iterator[str]:

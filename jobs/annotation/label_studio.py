@@ -175,4 +175,5 @@ def _chosen(values: Any) -> list[Any]:
 
 def _span(value: Mapping[str, Any]) -> dict[str, Any]:
     labels = value.get("labels") or value.get("hypertextlabels") or [None]
-    return {"start": value.get("start"), "end": value.get("end"), "text": value.get("text"), "label": labels[0]}
+    label = labels[0] if isinstance(labels, list) else labels
+    return {"start": value.get("start"), "end": value.get("end"), "text": value.get("text"), "label": label}

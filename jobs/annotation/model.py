@@ -63,7 +63,7 @@ def seconds_since_1970(value: Any) -> float | None:
         return None
     try:
         number = float(value)
-    except ValueError:
+    except (TypeError, ValueError):
         moment = datetime.fromisoformat(str(value).strip())
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     if not math.isfinite(number):

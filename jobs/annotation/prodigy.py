@@ -67,7 +67,7 @@ def _done(uri: str, line: int, data: Mapping[str, Any], reading: ToolReading, re
     if reading.table == "ratings" and _asks_question(data) and model.blank(question):
         raise InputError(f"{uri}: line {line} has no question; give question=NAME or columns.question=FIELD")
     selected = [option for option in chosen if option not in (REPORT_OPTION, ISSUE_OPTION)]
-    offered = {str(option.get("id")) for option in data.get("options") or [] if isinstance(option, dict)}
+    offered = {str(option.get("id")) for option in _dicts(data.get("options"))}
     issue = ISSUE_OPTION in chosen if ISSUE_OPTION in offered or ISSUE_OPTION in chosen else None
     name = reading.questionnaire.question(str(question)) if reading.questionnaire and question else question
     if reading.table == "ratings" and _asks_question(data) and name is None:
@@ -101,11 +101,9 @@ def _asks_question(data: Mapping[str, Any]) -> bool:
 def _written(data: Mapping[str, Any], reading: ToolReading) -> dict[str, str | None]:
     """Return field -> text for the fields of the task: those it names, else those whose field it has."""
     controls = {free_text.name: tools.control_of(free_text.name, reading) for free_text in reading.free_texts}
-    return {
-        name: data.get(control)
-        for name, control in controls.items()
-        if name in (data.get(FREE_TEXTS) or ()) or control in data
-    }
+    named = data.get(FREE_TEXTS)
+    named = named if isinstance(named, list) else ()
+    return {name: data.get(control) for name, control in controls.items() if name in named or control in data}
 
 
 def _rater(data: Mapping[str, Any], reading: ToolReading) -> Any:
@@ -131,14 +129,19 @@ def _answer(chosen: Any, question: str, data: Mapping[str, Any], reading: ToolRe
     if reading.questionnaire is None:
         return str(chosen)
     answers = reading.questionnaire.answers(question)
-    texts = {str(option.get("id")): str(option.get("text")) for option in data.get("options") or [] if "text" in option}
+    texts = {str(option.get("id")): str(option["text"]) for option in _dicts(data.get("options")) if "text" in option}
     text = texts.get(str(chosen))
     unknown = answers.meaning(str(chosen)).kind == "unknown_answer"
     return text if text is not None and unknown and answers.meaning(text).kind != "unknown_answer" else str(chosen)
 
 
+def _dicts(entries: Any) -> list[Mapping[str, Any]]:
+    """Return the objects of a list; none of another value."""
+    return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+
+
 def _marked(data: Mapping[str, Any], reading: ToolReading) -> dict[str, Sequence[Mapping[str, Any]]]:
-    spans = [span for span in data.get("spans") or [] if isinstance(span, dict)]
+    spans = _dicts(data.get("spans"))
     by_kind: dict[str, Sequence[Mapping[str, Any]]] = {}
     for span_kind in reading.span_labels.kinds if reading.span_labels else ():
         if data.get(SPAN_KIND, span_kind.name) == span_kind.name:

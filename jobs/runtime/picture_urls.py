@@ -88,6 +88,9 @@ def _split(url: str) -> SplitResult | None:
     try:
         parts = urlsplit(f"https:{text}" if text.startswith("//") else text)
         is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        is_address = is_address and not set("[]") & set(
+            parts.hostname or ""
+        )  # urlsplit leaves some of a damaged address
     except ValueError:  # a port that is not a number, an unclosed [
         return None
     return parts if is_address else None

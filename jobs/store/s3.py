@@ -25,6 +25,7 @@ from jobs.store import faults
 from jobs.store.objects import Object
 
 ATTEMPTS = 6  # of a request: SlowDown and dropped connections pass, a wrong name fails within seconds
+ARROW_ATTEMPTS = 10  # of pyarrow, which pauses 50 ms before the second repetition and doubles it: 25 s in all
 CONNECT_TIMEOUT_S = 5
 READ_TIMEOUT_S = 60
 KEYS_PER_REQUEST = 1000  # the protocol's limit for a page of a listing and for a deletion
@@ -89,7 +90,9 @@ def arrow_filesystem() -> pafs.S3FileSystem:
         options["tls_ca_file_path"] = configured["ca_bundle"]
     if proxy := proxy_of(configured["endpoint"] or f"https://s3.{configured['region'] or 'us-east-1'}.amazonaws.com"):
         options["proxy_options"] = proxy
-    return pafs.S3FileSystem(retry_strategy=pafs.AwsStandardS3RetryStrategy(max_attempts=ATTEMPTS), **options)
+    # Not the standard strategy: it allows a process about a hundred repetitions more than it has successes, and a store
+    # that is busy for a minute of a run of days would end it.
+    return pafs.S3FileSystem(retry_strategy=pafs.AwsDefaultS3RetryStrategy(max_attempts=ARROW_ATTEMPTS), **options)
 
 
 os.register_at_fork(after_in_child=arrow_filesystem.cache_clear)  # connections are not shared with a child

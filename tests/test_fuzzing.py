@@ -1,0 +1,369 @@
+"""Untrusted text by the million: URLs, rubrics, answers of models, annotations, command lines, pictures.
+
+What is returned fits its type, and what is refused is refused by our error with one line. A case is a valid input with
+a few random changes, drawn from one number; those that once failed are at the end. `make torture` tries a million.
+"""
+
+import copy
+import io
+import json
+import random
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from omegaconf import OmegaConf
+from PIL import Image
+
+from actors.fetching import wikimedia
+from actors.fetching.net_safety import BlockedError, Rules
+from actors.pictures import PictureError, decode_rgb, render
+from actors.status import Status
+from actors.vlm import rubric as rubrics
+from actors.vlm.instructions import Instruction
+from actors.vlm.parsing import parse_answers
+from actors.vlm.people import FreeText
+from actors.vlm.rubric import Rubric
+from jobs.annotation import label_studio, prodigy, rows, tabular
+from jobs.annotation.answers import of_rubric
+from jobs.annotation.columns import Reading
+from jobs.annotation.import_config import ImportRatingsConfig
+from jobs.annotation.spans import SpanLabels
+from jobs.annotation.tools import ToolReading
+from jobs.errors import InputError
+from jobs.runtime import cli, config, exclusions
+from jobs.runtime.config_files import CONF
+from jobs.store.writer import Reject
+from tests.jobs.annotation import tool_exports
+from tests.jobs.annotation.tool_exports import Act
+
+pytestmark = [
+    pytest.mark.fuzz,
+    pytest.mark.timeout(6 * 3600),
+    pytest.mark.filterwarnings("ignore::UserWarning:PIL"),  # of damaged metadata
+]
+SEEDS = st.integers(0, 2**48)
+WORDS = (
+    *r"""0 -1 1e999 nan null true [ ] { } {{ ${ % %00 %82 %zz %25 ../ // : @ # ? = , ; " ' \ é 猫 🐈""".split(),
+    *("[::1]", "127.0.0.1", "thumb", "px-", "File:", "picture", "item_id"),
+    *("", " ", "\n", "\r\n", "\t", "\0", "\x1b[2J", "\ufeff", "\u202e", "\ud7ff", "\ud83d", "e\u0301"),
+    *("9" * 30, "9" * 5000, "a" * 300, "[" * 5000),
+)
+VALUES: tuple[Any, ...] = (
+    *(None, True, False, 0, -1, 1, 2**63, 10**30, 0.5, float("nan"), float("inf"), [], {}, [[]], [None], {"": None}),
+    *WORDS,
+)
+URLS = (
+    "https://upload.wikimedia.org/wikipedia/commons/thumb/a/a9/Example.jpg/640px-Example.jpg",
+    "https://upload.wikimedia.org/wikipedia/commons/archive/a/a9/20200101000000%21Example.jpg",
+    "https://upload.wikimedia.org/wikipedia/en/a/a9/B%C3%A9r%C3%A9nice_%28%22x%22%29.svg",
+    "//commons.wikimedia.org/wiki/Special:FilePath/Example.tif?width=300&page=2",
+    "http://user:secret@pictures.example:8443/a/b.png?size=2#part",
+)
+
+
+@lru_cache
+def shipped(group: str) -> list[Any]:
+    """The contents of the files of a group of conf/."""
+    return [OmegaConf.to_container(OmegaConf.load(path)) for path in sorted((CONF / group).glob("*.yaml"))]
+
+
+def changed_text(text: str, draw: random.Random) -> str:
+    """`text` with one to four changes: a piece left out, repeated, replaced by a word, or characters swapped."""
+    for _ in range(draw.randint(1, 4)):
+        first, last = sorted(draw.randint(0, len(text)) for _ in range(2))
+        last = min(last, first + draw.choice((0, 1, 3, 20)))
+        piece = draw.choice(
+            (draw.choice(WORDS), text[first:last] * 2, text[first:last][::-1], chr(draw.randint(0, 0xD7FF)))
+        )
+        text = text[:first] + piece + text[last:]
+    return text
+
+
+def changed(value: Any, draw: random.Random) -> Any:
+    """JSON values with one to four changes: an entry left out, repeated, renamed, or replaced by another value."""
+    value = copy.deepcopy(value)
+    for _ in range(draw.randint(1, 4)):
+        holder, key = draw.choice(list(places(value)) or [([value], 0)])
+        inner = holder[key]
+        choice = draw.randrange(5)
+        if choice == 0:
+            del holder[key]
+        elif choice == 1 and isinstance(holder, dict):
+            holder[draw.choice(WORDS)] = holder.pop(key)
+        elif choice == 2 and isinstance(holder, list):
+            holder.insert(key, copy.deepcopy(inner))
+        elif isinstance(inner, str) and choice == 3:
+            holder[key] = changed_text(inner, draw)
+        else:
+            holder[key] = copy.deepcopy(draw.choice(VALUES))
+    return value
+
+
+def places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Each container in `value` with each of its keys."""
+    entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in list(entries):
+        yield value, key
+        yield from places(inner)
+
+
+def storable(text: str) -> str:
+    """`text` as a UTF-8 file can have it."""
+    return text.encode(errors="replace").decode()
+
+
+def refused(*kinds: type[Exception], call: Callable[[], Any]) -> Any:
+    """What `call` returns, or None if it raises one of `kinds`."""
+    try:
+        return call()
+    except kinds:
+        return None
+
+
+@given(SEEDS)
+def test_urls(seed: int) -> None:
+    draw = random.Random(seed)
+    url = storable(changed_text(draw.choice(URLS), draw))
+    file = refused(wikimedia.NoThumbnailError, call=lambda: wikimedia.parse(url))
+    assert wikimedia.is_wikimedia(url) in (True, False)
+    (wikimedia.why_no_thumbnail(url) or "").encode()
+    if file is not None:
+        width, original = draw.choice((None, 1, 300, 5000)), draw.choice((None, 0, 299, 10**9))
+        asked = refused(
+            wikimedia.NoThumbnailError, ValueError, call=lambda: wikimedia.request_url(file, width, original)
+        )
+        again = wikimedia.parse(file.original_url())
+        assert "%" in file.name or (again.host, again.name) == (file.host, file.name)  # titles cannot contain %XX
+        if asked is not None:
+            assert Rules(("upload.wikimedia.org", "thumb.wikimedia.org", "*.wikimedia.org")).check_url(asked)
+    place = refused(
+        BlockedError, ValueError, call=lambda: Rules(("pictures.example:8443", "*.wikimedia.org")).check_url(url)
+    )
+    if place is not None:
+        assert place == ("pictures.example", 8443) or (place[0].endswith(".wikimedia.org") and place[1] == 443)
+    if url.strip():
+        assert all(isinstance(mark, str) for mark in exclusions.marks_of(url))
+
+
+@given(SEEDS)
+def test_rubrics(seed: int) -> None:
+    draw = random.Random(seed)
+    data = changed(draw.choice(shipped("rubric")), draw)
+    made = refused(ValueError, call=lambda: Rubric.from_dict(data))
+    if made is not None:
+        for layout in made.layouts:
+            assert 0 <= made.split(layout) < len(made.layouts[layout])
+            made.picture_count(layout)
+        assert rubrics.identity(made)
+        assert of_rubric(made).names or made.asks_own_questions
+
+
+@given(SEEDS)
+def test_prompts_and_span_labels(seed: int) -> None:
+    draw = random.Random(seed)
+    made = refused(ValueError, call=lambda: Instruction.from_dict(changed(draw.choice(shipped("prompt")), draw)))
+    assert made is None or made.name
+    refused(ValueError, call=lambda: SpanLabels.from_dict(changed(draw.choice(shipped("span_labels")), draw)))
+
+
+RUBRIC = Rubric.from_dict(shipped("rubric")[2])
+ANSWER = {question.name: question.answers[-1].value for question in RUBRIC.questions}
+
+
+@given(SEEDS)
+def test_answers_of_models(seed: int) -> None:
+    draw = random.Random(seed)
+    text = f"I think:\n```json\n{json.dumps(changed(ANSWER, draw), default=str)}\n```"
+    text = changed_text(text, draw) if draw.random() < 0.7 else text
+    answers = parse_answers(text, RUBRIC.questions)
+    assert list(answers) == list(ANSWER)
+    for question in RUBRIC.questions:
+        parsed = answers[question.name]
+        assert (parsed.status is Status.OK) == (parsed.answer is not None)
+        assert parsed.answer is None or parsed.answer in question.answers
+        assert (parsed.message or "").isprintable()
+
+
+SPAN_LABELS = SpanLabels.from_dict(shipped("span_labels")[0])
+QUESTIONNAIRE = of_rubric(RUBRIC)
+FREE_TEXTS = (FreeText("remark", "Remark"),)
+TEXTS = {"generated": "A dog 🐕 here.", "reference": "Ein Hund."}
+TASK = {"data": {"item_id": "i1", "rubric": RUBRIC.name, "generated_id": "g", "reference_id": "r", **TEXTS}}
+MARKED = {"mistakes": [(2, 5, "o")], "omissions": [(0, 3, "o")]}
+ACTS = [
+    Act("anna", chosen=dict.fromkeys(ANSWER, "3"), marked=MARKED, comment="é", written={"remark": "none"}),
+    Act("bo", skipped=True, reported=True),
+]
+OPTIONS = [{"id": str(number), "text": f"option {number}"} for number in range(1, 6)]
+DONE = {"item_id": "i1", "_annotator_id": "p-anna", "_session_id": "p-anna", "_timestamp": 1780000000}
+PRODIGY = [
+    {
+        **DONE,
+        "answer": "accept",
+        "accept": ["3"],
+        "options": OPTIONS,
+        "question": next(iter(ANSWER)),
+        "rubric": RUBRIC.name,
+    },
+    {**DONE, "answer": "accept", "text": TEXTS["generated"], "spans": [{"start": 2, "end": 5, "label": "o"}]},
+    {**DONE, "answer": "accept", "free_texts": ["remark"], "remark": "none"},
+    {"item_id": "i2", "_annotator_id": "p-bo", "answer": "ignore", "accept": []},
+]
+CSV = "item_id,rater,question,value,comment\n" + "".join(
+    f'i{n},anna,{question},{value},"a ""b"", c"\n' for n in range(3) for question, value in ANSWER.items()
+)
+
+
+def imported(reader: Any, file: Path, table: str) -> None:
+    rejects: list[Reject] = []
+    if reader is tabular:
+        defaults = ImportRatingsConfig(input="x", out="y")
+        batches = tabular.read_csv(
+            str(file), Reading(table="ratings", columns=defaults.columns, questionnaire=QUESTIONNAIRE), rejects.append
+        )
+    else:
+        asked = QUESTIONNAIRE if table == "ratings" else None
+        reading = ToolReading(table, asked, span_labels=SPAN_LABELS, free_texts=FREE_TEXTS)
+        batches = reader.read(str(file), reading, rejects.append)
+    for raw in batches:
+        if table in ("remarks", "raters"):
+            continue
+        if table == "spans":
+            made = rows.spans(raw, method="human", condition="")
+        else:
+            made = rows.ratings(raw, QUESTIONNAIRE, method="human", condition="")
+        assert set(made["status"].to_pylist()) <= set(Status)
+    for reject in rejects:
+        assert reject.reason
+        assert reject.message
+
+
+@pytest.fixture(scope="module")
+def scratch() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder)
+
+
+@given(seed=SEEDS)
+def test_imports_of_annotations(scratch: Path, seed: int) -> None:
+    draw = random.Random(seed)
+    reader = draw.choice((label_studio, prodigy, tabular))
+    if reader is label_studio:
+        text = json.dumps(changed(tool_exports.label_studio([TASK], [ACTS]), draw))
+    elif reader is prodigy:
+        text = "".join(json.dumps(line) + "\n" for line in (changed(PRODIGY, draw) or [{}]))
+    else:
+        text = changed_text(CSV, draw)
+    text = changed_text(text, draw) if draw.random() < 0.3 else text
+    file = scratch / "export"
+    data = text.encode("utf-8", "surrogatepass")
+    if draw.random() < 0.1:
+        at = draw.randrange(len(data) + 1)
+        data = data[:at] + draw.randbytes(draw.randint(0, 4)) + data[at + draw.randint(0, 4) :]
+    file.write_bytes(data)
+    table = "ratings" if reader is tabular else draw.choice(("ratings", "spans", "remarks", "raters"))
+    refused(InputError, call=lambda: imported(reader, file, table))
+
+
+COMMANDS = {
+    "judge": "out=R/x|input=R/images|records=R/a|max_tokens=20|retry=[error]|rubric.answer_start=A|model.dtype=auto",
+    "import_ratings": "input=a.csv|out=R/r|name=study|answers=[yes,no]|columns.questions={a: b}|delimiter=;",
+}
+
+
+@settings(max_examples=max(settings().max_examples // 50, 50))  # composing a configuration takes long
+@given(SEEDS)
+def test_command_lines(seed: int) -> None:
+    draw = random.Random(seed)
+    job = draw.choice(list(COMMANDS))
+    overrides = COMMANDS[job].split("|")
+    for _ in range(draw.randint(1, 2)):
+        at = draw.randrange(len(overrides))
+        overrides[at] = changed_text(overrides[at], draw)
+    schema = cli.job(job).schema
+    made = refused(InputError, call=lambda: config.load(job, schema, overrides))
+    assert made is None or isinstance(made, schema)
+
+
+@lru_cache
+def pictures() -> list[bytes]:
+    draw = np.random.default_rng(1)
+    pixels = draw.integers(0, 255, (24, 32, 4), np.uint8)
+    files = []
+    for form, mode in (
+        ("JPEG", "RGB"),
+        ("PNG", "RGBA"),
+        ("GIF", "P"),
+        ("WEBP", "RGB"),
+        ("TIFF", "RGB"),
+        ("BMP", "RGB"),
+        ("PPM", "L"),
+    ):
+        file = io.BytesIO()
+        Image.fromarray(pixels).convert("RGB").convert(mode).save(file, form)
+        files.append(file.getvalue())
+    return files
+
+
+@given(SEEDS)
+def test_pictures(seed: int) -> None:
+    draw = random.Random(seed)
+    data = bytearray(draw.choice(pictures()))
+    for _ in range(draw.randint(1, 8)):
+        at = draw.randrange(len(data)) if draw.random() < 0.5 else draw.randrange(min(64, len(data)))
+        data[at : at + draw.choice((0, 1, 1, 4))] = draw.randbytes(draw.choice((0, 1, 1, 4)))
+        if not data:
+            break
+    # A bound on pixels keeps the process of this test small; fetchers decode in children with bounds of their own.
+    made = refused(PictureError, call=lambda: decode_rgb(bytes(data), max_pixels=1 << 20))
+    assert made is None or (made.mode == "RGB" and min(made.size) > 0)
+    if draw.random() < 0.2:
+        made = refused(PictureError, call=lambda: render(bytes(data), width=16, max_pixels=1 << 20))
+        assert made is None or made.facts.width <= max(16, made.facts.width if made.data is None else 0)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://upload.wikimedia.org/wikipedia/en/a/a9/B.%82svg",  # the reason holds a byte that is not UTF-8
+        "http://user[::1]:secret@pictures.example:84[[/a",  # urlsplit takes it, and not its parts put together
+    ],
+)
+def test_a_url_that_once_failed(url: str) -> None:
+    (wikimedia.why_no_thumbnail(url) or "").encode()
+    assert exclusions.marks_of(url)
+
+
+@pytest.mark.parametrize(
+    ("reader", "text"),
+    [
+        (label_studio, [{**TASK, "annotations": [{"completed_by": "a", "result": [
+            {"from_name": "mistakes", "value": {"start": 0, "end": 1, "labels": 0.5}}]}]}]),
+        (label_studio, [{**TASK, "annotations": [{"completed_by": "a", "updated_at": {"": None}, "result": []}]}]),
+        (label_studio, [{"data": {**TASK["data"], "generated": "half \ud83d"}, "annotations": [
+            {"completed_by": "a", "result": []}]}]),
+        (label_studio, "[" * 100_000),
+        (prodigy, {**DONE, "answer": "accept", "text": "x", "spans": 0.5}),
+        (prodigy, {**DONE, "answer": "accept", "question": "sensitive", "options": 7, "accept": ["3"]}),
+        (prodigy, {**DONE, "answer": "accept", "free_texts": 7}),
+        (prodigy, {**DONE, "item_id": "half \ud83d", "answer": "accept", "question": "sensitive", "accept": ["3"]}),
+        (prodigy, json.dumps(PRODIGY[0]) + "\n" + "[" * 100_000),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("table", ["ratings", "spans", "remarks"])
+def test_an_export_that_once_failed(tmp_path: Path, reader: Any, text: Any, table: str) -> None:
+    file = tmp_path / "export"
+    file.write_text(text if isinstance(text, str) else json.dumps(text))
+    refused(InputError, call=lambda: imported(reader, file, table))
+
+
+def test_texts_of_span_labels_that_once_failed() -> None:
+    with pytest.raises(ValueError, match="texts is"):
+        SpanLabels.from_dict({**shipped("span_labels")[0], "texts": [["generated"]]})
