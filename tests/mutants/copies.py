@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -32,6 +33,9 @@ class Drawn:
         whole = (ROOT / self.path).read_text("utf-8").splitlines()[self.mutant.line - 1].strip()
         where = "" if whole.startswith(before) else f"   in: {shortened(whole)}"
         return f"{self.path}:{self.mutant.line}: {before}  ->  {after}{where}"
+
+
+_FAILING = re.compile(r"^(?:FAILED|ERROR) (\S+?\[.*?\]|\S+)(?: - |$)", re.MULTILINE)
 
 
 class Copies:
@@ -112,12 +116,12 @@ class Copies:
             log = copy.with_suffix(".log")
             options = ["-qx", "--tb=no", "-p", "no:cacheprovider", *arguments]
             status = self._ask(self._processes[copy], {"arguments": options, "log": str(log), "limit": self._limit})
-            lines = [line.split() for line in log.read_text("utf-8").splitlines()]
+            failing = failing_test(log.read_text("utf-8"))
         finally:
             if drawn:
                 shutil.copy2(ROOT / drawn.path, copy / drawn.path)
             self._free.put(copy)
-        return status, next((words[1] for words in lines if words[:1] in (["FAILED"], ["ERROR"])), "")
+        return status, failing
 
     @staticmethod
     def _ask(process: subprocess.Popen[str], request: dict[str, object]) -> int | None:
@@ -126,6 +130,12 @@ class Copies:
         print(json.dumps(request), file=process.stdin, flush=True)
         answer: int | None = json.loads(process.stdout.readline())
         return answer
+
+
+def failing_test(log: str) -> str:
+    """Return the first test that the summary of pytest's output `log` names as failed; ids may contain spaces."""
+    found = _FAILING.search(log)
+    return found[1] if found else ""
 
 
 def shortened(source: str) -> str:

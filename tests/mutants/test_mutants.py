@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.mutants.copies import failing_test
 from tests.mutants.operators import defaults_of, mutants
 from tests.mutants.related_tests import import_graph, related_tests
 
@@ -101,3 +102,11 @@ def test_tests_of_a_module_nearest_first():
     assert related_tests(Path("actors/vlm/chat.py"), graph, most=2) == tests[:2]
     judge = [Path("tests/actors/test_judge.py"), Path("tests/jobs/test_judge.py")]
     assert related_tests(Path("actors/judge.py"), graph, most=9) == judge
+
+
+def test_the_first_failing_test_of_a_run():
+    log = "1 failed in 2 s\nFAILED tests/test_x.py::test_a[any float - 3] - assert x[1] - 2\nERROR tests/test_y.py\n"
+    assert failing_test(log) == "tests/test_x.py::test_a[any float - 3]"
+    assert failing_test("ERROR tests/test_y.py\n") == "tests/test_y.py"
+    assert failing_test("FAILED tests/test_y.py::test_b - x[1]\n") == "tests/test_y.py::test_b"
+    assert failing_test("1 passed\n") == ""
