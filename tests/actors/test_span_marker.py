@@ -1,13 +1,15 @@
 """Rows of marks, and what a loaded model is asked, without a model."""
 
+import io
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from PIL import Image
 
-from actors.marking.model import Kind, Mark, Marks, Request, failed
+from actors.marking.model import Description, Kind, Mark, Marks, Request, failed
 from actors.marking.prompts import MarkingStep
-from actors.span_marker import LoadedModel, SpanMarker
+from actors.span_marker import LoadedModel, SpanMarker, describe
 from actors.status import Status
 from actors.vlm.errors import EngineError, ScoringError
 from actors.vlm.requests import Scores, ScoringRequest
@@ -46,6 +48,43 @@ def test_incomplete_and_unmarked_claims_have_a_row_that_says_so() -> None:
     assert (none["end"], unmarked["end"], unmarked["marked"], unmarked["probability"]) == (0, 5, False, 0.25)
     (failure, _) = rows(failed(ScoringError("answer_cut", "long")), Marks())
     assert (failure["status"], failure["error_kind"]) == ("truncated", "answer_cut")
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "kind"),
+    [
+        ({"status": "missing"}, Status.MISSING_INPUT, "no_picture"),
+        ({"pictures": [b"no picture"]}, Status.ERROR, "not_an_image"),
+        ({"texts": None}, Status.SKIPPED, "text_count"),
+        ({"texts": [("generated", ["A dog."])]}, Status.SKIPPED, "text_count"),
+        ({"texts": [("generated", ["A dog."]), ("correct", ["A cat.", "A cow."])]}, Status.SKIPPED, "text_count"),
+        ({"texts": [("generated", [" "]), ("correct", ["A cat."])]}, Status.SKIPPED, "text_count"),
+    ],
+)
+def test_an_item_that_cannot_be_marked_says_why(change: dict[str, Any], status: Status, kind: str) -> None:
+    item = {"pictures": [png()], "status": "ok", "texts": [("correct", ["A cat."]), ("generated", ["A dog."])]}
+    description = describe(item, KINDS, shows_picture=True)
+    assert isinstance(description, Description)
+    assert (description.generated, description.correct) == ("A dog.", "A cat.")
+    assert [picture.size for picture in description.pictures] == [(3, 2)]
+    marks = describe(item | change, KINDS, shows_picture=True)
+    assert isinstance(marks, Marks)
+    assert marks.status == status
+    assert marks.reason is not None
+    assert marks.reason.kind == kind
+
+
+def test_prompts_without_pictures_need_none() -> None:
+    item = {"pictures": [], "status": "ok", "texts": [("correct", ["A cat."]), ("generated", ["A dog."])]}
+    description = describe(item, KINDS, shows_picture=False)
+    assert isinstance(description, Description)
+    assert description.pictures == ()
+
+
+def png() -> bytes:
+    out = io.BytesIO()
+    Image.new("RGB", (3, 2)).save(out, "PNG")
+    return out.getvalue()
 
 
 def scored(outcome: Any) -> tuple[list[Any], list[ScoringRequest]]:

@@ -100,9 +100,11 @@ def test_spans_against_people_have_people_first() -> None:
         metrics.append(metric("span_auc", first + 0.4, **shared, kind="mistake"))
     metrics.append(metric("span_f1", 1, rater="other", against="gold", kind="mistake", unit="token"))
     table = tables(*metrics, overlap=0.25)["docent_spans"]
-    expected = {
-        (header, who): [first + more + u / 10 + n / 1000 for u in range(3) for n in range(3)]
-        + [first + 0.4 if header == "Mistakes" else None]
+    expected: dict[tuple[str, ...], list[float | None]] = {
+        (header, who): [
+            *(first + more + u / 10 + n / 1000 for u in range(3) for n in range(3)),
+            first + 0.4 if header == "Mistakes" else None,
+        ]
         for header, more in (("Mistakes", 0), ("Omissions", 0.01))
         for who, first in (("people", 0.5), ("judge, direct", 0.1))
     }
