@@ -59,6 +59,7 @@ class RunBoard:
     """The part of a `Board` that belongs to one run; workers get a copy."""
 
     actor: Any  # handle of a Board
+    job: str = ""  # as in progress lines
     run: str = field(default_factory=lambda: uuid4().hex)
 
     def add(self, stage: str, done: int, errors: int, notes: dict[str, int]) -> None:
@@ -98,8 +99,8 @@ class RunBoard:
 _boards: dict[tuple[str, str], Any] = {}  # by node and job of the driver: a later Ray of this process has another
 
 
-def open_board() -> RunBoard:
-    """A new run's part of the driver's board, whose process costs a second of CPU and is started once."""
+def open_board(job: str) -> RunBoard:
+    """A part of the driver's board for a run of `job`; its process costs a second of CPU and is started once."""
     import ray
 
     context = ray.get_runtime_context()
@@ -107,7 +108,7 @@ def open_board() -> RunBoard:
     if key not in _boards:
         actor: Any = ray.remote(Board)
         _boards[key] = actor.options(**board_options(context.get_node_id())).remote()
-    return RunBoard(_boards[key])
+    return RunBoard(_boards[key], job)
 
 
 class Totals:

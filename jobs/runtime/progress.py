@@ -16,6 +16,7 @@ from typing import Any, Self
 
 from jobs.runtime import console, timings
 from jobs.runtime.board import Totals, open_board
+from jobs.runtime.metrics import JobMetrics
 from jobs.runtime.worker_warnings import PrintedWarnings
 
 LINE_EVERY_S = 10.0
@@ -61,8 +62,9 @@ class Progress:
         self._stream = stream or sys.stderr
         self._live = (self._stream.isatty() and not console.is_json()) if live is None else live
         self._line_every_s = SUBMITTED_LINE_EVERY_S if SUBMITTED in os.environ else LINE_EVERY_S
-        self.board = open_board()
+        self.board = open_board(job)
         self._totals = Totals()
+        self._metrics = {stage.name: JobMetrics(job, stage.name) for stage in stages}
         self._warnings = PrintedWarnings()
         self.given_up: dict[str, str] = {}  # units that were left out -> why; complete after the context
         self._begun = time.monotonic()
@@ -84,6 +86,8 @@ class Progress:
             self.given_up = self.board.ask("given_up", timeout=5)
             timings.DRIVER.add_workers(self.board.ask("spent", timeout=5))
         self.board.forget()
+        for metrics in self._metrics.values():
+            metrics.gauge("remine_queued", 0)
 
     def lines(self) -> list[str]:
         """One line per stage, as of the last reading."""
@@ -105,6 +109,8 @@ class Progress:
             stage.done, stage.errors, stage.notes = counts.get(stage.name, (0, 0, Counter()))
             if not stage.begun:
                 stage.since = time.monotonic()
+            if stage.total is not None:
+                self._metrics[stage.name].gauge("remine_queued", max(stage.total - stage.done, 0))
 
     def _draw(self) -> None:
         if self._live:

@@ -1,12 +1,13 @@
 """The classes that run on Ray's workers for `jobs.runtime.stages`: they read units, call actors and write units.
 
-Each row carries four columns next to those of the stages: `TASK`, `EXPECTED_ROWS` and `EXCLUDED`, which are the same in
-all rows of a unit, and `TALLY`. The sink removes them.
+Each row carries further columns next to those of the stages: `TASK`, `EXPECTED_ROWS`, `EXCLUDED` and `BEGUN`, which are
+the same in all rows of a unit, and `TALLY`. The sink removes them.
 """
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from jobs.runtime import exclusions, worker_warnings
 from jobs.runtime.attempts import BATCH_ATTEMPTS, REMEDY, UNIT_ATTEMPTS, Attempts, mark_died
 from jobs.runtime.board import Reporter, RunBoard
 from jobs.runtime.error_share import ErrorLimit
+from jobs.runtime.metrics import JobMetrics
 from jobs.runtime.stage_contract import ITEM, Read, Stage, StageActor, check_inputs, check_outputs
 from jobs.runtime.timings import WorkerTimes
 from jobs.store.reading import read_unit
@@ -31,7 +33,8 @@ from jobs.store.writer import Target, UnitTask, UnitWriter
 TASK = "_task"  # the unit and what to do with it, as JSON
 EXPECTED_ROWS = "_expected_rows"  # of the whole unit when it is written
 EXCLUDED = "_excluded"  # JSON of the matches of the unit's rows with the list of exclusions
-UNIT_COLUMNS = (TASK, EXPECTED_ROWS, EXCLUDED)  # a row keeps them through all stages
+BEGUN = "_begun"  # Unix time at which the unit was read
+UNIT_COLUMNS = (TASK, EXPECTED_ROWS, EXCLUDED, BEGUN)  # a row keeps them through all stages
 TALLY = "_tally"  # counts of actors, as "group/key" -> n; stored in the unit's footer
 
 
@@ -44,7 +47,7 @@ class UnitReader:
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         (text,) = batch[TASK].to_pylist()
-        task, read = UnitTask.from_json(text), self._read
+        task, read, begun = UnitTask.from_json(text), self._read, time.time()
         exclusion_filter = exclusions.load(read.excluded)
         wanted = read.rows(task)
         if task.unit.limit is not None:
@@ -58,6 +61,7 @@ class UnitReader:
         expected = sum(self._last_stage.row_counts(rows))  # the stages before it return one row per row
         rows = rows.append_column(TASK, _repeat(text, rows.num_rows))
         rows = rows.append_column(EXPECTED_ROWS, pa.array([expected] * rows.num_rows, pa.int64()))
+        rows = rows.append_column(BEGUN, pa.array([begun] * rows.num_rows, pa.float64()))
         return rows.append_column(EXCLUDED, _repeat(json.dumps(exclusion_filter.take_matched()), rows.num_rows))
 
 
@@ -82,11 +86,17 @@ class StageRunner:
         self._attempts.started()
         self._times.end()
         self._report = Reporter(board, stage.pool)
+        self._metrics = JobMetrics(board.job if board else "", stage.pool)
         if hasattr(self._actor, "report_tokens"):
-            self._actor.report_tokens(lambda tokens: self._report.add(0, tokens=tokens))
+            self._actor.report_tokens(self._add_tokens)
+
+    def _add_tokens(self, tokens: int) -> None:
+        self._report.add(0, tokens=tokens)
+        self._metrics.count("remine_tokens", tokens)
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         self._times.begin()
+        begun = time.perf_counter()
         inputs = batch.drop_columns([name for name in (*UNIT_COLUMNS, TALLY) if name in batch.column_names])
         check_inputs(self._stage.name, inputs.schema, self._actor.INPUTS)
         output = self._run(inputs, units=pc.unique(batch[TASK].combine_chunks()).to_pylist())
@@ -97,8 +107,10 @@ class StageRunner:
             if output.num_rows != batch.num_rows or set(counts) != {1}:
                 values = values.take(pa.array([row for row, n in enumerate(counts) for _ in range(n)], pa.int64()))
             output = output.append_column(column, values)
-        if hasattr(self._actor, "take_tally") or TALLY in batch.column_names:
-            output = output.append_column(TALLY, self._tallies(batch, counts))
+        tally = self._actor.take_tally() if hasattr(self._actor, "take_tally") else {}
+        self._metrics.add_batch(inputs, output, tally, seconds=time.perf_counter() - begun)
+        if tally or TALLY in batch.column_names:
+            output = output.append_column(TALLY, _tallies(batch, counts, tally))
         self._report.add(output.num_rows, errors=_count_errors(output))
         self._report.flush()
         self._times.end()
@@ -140,19 +152,6 @@ class StageRunner:
                 raise
             self._attempts.leave(error)
 
-    def _tallies(self, batch: pa.Table, counts: Sequence[int]) -> pa.Array:
-        """Column TALLY: the tallies of earlier stages stay with their rows, this stage's goes into the first row."""
-        tallies: list[list[tuple[str, int]]] = [[] for _ in range(sum(counts))]
-        row = 0
-        earlier = batch[TALLY].to_pylist() if TALLY in batch.column_names else [None] * batch.num_rows
-        for tally, count in zip(earlier, counts, strict=True):
-            if tally and count:
-                tallies[row] += tally
-            row += count
-        if tallies and hasattr(self._actor, "take_tally"):
-            tallies[0] += self._actor.take_tally().items()
-        return pa.array([tally or None for tally in tallies], pa.map_(pa.string(), pa.int64()))
-
 
 class StageChain:
     """Calls the actors of consecutive stages one after the other, in one process."""
@@ -178,6 +177,7 @@ class UnitRunner:
         self._attempts.started()
         self._times.end()
         self._report = Reporter(board, stage.pool)
+        self._metrics = JobMetrics(board.job if board else "", stage.pool)
         self._target, self._name = target, stage.name
         self._errors = ErrorLimit(board, target.max_error_share)
 
@@ -188,9 +188,12 @@ class UnitRunner:
             if (earlier := self._attempts.begin("unit", task.unit.name)) >= UNIT_ATTEMPTS:
                 self._attempts.give_up(task.unit.name, f"the process of {self._name} ended {earlier} times; {REMEDY}")
                 continue
+            begun = time.perf_counter()
             with UnitWriter(self._target, task) as writer:
                 self._actor(task, writer, self._report)
                 self._errors.check(writer.errors)
+            self._metrics.observe("remine_unit_seconds", time.perf_counter() - begun)
+            self._metrics.count_unit(writer.counts)
             self._times.end()
             self._attempts.end("unit", task.unit.name)
             self._report.flush()
@@ -235,6 +238,7 @@ class UnitSink(Datasink):
     def __init__(self, target: Target, *, counts_items: bool = False, board: RunBoard | None = None) -> None:
         self._target, self._counts_items = target, counts_items
         self._errors = ErrorLimit(board, target.max_error_share)
+        self._job = board.job if board else ""
 
     def write(self, blocks: Iterable[Block], ctx: Any) -> None:
         rows = pa.concat_tables([BlockAccessor.for_block(block).to_arrow() for block in blocks])
@@ -262,6 +266,7 @@ class UnitSink(Datasink):
             exclusions.count(writer.counts, json.loads(rows[EXCLUDED][0].as_py()))
             writer.write(output)
             self._errors.check(writer.errors)
+        JobMetrics(self._job, "write").observe("remine_unit_seconds", time.time() - rows[BEGUN][0].as_py())
 
 
 def count_rows(writer: UnitWriter, task: UnitTask, rows: int) -> None:
@@ -269,6 +274,20 @@ def count_rows(writer: UnitWriter, task: UnitTask, rows: int) -> None:
     left_out = task.unit.extra.get("filtered", {})
     writer.counts.filtered.update(left_out)
     writer.counts.rows_in = rows + sum(left_out.values())
+
+
+def _tallies(batch: pa.Table, counts: Sequence[int], tally: Mapping[str, int]) -> pa.Array:
+    """Column TALLY: the tallies of earlier stages stay with their rows; `tally`, of this stage, goes into the first."""
+    tallies: list[list[tuple[str, int]]] = [[] for _ in range(sum(counts))]
+    row = 0
+    earlier = batch[TALLY].to_pylist() if TALLY in batch.column_names else [None] * batch.num_rows
+    for entries, count in zip(earlier, counts, strict=True):
+        if entries and count:
+            tallies[row] += entries
+        row += count
+    if tallies:
+        tallies[0] += tally.items()
+    return pa.array([entries or None for entries in tallies], pa.map_(pa.string(), pa.int64()))
 
 
 def sum_tallies(rows: pa.Table) -> dict[str, dict[str, int]]:

@@ -15,7 +15,7 @@ from jobs.runtime import attempts
 from jobs.runtime.attempts import DEVICE_FAULTS, STARTS, UNIT_ATTEMPTS, Attempts, mark_died
 from jobs.runtime.board import RunBoard, RunRecords
 from jobs.runtime.stage_contract import Stage
-from jobs.runtime.stage_workers import EXCLUDED, EXPECTED_ROWS, TASK, StageRunner, UnitRunner
+from jobs.runtime.stage_workers import BEGUN, EXCLUDED, EXPECTED_ROWS, TASK, StageRunner, UnitRunner
 from jobs.store.units import Unit
 from jobs.store.writer import Target, UnitTask
 
@@ -76,6 +76,7 @@ def batch(items: int = 6) -> pa.Table:
     for name, value in ((TASK, "t"), (EXCLUDED, "{}")):
         column = pa.DictionaryArray.from_arrays(pa.array([0] * items, pa.int32()), [value])
         rows = rows.append_column(name, column)
+    rows = rows.append_column(BEGUN, pa.array([0.0] * items, pa.float64()))
     return rows.append_column(EXPECTED_ROWS, pa.array([items] * items, pa.int64()))
 
 

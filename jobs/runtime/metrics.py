@@ -1,0 +1,132 @@
+"""Metrics for Prometheus, which Ray exports from each node: rows, errors, pictures, tokens, time of devices, queues.
+
+Ray prefixes each name with `ray_` and adds `_total` to counters; `conf/grafana/remine.json` shows them, and
+docs/cluster.md says how to collect them.
+"""
+
+import functools
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from actors.status import Status
+from jobs.store.counts import Counts
+
+JOB = "remine_job"  # a label; Prometheus gives `job` another meaning
+SECONDS = (0.1, 0.5, 1, 5, 15, 60, 300, 1800, 7200)  # boundaries of the histogram of units
+_PICTURES = ("bytes", "pixels", "pictures")  # columns of which each value is a picture, or a list of them
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A metric: its kind in `ray.util.metrics`, what it counts, and its labels besides job and stage."""
+
+    kind: str
+    description: str
+    labels: tuple[str, ...] = ()
+
+
+METRICS = {
+    "remine_rows": Exported("Counter", "Rows that a stage has returned, by status.", ("status",)),
+    "remine_errors": Exported("Counter", "Rows of status error that a stage has returned, by kind.", ("kind",)),
+    "remine_pictures": Exported("Counter", "Pictures that a stage has read."),
+    "remine_tokens": Exported("Counter", "Tokens that a model has written, or that have passed through it."),
+    "remine_actor_seconds": Exported("Counter", "Time of actors since their first batch, with the wait for data."),
+    "remine_device_seconds": Exported("Counter", "Time during which actors worked, of models that of their device."),
+    "remine_unit_seconds": Exported("Histogram", "Time from reading a unit to writing it."),
+    "remine_queued": Exported("Gauge", "Rows, or MB of input, that a stage has not done yet."),
+}
+
+
+class JobMetrics:
+    """Adds to the metrics of a stage of a job; without a job's name nothing is exported.
+
+    Args:
+        job: the job, as in progress lines.
+        stage: the key of its pool.
+    """
+
+    def __init__(self, job: str, stage: str) -> None:
+        self._job, self._stage = job, stage
+        self._last_end: float | None = None
+
+    def count(self, name: str, value: float, **labels: str) -> None:
+        """Add `value` to a counter."""
+        if self._job and value > 0:
+            _exported(name).inc(value, tags=self._tags(labels))
+
+    def observe(self, name: str, value: float) -> None:
+        """Add a value to a histogram."""
+        if self._job:
+            _exported(name).observe(max(value, 0.0), tags=self._tags({}))
+
+    def gauge(self, name: str, value: float) -> None:
+        """Set a gauge."""
+        if self._job:
+            _exported(name).set(value, tags=self._tags({}))
+
+    def add_batch(self, batch: pa.Table, output: pa.Table, tally: Mapping[str, int], *, seconds: float) -> None:
+        """Count a batch that has been worked on in the last `seconds`.
+
+        Args:
+            tally: what the actor's `take_tally` returned.
+        """
+        if not self._job:
+            return
+        self.count_rows(output)
+        self.count("remine_pictures", _pictures(batch))
+        self.count("remine_tokens", tally.get("tokens/passed", 0))
+        now = time.perf_counter()
+        whole = seconds if self._last_end is None else now - self._last_end
+        self._last_end = now
+        # An actor that measures its device also counts what it does next to it, such as reading prompts.
+        busy = tally.get("milliseconds/device")
+        self.count("remine_device_seconds", seconds if busy is None else min(busy / 1000, whole))
+        self.count("remine_actor_seconds", whole)
+
+    def count_rows(self, rows: pa.Table) -> None:
+        """Count rows by status, and errors by kind."""
+        if "status" not in rows.column_names:
+            self.count("remine_rows", rows.num_rows, status=Status.OK.value)
+            return
+        for entry in pc.value_counts(rows["status"]).to_pylist():
+            self.count("remine_rows", entry["counts"], status=str(entry["values"]))
+        if "error_kind" in rows.column_names:
+            failed = rows.filter(pc.equal(rows["status"], Status.ERROR.value))
+            for entry in pc.value_counts(failed["error_kind"]).to_pylist():
+                self.count("remine_errors", entry["counts"], kind=str(entry["values"] or "unknown"))
+
+    def count_unit(self, counts: Counts) -> None:
+        """Count the rows of a unit that an actor has written by itself, by status, and its failures by kind."""
+        for status, rows in (counts.status or {Status.OK.value: counts.rows_out}).items():
+            self.count("remine_rows", rows, status=status)
+        for kind, rows in counts.rejected.items():
+            self.count("remine_errors", rows, kind=kind)
+
+    def _tags(self, labels: Mapping[str, str]) -> dict[str, str]:
+        return {JOB: self._job, "stage": self._stage, **labels}
+
+
+@functools.cache
+def _exported(name: str) -> Any:
+    """The metric of this process."""
+    from ray.util import metrics
+
+    entry = METRICS[name]
+    more = {"boundaries": list(SECONDS)} if entry.kind == "Histogram" else {}
+    kind: Any = getattr(metrics, entry.kind)
+    return kind(name, description=entry.description, tag_keys=(JOB, "stage", *entry.labels), **more)
+
+
+def _pictures(batch: pa.Table) -> int:
+    column = next((name for name in _PICTURES if name in batch.column_names), None)
+    if column is None:
+        return 0
+    values = batch[column]
+    if pa.types.is_list(values.type):
+        return pc.sum(pc.list_value_length(values)).as_py() or 0
+    return len(values) - values.null_count

@@ -1,0 +1,117 @@
+"""What Ray exports for Prometheus, and the dashboard that shows it."""
+
+import json
+import re
+import shutil
+import subprocess
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.runtime.metrics import JOB, METRICS
+from tests.jobs.runtime.numbered_pictures import run_numbered
+
+ROOT = Path(__file__).resolve().parents[3]
+DASHBOARD = ROOT / "conf" / "grafana" / "remine.json"
+SUFFIXES = {"Counter": ("_total",), "Gauge": ("",), "Histogram": ("_bucket", "_sum", "_count")}
+EXPORTED = {f"ray_{name}{suffix}" for name, entry in METRICS.items() for suffix in SUFFIXES[entry.kind]}
+ROWS, ERRORS = 5, 2
+EXPORT_S = 120  # Ray exports every few seconds; a busy machine takes longer
+
+
+def test_the_dashboard_shows_metrics_that_exist() -> None:
+    dashboard = json.loads(DASHBOARD.read_text())
+    expressions = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    names = {name for expression in expressions for name in re.findall(r"\bray_\w+", expression)}
+    assert names <= EXPORTED
+    assert {re.sub(r"_(total|bucket|sum|count)$", "", name) for name in names} == {f"ray_{name}" for name in METRICS}
+    for expression in expressions:
+        used = {label for group in re.findall(r"by \(([^)]*)\)", expression) for label in group.split(", ")}
+        allowed = {label for name in METRICS if name in expression for label in METRICS[name].labels}
+        assert {JOB} <= used <= allowed | {JOB, "stage", "le"}
+        assert re.findall(r"\{(\w+)=~", expression) == [JOB] * expression.count("{")
+    assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
+
+
+@pytest.fixture(scope="module")
+def address(ray_session: None, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """HOST:PORT of the node's metrics, after a run of the stage `embed` with errors."""
+    import ray
+
+    run_numbered(tmp_path_factory.mktemp("run"), rows=ROWS, errors=ERRORS)
+    (node,) = ray.nodes()
+    return f"127.0.0.1:{node['MetricsExportPort']}"
+
+
+def samples(text: str) -> Iterator[tuple[str, dict[str, str], float]]:
+    """Name, labels and value of each line of Prometheus's text format that is ours."""
+    for line in text.splitlines():
+        if match := re.match(r"(ray_remine_\w+)\{(.*)\} (\S+)", line):
+            yield match[1], dict(re.findall(r'(\w+)="([^"]*)"', match[2])), float(match[3])
+
+
+def of_run(found: list[tuple[str, dict[str, str], float]]) -> dict[tuple[str, ...], float]:
+    """The values of the job of this module, by name and the metric's own labels."""
+    sums: dict[tuple[str, ...], float] = {}
+    for name, labels, value in found:
+        if labels.get(JOB) == "numbered" and "le" not in labels:
+            key = (name, labels["stage"], *(labels[label] for label in ("status", "kind") if label in labels))
+            sums[key] = sums.get(key, 0.0) + value
+    return sums
+
+
+def test_ray_exports_what_the_stages_did(address: str) -> None:
+    counted = {
+        ("ray_remine_rows_total", "embed", "ok"): ROWS - ERRORS,
+        ("ray_remine_rows_total", "embed", "error"): ERRORS,
+        ("ray_remine_errors_total", "embed", "cursed"): ERRORS,
+        ("ray_remine_pictures_total", "embed"): ROWS,
+        ("ray_remine_tokens_total", "embed"): 7 * ROWS,
+        ("ray_remine_unit_seconds_count", "write"): 1,
+        ("ray_remine_queued", "embed"): 0,
+    }
+    timed = {(f"ray_remine_{part}_seconds_total", "embed") for part in ("device", "actor")}
+    deadline, values = time.monotonic() + EXPORT_S, dict[tuple[str, ...], float]()
+    while time.monotonic() < deadline and not counted.keys() | timed <= values.keys():
+        with urllib.request.urlopen(f"http://{address}/metrics", timeout=30) as answer:
+            values = of_run(list(samples(answer.read().decode())))
+        time.sleep(1)
+    assert {key: values.get(key) for key in counted} == counted
+    device, actor = (values[key] for key in sorted(timed, reverse=True))
+    assert 0 < device <= actor
+
+
+@pytest.mark.skipif(shutil.which("prometheus") is None, reason="not installed: apt-get install prometheus")
+def test_a_prometheus_collects_them(address: str, tmp_path: Path) -> None:
+    node = {"job_name": "ray", "scrape_interval": "1s", "static_configs": [{"targets": [address]}]}
+    (tmp_path / "prometheus.yml").write_text(json.dumps({"scrape_configs": [node]}))
+    log = tmp_path / "log"
+    with log.open("wb") as stream:
+        server = subprocess.Popen(
+            [
+                "prometheus",
+                f"--config.file={tmp_path}/prometheus.yml",
+                f"--storage.tsdb.path={tmp_path}/data",
+                "--web.listen-address=127.0.0.1:0",
+            ],
+            stderr=stream,
+        )
+    try:
+        deadline, found = time.monotonic() + EXPORT_S, list[Any]()
+        while time.monotonic() < deadline and not found:
+            time.sleep(1)
+            if match := re.search(r"address=(127\.0\.0\.1:[1-9]\d*)", log.read_text()):
+                query = urllib.parse.urlencode(
+                    {"query": f'sum(ray_remine_rows_total{{{JOB}="numbered", stage="embed"}})'}
+                )
+                with urllib.request.urlopen(f"http://{match[1]}/api/v1/query?{query}", timeout=30) as answer:
+                    found = json.load(answer)["data"]["result"]
+        assert float(found[0]["value"][1]) == ROWS, log.read_text()[-2000:]
+    finally:
+        server.terminate()
+        server.wait()
