@@ -1,11 +1,11 @@
 # Each target sets up what it needs. PYTHON=python3.12 picks another interpreter for a new environment;
-# ARGS='-k mine' is handed on to the command of demo, test, torture and bench.
+# ARGS='-k mine' is handed on to the command of demo, test, torture, bench and gpu.
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo test fast lint torture bench clean FORCE
+.PHONY: help demo test fast lint torture bench gpu clean FORCE
 
 PYTHON ?= python3
 ARGS ?=
@@ -57,6 +57,9 @@ torture: $(STAMP) ## the long attacks: kills, faults, races, random examples
 
 bench: $(STAMP) ## every benchmark at its default size
 	$(PY) -m tests.benchmarks all $(ARGS)
+
+gpu: $(STAMP) ## checks and measurements on a machine with CUDA, in ten minutes
+	$(PY) -m tests.gpu --out gpu.json $(ARGS)
 
 clean: ## remove what demo, bench and the tools leave; the environment stays (rm -r .venv starts afresh)
 	rm -rf demo-out benchmarks-out build .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

@@ -45,37 +45,42 @@ class Loaded(NamedTuple):
 
 def load(shape: Shape) -> Loaded:
     """The model, and requests whose shared part and suffixes have the tokens that are asked for, to within a few."""
-    import numpy as np
     import torch
-    from PIL import Image
 
     from actors.vlm.loading import load_vlm
-    from actors.vlm.prompts import Prompt
-    from actors.vlm.requests import ScoringRequest
-    from actors.vlm.scoring import ClosedSetScorer
 
     torch.set_num_threads(1)
     model, processor = load_vlm(MODEL, dtype="float32", device_map="cpu")
+    return Loaded(model, processor, requests_of(processor, shape))
+
+
+def requests_of(processor: Any, shape: Shape, *, prefix: int = PREFIX) -> list[Any]:
+    """Requests about one picture, or about none if the model takes none, with so many tokens to within a few."""
+    import numpy as np
+    from PIL import Image
+
+    from actors.vlm.chat import Chat
+    from actors.vlm.prompts import Prompt
+    from actors.vlm.requests import ScoringRequest
+
+    chat = Chat(processor, name=MODEL)
     noise = np.random.default_rng(0).integers(0, 256, (PIXELS, PIXELS, 3), dtype=np.uint8)
-    shown = Image.fromarray(noise)
+    shown = Image.fromarray(noise) if chat.sees_pictures else None
     ids = processor.tokenizer(ARTICLE * 200)["input_ids"]
 
     def requests(article: int, suffix: int) -> list[Any]:
         after = processor.tokenizer.decode(ids[:article]) + "\n\n"
+        shared = (None, after) if chat.sees_pictures else (after,)
         return [
             ScoringRequest(
-                Prompt((None, after), f"{i} is the label. " + processor.tokenizer.decode(ids[:suffix])), shown, CODES
+                Prompt(shared, f"{i} is the label. " + processor.tokenizer.decode(ids[:suffix])), shown, CODES
             )
             for i in range(shape.labels)
         ]
 
-    chat = ClosedSetScorer(model, processor, engine="naive").chat
     tried = chat.tokens([r.prompt for r in requests(100, 40)], shown)
-    return Loaded(
-        model,
-        processor,
-        requests(100 + PREFIX - tried.shared, max(1, 40 + shape.suffix - max(map(len, tried.suffixes)))),
-    )
+    article, suffix = 100 + prefix - tried.shared, 40 + shape.suffix - max(map(len, tried.suffixes))
+    return requests(max(1, article), max(1, suffix))
 
 
 def score(shape: Shape, engine: str, *, repeats: int = 1) -> Result:

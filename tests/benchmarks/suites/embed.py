@@ -44,7 +44,7 @@ def prepare(workdir: Path, size: Size) -> None:
         files[f"{number:06d}"] = np.frombuffer(stream.getvalue(), np.uint8)
     np.savez(workdir / FILES, **files)
     _write_table(workdir / TABLE, [data.tobytes() for data in files.values()])
-    _write_model(workdir / MODEL, "vit_base_patch16_siglip_256" if size != "smoke" else "test_vit")
+    write_model(workdir / MODEL, "vit_base_patch16_siglip_256" if size != "smoke" else "test_vit")
 
 
 def _write_table(out: Path, data: list[bytes]) -> None:
@@ -67,7 +67,7 @@ def _write_table(out: Path, data: list[bytes]) -> None:
     run.finish()
 
 
-def _write_model(folder: Path, image_tower: str) -> None:
+def write_model(folder: Path, image_tower: str) -> None:
     """A checkpoint like the tiny local one, with another image tower; texts are not embedded here."""
     import torch
     from open_clip import CustomTextCLIP

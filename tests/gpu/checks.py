@@ -1,0 +1,244 @@
+"""Equality on a device: its vectors, likelihoods, texts and neighbours against those of the CPU or of float64."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+LOGPROBS = 1e-3  # largest difference of log-likelihoods in float32
+COSINE = 1e-4  # largest difference of a cosine of the same picture's vectors from 1
+FAMILIES = ("qwen2.5-vl-tiny", "qwen3-vl-tiny", "llava-next-tiny", "mllama-tiny", "gemma3-tiny", "llama-tiny")
+LABELS = ("Melanesia", "Northern Africa", "the Caribbean and Central America", "Nordic")
+CODES = ("1", "2", "3")
+
+
+class SkippedError(Exception):
+    """A check or measurement cannot run here; the message is the reason."""
+
+
+def embeddings(device: Any, *, tiny: bool) -> dict[str, Any]:
+    """Vectors of pictures by the device in float32 and in its own dtype, against the CPU's."""
+    from actors.embedder import Embedder, PictureDecoder
+    from actors.encoders.settings import EncoderSettings
+
+    need("open_clip")
+    pictures = picture_rows(24)
+    decoded = PictureDecoder(EncoderSettings("local:siglip-tiny"))(pictures)
+
+    def vectors(place: str, dtype: str) -> Any:
+        table = Embedder(EncoderSettings("local:siglip-tiny", device=place, dtype=dtype), batch_size=10)(decoded)
+        found = np.array(table["embedding"].to_pylist(), np.float64)
+        return found / np.linalg.norm(found, axis=1, keepdims=True)
+
+    expected = vectors("cpu", "float32")
+    found = {dtype: 1 - float((expected * vectors(str(device), dtype)).sum(-1).min()) for dtype in ("float32", "auto")}
+    return {"ok": found["float32"] <= COSINE and found["auto"] <= 0.02, **found}
+
+
+def likelihoods(device: Any, *, tiny: bool) -> dict[str, Any]:
+    """Log-likelihoods of all engines on the device against whole forward passes on the CPU, by family."""
+    from actors.vlm.loading import load_vlm
+    from actors.vlm.scoring import ClosedSetScorer
+
+    found: dict[str, float] = {}
+    for name in FAMILIES[:1] + FAMILIES[-1:] if tiny else FAMILIES:
+        model, processor = load_vlm(f"local:{name}", dtype="float32", device_map="cpu")
+        asked = requests(processor)
+        expected = logprobs(ClosedSetScorer(model, processor, engine="naive").score(asked))
+        model = model.to(device)
+        for engine in ("naive", "cascade", "batched"):
+            values = logprobs(ClosedSetScorer(model, processor, engine=engine).score(asked))
+            found[f"{name}, {engine}"] = float(np.abs(expected - values).max())
+    return {"ok": max(found.values()) <= LOGPROBS, "largest": max(found.values()), "differences": found}
+
+
+def texts(device: Any, *, tiny: bool) -> dict[str, Any]:
+    """Tokens of texts on the device against the CPU's: the likeliest, and drawn ones."""
+    from actors.vlm.loading import load_vlm
+
+    model, processor = load_vlm("local:qwen2.5-vl-tiny", dtype="float32", device_map="cpu")
+    expected = generated(model, processor)
+    found = generated(model.to(device), processor)
+    same = sum(a == b for a, b in zip(expected, found, strict=True))
+    # A number that falls between two tokens' boundaries changes a text: rare, but no error.
+    return {"ok": same >= len(expected) - 1, "texts": len(expected), "equal": same}
+
+
+def search(device: Any, *, tiny: bool) -> dict[str, Any]:
+    """The k best rows and their scores against a float64 product of all pairs."""
+    from actors.search.queries import Queries
+    from actors.search.settings import SearchSettings
+    from actors.searcher import Search
+
+    draw, k = np.random.default_rng(0), 10
+    rows = draw.normal(size=(2_000 if tiny else 200_000, 256)).astype(np.float16)
+    rows[7] = rows[3]  # a tie
+    vectors = draw.normal(size=(16, 256)).astype(np.float32)
+    exact = vectors.astype(np.float64) @ rows.astype(np.float64).T
+    order = np.argsort(-exact, axis=1, kind="stable")[:, :k]
+    names = [f"{number:09d}" for number in range(len(rows))]
+    found = Search(Queries(vectors, SearchSettings(k=k, device=str(device))), ids=lambda r: [names[i] for i in r])
+    found.add(rows, np.arange(len(rows)))
+    hits = found.finish()
+    same = bool((hits.row.reshape(-1, k) == order).all())
+    error = float(np.abs(hits.score.reshape(-1, k) - np.take_along_axis(exact, order, 1)).max())
+    return {"ok": same and error < 1e-9, "same rows": same, "largest error of a score": error}
+
+
+def two_devices(device: Any, *, tiny: bool) -> dict[str, Any]:
+    """A model over two GPUs (`device_map=balanced`): its likelihoods and texts against the CPU's."""
+    import torch
+
+    from actors.vlm.loading import load_vlm
+    from actors.vlm.scoring import ClosedSetScorer
+
+    if device.type != "cuda" or torch.cuda.device_count() < 2:
+        raise SkippedError("fewer than two GPUs")
+    model, processor = load_vlm("local:qwen2.5-vl-tiny", dtype="float32", device_map="cpu")
+    asked = requests(processor)
+    expected, written = (
+        logprobs(ClosedSetScorer(model, processor, engine="naive").score(asked)),
+        generated(model, processor),
+    )
+    spread, _ = load_vlm("local:qwen2.5-vl-tiny", dtype="float32", device_map="balanced")
+    places = {str(place) for place in spread.hf_device_map.values()}
+    scorer = ClosedSetScorer(spread, processor, engine="auto")
+    largest = float(np.abs(expected - logprobs(scorer.score(asked))).max())
+    same = sum(a == b for a, b in zip(written, generated(spread, processor), strict=True))
+    return {
+        "ok": len(places) == 2 and largest <= LOGPROBS and same >= len(written) - 1,
+        "devices": sorted(places),
+        "engine": scorer.engine,
+        "largest": largest,
+        "equal texts": same,
+    }
+
+
+def out_of_memory(device: Any, *, tiny: bool) -> dict[str, Any]:
+    """Where the memory runs out, the budget is halved and the results stay the same."""
+    from actors.vlm.loading import load_vlm
+    from actors.vlm.scoring import ClosedSetScorer
+    from tests.benchmarks import judging
+
+    name = "local:qwen2.5-vl-tiny" if tiny else judging.MODEL
+    model, processor = load_vlm(name, dtype="float32", device_map="cpu")
+    model = model.to(device)
+    shape = judging.Shape(labels=20, suffix=20) if tiny else judging.Shape(labels=400, suffix=60)
+    asked = judging.requests_of(processor, shape, prefix=300)
+    expected = logprobs(ClosedSetScorer(model, processor, engine="cascade").score(asked))
+    for limit in (1 << 30, 512 << 20, 256 << 20, 128 << 20, 64 << 20):
+        scorer = ClosedSetScorer(model, processor, engine="cascade", memory_budget_gb=8)
+        before = scorer.budget
+        with scarce(device, scorer, limit):
+            results = scorer.score(asked)
+        if scorer.budget == before:
+            continue
+        largest = float(np.abs(expected - logprobs(results)).max())
+        return {"ok": largest <= LOGPROBS, "halved": before // scorer.budget, "limit": limit, "largest": largest}
+    raise SkippedError("the memory never ran out")
+
+
+@contextmanager
+def scarce(device: Any, scorer: Any, limit: int) -> Iterator[None]:
+    """Leave `limit` bytes of the device's memory; on a CPU passes with more than half of the budget fail."""
+    import torch
+
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+        total = torch.cuda.get_device_properties(device).total_memory
+        torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved(device) + limit) / total, device)
+        try:
+            yield
+        finally:
+            torch.cuda.set_per_process_memory_fraction(1.0, device)
+        return
+    engine, most = scorer.engines.current, scorer.budget // 2
+    compute: Callable[..., Any] = engine.log_likelihoods
+
+    def limited(*arguments: Any, budget: int) -> Any:
+        if budget > most:
+            raise torch.OutOfMemoryError("simulated")
+        return compute(*arguments, budget=budget)
+
+    engine.log_likelihoods = limited
+    yield
+
+
+CHECKS = (embeddings, likelihoods, texts, search, two_devices, out_of_memory)
+
+
+def need(package: str) -> None:
+    """Raise `SkippedError` if a package is not installed."""
+    import importlib.util
+
+    if importlib.util.find_spec(package) is None:
+        raise SkippedError(f"the package {package} is not installed")
+
+
+def picture_rows(count: int, *, side: int = 330) -> Any:
+    """The first columns of a table `images` with so many JPEGs."""
+    import io
+
+    import pyarrow as pa
+    from PIL import Image
+
+    draw, data = np.random.default_rng(0), []
+    for _ in range(count):
+        blocks = Image.fromarray(draw.integers(0, 255, (9, 12, 3), np.uint8))
+        stream = io.BytesIO()
+        blocks.resize((side, side * 3 // 4)).save(stream, "JPEG", quality=85)
+        data.append(stream.getvalue())
+    nothing = pa.nulls(count, pa.string())
+    columns = {"image_id": [f"{n:06d}" for n in range(count)], "bytes": pa.array(data, pa.large_binary())}
+    return pa.table(columns | {"status": ["ok"] * count, "error_kind": nothing, "error_message": nothing})
+
+
+def requests(processor: Any) -> list[Any]:
+    """Requests about one picture, or none, with suffixes of several lengths."""
+    from PIL import Image
+
+    from actors.vlm.prompts import Prompt
+    from actors.vlm.requests import ScoringRequest
+
+    sees = getattr(processor, "sees_pictures", True)
+    noise = np.random.default_rng(1).integers(0, 256, (90, 120, 3)).astype(np.uint8)
+    shown = Image.fromarray(noise) if sees else None
+    article = "The museum holds objects of many peoples.\nIts halls were built in 1911.\n\n" * 9
+    shared = (None, article) if sees else (article,)
+    return [ScoringRequest(Prompt(shared, f"Is it {label}?"), shown, CODES) for label in LABELS]
+
+
+def logprobs(results: Any) -> Any:
+    """Log-probabilities [requests, answers]; a request that failed raises.
+
+    Raises:
+        ValueError: an error instead of scores.
+    """
+    for result in results:
+        if not hasattr(result, "logprobs"):
+            raise ValueError(f"a request failed: {result}")
+    return np.array([result.logprobs for result in results])
+
+
+def generated(model: Any, processor: Any) -> list[list[int]]:
+    """Tokens of texts about three pictures."""
+    from PIL import Image
+
+    from actors.generator import text_generator
+    from actors.vlm.encoding import ChatEncoder
+    from actors.vlm.sampling import Sampling
+
+    chat = ChatEncoder(processor)
+    draw = np.random.default_rng(2)
+    pictures = [Image.fromarray(draw.integers(0, 256, (60 + 28 * n, 90, 3)).astype(np.uint8)) for n in range(3)]
+    prompts = [chat.encode([None, "Tell me what can be seen." * (n + 1)], [p]) for n, p in enumerate(pictures)]
+    engine = text_generator(model, chat)
+    found: list[list[int]] = []
+    for temperature, top_p in ((0.0, 1.0), (1.0, 1.0), (1.3, 0.9)):
+        sampling = Sampling(temperature=temperature, top_p=top_p, max_tokens=16)
+        for result in engine.generate(prompts, seeds=[[1, 2], [3, 4], [5, 6]], sampling=sampling):
+            if not isinstance(result, list):
+                raise ValueError(f"a prompt failed: {result}")
+            found += [text.tokens for text in result]
+    return found

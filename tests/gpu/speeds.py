@@ -1,0 +1,166 @@
+"""Measurements on a device: pictures, pairs, tokens and bytes per second, as shares of what the device can do."""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.gpu import models
+from tests.gpu.checks import need, picture_rows
+from tests.gpu.device import flops, seconds
+
+TOWERS = {
+    "ViT-B-16-SigLIP-i18n-256": "vit_base_patch16_siglip_256",
+    "ViT-SO400M-14-SigLIP-384": "vit_so400m_patch14_siglip_384",
+}
+
+
+def embed(name: str, device: Any, rates: dict[str, float], *, tiny: bool) -> dict[str, Any]:
+    """Decoded pictures to vectors in the device's dtype; idle is the time that the model alone would not need."""
+    need("open_clip")
+    from actors.embedder import Embedder, PictureDecoder
+    from actors.encoders.settings import EncoderSettings
+    from tests.benchmarks.suites.embed import write_model
+
+    batch = 8 if tiny else 256
+    with tempfile.TemporaryDirectory() as folder:
+        write_model(Path(folder) / "model", "test_vit" if tiny else TOWERS[name])
+        settings = EncoderSettings(f"local-dir:{folder}/model", device=str(device))
+        decoded = PictureDecoder(settings)(picture_rows(batch))
+        embedder = Embedder(settings, batch_size=batch)
+    import pyarrow as pa
+    import torch
+
+    times = 1 if tiny else 8
+    rows = pa.concat_tables([decoded] * times)
+    whole = seconds(device, lambda: embedder(rows)) / times
+    size = embedder._tower.size
+    pixels = torch.zeros((batch, 3, *size), dtype=torch.uint8, device=device)
+    tower: Any = embedder._tower
+    tower._model.requires_grad_(False)  # the counter would look for gradients
+    with torch.inference_mode():
+        alone = seconds(device, lambda: tower.pictures(pixels))
+    work = flops(lambda: tower.pictures(pixels))
+    return {
+        "pictures per second": batch / whole,
+        "device idle": max(0.0, 1 - alone / whole),
+        "share of the matrix rate": work / alone / rates["matrix"],
+    }
+
+
+def judge(name: str, device: Any, rates: dict[str, float], *, tiny: bool) -> dict[str, Any]:
+    """Labels about one picture and article of 1,200 tokens, prompts and picture prepared beforehand."""
+    from actors.vlm.scoring import ClosedSetScorer
+    from tests.benchmarks import judging
+
+    model, processor = models.load(name, device=device, dtype=dtype_of(device), tiny=tiny)
+    scorer = ClosedSetScorer(model, processor, engine="cascade")
+    found: dict[str, Any] = {}
+    for labels, suffix in ((4, 10),) if tiny else ((50, 20), (10, 250)):
+        prefix = 200 if tiny else judging.PREFIX
+        group = scorer.prepare(judging.requests_of(processor, judging.Shape(labels, suffix), prefix=prefix))
+        check_finite(scorer.run(group))
+        took = seconds(device, lambda group=group: scorer.run(group))  # type: ignore[misc]
+        share = flops(lambda group=group: scorer.run(group)) / took / rates["matrix"]  # type: ignore[misc]
+        found[f"{labels} labels of {suffix} tokens"] = {
+            "pairs per second": labels / took,
+            "share of the matrix rate": share,
+        }
+    return found
+
+
+def generate(name: str, device: Any, rates: dict[str, float], *, tiny: bool) -> dict[str, Any]:
+    """Texts of 64 tokens, 4 of each prompt; each step reads all weights of the text model."""
+    from actors.vlm.encoding import ChatEncoder
+    from actors.vlm.families import language_model
+    from actors.vlm.generation import TextGenerator
+    from actors.vlm.sampling import Sampling
+    from tests.benchmarks.judging import ARTICLE
+
+    model, processor = models.load(name, device=device, dtype=dtype_of(device), tiny=tiny)
+    chat = ChatEncoder(processor)
+    prompts, samples, tokens = (2, 2, 4) if tiny else (16, 4, 64)
+    draw = np.random.default_rng(0)
+    inputs = [chat.encode(*turn(chat, draw, ARTICLE * (1 if tiny else 50))) for _ in range(prompts)]
+    engine = TextGenerator(model, pad_id=0, ends=[])
+    seeds = [list(range(samples))] * prompts
+
+    def work(most: int) -> Any:
+        return engine.generate(inputs, seeds=seeds, sampling=Sampling(max_tokens=most))
+
+    for result in work(tokens):
+        if not isinstance(result, list):
+            raise ValueError(f"a prompt failed: {result}")
+    whole, first = seconds(device, lambda: work(tokens)), seconds(device, lambda: work(1))
+    steps = (whole - first) / max(1, tokens - 1)
+    text = sum(p.numel() * p.element_size() for p in language_model(model).layers.parameters())
+    head = model.get_output_embeddings().weight
+    read = text + head.numel() * head.element_size()
+    return {
+        "tokens per second": prompts * samples * tokens / whole,
+        "milliseconds per step": 1000 * steps,
+        "share of the copy rate": read / max(steps, 1e-9) / rates["copy"],
+    }
+
+
+def search(name: str, device: Any, rates: dict[str, float], *, tiny: bool) -> dict[str, Any]:
+    """float16 rows from the machine's memory against 64 queries; the bound is the copy to the device."""
+    from actors.search.queries import Queries
+    from actors.search.settings import SearchSettings
+    from actors.searcher import Search
+
+    draw = np.random.default_rng(0)
+    count, dim = (5_000, 64) if tiny else (2_000_000, 768)
+    rows = draw.standard_normal((count // 10, dim), np.float32).astype(np.float16)
+    rows = np.concatenate([rows] * 10)
+    queries = Queries(draw.normal(size=(64, dim)).astype(np.float32), SearchSettings(device=str(device)))
+
+    def work() -> None:
+        one = Search(queries, ids=lambda r: [str(n) for n in r])
+        one.add(rows, np.arange(len(rows)))
+        one.finish()
+
+    took = seconds(device, work)
+    return {
+        "rows per second": count / took,
+        "bytes per second": rows.nbytes / took,
+        "share of the upload rate": rows.nbytes / took / rates["upload"],
+    }
+
+
+MEASUREMENTS: tuple[tuple[str, Any, str], ...] = (
+    ("search", search, "2 M x 768"),
+    *(("embed", embed, name) for name in TOWERS),
+    *((kind.__name__, kind, name) for name in models.SIZES for kind in (judge, generate)),
+)
+TARGETS = {  # (measurement, figure) -> bound
+    ("judge", "share of the matrix rate"): ("at least", 0.6),
+    ("embed", "device idle"): ("below", 0.1),
+    ("search", "share of the upload rate"): ("at least", 0.8),
+}
+
+
+def dtype_of(device: Any) -> Any:
+    """The dtype that `auto` stands for."""
+    import torch
+
+    from actors.devices import find_dtype
+
+    return getattr(torch, find_dtype("auto", device))
+
+
+def check_finite(results: dict[int, Any]) -> None:
+    """Random weights of any size must give scores."""
+    for result in results.values():
+        if not hasattr(result, "logprobs"):
+            raise ValueError(f"a request failed: {result}")
+
+
+def turn(chat: Any, draw: Any, article: str) -> tuple[list[Any], list[Any]]:
+    """A user's turn with a picture, if the model takes any, and the pictures."""
+    from PIL import Image
+
+    if not chat.sees_pictures:
+        return [article], []
+    return [None, article], [Image.fromarray(draw.integers(0, 256, (224, 224, 3)).astype(np.uint8))]

@@ -1,0 +1,91 @@
+"""`python -m tests.gpu` on a CPU with small models, sizes of the large ones, and the page that its figures go into."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.gpu import __main__ as gpu
+from tests.gpu import document, models
+
+RUN = (
+    "embeddings",
+    "likelihoods",
+    "texts",
+    "search",
+    "two",
+    "out",
+    "embed ViT-B",
+    "judge Qwen2.5-VL-3B",
+    "generate Llama",
+)
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    import torch
+
+    out, threads = tmp_path_factory.mktemp("gpu") / "gpu.json", torch.get_num_threads()
+    torch.set_num_threads(1)
+    assert gpu.main(["--device", "cpu", "--tiny", "--out", str(out), "--only", *RUN]) == 0
+    torch.set_num_threads(threads)
+    loaded: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+    return loaded
+
+
+def test_all_checks_pass_on_a_cpu(result: dict[str, Any]) -> None:
+    found = {name: check.get("ok", check.get("skipped")) for name, check in result["checks"].items()}
+    assert found.pop("two_devices") == "fewer than two GPUs"
+    assert found == dict.fromkeys(("embeddings", "likelihoods", "texts", "search", "out_of_memory"), True)
+
+
+def test_every_measurement_has_figures(result: dict[str, Any]) -> None:
+    figures = result["measurements"]
+    assert {name.split()[0] for name in figures} == {"embed", "judge", "generate", "search"}
+    assert not [name for name, found in figures.items() if "error" in found or "skipped" in found]
+
+
+@pytest.mark.parametrize("name", models.SIZES)
+def test_sizes_are_those_of_the_published_models(name: str) -> None:
+    import torch
+
+    model, _ = models.load(name, device=torch.device("meta"), dtype=torch.bfloat16, tiny=False)
+    parameters = sum(parameter.numel() for parameter in {id(p): p for p in model.parameters()}.values())
+    assert parameters / 1e9 == pytest.approx(models.SIZES[name].parameters, rel=0.01)
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.bfloat16}
+
+
+def test_a_failed_check_and_the_end_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(device: Any, *, tiny: bool) -> dict[str, Any]:
+        raise RuntimeError("CUDA error")
+
+    def differs(device: Any, *, tiny: bool) -> dict[str, Any]:
+        return {"ok": False, "largest": 1.0}
+
+    monkeypatch.setattr(gpu.checks, "CHECKS", (fails, differs))
+    monkeypatch.setattr(gpu.speeds, "MEASUREMENTS", ())
+    assert gpu.main(["--device", "cpu", "--tiny"]) == 1
+    found = gpu.run("cpu", tiny=True)["checks"]
+    assert (found["fails"]["error"], found["differs"]["ok"]) == ("RuntimeError: CUDA error", False)
+    assert gpu.run("cpu", tiny=True, limit=0.0)["checks"]["fails"] == {"skipped": "no time was left"}
+
+
+def test_the_page_shows_the_figures(result: dict[str, Any], tmp_path: Path) -> None:
+    page = tmp_path / "benchmarks.md"
+    page.write_text(document.PAGE.read_text(encoding="utf-8"), encoding="utf-8")
+    with pytest.raises(ValueError, match="--tiny"):
+        document.write(result, page)
+    figures = {"share of the matrix rate": 0.5, "pairs per second": 1234.5}
+    measured = result | {
+        "machine": result["machine"] | {"tiny": False, "device": "A GPU"},
+        "measurements": {"judge M": {"50 labels": figures}, "embed M": {"error": "RuntimeError: x"}},
+    }
+    for _ in range(2):  # the second time replaces the first
+        document.write(measured, page)
+    text = page.read_text(encoding="utf-8")
+    assert text.count("A GPU, Python") == 1
+    assert "| judge M, 50 labels | share of the matrix rate | 0.5 | at least 0.6: missed |" in text
+    assert "| judge M, 50 labels | pairs per second | 1,234 |  |" in text
+    assert "| two devices | skipped: fewer than two GPUs |" in text
+    assert "No GPU has been measured" not in text
