@@ -23,7 +23,7 @@ from jobs.judging.targets import count_ratings, ratings_per_item, read_targets
 from jobs.runtime import cli
 from jobs.runtime.config_files import CONF
 from jobs.runtime.stage_contract import Stage
-from jobs.runtime.stage_workers import EXCLUDED, EXPECTED_ROWS, TALLY, TASK, StageRunner, sum_tallies
+from jobs.runtime.stage_workers import BEGUN, EXCLUDED, EXPECTED_ROWS, TALLY, TASK, StageRunner, sum_tallies
 from jobs.store.reading import open_table
 from jobs.store.units import Unit
 from jobs.store.writer import Target, UnitTask, UnitWriter
@@ -166,7 +166,14 @@ def test_tallies_of_an_earlier_stage_stay_with_its_unit() -> None:
     kind = pa.map_(pa.string(), pa.int64())
     shown = pa.array([[("pictures/shown", 1)], None, [("pictures/shown", 4)]], kind)
     batch = pa.table(
-        {"a": [1, 2, 3], TASK: ["u", "u", "v"], EXPECTED_ROWS: [2, 2, 2], EXCLUDED: ["{}"] * 3, TALLY: shown}
+        {
+            "a": [1, 2, 3],
+            TASK: ["u", "u", "v"],
+            EXPECTED_ROWS: [2, 2, 2],
+            EXCLUDED: ["{}"] * 3,
+            BEGUN: [0.0] * 3,
+            TALLY: shown,
+        }
     )
     result = StageRunner(stage=Stage("judge", Twice, {}, rows_out=2), board=None)(batch)
     assert sum_tallies(result) == {"tokens": {"passed": 7}, "pictures": {"shown": 5}}

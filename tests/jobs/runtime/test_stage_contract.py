@@ -8,6 +8,7 @@ import pytest
 from jobs.errors import RunError
 from jobs.runtime.stage_contract import Stage, check_inputs, check_outputs
 from jobs.runtime.stage_workers import (
+    BEGUN,
     EXCLUDED,
     EXPECTED_ROWS,
     TALLY,
@@ -42,7 +43,7 @@ class Labels:
 
 def run_stage(item: Any, label: Any) -> pa.Table:
     """One row of column `item_id` through the runner; the stage returns one row of column `label`."""
-    batch = pa.table({"item_id": [item], TASK: ["unit"], EXPECTED_ROWS: [1], EXCLUDED: ["{}"]})
+    batch = pa.table({"item_id": [item], TASK: ["unit"], EXPECTED_ROWS: [1], EXCLUDED: ["{}"], BEGUN: [0.0]})
     stage = Stage("judge", Labels, {"output": pa.table({"label": [label]})})
     return StageRunner(stage=stage, board=None)(batch)
 
@@ -88,7 +89,7 @@ class Spans:
 
 
 def varying(items: list[str]) -> pa.Table:
-    columns = {TASK: ["u", "u", "v"], EXPECTED_ROWS: [2, 2, 1], EXCLUDED: ["{}"] * 3}
+    columns = {TASK: ["u", "u", "v"], EXPECTED_ROWS: [2, 2, 1], EXCLUDED: ["{}"] * 3, BEGUN: [0.0] * 3}
     batch = pa.table({"item_id": ["a", "b", "c"], **columns})
     return StageRunner(stage=Stage("judge", Spans, {"items": items}, rows_out=None), board=None)(batch)
 
