@@ -109,7 +109,7 @@ class StageRunner:
             output = output.append_column(column, values)
         tally = self._actor.take_tally() if hasattr(self._actor, "take_tally") else {}
         self._metrics.add_batch(inputs, output, tally, seconds=time.perf_counter() - begun)
-        if tally or TALLY in batch.column_names:
+        if hasattr(self._actor, "take_tally") or TALLY in batch.column_names:  # in all batches of a unit, or none
             output = output.append_column(TALLY, _tallies(batch, counts, tally))
         self._report.add(output.num_rows, errors=_count_errors(output))
         self._report.flush()

@@ -137,3 +137,20 @@ def test_tallies_are_summed_by_group_and_key() -> None:
     )
     assert sum_tallies(rows) == {"links": {"none": 5, "gold": 1}, "x": {"a/b": 4}}
     assert sum_tallies(pa.table({"item": ["a"]})) == {}
+
+
+class Counting(Labels):
+    """A stage that counts something in its first batch only."""
+
+    def __init__(self, *, output: pa.Table) -> None:
+        super().__init__(output=output)
+        self._tallies = [{"tokens/passed": 3}, {}]
+
+    def take_tally(self) -> dict[str, int]:
+        return self._tallies.pop(0)
+
+
+def test_batches_without_counts_have_the_columns_of_those_with_some() -> None:
+    runner = StageRunner(stage=Stage("judge", Counting, {"output": pa.table({"label": ["a"]})}), board=None)
+    batch = pa.table({"item_id": ["i"], TASK: ["unit"], EXPECTED_ROWS: [1], EXCLUDED: ["{}"], BEGUN: [0.0]})
+    assert pa.concat_tables([runner(batch), runner(batch)])[TALLY].to_pylist() == [[("tokens/passed", 3)], None]
