@@ -71,7 +71,7 @@ class VllmTextGenerator:
         if self.on_tokens is not None:
             self.on_tokens(len(tokens))
         if not math.isfinite(completion.cumulative_logprob or 0.0):
-            return ScoringError("ValueError", "the model's likelihoods are not finite")
+            return ScoringError("not_finite", "the model's likelihoods are not finite")
         if completion.finish_reason not in ("stop", "length"):
             return ScoringError("not_finished", f"vLLM ended the text with finish_reason={completion.finish_reason}")
         if tokens and tokens[-1] in self.ends:

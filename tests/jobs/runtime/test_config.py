@@ -269,7 +269,9 @@ def test_every_file_opens_with_the_command_that_runs_it() -> None:
 
 # Files of groups that Hydra composes; the others are read by name.
 OPTIONS = [
-    p for p in FILES if p.parent not in (CONF, CONF / "kubernetes", CONF / "prices", CONF / "zero_shot_template")
+    p
+    for p in FILES
+    if p.parent not in (CONF, CONF / "cluster", CONF / "kubernetes", CONF / "prices", CONF / "zero_shot_template")
 ]
 
 
