@@ -15,7 +15,7 @@ from tests.in_process import stages_in_process
 # must not fail by chance. `make torture` draws new ones (--hypothesis-profile=random).
 settings.register_profile("remine", deadline=None, derandomize=True)
 settings.register_profile("random", deadline=None, max_examples=1000, print_blob=True)
-settings.register_profile("million", deadline=None, max_examples=170_000, print_blob=True)  # in six tests
+settings.register_profile("million", deadline=None, max_examples=17_000, print_blob=True)  # six tests of ten cases
 settings.load_profile("remine")
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -83,13 +83,14 @@ class FaultProxy:
 
     Attributes:
         endpoint: its url.
+        upstream: the server's, which may change.
         pages: sizes of pages of listings, over and over; empty: the server's own.
         befell: kinds of faults -> requests that met one.
         requests: methods -> requests.
     """
 
     def __init__(self, endpoint: str) -> None:
-        self._upstream = urlsplit(endpoint).netloc
+        self.upstream = endpoint
         self.faults: Sequence[Fault] = ()
         self.pages: Sequence[int] = ()
         self.befell: Counter[str] = Counter()
@@ -155,7 +156,7 @@ class FaultProxy:
         return _Reply(200, [("Content-Type", "application/xml")], body)
 
     def _ask(self, method: str, target: str, headers: dict[str, str], body: bytes) -> "_Reply":
-        connection = http.client.HTTPConnection(self._upstream, timeout=60)
+        connection = http.client.HTTPConnection(urlsplit(self.upstream).netloc, timeout=60)
         try:
             connection.putrequest(method, target, skip_host=True, skip_accept_encoding=True)
             for name, value in headers.items():

@@ -286,7 +286,7 @@ def _parse_commons(parts: SplitResult) -> WikimediaFile:
 
 def _commons_file(name: str, page: int | None) -> WikimediaFile:
     name = re.sub("_+", "_", _name(name)).strip("_")
-    if not name or "/" in name:
+    if not name or "/" in name or name.rfind(".") == 0:
         raise NoThumbnailError("a page of Commons that is not a file page")
     name = name[0].upper() + name[1:]
     digest = hashlib.md5(name.encode("utf-8", "surrogateescape"), usedforsecurity=False).hexdigest()

@@ -21,5 +21,12 @@ def environment() -> jinja2.Environment:
 
 @functools.lru_cache(maxsize=1024)  # a rubric is checked each time it is read
 def words(template: str) -> frozenset[str]:
-    """Return the names that `template` takes from its context."""
-    return frozenset(jinja2.meta.find_undeclared_variables(environment().parse(template)))
+    """Return the names that `template` takes from its context.
+
+    Raises:
+        jinja2.TemplateSyntaxError: it is not a template.
+    """
+    try:
+        return frozenset(jinja2.meta.find_undeclared_variables(environment().parse(template)))
+    except RecursionError as error:
+        raise jinja2.TemplateSyntaxError("nested too deeply", 1) from error
