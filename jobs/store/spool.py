@@ -9,6 +9,7 @@ import fcntl
 import os
 import shutil
 import tempfile
+import time
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -16,6 +17,8 @@ from typing import Self
 
 PREFIX = "remine-"
 LOCK = ".lock"
+UNLOCKED = f"{LOCK}.new"  # the name of the file before it is locked
+YOUNG_S = 60.0  # a folder without a lock may get one for so long
 
 
 class Spool:
@@ -36,6 +39,7 @@ class Spool:
 
     def cleanup(self) -> None:
         """Remove the folder and its content."""
+        _remove_content(self.path)
         self._folder.cleanup()
         if self._lock is not None:
             os.close(self._lock)
@@ -50,7 +54,7 @@ class Spool:
 
 def _lock(folder: Path) -> int | None:
     """The descriptor that holds the folder's lock; None on a file system without locks, where nobody sweeps it."""
-    unlocked = folder / f"{LOCK}.new"
+    unlocked = folder / UNLOCKED
     descriptor = os.open(unlocked, os.O_CREAT | os.O_RDWR, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -59,6 +63,18 @@ def _lock(folder: Path) -> int | None:
         return None
     unlocked.rename(folder / LOCK)  # so that a file LOCK without a lock belongs to a dead process
     return descriptor
+
+
+def _remove_content(folder: Path) -> None:
+    """Remove all but the lock file, which must be the last: nobody sweeps a folder with files and without a lock."""
+    with contextlib.suppress(FileNotFoundError):
+        for path in folder.iterdir():
+            if path.name == LOCK:
+                continue
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
 
 
 @cache
@@ -74,13 +90,32 @@ def _remove_if_dead(folder: Path) -> None:
     try:
         if folder.is_symlink() or folder.stat().st_uid != os.getuid():
             return
+        if not (folder / LOCK).exists():
+            _remove_if_begun(folder)
+            return
         descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_NOFOLLOW)
     except OSError:  # removed in the meantime, without a lock, or of another user
         return
+    _remove_if_free(folder, descriptor)
+
+
+def _remove_if_begun(folder: Path) -> None:
+    """Remove a folder whose process was killed before it had locked it."""
+    names = [path.name for path in folder.iterdir()]
+    if time.time() - folder.stat().st_mtime < YOUNG_S:
+        return
+    if not names:
+        folder.rmdir()
+    elif names == [UNLOCKED]:
+        _remove_if_free(folder, os.open(folder / UNLOCKED, os.O_RDWR | os.O_NOFOLLOW))
+
+
+def _remove_if_free(folder: Path, descriptor: int) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _remove_content(folder)
         shutil.rmtree(folder, ignore_errors=True)
-    except OSError:  # its process is alive
+    except OSError:  # its process is alive, or the file system has no locks
         pass
     finally:
         os.close(descriptor)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from jobs.store import spool
-from jobs.store.spool import LOCK, Spool
+from jobs.store.spool import LOCK, UNLOCKED, Spool, sweep
 
 CHILD = """
 import sys
@@ -65,6 +65,32 @@ def test_only_what_the_dead_left_is_swept(place: Path) -> None:
         alive.stdin.close()
         assert alive.wait(30) == 0
     assert not kept.exists()  # an ordinary end cleans up
+
+
+@pytest.mark.parametrize("names", [[], [UNLOCKED]])
+def test_a_spool_whose_process_ended_before_its_lock_is_swept_later(place: Path, names: list[str]) -> None:
+    left = place / "remine-begun"
+    left.mkdir()
+    for name in names:
+        (left / name).touch()
+    sweep(str(place))
+    assert left.exists()
+    os.utime(left, (1e9, 1e9))
+    sweep.cache_clear()
+    sweep(str(place))
+    assert not left.exists()
+
+
+def test_the_lock_is_removed_last(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Spool()
+    for name in ("a", "z"):
+        (made.path / name).mkdir()
+        (made.path / name / "data").touch()
+    monkeypatch.setattr(made._folder, "cleanup", lambda: None)  # the process ends here
+    made.cleanup()
+    assert [path.name for path in made.path.iterdir()] == [LOCK]
+    sweep.__wrapped__(str(place))
+    assert not made.path.exists()
 
 
 def test_a_spool_is_never_seen_unlocked(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
