@@ -11,7 +11,8 @@ from actors import schemas
 from actors.devices import find_device, find_dtype
 from actors.encoders.settings import EncoderSettings
 from actors.encoders.towers import find_geometry, load_tower
-from actors.pictures import DEFAULT_MAX_PIXELS, PictureError, decode_rgb
+from actors.picture_reader import PictureReader
+from actors.pictures import DEFAULT_MAX_PIXELS, PictureError
 from actors.status import PROCESS_DIED, Status
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class PictureDecoder:
         """
         self._geometry = find_geometry(settings.checkpoint, settings.pretrained)
         self._max_pixels = max_pixels
+        self._read = PictureReader(max_pixels=max_pixels)
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         """Decode one batch.
@@ -53,7 +55,7 @@ class PictureDecoder:
             `item_id` (the image_id), `kind` ("image"), `pixels` (large_binary: height x width x 3 uint8 of the model's
             input, row by row, null unless ok), `status`, `error_kind`, `error_message`. Rows that were not ok keep
             their status; ok without bytes becomes `missing_input`; a picture that cannot be decoded becomes `error`
-            with a kind of `actors.pictures.PictureError`.
+            with a kind of `actors.picture_reader.PictureReader`.
         """
         outcomes = zip(*(batch[name].to_pylist() for name in _OUTCOME), strict=True)
         rows = [self._decode_row(data, *outcome) for data, outcome in zip(batch["bytes"], outcomes, strict=True)]
@@ -70,7 +72,7 @@ class PictureDecoder:
         if not data.is_valid:
             return None, Status.MISSING_INPUT.value, "no_bytes", "the row is ok but has no bytes"
         try:
-            picture = decode_rgb(data.as_py(), max_pixels=self._max_pixels)
+            picture = self._read(data.as_py())
             self._check_elongation(picture)
             return self._geometry.resize(picture).tobytes(), Status.OK.value, None, None
         except PictureError as error:

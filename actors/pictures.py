@@ -23,6 +23,9 @@ DEFAULT_MAX_PIXELS = 89_478_485  # Pillow's own bound: 256 MiB of RGB
 # and formats without a signature, which accept any bytes (TGA).
 _FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "TIFF", "BMP", "AVIF", "JPEG2000", "PPM")
 # BMP and PPM begin with two letters, as texts do; AVIF shares its container with HEIC, which Pillow cannot read.
+_PLAIN = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "PPM")
+MODERATE_PIXELS = 16_000_000  # 48 MB of RGB
+MAX_ELONGATION = 1000  # Pillow allocates each row by itself: those of a picture one pixel wide take fifty times as much
 _WEAK_SIGNATURES = ("BMP", "PPM", "AVIF")
 _UPRIGHT = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -109,6 +112,18 @@ def decode_rgb(data: bytes, *, max_pixels: int = DEFAULT_MAX_PIXELS) -> Image.Im
         return _rotate(_flatten(picture), _rotation(picture))
     except Exception as error:  # Pillow's decoders raise errors of nearly all types on damaged files
         raise _classify(error, data=data, kind=picture.format or "") from error
+
+
+def needs_little(data: bytes) -> bool:
+    """Whether decoding takes little memory and time: a usual format of a moderate size, or one refused by its header.
+
+    The other formats have compressed parts, directories or tiles whose size the number of pixels does not tell.
+    """
+    try:
+        picture = _open_checked(data, max_pixels=MODERATE_PIXELS)
+    except PictureError as error:
+        return error.kind != "too_large"
+    return picture.format in _PLAIN and min(picture.size) * MAX_ELONGATION >= max(picture.size)
 
 
 def inspect(data: bytes, *, max_pixels: int = DEFAULT_MAX_PIXELS) -> PictureFacts:

@@ -10,7 +10,8 @@ from actors import schemas
 from actors.errors import first_line
 from actors.items import TARGETS, count_pictures, count_prompt, skip_reason
 from actors.model_files import resolve
-from actors.pictures import PictureError, decode_rgb
+from actors.picture_reader import PictureReader
+from actors.pictures import PictureError
 from actors.status import Status
 from actors.vlm import context, errors
 from actors.vlm.encoding import ChatEncoder, load_processor, to_bytes
@@ -69,6 +70,7 @@ class PromptPreparer:
         self.context_limit = settings.max_context_tokens
         self.token_budget = context.token_budget(positions, answer_tokens)
         self._tally: Counter[str] = Counter()
+        self._read = PictureReader()
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         """Prepare a batch.
@@ -105,7 +107,7 @@ class PromptPreparer:
 
     def _prepared(self, item: Mapping[str, Any]) -> dict[str, Any]:
         """Return the prompt's inputs, with the context truncated until prompt and answer fit the model's positions."""
-        pictures = [decode_rgb(data) for data in item["pictures"]] if self.instruction.shows_picture else []
+        pictures = [self._read(data) for data in item["pictures"]] if self.instruction.shows_picture else []
 
         def encode(texts: dict[str, str]) -> tuple[dict[str, Any], int]:
             inputs = self.chat.encode(

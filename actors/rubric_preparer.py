@@ -11,7 +11,8 @@ from actors import schemas
 from actors.errors import first_line
 from actors.items import NO_QUESTIONS, QUESTIONS, TARGETS, count_pictures, count_prompt, skip_reason
 from actors.model_files import resolve
-from actors.pictures import PictureError, decode_rgb
+from actors.picture_reader import PictureReader
+from actors.pictures import PictureError
 from actors.rubric_rater import RubricSettings, asked_pairs, default_targets, item_targets
 from actors.status import Status
 from actors.vlm import context, errors
@@ -85,6 +86,7 @@ class RubricPreparer:
         self.token_budget = context.token_budget(positions, answer_tokens)
         self._answer_tokens = {q.name: 0 if instruction else self._longest_answer(q) for q in self.rubric.questions}
         self._tally: Counter[str] = Counter()
+        self._read = PictureReader()
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         """Prepare a batch.
@@ -124,7 +126,7 @@ class RubricPreparer:
 
     def _prepared(self, item: Mapping[str, Any]) -> dict[str, Any]:
         """Return the prompts' tokens; the context is truncated until the longest prompt fits the model's positions."""
-        pictures = tuple(map(decode_rgb, item["pictures"])) if self.chat.sees_pictures else ()
+        pictures = tuple(map(self._read, item["pictures"])) if self.chat.sees_pictures else ()
         targets = item_targets(self.rubric, item) or self.targets
         if not targets:
             return failed(Status.SKIPPED, ScoringError("no_target", "neither the item nor targets= names a target"))

@@ -17,7 +17,8 @@ from actors.marking.claims import ClaimsMarking
 from actors.marking.direct import DirectMarking
 from actors.marking.model import Description, Kind, Marks, Request, kinds_from
 from actors.marking.prompts import MarkingStep, SpanPrompts
-from actors.pictures import PictureError, decode_rgb
+from actors.picture_reader import PictureReader
+from actors.pictures import PictureError
 from actors.settings import check_positive
 from actors.status import Status
 from actors.vlm import errors
@@ -115,6 +116,7 @@ class SpanMarker:
             )
         self.marking = settings.marking
         self._tally: Counter[str] = Counter()
+        self._read = PictureReader()
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         """Mark the texts of a batch.
@@ -133,7 +135,7 @@ class SpanMarker:
         results: dict[int, dict[str, Marks]] = {}
         ready: dict[int, Description] = {}
         for number, item in enumerate(items):
-            description = describe(item, self.kinds, shows_picture=self.shows_picture)
+            description = describe(item, self.kinds, shows_picture=self.shows_picture, read=self._read)
             if isinstance(description, Marks):
                 results[number] = {kind.name: description for kind in self.kinds}
             else:
@@ -183,13 +185,16 @@ class SpanMarker:
                 yield key | mark._asdict() | {"status": Status.OK.value}
 
 
-def describe(item: Mapping[str, Any], kinds: Sequence[Kind], *, shows_picture: bool) -> Description | Marks:
+def describe(
+    item: Mapping[str, Any], kinds: Sequence[Kind], *, shows_picture: bool, read: PictureReader
+) -> Description | Marks:
     """Return an item's pictures and texts, or why it cannot be marked.
 
     Args:
         item: a row of `actors.schemas.DESCRIBED_ITEMS`.
         kinds: mistakes and omissions.
         shows_picture: whether the prompts show the picture.
+        read: decodes a picture.
     """
     if reason := skip_reason(item, pictures=1 if shows_picture else 0):
         return Marks(status=reason[0], reason=reason[1])
@@ -202,7 +207,7 @@ def describe(item: Mapping[str, Any], kinds: Sequence[Kind], *, shows_picture: b
         texts.append(of_role[0])
     generated, correct = texts
     try:
-        pictures = tuple(map(decode_rgb, item["pictures"])) if shows_picture else ()
+        pictures = tuple(map(read, item["pictures"])) if shows_picture else ()
     except PictureError as error:
         return Marks(status=Status.ERROR, reason=ScoringError(error.kind, first_line(error)))
     return Description(pictures, correct, generated)

@@ -1,7 +1,8 @@
 """A process that decodes pictures: `python -m actors.fetching.decode_worker '{"width": 300, …}'`.
 
-`actors.fetching.decoders` starts it. Each request on standard input is a length (8 bytes) and a picture. Each answer on
-standard output is the lengths of a JSON object and of a picture (4 bytes each), the object, and the picture.
+`actors.fetching.decoders` starts it. Each request on standard input is a letter (what is asked), a length (8 bytes) and
+a picture. Each answer on standard output is the lengths of a JSON object and of a picture (4 bytes each), the object,
+and the picture, encoded or as its pixels.
 """
 
 import json
@@ -9,20 +10,23 @@ import resource
 import struct
 import sys
 import warnings
-from typing import BinaryIO
+from functools import partial
+from typing import Any, BinaryIO
 
-from actors.pictures import PictureError, render
+from actors.pictures import PictureError, decode_rgb, render
 
-LENGTH, ANSWER = struct.Struct(">Q"), struct.Struct(">II")
+LENGTH, ANSWER = struct.Struct(">cQ"), struct.Struct(">II")
+RENDER, DECODE = b"r", b"d"  # the result of `render`, or of `decode_rgb`
 
 
 def serve(requests: BinaryIO, answers: BinaryIO, *, width: int | None, max_pixels: int) -> None:
     """Answer each request until `requests` ends."""
+    makers = {RENDER: partial(_rendered, width=width, max_pixels=max_pixels), DECODE: partial(_decoded, max_pixels)}
     while len(head := requests.read(LENGTH.size)) == LENGTH.size:
-        picture = requests.read(LENGTH.unpack(head)[0])
+        what, length = LENGTH.unpack(head)
+        picture = requests.read(length)
         try:
-            rendered = render(picture, width=width, max_pixels=max_pixels)
-            header, data = {**rendered.facts._asdict(), "unchanged": rendered.data is None}, rendered.data or b""
+            header, data = makers[what](picture)
         except PictureError as error:
             header, data = {"error_kind": error.kind, "error_message": str(error)}, b""
         except MemoryError:
@@ -31,6 +35,16 @@ def serve(requests: BinaryIO, answers: BinaryIO, *, width: int | None, max_pixel
         encoded = json.dumps(header).encode()
         answers.write(ANSWER.pack(len(encoded), len(data)) + encoded + data)
         answers.flush()
+
+
+def _rendered(picture: bytes, *, width: int | None, max_pixels: int) -> tuple[dict[str, Any], bytes]:
+    rendered = render(picture, width=width, max_pixels=max_pixels)
+    return {**rendered.facts._asdict(), "unchanged": rendered.data is None}, rendered.data or b""
+
+
+def _decoded(max_pixels: int, picture: bytes) -> tuple[dict[str, Any], bytes]:
+    decoded = decode_rgb(picture, max_pixels=max_pixels)
+    return {"width": decoded.width, "height": decoded.height}, decoded.tobytes()
 
 
 def main() -> None:

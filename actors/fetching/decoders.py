@@ -12,9 +12,12 @@ import os
 import sys
 from asyncio.subprocess import PIPE, Process
 from pathlib import Path
+from typing import Any
+
+from PIL import Image
 
 import actors
-from actors.fetching.decode_worker import ANSWER, LENGTH
+from actors.fetching.decode_worker import ANSWER, DECODE, LENGTH, RENDER
 from actors.pictures import DEFAULT_MAX_PIXELS, PictureError, PictureFacts, Rendered
 
 MEMORY_BYTES = 4 * 2**30  # address space of a process; the largest allowed picture takes about a third
@@ -72,13 +75,27 @@ class Decoders:
         Raises:
             PictureError: its kinds, `decoder_died` (two processes ended while they decoded it) and `decode_timeout`.
         """
+        header, rendered = await self._answer(RENDER, data)
+        unchanged = header.pop("unchanged")
+        return Rendered(None if unchanged else rendered, PictureFacts(**header))
+
+    async def decode_rgb(self, data: bytes) -> Image.Image:
+        """The result of `actors.pictures.decode_rgb` from a child process.
+
+        Raises:
+            PictureError: as `decode`.
+        """
+        header, pixels = await self._answer(DECODE, data)
+        return Image.frombytes("RGB", (header["width"], header["height"]), pixels)
+
+    async def _answer(self, what: bytes, data: bytes) -> tuple[dict[str, Any], bytes]:
         child = await self._free.get()
         try:
             for attempt in range(ATTEMPTS):
                 child = child or await self._start()
                 try:
                     async with asyncio.timeout(self._timeout_s):
-                        return await self._ask(child, data)
+                        return await self._ask(child, what, data)
                 except (EOFError, ConnectionError) as error:
                     await self._end(child)
                     child = None
@@ -112,18 +129,17 @@ class Decoders:
             env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in paths if path), **_ENVIRONMENT},
         )
 
-    async def _ask(self, child: Process, data: bytes) -> Rendered:
+    async def _ask(self, child: Process, what: bytes, data: bytes) -> tuple[dict[str, Any], bytes]:
         assert child.stdin is not None
         assert child.stdout is not None
-        child.stdin.write(LENGTH.pack(len(data)) + data)  # a small picture takes one system call
+        child.stdin.write(LENGTH.pack(what, len(data)) + data)  # a small picture takes one system call
         await child.stdin.drain()
         header_length, data_length = ANSWER.unpack(await child.stdout.readexactly(ANSWER.size))
         header = json.loads(await child.stdout.readexactly(header_length))
-        rendered = await child.stdout.readexactly(data_length) if data_length else None
+        content = await child.stdout.readexactly(data_length) if data_length else b""
         if "error_kind" in header:
             raise PictureError(header["error_kind"], header["error_message"])
-        unchanged = header.pop("unchanged")
-        return Rendered(None if unchanged else rendered, PictureFacts(**header))
+        return header, content
 
     async def _end(self, child: Process | None) -> None:
         if child is not None and child.returncode is None:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from actors.marking.model import Description, Kind, Marks, Request
 from actors.marking.prompts import MISTAKES, OMISSIONS
+from actors.picture_reader import PictureReader
 from actors.span_marker import MarkingSettings, describe
 from actors.vlm.errors import ScoringError
 from actors.vlm.pieces import Piece
@@ -77,8 +78,9 @@ def show(
 
     processor = load_processor(shown.checkpoint, revision=shown.revision)
     say("prompts, with the first words of each text in place of the model's answers:")
+    read = PictureReader()
     for item in items.to_pylist():
-        description = describe(item, settings.kinds, shows_picture=settings.shows_picture)
+        description = describe(item, settings.kinds, shows_picture=settings.shows_picture, read=read)
         if isinstance(description, Marks):
             reason = description.reason.message if description.reason else ""
             say(f"item {item['item_id']}: no prompt, status {description.status.value} ({reason})")

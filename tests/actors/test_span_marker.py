@@ -9,6 +9,7 @@ from PIL import Image
 
 from actors.marking.model import Description, Kind, Mark, Marks, Request, failed
 from actors.marking.prompts import MarkingStep
+from actors.picture_reader import PictureReader
 from actors.span_marker import LoadedModel, SpanMarker, describe
 from actors.status import Status
 from actors.vlm.errors import EngineError, ScoringError
@@ -63,11 +64,11 @@ def test_incomplete_and_unmarked_claims_have_a_row_that_says_so() -> None:
 )
 def test_an_item_that_cannot_be_marked_says_why(change: dict[str, Any], status: Status, kind: str) -> None:
     item = {"pictures": [png()], "status": "ok", "texts": [("correct", ["A cat."]), ("generated", ["A dog."])]}
-    description = describe(item, KINDS, shows_picture=True)
+    description = describe(item, KINDS, shows_picture=True, read=PictureReader())
     assert isinstance(description, Description)
     assert (description.generated, description.correct) == ("A dog.", "A cat.")
     assert [picture.size for picture in description.pictures] == [(3, 2)]
-    marks = describe(item | change, KINDS, shows_picture=True)
+    marks = describe(item | change, KINDS, shows_picture=True, read=PictureReader())
     assert isinstance(marks, Marks)
     assert marks.status == status
     assert marks.reason is not None
@@ -76,7 +77,7 @@ def test_an_item_that_cannot_be_marked_says_why(change: dict[str, Any], status: 
 
 def test_prompts_without_pictures_need_none() -> None:
     item = {"pictures": [], "status": "ok", "texts": [("correct", ["A cat."]), ("generated", ["A dog."])]}
-    description = describe(item, KINDS, shows_picture=False)
+    description = describe(item, KINDS, shows_picture=False, read=PictureReader())
     assert isinstance(description, Description)
     assert description.pictures == ()
 
