@@ -7,9 +7,12 @@ fit: one dead worker breaks it (`BrokenProcessPool`), and it cannot end a worker
 """
 
 import asyncio
+import contextlib
 import json
 import os
+import signal
 import sys
+import weakref
 from asyncio.subprocess import PIPE, Process
 from pathlib import Path
 from typing import Any
@@ -65,6 +68,8 @@ class Decoders:
                 raise ValueError(f"{name}={bound}: must be at least 1")
         self._settings = json.dumps({"width": width, "max_pixels": max_pixels, "memory_bytes": memory_bytes})
         self._timeout_s = timeout_s
+        self._running: set[Process] = set()
+        weakref.finalize(self, _kill, self._running)  # a worker that Ray keeps outlives the stage of one job
         self._free: asyncio.Queue[Process | None] = asyncio.Queue()
         for _ in range(self.processes):
             self._free.put_nowait(None)
@@ -117,7 +122,7 @@ class Decoders:
 
     async def _start(self) -> Process:
         paths = [str(Path(actors.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
-        return await asyncio.create_subprocess_exec(
+        child = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
             "actors.fetching.decode_worker",
@@ -128,6 +133,8 @@ class Decoders:
             start_new_session=True,  # Ctrl-C must reach the job only; a child ends when its input is closed
             env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in paths if path), **_ENVIRONMENT},
         )
+        self._running.add(child)
+        return child
 
     async def _ask(self, child: Process, what: bytes, data: bytes) -> tuple[dict[str, Any], bytes]:
         assert child.stdin is not None
@@ -145,6 +152,8 @@ class Decoders:
         if child is not None and child.returncode is None:
             child.kill()
             await child.wait()
+        if child is not None:
+            self._running.discard(child)
 
     async def close(self) -> None:
         """End the processes, each after the picture that it decodes."""
@@ -152,3 +161,10 @@ class Decoders:
             await self._end(await self._free.get())
         for _ in range(self.processes):
             self._free.put_nowait(None)
+
+
+def _kill(children: set[Process]) -> None:
+    for child in children:
+        if child.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child.pid, signal.SIGKILL)

@@ -79,3 +79,11 @@ def test_a_bomb_among_the_pictures_of_a_stage_is_one_row() -> None:
     out = stage(batch)
     assert out["status"].to_pylist() == ["ok", "error", "ok"]
     assert out["error_kind"].to_pylist() == [None, "too_large", None]
+
+
+def test_its_process_ends_with_it() -> None:
+    before, read = children(), PictureReader()
+    read(encoded("TIFF"))
+    (child,) = children() - before
+    del read
+    child.wait(60)
