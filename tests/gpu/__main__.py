@@ -53,6 +53,7 @@ def run(place: str, *, tiny: bool, only: list[str] | None = None, limit: float =
 
     start = time.monotonic()
     target = find_device(place)
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False  # the checks compare float32
     dtype = speeds.dtype_of(target)
     side, size = (256, 1 << 20) if tiny else (8192, 2 << 30)
     rates = {
