@@ -165,9 +165,14 @@ def collate(batch: Sequence[dict[str, Any]], *, pad_id: int) -> dict[str, Any]:
 
     Args:
         pad_id: token id of the padding.
+
+    Raises:
+        ValueError: prompts with other inputs than the first, such as one with a picture and one without.
     """
     import torch
 
+    if any(inputs.keys() != batch[0].keys() for inputs in batch):
+        raise ValueError("prompts with and without pictures cannot be in one batch")
     length = max(inputs["input_ids"].shape[1] for inputs in batch)
     result = {}
     for name in batch[0]:

@@ -90,15 +90,19 @@ class TextGenerator:
         """
         results: list[list[Generated] | ScoringError] = [ScoringError("not_asked", "")] * len(prompts)
         lengths = [int(prompt["input_ids"].shape[1]) for prompt in prompts]
-        fitting = []
+        fitting: dict[frozenset[str], list[int]] = {}  # prompts with pictures and without have other inputs
         for place, length in enumerate(lengths):
             if self.max_positions is not None and length >= self.max_positions:
                 message = f"{length} tokens; the model takes {self.max_positions} including its answer"
                 results[place] = ScoringError("prompt_too_long", message)
             else:
-                fitting.append(place)
+                fitting.setdefault(frozenset(prompts[place]), []).append(place)
         samples = len(seeds[0]) if seeds else 0
-        waiting = list(self._groups(fitting, lengths, samples, sampling.max_tokens))
+        waiting = [
+            group
+            for places in fitting.values()
+            for group in self._groups(places, lengths, samples, sampling.max_tokens)
+        ]
         while waiting:
             group = waiting.pop(0)
             texts = self._attempt(group, prompts, seeds, sampling)

@@ -103,6 +103,17 @@ def test_composition_does_not_matter(engine: TextGenerator, prompts: list[dict[s
     assert len({tuple(one.tokens) for one in together[0]}) == 3  # type: ignore[union-attr]
 
 
+def test_prompts_without_a_picture_take_none_from_others(
+    engine: TextGenerator, chat: ChatEncoder, prompts: list[dict[str, Any]]
+) -> None:
+    longest = chat.encode(["A question without a picture. " * 20], [])
+    mixed = [prompts[0], longest, prompts[1]]
+    alone = [engine.generate([prompt], seeds=[[7]], sampling=SHORT)[0] for prompt in mixed]
+    assert engine.generate(mixed, seeds=[[7]] * 3, sampling=SHORT) == alone
+    with pytest.raises(ValueError, match="without pictures"):
+        collate(mixed, pad_id=0)
+
+
 def test_the_picture_is_encoded_once_for_all_samples(
     vlm: tuple[Any, Any], engine: TextGenerator, prompts: list[dict[str, Any]]
 ) -> None:
