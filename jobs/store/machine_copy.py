@@ -9,6 +9,7 @@ import fcntl
 import os
 import shutil
 import tempfile
+import time
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from pathlib import Path
 from jobs.store.spool import LOCK, PREFIX, sweep
 
 COMPLETE = "complete"  # a file that exists once the folder is filled
+RETRY_S = 0.01
 
 
 class MachineCopy:
@@ -34,7 +36,7 @@ class MachineCopy:
         self.path = Path(tempfile.gettempdir()) / f"{PREFIX}copy-{name}-{os.getuid()}"
         self.filled = False
         while (lock := self._try(fill)) is None:
-            pass
+            time.sleep(RETRY_S)  # two processes that found no complete folder hindered each other
         self._release = weakref.finalize(self, _release, self.path, lock)
 
     def close(self) -> None:
@@ -42,18 +44,19 @@ class MachineCopy:
         self._release()
 
     def _try(self, fill: Callable[[Path], None]) -> int | None:
-        """Return the descriptor of a shared lock on the filled folder; None if it was removed in the meantime."""
+        """Return the descriptor of a shared lock on the filled folder; None if it is neither filled nor there."""
         self.path.mkdir(mode=0o700, exist_ok=True)
-        lock = os.open(self.path / LOCK, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600)
         try:
+            lock = os.open(self.path / LOCK, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600)
+        except FileNotFoundError:  # its last user has just removed the folder
+            return None
+        try:
+            if _is_exclusive(lock) and not (self.path / COMPLETE).exists() and _is_current(lock, self.path):
+                fill(self.path)
+                (self.path / COMPLETE).touch()
+                self.filled = True
+            # Waits for a process that fills it. Never for an exclusive lock: users of the folder keep theirs for long.
             fcntl.flock(lock, fcntl.LOCK_SH)
-            if not (self.path / COMPLETE).exists():
-                fcntl.flock(lock, fcntl.LOCK_EX)  # waits for a process that fills it
-                if not (self.path / COMPLETE).exists() and _is_current(lock, self.path):
-                    fill(self.path)
-                    (self.path / COMPLETE).touch()
-                    self.filled = True
-                fcntl.flock(lock, fcntl.LOCK_SH)
             if (self.path / COMPLETE).exists() and _is_current(lock, self.path):
                 return lock
         except BaseException:
@@ -61,6 +64,15 @@ class MachineCopy:
             raise
         os.close(lock)
         return None
+
+
+def _is_exclusive(lock: int) -> bool:
+    """Lock exclusively unless another process has a lock; return whether that was done."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _is_current(lock: int, folder: Path) -> bool:

@@ -1,11 +1,13 @@
 """Lookups of rows: what a filter over the whole table gives, read once per machine, and no folder left behind."""
 
+import contextlib
 import fcntl
 import pickle
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -119,14 +121,14 @@ def test_a_failed_copy_is_no_copy(folder: Path) -> None:
 
 
 @pytest.fixture
-def during_lock(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, Callable[[], object]], None]:
-    """Return a function that has another process act while this one waits for its first lock of a kind."""
+def during_lock(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
+    """Return a function that has another process act just before this one has its first lock."""
 
-    def act(kind: int, action: Callable[[], object]) -> None:
+    def act(action: Callable[[], object]) -> None:
         actions, flock = [action], fcntl.flock
 
         def waiting(lock: int, how: int) -> None:
-            if how == kind and actions:
+            if actions:
                 actions.pop()()
             flock(lock, how)
 
@@ -135,15 +137,14 @@ def during_lock(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, Callable[[], 
     return act
 
 
-@pytest.mark.parametrize("kind", [fcntl.LOCK_SH, fcntl.LOCK_EX])
-def test_a_copy_that_is_removed_in_the_meantime_is_filled_once(folder: Path, kind: int, during_lock: Any) -> None:
+def test_a_copy_that_is_removed_in_the_meantime_is_filled_once(folder: Path, during_lock: Any) -> None:
     filled: list[Path] = []
 
     def fill(place: Path) -> None:
         (place / "whole").touch()
         filled.append(place)
 
-    during_lock(kind, lambda: shutil.rmtree(next(folder.iterdir())))
+    during_lock(lambda: shutil.rmtree(next(folder.iterdir())))
     copy = MachineCopy("x", fill)
     assert (filled, copy.filled) == ([copy.path], True)
     assert {"whole", "complete"} <= {file.name for file in copy.path.iterdir()}
@@ -156,7 +157,7 @@ def test_a_copy_that_another_process_fills_in_the_meantime_is_used(folder: Path,
         (place,) = folder.iterdir()
         (place / "complete").touch()
 
-    during_lock(fcntl.LOCK_EX, fill)
+    during_lock(fill)
     copy = MachineCopy("x", lambda _: pytest.fail("filled twice"))
     assert not copy.filled
     copy.close()
@@ -172,7 +173,7 @@ def test_a_copy_that_another_process_replaces_in_the_meantime_is_locked(folder: 
         (place / ".lock").touch()
         (place / "complete").touch()
 
-    during_lock(fcntl.LOCK_SH, replace)
+    during_lock(replace)
     copy = MachineCopy("x", lambda _: pytest.fail("filled twice"))
     with (copy.path / ".lock").open() as lock, pytest.raises(BlockingIOError):
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -208,6 +209,35 @@ sys.stdin.readline()
         for worker in workers:
             worker.kill()
     assert sorted(answers[0]) == [["False", "True"], ["False", "True"], ["True", "True"]]
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.timeout(60)
+def test_processes_that_find_the_folder_empty_at_once_wait_for_no_user(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that has seen the folder incomplete must not wait until those that use it end."""
+    together = threading.Barrier(2)
+    lock = fcntl.flock
+
+    def locked(descriptor: int, operation: int) -> None:
+        lock(descriptor, operation)
+        if operation == fcntl.LOCK_SH:
+            with contextlib.suppress(threading.BrokenBarrierError):
+                together.wait(0.3)
+
+    monkeypatch.setattr(fcntl, "flock", locked)
+    copies: list[MachineCopy] = []
+    threads = [
+        threading.Thread(target=lambda: copies.append(MachineCopy("x", lambda _: None)), daemon=True) for _ in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert sorted(copy.filled for copy in copies) == [False, True]
+    for copy in copies:
+        copy.close()
     assert list(folder.iterdir()) == []
 
 
