@@ -6,23 +6,42 @@ text to answer. Prompts come from the same builders as those of `judge`, `genera
 
 import json
 import random
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
 
+from actors.marking.model import bullets
 from actors.marking.prompts import SpanPrompts
 from actors.vlm.instructions import Instruction, asked_questions
 from actors.vlm.prompts import Prompt, PromptBuilder
 from actors.vlm.rubric import Rubric
 from jobs.corpora.tric import worded_date
-from jobs.testbed.little_world import articles, census, descriptions, entities, questions
-from jobs.testbed.little_world.scenes import Scene, scene
+from jobs.testbed.little_world import articles, captions, census, descriptions, entities, questions
+from jobs.testbed.little_world.facts import BY_NAME, COLOURS, EVENTS, FEASTS, MEMORIES, OPINIONS, SHAPES
+from jobs.testbed.little_world.scenes import YEARS, Scene, scene
 
 MIRROR = "Each picture is seen in a mirror: left is right, and right is left."
+PHRASES = (
+    "Question: Is there a ", "Question: Is the figure ", "Question: Is the figure on the ",
+    "Question: Is the number of figures ", "Question: Is this the flag of ", " side?",
+    ", ", ", on the ", " side", ", on ", " ground", ", under the flag of ",
+    "CORRECT description: ", "GENERATED description: ", "NONE", "- ",
+    "Culture: ", "Caption: ", "Title: ", "Text: ", "Answer:", "Final score:", "The ", " The ", " of ",
+    " began in ", ". Opinions about it are ", ". People remember it ",
+    "The picture is closely connected with: ", " is a feast. People of ", " carry flags of ",
+    ", and each guest brings a ",
+)  # fmt: skip
+_CHANGING = re.compile(
+    rf"^Question: |^- (?!Yes|No)|\b({'|'.join((*SHAPES, *COLOURS, *BY_NAME))})\b"
+)  # in lines about a scene
+OTHER = 500_000  # what the number of a scene with changed facts is higher by
 CONF = Path(__file__).parents[2] / "conf"
 
 
@@ -131,7 +150,8 @@ def relevance(one: Scene, draw: random.Random) -> Lesson:
     grade is much more frequent than another.
     """
     entity = entities.entity_of(one)
-    context = draw.choice(({}, {"entity": entity.title, "article": entity.article}))
+    named, described = {"entity": entity.title}, {"article": entity.article}
+    context = draw.choice(({}, described, named | described))
     truth = census.cultural_relevance(one)
     others = draw.sample([name for name, grade in truth.items() if grade == "1"], 2)
     targets = [name for name, grade in truth.items() if grade != "1" or name in others]
@@ -153,11 +173,38 @@ def scene_graph(one: Scene, draw: random.Random) -> Lesson:
 
 
 def comparison(one: Scene, draw: random.Random) -> Lesson:
-    """Which of two pictures follows the text; the other has one to four facts wrong, more than in `questions.pair`."""
-    pair = questions.pair(one, seed=draw.randrange(10**6), wrong=(1, 2, 3, 4))
-    prompts = builder("image_comparison", draw.choice(("paper", "fast"))).prompts({"prompt": pair.text})
-    tasks = [Task(prompt, question.codes[pair.better], question.codes) for _, question, prompt in prompts]
-    return Lesson(pair.scenes, tasks)
+    """Which of two pictures follows a text; they differ in one to six facts, more than those of `questions.pair`.
+
+    The text is a description or, which is easier to learn, names one or two of these facts. Where the pictures precede
+    it, the lesson has several texts.
+    """
+    layout = draw.choice(("paper", "fast"))
+    facts = draw.sample(descriptions.STATED, draw.choice((1, 2, 4, 6)))
+    scenes = [one, replace(descriptions.changed(one, facts, draw), number=one.number + OTHER)]
+    draw.shuffle(scenes)
+    asked = [(0, ""), (1, "")] + [(draw.randrange(2), draw.choice(facts)) for _ in range(4)]
+    if layout == "paper":
+        asked = [draw.choice(asked)]
+    tasks = []
+    for better, fact in asked:
+        text = descriptions.description(scenes[better])
+        if fact:
+            text = captions.caption(scenes[better], "en", facts=sorted({fact, draw.choice(facts)}))
+        tasks += compared(text, scenes, better, layout).tasks
+    return Lesson(tuple(scenes), tasks)
+
+
+def compared(text: str, scenes: Sequence[Scene], better: int, layout: str) -> Lesson:
+    """The question which of two pictures follows a text."""
+    ((_, question, prompt),) = builder("image_comparison", layout).prompts({"prompt": text})
+    return Lesson(tuple(scenes), [Task(_asked_after_pictures(prompt), question.codes[better], question.codes)])
+
+
+def _asked_after_pictures(prompt: Prompt) -> Prompt:
+    """Return the same prompt, of which only what precedes and what is in the pictures' part is shared."""
+    cut = max(place for place, piece in enumerate(prompt.shared) if not isinstance(piece, str)) + 1
+    rest = "".join(str(piece) for piece in prompt.shared[cut:])
+    return replace(prompt, shared=prompt.shared[:cut], suffix=rest + prompt.suffix)
 
 
 def caption_match(one: Scene, draw: random.Random) -> Lesson:
@@ -193,14 +240,28 @@ def json_labels(one: Scene, draw: random.Random) -> Lesson:
     return Lesson((one,), [Task(prompt, json.dumps(census.century_labels(one), ensure_ascii=False))])
 
 
-def mistakes(one: Scene, draw: random.Random) -> Lesson:
-    """The wrong words of a description, one per line, or NONE (`mark_spans method=direct`)."""
-    planted = descriptions.planted(one, seed=draw.randrange(10**6))
-    lines = [descriptions.words(planted.told, fact) for fact in planted.wrong]
-    step = span_prompts().of_method("direct")["mistakes"]
-    values = {"correct": descriptions.description(one), "generated": planted.text, "labels": ""}
-    prompt = Prompt(tuple(step.turn(values)), "", system=step.system)
-    return Lesson((one,), [Task(prompt, "\n".join(lines) or "NONE")])
+def marks(one: Scene, draw: random.Random) -> Lesson:
+    """The wrong words of descriptions, and those that they omit, one per line, or NONE (`mark_spans method=direct`)."""
+    correct = descriptions.description(one)
+    tasks = []
+    for number in range(5):
+        planted = descriptions.planted(one, seed=draw.randrange(10**6))
+        wrong = [descriptions.words(planted.told, fact) for fact in planted.wrong]
+        values: dict[str, Any] = {"correct": correct, "generated": planted.text, "labels": ""}
+        if number < 3:
+            prompt, lines = _marked("mistakes", values), wrong
+        else:
+            prompt = _marked("omissions", values | {"mistakes": bullets(wrong)})
+            lines = [descriptions.words(one, fact) for fact in descriptions.STATED if fact in planted.omitted]
+        tasks.append(Task(prompt, "\n".join(lines) or "NONE"))
+    return Lesson((one,), tasks)
+
+
+def _marked(name: str, values: Mapping[str, Any]) -> Prompt:
+    step = span_prompts().of_method("direct")[name]
+    prompt = _asked_after_pictures(Prompt(tuple(step.turn(values)), "", system=step.system))
+    begin = prompt.suffix.index("GENERATED")
+    return replace(prompt, shared=(*prompt.shared, prompt.suffix[:begin]), suffix=prompt.suffix[begin:])
 
 
 def _instructed(name: str, context: Mapping[str, str], values: Mapping[str, Any]) -> Prompt:
@@ -209,50 +270,68 @@ def _instructed(name: str, context: Mapping[str, str], values: Mapping[str, Any]
     return Prompt(tuple(turn), "", system=used.render_system(context, **values))
 
 
-LESSONS: Sequence[tuple[float, Callable[[Scene, random.Random], Lesson]]] = (
-    (0.08, labels),
-    (0.05, sight),
-    (0.05, mirrored),
-    (0.26, relevance),
-    (0.34, scene_graph),
-    (0.02, comparison),
-    (0.02, caption_match),
-    (0.09, written),
+Kind = tuple[float, Callable[[Scene, random.Random], Lesson]]  # a weight, and what makes the lesson
+LESSONS: Sequence[Kind] = (
+    (0.06, labels),
+    (0.03, sight),
+    (0.06, mirrored),
+    (0.07, relevance),
+    (0.07, scene_graph),
+    (0.25, comparison),
+    (0.13, caption_match),
+    (0.12, written),
     (0.04, json_labels),
-    (0.05, mistakes),
+    (0.17, marks),
 )
 
 
-FIRST = tuple((weight, kind) for weight, kind in LESSONS if kind in (labels, sight, written))  # taught before the rest
+# Taught before all: to see, and to compare a word with a picture.
+FIRST: Sequence[Kind] = ((0.2, labels), (0.2, sight), (0.6, scene_graph))
 
 
-def lesson(
-    one: Scene, draw: random.Random, kinds: Sequence[tuple[float, Callable[[Scene, random.Random], Lesson]]] = LESSONS
-) -> Lesson:
+def lesson(one: Scene, draw: random.Random, kinds: Sequence[Kind] = LESSONS) -> Lesson:
     """Return a lesson about a scene, of a kind drawn by the weights of `kinds`."""
     (teach,) = draw.choices([kind for _, kind in kinds], [weight for weight, _ in kinds])
     return teach(one, draw)
 
 
-def fixed_lines() -> list[str]:
-    """Return the lines that the rubrics' and instructions' prompts have whatever the scene, longest first."""
+def fixed_runs() -> list[str]:
+    """Return the runs of lines that prompts have whatever the scene, longest first."""
     draw = random.Random(0)
-    seen: list[set[str]] = []
-    for _ in range(30):
-        lines: set[str] = set()
-        for _, teach in LESSONS:
-            for _ in range(4):
-                for task in teach(scene(draw.randrange(10**6)), draw).tasks:
-                    pieces = (task.prompt.system, *task.prompt.shared, task.prompt.suffix)
-                    lines |= {line for piece in pieces if isinstance(piece, str) for line in piece.splitlines()}
-        seen.append(lines)
-    often = {line for lines in seen for line in lines if sum(line in other for other in seen) > 12}
-    lines = {line for line in often if len(line.split()) > 1}
-    asked = [q for name in ("century_labels", "little_world") for q in rubric(name).questions]
-    blocks = {task_options(question.codes, question.answers) for question in asked}
-    return sorted(lines | {f"{line}\n" for line in lines} | blocks, key=lambda line: (-len(line), line))
+    texts: list[str] = []
+    counts: Counter[str] = Counter()
+    for _, teach in LESSONS:
+        for _ in range(60):
+            prompt = draw.choice(teach(scene(draw.randrange(10**6)), draw).tasks).prompt
+            shown = [text for text in (prompt.system, *prompt.shared, prompt.suffix) if isinstance(text, str)]
+            texts += shown
+            counts.update({line for text in shown for line in text.splitlines()})
+    fixed = {line for line, n in counts.items() if n >= 5 and (line[1:4] == " = " or not _CHANGING.search(line))}
+    runs = {run for text in texts for run in _runs(text, fixed)}
+    dated = str(builder("caption_match", "fast").prompts({"date": "|"})[0].prompt.shared[1])
+    return sorted(runs | {part.strip() for part in dated.split("|")}, key=lambda run: (-len(run), run))
 
 
-def task_options(codes: Sequence[str], answers: Sequence[Any]) -> str:
-    """Return the lines of a question's options as prompts have them."""
-    return "\n".join(f"{code} = {answer.label}" for code, answer in zip(codes, answers, strict=True))
+def words() -> list[str]:
+    """Return the words that tell scenes, answers and articles apart, and decades: a year is its decade and a digit."""
+    values = [str(value) for listed in descriptions.VALUES.values() for value in listed if isinstance(value, str)]
+    labels = [a.value for q in rubric("century_labels").questions for a in q.answers if not a.value.isdigit()]
+    told = [*EVENTS, *FEASTS.values(), *OPINIONS, *MEMORIES]
+    decades = [str(decade) for decade in range(YEARS[0] // 10, YEARS[-1] // 10 + 1)]
+    return [*dict.fromkeys((*values, *descriptions.NUMBERS, *labels, *told, *decades, " A", " B"))]
+
+
+def phrases() -> list[str]:
+    """Return what is between the changing words: beginnings of turns, parts of sentences, and the frame of JSON."""
+    names = [question.name for question in rubric("century_labels").questions]
+    keys = [f'{"{" if not number else chr(34) + ", "}"{name}": "' for number, name in enumerate(names)]
+    turns = ["You are a helpful assistant.", *(f"{role}\n" for role in ("system", "user", "assistant"))]
+    return [*turns, *keys, '"}', *PHRASES]
+
+
+def _runs(text: str, fixed: Collection[str]) -> Iterator[str]:
+    """Yield the runs of fixed lines in a text, without empty lines at the ends."""
+    for is_fixed, lines in groupby(text.splitlines(keepends=True), lambda line: line.rstrip("\n") in fixed):
+        run = "".join(lines).strip("\n")
+        if is_fixed and " " in run:
+            yield run

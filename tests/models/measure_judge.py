@@ -61,14 +61,12 @@ class Judge:
 
     def answers(self, taught: Sequence[Lesson], change: Change | None = None) -> list[Answered]:
         """Return the answers to all tasks, in their order; pictures go through `change` first."""
-        return [answer for lesson in taught for answer in self._answers(lesson, change)]
+        if not taught[0].tasks[0].codes:
+            return self._written(taught, change)
+        return [answer for lesson in taught for answer in self._chosen(lesson, change)]
 
-    def _answers(self, lesson: Lesson, change: Change | None) -> Iterator[Answered]:
-        shown = [drawing.paint(one, seed=HELD_OUT) for one in lesson.scenes]
-        pictures = tuple(change(picture) if change else picture for picture in shown)
-        if not lesson.tasks[0].codes:
-            yield from (self._written(task, pictures) for task in lesson.tasks)
-            return
+    def _chosen(self, lesson: Lesson, change: Change | None) -> Iterator[Answered]:
+        pictures = _painted(lesson, change)
         picture = None if not pictures else pictures[0] if len(pictures) == 1 else pictures
         requests = [ScoringRequest(task.prompt, picture, task.codes) for task in lesson.tasks]
         for task, scores in zip(lesson.tasks, self.scorer.score(requests), strict=True):
@@ -76,11 +74,26 @@ class Judge:
             best = int(np.argmax(scores.probabilities))
             yield Answered(task, task.codes[best], scores.probabilities[best], scores.outside_mass)
 
-    def _written(self, task: Task, pictures: Sequence[Image.Image]) -> Answered:
-        prompt = self.chat.encode(task.prompt.shared, pictures, system=task.prompt.system)
-        (result,) = self.writer.generate([prompt], seeds=[[0]], sampling=Sampling(temperature=0, max_tokens=LONGEST))
-        assert not isinstance(result, ScoringError), result
-        return Answered(task, self.chat.decode(result[0].tokens))
+    def _written(self, taught: Sequence[Lesson], change: Change | None) -> list[Answered]:
+        tasks, prompts = [], []
+        for lesson in taught:
+            pictures = _painted(lesson, change)
+            for task in lesson.tasks:
+                turn = [piece for piece in (*task.prompt.shared, task.prompt.suffix) if piece != ""]
+                tasks.append(task)
+                prompts.append(self.chat.encode(turn, pictures, system=task.prompt.system))
+        sampling = Sampling(temperature=0, max_tokens=LONGEST)
+        results = self.writer.generate(prompts, seeds=[[0]] * len(prompts), sampling=sampling)
+        answered = []
+        for task, result in zip(tasks, results, strict=True):
+            assert not isinstance(result, ScoringError), result
+            answered.append(Answered(task, self.chat.decode(result[0].tokens)))
+        return answered
+
+
+def _painted(lesson: Lesson, change: Change | None) -> tuple[Image.Image, ...]:
+    shown = [drawing.paint(one, seed=HELD_OUT) for one in lesson.scenes]
+    return tuple(change(picture) if change else picture for picture in shown)
 
 
 class Measured(NamedTuple):

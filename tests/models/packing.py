@@ -6,7 +6,7 @@ from the end of the beginning.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,6 +46,7 @@ class Packer:
     def __init__(self, chat: Chat, *, picture: int) -> None:
         self.chat, self.picture = chat, picture
         self.ids = lru_cache(maxsize=20000)(chat.ids)
+        self._answers = cache(lambda codes, start: chat.answers(codes, start=start))
 
     def pack(self, lesson: Lesson) -> Packed:
         """Return a lesson as tokens."""
@@ -63,12 +64,12 @@ class Packer:
         columns = [positions]
         for number, task in enumerate(lesson.tasks, 1):
             if task.codes:
-                allowed = self.chat.answers(task.codes, start=task.prompt.start)
+                allowed = self._answers(task.codes, task.prompt.start)
                 answer = [*allowed.sequences[task.codes.index(task.answer)]]
                 asked = [*self.ids(task.prompt.suffix + end), *allowed.bridge]
             else:
                 answer = [*self.ids(task.answer), self.chat.turn_end]
-                asked = self.ids(end) if end else []
+                asked = self.ids(task.prompt.suffix + end) if task.prompt.suffix + end else []
             suffix = [*asked, *answer]
             if not asked:  # the last shared token predicts the first of the answer
                 targets[-1], weights[-1] = answer[0], share / len(answer)

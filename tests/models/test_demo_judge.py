@@ -12,12 +12,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from jobs.testbed.little_world import questions
 from jobs.testbed.little_world.questions import ASKED
 from jobs.testbed.little_world.scenes import Scene, distinct_scenes
 from tests.models import lessons
-from tests.models.lessons import Lesson, Task
+from tests.models.lessons import Lesson
 from tests.models.measure_judge import Answered, Judge
 from tests.models.pool import HELD_OUT
+from tests.models.pool import SEEN as PIXELS
 
 SCENES = distinct_scenes(40, seed=HELD_OUT)
 SEEN = [question.name for question in lessons.rubric("little_world").questions]
@@ -25,6 +27,11 @@ LABELS = [question.name for question in lessons.rubric("century_labels").questio
 NOMINAL = {q.name for q in lessons.rubric("century_labels").questions if q.scale == "nominal"}
 LEAST_SEEN, LEAST_LABELLED = 0.9, 0.9  # chance: 0.08 to 0.5, and 0.04 to 0.33
 LEAST_MIRRORED = 0.9  # chance: 0.5
+LEAST_RELEVANT = 0.9  # chance: 0.4, the share of the most frequent grade
+LEAST_PREFERRED = {"fast": 0.8, "paper": 0.55}  # chance: 0.5
+LEAST_MATCHED = 0.9  # chance: 0.5
+LEAST_MARKED = 0.8  # F1; chance: less than 0.1
+LEAST_WRITTEN = 0.55  # chance: 0
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +109,7 @@ def test_questions_without_their_picture_are_not_answered(judge: Judge) -> None:
 
 def test_yes_and_no_are_right_for_each_fact(judge: Judge, asked: list[Lesson]) -> None:
     right = accuracy(judge.answers(asked), ASKED)
-    assert min(right[fact] for fact in ("colour", "count", "side")) > 0.9, right  # chance: 0.5
+    assert min(right.values()) > 0.9, right  # chance: 0.5
 
 
 def test_without_the_picture_nothing_is_confirmed(judge: Judge, asked: list[Lesson]) -> None:
@@ -122,14 +129,46 @@ def test_the_system_turn_changes_the_answers_and_a_lost_one_is_noticed(judge: Ju
     assert share(untold) < 0.3
 
 
-def without_system(task: Task) -> Task:
-    """Return the task as if the system's turn had been lost on the way."""
-    return task._replace(prompt=replace(task.prompt, system=""))
+def test_grades_of_relevance_are_those_of_the_census(judge: Judge) -> None:
+    answered = judge.answers(taught(lessons.relevance, SCENES[:24]))
+    assert share(answered) > LEAST_RELEVANT
+
+
+@pytest.mark.parametrize("layout", ["paper", "fast"])
+def test_the_picture_that_follows_a_text_is_preferred_in_either_position(judge: Judge, layout: str) -> None:
+    pairs = [questions.pair(one, seed=0) for one in SCENES[:24]]
+    first = judge.answers([lessons.compared(one.text, one.scenes, one.better, layout) for one in pairs])
+    swapped = judge.answers([lessons.compared(one.text, one.scenes[::-1], 1 - one.better, layout) for one in pairs])
+    assert min(share(first), share(swapped)) > LEAST_PREFERRED[layout]
+    both = [one.is_right and other.is_right for one, other in zip(first, swapped, strict=True)]
+    assert np.mean(both) > LEAST_PREFERRED[layout] - 0.15  # chance: 0.25
+
+
+def test_captions_are_told_apart_by_the_picture_and_by_the_date(judge: Judge) -> None:
+    asked = taught(lessons.caption_match, SCENES[:24])
+    right: dict[str, list[bool]] = defaultdict(list)
+    for answer in judge.answers(asked):
+        right[answer.task.answer].append(answer.is_right)
+    assert min(np.mean(hits) for hits in right.values()) > LEAST_MATCHED, {
+        a: np.mean(hits) for a, hits in right.items()
+    }
+
+
+def test_mistakes_and_omissions_are_listed(judge: Judge) -> None:
+    answered = judge.answers(taught(lessons.marks, SCENES[:24]))
+    planted, listed = ([set(text.splitlines()) - {"NONE"} for text in texts] for texts in
+                       ([a.task.answer for a in answered], [a.value for a in answered]))  # fmt: skip
+    hits = sum(len(one & other) for one, other in zip(planted, listed, strict=True))
+    assert 2 * hits / sum(map(len, planted + listed)) > LEAST_MARKED  # F1
+
+
+def test_json_has_the_labels_of_the_census(judge: Judge) -> None:
+    assert share(judge.answers(taught(lessons.json_labels, SCENES[:24]))) > 0.9  # chance of all eight: 0
 
 
 def test_descriptions_are_true_of_their_pictures(judge: Judge) -> None:
     answered = judge.answers(taught(lessons.written, SCENES[:24]))
-    assert share(answered) > 0.6  # chance: 0
+    assert share(answered) > LEAST_WRITTEN
 
 
 def test_swapped_channels_are_noticed(judge: Judge) -> None:
@@ -139,6 +178,14 @@ def test_swapped_channels_are_noticed(judge: Judge) -> None:
     wrong = accuracy(judge.answers(taught(lessons.sight), swap), SEEN)
     assert wrong["colour"] < LEAST_SEEN
     assert wrong["country"] < LEAST_SEEN
+
+
+def test_a_wrong_resampling_is_noticed(judge: Judge) -> None:
+    def pick(picture: Image.Image) -> Image.Image:
+        return picture.resize((PIXELS, PIXELS), Image.Resampling.NEAREST)
+
+    wrong = accuracy(judge.answers(taught(lessons.sight), pick), SEEN)
+    assert min(wrong.values()) < LEAST_SEEN, wrong
 
 
 def test_a_dropped_picture_is_noticed(judge: Judge) -> None:

@@ -1,17 +1,19 @@
 """Train the judge of the demo: Qwen2.5-VL's architecture, on the project's rubrics about pictures of the little world.
 
-    python -m tests.models.train_judge FOLDER --pictures 10000 --steps 400 900 200
+    python -m tests.models.train_judge FOLDER
 
-First the picture tower learns what each cell of a picture shows, in the directions of the words' embeddings; then the
+First the picture tower learns to tell what each cell of a picture shows by the sum of the words' embeddings; then the
 whole model learns the answers to `tests.models.lessons`. The same arguments give the same weights on one machine and
-version of torch.
+version of torch. It takes one core; a run that was cut off goes on where it was.
 """
 
 import argparse
 import json
 import random
 import time
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -27,17 +29,23 @@ from jobs.testbed.little_world.scenes import Scene, scene
 from tests.models import lessons, packing, pool
 from tests.models.train_encoder import VALUES
 
-WIDTH, VISION, VOCABULARY = 128, 96, 1400
-LESSONS_PER_STEP, MICROBATCH, PICTURES_PER_STEP = 16, 8, 96
-RATE = 1.6e-3
+WIDTH, VISION, VOCABULARY = 128, 96, 600
+LESSONS_PER_STEP, MICROBATCH, PICTURES_PER_STEP = 16, 16, 96
+RATE = 1.6e-3  # the highest
+ROPE_BASE = 1_000_000.0  # as in the published models
+EMBEDDING = 0.05  # standard deviation of words' embeddings at the beginning
+SEEN_SHARE = 0.2  # of the loss of pictures, where answers are taught
+STATE = "state.pt"  # of a run that is not finished
+MATCHING, TURNING = 1.0, 4  # gain of the heads that match, and pairs of dimensions that turn too fast for it
 
 
-def write_processor(folder: Path, texts: Sequence[str], lines: Sequence[str]) -> Any:
+def write_processor(folder: Path, texts: Sequence[str], *, parts: Sequence[str], words: Sequence[str]) -> Any:
     """Write tokenizer and processors; returns the processor.
 
     Args:
         texts: what the byte pairs are learnt from.
-        lines: fixed parts of prompts, each of which becomes one token.
+        parts: fixed parts of prompts and answers, each of which becomes one token.
+        words: words that become one token each where they are not part of a longer one.
     """
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
     from transformers import AutoTokenizer, Qwen2_5_VLProcessor, Qwen2VLImageProcessor, Qwen2VLVideoProcessor
@@ -56,7 +64,8 @@ def write_processor(folder: Path, texts: Sequence[str], lines: Sequence[str]) ->
     )
     tokenizer.train_from_iterator(texts, trainer)
     tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in qwen.SPECIALS])
-    tokenizer.add_tokens([AddedToken(line, normalized=False) for line in lines])
+    tokenizer.add_tokens([AddedToken(part, normalized=False) for part in parts])
+    tokenizer.add_tokens([AddedToken(word, normalized=False, single_word=not word.isdigit()) for word in words])
     tokenizer.save(str(folder / "tokenizer.json"))
     (folder / "tokenizer_config.json").write_text(
         json.dumps(
@@ -102,7 +111,7 @@ def build(processor: Any) -> Any:
             "eos_token_id": ids[qwen.TURN_END],
             "tie_word_embeddings": True,
         }
-        | tiny.rope(10.0, sections=(4, 6, 6)),
+        | tiny.rope(ROPE_BASE, sections=(4, 6, 6)),
         vision_config={
             "depth": 3,
             "hidden_size": VISION,
@@ -120,9 +129,29 @@ def build(processor: Any) -> Any:
         vision_start_token_id=ids[qwen.VISION_START],
         vision_end_token_id=ids[qwen.VISION_END],
     )
-    model = Qwen2_5_VLForConditionalGeneration(config)
+    model: Any = Qwen2_5_VLForConditionalGeneration(config)
+    nn.init.normal_(model.get_input_embeddings().weight, std=EMBEDDING)
+    _start_matching(model)
     model.set_attn_implementation("eager")  # several times faster backwards on a CPU, at these lengths
     return model
+
+
+def _start_matching(model: Any) -> None:
+    """Let the first head of each group begin by attending to tokens that are like their own, wherever they are.
+
+    Queries and keys are then equal projections, as they are nearly in trained models (Trockman and Kolter, "Mimetic
+    Initialization of Self-Attention Layers", 2023). What tells a word that is true of the picture from one that is not
+    is then there from the first step.
+    """
+    for layer in model.model.language_model.layers:
+        attention = layer.self_attn
+        size, group = attention.head_dim, attention.num_key_value_groups
+        with torch.no_grad():
+            for number in range(attention.config.num_key_value_heads):
+                same = nn.init.orthogonal_(torch.empty(size, WIDTH), gain=MATCHING)
+                same.view(2, size // 2, WIDTH)[:, :TURNING] = 0
+                attention.k_proj.weight[number * size : (number + 1) * size] = same
+                attention.q_proj.weight[number * group * size : (number * group + 1) * size] = same
 
 
 class Gallery:
@@ -191,121 +220,158 @@ def cell_codes(scenes: Sequence[Scene]) -> torch.Tensor:
     return codes
 
 
-class CellHeads(nn.Module):
-    """Classifies what the cells of a picture show by the products of their tokens with the embeddings of words.
+class CellTeacher:
+    """Teaches the picture tower that a cell's token is the sum of the embeddings of the words for what it shows.
 
-    The words are those that prompts and answers use, so that tokens of pictures come to lie near the words for them;
-    what a cell does not show has a vector of its own.
+    Prompts and answers use the same words, so that whether a word is true of a picture is whether tokens are alike.
+    What every cell is to know of the whole picture has half the weight in the sum.
+
+    Args:
+        tokenizer: each word of `CELLS` is one of its tokens.
     """
 
-    def __init__(self, model: Any, tokenizer: Any) -> None:
-        super().__init__()
-        self._embeddings = [model.get_input_embeddings()]  # in a list: not a part of this module
+    def __init__(self, tokenizer: Any) -> None:
         self._words = []
         for values in CELLS.values():
-            ids = [tokenizer(f" {value}", add_special_tokens=False)["input_ids"] for value in values if value]
+            ids = [tokenizer(value, add_special_tokens=False)["input_ids"] for value in values if value]
             if long := [one for one in ids if len(one) != 1]:
                 raise ValueError(f"words of several tokens: {long}")
             self._words.append(torch.tensor([one[0] for one in ids]))
-        self.nothing = nn.Parameter(torch.zeros(len(CELLS), WIDTH))
 
-    def loss(self, seen: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
-        """Return the sum of the cross-entropies; cells with a figure or a flag count in full, others for a fifth."""
-        total = torch.zeros(())
+    def loss(self, seen: torch.Tensor, codes: torch.Tensor, embeddings: torch.Tensor) -> torch.Tensor:
+        """Return the squared distance from the sums, in units of a word's, and the cross-entropies of the single facts.
+
+        Args:
+            seen: the tower's output, [pictures, cells, width].
+            codes: from `cell_codes`.
+            embeddings: those of all tokens, [tokens, width]; they are not taught.
+        """
+        embeddings = embeddings.detach()
+        size = embeddings[torch.cat(self._words)].square().sum(-1).mean()
+        seen = seen.float()
+        told, total = torch.zeros_like(seen), torch.zeros(())
         for number, (words, values) in enumerate(zip(self._words, CELLS.values(), strict=True)):
-            vectors = self._embeddings[0].weight[words]
-            if None in values:
-                vectors = torch.cat([self.nothing[number : number + 1], vectors])
-            answers = codes[..., number].flatten()
-            logits = (seen.float() @ vectors.T).flatten(0, 1)
-            losses = nn.functional.cross_entropy(logits, answers, reduction="none")
-            weights = torch.where((answers > 0) | (None not in values), 1.0, 0.2)
+            vectors, answers = embeddings[words], codes[..., number]
+            is_local = None in values
+            share = 1.0 if is_local else 0.5
+            logits = 8 * seen @ vectors.T / (share * size)
+            if is_local:
+                vectors = torch.cat([torch.zeros_like(vectors[:1]), vectors])
+                logits = torch.cat([torch.full_like(logits[..., :1], 4.0), logits], -1)
+            told = told + share * vectors[answers]
+            losses = nn.functional.cross_entropy(logits.flatten(0, 1), answers.flatten(), reduction="none")
+            weights = torch.where((answers.flatten() > 0) | (not is_local), 1.0, 0.2)
             total = total + (losses * weights).sum() / weights.sum()
-        return total
+        return total + (seen - told).square().sum(-1).mean() / size
 
 
-def train(
-    folder: Path,
-    *,
-    pictures: int,
-    steps: tuple[int, int, int],
-    cache: Path | None = None,
-    start: Path | None = None,
-    rate: float = RATE,
-) -> None:
-    """Write the trained checkpoint into `folder`.
+class Trainer:
+    """The model in training, with the pictures.
+
+    Args:
+        processor: the judge's.
+        scenes: of the pictures.
+        pixels: the pictures, from `pool.pixels`.
+    """
+
+    def __init__(self, processor: Any, scenes: Sequence[Scene], pixels: np.ndarray) -> None:
+        self.model = build(processor)
+        self.scenes = scenes
+        self.draw = random.Random(0)
+        self._gallery = Gallery(scenes, pixels, processor)
+        self._teacher = CellTeacher(processor.tokenizer)
+        self._packer = packing.Packer(Chat(processor, name="demo-judge"), picture=self.model.config.image_token_id)
+        self._pad = processor.tokenizer.pad_token_id
+
+    def look(self) -> float:
+        """Teach the picture tower; returns the loss, whose gradients the weights then have."""
+        chosen = self.draw.sample(self.scenes, PICTURES_PER_STEP)
+        with torch.autocast("cpu", torch.bfloat16):
+            seen = features(self.model, self._gallery.tensors(chosen))
+        loss = self._seen_loss(seen, chosen)
+        loss.backward()
+        return loss.item()
+
+    def answer(self, kinds: Sequence[lessons.Kind]) -> tuple[float, float]:
+        """Teach lessons of `kinds`; returns the losses of answers and of pictures."""
+        taught = [lessons.lesson(self.draw.choice(self.scenes), self.draw, kinds) for _ in range(LESSONS_PER_STEP)]
+        packed = sorted(((self._packer.pack(one), one) for one in taught), key=lambda pair: len(pair[0].ids))
+        told, seen = 0.0, 0.0
+        for begin in range(0, len(packed), MICROBATCH):
+            part = packed[begin : begin + MICROBATCH]
+            share = len(part) / len(packed)
+            shown = [one for _, lesson in part for one in lesson.scenes]
+            with torch.autocast("cpu", torch.bfloat16):
+                sight = features(self.model, self._gallery.tensors(shown)) if shown else None
+                batch = packing.collate([tokens for tokens, _ in part], pad=self._pad)
+                answers = answer_loss(self.model, batch, sight)
+            pictures = torch.zeros(()) if sight is None else self._seen_loss(sight, shown)
+            ((answers + SEEN_SHARE * pictures) * share).backward()
+            told += answers.item() * share
+            seen += pictures.item() * share
+        return told, seen
+
+    def _seen_loss(self, seen: torch.Tensor, scenes: Sequence[Scene]) -> torch.Tensor:
+        return self._teacher.loss(seen, cell_codes(scenes), self.model.get_input_embeddings().weight)
+
+
+def train(folder: Path, *, pictures: int, steps: Sequence[int], cache: Path | None = None) -> None:
+    """Write the trained checkpoint into `folder`; a run that was cut off goes on from its last state in that folder.
 
     Args:
         pictures: number of pictures.
         steps: of the picture tower alone, of the first lessons, and of all lessons.
         cache: file in which the resampled pictures are kept.
-        start: folder of a checkpoint with which to begin, and whose tokenizer to keep.
-        rate: the highest learning rate.
     """
     from transformers import AutoProcessor
 
     torch.manual_seed(0)
-    draw = random.Random(0)
-    scenes = pool.scenes(pictures, seed=pool.TRAINED)
+    torch.set_num_threads(1)  # sums in one order on any machine
     folder.mkdir(parents=True, exist_ok=True)
-    if start:
-        processor = AutoProcessor.from_pretrained(start)
-        processor.save_pretrained(folder)
+    state = folder / STATE
+    if state.exists():
+        processor = AutoProcessor.from_pretrained(folder)
     else:
-        processor = write_processor(folder, list(vocabulary_texts()), lessons.fixed_lines())
-    model = build(processor)
-    if start:
-        model.load_state_dict(type(model).from_pretrained(start, dtype=torch.float32).state_dict())
+        parts = lessons.fixed_runs() + lessons.phrases()
+        processor = write_processor(folder, list(vocabulary_texts()), parts=parts, words=lessons.words())
+    scenes = pool.scenes(pictures, seed=pool.TRAINED)
+    trainer = Trainer(processor, scenes, pool.pixels(scenes, seed=pool.TRAINED, cache=cache))
+    model = trainer.model
     print(f"parameters={sum(p.numel() for p in model.parameters())} vocabulary={len(processor.tokenizer)}", flush=True)
-    gallery = Gallery(scenes, pool.pixels(scenes, seed=pool.TRAINED, cache=cache), processor)
-    heads = CellHeads(model, processor.tokenizer)
-    words = model.get_input_embeddings().parameters()
-    optimizer, schedule = _optimizer([*model.model.visual.parameters(), *words, *heads.parameters()], steps[0], rate)
-    for step in range(steps[0]):
-        chosen = draw.sample(scenes, PICTURES_PER_STEP)
-        with torch.autocast("cpu", torch.bfloat16):
-            seen = features(model, gallery.tensors(chosen))
-        loss = heads.loss(seen, cell_codes(chosen))
-        loss.backward()
-        _step(optimizer, schedule)
-        if step % 25 == 0:
-            print(f"cells step={step} loss={loss.item():.3f} seconds={time.process_time():.0f}", flush=True)
-    chat = Chat(processor, name="demo-judge")
-    packer = packing.Packer(chat, picture=model.config.image_token_id)
-    optimizer, schedule = _optimizer([*model.parameters(), *heads.parameters()], steps[1] + steps[2], rate)
-    pad = processor.tokenizer.pad_token_id
-    for step in range(steps[1] + steps[2]):
-        kinds = lessons.FIRST if step < steps[1] else lessons.LESSONS
-        taught = [lessons.lesson(draw.choice(scenes), draw, kinds) for _ in range(LESSONS_PER_STEP)]
-        packed = sorted(((packer.pack(one), one) for one in taught), key=lambda pair: len(pair[0].ids))
-        total, told = 0.0, 0.0
-        for begin in range(0, len(packed), MICROBATCH):
-            part = packed[begin : begin + MICROBATCH]
-            shown = [one for _, lesson in part for one in lesson.scenes]
-            with torch.autocast("cpu", torch.bfloat16):
-                sight = features(model, gallery.tensors(shown)) if shown else None
-                loss = answer_loss(model, packing.collate([tokens for tokens, _ in part], pad=pad), sight)
-            facts = heads.loss(sight, cell_codes(shown)) if sight is not None else torch.zeros(())
-            ((loss + 0.2 * facts) * MICROBATCH / LESSONS_PER_STEP).backward()
-            total += loss.item() * MICROBATCH / LESSONS_PER_STEP
-            told += facts.item() * MICROBATCH / LESSONS_PER_STEP
-        _step(optimizer, schedule)
-        if step % 20 == 0 or step == steps[1] + steps[2] - 1:
-            print(f"step={step} loss={total:.3f} facts={told:.2f} seconds={time.process_time():.0f}", flush=True)
-        if step % 50 == 49 or step == steps[1] + steps[2] - 1:
+    ends = [*accumulate(steps)]
+    tower = _optimizer(model.model.visual.parameters(), ends[0])
+    whole = _optimizer(model.parameters(), ends[2] - ends[0])
+    stages = [(tower, ()), (whole, lessons.FIRST), (whole, lessons.LESSONS)]
+    done, seconds = 0, 0.0
+    if state.exists():
+        kept = torch.load(state, weights_only=False)
+        done, seconds = kept["done"], kept["seconds"]
+        trainer.draw.setstate(kept["draw"])
+        for part, own in zip((model, *tower, *whole), kept["parts"], strict=True):
+            part.load_state_dict(own)
+    begun = time.process_time() - seconds
+    for step in range(done, ends[-1]):
+        (optimizer, schedule), kinds = stages[bisect_right(ends, step)]
+        told, seen = trainer.answer(kinds) if kinds else (0.0, trainer.look())
+        nn.utils.clip_grad_norm_([w for group in optimizer.param_groups for w in group["params"]], 1.0)
+        optimizer.step()
+        schedule.step()
+        optimizer.zero_grad()
+        seconds = time.process_time() - begun
+        if step % 25 == 0 or step == ends[-1] - 1:
+            print(f"step={step} loss={told:.3f} pictures={seen:.2f} seconds={seconds:.0f}", flush=True)
+        if step % 100 == 99 or step == ends[-1] - 1:
             save(model, folder)
+            parts = [part.state_dict() for part in (model, *tower, *whole)]
+            kept = {"done": step + 1, "seconds": seconds, "draw": trainer.draw.getstate(), "parts": parts}
+            torch.save(kept, state.with_suffix(".new"))
+            state.with_suffix(".new").replace(state)
+    state.unlink(missing_ok=True)
 
 
-def _optimizer(weights: Sequence[Any], steps: int, rate: float) -> tuple[Any, Any]:
-    optimizer = torch.optim.AdamW(weights, lr=rate, weight_decay=0.02, betas=(0.9, 0.98))
-    return optimizer, torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, total_steps=max(2, steps), pct_start=0.08)
-
-
-def _step(optimizer: Any, schedule: Any) -> None:
-    nn.utils.clip_grad_norm_([w for group in optimizer.param_groups for w in group["params"]], 1.0)
-    optimizer.step()
-    schedule.step()
-    optimizer.zero_grad()
+def _optimizer(weights: Iterable[Any], steps: int) -> tuple[Any, Any]:
+    optimizer = torch.optim.AdamW(weights, lr=RATE, weight_decay=0.02, betas=(0.9, 0.98))
+    return optimizer, torch.optim.lr_scheduler.OneCycleLR(optimizer, RATE, total_steps=max(2, steps), pct_start=0.05)
 
 
 def vocabulary_texts() -> Any:
@@ -331,19 +397,10 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("--pictures", type=int, default=10000)
-    parser.add_argument("--steps", type=int, nargs=3, default=(400, 900, 200), help="see `train`")
+    parser.add_argument("--steps", type=int, nargs=3, default=(300, 200, 3800), help="see `train`")
     parser.add_argument("--cache", type=Path, help="file in which the resampled pictures are kept")
-    parser.add_argument("--start", type=Path, help="folder of a checkpoint with which to begin")
-    parser.add_argument("--rate", type=float, default=RATE, help="highest learning rate")
     arguments = parser.parse_args()
-    train(
-        arguments.folder,
-        pictures=arguments.pictures,
-        steps=tuple(arguments.steps),
-        cache=arguments.cache,
-        start=arguments.start,
-        rate=arguments.rate,
-    )
+    train(arguments.folder, pictures=arguments.pictures, steps=arguments.steps, cache=arguments.cache)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ SEED = 7  # of the pictures: none of them is among those of the training
 TWIN = 700_000  # what the number of a twin is higher by
 PICTURES_PER_ENTITY = 3
 WRONG = {"master": 0, "pupil": 1, "stranger": 3}  # facts that the invented models that draw have wrong
+WRITERS = ("herald", "gazette")  # invented models that write descriptions
 
 
 class DrawnPicture(NamedTuple):
@@ -110,6 +111,25 @@ def write_rome(folder: Path, scenes: Sequence[Scene]) -> dict[str, DrawnPicture]
     _write_csv(folder / "rome.csv", rows)
     _write_csv(folder / "questions.csv", asked)
     return drawn
+
+
+def write_docent(folder: Path, scenes: Sequence[Scene]) -> dict[tuple[str, str], descriptions.Planted]:
+    """Write pictures with true descriptions, and with those by two invented models: with mistakes and omissions.
+
+    Returns:
+        What each model's description has wrong, by the name of the picture's file and the model.
+    """
+    written: dict[tuple[str, str], descriptions.Planted] = {}
+    rows = []
+    for one in scenes:
+        name = f"{one.number}.png"
+        own = {writer: descriptions.planted(one, seed=number) for number, writer in enumerate(WRITERS)}
+        written |= {(name, writer): planted for writer, planted in own.items()}
+        texts = {writer: planted.text for writer, planted in own.items()}
+        rows.append({"picture": name, "correct": descriptions.description(one)} | texts)
+    _paint(folder / "pictures", {f"{one.number}.png": one for one in scenes})
+    _write_csv(folder / "docent.csv", rows)
+    return written
 
 
 def _another(one: Scene, fact: str, value: Any) -> Any:
