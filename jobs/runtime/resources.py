@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 
 from jobs.errors import InputError
 
+CLUSTER = "the cluster"  # in messages: one that a run has joined
 LEAST = {"actors": 1, "max_actors": 1, "num_cpus": 0, "num_gpus": 0, "batch_size": 1, "max_in_flight": 1, "threads": 1}
 
 
@@ -126,7 +127,7 @@ def demands(resources: Resources, stages: list[str], *, streamed: bool) -> list[
 
 
 def preflight(
-    needs: Sequence[Demand], available: Mapping[str, float], *, autoscaling: bool, place: str = "the cluster"
+    needs: Sequence[Demand], available: Mapping[str, float], *, autoscaling: bool, place: str = CLUSTER
 ) -> None:
     """Check that the stages fit the cluster; Ray would wait without a message instead.
 
@@ -149,8 +150,14 @@ def preflight(
             listed = ", ".join(str(d) for d, n in zip(needs, need, strict=True) if n)
             raise InputError(
                 f"this run needs {sum(need):g} {kind}s ({listed}) and {place} has {total:g}; "
-                f"use resources=laptop, or lower resources.<stage>.actors or num_{kind.lower()}s"
+                f"{_remedy(kind, total, place)}"
             )
+
+
+def _remedy(kind: str, total: float, place: str) -> str:
+    if place == CLUSTER and not total:  # only the head is there
+        return "if it starts machines when they are asked for, use resources=cluster, which waits for them"
+    return f"use resources=laptop, or lower resources.<stage>.actors or num_{kind.lower()}s"
 
 
 def bundle(num_cpus: float, num_gpus: float, memory_gb: float | None) -> dict[str, float]:

@@ -8,9 +8,12 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import yaml
+from omegaconf import OmegaConf
 
 from jobs.errors import InputError
 from jobs.runtime import cli, config, config_files, overrides
+from jobs.runtime import resources as res
 from jobs.runtime.arguments import to_overrides
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,13 +27,18 @@ def commands(text: str) -> list[tuple[str, list[str]]]:
 
     Of alternatives (`profile=debug|full`) the first is taken, and `…` stands for anything.
     """
-    joined = re.sub(r"\\\n#?\s*", " ", text)
+    joined = re.sub(r"\\\n#?\s*", " ", text.replace(" -- \\\n", "\n"))  # what is submitted is on the next line
     found = []
     for line in joined.splitlines():
         if (match := COMMAND.match(line.rstrip())) and match[1] not in NO_JOBS:
             arguments = [a for a in shlex.split(match[2], comments=True) if a not in ("…", "\\")]
             found.append((match[1], [re.sub(r"(=[\w.-]+)\|.*$", r"\1", a) for a in arguments]))
     return found
+
+
+def blocks_of(page: Path) -> str:
+    """The code blocks of a page of the documentation."""
+    return "\n".join(re.findall(r"^```\w*\n(.*?)^```", page.read_text("utf-8"), re.M | re.S))
 
 
 def compose(job: str, arguments: list[str]) -> None:
@@ -81,11 +89,37 @@ def test_commands_in_configuration_files_have_keys_and_options_that_exist() -> N
 
 def test_commands_in_documentation_have_keys_and_options_that_exist() -> None:
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-    blocks = {
-        page.name: "\n".join(re.findall(r"^```\w*\n(.*?)^```", page.read_text("utf-8"), re.M | re.S)) for page in pages
-    }
+    blocks = {page.name: blocks_of(page) for page in pages}
     assert sum(len(commands(block)) for block in blocks.values()) > 30
     assert problems(blocks, look_up) == []
+
+
+def cluster_texts() -> dict[str, str]:
+    """Files and pages with commands for a cluster, which begin with `python -m jobs.`."""
+    places = ("cluster", "conf/cluster/gcp", "conf/cluster/on-premises", "conf/kubernetes/raycluster")
+    texts = {f"{name}.yaml": (ROOT / f"{name}.yaml").read_text("utf-8") for name in places}
+    texts |= {
+        name: re.sub(r"^remine .*", "", blocks_of(ROOT / name), flags=re.M) for name in ("README.md", "docs/cluster.md")
+    }
+    job = yaml.safe_load((ROOT / "conf/kubernetes/rayjob.yaml").read_text("utf-8"))
+    return texts | {"conf/kubernetes/rayjob.yaml": " ".join(job["spec"]["entrypoint"].split())}
+
+
+def test_commands_for_a_cluster_start_when_it_has_no_worker_yet() -> None:
+    """The head has no CPUs, and a cluster that grows has no other machine until a run asks for one."""
+    pools = [name for name, pool in vars(res.Resources()).items() if isinstance(pool, res.StageResources)]
+    for place, text in cluster_texts().items():
+        lines = commands(text.replace("FILL-ME", "2"))
+        assert len(lines) == len(re.findall(r"^[# ]*python -m jobs\.\w", text, re.M)) > 0, place
+        for job, words in lines:
+            schema = cli.job(job).schema
+            look_up(job, words)
+            resources = OmegaConf.to_object(config.compose(job, schema, words).resources)
+            assert isinstance(resources, res.Resources)
+            needs = res.demands(resources, pools, streamed=True)
+            available = {"CPU": 0.0} if resources.autoscaling else {"CPU": 400.0, "GPU": 400.0}
+            res.preflight(needs, available, autoscaling=resources.autoscaling)
+            res.check_machines(needs, [res.bundle(k.num_cpus, k.num_gpus, k.memory_gb) for k in resources.node_types])
 
 
 @pytest.mark.parametrize("name", cli.JOBS)

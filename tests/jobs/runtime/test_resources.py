@@ -37,13 +37,19 @@ def test_what_fits_exactly_passes() -> None:
             r"needs 3 CPUs \(read 1 x 0.5 CPU, embed 2 x 1 CPU \+ 1 GPU, .*\) and the cluster has 2;",
         ),
         ({"CPU": 8.0, "GPU": 1.0}, r"needs 2 GPUs \(embed 2 x 1 CPU \+ 1 GPU\) and the cluster has 1;"),
-        ({"CPU": 8.0}, "the cluster has 0; use resources=laptop, or lower resources.<stage>.actors or num_gpus"),
-        ({}, "the cluster has 0;"),
+        (
+            {"CPU": 2.0, "GPU": 1.0},
+            "the cluster has 2; use resources=laptop, or lower resources.<stage>.actors or num_cpus",
+        ),
+        ({"CPU": 8.0}, "needs 2 GPUs .* the cluster has 0; .* use resources=cluster"),
+        ({"CPU": 0.0}, "needs 3 CPUs .* the cluster has 0; .* use resources=cluster"),
     ],
 )
 def test_what_does_not_fit_is_refused_with_the_sum(available: dict[str, float], said: str) -> None:
     with pytest.raises(InputError, match=said):
         preflight(ASKED, available, autoscaling=False)
+    with pytest.raises(InputError, match=r"this machine has .; use resources=laptop"):  # it does not grow
+        preflight(ASKED, available, autoscaling=False, place="this machine")
 
 
 def test_a_cluster_that_grows_is_waited_for() -> None:
