@@ -22,7 +22,7 @@ SUPPORTED := import sys; sys.exit(sys.version_info < (3, 11))
 # An environment whose interpreter is gone (moved, or the system's Python upgraded) is not up to date, whatever its stamp.
 BROKEN := $(shell $(PY) -c '$(SUPPORTED)' >/dev/null 2>&1 || echo FORCE)
 
-# Processes of the tests: one per processor, at most 8, since each may start a Ray of its own (about 1.5 GB).
+# Processes of the tests: one per processor, at most 8, since each may start its own Ray (about 1.5 GB).
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(os.cpu_count() or 1, 8))')
 
 # Tests start hundreds of processes: each would compile the same modules again.
@@ -34,7 +34,7 @@ export RAY_USAGE_STATS_ENABLED ?= 0
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' Makefile
 
-demo: $(STAMP) ## the whole way, on a small corpus that it makes itself
+demo: $(STAMP) ## the full pipeline on a generated corpus
 	$(PY) -m jobs.demo $(ARGS)
 
 test: lint ## lint, the tests, and the smallest benchmark

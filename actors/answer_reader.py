@@ -33,7 +33,7 @@ class AnswerReader:
         self.condition = condition
         self.rubric = Rubric.from_dict(rubric)
         if self.rubric.asks_own_questions:
-            raise ValueError(f"rubric={self.rubric.name}: asks each item questions of its own; use another rubric")
+            raise ValueError(f"rubric={self.rubric.name}: asks each item its own questions; use another rubric")
         if self.rubric.asks_targets:
             raise ValueError(
                 f"rubric={self.rubric.name}: asks about targets; must not, a JSON answer holds one value per question"

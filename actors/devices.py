@@ -25,16 +25,16 @@ def has_cuda() -> bool:
 
     Raises:
         ValueError: it was given one (Ray and Slurm set `CUDA_VISIBLE_DEVICES`) and torch finds none. On a CPU a model
-            would need a hundred times as long, in another dtype, and nobody would notice.
+            would need a hundred times as long, in another dtype, silently.
     """
     import torch
 
     if torch.cuda.is_available():
         return True
-    given = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-    if given and given != "-1" and "NoDevFiles" not in given:
+    devices = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    if devices and devices != "-1" and "NoDevFiles" not in devices:
         raise ValueError(
-            f"CUDA_VISIBLE_DEVICES={given}, and torch {torch.__version__} finds no CUDA device; "
+            f"CUDA_VISIBLE_DEVICES={devices}, and torch {torch.__version__} finds no CUDA device; "
             f"check the driver of {socket.gethostname()} (nvidia-smi), or set num_gpus=0 to compute on CPUs"
         )
     return False

@@ -21,7 +21,7 @@ _NOT_UTF8 = re.compile(r"\\udc[89a-f][0-9a-f]")  # how Arrow writes a byte that 
 class FolderFetcher:
     """Turns paths into rows of the table `images`.
 
-    Use it for pictures that are files of their own; `actors.parquet_pictures` reads those inside Parquet files.
+    Use it for pictures that are separate files; `actors.parquet_pictures` reads those inside Parquet files.
     """
 
     INPUTS = schemas.PICTURE_PATHS

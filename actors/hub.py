@@ -85,7 +85,7 @@ def with_retries(load: Callable[[], T], *, pause: Callable[[float], None] = time
 
 
 def _pause_asked(error: BaseException) -> float | None:
-    """The seconds that a busy hub asks to wait (0 if it does not say), None if waiting does not help."""
+    """The seconds that a busy hub asks to wait (0 if it does not say), None if waiting would not help."""
     for cause in _causes(error):
         response = getattr(cause, "response", None)
         status = getattr(response, "status_code", None)

@@ -60,7 +60,7 @@ def check_aggregation(name: str) -> None:
 
 
 class Link(NamedTuple):
-    """A node, its score (higher is nearer) and the text that the score is of, if any."""
+    """A node, its score (higher is nearer) and the text that was scored, if any."""
 
     node_id: str
     score: float

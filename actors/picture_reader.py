@@ -1,4 +1,5 @@
-"""Decodes pictures for models: those that need little in this process, all others in one whose memory and time end.
+"""Decodes pictures for models: those that need little in this process, all others in a process with bounded memory
+and time.
 
 A picture of the table `images` may come from elsewhere than `fetch`, and a codec may take gigabytes for a few hundred
 kilobytes. It must cost its own row, not the process that holds the model.

@@ -144,7 +144,8 @@ class ReasoningJudge(RubricRater):
         merged = opening[kept:]
         if merged and suffix[-len(merged) :] != merged:
             raise ValueError(
-                "the model's tokenizer merges the opening of its turn with the reasoning in an unsupported way"
+                "the model's tokenizer merges tokens across the opening of the turn and the "
+                "reasoning, which is not supported"
             )
         return [*suffix[: len(suffix) - len(merged)], *turn[kept:]]
 

@@ -206,13 +206,14 @@ def default_targets(rubric: Rubric, targets: Sequence[str] | None) -> tuple[str,
 def asked_pairs(rubric: Rubric, item: Mapping[str, Any], targets: Sequence[str]) -> tuple[tuple[str, Question], ...]:
     """Return the pairs of target and question that an item is asked about, targets in the outer loop.
 
-    If the rubric has items asked questions of their own, each pair is the id of the item's set and a question of it.
+    If the rubric has items asked their own questions, each pair is the id of the item's set and a question of it.
     """
     if not rubric.asks_own_questions:
         return tuple((target, question) for target in targets for question in rubric.questions)
     shared = rubric.question(ANY)
     return tuple(
-        (own["set_id"], replace(shared, name=own["question_id"], text=own["text"])) for own in item.get(QUESTIONS) or ()
+        (question["set_id"], replace(shared, name=question["question_id"], text=question["text"]))
+        for question in item.get(QUESTIONS) or ()
     )
 
 

@@ -79,7 +79,7 @@ class MarkingSettings(MemorySettings, ConditionSettings):
 class SpanMarker:
     """Loads a model, has it mark spans in the two texts of each item, and returns rows of table `spans`.
 
-    Pictures are decoded here, since each step has a prompt of its own.
+    Pictures are decoded here, since each step has a separate prompt.
 
     Args:
         settings: method, prompts and labels.

@@ -135,7 +135,7 @@ class ZeroShotRater:
         labels = batch[TARGETS].to_pylist() if TARGETS in batch.column_names else [None] * batch.num_rows
         if "pixels" in batch.column_names:
             batch = self._embedder(batch)
-        self._embed([target for own in labels for target in own or ()])
+        self._embed([target for of_item in labels for target in of_item or ()])
         rows: list[dict[str, Any]] = []
         outcomes = (batch[name].to_pylist() for name in ("item_id", "status", "error_kind", "error_message"))
         for number, (item, status, kind, message) in enumerate(zip(*outcomes, strict=True)):

@@ -50,11 +50,11 @@ def execute(cfg: AnnotateConfig) -> dict[str, Any] | None:
     sources = _sources(cfg)
     exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
     chosen, drawn = shown_items.choose(sources, cfg.draw, cfg.together, exclusion_filter=exclusion_filter)
-    own = read_own_sets(cfg, chosen, shown_items.texts_of(chosen, sources)) if cfg.questions else {}
-    chosen = [row for row in chosen if not own or row["item_id"] in own]
+    own_sets = read_own_sets(cfg, chosen, shown_items.texts_of(chosen, sources)) if cfg.questions else {}
+    chosen = [row for row in chosen if not own_sets or row["item_id"] in own_sets]
     raters = read_raters(cfg.raters, group=cfg.group, limit=cfg.per_rater, encoding=cfg.raters_encoding)
-    tasks = study_plan.assign_items(cfg, {row["item_id"]: row["set"] for row in chosen}, raters, rubric, own)
-    shown = shown_items.show_items(chosen, sources, study_form.showing(cfg, rubric, own))
+    tasks = study_plan.assign_items(cfg, {row["item_id"]: row["set"] for row in chosen}, raters, rubric, own_sets)
+    shown = shown_items.show_items(chosen, sources, study_form.showing(cfg, rubric, own_sets))
     study = study_form.build_form(cfg, rubric, span_labels, shown[0])
     rows = study_plan.assignment_rows(cfg, tasks)
     out = locations.absolute(cfg.out)

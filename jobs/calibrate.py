@@ -93,8 +93,8 @@ def execute(cfg: CalibrateConfig) -> dict[str, Any] | None:
     manifest = run.finish()
     summary.show_result("calibrate", manifest, run)
     for choice in choices.values():
-        there = "undefined" if choice.value_of_other is None else f"{choice.value_of_other:.3f}"
-        say(f"  {choice.text}: {cfg.criterion} {choice.value:.3f} there, {there} on the other half")
+        other_value = "undefined" if choice.value_of_other is None else f"{choice.value_of_other:.3f}"
+        say(f"  {choice.text}: {cfg.criterion} {choice.value:.3f} there, {other_value} on the other half")
     summary.show_exclusions(excluded, exclusion_filter.matched)
     return manifest
 

@@ -56,28 +56,29 @@ def execute(cfg: DiffConfig) -> Differences:
     if out and locations.exists(out) and not cfg.overwrite:
         raise InputError(f"out={cfg.out}: exists; use another name or overwrite=true")
     examples = ALL if out else cfg.examples
-    found = compare(cfg.a, cfg.b, ignored=cfg.ignore, tolerance=cfg.tolerance, examples=examples)
-    _show(found, cfg.examples)
+    differences = compare(cfg.a, cfg.b, ignored=cfg.ignore, tolerance=cfg.tolerance, examples=examples)
+    _show(differences, cfg.examples)
     if out:
-        _write(found.examples, out)
+        _write(differences.examples, out)
         say(f"  all of them: {out}")
-    if cfg.strict and not found.is_equal:
+    if cfg.strict and not differences.is_equal:
         raise RunError(f"a={cfg.a} and b={cfg.b} differ (strict=true)")
-    return found
+    return differences
 
 
-def _show(found: Differences, examples: int) -> None:
-    say(f"diff: table {found.name}, {found.rows[0]:,} rows in a and {found.rows[1]:,} in b")
-    for key, (a, b) in found.configuration.items():
+def _show(differences: Differences, examples: int) -> None:
+    say(f"diff: table {differences.name}, {differences.rows[0]:,} rows in a and {differences.rows[1]:,} in b")
+    for key, (a, b) in differences.configuration.items():
         say(f"  configuration: {key} is {_short(a)} in a, {_short(b)} in b")
-    if found.is_equal:
+    if differences.is_equal:
         say("  the rows are equal")
         return
-    say(f"  {found.only[0]:,} only in a, {found.only[1]:,} only in b, {found.changed:,} with other values")
-    for name, difference in found.columns.items():
+    only_a, only_b = differences.only
+    say(f"  {only_a:,} only in a, {only_b:,} only in b, {differences.changed:,} with other values")
+    for name, difference in differences.columns.items():
         largest = f", by at most {difference.largest:.6g}" if difference.largest is not None else ""
         say(f"  {name}: differs in {difference.rows:,} rows{largest}")
-    rows = found.examples.slice(0, examples)
+    rows = differences.examples.slice(0, examples)
     cells = [rows.column_names, *([_short(value) for value in row.values()] for row in rows.to_pylist())]
     for line in in_columns(cells) if rows.num_rows else ():
         say(f"    {line}")

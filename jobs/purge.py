@@ -52,20 +52,20 @@ def execute(cfg: PurgeConfig) -> dict[str, Any]:
     tables.check_list(sources, excluded)
     uris = [table.uri for table in sources]
     gone = matching.gather(sources, excluded.marks)
-    own = (locations.absolute(cfg.exclusions), journal.uri_of(root))
-    others = [uri for uri in files.other_files(root, uris) if uri not in own]
+    purge_files = (locations.absolute(cfg.exclusions), journal.uri_of(root))
+    others = [uri for uri in files.other_files(root, uris) if uri not in purge_files]
     if not cfg.plan:
         begun = journal.begin(root, digest, gone, earlier)
         gone = begun.gone
-    found = exclusions.ExclusionFilter(frozenset(gone.marks))
+    exclusion_filter = exclusions.ExclusionFilter(frozenset(gone.marks))
     needles = files.Needles(gone)
     if cfg.plan:
-        rows = matching.counts_by_table(sources, found)
+        rows = matching.counts_by_table(sources, exclusion_filter)
         _show("would remove", rows, files.purge_files(others, uris, needles, act=False))
         return {"rows": rows}
     kept = (digest, "\n".join(sorted(excluded.marks)).encode())
     changed = files.purge_files(others, uris, needles, act=True)
-    result = rewriting.rewrite_tables(sources, found, kept, purge=begun.purge)
+    result = rewriting.rewrite_tables(sources, exclusion_filter, kept, purge=begun.purge)
     if result.rows or earlier:
         pages = [uri for uri in files.pages_with_pictures(others, uris) if uri not in changed.removed]
         locations.remove(pages)

@@ -151,7 +151,7 @@ def _balance(out: str, manifest: dict[str, Any], corpus: VectorCorpus) -> None:
     tally = manifest["counts"]["tallies"].get(CORPUS_TALLY, {})
     summary.show_tally(CORPUS_TALLY, tally)
     if sum(tally.values()) != corpus.rows:
-        raise RunError(f"{out}: {sum(tally.values()):,} of the corpus's {corpus.rows:,} rows are accounted for")
+        raise RunError(f"{out}: only {sum(tally.values()):,} of {corpus.rows:,} corpus rows are accounted for")
 
 
 JOB = cli.Job("retrieve", RetrieveConfig, execute)

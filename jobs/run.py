@@ -36,7 +36,7 @@ class RunConfig:
     pipeline: PipelineConfig = field(default_factory=PipelineConfig)  # the list of jobs
     profile: ProfileConfig = field(default_factory=ProfileConfig)  # debug: small models of random weights
     resources: Resources = field(default_factory=Resources)  # what each stage may use
-    limit: int | None = None  # a try: the steps that read your files read only their first rows; null: all
+    limit: int | None = None  # a trial run: the steps that read your files read only their first rows; null: all
     # print the steps as commands, what each would read, write and spend, and the sums, and stop; calibrate: first do
     # some units of each step whose inputs exist
     plan: bool | str = False

@@ -292,7 +292,7 @@ _ALL = [
         "low": (F64, "lower end of the interval"),
         "high": (F64, "upper end of the interval"),
         "interval_method": (STR, "method of the interval"),
-        "n": (I64, "number of rows behind it"),
+        "n": (I64, "number of rows it is computed from"),
         "coverage": (F64, "rated / asked"),
         "status": (STR, _STATUS),
         "reason": (STR, "the reason if it is undefined"),

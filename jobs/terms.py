@@ -33,10 +33,10 @@ def execute(cfg: TermSourcesConfig) -> dict[str, Any] | None:
     check_plan(cfg.plan, calibrates=False)
     if cfg.source.name == LANGUAGE_MODEL:
         return write_model_terms(cfg)
-    given = GraphInput.of(cfg)
-    if cfg.entities is None and not write_entities(cfg, given, class_unit=ClassUnit, entity_unit=EntityUnit):
+    graph = GraphInput.of(cfg)
+    if cfg.entities is None and not write_entities(cfg, graph, class_unit=ClassUnit, entity_unit=EntityUnit):
         return None
-    return write_terms(cfg, given)
+    return write_terms(cfg, graph)
 
 
 JOB = cli.Job("terms", TermSourcesConfig, execute)

@@ -145,7 +145,7 @@ def find_source(model: str, pretrained: str | None) -> EncoderSource:
         resolved = LOCAL_DIR + resolved
     if resolved.startswith((LOCAL_DIR, HF_HUB)):
         if pretrained is not None:
-            raise ValueError(f"pretrained={pretrained}: {model!r} brings its own weights; allowed is null")
+            raise ValueError(f"pretrained={pretrained}: {model!r} includes its weights; must be null")
         return _from_folder(resolved) if resolved.startswith(LOCAL_DIR) else _from_hub(resolved)
     return _from_name(resolved, pretrained)
 
@@ -172,7 +172,7 @@ def _from_hub(model: str) -> EncoderSource:
         file = Path(hf_hub_download(name, _CONFIG_FILE))
     except Exception as error:  # its errors come from several libraries
         raise FileNotFoundError(f"{model}: no {_CONFIG_FILE} from the hub ({error})") from error
-    # The hub's cache keeps each commit in a folder of its own: snapshots/COMMIT/open_clip_config.json
+    # The hub's cache keeps each commit in a separate folder: snapshots/COMMIT/open_clip_config.json
     return _from_config(model, file, lambda: file.parent.name)
 
 
@@ -201,7 +201,7 @@ def _from_name(model: str, pretrained: str | None) -> EncoderSource:
     if not weights:
         raise ValueError(f"pretrained={pretrained}: unknown for {model}; allowed are {', '.join(tags)}")
     if weights.get("quick_gelu") and not config.get("quick_gelu"):  # open_clip only warns
-        raise ValueError(f"pretrained={tag}: was trained with QuickGELU, unlike {model}; allowed is {name}-quickgelu")
+        raise ValueError(f"pretrained={tag}: was trained with QuickGELU, unlike {model}; use {name}-quickgelu")
     if at and not (weights.get("hf_hub") and re.fullmatch("[0-9a-f]{40}", commit)):
         raise ValueError(
             f"pretrained={pretrained}: @ must be followed by a commit (40 hexadecimal digits) of weights on the hub; "

@@ -49,7 +49,7 @@ class HubEncoder:
         self.name = local_models.resolve(model.removeprefix(PREFIX))
         self.folder = Path(self.name) if Path(self.name).is_dir() else None
         if self.folder and revision is not None:
-            raise ValueError(f"pretrained={revision}: a folder has no revisions; allowed is null")
+            raise ValueError(f"pretrained={revision}: a folder has no revisions; use null")
         if self.folder is None:
             if self.name.startswith(("/", ".", "~")):
                 raise ValueError(f"{model}: no such folder")

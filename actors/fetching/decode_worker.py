@@ -23,10 +23,10 @@ def serve(requests: BinaryIO, answers: BinaryIO, *, width: int | None, max_pixel
     """Answer each request until `requests` ends."""
     makers = {RENDER: partial(_rendered, width=width, max_pixels=max_pixels), DECODE: partial(_decoded, max_pixels)}
     while len(head := requests.read(LENGTH.size)) == LENGTH.size:
-        what, length = LENGTH.unpack(head)
+        operation, length = LENGTH.unpack(head)
         picture = requests.read(length)
         try:
-            header, data = makers[what](picture)
+            header, data = makers[operation](picture)
         except PictureError as error:
             header, data = {"error_kind": error.kind, "error_message": str(error)}, b""
         except MemoryError:

@@ -93,14 +93,14 @@ class Decoders:
         header, pixels = await self._answer(DECODE, data)
         return Image.frombytes("RGB", (header["width"], header["height"]), pixels)
 
-    async def _answer(self, what: bytes, data: bytes) -> tuple[dict[str, Any], bytes]:
+    async def _answer(self, operation: bytes, data: bytes) -> tuple[dict[str, Any], bytes]:
         child = await self._free.get()
         try:
             for attempt in range(ATTEMPTS):
                 child = child or await self._start()
                 try:
                     async with asyncio.timeout(self._timeout_s):
-                        return await self._ask(child, what, data)
+                        return await self._ask(child, operation, data)
                 except (EOFError, ConnectionError) as error:
                     await self._end(child)
                     child = None
@@ -136,10 +136,10 @@ class Decoders:
         self._running.add(child)
         return child
 
-    async def _ask(self, child: Process, what: bytes, data: bytes) -> tuple[dict[str, Any], bytes]:
+    async def _ask(self, child: Process, operation: bytes, data: bytes) -> tuple[dict[str, Any], bytes]:
         assert child.stdin is not None
         assert child.stdout is not None
-        child.stdin.write(LENGTH.pack(what, len(data)) + data)  # a small picture takes one system call
+        child.stdin.write(LENGTH.pack(operation, len(data)) + data)  # a small picture takes one system call
         await child.stdin.drain()
         header_length, data_length = ANSWER.unpack(await child.stdout.readexactly(ANSWER.size))
         header = json.loads(await child.stdout.readexactly(header_length))

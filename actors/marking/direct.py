@@ -46,8 +46,8 @@ class DirectMarking:
     def _passage(self, kind: Kind, description: Description, earlier: Mapping[str, Marks]) -> Passage:
         words = description.words(kind)
         if kind.name != MISTAKES:
-            found = earlier[MISTAKES]
-            lines = found.quoted(description.generated) + (found.raw or "").splitlines()
+            mistakes = earlier[MISTAKES]
+            lines = mistakes.quoted(description.generated) + (mistakes.raw or "").splitlines()
             words["mistakes"] = bullets(lines)
         return Passage(
             description.text(kind),

@@ -93,14 +93,14 @@ class MarkingStep:
         return Prompt(whole, str(last), system=self.system)
 
     def _rendered(self, values: Mapping[str, Any]) -> list[Piece]:
-        known = dict(values)
+        words = dict(values)
         if self.answers:
-            known["options"] = "\n".join(f"{answer.code} = {answer.label}" for answer in self.answers)
+            words["options"] = "\n".join(f"{answer.code} = {answer.label}" for answer in self.answers)
         rendered: list[Piece] = []
         for entry in self.order:
             if pieces.is_picture(entry):
                 rendered.append(pieces.place(entry))
-            elif text := environment().from_string(self.parts[entry]).render(known).strip():
+            elif text := environment().from_string(self.parts[entry]).render(words).strip():
                 rendered.append(text)
         return rendered
 
@@ -171,8 +171,8 @@ def _steps(data: Any, method: str, shared: Mapping[str, str], system: str, where
 
 def _step(data: Any, name: str, shared: Mapping[str, str], where: str, *, answers: bool) -> MarkingStep:
     checks.check_keys(data, where=where, required=("order", *(["answers"] if answers else [])), optional=("parts",))
-    own = {part: str(text) for part, text in checks.mapping(data.get("parts") or {}, f"{where}, parts").items()}
-    parts, order = {**shared, **own}, checks.texts(data["order"], f"{where}, order")
+    own_parts = {part: str(text) for part, text in checks.mapping(data.get("parts") or {}, f"{where}, parts").items()}
+    parts, order = {**shared, **own_parts}, checks.texts(data["order"], f"{where}, order")
     pieces.check_order(parts, order, where=f"{where}, order")
     if not order or pieces.is_picture(order[-1]):
         raise ValueError(f"{where}, order: must end with a part, not with {order[-1] if order else 'nothing'}")

@@ -30,7 +30,7 @@ def _webp_is_lossless(data: bytes) -> bool:
         kind, length = data[at : at + 4], int.from_bytes(data[at + 4 : at + 8], "little")
         if kind in (b"VP8 ", b"VP8L"):
             return kind == b"VP8L"
-        # A frame of an animation holds chunks of its own, after 16 bytes of position, duration and flags.
+        # A frame of an animation holds its own chunks, after 16 bytes of position, duration and flags.
         at += 8 + (16 if kind == b"ANMF" else length + length % 2)
     return False
 

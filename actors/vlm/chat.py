@@ -141,7 +141,7 @@ class Chat(ChatFormat):
         rendered = self.rendered(replace(prompt, suffix=_SUFFIX_MARK), picture)
         head, mark, end = rendered.rpartition(_SUFFIX_MARK)
         if not mark:
-            raise ValueError(f"{self.name}: its chat template leaves the user's text out")
+            raise ValueError(f"{self.name}: its chat template drops the user's text")
         return head, end
 
     def _split_in_window(self, head: str, rests: Sequence[str], ids: list[int]) -> SplitTokens | None:
@@ -180,7 +180,7 @@ class Chat(ChatFormat):
         shared = min(shared, len(tokens[0]) - 1)
         rest = tokens[0][shared:]
         if ids[-len(rest) :] != rest:
-            raise ValueError(f"{self.name}: its processor and its tokenizer write a prompt as different tokens")
+            raise ValueError(f"{self.name}: its processor and tokenizer tokenize a prompt differently")
         return SplitTokens(len(ids) - len(rest), [suffix[shared:] for suffix in tokens])
 
     def _assistant_turn(self) -> tuple[str, str, int]:

@@ -64,7 +64,7 @@ class ChatFormat:
         if self.sees_pictures and not self._shows_pictures():
             self._takes_pieces = False
             if not self._shows_pictures():
-                raise ValueError("the model's chat template leaves the picture out; its answers would not depend on it")
+                raise ValueError("the model's chat template drops the picture; its answers would not depend on it")
 
     def as_data(self, text: str) -> str:
         """Return `text` with a space inside each special token of the model (the end of a turn, a picture)."""

@@ -22,7 +22,7 @@ class DebiasSetting(NamedTuple):
 
     Attributes:
         weight: lambda of the paper, the share of the base rate that is subtracted; 0 leaves the likelihood as it is.
-        threshold: T of the paper, natural logarithm; -inf caps nothing.
+        threshold: T of the paper, natural logarithm; -inf sets no cap.
     """
 
     weight: float
@@ -46,7 +46,7 @@ def check_settings(settings: Sequence[DebiasSetting]) -> None:
         if not 0 <= setting.weight < float("inf"):
             raise ValueError(f"lambda={setting.weight}: must be a finite number of at least 0")
         if not setting.threshold <= 0:  # also refuses NaN
-            raise ValueError(f"threshold={setting.threshold}: a log-likelihood is at most 0; -inf caps nothing")
+            raise ValueError(f"threshold={setting.threshold}: a log-likelihood is at most 0; use -inf for no cap")
     if len({setting.name for setting in settings}) < len(settings):
         raise ValueError("lambdas or thresholds contain a duplicate")
 

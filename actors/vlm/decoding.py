@@ -71,7 +71,7 @@ def repeated(state: dict[str, Any], repeats: int, *, copied: bool = False) -> di
         cache.batch_repeat_interleave(repeats)
     result = state | {"past_key_values": cache}
     for name in ROW_KEYS:
-        if name in state:  # Qwen's positions have an axis of their own before that of the rows
+        if name in state:  # Qwen's positions have a separate axis before that of the rows
             axis = state[name].ndim - 2 if name == "position_ids" else 0
             result[name] = state[name].repeat_interleave(repeats, dim=axis)
     return result

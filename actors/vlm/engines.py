@@ -55,7 +55,7 @@ class Engine(Protocol):
 
 
 class NaiveEngine:
-    """Runs each prompt with each answer as a forward pass of its own."""
+    """Runs each prompt with each answer in a separate forward pass."""
 
     name = "naive"
 
@@ -156,7 +156,7 @@ class EngineChoice:
             )
         elif requested == "auto":
             log.warning(
-                "%s: unknown family %r; each prompt takes a forward pass of its own, which is slower",
+                "%s: unknown family %r; each prompt takes a separate forward pass, which is slower",
                 label,
                 model.config.model_type,
             )

@@ -6,7 +6,7 @@ once, and its cache is repeated.
 The n-th token of a sample is drawn with the n-th number of a Philox stream keyed by the sample's seed, so that a sample
 depends only on its seed and its prompt's likelihoods. The likelihoods are the same in any group up to rounding (about
 1e-6 in float32, 1e-2 in bfloat16): a text changes with the group only if a number falls within that distance of a
-boundary between two tokens. With `group_rows` equal to the samples per prompt, each prompt is a group of its own, and
+boundary between two tokens. With `group_rows` equal to the samples per prompt, each prompt is a separate group, and
 its texts are bitwise reproducible on the same machine and versions.
 """
 
@@ -25,7 +25,7 @@ from actors.vlm.sampling import Sampling, draw
 MIN_BUDGET = 64 << 20  # bytes
 # Per number of the vocabulary and row: logits, their softmax and its running sum in float64.
 LOGIT_BYTES = 24
-PADDING_SHARE = 0.2  # largest share of padding in a group's shortest prompt, which is computed in vain
+PADDING_SHARE = 0.2  # largest share of padding in a group's shortest prompt, which is wasted computation
 log = logging.getLogger(__name__)
 
 

@@ -159,10 +159,10 @@ def asked_questions(rubric: Rubric) -> list[QuestionWords]:
     """Return a rubric's questions for the word `questions` of instructions.
 
     Raises:
-        ValueError: the rubric asks each item questions of its own.
+        ValueError: the rubric asks each item its own questions.
     """
     if rubric.asks_own_questions:
-        raise ValueError(f"rubric={rubric.name}: asks each item questions of its own; use it with python -m jobs.judge")
+        raise ValueError(f"rubric={rubric.name}: asks each item its own questions; use it with python -m jobs.judge")
     return [
         {
             "name": question.name,

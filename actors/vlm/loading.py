@@ -93,7 +93,7 @@ def load_vlm(
         )
     except (RuntimeError, MemoryError):  # of the device: too little memory, say
         raise
-    except Exception as error:  # the model's files are anyone's: the libraries raise whatever these lead to
+    except Exception as error:  # model files are untrusted, so any exception is possible
         raise ValueError(
             f"cannot load model {model!r} at revision {revision or 'main'!r} ({first_line(error)}); "
             "use a vision-language or text model of the hub, a folder (or s3://) with safetensors, or local:NAME"

@@ -2,7 +2,7 @@
 
 Accepted: the object alone, in a code fence, or with text around it; an answer by its value, its label (in any case) or,
 on an ordinal scale, its number; and a dictionary of one entry whose key and value name the same answer, such as
-{"5": "Strongly agree"} (Century, appendix S: 6 % of one labeller's answers). Everything else has a status of its own
+{"5": "Strongly agree"} (Century, appendix S: 6 % of one labeller's answers). Everything else has a separate status
 and no value: objects that differ, a duplicate key, a boolean, a dictionary that contradicts itself, a number outside
 the scale.
 """

@@ -48,7 +48,7 @@ SCALES = ("ordinal", "nominal")
 REPLIES = ("code", "label")
 MAX_ANSWERS = 26  # one letter each
 TEXTS, OPTIONAL_TEXTS = ("name", "version", "source", "layout"), ("answer_start", "system")
-ANY = "*"  # the name of a question that stands for those of the items
+ANY = "*"  # the name of a question that is replaced by the items' own questions
 
 
 @dataclass(frozen=True)
@@ -158,11 +158,11 @@ class Rubric:
 
     @property
     def asks_own_questions(self) -> bool:
-        """Whether each item is asked questions of its own, which replace the name and text of the only question."""
+        """Whether each item is asked its own questions, which replace the name and text of the only question."""
         return self.questions[0].name == ANY
 
     def question(self, name: str) -> Question:
-        """Return the question of that name, or the one that stands for those of the items."""
+        """Return the question of that name, or the one that is replaced by the items' own."""
         return next(question for question in self.questions if question.name in (name, ANY))
 
     def resolve_layout(self, layout: str | None) -> str:
@@ -232,7 +232,7 @@ def _refuse(message: str) -> None:
 def _check_names(names: Sequence[str], *, where: str) -> None:
     checks.check_unique(names, where=where, kind="question")
     if len(names) > 1 and ANY in names:
-        raise ValueError(f"{where}: the question {ANY!r} stands for those of the items; it must be the only one")
+        raise ValueError(f"{where}: question {ANY!r} is replaced by the items' own questions; it must be the only one")
 
 
 def _context(data: Any, *, where: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -263,7 +263,7 @@ def _check_parts(rubric: Rubric, *, where: str) -> None:
         _check_template(text, allowed, where=f"{where}, part {name!r}")
     _check_template(rubric.system, allowed - rubric.differing_words, where=f"{where}, system")
     if rubric.asks_own_questions and rubric.asks_targets:
-        raise ValueError(f"{where}: the question {ANY!r} stands for those of the items, which have no targets")
+        raise ValueError(f"{where}: question {ANY!r} is replaced by the items' own questions, which have no targets")
     if rubric.targets and not rubric.asks_targets:
         raise ValueError(f"{where} has targets, but no part uses {{{{ {TARGET_WORD} }}}}")
 

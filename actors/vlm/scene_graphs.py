@@ -53,13 +53,13 @@ class Parsed(NamedTuple):
     faults: list[LineFault]
 
 
-def parse(step: str, answer: str, *, known: Sequence[int] | None = None) -> Parsed:
+def parse(step: str, answer: str, *, numbers: Sequence[int] | None = None) -> Parsed:
     """Return what the answer of a step says.
 
     Args:
         step: tuples, questions or parents.
         answer: the model's text; empty lines do not count.
-        known: the numbers of the tuples, for the steps after the first.
+        numbers: those of the tuples, for the steps after the first.
 
     Returns:
         In the answer's order; a tuple in its canonical form, a question as it is, parents as "1,2" or "".
@@ -70,15 +70,15 @@ def parse(step: str, answer: str, *, known: Sequence[int] | None = None) -> Pars
         if not text.strip():
             continue
         match = _LINE.fullmatch(text)
-        number, said = (int(match[1]), _READERS[step](match[2])) if match else (0, None)
-        if said is None or not 1 <= number <= MAX_QUESTIONS:
+        number, content = (int(match[1]), _READERS[step](match[2])) if match else (0, None)
+        if content is None or not 1 <= number <= MAX_QUESTIONS:
             faults.append(LineFault(step, line, "unparsed", text.strip()))
         elif number in entries:
             faults.append(LineFault(step, line, "duplicate_number", text.strip()))
-        elif known is not None and number not in known:
+        elif numbers is not None and number not in numbers:
             faults.append(LineFault(step, line, "unknown_number", text.strip()))
         else:
-            entries[number] = (line, said)
+            entries[number] = (line, content)
     return Parsed(entries, faults)
 
 
@@ -179,8 +179,8 @@ class SceneGraphInstructions:
         """
         parts = [self.steps[step].strip()]
         for number, example in enumerate(self.examples, 1):
-            given = _given(example.text, example.answer(TUPLES) if step != TUPLES else "")
-            parts.append(f"Example {number}\n{given}\nAnswer:\n{example.answer(step)}")
+            example_lines = _given(example.text, example.answer(TUPLES) if step != TUPLES else "")
+            parts.append(f"Example {number}\n{example_lines}\nAnswer:\n{example.answer(step)}")
         return "\n\n".join([*parts, f"Your turn\n{_given(text, tuples)}\nAnswer:"])
 
 
@@ -197,8 +197,8 @@ def _example(data: Any, where: str) -> Example:
         place = f"{where}, graph {number}"
         checks.check_keys(row, where=place, required=("tuple", "question"), optional=("parents",))
         parents = row.get("parents") or []
-        said = {TUPLES: row["tuple"], QUESTIONS: row["question"], PARENTS: ",".join(map(str, parents)) or "0"}
-        for step, text in said.items():
+        lines = {TUPLES: row["tuple"], QUESTIONS: row["question"], PARENTS: ",".join(map(str, parents)) or "0"}
+        for step, text in lines.items():
             if _READERS[step](str(text)) is None:
                 raise ValueError(f"{place}: {text!r} is not written as {step} are; see actors/vlm/scene_graphs.py")
             parsed[step].append(str(text))

@@ -70,7 +70,7 @@ class AnswerScorer:
         """
         key = (tuple(codes), start)
         if key not in self._codes:
-            if len(self._codes) >= MAX_CACHED_CODES:  # with reasoning, each answer has a start of its own
+            if len(self._codes) >= MAX_CACHED_CODES:  # with reasoning, each answer has a different start
                 self._codes.clear()
             self._codes[key] = self.chat.answers(codes, start=start)
         return self._codes[key]

@@ -49,7 +49,7 @@ def log_likelihoods(
         budget: bytes that one forward pass may take.
     """
     more = token_trees.shared_length(suffixes)
-    # What the processor returned ends in a suffix of its own, which need not be among these.
+    # What the processor returned ends in a suffix, which need not be among these.
     prefix = encode(model, family, families.extended(families.cut(inputs, shared), list(suffixes[0][:more])))
     rows, nodes = token_trees.rows_of([suffix[more:] for suffix in suffixes], [codes.inner for codes in answers])
     by_row: dict[int, list[int]] = {}

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 ROOT = -1  # the prefix's end
-# Suffixes that share fewer tokens get rows of their own: a row of several suffixes needs an attention mask.
+# Suffixes that share fewer tokens get separate rows: a row of several suffixes needs an attention mask.
 MIN_SHARED = 8
 WIDEST = 512  # tokens of a row that suffixes are added to; attention inside a row is quadratic in its width
 

@@ -159,7 +159,7 @@ class VllmModel:
             if len(prompts) == 1:
                 return [errors.reason(error)]
             # vLLM refuses all prompts of a call for one that it does not accept.
-            return [self.run([prompt], [each])[0] for prompt, each in zip(prompts, params, strict=True)]
+            return [self.run([prompt], [parameters])[0] for prompt, parameters in zip(prompts, params, strict=True)]
         return [_checked(output, prompt) for output, prompt in zip(outputs, prompts, strict=True)]
 
 

@@ -125,56 +125,60 @@ def comparison_metrics(
     """Yield the metrics of comparisons, for each question that was asked about pairs.
 
     An answer `first` or `second` chooses a picture; any other is a tie. If the answers have several conditions, each
-    has metrics of its own; people's answers without a condition count under each.
+    has separate metrics; people's answers without a condition count under each.
 
     Args:
         competitors: attribute of the single items whose values Bradley-Terry ranks.
         exclusion_filter: the exclusions.
     """
-    known = read_pairs(items, competitors)
-    if known is None:
+    pairs_read = read_pairs(items, competitors)
+    if pairs_read is None:
         return
-    for (rubric, question), by_condition in sorted(_read_answers(ratings, known, exclusion_filter).items()):
-        people_only = {c for c, of in by_condition.items() if all(raters.kinds.get(r) == "human" for r in of)}
+    for (rubric, question), by_condition in sorted(_read_answers(ratings, pairs_read, exclusion_filter).items()):
+        people_only = {
+            c for c, by_rater in by_condition.items() if all(raters.kinds.get(r) == "human" for r in by_rater)
+        }
         conditions = sorted(by_condition.keys() - people_only) or sorted(by_condition)
         shared = {r: a for r, a in by_condition.get("", {}).items() if raters.kinds.get(r) == "human"}
         for condition in conditions:
             dims = {"rubric": rubric, "question": question}
             dims |= {CONDITION: condition} if len(conditions) > 1 else {}
-            for metric in _question_metrics(shared | by_condition[condition], known, raters):
+            for metric in _question_metrics(shared | by_condition[condition], pairs_read, raters):
                 yield metric.at(**dims)
 
 
-def _question_metrics(answers: Mapping[str, _Answers], known: ComparedPairs, raters: Raters) -> Iterator[Metric]:
+def _question_metrics(answers: Mapping[str, _Answers], compared: ComparedPairs, raters: Raters) -> Iterator[Metric]:
     by_answer = {rater: of_rater.comparisons(by=pairs.ANSWERS) for rater, of_rater in sorted(answers.items())}
     people = pairs.pooled([by_answer[rater] for rater in by_answer if raters.kinds.get(rater) == "human"])
     models = [rater for rater in by_answer if raters.kinds.get(rater) not in ("human", "gold")][:MAX_LINES]
     groups = {rater: by_answer[rater] for rater in models} | ({PEOPLE: people} if people.asked else {})
     for name, comparisons in groups.items():
-        for metric in pairs.position_metrics(comparisons, known.count):
+        for metric in pairs.position_metrics(comparisons, compared.count):
             yield metric.at(rater=name)
-        for metric in pairs.competitor_metrics(comparisons.preference(known.count), known.table):
+        for metric in pairs.competitor_metrics(comparisons.preference(compared.count), compared.table):
             yield metric.at(rater=name)
     if not people.asked:
         return
     for rater in models:
-        yield pairs.pair_agreement(by_answer[rater].preference(known.count), people, by=pairs.ANSWERS).at(rater=rater)
+        yield pairs.pair_agreement(by_answer[rater].preference(compared.count), people, by=pairs.ANSWERS).at(
+            rater=rater
+        )
         probabilities = answers[rater].comparisons(by=pairs.PROBABILITIES)
         if probabilities.n:
-            preference = probabilities.preference(known.count)
+            preference = probabilities.preference(compared.count)
             yield pairs.pair_agreement(preference, people, by=pairs.PROBABILITIES).at(rater=rater)
 
 
 def _read_answers(
-    ratings: Sequence[TableSource], known: ComparedPairs, exclusion_filter: ExclusionFilter
+    ratings: Sequence[TableSource], compared: ComparedPairs, exclusion_filter: ExclusionFilter
 ) -> dict[Question, dict[str, dict[str, _Answers]]]:
     """Return question -> condition -> rater -> answers about pairs."""
     answers: dict[Question, dict[str, dict[str, _Answers]]] = {}
     for source in ratings:
         for batch in source.batches(_COLUMNS):
             hashes = hash_texts(batch["item_id"])
-            place = np.minimum(np.searchsorted(known.hashes, hashes), len(known.hashes) - 1)
-            about_pairs = (known.hashes[place] == hashes) & ~exclusion_filter.mask(batch["item_id"])
+            place = np.minimum(np.searchsorted(compared.hashes, hashes), len(compared.hashes) - 1)
+            about_pairs = (compared.hashes[place] == hashes) & ~exclusion_filter.mask(batch["item_id"])
             if not about_pairs.any():
                 continue
             rows = batch.filter(pa.array(about_pairs))
@@ -183,8 +187,8 @@ def _read_answers(
                 of_rater = by_condition.setdefault(row[CONDITION], {}).setdefault(row["rater"], _Answers())
                 of_rater.asked += 1
                 if row["status"] == Status.OK:
-                    of_rater.pair.append(int(known.pair[at]))
-                    of_rater.order.append(int(known.order[at]))
+                    of_rater.pair.append(int(compared.pair[at]))
+                    of_rater.order.append(int(compared.order[at]))
                     of_rater.chosen.append({FIRST: 1.0, SECOND: 0.0}.get(row["value"], 0.5))
                     of_rater.probability.append(_probability(row))
     return answers

@@ -39,7 +39,7 @@ def question_metrics(
 ) -> Iterator[Metric]:
     """Yield the metrics of every question, with its rubric, name and `group_by` columns as dims.
 
-    If a question was answered under several conditions, each has metrics of its own, with the dim `condition`.
+    If a question was answered under several conditions, each has separate metrics, with the dim `condition`.
 
     Args:
         orders: (rubric, question) -> answers in the rubric's order.
@@ -231,7 +231,7 @@ def dsg_metrics(
     """Yield scene-graph metrics of each model. Answers are ratings of `rubric` whose question is a question_id.
 
     The target of a rating is the set_id of the picture's questions; if it is empty, the picture's id is. If the answers
-    have several conditions, each has metrics of its own; people's ratings without a condition count under each.
+    have several conditions, each has separate metrics; people's ratings without a condition count under each.
 
     Args:
         likert: `rubric/question` of the people's ratings to correlate the scores with.

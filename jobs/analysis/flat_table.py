@@ -73,12 +73,12 @@ class FlatTable:
 
     def rows(self, source: TableSource) -> Iterator[pa.Table]:
         """Yield the rows of a table of ratings, one row group at a time."""
-        own = [name for name in (*ASKED, *ANSWER) if name not in WORDS]
-        for ratings in source.batches(["item_id", *own]):
+        rating_columns = [name for name in (*ASKED, *ANSWER) if name not in WORDS]
+        for ratings in source.batches(["item_id", *rating_columns]):
             ids = pc.unique(ratings["item_id"])
             facts, excluded = self._facts(ids)
             at = pc.index_in(ratings["item_id"], value_set=ids)
-            columns = {name: ratings[name] for name in own} | self._words(ratings)
+            columns = {name: ratings[name] for name in rating_columns} | self._words(ratings)
             columns["truncated"] = pc.binary_join(columns["truncated"], " ")
             columns |= {name: facts[name].take(at) for name in facts.column_names}
             rows = pa.table([columns[field.name].cast(field.type) for field in self.schema], schema=self.schema)

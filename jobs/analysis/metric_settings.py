@@ -106,5 +106,5 @@ def with_conditions(
     )
 
 
-def _chosen(own: str | None, offered: str | None, present: Collection[str]) -> str | None:
-    return offered if own is None and offered in present else own
+def _chosen(configured: str | None, offered: str | None, present: Collection[str]) -> str | None:
+    return offered if configured is None and offered in present else configured

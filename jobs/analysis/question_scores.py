@@ -18,7 +18,7 @@ from jobs.tables import TABLES
 
 RUBRIC = "dsg_score"  # of the scores
 QUESTIONS = {"with_dependencies": True, "without_dependencies": False}
-STEPS = 20  # bins of a histogram from 0 to 1; the score 1 is a bin of its own
+STEPS = 20  # bins of a histogram from 0 to 1; the score 1 has its own bin
 BINS = tuple(f"{step / STEPS:.2f}" for step in range(STEPS + 1))
 COLUMNS = ["item_id", "target", "rubric", "question", "rater", "condition", "method", "order", "sample", "value",
            "status", "error_kind", "error_message"]  # fmt: skip

@@ -31,8 +31,8 @@ def remark_metrics(
     for source in remarks:
         for batch in source.batches(["item_id", "rubric", "field"]):
             for (rubric, field), hashes in _by_key(batch, ("rubric", "field"), exclusion_filter):
-                known = written.get((rubric, field), np.zeros(0, np.uint64))
-                written[rubric, field] = np.union1d(known, hashes)
+                earlier = written.get((rubric, field), np.zeros(0, np.uint64))
+                written[rubric, field] = np.union1d(earlier, hashes)
     rated = dict.fromkeys((rubric for rubric, _ in written), np.zeros(0, np.uint64))
     for source in ratings:
         for batch in source.batches(["item_id", "rubric", "method", "status"]):

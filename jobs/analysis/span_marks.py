@@ -158,7 +158,7 @@ def read_marked_items(items: Sequence[TableSource], wanted: Iterable[str]) -> di
         InputError: two tables give an item different pictures or writers.
     """
     ids, first = set(wanted), dict[str, str]()
-    found: dict[str, MarkedItem] = {}
+    marks_by_item: dict[str, MarkedItem] = {}
     for source in items:
         for batch in source.batches(["item_id", "image_ids", "attributes"]):
             for row in batch.to_pylist():
@@ -167,13 +167,13 @@ def read_marked_items(items: Sequence[TableSource], wanted: Iterable[str]) -> di
                 attributes = dict(row["attributes"] or ())
                 writer = attributes.get(WRITER) or attributes.get(WRITER_COLUMN) or ""
                 item = MarkedItem(" ".join(row["image_ids"] or ()) or row["item_id"], writer)
-                if found.setdefault(row["item_id"], item) != item:
+                if marks_by_item.setdefault(row["item_id"], item) != item:
                     raise InputError(
                         f"items={first[row['item_id']]}: item {row['item_id']} has another picture or writer in "
                         f"{source.uri}; name one of the tables"
                     )
                 first.setdefault(row["item_id"], source.uri)
-    return found
+    return marks_by_item
 
 
 def read_texts(sources: Sequence[TableSource], wanted: set[str]) -> dict[str, str]:

@@ -128,9 +128,9 @@ def _of_kind(tables: SpanTables, kind: str, overlap: float) -> Iterator[Metric]:
     by_rater = tables.marks[kind]
     references = {name: _of(by_rater, tables.raters(k)) for name, k in ((GOLD, GOLD), (PEOPLE, HUMAN))}
     for rater in sorted(by_rater):
-        own = tables.kinds.get(rater.rater, HUMAN)
+        kind_of_rater = tables.kinds.get(rater.rater, HUMAN)
         for name, people in references.items():
-            if not people or own == GOLD or (name == PEOPLE and own == HUMAN):
+            if not people or kind_of_rater == GOLD or (name == PEOPLE and kind_of_rater == HUMAN):
                 continue
             dims = {**dims_of(rater), "kind": kind, "against": name}
             yield from _against(tables, {rater: by_rater[rater]}, people, overlap, dims)
@@ -181,11 +181,11 @@ def _against(
                     marked[key] = read[text].spans
                     if read[text].claims:
                         claims[key] = read[text].claims
-    known = words if tables.texts is not None else None
-    for metric in spans.against_gold(marked, gold, texts=known, pictures=pictures, overlap=overlap):
+    known_texts = words if tables.texts is not None else None
+    for metric in spans.against_gold(marked, gold, texts=known_texts, pictures=pictures, overlap=overlap):
         yield metric.at(**dims)
     if claims:
-        yield spans.ranking_of_tokens(claims, gold, texts=known).at(**dims)
+        yield spans.ranking_of_tokens(claims, gold, texts=known_texts).at(**dims)
 
 
 def _of_descriptions(tables: SpanTables, overlaps: Sequence[str]) -> Iterator[Metric]:

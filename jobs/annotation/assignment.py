@@ -220,8 +220,8 @@ def _check_group(name: str, raters: Sequence[Rater], *, items: int, wanted: int,
     if capacity < items * wanted:
         more = f" in addition to {shared} shared ones" if shared else ""
         raise PlanError(
-            f"{items:,} items x {wanted} raters{of_group} are {items * wanted:,} tasks{more}; "
-            f"{len(raters)} raters with their limits take {capacity:,}"
+            f"{items:,} items x {wanted} raters{of_group} = {items * wanted:,} tasks{more}, but "
+            f"{len(raters)} raters can take only {capacity:,}"
         )
 
 

@@ -70,8 +70,8 @@ def _questions(uri: str, header: Sequence[str], reading: Reading) -> dict[str, s
     """Return question -> column, of the questions that the rubric and the file have."""
     if reading.columns.questions:
         return dict(reading.columns.questions)
-    known = reading.questionnaire.sets if reading.questionnaire else {}
-    questions = {name: column for name, column in QUESTIONS.items() if name in known and column in header}
+    question_sets = reading.questionnaire.sets if reading.questionnaire else {}
+    questions = {name: column for name, column in QUESTIONS.items() if name in question_sets and column in header}
     if not questions:
         raise InputError(
             f"{uri}: no column of answers ({', '.join(QUESTIONS.values())}) to questions of the rubric; its columns "

@@ -77,14 +77,14 @@ class Form:
     pictures: int  # how many pictures a task shows
     texts: tuple[str, ...]  # roles of the texts that a task shows
     free_texts: tuple[FreeText, ...] = ()  # fields in which people write
-    own_question: FormQuestion | None = None  # stands for each of the questions that every item has of its own
+    own_question: FormQuestion | None = None  # placeholder for each item's own questions
 
     def questions_of(self, item: "ShownItem") -> list[FormQuestion]:
-        """Return the questions about one item: the form's, then those of its own."""
-        own = item.own.questions if item.own else ()
+        """Return the questions about one item: those of the form, then its own."""
+        own_questions = item.own_set.questions if item.own_set else ()
         if not self.own_question:
             return [*self.questions]
-        return [*self.questions, *(replace(self.own_question, name=name, text=text) for name, text in own)]
+        return [*self.questions, *(replace(self.own_question, name=name, text=text) for name, text in own_questions)]
 
     @property
     def asks_issue(self) -> bool:
@@ -106,7 +106,7 @@ class ShownItem:
         facts: (label, text) from the columns of `show_columns=`.
         texts: role -> (text_id, text).
         links: (label, web address).
-        own: the questions of this item alone.
+        own_set: the questions of this item alone.
     """
 
     item_id: str
@@ -115,7 +115,7 @@ class ShownItem:
     facts: tuple[tuple[str, str], ...]
     texts: Mapping[str, tuple[str, str]]
     links: tuple[tuple[str, str], ...]
-    own: OwnSet | None = None
+    own_set: OwnSet | None = None
 
 
 def form(
@@ -282,7 +282,7 @@ def examples(question: FormQuestion) -> str:
 
 def instruction(item: ShownItem, target: str) -> str:
     """Return target, facts and links of an item as HTML, with all texts escaped; not the id of its questions' set."""
-    parts = [f"<p><strong>{html.escape(target)}</strong></p>"] if target and not item.own else []
+    parts = [f"<p><strong>{html.escape(target)}</strong></p>"] if target and not item.own_set else []
     parts += [f"<p>{html.escape(label)}: {html.escape(text)}</p>" for label, text in item.facts]
     parts += [
         f'<p><a href="{html.escape(address, quote=True)}" target="_blank" rel="noopener noreferrer">'

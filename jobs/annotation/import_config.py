@@ -41,7 +41,7 @@ class ImportRatingsConfig(ConditionSettings, Writing):
     items: str = "id"  # url: item_id holds URLs of pictures and becomes their image_ids
     encoding: str | None = None  # of CSV; null: by its byte-order mark, else UTF-8
     delimiter: str | None = None  # of CSV; null: comma, semicolon, tab or bar, whichever fits
-    limit: int | None = None  # read only the first rows or tasks of each file, for a try; null: all
+    limit: int | None = None  # read only the first rows or tasks of each file, for a trial run; null: all
     duplicates: str = "last"  # one person, item and question twice: last, first, sample (keep all, numbered) or refuse
     anonymise: bool = False  # replace raters by pseudonyms under a key from $REMINE_RATER_KEY or key_file
     key_file: str | None = None  # file with the key of the pseudonyms, at least 16 bytes

@@ -210,8 +210,8 @@ def task(form: Form, item: ShownItem, *, target: str, assigned_to: str | None, p
     }
     if assigned_to is not None:
         data["assigned_to"] = assigned_to
-    if form.own_question and item.own:
-        data[OWN] = [{"question_id": name, "text": text} for name, text in item.own.questions]
+    if form.own_question and item.own_set:
+        data[OWN] = [{"question_id": name, "text": text} for name, text in item.own_set.questions]
     data |= {field_of(number): address for number, address in enumerate(item.pictures)}
     for role, (text_id, text) in item.texts.items():
         data |= {role: text, f"{role}_id": text_id}

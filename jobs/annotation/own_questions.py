@@ -39,19 +39,19 @@ def read_own_sets(
         for row in batch.to_pylist():
             if row["set_id"] in wanted and is_asked(row):
                 sets[row["set_id"]].append((row["question_id"], row["text"]))
-    own = {
+    own_sets = {
         item: OwnSet(name, tuple(sets[name]))
         for item, of_item in names.items()
         if (name := next((name for name in of_item if name in sets), None))
     }
-    if not own:
+    if not own_sets:
         raise InputError(
             f"questions={cfg.questions}: none of the {len(items):,} items has a set of questions; its set_id must be "
             f"the item's {cfg.questions_by!r} (questions_by=) or belong to that text"
         )
-    if left_out := len(items) - len(own):
+    if left_out := len(items) - len(own_sets):
         say(f"  {left_out:,} of {len(items):,} items have no questions and are left out")
-    return own
+    return own_sets
 
 
 def _value(item: Mapping[str, Any], texts: Mapping[str, Mapping[str, Any]], by: str) -> str:

@@ -19,7 +19,7 @@ def read_raters(uri: str, *, group: str | None, limit: int | None, encoding: str
 
     Args:
         group: name of the column of groups.
-        limit: maximum number of tasks of raters without a limit of their own.
+        limit: maximum number of tasks of raters without their own limit.
 
     Raises:
         InputError: a missing column, an empty name or group, or a limit that is not a number.

@@ -118,7 +118,9 @@ def _of_tool(cfg: ImportRatingsConfig, format_: str, asked: _Asked, *, private: 
             f"table=spans: format={format_} needs span_labels=NAME, the kinds that people marked (conf/span_labels)"
         )
     if cfg.rater:
-        raise InputError(f"rater={cfg.rater}: format={format_} names who answered; remove the key, or see rater_from=")
+        raise InputError(
+            f"rater={cfg.rater}: format={format_} already names the rater; omit rater=, or set rater_from="
+        )
     reading = ToolReading(
         table=cfg.table,
         questionnaire=asked.questionnaire,

@@ -38,14 +38,14 @@ class Showing:
 
     Attributes:
         roles: of the texts that are shown; None: all.
-        own: item_id -> the questions of that item alone.
+        own_sets: item_id -> the questions of that item alone.
     """
 
     columns: Sequence[str]
     links: Sequence[Mapping[str, str]]
     base: str | None
     roles: Collection[str] | None = None
-    own: Mapping[str, OwnSet] = field(default_factory=dict)
+    own_sets: Mapping[str, OwnSet] = field(default_factory=dict)
 
 
 def choose(
@@ -216,7 +216,7 @@ def _shown_item(
         links=links_of(
             showing.links, {**dict(item["attributes"] or ()), **record, "image_url": web, "source_url": web}
         ),
-        own=showing.own.get(item["item_id"]),
+        own_set=showing.own_sets.get(item["item_id"]),
     )
 
 

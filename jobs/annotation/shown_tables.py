@@ -35,7 +35,7 @@ class Tables:
 
     @property
     def objects(self) -> Iterator[Object]:
-        """Their objects."""
+        """The data objects of all tables."""
         return (footer.object for source in self.sources for footer in source.footers)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.Table]:

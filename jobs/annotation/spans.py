@@ -94,8 +94,8 @@ class SpanLabels:
                 raise ValueError(f"{where}: duplicate {attribute} among {', '.join(values)}")
         texts = data.get("texts") or ()
         roles = {span_kind.text for span_kind in kinds}
-        known = isinstance(texts, list | tuple) and all(isinstance(text, str) and text in roles for text in texts)
-        if not known or len(set(texts)) < len(texts):
+        are_texts = isinstance(texts, list | tuple) and all(isinstance(text, str) and text in roles for text in texts)
+        if not are_texts or len(set(texts)) < len(texts):
             raise ValueError(f"{where}, texts is {texts!r}; a list of {', '.join(sorted(roles))} is needed, each once")
         return cls(str(data["name"]), kinds, str(data.get("instructions") or ""), tuple(texts))
 

@@ -36,12 +36,12 @@ def read_questions(cfg: AnnotateConfig) -> tuple[Rubric | None, SpanLabels | Non
     return rubric, span_labels
 
 
-def showing(cfg: AnnotateConfig, rubric: Rubric | None, own: Mapping[str, OwnSet]) -> Showing:
+def showing(cfg: AnnotateConfig, rubric: Rubric | None, own_sets: Mapping[str, OwnSet]) -> Showing:
     """Return how items are shown. People who answer an item's own questions see what models see, not the text that the
     questions are about."""
     base = cfg.picture_base if cfg.pictures == "files" else None
-    roles = rubric.context_fields if rubric and own and not cfg.span_labels else None
-    return Showing(cfg.show_columns, cfg.welfare.links, base, roles, own)
+    roles = rubric.context_fields if rubric and own_sets and not cfg.span_labels else None
+    return Showing(cfg.show_columns, cfg.welfare.links, base, roles, own_sets)
 
 
 def build_form(cfg: AnnotateConfig, rubric: Rubric | None, span_labels: SpanLabels | None, item: ShownItem) -> Form:

@@ -22,16 +22,16 @@ def assign_items(
     items: Mapping[str, str],
     raters: Sequence[Rater],
     rubric: Rubric | None,
-    own: Mapping[str, OwnSet],
+    own_sets: Mapping[str, OwnSet],
 ) -> list[Assignment]:
     """Return the plan. An item that is rated against several targets is assigned once per target; the target of an
-    item with questions of its own is the id of their set, as in ratings by `judge`.
+    item with its own questions is the id of their set, as in ratings by `judge`.
 
     With `together=`, all items and targets of a set go to the same raters.
 
     Args:
         items: item_id -> the set that it belongs to.
-        own: item_id -> its own questions.
+        own_sets: item_id -> its own questions.
 
     Raises:
         InputError: quotas of an unknown group, an auditor who is a rater, or a plan that is not feasible.
@@ -46,7 +46,7 @@ def assign_items(
     sets = {
         _SEPARATOR.join([item, target]): label
         for item, label in items.items()
-        for target in ((own[item].set_id,) if item in own else targets)
+        for target in ((own_sets[item].set_id,) if item in own_sets else targets)
     }
     try:
         return assignment.assign(

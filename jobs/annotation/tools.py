@@ -79,8 +79,8 @@ class ToolReading:
             InputError: as `questions`.
         """
         names = self.questions(data)
-        if isinstance(own := data.get(OWN), list):
-            places = {str(entry.get("question_id")): n for n, entry in enumerate(own) if isinstance(entry, Mapping)}
+        if isinstance(entries := data.get(OWN), list):
+            places = {str(entry.get("question_id")): n for n, entry in enumerate(entries) if isinstance(entry, Mapping)}
             return {name: f"{OWN}_{places[name]}" if name in places else name for name in names}
         return {name: self.controls.get(name, name) for name in names}
 

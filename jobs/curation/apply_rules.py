@@ -65,7 +65,7 @@ class Selection:
 
 
 def select(settings: CurationRules, tables: CurationTables, exclusion_filter: ExclusionFilter) -> Selection:
-    """Apply the rules that `settings` ask for, in the order of `rules.RULES`.
+    """Apply the rules enabled in `settings`, in the order of `rules.RULES`.
 
     Raises:
         InputError: see `read_facts`, `draw_records` and `jobs.curation.starter`.

@@ -16,7 +16,7 @@ PHASH_DIGITS = 16
 
 @dataclass(frozen=True)
 class CurationFacts:
-    """Facts by picture.
+    """Picture facts, as columns aligned by picture.
 
     Attributes:
         gone: bool [pictures].

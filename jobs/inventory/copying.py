@@ -42,15 +42,15 @@ def plan_copy(source: str, out: str) -> CopyPlan:
     """
     source, out = locations.absolute(source), locations.absolute(out)
     if f"{out}/".startswith(f"{source}/") or f"{source}/".startswith(f"{out}/"):
-        raise InputError(f"out={out}: must be neither input={source} nor inside it nor around it")
+        raise InputError(f"out={out}: must not be input={source}, inside it, or contain it")
     listed = [file for file in locations.listing(source) if not _is_passing(file.uri)]
     if not listed:
         raise InputError(f"input={source}: nothing to copy; name a table, or a folder with tables")
-    there = {file.uri: file for file in locations.listing(out)}
+    existing_files = {file.uri: file for file in locations.listing(out)}
     missing, present = [], 0
     for file in sorted(listed, key=_order):
         target = out + file.uri.removeprefix(source)
-        if (other := there.get(target)) is None:
+        if (other := existing_files.get(target)) is None:
             missing.append((file, target))
         elif other.size == file.size and _digest(other.uri) == _digest(file.uri):
             present += 1

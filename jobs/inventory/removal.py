@@ -21,14 +21,14 @@ def remove_table(table: FoundTable) -> list[str]:
     lock.acquire(table.uri)
     try:
         identity = run_uri(table.uri, IDENTITY)
-        own = [f.uri for f in table.files if place.is_written_by_run(table.uri, f.uri) or place.is_temporary(f.uri)]
-        locations.remove([uri for uri in own if uri != identity])
+        written = [f.uri for f in table.files if place.is_written_by_run(table.uri, f.uri) or place.is_temporary(f.uri)]
+        locations.remove([uri for uri in written if uri != identity])
         locations.remove([identity])
     finally:
         lock.release(table.uri)
     if not locations.is_s3(table.uri):
         _remove_empty_folders(Path(table.uri))
-    return [f.uri for f in table.files if f.uri not in own]
+    return [f.uri for f in table.files if f.uri not in written]
 
 
 def leftovers(table: FoundTable) -> Iterator[Object]:

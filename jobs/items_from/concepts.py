@@ -88,8 +88,8 @@ def concepts_of(
             if proposal is None:
                 left_out[NOT_JSON] += 1
                 continue
-            given = {names.get(" ".join(words_of(label))) for label in proposal.labels}
-            gold = tuple(label for label in labels if label in given)
+            proposed = {names.get(" ".join(words_of(label))) for label in proposal.labels}
+            gold = tuple(label for label in labels if label in proposed)
             entities = nodes.get(" ".join(words_of(proposal.concept)), ())
             entity = next((entry.node_id for entry in entities if entry.node_id in titles), None)
             if not gold or entity is None:

@@ -46,7 +46,7 @@ class FolderConfig:
 class LimitKeys:
     """The key of inputs that are read row by row."""
 
-    limit: int | None = None  # read only the first rows or responses, for a try in tables of their own; null: all
+    limit: int | None = None  # read only the first rows or responses, for a trial run in separate tables; null: all
 
 
 @dataclass
@@ -75,7 +75,7 @@ class InputKeys:
 
 @dataclass
 class ResponseKeys(LimitKeys, InputKeys):
-    """Keys of items out of responses (`responses=`)."""
+    """Keys of items made from responses (`responses=`)."""
 
     responses: list[str] = field(default_factory=list)  # tables of responses, or globs of tables
     labels: list[str] = field(default_factory=list)  # tables of the pictures' ratings, or globs: their majority labels
@@ -136,14 +136,16 @@ def mode_of(cfg: ItemsConfig) -> str:
     Raises:
         InputError: none or several have one, a key of another mode is set, or a value is not allowed.
     """
-    given = [mode for mode in KEYS if getattr(cfg, mode)]
-    if len(given) != 1:
+    given_modes = [mode for mode in KEYS if getattr(cfg, mode)]
+    if len(given_modes) != 1:
         allowed = f"exactly one of {', '.join(f'{mode}=' for mode in KEYS)}"
-        problem = f"{' and '.join(f'{mode}=' for mode in given)} do not go together" if given else "no input"
+        problem = (
+            f"{' and '.join(f'{mode}=' for mode in given_modes)} do not go together" if given_modes else "no input"
+        )
         raise InputError(f"items: {problem}; give {allowed}")
     if cfg.unit_rows < 1:
         raise InputError(f"unit_rows={cfg.unit_rows}: must be at least 1")
-    mode, defaults = given[0], ItemsConfig()
+    mode, defaults = given_modes[0], ItemsConfig()
     names = {key.name for keys in KEYS.values() for key in fields(keys)} - {key.name for key in fields(KEYS[mode])}
     for name in sorted(name for name in names if getattr(cfg, name) != getattr(defaults, name)):
         modes = " or ".join(f"{other}=" for other, keys in KEYS.items() if name in {key.name for key in fields(keys)})

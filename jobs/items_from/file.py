@@ -58,6 +58,6 @@ def read_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]:
             read=lambda unit: spool.rows(unit.extra["number"]),
             tables=("records", "texts", ITEMS) if records else ("texts", ITEMS),
             condition=cfg.condition,
-            limit=limits.Taken(cfg.limit, None, None, each=False, noun="rows") if cfg.limit else None,
+            limit=limits.Taken(cfg.limit, None, None, per_input=False, noun="rows") if cfg.limit else None,
             own_units=("records",) if records and spool.shares_pictures else (),
         )

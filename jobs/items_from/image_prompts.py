@@ -146,7 +146,7 @@ class PromptTables:
         of_prompts = CompactList(self.items.units() if self.items else self._of_texts(drawn[0].role))
         if not self.items and not any(unit.rows for unit in of_prompts):
             raise InputError(_no_role("input", self.prompts, drawn[0].role))
-        return CompactList(_of_model(unit, of, alone=len(drawn) == 1) for of in drawn for unit in of_prompts)
+        return CompactList(_of_model(unit, model, alone=len(drawn) == 1) for model in drawn for unit in of_prompts)
 
     def _of_texts(self, role: str) -> Iterator[Unit]:
         for unit in self.prompts.units():
@@ -193,8 +193,8 @@ def _has_role(rows: pa.Table, role: str) -> Any:
 
 def _no_role(key: str, texts: TableSource, role: str) -> str:
     roles = {name for rows in texts.batches(["role"]) for name in pc.unique(rows["role"]).to_pylist() if name}
-    there = f"its roles are {', '.join(sorted(roles))}" if roles else "its texts have none"
-    return f"prompt_role={role}: no text of {key}={texts.uri} has this role; {there}"
+    available = f"its roles are {', '.join(sorted(roles))}" if roles else "its texts have none"
+    return f"prompt_role={role}: no text of {key}={texts.uri} has this role; {available}"
 
 
 def _item_of_text(row: Mapping[str, Any]) -> dict[str, Any]:

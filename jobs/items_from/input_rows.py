@@ -149,8 +149,8 @@ def _list(file: Object, reject: Rejects) -> Iterator[tuple[int, Row]]:
 
 def entries(cells: Sequence[Cell], separator: str | None) -> list[str]:
     """Return the entries of cells in their order: those of lists, and of texts divided by `separator`."""
-    found: list[str] = []
+    texts: list[str] = []
     for cell in cells:
         parts = cell if isinstance(cell, list) else [cell or ""] if separator is None else (cell or "").split(separator)
-        found += [part.strip() for part in parts if part.strip()]
-    return found
+        texts += [part.strip() for part in parts if part.strip()]
+    return texts

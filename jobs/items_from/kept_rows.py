@@ -110,8 +110,8 @@ class KeptRows:
             rows = part.to_pylist()
             for keys_of in self._keys_of:
                 index, values = keys_of(part)
-                found = zip(values.to_pylist(), index.tolist(), strict=True)
-                pairs += [(key, rows[row]) for key, row in found if key in names]
+                keyed_rows = zip(values.to_pylist(), index.tolist(), strict=True)
+                pairs += [(key, rows[row]) for key, row in keyed_rows if key in names]
         return pairs
 
     def _hits(self, rows: pa.Table) -> tuple[NDArray[np.int64], Hashes]:

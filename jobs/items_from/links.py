@@ -145,7 +145,10 @@ class _UnitReader:
         ]
         return UnitRows(
             {
-                "texts": rows_of("texts", list({text["text_id"]: text for _, own in pairs for text in own}.values())),
+                "texts": rows_of(
+                    "texts",
+                    list({text["text_id"]: text for _, texts_of_item in pairs for text in texts_of_item}.values()),
+                ),
                 ITEMS: rows_of(ITEMS, [item for item, _ in pairs]),
             },
             rows_in=rows_in,

@@ -54,7 +54,11 @@ def _attributes(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str
         if one.get(name) == other.get(name):
             merged[name] = one[name]
             continue
-        merged |= {f"{place}_{name}": value for place, of in ((FIRST, one), (SECOND, other)) if (value := of.get(name))}
+        merged |= {
+            f"{place}_{name}": value
+            for place, attributes in ((FIRST, one), (SECOND, other))
+            if (value := attributes.get(name))
+        }
     return merged | {PAIR: content_id("pair of", *sorted(ids)), FIRST: ids[0], SECOND: ids[1]}
 
 

@@ -123,9 +123,9 @@ def _nothing_to_pair(sources: PairSources, by: str, groups: Groups) -> str:
 def _lines(sizes: Counter[int], by: str, orders: str, left_out: Counter[str]) -> Iterator[str]:
     """Yield lines that say which items were paired."""
     pairs = sum(size * (size - 1) // 2 * count for size, count in sizes.items())
-    each = "each in both orders" if orders == BOTH else "each in one order"
+    orders_text = "each in both orders" if orders == BOTH else "each in one order"
     numbers = ", ".join(f"{count:,} with {size:,} items" for size, count in sorted(sizes.items()))
-    yield f"{pairs:,} pairs, {each}; values of {by}: {numbers}"
+    yield f"{pairs:,} pairs, {orders_text}; values of {by}: {numbers}"
     if left_out:
         yield "not paired: " + ", ".join(f"{count:,} items ({reason})" for reason, count in sorted(left_out.items()))
 

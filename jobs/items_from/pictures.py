@@ -87,9 +87,7 @@ class Paths:
                 return f"; it is a list, set separators.pictures={mark!r}"
         last = path.replace("\\", "/").rsplit("/", 1)[-1].lower()
         near = sorted(
-            known
-            for known in self._names
-            if known.rsplit("/", 1)[-1].lower() == last or known.rsplit(".", 1)[0] == path
+            name for name in self._names if name.rsplit("/", 1)[-1].lower() == last or name.rsplit(".", 1)[0] == path
         )
         return f"; there is {near[0]!r}" if near else ""
 

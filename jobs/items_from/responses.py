@@ -55,7 +55,7 @@ class ResponseTables:
 
 @contextmanager
 def read_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]:
-    """Yield the plan of items out of responses.
+    """Yield the plan of items made from responses.
 
     Raises:
         InputError: a table cannot be used, two tables hold the same response, or the labels or the draw are not
@@ -75,7 +75,7 @@ def read_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]:
     if cfg.limit is not None:
         whole = sum(table.rows for table in tables.responses)
         units = first_rows(units, cfg.limit)
-        limit = limits.Taken(cfg.limit, min(cfg.limit, whole), whole, each=False, noun="responses")
+        limit = limits.Taken(cfg.limit, min(cfg.limit, whole), whole, per_input=False, noun="responses")
     if cfg.draw.is_set:
         reader.draw = Draw(cfg.draw, ITEMS)
         units, lines = _drawn(units, reader, reader.draw)
@@ -232,8 +232,8 @@ class ResponseUnitReader:
         pictures = [list(item.item.get("image_ids") or ()) for item in asked.values()]
         single = [ids[0] if len(ids) == 1 else name for name, ids in zip(asked, pictures, strict=True)]
         for question, of_question in self.labels.items():
-            own, of_picture = of_question.of(list(asked)), of_question.of(single)
-            for name, label, other in zip(asked, own, of_picture, strict=True):
+            of_items, of_picture = of_question.of(list(asked)), of_question.of(single)
+            for name, label, other in zip(asked, of_items, of_picture, strict=True):
                 labels[name][question] = other if label == NO_RATING else label
         return {name: {**of_item, LABELS_BY: self.labels_by} for name, of_item in labels.items()}
 

@@ -54,11 +54,13 @@ def roles_of(cfg: ItemsConfig, file: UserFile) -> Roles:
     targets, gold = _names("targets", columns.targets), _names("gold", columns.gold)
     roles = Roles(columns.id, columns.language, pictures, texts, targets, gold, attributes)
     if missing := [f"{name} ({key}=)" for name, key in roles.named.items() if name not in file.columns]:
-        there = ", ".join(file.columns) or "none"
-        raise InputError(f"{file.object.uri}: no column {', '.join(missing)}; its columns are {there}")
+        available = ", ".join(file.columns) or "none"
+        raise InputError(f"{file.object.uri}: no column {', '.join(missing)}; its columns are {available}")
     if not pictures and not any(texts.values()):
-        there = ", ".join(file.columns) or "none"
-        raise InputError(f"items: give columns.pictures= or columns.texts.ROLE=; the columns of the file are {there}")
+        available = ", ".join(file.columns) or "none"
+        raise InputError(
+            f"items: give columns.pictures= or columns.texts.ROLE=; the columns of the file are {available}"
+        )
     if empty := [f"separators.{key}" for key, value in vars(cfg.separators).items() if value == ""]:
         raise InputError(f"{empty[0]}=: empty; give the text between entries, or null if a cell is one value")
     if cfg.kind is not None and cfg.kind not in KINDS:
@@ -136,9 +138,9 @@ class ItemRowReader:
         per = self._cfg.item_per
         if (per or not pictures) and not any(per in (None, text.role) for text in texts):
             return self._reject(line, "no_text", f"no text{f' of role {per}' if per else ''}", row)
-        given = row.get(roles.id) if roles.id else None
+        given_id = row.get(roles.id) if roles.id else None
         language = str(row.get(roles.language) or "") if roles.language else self._cfg.language
-        row_id = str(given) if given else _content(pictures, texts, language)
+        row_id = str(given_id) if given_id else _content(pictures, texts, language)
         shared = self._shared(line, row, pictures)
         if per is None:
             return [self._item(row_id, shared, pictures, texts, language)]

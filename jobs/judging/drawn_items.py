@@ -33,7 +33,7 @@ def item_units(sources: ItemTables, config: CompleteDrawConfig, marks: frozenset
     """Return the units of `sources`, with the rows that the draw leaves of each.
 
     A unit's version covers its drawn rows: if other units of the input change, only units of which other rows are
-    drawn are made again. Reads the narrow columns of the items' table once; holds 8 B per item.
+    drawn are rewritten. Reads the narrow columns of the items' table once; holds 8 B per item.
 
     Args:
         marks: of the exclusions. Excluded pictures, and those not ok, are not drawn.

@@ -52,5 +52,5 @@ def show_marks(tallies: Mapping[str, Mapping[str, int]]) -> None:
     prompts = tallies.get("prompts", {})
     seconds = tallies.get("milliseconds", {}).get("marking", 0) / 1000
     if prompts:
-        counts = ", ".join(f"{count:,} {how}" for how, count in sorted(prompts.items()))
+        counts = ", ".join(f"{count:,} {way}" for way, count in sorted(prompts.items()))
         say(f"  prompts  {counts}, in {seconds:,.1f} s of the model's processes")

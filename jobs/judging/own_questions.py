@@ -46,7 +46,7 @@ def check(cfg: OwnQuestionsConfig, rubric: Rubric) -> None:
         )
     if cfg.questions and not rubric.asks_own_questions:
         raise InputError(
-            f"questions={cfg.questions}: rubric {rubric.name!r} has questions of its own; omit it, or set rubric=dsg"
+            f"questions={cfg.questions}: rubric {rubric.name!r} has its own questions; omit it, or set rubric=dsg"
         )
 
 

@@ -63,7 +63,7 @@ def show(
     for line in _prompt_lines(items.to_pylist(), prepared.to_pylist(), shown):
         say(line)
     tiny = prepared if shown == TINY else _called(prepare, TINY, items)
-    say(f"answers of {TINY.checkpoint}, whose weights are random: they mean nothing, and show the form of the table")
+    say(f"answers of {TINY.checkpoint} (random weights): meaningless; they only show the table's format")
     answers = _called(answer, TINY, tiny).to_pylist()
     for row in answers[:ANSWERS_SHOWN]:
         say(f"  {_answer_line(row)}")
@@ -86,7 +86,10 @@ def model_to_show(model: ModelSettings) -> ModelSettings:
     """Return the model whose processor renders the prompts: the tiny one, having said so, if it is not here."""
     if _is_here(model):
         return model
-    say(f"  the processor of {model.checkpoint} is not on this machine: prompts in the form of {TINY.checkpoint}")
+    say(
+        f"  the processor of {model.checkpoint} is not on this machine: prompts are formatted for {TINY.checkpoint} "
+        "instead"
+    )
     return TINY
 
 

@@ -1,4 +1,4 @@
-"""Run a job with several models, one after another, each into a table of its own."""
+"""Run a job with several models, one after another, each into a separate table."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace

@@ -114,12 +114,12 @@ def count_labels(source: TableSource, labels: Sequence[str], *, per_label: int, 
         counts = ratings_per_item(batch, per_label=per_label, labels=len(labels))
         total, without_targets = total + sum(counts), without_targets + counts.count(0)
     if without_targets:
-        raise InputError(f"targets=null: {without_targets} items have no targets of their own; set targets=")
+        raise InputError(f"targets=null: {without_targets} items have no targets; set targets=")
     return RatingCounts(partial(ratings_per_item, per_label=per_label, labels=len(labels)), total)
 
 
 def questions_per_item(rows: pa.Table, *, samples: int) -> list[int]:
-    """Return the number of ratings of each item with questions of its own; as for one question if it has none."""
+    """Return the number of ratings of each item with its own questions; as for one question if it has none."""
     return [samples * max(1, len(questions or ())) for questions in rows[QUESTIONS].to_pylist()]
 
 

@@ -230,13 +230,13 @@ def kappas_across(answers: RatingTable, groups: Sequence[Sequence[str]]) -> list
     ranked = [sorted(group, key=lambda name: (-number[name], name)) for group in groups]
     in_turn = dict.fromkeys(name for turn in zip_longest(*ranked) for name in turn if name is not None)
     chosen = sorted(islice(in_turn, MAX_COMPARED))
-    own = [set(group) for group in groups if len(group) * (len(group) - 1) // 2 <= MAX_PAIRS]
+    compared_groups = [set(group) for group in groups if len(group) * (len(group) - 1) // 2 <= MAX_PAIRS]
     compared = answers.of_raters(chosen)
     weights, by = ("quadratic", "score") if answers.scored else (None, "value")
     kappas = (
         cohen_kappa(compared.of_raters(pair), weights=weights, by=by).at(rater_a=pair[0], rater_b=pair[1])
         for pair in combinations(chosen, 2)
-        if not any(set(pair) <= group for group in own)
+        if not any(set(pair) <= group for group in compared_groups)
     )
     return [metric for metric in kappas if metric.n]
 

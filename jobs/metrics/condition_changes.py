@@ -211,7 +211,7 @@ def _changes(first: RatedQuestion, second: RatedQuestion, pairs: _Pairs) -> Iter
 
 
 def _groups(first: RatedQuestion, second: RatedQuestion, raters: tuple[str, ...]) -> Iterator[RaterGroup]:
-    """Yield each group, with only the raters who rated under both conditions; a single model is a group of its own."""
+    """Yield each group, with only the raters who rated under both conditions; a single model is a separate group."""
     groups_of_second = {group.name: group for group in second.averaged_groups(second.answers)}
     for group in first.averaged_groups(first.answers):
         other = groups_of_second.get(group.name)

@@ -57,10 +57,10 @@ def confusions(question: RatedQuestion) -> Iterator[Confusion]:
     codes = {rater: _codes(answers.of_raters((rater,)), levels) for rater in models}
     for reference, right in ((PEOPLE, of_people), (GOLD, of_gold)):
         compared = codes if reference == PEOPLE else {PEOPLE: of_people, **codes}
-        for rater, given in compared.items():
-            both = (right >= 0) & (given >= 0)
+        for rater, answer in compared.items():
+            both = (right >= 0) & (answer >= 0)
             if both.any():
-                cells = np.bincount(right[both] * len(names) + given[both], minlength=len(names) ** 2)
+                cells = np.bincount(right[both] * len(names) + answer[both], minlength=len(names) ** 2)
                 yield Confusion(rater, reference, names, cells.reshape(len(names), -1))
 
 

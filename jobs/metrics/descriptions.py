@@ -80,13 +80,13 @@ def description_scores(
     Undefined: no description has the score.
     """
     writers = sorted(set(descriptions.writers) - {""})
-    for score, what in MEANS.items():
-        definition = _MEAN.format(what=what)
+    for score, noun in MEANS.items():
+        definition = _MEAN.format(what=noun)
         for writer in ["", *writers]:
             chosen = np.array([not writer or name == writer for name in descriptions.writers], bool)
             dims = {"model": writer} if writer else {}
-            known = chosen & ~np.isnan(values[score])
-            yield _mean(f"description_{score}", definition, values[score], known, descriptions.pictures,
+            has_value = chosen & ~np.isnan(values[score])
+            yield _mean(f"description_{score}", definition, values[score], has_value, descriptions.pictures,
                         asked=int(chosen.sum()), has_texts=has_texts, dims=dims)  # fmt: skip
 
 
@@ -104,8 +104,8 @@ def category_counts(
         for writer in ["", *writers]:
             chosen = np.array([not writer or name == writer for name in descriptions.writers], bool)
             dims = {"category": category} | ({"model": writer} if writer else {})
-            known = chosen & ~np.isnan(values)
-            yield _mean(f"description_{score}", definition, values, known, descriptions.pictures,
+            has_value = chosen & ~np.isnan(values)
+            yield _mean(f"description_{score}", definition, values, has_value, descriptions.pictures,
                         asked=int(chosen.sum()), has_texts=True, dims=dims)  # fmt: skip
 
 
@@ -113,21 +113,23 @@ def _mean(
     name: str,
     definition: str,
     values: Floats,
-    known: NDArray[np.bool_],
+    has_value: NDArray[np.bool_],
     pictures: Ints,
     *,
     asked: int,
     has_texts: bool,
     dims: Mapping[str, str],
 ) -> Metric:
-    n, coverage = int(known.sum()), int(known.sum()) / asked if asked else None
+    n, coverage = int(has_value.sum()), int(has_value.sum()) / asked if asked else None
     if not n:
         reason = "no description has the score" if has_texts else TEXTLESS
         return undefined(name, definition, reason, coverage=coverage, dims=dims)
-    rows = np.stack([values[known], np.ones(n)], axis=1)
-    sums = block_sums(cluster_sums(rows, pictures[known]))
+    rows = np.stack([values[has_value], np.ones(n)], axis=1)
+    sums = block_sums(cluster_sums(rows, pictures[has_value]))
     interval = bootstrap(sums, ratio, unit_name="pictures", method=OVER_PICTURES)
-    return estimated(name, definition, float(values[known].mean()), n, coverage=coverage, interval=interval, dims=dims)
+    return estimated(
+        name, definition, float(values[has_value].mean()), n, coverage=coverage, interval=interval, dims=dims
+    )
 
 
 def correlations_with_people(

@@ -36,7 +36,7 @@ def pooled(values: Sequence[str]) -> tuple[tuple[str, ...], NDArray[np.int64]]:
 
 
 def pooled_counts(answers: RatingTable) -> tuple[tuple[str, ...], NDArray[np.int64]]:
-    """Return the `pooled` answers, and int64[items, answers], how many raters gave each of them to each item."""
+    """Return the `pooled` answers, and int64[items, answers], the number of raters per item and answer."""
     names, position = pooled(answers.values)
     counts = np.zeros((answers.items, len(names)), np.int64)
     rows = answers.value >= 0

@@ -200,13 +200,13 @@ def difference(
 def self_preference(
     answers: RatingTable, rater: str, own_family: NDArray[np.bool_], written: NDArray[np.bool_]
 ) -> Metric:
-    """Return how much more a rater prefers responses of its own family than the other raters do.
+    """Return how much more a rater prefers responses of its family than the other raters do.
 
     Args:
         own_family: bool[items], responses written by the rater's family.
         written: bool[items], responses whose author's family is known.
 
-    Undefined: no response of its own family, or none of other families, that another rater scored too.
+    Undefined: no response of its family, or none of other families, that another rater scored too.
     """
     others = tuple(name for name in answers.raters if name != rater)
     gap = means_of(answers, RaterGroup(rater, (rater,))) - means_of(answers, RaterGroup("others", others))

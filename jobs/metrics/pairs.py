@@ -156,8 +156,8 @@ def pair_agreement(preference: Floats, people: Comparisons, *, by: str) -> Metri
 
     Undefined: the model and people answered no common pair.
     """
-    what = "answers" if by == ANSWERS else "probabilities of the answers"
-    definition, dims = _AGREEMENT.format(what=what), {"by": by}
+    averaged = "answers" if by == ANSWERS else "probabilities of the answers"
+    definition, dims = _AGREEMENT.format(what=averaged), {"by": by}
     used = people.where(~np.isnan(preference[people.pair]))
     coverage = used.n / people.n if people.n else None
     if not used.n:

@@ -84,10 +84,10 @@ def participation(
     else:
         yield undefined("items_per_person_sd", _SD, "one person", n=1, coverage=coverage, dims=dims)
     reporters = sum(bool(ended.get(name, {}).get(Status.REPORTED)) for name in answers.raters)
-    for of, hits, n in (("items", int(reported.sum()), int(asked.sum())), ("people", reporters, people)):
+    for reported_by, hits, n in (("items", int(reported.sum()), int(asked.sum())), ("people", reporters, people)):
         yield estimated(
-            "reported_share", _REPORTED[of], hits / n, n, coverage=1.0, interval=proportion(hits, n),
-            dims={**dims, "of": of},
+            "reported_share", _REPORTED[reported_by], hits / n, n, coverage=1.0, interval=proportion(hits, n),
+            dims={**dims, "of": reported_by},
         )  # fmt: skip
 
 

@@ -80,7 +80,7 @@ def icc(answers: RatingTable, *, k: int | None = None) -> list[Metric]:
 
 def _icc_of(layout: _Layout, answers: RatingTable) -> list[Metric]:
     table, k = layout.table, layout.k
-    how = "" if layout.columns == RATERS else _SLOTS
+    column_note = "" if layout.columns == RATERS else _SLOTS
     dims = {"k": str(k), "columns": layout.columns}
     coverage = table.size / answers.asked.sum() if answers.asked.sum() else None
     reason = None
@@ -93,7 +93,7 @@ def _icc_of(layout: _Layout, answers: RatingTable) -> list[Metric]:
         reason = "all scores are equal: no variance to divide between items and raters"
     if reason:
         return [
-            undefined(name, text.format(how=how), reason, n=len(table), coverage=coverage, dims=dims)
+            undefined(name, text.format(how=column_note), reason, n=len(table), coverage=coverage, dims=dims)
             for name, text in _ICC.items()
         ]
     value_of_kind = _pingouin_icc(table) if table.size <= MANY else icc_of_sums(table)
@@ -101,11 +101,13 @@ def _icc_of(layout: _Layout, answers: RatingTable) -> list[Metric]:
     for name, text in _ICC.items():
         value, bounds = value_of_kind[KINDS[name]]
         if not np.isfinite(value):
-            metrics.append(undefined(name, text.format(how=how), "no variance between ratings of an item", dims=dims))
+            metrics.append(
+                undefined(name, text.format(how=column_note), "no variance between ratings of an item", dims=dims)
+            )
             continue
         interval = too_few(len(table), "items") or _f_interval(value, *bounds)
         metric = estimated(
-            name, text.format(how=how), value, len(table), coverage=coverage, interval=interval, dims=dims
+            name, text.format(how=column_note), value, len(table), coverage=coverage, interval=interval, dims=dims
         )
         metrics.append(replace(metric, reason="; ".join(filter(None, (metric.reason, layout.remark))) or None))
     return metrics

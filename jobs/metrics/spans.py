@@ -144,7 +144,7 @@ def against_gold(
 
     Args:
         texts: text -> its words, for tokens.
-        pictures: text -> picture; by default each text has a picture of its own.
+        pictures: text -> picture; by default each text has its own picture.
         overlap: least intersection / union of matched spans.
 
     Undefined: no common text, a denominator of 0, or tokens without texts.

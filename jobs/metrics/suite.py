@@ -213,7 +213,7 @@ def _scores_of_subgroups(answers: RatingTable, question: RatedQuestion, groups: 
 
 
 def _comparisons(answers: RatingTable, question: RatedQuestion, groups: list[RaterGroup]) -> Iterator[Metric]:
-    """Yield Welch's t-test between each two values of an attribute."""
+    """Yield Welch's t-test between every pair of values of an attribute."""
     for attribute in question.settings.compare:
         subgroups = question.context.subgroups.get(attribute, {})
         values = sorted(subgroups)

@@ -21,8 +21,8 @@ def read_models(job: str, schema: type, *, key: str, listed: str, names: Sequenc
         InputError: an unknown name, or one model twice.
     """
     models = [getattr(config.load(job, schema, [*_overrides(key, name), "input=i", "out=o"]), key) for name in names]
-    known = [model.name for model in models]
-    if duplicate := next((name for name in known if known.count(name) > 1), None):
+    model_names = [model.name for model in models]
+    if duplicate := next((name for name in model_names if model_names.count(name) > 1), None):
         raise InputError(f"{listed}={','.join(names)}: duplicate {duplicate}; name each model once")
     return models
 

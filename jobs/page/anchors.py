@@ -1,4 +1,4 @@
-"""Ids of places on the page, which depend only on what they are of."""
+"""Ids of places on the page, derived only from what they point to."""
 
 import hashlib
 import re

@@ -78,7 +78,7 @@ def report_page(
     words, images = wording(rubrics), tables.corpus.get("images")
     embeddings = tables.corpus.get("embeddings")
     steps = list(funnel(tables.corpus))
-    made = cards(
+    pictures = cards(
         tables,
         gallery,
         rows_of,
@@ -88,7 +88,7 @@ def report_page(
         prompts=PromptTexts(rubrics, []),
     )
     distributions = summary.shown(methods)
-    links, figures, left_out = _linked_figures(metrics, observations, distributions, made, words)
+    links, figures, left_out = _linked_figures(metrics, observations, distributions, pictures, words)
     return Page(
         title=title,
         lede=_lede(images, summary.distributions),
@@ -105,10 +105,10 @@ def report_page(
         distributions=distributions,
         metrics=metrics,
         wording=words,
-        pictures=made,
+        pictures=pictures,
         pictures_missing=gallery.missing,
-        pictures_tops=_shown_tops(gallery, made),
-        map=embedding_map(embeddings, made, exclusion_filter) if embeddings else None,
+        pictures_tops=_shown_tops(gallery, pictures),
+        map=embedding_map(embeddings, pictures, exclusion_filter) if embeddings else None,
         prompts=prompts(rubrics),
         pictures_total=images.rows if images else None,
         raters_total=len({d.rater for d in summary.distributions.result()}),

@@ -49,11 +49,11 @@ class CardLinks:
         return {entry.name for one in self.lists for entry in one.answers}
 
 
-def card_links(found: Found, metrics: Sequence[Metric], cards: Sequence[GalleryPicture], words: Words) -> CardLinks:
-    """Return the cards of each cell of the confusion matrices, of each two raters, and of each subgroup.
+def card_links(matrices: Found, metrics: Sequence[Metric], cards: Sequence[GalleryPicture], words: Words) -> CardLinks:
+    """Return the cards of each cell of the confusion matrices, of every pair of raters, and of each subgroup.
 
     Args:
-        found: the matrices, with the dims of their questions.
+        matrices: those of the page, with the dims of their questions.
         metrics: kappas name two raters, metrics of subgroups an attribute and its value.
         cards: those of the page; they are numbered from 1.
     """
@@ -67,18 +67,18 @@ def card_links(found: Found, metrics: Sequence[Metric], cards: Sequence[GalleryP
         if {"attribute", "part"} <= metric.dims.keys():
             parts.setdefault(metric.dims["attribute"], {}).setdefault(metric.dims["part"])
     lists = [
-        *(_of_matrix(dims, confusion, cards, words) for dims, confusion in _drawn(found, words)),
+        *(_of_matrix(dims, confusion, cards, words) for dims, confusion in _drawn(matrices, words)),
         _of_pairs(pairs, cards),
         *(_of_attribute(attribute, values, cards) for attribute, values in parts.items()),
     ]
     return CardLinks([one for one in lists if one.answers])
 
 
-def _drawn(found: Found, words: Words) -> Found:
+def _drawn(matrices: Found, words: Words) -> Found:
     """Return the matrices that have plots: the first of each reference, in the order of the page."""
     place = {key: number for number, key in enumerate(words)}
     ordered = sorted(
-        found, key=lambda pair: place.get((pair[0].get("rubric", ""), pair[0].get("question", "")), len(place))
+        matrices, key=lambda pair: place.get((pair[0].get("rubric", ""), pair[0].get("question", "")), len(place))
     )
     of_reference = Counter[str]()
     kept = []
@@ -140,18 +140,18 @@ def _cells(
             and all(dims.get(name, "") == value for name, value in rating.extra)
         ):
             of_target.setdefault(rating.target, []).append(rating)
-    for given in of_target.values():
-        right, answer = (_code(name, given, confusion.answers) for name in (confusion.reference, confusion.rater))
+    for of_item in of_target.values():
+        right, answer = (_code(name, of_item, confusion.answers) for name in (confusion.reference, confusion.rater))
         if right is not None and answer is not None:
             yield right, answer
 
 
-def _code(who: str, given: Sequence[PictureRating], answers: Sequence[str]) -> int | None:
+def _code(rater: str, ratings: Sequence[PictureRating], answers: Sequence[str]) -> int | None:
     """Return the position of the answer of a rater, of people together (as `jobs.metrics.confusion`), or of gold."""
-    if who in (PEOPLE, GOLD):
-        chosen = [rating for rating in given if rating.method == (HUMAN if who == PEOPLE else GOLD)]
+    if rater in (PEOPLE, GOLD):
+        chosen = [rating for rating in ratings if rating.method == (HUMAN if rater == PEOPLE else GOLD)]
     else:
-        chosen = [rating for rating in given if rating.name == who]
+        chosen = [rating for rating in ratings if rating.name == rater]
     scores = [rating.score for rating in chosen if rating.score is not None]
     levels = _levels(answers)
     if scores and levels:
@@ -179,9 +179,9 @@ def _of_pairs(pairs: Iterable[tuple[str, str]], cards: Sequence[GalleryPicture])
             for rating in card.ratings:
                 if rating.name in (rater, other):
                     by_extra.setdefault(rating.extra, []).append(rating)
-            found = [value for given in by_extra.values() if (value := disagreement(given, ranges))]
-            if found:
-                distances[number] = max(found)
+            values = [value for of_target in by_extra.values() if (value := disagreement(of_target, ranges))]
+            if values:
+                distances[number] = max(values)
         widest = sorted(distances, key=lambda number: -distances[number])
         if widest:
             entries.append(_entry(pair_anchor(rater, other), f"{rater} and {other}", widest))

@@ -87,7 +87,7 @@ def disagreement(ratings: Sequence[PictureRating], ranges: Mapping[Key, float]) 
     for rating in ratings:
         if rating.status == Status.OK:
             lines.setdefault((rating.rubric, rating.question, rating.target), []).append(rating)
-    found = []
+    means = []
     for (rubric, question, _), of_line in lines.items():
         width = ranges.get((rubric, question))
         distances = [
@@ -97,30 +97,30 @@ def disagreement(ratings: Sequence[PictureRating], ranges: Mapping[Key, float]) 
             for a, b in combinations(of_line, 2)
         ]
         if distances:
-            found.append(sum(distances) / len(distances))
-    return sum(found) / len(found) if found else None
+            means.append(sum(distances) / len(distances))
+    return sum(means) / len(means) if means else None
 
 
 def answer_index(cards: Sequence[GalleryPicture], wording: Mapping[Key, Wording]) -> list[QuestionEntry]:
     """Return, by question and answer, the cards on which any rater gave it, in the order of `wording`."""
-    found: dict[Key, dict[str, dict[int, None]]] = {}
+    numbers_of: dict[Key, dict[str, dict[int, None]]] = {}
     for number, card in enumerate(cards, start=1):
         for rating in card.ratings:
             if rating.status == Status.OK and rating.value is not None:
-                of_question = found.setdefault((rating.rubric, rating.question), {})
+                of_question = numbers_of.setdefault((rating.rubric, rating.question), {})
                 of_question.setdefault(rating.value, {}).setdefault(number)
     place = {key: number for number, key in enumerate(wording)}
     entries = []
-    for key in sorted(found, key=lambda key: (place.get(key, len(place)), key)):
+    for key in sorted(numbers_of, key=lambda key: (place.get(key, len(place)), key)):
         words = wording.get(key, Wording(key[1]))
         listed = list(words.labels)
-        values = sorted(found[key], key=lambda v: (listed.index(v) if v in listed else len(listed), _number(v), v))
+        values = sorted(numbers_of[key], key=lambda v: (listed.index(v) if v in listed else len(listed), _number(v), v))
         answers = tuple(
             AnswerEntry(
                 answer_anchor(key, value),
                 words.labels.get(value) or value,
-                tuple(found[key][value])[:MAX_LINKS],
-                max(0, len(found[key][value]) - MAX_LINKS),
+                tuple(numbers_of[key][value])[:MAX_LINKS],
+                max(0, len(numbers_of[key][value]) - MAX_LINKS),
             )
             for value in values[:MAX_ANSWERS]
         )

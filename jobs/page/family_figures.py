@@ -32,7 +32,7 @@ OPEN = frozenset({
 })  # fmt: skip
 ROWS = ("part", "answer", "category", "status")  # dims whose values become the rows of a plot; the first counts
 RATERS = ("group", "rater", "rater_a", "rater_b")
-# Dims of what is measured rather than of whom: each of their values has a plot of its own.
+# Dims of what is measured rather than of whom: each of their values has a separate plot.
 MEASURES = (
     "threshold", "rule", "level", "tolerance", "weights", "positive", "kind", "score", "by", "unit", "reading",
     "convention", "first", "second", "field", "status", "answer", "category", "k", "bins", "attribute", "inverted",
@@ -48,7 +48,7 @@ class _Point:
     plot: str
     question: str
     part: str
-    who: str
+    rater_label: str
 
 
 def family_figures(
@@ -71,7 +71,7 @@ def family_figures(
     for family in FAMILIES:
         chosen = _one_level([m for m in metrics if belongs(family, m) and m.low is not None and m.value is not None])
         points = [_point(metric, names, wording) for metric in chosen]
-        if len(points) < 2 or (family.title == TWO_RATERS and len({p.who for p in points}) > 2):
+        if len(points) < 2 or (family.title == TWO_RATERS and len({p.rater_label for p in points}) > 2):
             continue
         drawn = _joined(_plots(points, places))
         plots = [one for one in drawn if any(estimate.value for estimate in one[1].estimates)]
@@ -100,12 +100,12 @@ def _tables(
     blocks: Sequence[MetricBlock], wording: Mapping[tuple[str, str], Wording]
 ) -> dict[str, list[tuple[str, str]]]:
     """Return title of a family -> (label, anchor) of its tables."""
-    found: dict[str, list[tuple[str, str]]] = {}
+    tables: dict[str, list[tuple[str, str]]] = {}
     for block in blocks:
         label = question_title((block.rubric, block.question), wording) or block.rubric or "all"
         for table in block.tables:
-            found.setdefault(table.title, []).append((" · ".join(filter(None, (label, block.about))), table.name))
-    return found
+            tables.setdefault(table.title, []).append((" · ".join(filter(None, (label, block.about))), table.name))
+    return tables
 
 
 def question_title(key: tuple[str, str], wording: Mapping[tuple[str, str], Wording]) -> str:
@@ -133,16 +133,16 @@ def _point(metric: Metric, names: Mapping[str, str], wording: Mapping[tuple[str,
     row = next((name for name in ROWS if dims.get(name)), "")
     measured = [word("metric", metric), *(word(name, metric) for name in MEASURES if dims.get(name) and name != row)]
     about = [f"{dims[name]}" for name in IN_HEADING[2:] if dims.get(name)]
-    who = [names[dims[name]] for name in RATERS if name in dims]
+    rater_names = [names[dims[name]] for name in RATERS if name in dims]
     rest = [word(name, metric) for name in sorted(dims) if name not in (*RATERS, *MEASURES, *IN_HEADING, *ROWS)]
     if "rater_a" in dims:
-        who = [f"{names[dims['rater_a']]} – {names[dims['rater_b']]}"]
+        rater_names = [f"{names[dims['rater_a']]} – {names[dims['rater_b']]}"]
     return _Point(
         metric,
         " · ".join(dict.fromkeys(filter(None, measured))),
         " · ".join(filter(None, (question_title((dims.get("rubric", ""), dims.get("question", "")), wording), *about))),
         word(row, metric) if row else "",
-        " · ".join(filter(None, (*who, *rest))),
+        " · ".join(filter(None, (*rater_names, *rest))),
     )
 
 
@@ -152,10 +152,10 @@ def _plots(points: Sequence[_Point], places: Container[str]) -> Iterator[tuple[s
     for point in points:
         of_plot.setdefault((point.plot, point.question if point.part else ""), []).append(point)
     for (title, question), members in of_plot.items():
-        raters = dict.fromkeys(point.who for point in members)
+        raters = dict.fromkeys(point.rater_label for point in members)
         if question:
             drawn = list(raters)[:MAX_SERIES]  # people and models come before single raters
-            inside = [point for point in members if point.who in drawn]
+            inside = [point for point in members if point.rater_label in drawn]
             left = len(members) - len(inside)
             yield _plot(f"{title}, {question}", inside, "part", series=True, left=left, places=places)
         elif len(raters) <= MAX_SERIES and len({point.question for point in members}) > 1:
@@ -165,7 +165,7 @@ def _plots(points: Sequence[_Point], places: Container[str]) -> Iterator[tuple[s
             for point in members:
                 questions.setdefault(point.question, []).append(point)
             for name, inside in questions.items():
-                yield _plot(f"{title}, {name}" if name else title, inside, "who", series=False)
+                yield _plot(f"{title}, {name}" if name else title, inside, "rater_label", series=False)
 
 
 def _plot(
@@ -178,7 +178,7 @@ def _plot(
         labels = dict.fromkeys(order)
     shown = unique(list(labels)[:MAX_ROWS])
     estimates = [
-        Estimate(shown[label], p.metric.value, p.metric.low, p.metric.high, shortened(p.who) if series else "")
+        Estimate(shown[label], p.metric.value, p.metric.low, p.metric.high, shortened(p.rater_label) if series else "")
         for p in points
         if (label := getattr(p, rows) or "all") in shown
     ]
@@ -215,11 +215,11 @@ def _joined(plots: Iterable[tuple[str, Intervals, int]]) -> Iterator[tuple[str, 
             yield title, panel, left
         else:
             alone.setdefault(panel.percent, []).append((title, panel.estimates[0]))
-    for percent, found in alone.items():
-        names = unique([title for title, _ in found][:MAX_ROWS])
-        rows = [replace(estimate, label=names[title], series="") for title, estimate in found if title in names]
+    for percent, estimates in alone.items():
+        names = unique([title for title, _ in estimates][:MAX_ROWS])
+        rows = [replace(estimate, label=names[title], series="") for title, estimate in estimates if title in names]
         if len(rows) > 1:
-            yield "", _intervals(rows, percent=percent), len(found) - len(rows)
+            yield "", _intervals(rows, percent=percent), len(estimates) - len(rows)
 
 
 def _notes(plots: Sequence[tuple[str, Intervals, int]]) -> Iterator[str]:

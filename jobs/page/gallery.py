@@ -166,18 +166,18 @@ def cards(
     fields = prompts.record_columns if prompts else []
     shown = _shown(tables, {*gallery.pictures, *several}, exclusion_filter, fields)
     texts, by_role = _texts(tables, gallery.items)
-    made: list[GalleryPicture] = []
+    cards: list[GalleryPicture] = []
     for image_id in gallery.pictures:
         items = [item for item in gallery.items_of.get(image_id, ()) if all(i in shown for i in item["image_ids"])]
-        own = [item for item in items if item["item_id"] == image_id]
-        if image_id in shown and not own and (rows_of.get(image_id) or not items):
-            made.append(_card([shown[image_id]], _ratings(rows_of.get(image_id, ()), words, extra)))
+        picture_items = [item for item in items if item["item_id"] == image_id]
+        if image_id in shown and not picture_items and (rows_of.get(image_id) or not items):
+            cards.append(_card([shown[image_id]], _ratings(rows_of.get(image_id, ()), words, extra)))
         for item in items:
             ratings = _ratings(rows_of.get(item["item_id"], ()), words, extra)
-            made.append(_card([shown[i] for i in item["image_ids"]], ratings, item=item, text=texts[item["item_id"]]))
+            cards.append(_card([shown[i] for i in item["image_ids"]], ratings, item=item, text=texts[item["item_id"]]))
     if prompts:
-        made = [_prompted(card, prompts, shown[card.image_id].record, by_role) for card in made[: gallery.size]]
-    return sorted(made[: gallery.size], key=lambda card: gallery.draws.get(card.image_id, card.image_id))
+        cards = [_prompted(card, prompts, shown[card.image_id].record, by_role) for card in cards[: gallery.size]]
+    return sorted(cards[: gallery.size], key=lambda card: gallery.draws.get(card.image_id, card.image_id))
 
 
 def titled_cards(
@@ -255,11 +255,11 @@ def _texts(
     text_of: dict[str, str] = {}
     by_role: dict[str, dict[str, str]] = {}
     for item in items:
-        own = [row for row in (texts.get(name) for name in item["text_ids"] or ()) if row and row["text"]]
+        item_texts = [row for row in (texts.get(name) for name in item["text_ids"] or ()) if row and row["text"]]
         response = responses.get(item["response_id"] or item["item_id"], {}).get("text")
-        text_of[item["item_id"]] = _cut(response or "\n\n".join(row["text"] for row in own), TEXT_LENGTH)
+        text_of[item["item_id"]] = _cut(response or "\n\n".join(row["text"] for row in item_texts), TEXT_LENGTH)
         roles = by_role.setdefault(item["item_id"], {})
-        for row in own:
+        for row in item_texts:
             roles[row["role"]] = "\n\n".join(filter(None, (roles.get(row["role"]), row["text"])))
     return text_of, by_role
 

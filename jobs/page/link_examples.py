@@ -42,8 +42,8 @@ def examples(pictures: Sequence[str], neighbors: Neighbors, links: Links, nodes:
     return [
         LinkExample(
             picture,
-            {name: hits for (of, name), hits in neighbors.items() if of == picture},
-            {method: ranked for (of, method), ranked in sorted(links.items()) if of == picture},
+            {name: hits for (image_id, name), hits in neighbors.items() if image_id == picture},
+            {method: ranked for (image_id, method), ranked in sorted(links.items()) if image_id == picture},
             nodes,
         )
         for picture in pictures

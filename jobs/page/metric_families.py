@@ -80,7 +80,7 @@ class MetricBlock:
 
     @property
     def grids(self) -> list[MetricTable]:
-        """The other tables."""
+        """The tables with a grid of numbers."""
         return [table for table in self.tables if not (table.line or table.empty)]
 
     @property

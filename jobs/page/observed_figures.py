@@ -35,8 +35,8 @@ def observed_figures(
     of_reference: dict[str, list[tuple[Mapping[str, str], Confusion]]] = defaultdict(list)
     for dims, confusion in observations.confusions:
         of_reference[confusion.reference].append((dims, confusion))
-    for reference, found in of_reference.items():
-        yield _confusion_figure(reference, found, blocks, wording, places)
+    for reference, matrices in of_reference.items():
+        yield _confusion_figure(reference, matrices, blocks, wording, places)
     of_kind: dict[str, list[tuple[Mapping[str, str], PairedScores]]] = defaultdict(list)
     for dims, pairs in observations.pairs:
         of_kind[pairs.kind].append((dims, pairs))
@@ -46,31 +46,31 @@ def observed_figures(
 
 def _confusion_figure(
     reference: str,
-    found: Sequence[tuple[Mapping[str, str], Confusion]],
+    matrices: Sequence[tuple[Mapping[str, str], Confusion]],
     blocks: Sequence[MetricBlock],
     wording: Words,
     places: Container[str],
 ) -> PageFigure:
-    names = short_names(sorted({confusion.rater for _, confusion in found}))
+    names = short_names(sorted({confusion.rater for _, confusion in matrices}))
     panels = [
         (
             f"{names[confusion.rater]}, {_question(dims, wording)} (n {confusion.n:,})",
             _matrix(dims, confusion, names, wording, places),
         )
-        for dims, confusion in found[:MAX_MATRICES]
+        for dims, confusion in matrices[:MAX_MATRICES]
     ]
-    notes = [f"{MAX_MATRICES} of {len(found):,} matrices."] if len(found) > MAX_MATRICES else []
+    notes = [f"{MAX_MATRICES} of {len(matrices):,} matrices."] if len(matrices) > MAX_MATRICES else []
     title = f"Answers against {reference}"
-    how = (
+    definition = (
         "People’s answer to an item is the level next to the mean of their scores, or the category of more than half "
-        "of them. " if "people" in (reference, *(confusion.rater for _, confusion in found)) else ""
+        "of them. " if "people" in (reference, *(confusion.rater for _, confusion in matrices)) else ""
     )  # fmt: skip
     return PageFigure(
         name=anchor("figure", title),
         title=title,
         about=f"Rows are the answers of {reference}, columns those of the rater; each cell counts items, and its "
-        f"colour is its share of the row. {how}Outlined cells are equal answers. A cell leads to its cards in the "
-        "gallery, if there are any.",
+        f"colour is its share of the row. {definition}Outlined cells are equal answers. A cell links to its cards in "
+        "the gallery, if there are any.",
         plots=[
             plot(panel, title=f"{title}: {name}", description=f"Confusion matrix of {name}.", heading=name)
             for name, panel in panels
@@ -101,16 +101,16 @@ def _matrix(
     links = {
         (row, column): (name, f"Cards: {confusion.reference} {short[row]}, {rater} {short[column]}")
         for row, right in enumerate(used)
-        for column, given in enumerate(used)
-        if (name := cell_anchor(dims, confusion, right, given)) in places
+        for column, answer in enumerate(used)
+        if (name := cell_anchor(dims, confusion, right, answer)) in places
     }
     return CountMatrix(counts, short, short, confusion.reference, rater, links)
 
 
 def _scatter_figure(
-    kind: str, found: Sequence[tuple[Mapping[str, str], PairedScores]], blocks: Sequence[MetricBlock], wording: Words
+    kind: str, plots: Sequence[tuple[Mapping[str, str], PairedScores]], blocks: Sequence[MetricBlock], wording: Words
 ) -> PageFigure:
-    names = short_names(sorted({pairs.rater for _, pairs in found}))
+    names = short_names(sorted({pairs.rater for _, pairs in plots}))
     titles = {LENGTH: "Length of responses and scores", WITH_PEOPLE: "Encoders’ and people’s scores"}
     x_label = {LENGTH: "characters", WITH_PEOPLE: "score of the rater"}[kind]
     y_label = {LENGTH: "score", WITH_PEOPLE: "mean of people"}[kind]
@@ -119,10 +119,10 @@ def _scatter_figure(
             f"{names[pairs.rater]}, {_question(dims, wording)} (n {pairs.n:,})",
             Scatter(pairs.x.tolist(), pairs.y.tolist(), _fit(pairs), x_label, y_label),
         )
-        for dims, pairs in found[:MAX_SCATTERS]
+        for dims, pairs in plots[:MAX_SCATTERS]
     ]
-    notes = [f"{MAX_SCATTERS} of {len(found):,} plots."] if len(found) > MAX_SCATTERS else []
-    if any(len(pairs.x) < pairs.n for _, pairs in found[:MAX_SCATTERS]):
+    notes = [f"{MAX_SCATTERS} of {len(plots):,} plots."] if len(plots) > MAX_SCATTERS else []
+    if any(len(pairs.x) < pairs.n for _, pairs in plots[:MAX_SCATTERS]):
         notes.append("Not all points are drawn; the lines are those of all.")
     family = {LENGTH: "Biases of judges", WITH_PEOPLE: "Models and people"}[kind]
     return PageFigure(

@@ -1,4 +1,4 @@
-"""Plots of all raters together: the agreement of each two, and their mean scores by question."""
+"""Plots of all raters together: pairwise agreement, and their mean scores by question."""
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 
@@ -16,7 +16,7 @@ from jobs.plots.panels import HeatMap
 
 Words = Mapping[tuple[str, str], Wording]
 Question = tuple[str, ...]
-EACH_TWO = "Agreement of each two raters"
+EACH_TWO = "Pairwise agreement of raters"
 MAX_RATERS = 14  # of a heat map, as in `agreement.kappas_across`
 MAX_MAPS = 8  # of single questions
 MAX_QUESTIONS = 16  # columns of the map of scores
@@ -56,7 +56,7 @@ def agreement_map(
     if len(maps) > 1:
         every = {pair for pairs in kappas.values() for pair in pairs}
         values = {pair: [pairs[pair] for pairs in kappas.values() if pair in pairs] for pair in every}
-        mean = {pair: sum(found) / len(found) for pair, found in values.items()}
+        mean = {pair: sum(pair_kappas) / len(pair_kappas) for pair, pair_kappas in values.items()}
         maps.insert(0, (f"Mean of {len(maps)} questions", mean))
     if len(maps) > MAX_MAPS + 1:
         notes.append(f"The maps of {len(maps) - MAX_MAPS - 1:,} further questions are not drawn.")
@@ -65,14 +65,14 @@ def agreement_map(
     yield PageFigure(
         name=anchor("figure", EACH_TWO),
         title=EACH_TWO,
-        about="Cohen’s κ of each two raters, people and models together: quadratic weights on scales, unweighted for "
-        "categories. 1 is perfect agreement, 0 that of chance; a dash: no common items, or undefined. A "
-        "cell leads to the cards on which the two differ, if there are any.",
+        about="Cohen’s κ of every pair of raters, people and models together: quadratic weights on scales, unweighted "
+        "for categories. 1 is perfect agreement, 0 that of chance; a dash: no common items, or undefined. A "
+        "cell links to the cards on which the two differ, if there are any.",
         plots=[
             plot(
                 _kappa_map(pairs, shown, names, places),
                 title=f"{EACH_TWO}: {title}",
-                description=f"Heat map of Cohen's kappa of each two of {', '.join(names[r] for r in shown)}.",
+                description=f"Heat map of Cohen's kappa of every pair of {', '.join(names[r] for r in shown)}.",
                 heading=title,
             )
             for title, pairs in maps[: MAX_MAPS + 1]

@@ -28,8 +28,8 @@ def region_figures(
         codes = list(dict.fromkeys(share.answer for d in of_question for share in d.answers))
         labels = {code: words.labels.get(code) or code for code in codes}
         on_map = [code for code in codes if place_of(labels[code])]
-        given = [code for code in on_map if any(s.count for d in of_question for s in d.answers if s.answer == code)]
-        if len(given) < LEAST or 2 * len(on_map) <= len(codes):
+        answered = [code for code in on_map if any(s.count for d in of_question for s in d.answers if s.answer == code)]
+        if len(answered) < LEAST or 2 * len(on_map) <= len(codes):
             continue
         names = [rater_label(d.rater, d.extra) for d in of_question]
         short = short_names(names)
@@ -47,7 +47,7 @@ def region_figures(
             name=anchor("figure", *key, f"map {words.title}"),
             title=f"Map of “{words.title}”",
             about="Each sub-region of the world is a tile near its place on a map; its colour is its share of the "
-            "rater’s answers. A tile leads to the cards with this answer, if there are any.",
+            "rater’s answers. A tile links to the cards with this answer, if there are any.",
             plots=[
                 plot(
                     TileMap({labels[code]: of_rater.get(code) for code in on_map}, high, links),

@@ -84,9 +84,9 @@ class QuestionBlock:
     @property
     def unused(self) -> frozenset[str]:
         """The codes of the answers that nobody gave, if there are several."""
-        given = {share.answer for row in self.rows for share in row.shares if share.count}
-        unused = frozenset(answer.code for answer in self.answers) - given
-        return unused if given and len(unused) >= FEW_UNUSED else frozenset()
+        answered = {share.answer for row in self.rows for share in row.shares if share.count}
+        unused = frozenset(answer.code for answer in self.answers) - answered
+        return unused if answered and len(unused) >= FEW_UNUSED else frozenset()
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ def shortened(text: str, longest: int = LONGEST) -> str:
 
 def unique(texts: Sequence[str]) -> dict[str, str]:
     """Return text -> its shortened form, with a number if two would be the same."""
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for number, text in enumerate(texts, start=1):
         short = shortened(text)
-        found[text] = short if short not in found.values() else f"{shortened(text, LONGEST - 4)} {number}"
-    return found
+        names[text] = short if short not in names.values() else f"{shortened(text, LONGEST - 4)} {number}"
+    return names

@@ -53,9 +53,13 @@ class MetricIndex:
         if self.conditions and self._condition not in self.conditions:
             listed = ", ".join(repr(value) for value in sorted(self.conditions))
             reason = f"the ratings have several conditions; set paper.condition to one of {listed}"
-        what = ", ".join(f"{key} {value}" for key, value in sorted(dims.items()))
+        described = ", ".join(f"{key} {value}" for key, value in sorted(dims.items()))
         return undefined(
-            name, ABSENT, reason or f"this report has no {name} of {what}", status=Status.MISSING_INPUT, dims=dict(dims)
+            name,
+            ABSENT,
+            reason or f"this report has no {name} of {described}",
+            status=Status.MISSING_INPUT,
+            dims=dict(dims),
         )
 
     def find(self, name: str, **dims: str) -> list[Metric]:

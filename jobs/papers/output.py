@@ -42,11 +42,11 @@ def as_csv(table: PaperTable) -> str:
         for levels, cell in zip(table.columns, row.cells, strict=True):
             if cell.metric is None and cell.printed is None:
                 continue
-            own, printed = cell.metric, cell.printed
+            metric, printed = cell.metric, cell.printed
             measures = [
-                *((own.value, own.low, own.high, own.n, own.coverage) if own else [None] * 5),
+                *((metric.value, metric.low, metric.high, metric.n, metric.coverage) if metric else [None] * 5),
                 *((printed.value, printed.low, printed.high) if printed else [None] * 3),
-                *((str(own.status), own.reason, own.name, own.definition) if own else [None] * 4),
+                *((str(metric.status), metric.reason, metric.name, metric.definition) if metric else [None] * 4),
             ]
             writer.writerow([*row.headers, " · ".join(levels), *measures])
     return out.getvalue()

@@ -98,9 +98,9 @@ class Study:
         """Return the numbers that the paper prints in a table or figure; none if the settings have none."""
         return PrintedNumbers(self.settings.printed.get(table, PrintedTable(source="")))
 
-    def unmatched(self, printed: Sequence[str], own: Sequence[str]) -> list[str]:
-        """Return the names of the paper that no rater, group or model in `own` has according to `paper.names`."""
-        matched = {self.name_in_paper(name) for name in own}
+    def unmatched(self, printed: Sequence[str], names: Sequence[str]) -> list[str]:
+        """Return the names of the paper that no rater, group or model in `names` has according to `paper.names`."""
+        matched = {self.name_in_paper(name) for name in names}
         return [name for name in printed if name not in matched]
 
     def cell(

@@ -112,7 +112,7 @@ def counts_by_table(tables: Sequence[TableSource], exclusion_filter: ExclusionFi
     counts = {}
     for table in tables:
         columns = columns_of(table.footers[0].schema.names)
-        found = sum(int(matches(rows, exclusion_filter).sum()) for rows in table.batches(columns)) if columns else 0
-        if found:
-            counts[table.uri] = found
+        count = sum(int(matches(rows, exclusion_filter).sum()) for rows in table.batches(columns)) if columns else 0
+        if count:
+            counts[table.uri] = count
     return counts

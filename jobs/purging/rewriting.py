@@ -35,7 +35,7 @@ BASE_METADATA = ("table", "version", "key", "unit")  # of all tables; the other 
 
 @dataclass
 class Rewritten:
-    """The result.
+    """What a purge changed.
 
     Attributes:
         rows: uri of a table -> rows that were removed.
@@ -207,9 +207,9 @@ def _rewrite_unit(
     assert record is not None
     old = Counts.from_json(record["counts"])
     stored = {key.decode(): value.decode() for key, value in footer.schema.metadata.items()}
-    own = {key[7:]: text for key, text in stored.items() if key[:7] == "remine." and key[7:] not in BASE_METADATA}
+    metadata = {key[7:]: text for key, text in stored.items() if key[:7] == "remine." and key[7:] not in BASE_METADATA}
     dim = next((field.type.list_size for field in footer.schema if pa.types.is_fixed_size_list(field.type)), None)
-    target = Target(table.uri, table.name, own, record["identity"], record["versions"], dim)
+    target = Target(table.uri, table.name, metadata, record["identity"], record["versions"], dim)
     retired = (*map(_anonymous, record["retired"]), _anonymous(record))
     with UnitWriter(target, UnitTask(unit, record["generation"] + 1, retired), replaced=replaced) as writer:
         for rows in _row_groups(footer.object.uri):

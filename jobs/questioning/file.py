@@ -50,18 +50,18 @@ def find_columns(file: QuestionFile, columns: QuestionColumns) -> dict[str, str]
         InputError: a configured column that the file lacks, or no column of the sets, the ids or the questions.
     """
     names: dict[str, str] = {}
-    for what in (field.name for field in fields(QuestionColumns)):
-        if configured := getattr(columns, what):
-            names[what] = configured
-        elif usual := next((name for name in USUAL[what] if name in file.columns), None):
-            names[what] = usual
-    missing = [f"{name} (columns.{what}=)" for what, name in names.items() if name not in file.columns]
-    missing += [f"columns.{what}= is required" for what in ("id", "question") if what not in names]
+    for field_name in (field.name for field in fields(QuestionColumns)):
+        if configured := getattr(columns, field_name):
+            names[field_name] = configured
+        elif usual := next((name for name in USUAL[field_name] if name in file.columns), None):
+            names[field_name] = usual
+    missing = [f"{name} (columns.{field_name}=)" for field_name, name in names.items() if name not in file.columns]
+    missing += [f"columns.{field_name}= is required" for field_name in ("id", "question") if field_name not in names]
     if not {"set_id", "about"} & names.keys():
         missing.append("columns.set_id= or columns.about= is required")
     if missing:
-        there = ", ".join(file.columns) or "none"
-        raise InputError(f"{file.object.uri}: no column {', '.join(missing)}; its columns are {there}")
+        available = ", ".join(file.columns) or "none"
+        raise InputError(f"{file.object.uri}: no column {', '.join(missing)}; its columns are {available}")
     return names
 
 
@@ -94,7 +94,7 @@ def read_questions(file: QuestionFile, columns: QuestionColumns, *, faults: str)
     bad: list[Reject] = []
     rejects: list[Reject] = []
     for line, row in file.rows(bad.append):
-        cells = {what: _text(row, name) for what, name in names.items()}
+        cells = {field_name: _text(row, name) for field_name, name in names.items()}
         question, text = _question(file, line, cells, refuse=faults == REFUSE)
         first = sets[question.set_id].setdefault(question.question_id, question)
         if first is not question:

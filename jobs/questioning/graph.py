@@ -84,7 +84,8 @@ def checked(questions: Sequence[GraphQuestion]) -> list[GraphQuestion]:
 
 
 def cycles(questions: Sequence[GraphQuestion]) -> list[list[str]]:
-    """Return the sets of questions that depend on each other, in the order of the questions; a loop is one of one."""
+    """Return the sets of questions that depend on each other, in the order of the questions; a question that
+    depends on itself is a set of one."""
     parents_of = {question.question_id: question.parents for question in questions}
     reach: dict[str, set[str]] = {}
     for name, parents in parents_of.items():

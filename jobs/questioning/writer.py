@@ -108,8 +108,8 @@ class QuestionWriter:
                 if isinstance(answer, ScoringError):
                     graph.error = graph.error or f"{answer.kind}: {answer.message}"
                     answer = ""  # noqa: PLW2901
-                known = None if step == TUPLES else list(graph.parsed[TUPLES].entries)
-                graph.parsed[step] = scene_graphs.parse(step, answer, known=known)
+                numbers = None if step == TUPLES else list(graph.parsed[TUPLES].entries)
+                graph.parsed[step] = scene_graphs.parse(step, answer, numbers=numbers)
             waiting = [graph for graph in waiting if graph.parsed[TUPLES].entries]
 
     def questions(self, graph: _Graph) -> tuple[list[GraphQuestion], list[LineFault]]:

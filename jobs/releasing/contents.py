@@ -23,7 +23,7 @@ LABELLED = "the answers of one person or model about one {}"
 class ReleaseTables:
     """The tables of a release: `starter` and `images` are optional, of the others there may be none.
 
-    `listed_terms` are search terms out of files.
+    `listed_terms` are search terms from files.
     """
 
     records: TableSource
@@ -111,8 +111,8 @@ def write_contents(
         files.append(write_csv(folder, "search_terms", "a search term", pictures.TERM_COLUMNS, rows))
     of_pictures = annotations(picture, subject_of_pictures())
     if of_pictures.rows:
-        what = LABELLED.format("picture")
-        files.append(write_csv(folder, "annotations", what, of_pictures.columns, of_pictures.rows))
+        row_noun = LABELLED.format("picture")
+        files.append(write_csv(folder, "annotations", row_noun, of_pictures.columns, of_pictures.rows))
     subjects, left_out = responses.Subjects(tables.items, chosen.rows), Counter[str]()
     if RESPONSES in include:
         answered = responses.read_responses(tables.responses, subjects, left_out)

@@ -76,9 +76,7 @@ def check_distinct(pattern: str, sources: Sequence[TableSource]) -> None:
     counts = pc.value_counts(pa.chunked_array([chunk for ids in searched for chunk in ids.chunks], pa.string()))
     if duplicates := counts.filter(pc.greater(counts.field("counts"), 1)).field("values").to_pylist():
         more = f" (and {len(duplicates) - 1:,} others)" if len(duplicates) > 1 else ""
-        raise InputError(
-            f"queries={pattern}: duplicate item_id {duplicates[0]}{more}; each query needs an id of its own"
-        )
+        raise InputError(f"queries={pattern}: duplicate item_id {duplicates[0]}{more}; query ids must be unique")
 
 
 def read_queries(unit: Unit, exclusion_filter: ExclusionFilter) -> tuple[QueryUnit, np.ndarray]:

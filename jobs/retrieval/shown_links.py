@@ -45,12 +45,12 @@ def read_neighbors(
     names = [_name(source) for source in sources]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise InputError(f"neighbors=: two tables have the name {twice}, by which the page distinguishes them")
-    found: dict[Places, list[ShownNeighbor]] = defaultdict(list)
+    neighbors: dict[Places, list[ShownNeighbor]] = defaultdict(list)
     for name, source in zip(names, sources, strict=True):
         for row in _rows(source, "query_id", pictures, ["rank", "item_id", "score"]):
             if row["rank"] <= nearest and not exclusion_filter.hit(row["item_id"]):
-                found[row["query_id"], name].append(ShownNeighbor(row["rank"], row["item_id"], row["score"]))
-    return {place: sorted(hits) for place, hits in found.items()}
+                neighbors[row["query_id"], name].append(ShownNeighbor(row["rank"], row["item_id"], row["score"]))
+    return {place: sorted(hits) for place, hits in neighbors.items()}
 
 
 def read_links(sources: Sequence[TableSource], pictures: Collection[str], *, k: int) -> Links:
@@ -58,17 +58,17 @@ def read_links(sources: Sequence[TableSource], pictures: Collection[str], *, k: 
 
     The name of a method that several tables have, such as frequency_vision of several encoders, ends in the table's.
     """
-    found: dict[tuple[str, str, str], list[ShownLink]] = defaultdict(list)
+    shown: dict[tuple[str, str, str], list[ShownLink]] = defaultdict(list)
     for source in sources:
         table = _name(source)
         for row in _rows(source, "image_id", pictures, ["method", "rank", "node_id", "lemma", "score"]):
             if row["rank"] <= k:
                 link = ShownLink(row["rank"], row["node_id"], row["lemma"] or "", row["score"])
-                found[row["image_id"], row["method"], table].append(link)
-    tables = Counter(method for method, _ in {(method, table) for _, method, table in found})
+                shown[row["image_id"], row["method"], table].append(link)
+    tables = Counter(method for method, _ in {(method, table) for _, method, table in shown})
     return {
         (image, f"{method}, {table}" if tables[method] > 1 else method): sorted(links)
-        for (image, method, table), links in found.items()
+        for (image, method, table), links in shown.items()
     }
 
 

@@ -56,8 +56,8 @@ class StartWatch:
             if now - since >= self._wait_s:
                 raise RunError(
                     f"no actor of {name} could start within resources.wait_s={self._wait_s:g} seconds: no machine of "
-                    "the cluster has room for one, or its model takes longer to load; `ray status` tells what lacks; "
-                    "the same command resumes the run"
+                    "the cluster has room for one, or its model takes longer to load; `ray status` shows what is "
+                    "missing; the same command resumes the run"
                 )
         awaited = [pool for pool in pools if pool.awaited]
         if not awaited or now - self._told < TELL_EVERY_S:

@@ -60,7 +60,7 @@ class Ledger:
 
 
 class Attempts:
-    """The worker's side.
+    """Records a worker's attempts on the board.
 
     Args:
         board: a `jobs.runtime.board.RunBoard`; None: nothing is counted.

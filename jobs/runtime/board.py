@@ -27,7 +27,7 @@ class RunRecords(Ledger, Collected, Measured, ErrorTotals):
 
 
 class Board:
-    """The counters of all runs, and the attempts and warnings of their workers, in a Ray actor of their own."""
+    """The counters of all runs, and the attempts and warnings of their workers, in a separate Ray actor."""
 
     def __init__(self) -> None:
         self._runs: dict[str, Counts] = {}

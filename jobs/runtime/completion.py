@@ -49,6 +49,6 @@ def of_job(job: str, schema: type, before: list[str], word: str) -> list[str]:
     elif not dashes and before and before[-1].startswith("--") and "=" not in before[-1]:
         texts = list(values(before[-1].removeprefix("--")))
     else:
-        given = {text.removeprefix("--").partition("=")[0] for text in before}
-        texts = [f"{dashes}{key}{'' if dashes else '='}" for key in options if key not in given]
+        present = {text.removeprefix("--").partition("=")[0] for text in before}
+        texts = [f"{dashes}{key}{'' if dashes else '='}" for key in options if key not in present]
     return [text for text in texts if text.startswith(word)]

@@ -71,7 +71,7 @@ class Common(Writing):
 class ReadingRows(Common):
     """Keys of every job that uses Ray and reads its input row by row."""
 
-    limit: int | None = None  # read only the first rows of the input, for a try in a table of its own; null: all
+    limit: int | None = None  # read only the first rows of the input, for a trial run in a separate table; null: all
 
 
 @dataclass

@@ -216,7 +216,7 @@ class Draw:
         return ["attributes"]
 
     def _groups(self, rows: pa.Table) -> list[str]:
-        """Return the group of each row; a row without a value is a group of its own."""
+        """Return the group of each row; a row without a value is a separate group."""
         ids = rows[_key(self._table)].to_pylist()
         return [value or row_id for value, row_id in zip(self._values(rows, self._config.by), ids, strict=True)]
 

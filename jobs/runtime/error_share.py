@@ -28,7 +28,7 @@ class ErrorTotals:
 
 
 class ErrorLimit:
-    """The worker's side.
+    """Records a worker's errors on the board.
 
     Args:
         board: a `jobs.runtime.board.RunBoard`; None: only units of this process are counted.

@@ -29,5 +29,5 @@ def hint(error: ModuleNotFoundError) -> str | None:
 def command(extra: str) -> str:
     """Return the command that installs an extra."""
     if extra in OWN_VERSIONS:
-        return f"pip install -e '.[models,{extra}]' in an environment of its own"
+        return f"pip install -e '.[models,{extra}]' in a separate environment"
     return f"pip install -c constraints.txt -e '.[{extra}]'"

@@ -82,9 +82,9 @@ def _account(run: TableRun, seconds: float, *, cluster: estimates.Cluster) -> di
         return {name: kept[name] for name in ("estimate", "actual") if name in kept}
     expected = estimates.estimate(amounts, out=run.target.out, cluster=cluster)
     work = sum(amounts.work_of(task.unit) for task in run.todo)
-    known = expected.left and expected.pace is not None and not run.is_trial
+    has_estimate = expected.left and expected.pace is not None and not run.is_trial
     return {
-        "estimate": expected.to_json() if known else None,
+        "estimate": expected.to_json() if has_estimate else None,
         "actual": estimates.actual(cluster, seconds, work, amounts.counted),
     }
 

@@ -76,10 +76,10 @@ def expand(composed: DictConfig) -> DictConfig:
         if not _hold(step.get("when") or {}, root.pipeline.inputs, f"{where}: when"):
             continue
         changed = root.profile.set.get(step.job) or {}
-        for each in _combinations(step, where):
-            root.each = each
-            keys = leaves(_resolved(step.set, where, each)) | leaves(_resolved(changed, where, each))
-            steps.append(Step(job=step.job, set=keys, each=each))
+        for values in _combinations(step, where):
+            root.each = values
+            keys = leaves(_resolved(step.set, where, values)) | leaves(_resolved(changed, where, values))
+            steps.append(Step(job=step.job, set=keys, each=values))
     expanded = composed.copy()
     expanded.pipeline.steps = steps
     expanded.profile.set = {job: {} for job in root.profile.set}
@@ -123,11 +123,13 @@ def _check_inputs(pipeline: DictConfig) -> None:
     for name, others in (pipeline.get("needs") or {}).items():
         where = f"pipeline={pipeline.name}, needs.{name}"
         if _hold(others, pipeline.inputs, where) and _is_empty(pipeline.inputs.get(name)):
-            given = ", ".join(
+            needed = ", ".join(
                 f"{other}={pipeline.inputs[other]}" for other, value in others.items() if value is not None
             )
             absent = ", ".join(other for other, value in others.items() if value is None)
-            why = " and ".join(filter(None, [f"with {given}" if given else "", f"without {absent}" if absent else ""]))
+            why = " and ".join(
+                filter(None, [f"with {needed}" if needed else "", f"without {absent}" if absent else ""])
+            )
             raise InputError(f"pipeline.inputs.{name}: required {why}")
 
 
@@ -148,7 +150,7 @@ def _is_empty(value: Any) -> bool:
 
 
 def _present(values: Sequence[Any]) -> list[Any]:
-    """Return the values that are not null, with those of lists one by one."""
+    """Return the non-null values, with lists flattened."""
     lists = [list(value) if isinstance(value, list | ListConfig) else [value] for value in values]
     return [value for of_list in lists for value in of_list if value is not None]
 
@@ -164,7 +166,7 @@ def _local(model: str, names: Sequence[str]) -> list[str]:
 
 
 OmegaConf.register_new_resolver("stem", lambda value: _stem(str(value)), replace=True)
-OmegaConf.register_new_resolver("if", lambda given, value: None if _is_empty(given) else value, replace=True)
+OmegaConf.register_new_resolver("if", lambda condition, value: None if _is_empty(condition) else value, replace=True)
 OmegaConf.register_new_resolver("local", _local, replace=True)
 OmegaConf.register_new_resolver("present", lambda *values: _present(values), replace=True)
 OmegaConf.register_new_resolver("mapping", lambda value: {} if value is None else value, replace=True)
@@ -185,10 +187,10 @@ def _combinations(step: DictConfig, where: str) -> Iterator[dict[str, Any]]:
         yield dict(zip(variables, values, strict=True))
 
 
-def _resolved(keys: Any, where: str, each: dict[str, Any]) -> dict[str, Any]:
+def _resolved(keys: Any, where: str, values: dict[str, Any]) -> dict[str, Any]:
     try:
         container: Any = OmegaConf.to_container(keys, resolve=True) if isinstance(keys, DictConfig) else keys
     except OmegaConfBaseException as error:
-        variables = ", ".join(f"${{each.{name}}}" for name in each) or "none (for_each is not set)"
+        variables = ", ".join(f"${{each.{name}}}" for name in values) or "none (for_each is not set)"
         raise InputError(f"{where}: {config_errors.describe(error)}; variables of the step: {variables}") from error
     return dict(container)

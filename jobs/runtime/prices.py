@@ -52,9 +52,9 @@ def read_prices(name: str) -> Prices:
             raise ValueError("a price below 0")
         return Prices(str(content["date"]), str(content["region"]), str(content["currency"]), machines, **requests)
     except (yaml.YAMLError, AttributeError, KeyError, TypeError, ValueError) as error:
-        known = ", ".join(sorted(file.stem for file in FOLDER.glob("*.yaml")))
+        tables = ", ".join(sorted(file.stem for file in FOLDER.glob("*.yaml")))
         raise InputError(
-            f"resources.prices={name}: not a table of prices ({error}); allowed: {known}, or a file like those of "
+            f"resources.prices={name}: not a table of prices ({error}); allowed: {tables}, or a file like those of "
             "conf/prices"
         ) from error
 

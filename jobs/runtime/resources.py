@@ -15,7 +15,7 @@ LEAST = {"actors": 1, "max_actors": 1, "num_cpus": 0, "num_gpus": 0, "batch_size
 
 @dataclass
 class TaskResources:
-    """A kind of task."""
+    """CPUs of one Ray task."""
 
     num_cpus: float = 0.25  # logical CPUs per task
 
@@ -73,7 +73,7 @@ class Resources:
     )
     wait_s: int = 60  # longest time that a pool may be without any actor; the run starts with the first
     autoscaling: bool = False  # the cluster may grow: the run waits up to wait_s for missing resources
-    prices: str | None = None  # a file of conf/prices, or the path of one's own .yaml: plan=true prints the cost
+    prices: str | None = None  # a file of conf/prices, or the path of your own .yaml: plan=true prints the cost
     node_types: list[NodeType] = field(default_factory=list)  # machines that the cluster can start, if Ray cannot tell
 
 
@@ -183,7 +183,7 @@ def check_machines(needs: Sequence[Demand], machines: Sequence[Mapping[str, floa
             listed = " and ".join(f"resources.{need.stage}.{key}={value:g}" for key, value in keys.items() if value)
             kinds = sorted({_describe(machine) for machine in machines})
             raise InputError(
-                f"{listed}: no machine of the cluster has as much for one actor (there are, or can be: "
+                f"{listed}: no machine in the cluster can fit one actor (available or startable: "
                 f"{'; '.join(kinds)}); lower them, use larger machines, or correct resources.node_types"
             )
 

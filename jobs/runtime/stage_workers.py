@@ -139,7 +139,7 @@ class StageRunner:
             self._attempts.end(*key)
             return output
         if self._attempts.begin(*key, "marked"):
-            raise RunError(f"the process of {self._stage.name} ends at {row.column(0)[0]}; {REMEDY}")
+            raise RunError(f"the process of {self._stage.name} died at row {row.column(0)[0]}; {REMEDY}")
         output = self._call(mark_died(row))
         self._attempts.end(*key, "marked", by_device=False)  # the row's own attempt remains: it stays marked
         return output
@@ -252,7 +252,7 @@ class UnitSink(Datasink):
         arrived = pc.count_distinct(rows[ITEM]).as_py() if self._counts_items else rows.num_rows
         if arrived != expected:
             kind = "items" if self._counts_items else "rows"
-            raise RunError(f"unit {task.unit.name}: {arrived} of {expected} {kind} arrived together")
+            raise RunError(f"unit {task.unit.name}: only {arrived} of {expected} {kind} arrived")
         output = rows.drop_columns([column for column in (*UNIT_COLUMNS, TALLY) if column in rows.column_names])
         if task.retry:
             written = read_unit(self._target.data_uri(task.unit.name))

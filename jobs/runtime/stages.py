@@ -130,8 +130,8 @@ def expected_progress(tasks: Sequence[UnitTask], stages: Sequence[Stage]) -> lis
     total = None if any(task.retry for task in tasks) else sum(task.unit.rows or 0 for task in tasks)
     expected = []
     for stage in stages:
-        each = stage.rows_out
-        total = None if total is None or not isinstance(each, int) else total * each
+        rows_out = stage.rows_out
+        total = None if total is None or not isinstance(rows_out, int) else total * rows_out
         expected.append(StageProgress(stage.pool, total))
     return expected
 
@@ -181,7 +181,7 @@ def _map(
 
     On one machine a pool of one is a process that the next job finds warm. An actor's process ends with its job, and
     the next one imports torch and transformers again (five seconds of CPU). A task runs in a process that Ray keeps. Of
-    tasks with an environment of their own, one at a time, there is one.
+    tasks with a separate environment, one at a time, there is one.
     """
     memory = pool.memory_gb * 2**30 if pool.memory_gb else None
     if one_machine and pool.is_single:

@@ -55,7 +55,7 @@ class Phases:
         self.is_shown = False  # whether lines were taken, so that the end of Ray is one too
 
     def mark(self, name: str, now: float | None = None) -> None:
-        """End a phase: what happened since the last mark is called `name`."""
+        """End a phase: name the time since the last mark."""
         now = time.time() if now is None else now
         since = self._begun() if self._since is None else self._since
         self._phases.append((name, now - since))

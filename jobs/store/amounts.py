@@ -61,7 +61,7 @@ class Amounts:
         self.inputs_left -= _remote(unit)
 
     def ended(self) -> Iterator[tuple[float, int]]:
-        """Of each unit that is done the second since 1970 at which it was written, and its work."""
+        """Yield (time written, work) of each finished unit; the time in seconds since 1970."""
         return zip(self._times, self._work, strict=True)
 
 

@@ -78,11 +78,11 @@ def _is_hash(value: Any) -> bool:
 
 def _other_content(key: str, config: Mapping[str, Any]) -> str:
     """That the content behind a key of the identity changed, with the key's value on the command line."""
-    given = config.get(key)
-    if isinstance(given, Mapping):
-        name = next((name for name in ("path", "name") if given.get(name)), None)
-        key, given = (f"{key}.{name}", given[name]) if name else (key, None)
-    named = key if given is None else f"{key}={given}"
+    value = config.get(key)
+    if isinstance(value, Mapping):
+        name = next((name for name in ("path", "name") if value.get(name)), None)
+        key, value = (f"{key}.{name}", value[name]) if name else (key, None)
+    named = key if value is None else f"{key}={value}"
     return f"{named} has other content than when the table was written"
 
 

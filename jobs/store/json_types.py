@@ -8,7 +8,7 @@ FOOTER_KEY = b"remine.unit"  # the key of a `FooterJson` in the metadata of a da
 
 
 class ObjectJson(TypedDict):
-    """`jobs.store.objects.Object`."""
+    """JSON form of `jobs.store.objects.Object`."""
 
     uri: str
     size: int
@@ -16,7 +16,7 @@ class ObjectJson(TypedDict):
 
 
 class UnitJson(TypedDict):
-    """`jobs.store.units.Unit`."""
+    """JSON form of `jobs.store.units.Unit`."""
 
     name: str
     inputs: list[ObjectJson]
@@ -26,7 +26,7 @@ class UnitJson(TypedDict):
 
 
 class FailureJson(TypedDict):
-    """`jobs.store.failures.Failure`."""
+    """JSON form of `jobs.store.failures.Failure`."""
 
     rows: int
     where: str
@@ -34,7 +34,7 @@ class FailureJson(TypedDict):
 
 
 class CountsJson(TypedDict):
-    """`jobs.store.counts.Counts`."""
+    """JSON form of `jobs.store.counts.Counts`."""
 
     rows_in: int
     rows_out: int

@@ -1,9 +1,9 @@
-"""`limit=n`: a table made of the first n rows of its input, for a first try.
+"""`limit=n`: a table made of the first n rows of its input, for a trial run.
 
-The limit cuts the planned units, and is part of the table's identity: a table with a limit is not continued without it,
-nor with another. Where the rows of the units are known, the first n of the input are read, and units after them are not
-planned. Of files whose rows are unknown before they are read, each one is read up to its n-th (`Unit.limit`; the worker
-that reads them stops there). Rows behind the limit are neither filtered nor rejected: they are not counted at all.
+The limit cuts the planned units and is part of the table's identity: a table with a limit cannot be continued without
+it or with another. Where the rows of the units are known, the first n of the input are read, and units after them are
+not planned. Of files whose rows are unknown before they are read, each one is read up to its n-th (`Unit.limit`; the
+worker that reads them stops there). Rows after the limit are neither filtered nor rejected: they do not count.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -26,33 +26,43 @@ class Taken:
     Attributes:
         limit: the key's value.
         rows: rows that are read; None if they are not known before they are read.
-        of: rows of the whole input; None if unknown.
-        each: the limit holds for each file, not for the whole input.
+        total: rows of the whole input; None if unknown.
+        per_input: the limit holds for each file, not for the whole input.
         noun: what is counted.
     """
 
     limit: int
     rows: int | None
-    of: int | None
-    each: bool
+    total: int | None
+    per_input: bool
     noun: str
 
     def __str__(self) -> str:
         """Return what was taken: `limit=10: the first 10 of 904 rows`."""
-        if self.rows is not None and self.of is not None:
-            return f"limit={self.limit}: the first {self.rows:,} of {self.of:,} {self.noun}"
+        if self.rows is not None and self.total is not None:
+            return f"limit={self.limit}: the first {self.rows:,} of {self.total:,} {self.noun}"
         if self.rows is not None:
             return f"limit={self.limit}: the first {self.rows:,} {self.noun}"
-        return f"limit={self.limit}: the first {self.limit:,} {self.noun} of each {'file' if self.each else 'input'}"
+        return (
+            f"limit={self.limit}: the first {self.limit:,} {self.noun} of each {'file' if self.per_input else 'input'}"
+        )
 
     @staticmethod
     def from_json(content: dict[str, Any]) -> "Taken":
         """The content of a manifest's key `limit`."""
-        return Taken(content["limit"], content["rows"], content["of"], each=content["each_file"], noun=content["noun"])
+        return Taken(
+            content["limit"], content["rows"], content["of"], per_input=content["each_file"], noun=content["noun"]
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The content of the manifest's key `limit`."""
-        return {"limit": self.limit, "rows": self.rows, "of": self.of, "each_file": self.each, "noun": self.noun}
+        return {
+            "limit": self.limit,
+            "rows": self.rows,
+            "of": self.total,
+            "each_file": self.per_input,
+            "noun": self.noun,
+        }
 
 
 def check(limit: int | None) -> None:
@@ -73,7 +83,7 @@ def limited(
 
     Args:
         noun: what the rows are called.
-        by: units with different values have a limit of their own, such as those of several models.
+        by: units with different values have separate limits, such as those of several models.
         count: returns how many a unit has, if its rows are not what is counted; called until there are enough.
 
     Raises:
@@ -83,8 +93,8 @@ def limited(
     if limit is None or plan.limit is not None:
         return plan
     units = CompactList(_cut(plan.units, limit, by, count))
-    rows, of = (_rows(units), None) if count else (_rows(units), _rows(plan.units))
-    taken = Taken(limit, rows, of, each=rows is None, noun=noun)
+    rows, total = (_rows(units), None) if count else (_rows(units), _rows(plan.units))
+    taken = Taken(limit, rows, total, per_input=rows is None, noun=noun)
     return replace(plan, units=units, identity={**plan.identity, "limit": limit}, limit=taken)
 
 
@@ -97,7 +107,7 @@ def taken(table: "TableSource", *, noun: str = "rows") -> Taken | None:
     """Return how many rows of a table its limit takes; None without one."""
     if table.limit is None:
         return None
-    return Taken(table.limit, table.rows, table.first(None).rows, each=False, noun=noun)
+    return Taken(table.limit, table.rows, table.first(None).rows, per_input=False, noun=noun)
 
 
 def _rows(units: Iterable[Unit]) -> int | None:
@@ -121,6 +131,6 @@ def _cut(
 
 
 def _first_of(unit: Unit, rows: int) -> Unit:
-    # Rows that the plan leaves out of a unit may stand behind the limit.
+    # Rows that the plan leaves out of a unit may come after the limit.
     extra = {name: value for name, value in unit.extra.items() if name != "filtered"}
     return replace(unit, extra={**extra, LIMIT: rows})

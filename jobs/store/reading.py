@@ -367,7 +367,7 @@ def _several_configurations(uri: str, footers: Footers, expected: str | None) ->
     if expected is None:
         return (
             f"{uri}: units of several configurations are mixed: {names} and {units[0][0]} differ; "
-            "keep the units of each configuration in a folder of their own"
+            "keep the units of each configuration in a separate folder"
         )
     return (
         f"{uri}: {len(others)} of {len(units)} units have another configuration than {FOLDER}/{IDENTITY}: {names}; "

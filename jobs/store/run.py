@@ -63,7 +63,7 @@ Account = Callable[["TableRun", float], Mapping[str, Any]]  # further keys of th
 
 
 class RunPart(NamedTuple):
-    """Some of the remaining tasks of a run, which a stage of its own does."""
+    """Some of the remaining tasks of a run, which a separate stage does."""
 
     todo: Sequence[UnitTask]
     target: Target

@@ -2,7 +2,7 @@
 
 A bzip2 stream consists of blocks of at most 900 kB of text that can be decompressed independently. Each begins with a
 48-bit mark, at any bit; 48 other bits end the stream. A reader that starts in the middle of a file looks for the mark,
-and turns each block into a stream of its own (header, block, end mark, checksum), which libbz2 decompresses and checks.
+and turns each block into a separate stream (header, block, end mark, checksum), which libbz2 decompresses and checks.
 So one file can be read in parallel, whoever compressed it (bzip2, lbzip2, pbzip2) and in however many streams.
 """
 

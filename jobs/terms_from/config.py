@@ -24,7 +24,7 @@ class PeriodConfig:
 
 @dataclass
 class GraphKeys:
-    """Keys of terms out of a knowledge graph."""
+    """Keys of terms from a knowledge graph."""
 
     concepts: dict[str, Any] = field(default_factory=dict)  # what the entities are about, by theme
     graph: dict[str, Any] = field(default_factory=dict)  # the graph's properties, types and dates
@@ -39,7 +39,7 @@ class GraphKeys:
 
 @dataclass
 class ResponsesKeys:
-    """Keys of terms out of language models' responses."""
+    """Keys of terms from language models' responses."""
 
     responses: list[str] = field(default_factory=list)  # tables of responses, or globs of tables
     topics: dict[str, Any] = field(default_factory=dict)  # the categories, topics and regions that were asked about

@@ -118,7 +118,7 @@ def lines(unit: Unit) -> Iterator[Line | LongLine | Damage]:
 
 
 def _document(data: bytes) -> Iterator[Line]:
-    """Yield each entity of a JSON document as a line of its own; the document itself if it is not valid."""
+    """Yield each entity of a JSON document as a separate line; the document itself if it is not valid."""
     try:
         value = json.loads(data)
     except (ValueError, RecursionError):
@@ -134,7 +134,7 @@ class _LineJoiner:
     """Joins pieces to lines.
 
     Args:
-        skip: the unit does not begin with a line of its own.
+        skip: the unit begins within a line, which belongs to another unit.
     """
 
     def __init__(self, *, skip: bool) -> None:

@@ -113,7 +113,7 @@ class EntityReader:
     def row(self, entity: Mapping[str, Any]) -> dict[str, Any] | str:
         """Return the row of an item, or the rule that it fails: no_concept, no_type or no_name.
 
-        Only such entities are kept as may get a concept from another one that have a type and a name.
+        Entities that may get a concept from another entity are kept only if they have a type and a name.
         """
         claims = claims_of(entity)
         links, neighbors = self._links(claims)

@@ -32,14 +32,14 @@ from jobs.terms_from.term_counts import keep_counts, show_counts
 ROWS_AT_A_TIME = 5_000
 
 
-def write_terms(cfg: TermSourcesConfig, given: GraphInput) -> dict[str, Any] | None:
+def write_terms(cfg: TermSourcesConfig, graph: GraphInput) -> dict[str, Any] | None:
     """Write the table `terms` below `out=`; return its manifest, None with plan=true.
 
     Raises:
         InputError: the table of entities or the place cannot be used.
     """
     entities = open_table(cfg.entities or locations.join(cfg.out, ENTITIES), ENTITIES)
-    _check_same(entities, given)
+    _check_same(entities, graph)
     plan = TablePlan(
         out=locations.join(locations.absolute(cfg.out), TERMS),
         table=TERMS,
@@ -55,10 +55,10 @@ def write_terms(cfg: TermSourcesConfig, given: GraphInput) -> dict[str, Any] | N
         summary.show_plan("terms", plan)
         return None
     run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
-    names = [concept.name for concept in given.concepts.concepts]
-    concepts = Concepts(names, given.graph, entities.batches(COLUMNS))
+    names = [concept.name for concept in graph.concepts.concepts]
+    concepts = Concepts(names, graph.graph, entities.batches(COLUMNS))
     choice = choosing.choose(cfg, concepts, entities.batches(COLUMNS), _places(entities))
-    _write(run, entities, cfg, given, concepts=concepts, choice=choice)
+    _write(run, entities, cfg, graph, concepts=concepts, choice=choice)
     manifest = run.finish()
     summary.show_result("terms", manifest, run)
     say(f"  {rule(cfg, choice)}")
@@ -90,10 +90,10 @@ def _choice_identity(cfg: TermSourcesConfig) -> dict[str, Any]:
     }
 
 
-def _check_same(entities: TableSource, given: GraphInput) -> None:
+def _check_same(entities: TableSource, graph: GraphInput) -> None:
     """Raise InputError if the entities were collected with another list of concepts or description of the graph."""
-    names = {"concepts": given.concepts.name, "graph": given.graph.name}
-    for key, value in given.hashes.items():
+    names = {"concepts": graph.concepts.name, "graph": graph.graph.name}
+    for key, value in graph.hashes.items():
         if entities.metadata.get(f"remine.{key}") != value:
             raise InputError(
                 f"{key}={names[key]}: {entities.uri} was collected with other {key}; give those, or collect again "
@@ -117,7 +117,7 @@ def _write(
     run: TableRun,
     entities: TableSource,
     cfg: TermSourcesConfig,
-    given: GraphInput,
+    graph: GraphInput,
     *,
     concepts: Concepts,
     choice: Choice,
@@ -129,7 +129,7 @@ def _write(
         first += unit.rows or 0
     schema = TABLES[TERMS].schema()
     for task in run.todo:
-        unit_terms, row = UnitTerms(cfg, concepts, given.concepts, choice), firsts[task.unit.name]
+        unit_terms, row = UnitTerms(cfg, concepts, graph.concepts, choice), firsts[task.unit.name]
         with UnitWriter(run.target, task) as writer:
             for rows in _batches(task.unit.inputs[0].uri, task.unit.limit):
                 writer.write(pa.Table.from_pylist(list(unit_terms.rows(rows, row)), schema=schema))

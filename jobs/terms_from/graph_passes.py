@@ -59,7 +59,7 @@ class GraphInput:
         return {"graph": _hash(asdict(self.graph)), "concepts": _hash(asdict(self.concepts)["concepts"])}
 
 
-def write_entities(cfg: TermSourcesConfig, given: GraphInput, *, class_unit: type, entity_unit: type) -> bool:
+def write_entities(cfg: TermSourcesConfig, graph: GraphInput, *, class_unit: type, entity_unit: type) -> bool:
     """Write the tables `class_edges` and `entities` below `out=`; with plan=true print the plan and return False.
 
     Args:
@@ -75,7 +75,7 @@ def write_entities(cfg: TermSourcesConfig, given: GraphInput, *, class_unit: typ
     _check_entities(units)
     edges, entities = (
         limited(plan, cfg.limit, noun="lines")
-        for plan in (_edges_plan(cfg, given, units), _entities_plan(cfg, given, units))
+        for plan in (_edges_plan(cfg, graph, units), _entities_plan(cfg, graph, units))
     )
     needs = demands(cfg.resources, [POOL], streamed=False)
     if cfg.plan:
@@ -85,12 +85,12 @@ def write_entities(cfg: TermSourcesConfig, given: GraphInput, *, class_unit: typ
     lifecycle.ready(cfg, [edges, entities], needs)
     step = _step(units)
     run = open_run(edges, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
-    kwargs: dict[str, Any] = {"graph": cfg.graph, "titles": given.concepts.titles, "step": step}
+    kwargs: dict[str, Any] = {"graph": cfg.graph, "titles": graph.concepts.titles, "step": step}
     _process(run, cfg, "terms classes", class_unit, kwargs)
-    tree = _tree(cfg, given)
+    tree = _tree(cfg, graph)
     run = open_run(entities, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
-    names = [concept.name for concept in given.concepts.concepts]
-    run.keep(CONCEPTS, json.dumps(tree.sizes(given.concepts), indent=1, ensure_ascii=False).encode())
+    names = [concept.name for concept in graph.concepts.concepts]
+    run.keep(CONCEPTS, json.dumps(tree.sizes(graph.concepts), indent=1, ensure_ascii=False).encode())
     kwargs = {"graph": cfg.graph, "concepts": names, "classes": run.keep(CLASSES, tree.to_bytes()), "step": step}
     _process(run, cfg, "terms entities", entity_unit, kwargs)
     return True
@@ -118,9 +118,9 @@ def _is_entity(parser: EntityParser, text: bytes) -> bool:
         return False
 
 
-def _edges_plan(cfg: TermSourcesConfig, given: GraphInput, units: Sequence[Unit]) -> TablePlan:
-    graph = given.graph
-    wanted = [graph.subclass_property, graph.site, *sorted(given.concepts.titles)]
+def _edges_plan(cfg: TermSourcesConfig, graph_input: GraphInput, units: Sequence[Unit]) -> TablePlan:
+    graph = graph_input.graph
+    wanted = [graph.subclass_property, graph.site, *sorted(graph_input.concepts.titles)]
     return TablePlan(
         out=locations.join(locations.absolute(cfg.out), EDGES),
         table=EDGES,
@@ -132,14 +132,14 @@ def _edges_plan(cfg: TermSourcesConfig, given: GraphInput, units: Sequence[Unit]
     )
 
 
-def _entities_plan(cfg: TermSourcesConfig, given: GraphInput, units: Sequence[Unit]) -> TablePlan:
+def _entities_plan(cfg: TermSourcesConfig, graph: GraphInput, units: Sequence[Unit]) -> TablePlan:
     return TablePlan(
         out=locations.join(locations.absolute(cfg.out), ENTITIES),
         table=ENTITIES,
-        identity={**given.hashes, "subclass_depth": cfg.subclass_depth},
+        identity={**graph.hashes, "subclass_depth": cfg.subclass_depth},
         units=units,
         config=asdict(cfg),
-        metadata=given.hashes,
+        metadata=graph.hashes,
         derived=False,
     )
 
@@ -165,23 +165,23 @@ def _step(units: Sequence[Unit]) -> int:
     return 10**6 if sum(map(_span, units)) > 10**7 else 10**3
 
 
-def _tree(cfg: TermSourcesConfig, given: GraphInput) -> ClassTree:
+def _tree(cfg: TermSourcesConfig, graph: GraphInput) -> ClassTree:
     """Return the classes below the concepts, and print those without any.
 
     Raises:
         RunError: no concept has a class or a root in the dump.
     """
     edges = ClassEdges(open_table(locations.join(cfg.out, EDGES), EDGES).batches())
-    tree = ClassTree.of(edges, given.concepts, given.graph, depth=cfg.subclass_depth)
-    sizes = tree.sizes(given.concepts)
+    tree = ClassTree.of(edges, graph.concepts, graph.graph, depth=cfg.subclass_depth)
+    sizes = tree.sizes(graph.concepts)
     without = [name for name, size in sizes.items() if not size]
     say(f"  {len(edges):,} subclass statements; {len(tree.number):,} classes below concepts and types")
     if len(without) == len(sizes):
-        roots = ", ".join(sorted(given.concepts.titles)[:SHOWN])
+        roots = ", ".join(sorted(graph.concepts.titles)[:SHOWN])
         where = f"the first {cfg.limit:,} lines of the dump" if cfg.limit else "the dump"
         use = "a larger limit=" if cfg.limit else "another dump"
         raise RunError(
-            f"concepts={given.concepts.name}: none of its titles is in {where} ({roots}, …); use {use}, "
+            f"concepts={graph.concepts.name}: none of its titles is in {where} ({roots}, …); use {use}, "
             "graph.site= or concepts="
         )
     if without:

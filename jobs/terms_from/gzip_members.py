@@ -22,7 +22,8 @@ ERRORS: tuple[Any, ...] = (igzip_lib.IsalError, isal_zlib.error, OSError, ValueE
 
 
 def pieces(source: Any, first: int, last: int) -> Iterator[Piece | Damage]:
-    """Yield the decompressed members (`jobs.terms_from.pieces.Pieces`); one belongs where its first byte is.
+    """Yield the decompressed members (`jobs.terms_from.pieces.Pieces`); a member belongs to the unit that holds its
+    first byte.
 
     After damage the reader continues with the next member.
     """
@@ -94,7 +95,7 @@ def _member(source: Any, at: int, *, inside: bool) -> Generator[Piece, None, tup
 
 
 def _after(source: Any, at: int) -> int | None:
-    """Return where the next member begins, behind zeros that may pad a member; None at the end of the file."""
+    """Return where the next member begins, after zeros that may pad a member; None at the end of the file."""
     source.seek(at)
     while data := source.read(BLOCK):
         if rest := data.lstrip(b"\0"):

@@ -1,4 +1,4 @@
-"""Counts of a table of terms out of a knowledge graph: the paper's tables 6 and 7, printed and as JSON."""
+"""Counts of a table of terms from a knowledge graph: the paper's tables 6 and 7, printed and as JSON."""
 
 import json
 from collections.abc import Mapping

@@ -115,7 +115,7 @@ def _lines_to_end(first: str, following: Sequence[str]) -> int:
 
 
 def _parsed(line: str) -> dict[str, str] | str:
-    """Return the values of a line by key, or what is wrong with it; a comma behind the object is allowed."""
+    """Return the values of a line by key, or what is wrong with it; a trailing comma is allowed."""
     try:
         value: Any = json.loads(line.removesuffix(","))
     except (ValueError, RecursionError):

@@ -219,7 +219,7 @@ class LoopbackS3:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                # a session of its own: Ctrl-C must not stop the server while this process still needs it
+                # a separate session: Ctrl-C must not stop the server while this process still needs it
                 start_new_session=True,
                 env=_server_environment(),
             )

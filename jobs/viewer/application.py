@@ -281,8 +281,8 @@ class TokenCheck:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Pass the request on, or refuse it."""
-        given = scope.get("path_params", {}).get("token", "").encode("utf-8", "replace")
-        if secrets.compare_digest(given, self._token):
+        token = scope.get("path_params", {}).get("token", "").encode("utf-8", "replace")
+        if secrets.compare_digest(token, self._token):
             await self._app(scope, receive, send)
         else:
             await Response("not found\n", 404, media_type="text/plain")(scope, receive, send)

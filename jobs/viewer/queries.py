@@ -125,12 +125,12 @@ def pictures(
     if similar:
         order = "s.similarity DESC, p.place"
     elif "m." in order:
-        condition, given = _question_condition(view, "l")
+        condition, values = _question_condition(view, "l")
         joins += f"""
             LEFT JOIN (SELECT u.image_id, avg(l.score) AS score, avg(l.disagreement) AS disagreement
                        FROM lines l JOIN subjects u USING (item_id) {"WHERE " + condition if condition else ""}
                        GROUP BY u.image_id) m ON m.image_id = p.image_id"""
-        parameters = [*given, *parameters]
+        parameters = [*values, *parameters]
         measure = ", m.score, m.disagreement"
     size = limit or PICTURES_PER_PAGE
     begin = (view.number - 1) * PICTURES_PER_PAGE if offset is None else offset
@@ -191,12 +191,12 @@ def spans(cursor: "duckdb.DuckDBPyConnection", view: View) -> ListedRows:
 
 def side_by_side(cursor: "duckdb.DuckDBPyConnection", view: View) -> tuple[ListedRows, AnswerPairs]:
     """Return what the raters `a` and `b` answered about the same items, and how often each pair of answers occurs."""
-    condition, given = _question_condition(view, "a")
+    condition, question_values = _question_condition(view, "a")
     source = f"""FROM ratings a JOIN ratings b USING (item_id, target, rubric, question, condition, sample)
         LEFT JOIN ranges g USING (rubric, question)
         WHERE a.rater = ? AND b.rater = ? AND a.status = 'ok' AND b.status = 'ok'
         {"AND " + condition if condition else ""}"""
-    parameters = [view.a, view.b, *given]
+    parameters = [view.a, view.b, *question_values]
     counted = fetch(cursor, f"SELECT a.value AS a, b.value AS b, count(*) AS n {source} GROUP BY ALL", parameters)
     counts = {(row["a"] or "", row["b"] or ""): row["n"] for row in counted}
     for column, value in (("a", view.va), ("b", view.vb)):
@@ -263,18 +263,18 @@ def _picture_conditions(view: View) -> tuple[str, Parameters]:
         where.append("p.region = ?")
         parameters.append(view.region)
     if any(getattr(view, name) for name in _RATED):
-        conditions, given = _rating_conditions(view, "r")
+        conditions, values = _rating_conditions(view, "r")
         where.append(
             f"p.image_id IN (SELECT u.image_id FROM ratings r JOIN subjects u USING (item_id) {_where(conditions)})"
         )
-        parameters += given
+        parameters += values
     return " AND ".join(where), parameters
 
 
 def _rating_conditions(view: View, alias: str) -> tuple[list[str], Parameters]:
     where, parameters = _equal({"rater": view.rater, "value": view.value, "status": view.rated}, alias=alias)
-    condition, given = _question_condition(view, alias)
-    return [*where, *([condition] if condition else [])], [*parameters, *given]
+    condition, values = _question_condition(view, alias)
+    return [*where, *([condition] if condition else [])], [*parameters, *values]
 
 
 def _question_condition(view: View, alias: str) -> tuple[str, Parameters]:
@@ -283,8 +283,8 @@ def _question_condition(view: View, alias: str) -> tuple[str, Parameters]:
 
 
 def _equal(values: Mapping[str, str], *, alias: str = "r") -> tuple[list[str], Parameters]:
-    given = {name: value for name, value in values.items() if value}
-    return [f"{alias}.{name} = ?" for name in given], list(given.values())
+    present = {name: value for name, value in values.items() if value}
+    return [f"{alias}.{name} = ?" for name in present], list(present.values())
 
 
 def _where(conditions: Sequence[str]) -> str:

@@ -89,7 +89,7 @@ class MineUnit:
         if records:
             _write(writer, records)
         if kept == task.unit.limit:
-            # The scan counts the rows of a buffer before it yields their hits: those behind the limit were not taken.
+            # The scan counts the rows of a buffer before it yields their hits: those after the limit were not taken.
             writer.counts.rows_in = kept + writer.counts.filtered.total() + writer.counts.rejected.total()
         frequent = dict(hits.most_common(TERMS_COUNTED))
         writer.counts.tallies["scanned_by"] = {self._corpus.scanner(): 1}
@@ -104,7 +104,7 @@ def record_of(uri: str, row: MatchedRow, sources: Mapping[str, Sequence[str]], r
 
     Args:
         sources: term -> its sources, which become the record's methods.
-        repeats: content -> equal rows of the file so far; updated, so that each of them has an id of its own.
+        repeats: content -> equal rows of the file so far; updated, so that each of them has a separate id.
     """
     name = PurePosixPath(uri).name
     content = content_id(name, *(row.fields[c] or "" for c in WIT_COLUMNS))

@@ -269,9 +269,9 @@ def test_other_weights_are_another_encoder(folder, tmp_path):
     [
         ("ViT-B-16-SigLIP-i18n-256", None, "random weights; allowed are webli"),
         ("ViT-B-16-SigLIP-i18n-256", "laion", "allowed are webli"),
-        ("ViT-B-32", "openai", "allowed is ViT-B-32-quickgelu"),
+        ("ViT-B-32", "openai", "use ViT-B-32-quickgelu"),
         ("no-such-model", "webli", "no-such-model"),
-        (MODEL, "webli", "allowed is null"),
+        (MODEL, "webli", "must be null"),
         ("local:no-such", None, "no-such"),
     ],
 )

@@ -209,7 +209,7 @@ def test_pictures_as_files_and_exclusions(study: Path, tmp_path: Path) -> None:
 INVALID_KEYS = [
     ([], "give one of per_item=, per_group= and quotas="),
     (["per_item=7"], "each item needs 7 different raters; there are 6"),
-    (["per_item=3", "per_rater=5"], "12 items x 3 raters are 36 tasks; 6 raters with their limits take 30"),
+    (["per_item=3", "per_rater=5"], "12 items x 3 raters = 36 tasks, but 6 raters can take only 30"),
     (["per_group=2"], "need group="),
     (["group=city", "per_group=2"], "no column city; .* rater, country"),
     (["group=country", "quotas={Peru: 2}"], "quotas: .*'Peru'; there are China, India"),

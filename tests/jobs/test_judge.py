@@ -147,7 +147,7 @@ def test_items_with_pictures_texts_and_attributes(inputs: dict[str, str], cultur
     assert counts.total == 3 * (2 + 5 * 2)
     assert callable(counts.rows_out)
     assert counts.rows_out(items) == [6] * 6
-    with pytest.raises(InputError, match="5 items have no targets of their own"):
+    with pytest.raises(InputError, match="5 items have no targets"):
         count_ratings(sources.items, culture, None)
 
 
@@ -288,7 +288,7 @@ def test_values_that_are_not_allowed_are_refused(
         (["targets=[a]", "samples=3"], "samples=3: method=closed has no such key"),
         (["targets=[a]", "method=reasoned", "engine=naive"], "engine=naive: method=reasoned has no such key"),
         (["targets=[a]", "method=reasoned", "rescore_fraction=1"], "rescore_fraction=1.0: method=reasoned has no"),
-        ([], "5 items have no targets of their own"),
+        ([], "5 items have no targets"),
     ):
         code, errors = cli.main("judge", [*command, *overrides]), capsys.readouterr().err
         if code != 2 or message not in errors or errors.count("\n") != 1 or (tmp_path / "r").exists():
@@ -312,6 +312,6 @@ def test_a_plan_shows_prompts_and_answers_of_a_tiny_model(
     assert "[picture 64 x 48: " in text
     assert "Question: Is it calm?" in text
     assert "the processor of Qwen/Qwen2.5-VL-7B-Instruct is not on this machine" in text
-    answers = text.split("they mean nothing")[1]
+    answers = text.split("meaningless")[1]
     assert answers.count(" shown: ") == 1
     assert not (tmp_path / "R").exists()

@@ -76,7 +76,7 @@ def test_grammar(step: str, line: str, said: str | None) -> None:
 
 def test_faults_have_their_lines() -> None:
     answer = "Here you are:\n\n1 | Is it red?\n1 | Is it blue?\n7 | Is it green?"
-    parsed = scene_graphs.parse("questions", answer, known=[1])
+    parsed = scene_graphs.parse("questions", answer, numbers=[1])
     assert parsed.entries == {1: (3, "Is it red?")}
     assert [(fault.line, fault.kind) for fault in parsed.faults] == [
         (1, "unparsed"), (4, "duplicate_number"), (5, "unknown_number"),

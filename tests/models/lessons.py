@@ -246,7 +246,7 @@ def marks(one: Scene, draw: random.Random) -> Lesson:
     tasks = []
     for number in range(5):
         planted = descriptions.planted(one, seed=draw.randrange(10**6))
-        wrong = [descriptions.words(planted.told, fact) for fact in planted.wrong]
+        wrong = [descriptions.words(planted.described, fact) for fact in planted.wrong]
         values: dict[str, Any] = {"correct": correct, "generated": planted.text, "labels": ""}
         if number < 3:
             prompt, lines = _marked("mistakes", values), wrong

@@ -135,7 +135,9 @@ def test_docent_marks_the_planted_mistakes_and_omissions(tmp_path: Path, folder:
         one = scenes[item["image_ids"][0]]
         told = written[f"{one.number}.png", dict(item["attributes"])["text_column"]]
         omitted = descriptions.places(descriptions.description(one), one, told.omitted)
-        planted |= {(item["item_id"], "mistake", *at) for at in descriptions.places(told.text, told.told, told.wrong)}
+        planted |= {
+            (item["item_id"], "mistake", *at) for at in descriptions.places(told.text, told.described, told.wrong)
+        }
         planted |= {(item["item_id"], "omission", *at) for at in omitted}
     rows = rows_of(f"{out}/spans/direct/demo-judge")
     marked = {(row["item_id"], row["kind"], row["start"], row["end"]) for row in rows if row["start"] < row["end"]}

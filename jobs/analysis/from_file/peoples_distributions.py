@@ -28,8 +28,8 @@ class PeoplesDistributions:
 
     def shown(self) -> list[Distribution]:
         """Return the distributions of each rater, or of all together if there are more than `MAX_PEOPLE_SHOWN`."""
-        pooled, each = self._pooled.result(), self._of_each.result()
-        shown = each if len({d.rater for d in each}) <= MAX_PEOPLE_SHOWN else pooled
+        pooled, per_rater = self._pooled.result(), self._of_each.result()
+        shown = per_rater if len({d.rater for d in per_rater}) <= MAX_PEOPLE_SHOWN else pooled
         answers = {(d.rubric, d.question): sorted((a.answer for a in d.answers), key=_order) for d in pooled}
         return [_in_order(d, answers[d.rubric, d.question]) for d in shown]
 

@@ -117,7 +117,7 @@ class FastScan:
             raise self._uncertain("a quoted field is not closed")
 
     def give_back(self) -> tuple[Pushback, int]:
-        """Return the stream, positioned at the row of `offset` again, and how many of its bytes are in doubt."""
+        """Return the stream, positioned at the row of `offset` again, and how many of its bytes must be reread."""
         size, self._have = self._have - self._completed, 0
         self._completed = False
         self._stream.push(bytes(self._view[:size]))

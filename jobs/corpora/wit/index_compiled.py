@@ -1,6 +1,6 @@
 """The index of a buffer of WIT by the extension module `_remine_byte_index`, where the installation could build it.
 
-It finds in one pass what `index_numpy` needs several for. The module has a name of its own, outside `jobs`: a job
+It finds in one pass what `index_numpy` needs several for. The module's name is outside `jobs`: a job
 submitted with `--working-dir` imports `jobs` from the uploaded folder and the module from the workers' environment.
 """
 

@@ -75,7 +75,7 @@ def check_header(uri: str) -> None:
             if missing := [c for c in NEEDED if c not in header]:
                 raise InputError(
                     f"{uri}: no column {', '.join(missing)} in its header, which WIT's files have; "
-                    "a file of your own is read by jobs.items"
+                    "read your own file with jobs.items"
                 )
         except InputError:
             if name := foreign_format(uri):
@@ -155,7 +155,7 @@ class _Scan:
         self._by_csv = ""
 
     def scanned(self, source: ByteSource, stream: object) -> Iterator[MatchedRow]:
-        """Yield the hits of a file from its start, by the byte scan and, where it is in doubt, by the csv module.
+        """Yield the hits of a file from its start, by the byte scan and, where it is uncertain, by the csv module.
 
         Raises:
             UncertainError: the stream cannot be read further; all hits before its offset were yielded.
@@ -213,7 +213,7 @@ class _Scan:
         self._report(reader.compressed_position())
 
     def _note_csv(self, offset: int, reason: str) -> None:
-        # One entry per file: the scan may be in doubt at a million positions.
+        # One entry per file: the scan may be uncertain at a million positions.
         self._by_csv = self._by_csv or f"{self._uri.rsplit('/', 1)[-1]}, first at byte {offset:,} ({reason})"
         tally = self._counts.tallies.setdefault("read_by_csv", {})
         tally[self._by_csv] = tally.get(self._by_csv, 0) + 1

@@ -22,25 +22,25 @@ _ACCURACY = re.compile(r"accuracy@(\d+)")
 
 def tables(study: Study) -> Iterator[PaperTable]:
     """Yield the tables if the report has computed metrics of linking; the tables' names are those of the methods."""
-    found: dict[tuple[str, str, int], Metric] = {}
+    metrics: dict[tuple[str, str, int], Metric] = {}
     categories: dict[str, Metric] = {}
     for metric in study.computed.all:
         dataset = " + ".join(value for name, value in metric.dims.items() if name != TABLE)
         if match := _ACCURACY.fullmatch(metric.name):
-            found[metric.dims[TABLE], dataset, int(match[1])] = metric
+            metrics[metric.dims[TABLE], dataset, int(match[1])] = metric
         elif metric.name == "right_answers":
             categories[dataset] = metric
-    if found:
-        yield _accuracy(study, found)
+    if metrics:
+        yield _accuracy(study, metrics)
         yield _sizes(study, categories)
 
 
-def _accuracy(study: Study, found: dict[tuple[str, str, int], Metric]) -> PaperTable:
+def _accuracy(study: Study, metrics: dict[tuple[str, str, int], Metric]) -> PaperTable:
     methods = sorted(
-        {method for method, _, _ in found}, key=lambda m: (list(METHODS).index(m) if m in METHODS else 99, m)
+        {method for method, _, _ in metrics}, key=lambda m: (list(METHODS).index(m) if m in METHODS else 99, m)
     )
-    datasets = sorted({dataset for _, dataset, _ in found})
-    columns = [(dataset, k) for dataset in datasets for k in sorted({k for _, d, k in found if d == dataset})]
+    datasets = sorted({dataset for _, dataset, _ in metrics})
+    columns = [(dataset, k) for dataset in datasets for k in sorted({k for _, d, k in metrics if d == dataset})]
     printed = study.printed("table_3")
     more = [name for name in printed.table.columns if name not in {f"{dataset} @{k}" for dataset, k in columns}]
     levels = [(dataset or "All queries", f"@{k}") for dataset, k in columns]
@@ -48,7 +48,8 @@ def _accuracy(study: Study, found: dict[tuple[str, str, int], Metric]) -> PaperT
     rows = []
     for method in [*methods, *(row for row in printed.rows if row not in methods)]:
         cells = [
-            PaperCell(found.get((method, dataset, k)), printed.at(method, f"{dataset} @{k}")) for dataset, k in columns
+            PaperCell(metrics.get((method, dataset, k)), printed.at(method, f"{dataset} @{k}"))
+            for dataset, k in columns
         ]
         cells += [PaperCell(printed=printed.at(method, name)) for name in more]
         rows.append(PaperRow((METHODS.get(method, method),), tuple(cells)))

@@ -54,11 +54,11 @@ def asked(study: Study) -> list[ShownRater]:
         condition = dict(zip(study.reduction.by, key[2:], strict=True))[CONDITION]
         for rater, methods in study.reduction.methods_of(key).items():
             kind = study.summary.raters.kinds.get(rater, "model")
-            context, _, how = condition.rpartition("; ") if CALIBRATED in condition else (condition, "", "")
+            context, _, calibration = condition.rpartition("; ") if CALIBRATED in condition else (condition, "", "")
             role = role_of.get(context, condition)
             if kind == "encoder":
                 role = "encoder"
-            elif LIKELIHOOD in methods or how == CALIBRATED:
+            elif LIKELIHOOD in methods or calibration == CALIBRATED:
                 role = "gold likelihood" if role == "gold" else "likelihood"
             if kind in ("model", "encoder"):
                 judges.append(ShownRater(rater, condition, role))

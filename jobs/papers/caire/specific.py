@@ -19,9 +19,9 @@ def tables(study: Study, judges: Sequence[ShownRater]) -> Iterator[PaperTable]:
     """Yield the tables if the items of the ratings have right labels."""
     if not study.metrics.find("f1") and not any(study.metrics.under(j.condition).find("f1") for j in judges):
         return
-    known = {role for roles, _ in TABLES.values() for role in roles}
+    roles_of_tables = {role for roles, _ in TABLES.values() for role in roles}
     for name, (roles, title) in TABLES.items():
-        rows = [j for j in judges if j.role in roles or (name == "table_1" and j.role not in known)]
+        rows = [j for j in judges if j.role in roles or (name == "table_1" and j.role not in roles_of_tables)]
         yield _f1_table(study, name, title, rows)
     yield _ratios(study, [j for j in judges if j.role not in ("gold", "gold likelihood", "encoder", "none")])
 

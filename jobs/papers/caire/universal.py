@@ -146,8 +146,8 @@ def _agreement(study: Study) -> PaperTable:
 
 def _first(study: Study, metric: str, wanted: dict[str, str]) -> Metric:
     """Return a metric of people, which every condition repeats."""
-    found = [index.get(metric, wanted) for index in _indexes(study)]
-    return next((m for m in found if m.definition != ABSENT), found[0])
+    metrics = [index.get(metric, wanted) for index in _indexes(study)]
+    return next((m for m in metrics if m.definition != ABSENT), metrics[0])
 
 
 def _by_concept(study: Study, judges: Sequence[ShownRater]) -> PaperTable:

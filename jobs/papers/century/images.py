@@ -37,7 +37,7 @@ def _diversity(study: Study, name: str, groups: list[tuple[str, str]], title: st
     for question in DIVERSITY:
         for answer in _answers(study, question, [row.partition(" / ")[2] for row in printed.rows_of(question)]):
             row = f"{question} / {answer}"
-            own = [
+            group_cells = [
                 study.cell(
                     "majority_share",
                     {"rubric": rubric, "question": question, "group": group, "answer": answer},
@@ -46,7 +46,7 @@ def _diversity(study: Study, name: str, groups: list[tuple[str, str]], title: st
                 )
                 for group, label in groups
             ]
-            cells = (*own, *(PaperCell(printed=printed.at(row, other)) for other in others))
+            cells = (*group_cells, *(PaperCell(printed=printed.at(row, other)) for other in others))
             rows.append(PaperRow((titled(question), titled(answer)), cells))
     return PaperTable(
         name=name,
@@ -61,9 +61,9 @@ def _diversity(study: Study, name: str, groups: list[tuple[str, str]], title: st
 
 def _answers(study: Study, question: str, printed: list[str]) -> list[str]:
     """Return the answers to a question in the rubric's order, those that mean none and no majority last."""
-    own = study.metrics.values("answer", "majority_share", rubric=study.rubric(ROLE), question=question)
-    last = [answer for answer in (NONE, NO_MAJORITY) if answer in own or answer in printed]
-    return [*dict.fromkeys(a for a in [*own, *printed] if a not in (NONE, NO_MAJORITY, "all")), *last]
+    answers = study.metrics.values("answer", "majority_share", rubric=study.rubric(ROLE), question=question)
+    last = [answer for answer in (NONE, NO_MAJORITY) if answer in answers or answer in printed]
+    return [*dict.fromkeys(a for a in [*answers, *printed] if a not in (NONE, NO_MAJORITY, "all")), *last]
 
 
 def table_2(study: Study) -> PaperTable:

@@ -26,7 +26,7 @@ TWO_COLUMNS = 32  # characters of the longest label next to which two plots fit 
 
 def figure_9(study: Study) -> Iterator[PaperFigure]:
     """Yield the shares of responses scored "agree" or higher by each judge, by element and writer."""
-    own, judges = writers(study), study.raters(study.rubric(ROLE))
+    models, judges = writers(study), study.raters(study.rubric(ROLE))
     panels: list[tuple[str, Panel]] = []
     rows = []
     for judge in judges:
@@ -34,17 +34,17 @@ def figure_9(study: Study) -> Iterator[PaperFigure]:
         for element in ELEMENTS:
             cells = tuple(
                 study.cell("share_at_least", share_dims(study, element, judge, written_by(study, writer)))
-                for writer in own
+                for writer in models
             )
             rows.append(PaperRow((short(judge), titled(element)), cells))
-            estimates += [_estimate(cell, titled(element), short(w)) for cell, w in zip(cells, own, strict=True)]
+            estimates += [_estimate(cell, titled(element), short(w)) for cell, w in zip(cells, models, strict=True)]
         panels.append((short(judge), Intervals(estimates, bounds=(0, 1), percent=True, width=2.9)))
     if not panels:
         return
     title = "Responses scored “agree” or higher by judge and writer"
     text = "One plot per judge: share of responses with 95 % interval by element, one colour per model that wrote them."
     svg = small_multiples(panels, title=title, description=text, columns=2)
-    columns = tuple((short(writer),) for writer in own)
+    columns = tuple((short(writer),) for writer in models)
     numbers = PaperTable("figure_9", title, "Century, figure 9", ("Judge", "Element"), columns, tuple(rows),
                          (prompt_note(study), "n counts responses."))  # fmt: skip
     yield PaperFigure("figure_9", title, "Century, figure 9 (drawn without numbers in the paper)", svg, numbers)
@@ -58,17 +58,17 @@ def _estimate(cell: PaperCell, label: str, series: str) -> Estimate:
 
 def figure_11(study: Study) -> Iterator[PaperFigure]:
     """Yield the distributions of scores by judge and writer."""
-    rubric, own = study.rubric(ROLE), writers(study)
+    rubric, models = study.rubric(ROLE), writers(study)
     judges = [(judge, short(judge)) for judge in study.raters(rubric)]
     if study.raters(rubric, kinds=("human",)):
         judges.append((PEOPLE, PEOPLES))
     panels: list[tuple[str, Panel]] = []
     rows = []
-    longest = max((len(f"{label} of {short(writer)}") for _, label in judges for writer in own), default=0)
+    longest = max((len(f"{label} of {short(writer)}") for _, label in judges for writer in models), default=0)
     for element in ELEMENTS:
         shares, labels = [], []
         for judge, label in judges:
-            for writer in own:
+            for writer in models:
                 dims = {"rubric": rubric, "question": element, "group": judge, **written_by(study, writer)}
                 cells = tuple(study.cell("answer_share", dims | {"answer": level}) for level in LEVELS)
                 shares.append([cell.metric.value if cell.metric else None for cell in cells])
@@ -76,7 +76,7 @@ def figure_11(study: Study) -> Iterator[PaperFigure]:
                 rows.append(PaperRow((titled(element), label, short(writer)), cells))
         bars = StackedBars(shares, labels, LEVELS, legend=not panels, width=3.2)
         panels.append((titled(element).removesuffix(" (inverted)"), bars))
-    if not own or not judges:
+    if not models or not judges:
         return
     title = "Distribution of the scores of responses by judge and writer"
     text = "One plot per element: share of ratings with each score from 1 (strongly disagree) to 5 (strongly agree)."
@@ -89,8 +89,8 @@ def figure_11(study: Study) -> Iterator[PaperFigure]:
 
 def figure_12(study: Study) -> Iterator[PaperFigure]:
     """Yield the mean score of all models by length of the response, with a line for each element and writer."""
-    rubric, own = study.rubric(ROLE), writers(study)
-    if not own or not study.raters(rubric):
+    rubric, models = study.rubric(ROLE), writers(study)
+    if not models or not study.raters(rubric):
         return
     panels: list[tuple[str, Panel]] = []
     rows = []
@@ -98,7 +98,7 @@ def figure_12(study: Study) -> Iterator[PaperFigure]:
         points = _points(study, element)
         dims = {"rubric": rubric, "question": element, "group": MODELS}
         cells = [study.cell("length_slope", dims, unit="number")]
-        for writer in own:
+        for writer in models:
             part = dims | written_by(study, writer)
             cells.append(study.cell("length_slope", part, unit="number"))
             x, y = points.get(writer, (np.zeros(0), np.zeros(0)))
@@ -106,7 +106,7 @@ def figure_12(study: Study) -> Iterator[PaperFigure]:
             scatter = Scatter(
                 x[:MOST_POINTS].tolist(), y[:MOST_POINTS].tolist(), _fit(fit),
                 x_label="characters" if element == list(ELEMENTS)[-1] else "",
-                y_label="mean score" if writer == own[0] else "",
+                y_label="mean score" if writer == models[0] else "",
                 bounds=(0.8, 5.2),
             )  # fmt: skip
             panels.append((f"{titled(element)}\n{short(writer)}", scatter))
@@ -116,13 +116,13 @@ def figure_12(study: Study) -> Iterator[PaperFigure]:
         "Scatter plots of the mean score of all models on the length in characters, with the least-squares line and "
         "its 95 % interval: one row of plots per element, one column per model that wrote the responses."
     )
-    svg = small_multiples(panels, title=title, description=text, columns=len(own))
+    svg = small_multiples(panels, title=title, description=text, columns=len(models))
     numbers = PaperTable(
         name="figure_12",
         title=f"Slope: points of the scale per {PER} characters",
         citation="Century, figure 12",
         row_headers=("Element",),
-        columns=(("All writers",), *((short(writer),) for writer in own)),
+        columns=(("All writers",), *((short(writer),) for writer in models)),
         rows=tuple(rows),
         notes=(
             f"{prompt_note(study)} The first column is of all responses.",
@@ -172,17 +172,17 @@ def figure_13(study: Study) -> Iterator[PaperFigure]:
 
     Nothing if the items have no sub-region.
     """
-    own = writers(study)
-    by_writer = {writer: _regions(study, writer) for writer in own}
-    found = {region for regions in by_writer.values() for region in regions}
-    if not found:
+    models = writers(study)
+    by_writer = {writer: _regions(study, writer) for writer in models}
+    all_regions = {region for regions in by_writer.values() for region in regions}
+    if not all_regions:
         return
     printed = study.printed("figure_13")
     elements = [element for element in ELEMENTS if not printed.table.columns or element in printed.table.columns]
-    regions = [*(region for region in REGIONS if region in found), *sorted(found - set(REGIONS))]
+    regions = [*(region for region in REGIONS if region in all_regions), *sorted(all_regions - set(REGIONS))]
     panels: list[tuple[str, Panel]] = []
     rows = []
-    for writer in own:
+    for writer in models:
         values = []
         for region in regions:
             row = f"{study.name_in_paper(writer) or ''} / {region}"
@@ -190,7 +190,7 @@ def figure_13(study: Study) -> Iterator[PaperFigure]:
             values.append([cell.metric.value if cell.metric else None for cell in cells])
             rows.append(PaperRow((short(writer), region), tuple(cells)))
         panels.append((short(writer), HeatMap(values, regions, [titled(element) for element in elements])))
-    matched = {study.name_in_paper(writer) for writer in own}
+    matched = {study.name_in_paper(writer) for writer in models}
     for other in dict.fromkeys(row.partition(" / ")[0] for row in printed.rows):
         if other not in matched:
             rows += printed.rows_alone(printed.table.columns, headers=_of_paper, part=other)
@@ -214,9 +214,9 @@ def _regions(study: Study, writer: str) -> dict[str, dict[str, str]]:
     """Return sub-region -> the dims of the writer's responses about its pictures."""
     part = written_by(study, writer)
     attribute, suffix = f"{REGION}+{part['attribute']}", f" + {part['part']}"
-    found = study.metrics.values("part", "share_at_least", rubric=study.rubric(ROLE), attribute=attribute)
+    parts = study.metrics.values("part", "share_at_least", rubric=study.rubric(ROLE), attribute=attribute)
     return {
-        name.removesuffix(suffix): {"attribute": attribute, "part": name} for name in found if name.endswith(suffix)
+        name.removesuffix(suffix): {"attribute": attribute, "part": name} for name in parts if name.endswith(suffix)
     }
 
 

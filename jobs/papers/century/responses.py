@@ -61,8 +61,8 @@ def share_dims(study: Study, element: str, group: str, subgroup: Mapping[str, st
 
 def table_3(study: Study) -> PaperTable:
     """Return the shares of responses scored "agree" or higher by element, method and the model that wrote them."""
-    printed, own = study.printed("table_3"), writers(study)
-    others = study.unmatched(printed.table.columns, own)
+    printed, models = study.printed("table_3"), writers(study)
+    others = study.unmatched(printed.table.columns, models)
     groups = study.groups(study.rubric(ROLE), people=METHODS[PEOPLE], models=METHODS[MODELS])
     groups.sort(key=lambda group: group[0] == PEOPLE)  # automated before human, as in the paper
     rows = []
@@ -76,7 +76,7 @@ def table_3(study: Study) -> PaperTable:
                     printed=printed.at(row, study.name_in_paper(writer) or ""),
                     reason=f"no response was scored on {element}",
                 )
-                for writer in own
+                for writer in models
             ]
             cells += [PaperCell(printed=printed.at(row, other)) for other in others]
             rows.append(PaperRow((dimension, titled(element), label), tuple(cells)))
@@ -85,7 +85,7 @@ def table_3(study: Study) -> PaperTable:
         title="Historical contextualisation: responses scored “agree” (4) or higher",
         citation="Century, table 3",
         row_headers=("Dimension", "Element", "Method"),
-        columns=tuple((label,) for label in (*map(short, own), *others)),
+        columns=tuple((label,) for label in (*map(short, models), *others)),
         rows=tuple(rows),
         notes=(
             prompt_note(study),
@@ -100,13 +100,13 @@ def table_12(study: Study) -> Iterator[PaperTable]:
     if (both := prompts(study)) is None:
         return
     first, second = both
-    printed, own = study.printed("table_12"), writers(study)
+    printed, models = study.printed("table_12"), writers(study)
     paper_writers = dict.fromkeys(column.rpartition(" ")[0] for column in printed.table.columns)
-    others = study.unmatched(list(paper_writers), own)
+    others = study.unmatched(list(paper_writers), models)
     rows = []
     for element, dimension in ELEMENTS.items():
         cells: list[PaperCell] = []
-        for writer in own:
+        for writer in models:
             in_paper = study.name_in_paper(writer) or ""
             for prompt, column in ((first, "explicit"), (second, "minimal")):
                 part = {"attribute": f"{WRITER}+prompt", "part": f"{writer} + {prompt}"}
@@ -118,7 +118,7 @@ def table_12(study: Study) -> Iterator[PaperTable]:
         for other in others:
             cells += [PaperCell(printed=printed.at(element, f"{other} {c}")) for c in ("explicit", "minimal", "delta")]
         rows.append(PaperRow((dimension, titled(element)), tuple(cells)))
-    names = [*map(short, own), *others]
+    names = [*map(short, models), *others]
     yield PaperTable(
         name="table_12",
         title=f"Responses scored “agree” or higher with the prompts {first} and {second}",
@@ -131,7 +131,7 @@ def table_12(study: Study) -> Iterator[PaperTable]:
 
 
 def self_preference(study: Study) -> Iterator[PaperTable]:
-    """Yield how much more each judge prefers responses of its own family than the other judges do, if it has one."""
+    """Yield how much more each judge prefers responses of its family than the other judges do, if it has one."""
     rubric = study.rubric(ROLE)
     judges = study.metrics.values("rater", "self_preference", rubric=rubric)
     if not judges:
@@ -152,7 +152,7 @@ def self_preference(study: Study) -> Iterator[PaperTable]:
         columns=tuple((titled(element),) for element in ELEMENTS),
         rows=tuple(rows),
         notes=(
-            "Points of the scale by which a judge scores responses of its own family higher than the other judges do, "
+            "Points of the scale by which a judge scores responses of its family higher than the other judges do, "
             "minus the same for other families; n counts responses.",
         ),
     )

@@ -1,4 +1,4 @@
-"""Descriptions, raters and measures after the DOCENT guidelines, which print no numbers of their own.
+"""Descriptions, raters and measures after the DOCENT guidelines, which print no numbers.
 
 Table `docent_scores` compares the models that wrote descriptions, `docent_spans` the marked spans of models with
 people's, and `docent_measures` all ways to score a description with people's scores.

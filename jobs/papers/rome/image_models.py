@@ -98,9 +98,9 @@ def competitors(study: Study) -> Iterator[PaperFigure]:
     for name in study.metrics.values("competitor", "bradley_terry", **dims):
         cells: list[PaperCell] = []
         for rater in raters:
-            of = dims | {"rater": rater, "competitor": name}
-            cells += [study.cell("bradley_terry", of, unit="number"), study.cell("win_rate", of)]
-            estimates.append(_estimate(name, study.metrics.get("bradley_terry", of), rater))
+            row_dims = dims | {"rater": rater, "competitor": name}
+            cells += [study.cell("bradley_terry", row_dims, unit="number"), study.cell("win_rate", row_dims)]
+            estimates.append(_estimate(name, study.metrics.get("bradley_terry", row_dims), rater))
         rows.append(PaperRow((name,), tuple(cells)))
     title = "Strength of the models that drew the pictures"
     yield PaperFigure(

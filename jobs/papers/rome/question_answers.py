@@ -18,7 +18,7 @@ def figure_4(study: Study) -> Iterator[PaperFigure]:
     for rater in study.raters(study.rubric(SCORES)):
         shares = [study.metrics.get("share", dims | {"rater": rater, "answer": step}) for step in BINS]
         counts = [round((share.value or 0) * share.n) for share in shares]
-        edges = [step / STEPS for step in range(STEPS + 2)]  # the score 1 is a bar of its own
+        edges = [step / STEPS for step in range(STEPS + 2)]  # the score 1 has its own bar
         panels.append((rater, Histogram(counts, edges, "score; the last bar is 1", "pictures")))
         cells = [
             replace(share, name="pictures", value=float(count), low=None, high=None, interval_method=None,
@@ -66,13 +66,13 @@ def by_scenario(study: Study) -> PaperTable:
             for name in ("dsg_spearman", "dsg_kendall")
         ]
         for first, second in scenario_pairs(study, SCORES) or [("", "")]:
-            of = dims | {"attribute": attribute, "group": rater, "first": first, "second": second}
+            row_dims = dims | {"attribute": attribute, "group": rater, "first": first, "second": second}
             reason = f"no item has the attribute {attribute!r} with two values"
             means = [
-                study.cell("part_mean", of | {"part": part}, unit="number", reason=reason)
+                study.cell("part_mean", row_dims | {"part": part}, unit="number", reason=reason)
                 for part in ("first", "second")
             ]
-            p = study.cell("welch_p", of, unit="number", printed=printed.at(in_paper, "p-value"), reason=reason)
+            p = study.cell("welch_p", row_dims, unit="number", printed=printed.at(in_paper, "p-value"), reason=reason)
             rows.append(PaperRow((rater, first, second), (*means, p, *correlations)))
     used = {study.name_in_paper(row.headers[0]) or "" for row in rows}
     columns = [None, None, "p-value", None, None]

@@ -125,9 +125,9 @@ def _deviations(study: Study, models: list[str]) -> PaperFigure:
                 "deviation_share", dims | {"rater": model, "deviation": step}, printed=number, reason=reason
             )
             cells.append(cell)
-            own = study.metrics.get("deviation_share", dims | {"rater": model, "deviation": step})
+            metric = study.metrics.get("deviation_share", dims | {"rater": model, "deviation": step})
             drawn = number.value if number else None
-            estimates.append(Estimate(step, own.value, own.low, own.high, series=model, printed=drawn))
+            estimates.append(Estimate(step, metric.value, metric.low, metric.high, series=model, printed=drawn))
         mean = study.cell("mean_deviation", dims | {"rater": model}, unit="number")
         rows.append(PaperRow((model,), (*cells, mean)))
     rows += printed.rows_alone([*steps, None], headers=of_paper, without=used)
@@ -160,17 +160,17 @@ def table_3(study: Study) -> PaperTable:
     for rater, label in raters:
         in_paper = study.name_in_paper(rater) or ""
         for first, second in pairs:
-            of = dims | {"group": rater, "first": first, "second": second}
+            row_dims = dims | {"group": rater, "first": first, "second": second}
             for part, scenario in (("first", first), ("second", second)):
-                mean = study.metrics.get("part_mean", of | {"part": part})
+                mean = study.metrics.get("part_mean", row_dims | {"part": part})
                 number = f"{in_paper} / {scenario}"
                 headers.append((label, scenario))
                 count = replace(mean, name="samples", value=float(mean.n)) if mean.value is not None else mean
                 cells["Samples"].append(PaperCell(count, printed.at("Samples", number), "count"))
                 cells["Average score"].append(PaperCell(mean, printed.at("Average score", number), "number"))
-                deviation = study.metrics.get("part_sd", of | {"part": part})
+                deviation = study.metrics.get("part_sd", row_dims | {"part": part})
                 cells["SD"].append(PaperCell(deviation, printed.at("SD", number), "number"))
-                p = study.cell("welch_p", of, unit="number", printed=printed.at("p-value", in_paper))
+                p = study.cell("welch_p", row_dims, unit="number", printed=printed.at("p-value", in_paper))
                 cells["p-value"].append(p if part == "first" else PaperCell())
     return PaperTable(
         name="table_3",

@@ -26,8 +26,8 @@ def dims_of(study: Study, role: str) -> dict[str, str]:
 def scenario_pairs(study: Study, role: str) -> list[tuple[str, str]]:
     """Return the pairs of scenarios that Welch's t-test compares, in the order of the report."""
     dims = dims_of(study, role) | {"attribute": scenario_attribute(study)}
-    found = study.metrics.find("welch_p", **dims)
-    return list(dict.fromkeys((metric.dims["first"], metric.dims["second"]) for metric in found))
+    metrics = study.metrics.find("welch_p", **dims)
+    return list(dict.fromkeys((metric.dims["first"], metric.dims["second"]) for metric in metrics))
 
 
 def columns(study: Study, role: str) -> list[tuple[str, str]]:

@@ -79,5 +79,5 @@ def reranking(study: Study) -> PaperTable:
 
 
 def _one(study: Study, name: str, **dims: str) -> Metric | None:
-    found = [metric for metric in study.computed.find(name, **dims) if "decade" not in metric.dims]
-    return found[0] if found else None
+    metrics = [metric for metric in study.computed.find(name, **dims) if "decade" not in metric.dims]
+    return metrics[0] if metrics else None

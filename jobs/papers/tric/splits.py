@@ -97,8 +97,8 @@ def _figure(study: Study, name: str, split: str, columns: tuple[str, ...]) -> Pa
         edges = [int(m.dims["bin"]) for m in metrics]
         counts = [m.value or 0.0 for m in metrics]
         edges.append(edges[-1] + int(metrics[-1].dims["width"]))
-        what = "pictures" if column == "year" else "captions"
-        panels.append((LABELS[column], Histogram(counts, edges, x_label=LABELS[column].lower(), y_label=what)))
+        counted = "pictures" if column == "year" else "captions"
+        panels.append((LABELS[column], Histogram(counts, edges, x_label=LABELS[column].lower(), y_label=counted)))
     number = name.removeprefix("figure_")
     rows = [
         PaperRow((LABELS[column], m.dims["bin"]), (PaperCell(m, unit="count"),))

@@ -38,14 +38,14 @@ def agreement(ratings: Iterable[Mapping[str, Any]], people: Iterable[Mapping[str
 
     Chance is the share of pairs of an answer by the judge and one by a person to the same question about any picture.
     """
-    given = {(row["item_id"], row["question"]): row["value"] for row in ratings if row["status"] == "ok"}
+    judge_answers = {(row["item_id"], row["question"]): row["value"] for row in ratings if row["status"] == "ok"}
     judged: dict[str, list[str]] = defaultdict(list)
-    for (_, question), value in given.items():
+    for (_, question), value in judge_answers.items():
         judged[question].append(value)
     equal, expected = [], []
     for row in people:
-        if (row["item_id"], row["question"]) in given:
-            equal.append(given[row["item_id"], row["question"]] == row["value"])
+        if (row["item_id"], row["question"]) in judge_answers:
+            equal.append(judge_answers[row["item_id"], row["question"]] == row["value"])
             answers = judged[row["question"]]
             expected.append(answers.count(row["value"]) / len(answers))
     if not equal:

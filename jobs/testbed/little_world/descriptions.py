@@ -28,7 +28,7 @@ class Planted(NamedTuple):
     text: str
     wrong: tuple[str, ...]
     omitted: tuple[str, ...]
-    told: Scene  # the scene that it would be true of
+    described: Scene  # the scene that it would be true of
 
 
 def description(scene: Scene, *, omitted: Sequence[str] = ()) -> str:
@@ -62,13 +62,13 @@ def planted(scene: Scene, *, seed: int) -> Planted:
     wrong = tuple(fact for fact in STATED if fact in draw.sample(STATED, draw.choice((0, 1, 1, 2))))
     others = [fact for fact in OPTIONAL if fact not in wrong]
     omitted = tuple(draw.sample(others, min(len(others), draw.choice((0, 0, 1)))))
-    told = changed(scene, wrong, draw)
-    return Planted(description(told, omitted=omitted), wrong, omitted, told)
+    described = changed(scene, wrong, draw)
+    return Planted(description(described, omitted=omitted), wrong, omitted, described)
 
 
-def places(text: str, told: Scene, facts: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Yield begin and end of the words of `facts` in a description of `told`."""
+def places(text: str, described: Scene, facts: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Yield begin and end of the words of `facts` in a description of the scene `described`."""
     for fact in facts:
-        stated = words(told, fact)
+        stated = words(described, fact)
         begin = text.index(stated)
         yield begin, begin + len(stated)

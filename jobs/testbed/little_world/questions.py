@@ -55,8 +55,8 @@ def yes_no(scene: Scene, *, seed: int) -> Iterator[YesNo]:
     draw = random.Random(f"yes or no {seed} {scene.number}")
     for fact in ASKED:
         is_true = draw.random() < 0.5
-        told = scene if is_true else changed(scene, [fact], draw)
-        yield YesNo(fact, ask(told, fact), is_true)
+        described = scene if is_true else changed(scene, [fact], draw)
+        yield YesNo(fact, ask(described, fact), is_true)
 
 
 def pair(scene: Scene, *, seed: int, wrong: Sequence[int] = (1, 2)) -> Pair:

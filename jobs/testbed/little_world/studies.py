@@ -56,16 +56,16 @@ def write_caire(folder: Path, scenes: Sequence[Scene]) -> dict[str, dict[str, st
     Returns:
         The grade of each country by the name of a picture's file.
     """
-    known: dict[str, Scene] = {}
+    scene_of_file: dict[str, Scene] = {}
     with _opened(folder / "kb.jsonl") as file:
         for number, entity in enumerate(entities.entities()):
             first = 5000 + PICTURES_PER_ENTITY * number
             drawn = {f"kb{n}.png": scene(n, seed=SEED) for n in range(first, first + PICTURES_PER_ENTITY)}
             for name, one in drawn.items():
-                known[name] = replace(one, shape=entity.shape, country_name=entity.country_name)
+                scene_of_file[name] = replace(one, shape=entity.shape, country_name=entity.country_name)
             row = {"node": entity.node, "lemmas": [entity.title], "title": entity.title, "gloss": entity.gloss}
             file.write(json.dumps(row | {"article": entity.article, "images": list(drawn)}) + "\n")
-    _paint(folder / "kb_pictures", known)
+    _paint(folder / "kb_pictures", scene_of_file)
     named = {f"{one.number}.png": one for one in scenes}
     _paint(folder / "pictures", named)
     grades = {name: census.cultural_relevance(one) for name, one in named.items()}
@@ -123,9 +123,9 @@ def write_docent(folder: Path, scenes: Sequence[Scene]) -> dict[tuple[str, str],
     rows = []
     for one in scenes:
         name = f"{one.number}.png"
-        own = {writer: descriptions.planted(one, seed=number) for number, writer in enumerate(WRITERS)}
-        written |= {(name, writer): planted for writer, planted in own.items()}
-        texts = {writer: planted.text for writer, planted in own.items()}
+        by_writer = {writer: descriptions.planted(one, seed=number) for number, writer in enumerate(WRITERS)}
+        written |= {(name, writer): planted for writer, planted in by_writer.items()}
+        texts = {writer: planted.text for writer, planted in by_writer.items()}
         rows.append({"picture": name, "correct": descriptions.description(one)} | texts)
     _paint(folder / "pictures", {f"{one.number}.png": one for one in scenes})
     _write_csv(folder / "docent.csv", rows)

@@ -250,5 +250,5 @@ def test_a_processor_that_disagrees_with_its_tokenizer() -> None:
 def test_a_template_that_leaves_the_text_out(monkeypatch: pytest.MonkeyPatch) -> None:
     chat = chat_of()
     monkeypatch.setattr(chat, "rendered", lambda *_: "user: <end>")
-    with pytest.raises(ValueError, match="leaves the user's text out"):
+    with pytest.raises(ValueError, match="drops the user's text"):
         chat.tokens(prompts("Is it blue?"), None)

@@ -95,9 +95,9 @@ def test_a_template_that_leaves_the_picture_out(load: Load, monkeypatch: pytest.
     model, processor = load("qwen2.5-vl-tiny")
     template = "{% for m in messages %}{% for p in m.content %}{{ p.text or '' }}{% endfor %}{% endfor %}"
     monkeypatch.setattr(processor, "chat_template", template)
-    with pytest.raises(ValueError, match="chat template leaves the picture out"):
+    with pytest.raises(ValueError, match="chat template drops the picture"):
         ClosedSetScorer(model, processor)
-    with pytest.raises(ValueError, match="chat template leaves the picture out"):  # what generates asks no scorer
+    with pytest.raises(ValueError, match="chat template drops the picture"):  # what generates asks no scorer
         ChatEncoder(processor)
 
 

@@ -63,7 +63,7 @@ def test_questions_and_parents(step: str, text: str, said: str | None) -> None:
 
 def test_lines() -> None:
     answer = "\n 1 | Is it?\n\nHere are more:\n1 | Was it?\n99|Why?\n100 | When?\n0 | Who?\n2 | What?"
-    parsed = parse(QUESTIONS, answer, known=[1, 99])
+    parsed = parse(QUESTIONS, answer, numbers=[1, 99])
     assert parsed.entries == {1: (2, "Is it?"), 99: (6, "Why?")}
     assert [(fault.line, fault.kind) for fault in parsed.faults] == [
         (4, "unparsed"), (5, "duplicate_number"), (7, "unparsed"), (8, "unparsed"), (9, "unknown_number")

@@ -154,7 +154,7 @@ def test_an_infeasible_plan_is_refused_with_its_numbers() -> None:
 
 def test_limits_that_are_too_low_are_refused_with_their_numbers() -> None:
     tight = [Rater(f"rater{number}", limit=17) for number in range(10)]
-    with pytest.raises(PlanError, match=r"60 items x 3 raters are 180 tasks; .* take 170"):
+    with pytest.raises(PlanError, match=r"60 items x 3 raters = 180 tasks, but .* take only 170"):
         assign(ITEMS, tight, seed=1, per_item=3)
     with pytest.raises(PlanError, match=r"shared=18: .* at most 17 tasks"):
         assign(ITEMS, tight, seed=1, per_item=1, shared=18)

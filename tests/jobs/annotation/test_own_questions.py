@@ -128,7 +128,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path, keys: list[str], capsys: p
     given = dict(key.split("=", 1) for key in keys)
     wrong = [
         ({"questions": "null"}, "questions=null: rubric 'dsg' asks each item its own questions"),
-        ({"rubric": "image_rating"}, "rubric 'image_rating' has questions of its own"),
+        ({"rubric": "image_rating"}, "rubric 'image_rating' has its own questions"),
         ({"questions_by": "document"}, "none of the 4 items has a set of questions"),
         ({"rubric": "image_rating", "questions": "null", "tool": "spreadsheet", "span_labels": "docent",
           "welfare": "plain"}, "span_labels: mistakes are marked in a text of role 'generated'"),

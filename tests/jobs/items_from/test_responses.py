@@ -1,4 +1,4 @@
-"""Items out of responses: rows, labels, draws, units."""
+"""Items made from responses: rows, labels, draws, units."""
 
 import shutil
 from collections.abc import Sequence

@@ -85,6 +85,6 @@ def test_likelihoods_of_an_items_own_labels(tables: Path, tmp_path: Path) -> Non
     assert [(row["item_id"], row["target"]) for row in rows[:4:2]] == [("one", "Peru"), ("one", "Chile")]
     assert {row["target"] for row in rows[4:]} == {"India"}
     assert {row["condition"] for row in rows} == {"photo; lambda=0,T=-inf", "photo; lambda=1,T=-inf"}
-    with pytest.raises(InputError, match="4 items have no targets of their own"):
+    with pytest.raises(InputError, match="4 items have no targets"):
         cli.execute("loglik", [*keys[:3], f"out={tmp_path}/other"])
     assert not (tmp_path / "other").exists()

@@ -93,7 +93,7 @@ def test_questions_by_names_the_field(tmp_path: Path, keys: list[str]) -> None:
     ("change", "message"),
     [
         ({"questions": None}, "questions=null: rubric 'dsg' asks each item its own questions"),
-        ({"rubric": "image_rating"}, "rubric 'image_rating' has questions of its own"),
+        ({"rubric": "image_rating"}, "rubric 'image_rating' has its own questions"),
         ({"input": "images"}, "a table of images, which have no 'prompt'"),
         ({"questions": "images"}, "questions"),
         ({"targets": "[a]"}, "rubric 'dsg' asks about no target"),
@@ -121,7 +121,7 @@ def test_other_jobs_refuse_the_rubric(tmp_path: Path, keys: list[str], capsys: p
     }
     for job, given in commands.items():
         assert cli.main(job, [*given, "rubric=dsg", f"out={tmp_path}/R"]) == 2, job
-        assert "questions of its own" in capsys.readouterr().err
+        assert "its own questions" in capsys.readouterr().err
         assert not (tmp_path / "R").exists()
 
 

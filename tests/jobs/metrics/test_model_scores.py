@@ -108,7 +108,7 @@ def test_self_preference_rests_on_the_smaller_side():
     found = self_preference(RatingTable.from_matrix(scores, raters=["m", "x"]), "m", own, np.ones(40, bool))
     assert found.value is not None
     assert found.low is None
-    assert found.reason == "no interval: fewer than 5 responses of its own family (4)"
+    assert found.reason == "no interval: fewer than 5 responses of its family (4)"
 
 
 def test_the_difference_of_two_conditions():

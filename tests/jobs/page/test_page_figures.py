@@ -55,7 +55,7 @@ def drawn():
 
 def test_the_heat_map_has_people_and_models_together(drawn):
     _, figures = drawn
-    (svg,) = figures["Agreement of each two raters"].plots
+    (svg,) = figures["Pairwise agreement of raters"].plots
     assert {"p1  1", "p2  2", "bad  3", "good  4", "The &lt;question&gt;"} <= set(texts(svg))
     assert texts(svg).count("1.00") == 6  # three pairs of equal raters, in both triangles
     assert texts(svg).count("–") == 4
@@ -97,7 +97,7 @@ def test_plots_link_to_tables_and_tables_to_plots(drawn):
         assert {name for _, name in figure.numbers} <= tables
     assert all(figure.numbers for figure in figures.values())
     linked = figure_of(list(figures.values()))
-    assert linked["Agreement of two raters"] == figures["Agreement of each two raters"].name
+    assert linked["Agreement of two raters"] == figures["Pairwise agreement of raters"].name
     assert linked["Scores"] == figures["Scores"].name
 
 

@@ -121,7 +121,7 @@ def test_a_stage_that_ends_even_at_the_marked_row_ends_the_run(board: LocalBoard
     for _ in range(4):
         with pytest.raises(Ended):
             runner(batch())
-    with pytest.raises(RunError, match="the process of Stubborn ends at i0;"):
+    with pytest.raises(RunError, match="the process of Stubborn died at row i0;"):
         runner(batch())
 
 

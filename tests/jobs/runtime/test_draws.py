@@ -20,7 +20,7 @@ def items(rows: Sequence[dict[str, Any]]) -> pa.Table:
 
 
 def responses(pictures: int, *, models: Sequence[str] = ("a", "b"), samples: int = 3) -> list[dict[str, Any]]:
-    """Return items out of responses: each picture, model and sample."""
+    """Return items made from responses: each picture, model and sample."""
     return [
         {
             "item_id": f"{picture}-{model}-{sample}",

@@ -85,7 +85,7 @@ def test_planted_mistakes_are_where_the_description_differs_from_the_true_one() 
         planted = descriptions.planted(one, seed=0)
         true = descriptions.description(one, omitted=planted.omitted)
         different = [word for word, other in zip(planted.text.split(), true.split(), strict=True) if word != other]
-        places = list(descriptions.places(planted.text, planted.told, planted.wrong))
+        places = list(descriptions.places(planted.text, planted.described, planted.wrong))
         assert [planted.text[begin:end] for begin, end in places] == [word.rstrip(",") for word in different]
         assert all(descriptions.words(one, fact) in descriptions.description(one) for fact in planted.omitted)
 
