@@ -1,7 +1,6 @@
 """The files that build a cluster and an environment agree with each other and with what Ray accepts."""
 
 import copy
-import functools
 import itertools
 import re
 import tomllib
@@ -13,6 +12,8 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+from jobs.runtime.spot_machines import regular
 
 ROOT = Path(__file__).resolve().parent.parent
 KUBERNETES = ROOT / "conf" / "kubernetes"
@@ -80,47 +81,11 @@ class TestClusterYaml:
         kinds = cluster["available_node_types"]
         workers = {name: kind for name, kind in kinds.items() if name != cluster["head_node_type"]}
         assert all(kind["min_workers"] == 0 for kind in workers.values())
-        assert [name for name, kind in workers.items() if kind["resources"].get("GPU") == 1] == [
-            "gpu-spot",
-            "gpu-on-demand",
-        ]
+        assert [name for name, kind in workers.items() if kind["resources"].get("GPU") == 1] == ["gpu"]
         assert any("GPU" not in kind["resources"] for kind in workers.values())
         # The autoscaler knows a kind it never started from these numbers only.
         assert all(kind["resources"]["CPU"] > 0 for kind in workers.values())
         assert cluster["max_workers"] >= max(kind["max_workers"] for kind in workers.values())
-
-    def test_spot_machines_are_preferred_and_on_demand_ones_take_their_place(self, cluster: dict[str, Any]) -> None:
-        from ray.autoscaler._private.loader import load_function_or_class
-        from ray.autoscaler._private.node_provider_availability_tracker import (
-            NodeAvailabilityRecord,
-            NodeAvailabilitySummary,
-            UnavailableNodeInformation,
-        )
-        from ray.autoscaler._private.resource_demand_scheduler import get_nodes_for
-
-        (name,) = set(re.findall(r"RAY_AUTOSCALER_UTILIZATION_SCORER=([\w.]+)", commands(cluster)))
-        score = load_function_or_class(name)
-
-        kinds = cluster["available_node_types"]
-        demands: list[tuple[dict[str, Any], str]] = [({"CPU": 4.0}, "cpu"), ({"CPU": 1.0, "GPU": 1.0}, "gpu")]
-        for demand, name in demands:
-            spot, other = kinds[f"{name}-spot"], kinds[f"{name}-on-demand"]
-            assert spot["resources"] == other["resources"]
-            assert "InstanceMarketOptions" in spot["node_config"]
-            assert "InstanceMarketOptions" not in other["node_config"]
-            same = {key: value for key, value in spot["node_config"].items() if key != "InstanceMarketOptions"}
-            assert same == other["node_config"]
-            refused = NodeAvailabilityRecord(
-                node_type=f"{name}-spot",
-                is_available=False,
-                last_checked_timestamp=0.0,
-                unavailable_node_information=UnavailableNodeInformation("InsufficientInstanceCapacity", ""),
-            )
-            for records, chosen in (({}, f"{name}-spot"), ({f"{name}-spot": refused}, f"{name}-on-demand")):
-                summary = NodeAvailabilitySummary(records)
-                scorer = functools.partial(score, node_availability_summary=summary)
-                to_add, _ = get_nodes_for(kinds, {}, cluster["head_node_type"], 1, [demand], utilization_scorer=scorer)
-                assert to_add == {chosen: 1}
 
     def test_head_takes_no_work(self, cluster: dict[str, Any]) -> None:
         assert cluster["available_node_types"][cluster["head_node_type"]]["resources"] == {"CPU": 0}
@@ -166,12 +131,12 @@ class TestFigures:
     def test_files_of_clouds(self, machines: dict[str, Any], file: str) -> None:
         config = load(ROOT / file)
         kinds = config["available_node_types"]
-        assert kinds.keys() == {"head", "cpu-spot", "cpu-on-demand", "gpu-spot", "gpu-on-demand"}
+        assert kinds.keys() == {"head", "cpu", "gpu"}
         for name, kind in kinds.items():
             if name == config["head_node_type"]:
                 assert kind["resources"] == {"CPU": 0}
                 continue
-            figures = machines[name.split("-")[0]]
+            figures = machines[name]
             gpus = {"GPU": figures["num_gpus"]} if "num_gpus" in figures else {}
             assert kind["resources"] == {"CPU": figures["num_cpus"], **gpus}
             assert (kind["min_workers"], kind["max_workers"]) == (0, figures["most"])
@@ -242,14 +207,11 @@ class TestOtherPlaces:
                 "upscaling_speed": cluster["upscaling_speed"],
             }
 
-    def test_spot_machines_differ_from_the_others_in_nothing_else(self) -> None:
-        kinds = load(CLUSTERS / "gcp.yaml")["available_node_types"]
-        for name in ("cpu", "gpu"):
-            spot, other = kinds[f"{name}-spot"]["node_config"], kinds[f"{name}-on-demand"]["node_config"]
-            assert spot["scheduling"][0]["provisioningModel"] == "SPOT"
-            assert "SPOT" not in str(other)
-            assert spot["disks"] == other["disks"]
-            assert spot["machineType"] == other["machineType"]
+    def test_workers_are_spot_machines_and_the_head_is_not(self, cluster: dict[str, Any]) -> None:
+        for config in (cluster, load(CLUSTERS / "gcp.yaml")):
+            kinds = {name: kind["node_config"] for name, kind in config["available_node_types"].items()}
+            spot = {name for name, machine in kinds.items() if regular(machine) != machine}
+            assert spot == {"cpu", "gpu"}
 
 
 class TestConstraints:
