@@ -13,7 +13,7 @@ from typing import Any
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-from jobs.runtime import cli, config, help_text
+from jobs.runtime import cli, commands, config, help_text
 from jobs.tables import TABLES, WRITTEN_BY
 
 ROOT = Path(__file__).parents[1]
@@ -72,9 +72,9 @@ def _jobs() -> Iterator[str]:
     texts = help_text.explanations(config.Writing)
     yield "| key | |\n|---|---|"
     yield from (f"| `{name}` | {_cell(text)} |" for name, text in texts.items())
-    for name in cli.JOBS:
+    for name in commands.JOBS:
         schema = cli.job(name).schema
-        yield f"\n## {name}\n\n{cli.summary(name)}\n\n| key | default | |\n|---|---|---|"
+        yield f"\n## {name}\n\n{commands.summary(name)}\n\n| key | default | |\n|---|---|---|"
         for key in help_text.keys(name, schema):
             if key.name.split(".")[0] not in {*texts, "ray", "resources"} or key.default == help_text.REQUIRED:
                 options = f"; one of {', '.join(key.options)}" if key.options else ""

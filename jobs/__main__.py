@@ -2,7 +2,7 @@
 
 import sys
 
-from jobs.runtime import cli
+from jobs.runtime import commands
 
 if __name__ == "__main__":
-    sys.exit(cli.jobs(sys.argv[1:]))
+    sys.exit(commands.run())

@@ -19,7 +19,7 @@ from typing import Any, cast
 from omegaconf import MISSING, DictConfig, OmegaConf
 
 from jobs.errors import InputError
-from jobs.runtime import cli, config, config_files, console, pipeline_plan, pipelines
+from jobs.runtime import cli, commands, config, config_files, console, pipeline_plan, pipelines
 from jobs.runtime.config import RayConfig
 from jobs.runtime.console import say
 from jobs.runtime.overrides import literal
@@ -71,7 +71,7 @@ def execute(cfg: RunConfig) -> list[StepResult]:
     steps = cfg.pipeline.steps
     limits.check(cfg.limit)
     prepared = [(step.job, _overrides(cfg, step)) for step in _with_limit(cfg)]
-    allowed = [name for name in cli.JOBS if name not in ("run", "demo")]
+    allowed = [name for name in commands.JOBS if name not in ("run", "demo")]
     if unknown := [name for name, _ in prepared if name not in allowed]:
         raise InputError(f"pipeline={cfg.pipeline.name}: no such job {unknown[0]}; allowed: {', '.join(allowed)}")
     if unknown := [name for name in cfg.profile.set if name not in allowed]:
@@ -102,7 +102,7 @@ def _with_limit(cfg: RunConfig) -> Sequence[Step]:
     steps = cfg.pipeline.steps
     if cfg.limit is None:
         return steps
-    takes_limit = {name for name in {step.job for step in steps} & set(cli.JOBS) if "limit" in _key_names(name)}
+    takes_limit = {name for name in {step.job for step in steps} & set(commands.JOBS) if "limit" in _key_names(name)}
     first = pipelines.first_steps(steps, takes_limit)
     return [replace(step, set={"limit": cfg.limit, **step.set}) if step in first else step for step in steps]
 
@@ -174,7 +174,7 @@ def _as_typed(value: Any) -> str:
 
 def _overrides(cfg: RunConfig, step: Step) -> list[str]:
     """The overrides with which a step runs."""
-    schema = _key_names(step.job) if step.job in cli.JOBS else set()
+    schema = _key_names(step.job) if step.job in commands.JOBS else set()
     common = {"resume": cfg.resume, "overwrite": cfg.overwrite, "timings": cfg.timings}
     keys = {k: v for k, v in common.items() if k in schema} | step.set
     if "resources" in schema:

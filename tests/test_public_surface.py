@@ -11,7 +11,7 @@ from typing import Any, get_type_hints
 import pytest
 
 from actors.status import STATUSES
-from jobs.runtime import cli
+from jobs.runtime import cli, commands
 from jobs.runtime.config import Common, Writing
 from jobs.runtime.resources import Resources
 from jobs.tables import TABLES
@@ -48,7 +48,7 @@ def changes(now: list[str], frozen: list[str]) -> list[str]:
 
 
 def test_the_jobs() -> None:
-    assert changes(list(cli.JOBS), list(KEYS)) == []
+    assert changes(list(commands.JOBS), list(KEYS)) == []
 
 
 def test_the_keys_of_all_jobs_that_write_a_table() -> None:
@@ -59,7 +59,7 @@ def test_the_keys_of_all_jobs_that_work_through_ray() -> None:
     assert changes(list(dotted(Common)), lines(COMMON)) == []
 
 
-@pytest.mark.parametrize("name", cli.JOBS)
+@pytest.mark.parametrize("name", commands.JOBS)
 def test_the_keys_of_a_job(name: str) -> None:
     assert changes(list(dotted(cli.job(name).schema)), lines(KEYS[name])) == []
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from jobs.metrics.intervals import OVER_PICTURES, block_sums, bootstrap, cluster_sums, ratio
 from jobs.metrics.metric import Metric, estimated, undefined
@@ -147,6 +146,8 @@ def correlations_with_people(
 
     Undefined: fewer than three descriptions that both scored, or no variance of one score.
     """
+    from scipy.stats import rankdata
+
     for score, x in values.items():
         y = people[score]
         both = ~np.isnan(x) & ~np.isnan(y)

@@ -1,15 +1,17 @@
 """Plots of counts: a matrix of counts, and the steps of a funnel."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from matplotlib.axes import Axes
-from matplotlib.colors import to_hex
-from matplotlib.patches import Rectangle
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
-
-from jobs.plots.panels import SCALE, label_cells
+from jobs.plots.colours import shade
+from jobs.plots.panels import label_cells
 from jobs.plots.svg import ACCENT, INK, LINE, link_to
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True)
@@ -35,11 +37,13 @@ class CountMatrix:
 
     def draw(self, axes: Axes) -> None:
         """Draw one rectangle and one number per cell."""
+        from matplotlib.patches import Rectangle
+
         for row, line in enumerate(self.counts):
             total = sum(line)
             for column, count in enumerate(line):
                 share = count / total if total else 0.0
-                colour = to_hex(SCALE(share))
+                colour = shade(share)
                 edge, width = (INK, 1.2) if row == column else (LINE, 0.4)
                 box = Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor=colour, edgecolor=edge, linewidth=width)
                 box.set_zorder(2 if row == column else 1)
@@ -70,6 +74,8 @@ class Steps:
 
     def draw(self, axes: Axes) -> None:
         """Draw one bar per step with its count at the end."""
+        from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
         most, least = max(self.counts, default=1), min((count for count in self.counts if count), default=1)
         logarithmic = most > 100 * least
         axes.barh(range(len(self.counts)), self.counts, height=0.72, color=ACCENT)

@@ -1,12 +1,17 @@
 """Figures of one plot or several: `plot` and `small_multiples` return inline SVG."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-
-from jobs.plots.panels import Panel
 from jobs.plots.svg import WIDTH, as_svg, drawing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from jobs.plots.panels import Panel
 
 PAD = 0.12  # inches around the axes and between panels
 
@@ -38,6 +43,8 @@ def small_multiples(
         raise ValueError("a figure needs at least one plot")
     columns = min(columns, len(panels))
     lines = [panels[first : first + columns] for first in range(0, len(panels), columns)]
+    from matplotlib.figure import Figure
+
     with drawing():
         figure = Figure(figsize=(WIDTH, 4))
         boxes = {}

@@ -4,22 +4,23 @@
 are drawn as gaps or marked as such, never as 0.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap, to_hex, to_rgb
-from matplotlib.patches import Rectangle
-from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from jobs.plots.svg import ACCENT, INK, LINE, PRINTED, SERIES, SOFT, link_to
+from jobs.plots.colours import readable_on, shade
+from jobs.plots.svg import ACCENT, LINE, PRINTED, SERIES, SOFT, link_to
 
-# From amber through rose to indigo, as on the page; its lightness decreases monotonically, so that it works in grey.
+if TYPE_CHECKING:  # matplotlib is imported where it draws: commands that draw nothing must not wait for it
+    from matplotlib.axes import Axes
+    from matplotlib.patches import Rectangle
+
 SHORT = 3  # characters of a label of a column that need not be turned
-SCALE = LinearSegmentedColormap.from_list("remine", ["#fbeacb", "#f0b56a", "#cf6f6d", "#83478f", "#2f2a73"])
 
 
 class Panel(Protocol):
@@ -75,7 +76,7 @@ class HeatMap:
             for column, value in enumerate(line):
                 defined = value is not None and math.isfinite(value)
                 share = (float(value or 0) - self.low) / (self.high - self.low) if self.high > self.low else 0.0
-                colour = to_hex(SCALE(min(1.0, max(0.0, share)))) if defined else "none"
+                colour = shade(share) if defined else "none"
                 cell = _rectangle(column, row, colour)
                 if (row, column) in self.links:
                     cell.set_url(link_to(*self.links[row, column]))
@@ -218,7 +219,7 @@ class Scatter:
             axes.plot(ends, self.fit.intercept + self.fit.slope * ends, color=ACCENT, linewidth=1.5)
         axes.set_xlabel(self.x_label)
         axes.set_ylabel(self.y_label)
-        axes.xaxis.set_major_locator(MaxNLocator(4))
+        axes.locator_params(axis="x", nbins=4)
         if self.bounds:
             axes.set_ylim(*self.bounds)
 
@@ -238,6 +239,8 @@ class Histogram:
 
     def draw(self, axes: Axes) -> None:
         """Draw one bar per count, between its edges."""
+        from matplotlib.ticker import MaxNLocator
+
         axes.stairs(self.counts, self.edges, fill=True, facecolor=ACCENT, alpha=0.85)
         axes.set_xlabel(self.x_label)
         axes.set_ylabel(self.y_label)
@@ -267,7 +270,7 @@ class StackedBars:
 
     def draw(self, axes: Axes) -> None:
         """Draw one bar per row; a segment wide enough has its percentage."""
-        colours = [to_hex(SCALE(number / max(1, len(self.parts) - 1))) for number in range(len(self.parts))]
+        colours = [shade(number / max(1, len(self.parts) - 1)) for number in range(len(self.parts))]
         for row, shares in enumerate(self.shares):
             left = 0.0
             for share, colour in zip(shares, colours, strict=False):
@@ -297,15 +300,9 @@ class StackedBars:
 
 def _rectangle(x: float, y: float, colour: str, *, width: float = 1.0, height: float = 1.0) -> Rectangle:
     """Return a rectangle around its centre."""
+    from matplotlib.patches import Rectangle
+
     return Rectangle((x - width / 2, y - height / 2), width, height, facecolor=colour, edgecolor=LINE, linewidth=0.4)
-
-
-def readable_on(colour: str) -> str:
-    """Return black or white, whichever is readable on a colour; the colour of text without a background."""
-    if colour == "none":
-        return INK
-    red, green, blue = to_rgb(colour)
-    return "#000000" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.5 else "#ffffff"
 
 
 def _number(value: float, percent: bool) -> str:
@@ -313,5 +310,7 @@ def _number(value: float, percent: bool) -> str:
 
 
 def _format(axes: Axes, percent: bool) -> None:
+    from matplotlib.ticker import FuncFormatter
+
     if percent:
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0%}".replace("-", "−")))

@@ -6,17 +6,18 @@ The same numbers give the same bytes with the same version of matplotlib: ids de
 dates.
 """
 
+from __future__ import annotations
+
 import hashlib
 import io
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import matplotlib
-from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.figure import Figure
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 INK, SOFT, LINE, ACCENT, SECOND, PRINTED = "#1d1b22", "#5b5763", "#d8d3cc", "#4b3a8c", "#b0623c", "#1f7a6d"
 DARK = {INK: "#ebe8ef", SOFT: "#a9a4b3", LINE: "#45414e", ACCENT: "#b3a5f2", SECOND: "#e2a079", PRINTED: "#6fc7b8"}
@@ -56,6 +57,8 @@ _STYLE: dict[Any, Any] = {
 @contextmanager
 def drawing() -> Iterator[None]:
     """Apply the style of all plots inside a `with` block."""
+    import matplotlib
+
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(_STYLE)
@@ -67,6 +70,8 @@ def as_svg(figure: Figure, *, title: str, description: str) -> str:
 
     Call it inside `drawing`. No script, no external resource; ids are unique to the figure's content.
     """
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
     out = io.StringIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     FigureCanvasSVG(figure).print_svg(out, metadata=nothing)

@@ -3,18 +3,20 @@
 The regions are the sub-regions of the UN geoscheme (M49), as in Century; small ones are as visible as large ones.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from textwrap import wrap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from matplotlib.axes import Axes
-from matplotlib.colors import to_hex
-from matplotlib.patches import Rectangle
-
-from jobs.plots.panels import SCALE, readable_on
+from jobs.plots.colours import readable_on, shade
 from jobs.plots.svg import LINE, link_to
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.patches import Rectangle
 
 WIDTH, HEIGHT = 0.56, 0.5  # inches of a tile: two maps fit next to each other
 PLACES = {  # region -> column and row
@@ -68,7 +70,7 @@ class TileMap:
                 continue
             column, row = place
             defined = share is not None and math.isfinite(share)
-            colour = to_hex(SCALE(min(1.0, (share or 0.0) / self.high))) if defined and self.high else "none"
+            colour = shade((share or 0.0) / self.high) if defined and self.high else "none"
             tile = _tile(column, row, facecolor=colour)
             if region in self.links:
                 tile.set_url(link_to(*self.links[region]))
@@ -84,4 +86,6 @@ class TileMap:
 
 
 def _tile(column: int, row: int, **style: Any) -> Rectangle:
+    from matplotlib.patches import Rectangle
+
     return Rectangle((column + 0.03, row + 0.04), 0.94, 0.92, edgecolor=LINE, linewidth=0.4, **style)

@@ -15,6 +15,7 @@ from jobs.errors import InputError
 from jobs.runtime import cli, config, config_files, overrides
 from jobs.runtime import resources as res
 from jobs.runtime.arguments import to_overrides
+from jobs.runtime.commands import JOBS
 
 ROOT = Path(__file__).resolve().parents[2]
 WIDEST = 120
@@ -74,7 +75,7 @@ def problems(texts: dict[str, str], check: Callable[[str, list[str]], None]) -> 
     return found
 
 
-DOCSTRINGS = {name: importlib.import_module(f"jobs.{name}").__doc__ or "" for name in cli.JOBS}
+DOCSTRINGS = {name: importlib.import_module(f"jobs.{name}").__doc__ or "" for name in JOBS}
 
 
 def test_commands_in_docstrings_compose() -> None:
@@ -122,7 +123,7 @@ def test_commands_for_a_cluster_start_when_it_has_no_worker_yet() -> None:
             res.check_machines(needs, [res.bundle(k.num_cpus, k.num_gpus, k.memory_gb) for k in resources.node_types])
 
 
-@pytest.mark.parametrize("name", cli.JOBS)
+@pytest.mark.parametrize("name", JOBS)
 def test_docstrings_keep_their_continued_lines(name: str) -> None:
     lines = DOCSTRINGS[name].splitlines()
     assert [line for line in lines if len(line) > WIDEST] == []

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from jobs.errors import InputError, RunError
-from jobs.runtime import cli, help_text, signals
+from jobs.runtime import cli, commands, help_text, signals
 from jobs.runtime.console import say
 from jobs.runtime.key_types import UNKNOWN, type_of
 from jobs.store import lease, locations, lock
@@ -191,7 +191,7 @@ def test_a_bug_is_not_dressed_up_as_bad_input(monkeypatch: pytest.MonkeyPatch) -
         cli.main("verify", [])
 
 
-@pytest.mark.parametrize("name", cli.JOBS)
+@pytest.mark.parametrize("name", commands.JOBS)
 def test_help_and_cfg_of_every_job(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(name, ["--help"]) == 0
     told = capsys.readouterr().out
@@ -211,7 +211,7 @@ def test_the_module_lists_all_jobs_and_exits_as_main_says(tmp_path: Path) -> Non
 
     listed = python("jobs")
     assert listed.returncode == 0
-    assert re.findall(r"^  (\w+) +\S", listed.stdout, re.M) == list(cli.JOBS)
+    assert re.findall(r"^  (\w+) +\S", listed.stdout, re.M) == list(commands.JOBS)
     for module in (["jobs.verify"], ["jobs", "verify"]):
         failed = python(*module, f"input={tmp_path}")
         assert (failed.returncode, failed.stdout) == (2, "")
@@ -219,12 +219,12 @@ def test_the_module_lists_all_jobs_and_exits_as_main_says(tmp_path: Path) -> Non
 
 
 def test_a_misspelt_job_is_pointed_out(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.jobs(["jugde", "input=x"]) == 2
+    assert commands.run_command(["jugde", "input=x"]) == 2
     assert capsys.readouterr().err.startswith("error: jugde: no such job (did you mean judge?); allowed: analyze, ")
 
 
 def test_the_version_is_the_installed_one(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.jobs(["--version"]) == 0
+    assert commands.run_command(["--version"]) == 0
     assert cli.main("verify", ["--version"]) == 0
     first, second = capsys.readouterr().out.splitlines()
     assert first == second == f"remine {metadata.version('remine')}, Python {platform.python_version()}"

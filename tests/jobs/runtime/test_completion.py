@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from jobs.runtime import cli
+from jobs.runtime import commands
 from jobs.runtime.completion import SHELLS
 
 
 @pytest.mark.parametrize(
     ("words", "candidates"),
     [
-        ([], [*cli.JOBS, "completion"]),
+        ([], [*commands.JOBS, "completion"]),
         (["jud"], ["judge"]),
         (["nosuch", "x"], []),
         (["completion", "b"], ["bash"]),
@@ -30,13 +30,13 @@ from jobs.runtime.completion import SHELLS
     ],
 )
 def test_candidates(words: list[str], candidates: list[str]) -> None:
-    assert cli.candidates(words) == candidates
+    assert commands.candidates(words) == candidates
 
 
 def test_an_unknown_shell_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.jobs(["completion", "tcsh"]) == 2
+    assert commands.run_command(["completion", "tcsh"]) == 2
     assert "bash, zsh, fish" in capsys.readouterr().err
-    assert cli.jobs(["completion", "bash"]) == 0
+    assert commands.run_command(["completion", "bash"]) == 0
     assert capsys.readouterr().out.strip() == SHELLS["bash"]
 
 

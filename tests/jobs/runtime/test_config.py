@@ -17,7 +17,7 @@ from jobs.curate import CurateConfig
 from jobs.errors import InputError
 from jobs.mine import MineConfig
 from jobs.report import ReportConfig
-from jobs.runtime import cli, config, config_files
+from jobs.runtime import cli, commands, config, config_files
 from jobs.runtime.config_files import CONF
 from jobs.runtime.key_types import nested_dataclass, type_of
 from jobs.verify import VerifyConfig
@@ -251,7 +251,7 @@ def test_a_configuration_is_json_values() -> None:
 
 
 def test_every_job_composes_into_its_dataclass() -> None:
-    others = [job for job in cli.JOBS if not isinstance(completed(job)[1], cli.job(job).schema)]
+    others = [job for job in commands.JOBS if not isinstance(completed(job)[1], cli.job(job).schema)]
     assert others == []
 
 
@@ -288,7 +288,7 @@ def jobs_options() -> dict[str, dict[str, list[str]]]:
     options: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for path in OPTIONS:
         group = path.parent.relative_to(CONF).as_posix()
-        job = next(job for job in cli.JOBS if path.stem in options_of(job, group))
+        job = next(job for job in commands.JOBS if path.stem in options_of(job, group))
         options[job][group].append(path.stem)
     return options
 

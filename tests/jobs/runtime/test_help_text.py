@@ -4,14 +4,14 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from jobs.runtime import cli, config_files, help_text
+from jobs.runtime import cli, commands, config_files, help_text
 from jobs.runtime.help_text import HelpKey
 
 
 def test_every_key_of_every_job_is_explained() -> None:
     silent = [
         f"{name}: {key.name}"
-        for name in cli.JOBS
+        for name in commands.JOBS
         for key in help_text.keys(name, cli.job(name).schema)
         if not key.text and "columns." not in key.name
     ]
