@@ -107,6 +107,11 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
+def is_cached(repository: str, name: str, revision: str | None = None) -> bool:
+    """Return whether a file of a hub repository is in the local cache, or `repository` is a folder."""
+    return Path(repository).is_dir() or _cached(repository, name, revision) is not None
+
+
 def _cached(repository: str, name: str, revision: str | None) -> str | None:
     from huggingface_hub import try_to_load_from_cache
 

@@ -35,6 +35,7 @@ from jobs.runtime.exclusions import Exclusions
 from jobs.runtime.stage_contract import Stage
 from jobs.store import locations
 from jobs.store.limits import limited
+from jobs.store.reading import refuse_absent
 from jobs.store.run import RunPart, TablePlan
 from jobs.store.units import Unit
 
@@ -61,6 +62,7 @@ def execute(cfg: GenerateImagesConfig) -> dict[str, Any] | None:
     Raises:
         InputError: a table, a model or a value is not allowed; nothing was written.
     """
+    refuse_absent(cfg.input, cfg.texts)
     models = _models(cfg)
     prompts = image_prompts.open_prompts(cfg.input, texts=cfg.texts, role=cfg.prompt_role)
     excluded = exclusions.read_exclusions(cfg.exclusions)

@@ -31,7 +31,7 @@ from jobs.models.encoder import EmbedderConfig, check_available, encoder_facts
 from jobs.models.encoder_inputs import read_pictures, read_vectors
 from jobs.runtime import cli, exclusions, lifecycle
 from jobs.runtime.config import FailingRows
-from jobs.store.reading import TableSource, open_table
+from jobs.store.reading import TableSource, open_table, refuse_absent
 from jobs.store.run import TablePlan, TableRun
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ def execute(cfg: ZeroShotConfig) -> dict[str, Any] | None:
         The manifest; None with plan=true.
     """
     sentences = _sentences(cfg)
+    refuse_absent(cfg.input, cfg.embeddings)
     check_device(cfg, "embedder.device", cfg.embedder.device)
     check_dtype("embedder.dtype", cfg.embedder.dtype)
     facts = encoder_facts(cfg.embedder)

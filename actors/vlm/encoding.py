@@ -7,6 +7,7 @@ inputs of each prompt on as one compressed safetensors buffer.
 from collections.abc import Sequence
 from typing import Any
 
+from actors import hub
 from actors.errors import first_line
 from actors.local_models import is_local, is_ready
 from actors.model_files import is_s3, resolve
@@ -109,11 +110,11 @@ def tokens_of_sizes(
     Returns:
         empty for a text model; None if the processor is not on this machine or the tokens are unknown.
     """
+    if is_s3(model) or (not is_ready(model) if is_local(model) else not hub.is_cached(model, "config.json", revision)):
+        return None
     from PIL import Image
     from transformers import AutoConfig
 
-    if is_s3(model) or (is_local(model) and not is_ready(model)):
-        return None
     try:
         processor = load_processor(model, revision=revision, local_only=True)
         source, options = resolve(model, weights=False), {"revision": revision or "main", "trust_remote_code": False}

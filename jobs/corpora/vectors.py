@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from actors.errors import first_line
 from actors.status import Status
 from jobs.corpora.arrays import Matrix, blocks_of, find_matrix
 from jobs.corpora.embeddings import Part, VectorsConfig, condition_columns, parts_of
-from jobs.corpora.where import Where, parse_where
+from jobs.corpora.where import Where, parse_where, passed
 from jobs.errors import InputError
 from jobs.store import locations
 from jobs.store.units import Unit
@@ -151,9 +150,9 @@ class UnitVectors:
             self.counts["excluded"] += int((keep & excluded).sum())
             keep &= ~excluded
         if where is not None:
-            passed = _as_bool(ds.dataset(rows).to_table(columns={"passed": where.expression})["passed"])
-            self.counts["where"] += int((keep & ~passed).sum())
-            keep &= passed
+            selected = _as_bool(passed(rows, where.expression))
+            self.counts["where"] += int((keep & ~selected).sum())
+            keep &= selected
         return keep
 
     def _from_array(self, part: Part, wanted: np.ndarray | None, rows: int) -> Iterator[tuple[int, np.ndarray]]:

@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from actors.errors import first_line
 from jobs.errors import InputError
@@ -45,12 +44,19 @@ def parse_where(text: str, schema: pa.Schema) -> Where:
         expression = parser.any_of(0)
         if parser.next_token is not None:
             raise InputError(f"expected `and` or `or` at {parser.next_token[1]!r}")
-        ds.dataset(schema.empty_table()).to_table(columns={"passed": expression})
+        passed(schema.empty_table(), expression)
     except InputError as error:
         raise InputError(f"where={text!r}: {error}") from None
     except pa.ArrowException as error:
         raise InputError(f"where={text!r}: invalid comparison ({first_line(error)})") from error
     return Where(expression, tuple(dict.fromkeys(parser.columns)))
+
+
+def passed(rows: pa.Table, expression: pc.Expression) -> pa.ChunkedArray:
+    """Return bool [rows], whether a row satisfies a condition; null where it depends on a null."""
+    import pyarrow.dataset as ds  # it imports pandas, for which a command's help must not wait
+
+    return ds.dataset(rows).to_table(columns={"passed": expression})["passed"]
 
 
 class _Parser:

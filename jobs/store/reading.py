@@ -10,6 +10,7 @@ import glob
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -230,6 +231,24 @@ def open_tables(patterns: Sequence[str], *expected: str) -> list[TableSource]:
     return [open_table(uri, *expected) for uri in uris]
 
 
+def refuse_absent(*uris: str | None) -> None:
+    """Refuse local paths at which nothing is, before a model is looked up or built, which takes longer.
+
+    Args:
+        uris: of tables that the job opens later; None and s3:// are ignored.
+
+    Raises:
+        InputError: a local path does not exist.
+    """
+    for uri in uris:
+        if uri and not locations.is_s3(uri) and not Path(locations.absolute(uri)).exists():
+            raise InputError(_no_table(locations.absolute(uri)))
+
+
+def _no_table(uri: str) -> str:
+    return f"{uri}: no table here (no .parquet objects){nearby.hint(uri)}"
+
+
 def open_table(uri: str, *expected: str) -> TableSource:
     """The table at `uri`, which must have one of the names `expected`.
 
@@ -243,7 +262,7 @@ def open_table(uri: str, *expected: str) -> TableSource:
         raise InputError(f"{uri}: a folder of several tables: {', '.join(below)}; name one of them")
     footers = Footers(_sound_footers(uri, listed))
     if not footers:
-        raise InputError(f"{uri}: no table here (no .parquet objects){nearby.hint(uri)}")
+        raise InputError(_no_table(uri))
     name = _table_name(uri, footers, expected)
     _check_version(name, footers)
     _check_schema(footers)
