@@ -6,7 +6,10 @@
 #
 # Then name it in conf/kubernetes/*.yaml in place of both rayproject images. pip then has nothing to install, and a pod
 # starts in seconds instead of minutes. PyTorch brings its own CUDA libraries; the node's driver must be 580 or newer.
-FROM python:3.11-slim AS build
+# For engine=vllm: --build-arg EXTRAS=mining,models,vllm. vLLM names a torch of its own, so that such an image has no other
+# version of constraints.txt than Ray's, which must be equal on all machines.
+FROM python:3.11.13-slim-bookworm AS build
+ARG EXTRAS=all
 RUN apt-get update -q && apt-get install -y -q --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
 RUN python -m venv /home/ray/env
 WORKDIR /src
@@ -15,13 +18,18 @@ COPY actors actors
 COPY conf conf
 COPY jobs jobs
 # boto3 is for a working_dir in S3. pip's cache would double the layer.
-RUN /home/ray/env/bin/pip install -q --no-cache-dir -c constraints.txt '.[all]' boto3
+RUN case ",$EXTRAS," in \
+    *,vllm,*) /home/ray/env/bin/pip install -q --no-cache-dir ".[$EXTRAS]" boto3 "$(grep '^ray==' constraints.txt)" ;; \
+    *) /home/ray/env/bin/pip install -q --no-cache-dir -c constraints.txt ".[$EXTRAS]" boto3 ;; \
+    esac
 
-FROM python:3.11-slim
+FROM python:3.11.13-slim-bookworm
 # The operator's probes call wget, `ray up` and submitted jobs call rsync and ps.
 RUN apt-get update -q && apt-get install -y -q --no-install-recommends wget rsync procps && rm -rf /var/lib/apt/lists/* \
     && useradd --create-home --uid 1000 ray && mkdir /cache && chown ray:ray /cache
 COPY --from=build --chown=ray:ray /home/ray/env /home/ray/env
+# The pods of conf/kubernetes run login shells, for which Debian's /etc/profile sets PATH anew.
+RUN echo 'PATH=/home/ray/env/bin:$PATH' > /etc/profile.d/remine.sh
 ENV PATH=/home/ray/env/bin:$PATH HF_HOME=/cache/huggingface REMINE_CACHE=/cache/remine PYTHONUNBUFFERED=1
 USER ray
 WORKDIR /home/ray

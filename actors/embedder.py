@@ -23,6 +23,9 @@ _OUTCOME = ("status", "error_kind", "error_message")
 Outcomes = tuple[list[str], list[str | None], list[str | None]]  # statuses, error kinds and error messages of rows
 log = logging.getLogger(__name__)
 
+RECOVERY = 64  # batches without a lack of memory after which a halved batch size is doubled again
+OUT_OF_MEMORY = ("out_of_memory", "the device's memory does not hold this row alone")
+
 
 class PictureDecoder:
     """Decode pictures and resize them to a model's input size; runs on CPUs and loads no weights."""
@@ -117,7 +120,8 @@ class Embedder:
         self._device = find_device(settings.device)
         dtype = find_dtype(settings.dtype, self._device)
         self._tower = load_tower(settings.checkpoint, settings.pretrained, device=self._device, dtype=dtype)
-        self._batch_size = batch_size
+        self._batch_size = self._full_batch_size = batch_size
+        self._batches_since_halved = 0
         self.dim = self._tower.dim
 
     @property
@@ -139,10 +143,7 @@ class Embedder:
             `dim` float16: normalised to length 1 in float32, then rounded; null unless ok), `status`, `error_kind`,
             `error_message`. Rows that were not ok keep their status; ok without pixels becomes `missing_input`,
             pixels of another size `error` (`wrong_size`), a vector with NaN or infinity, or of length zero, `error`
-            (`not_finite`).
-
-        Raises:
-            torch.OutOfMemoryError: a single picture does not fit the device's memory.
+            (`not_finite`), a picture that the device's memory does not hold `error` (`out_of_memory`).
         """
         statuses, kinds, messages = (batch[name].to_pylist() for name in _OUTCOME)
         pixels = batch["pixels"]
@@ -161,7 +162,9 @@ class Embedder:
         good = np.array([status == Status.OK for status in statuses], dtype=bool)
         vectors = np.zeros((len(good), self.dim), np.float32)
         if good.any():
-            vectors[good] = self._encode_rows(pixels, good)[good]
+            encoded, too_large = self._encode_rows(pixels, good)
+            vectors[good] = encoded[good]
+            _mark_too_large(too_large, (statuses, kinds, messages))
         return _embeddings(batch["item_id"], batch["kind"], vectors, (statuses, kinds, messages))
 
     def embed_texts(self, texts: Sequence[str]) -> np.ndarray:
@@ -171,8 +174,15 @@ class Embedder:
             [len(texts), dim] float32, each row of length 1.
 
         Raises:
-            torch.OutOfMemoryError: as `__call__`.
+            RuntimeError: the device's memory does not hold one of the texts.
         """
+        vectors, too_large = self.embed_texts_that_fit(texts)
+        if too_large:
+            raise RuntimeError(f"{OUT_OF_MEMORY[1]}: {texts[too_large[0]][:80]!r}")
+        return vectors
+
+    def embed_texts_that_fit(self, texts: Sequence[str]) -> tuple[np.ndarray, list[int]]:
+        """Return the vectors of `embed_texts` and the places of texts that the device's memory does not hold."""
         return self._in_batches(len(texts), lambda start, end: self._tower.texts(texts[start:end]))
 
     @property
@@ -180,8 +190,8 @@ class Embedder:
         """The factor of cosines before the softmax of the model's training; None if the model has none."""
         return self._tower.logit_scale
 
-    def _encode_rows(self, pixels: pa.ChunkedArray, good: np.ndarray) -> np.ndarray:
-        """Vectors [n, dim] float32; those of rows that are not good are arbitrary."""
+    def _encode_rows(self, pixels: pa.ChunkedArray, good: np.ndarray) -> tuple[np.ndarray, list[int]]:
+        """Vectors [n, dim] float32; those of rows that are not good are arbitrary. As `_in_batches`."""
         import torch
 
         height, width = self._tower.size
@@ -199,11 +209,16 @@ class Embedder:
 
         return self._in_batches(len(good), encode)
 
-    def _in_batches(self, count: int, encode: Callable[[int, int], "torch.Tensor"]) -> np.ndarray:
-        """Run `encode(start, end)` over all rows; [count, dim] float32, normalised on the device."""
+    def _in_batches(self, count: int, encode: Callable[[int, int], "torch.Tensor"]) -> tuple[np.ndarray, list[int]]:
+        """Run `encode(start, end)` over all rows, in smaller batches while the device lacks memory.
+
+        Returns:
+            [count, dim] float32, normalised on the device; and the rows that its memory does not hold alone, whose
+            vectors are 0.
+        """
         import torch
 
-        parts = []
+        parts, too_large = [], []
         start = 0
         while start < count:
             end = min(start + self._batch_size, count)
@@ -211,21 +226,34 @@ class Embedder:
                 with torch.inference_mode():
                     part = torch.nn.functional.normalize(encode(start, end).float(), dim=-1)
             except torch.OutOfMemoryError:
-                if self._batch_size == 1:
-                    raise
+                pass  # handled below: inside this clause the traceback would keep the failed batch's memory
             else:
                 parts.append(part)  # left on the device: the next batch is packed while this one is computed
                 start = end
+                self._recover()
                 continue
-            # Outside the except clause, whose traceback would keep the failed batch's memory.
-            log.warning("out of memory on %s: batch size %d halved", self._device, self._batch_size)
-            self._batch_size //= 2
+            self._batches_since_halved = 0
+            if self._batch_size == 1:
+                too_large.append(start)
+                parts.append(torch.zeros((1, self.dim), device=self._device))
+                start += 1
+            else:
+                log.warning("out of memory on %s: batch size %d halved", self._device, self._batch_size)
+                self._batch_size //= 2
             if self._device.type == "cuda":
                 torch.cuda.empty_cache()
         if not parts:
-            return np.zeros((0, self.dim), np.float32)
+            return np.zeros((0, self.dim), np.float32), []
         vectors: np.ndarray = torch.cat(parts).cpu().numpy()
-        return vectors
+        return vectors, too_large
+
+    def _recover(self) -> None:
+        """Double a halved batch size after `RECOVERY` batches: what took the memory may have ended."""
+        if self._batch_size < self._full_batch_size:
+            self._batches_since_halved += 1
+            if self._batches_since_halved >= RECOVERY:
+                self._batch_size = min(2 * self._batch_size, self._full_batch_size)
+                self._batches_since_halved = 0
 
 
 class TextEmbedder:
@@ -251,10 +279,8 @@ class TextEmbedder:
 
         Returns:
             The columns of the table `embeddings`, as `Embedder.__call__`, with the kind "text". A text that is null or
-            only whitespace becomes `missing_input` (`empty_text`).
-
-        Raises:
-            torch.OutOfMemoryError: as `Embedder.__call__`.
+            only whitespace becomes `missing_input` (`empty_text`), one that the device's memory does not hold `error`
+            (`out_of_memory`).
         """
         rows = batch.num_rows
         texts = [text or "" for text in batch["text"].to_pylist()]
@@ -267,8 +293,16 @@ class TextEmbedder:
             if statuses[row] == Status.OK and not text.strip():
                 statuses[row], kinds[row] = Status.MISSING_INPUT.value, "empty_text"
                 messages[row] = "the text is empty"
-        vectors = self._embedder.embed_texts(texts)
+        vectors, too_large = self._embedder.embed_texts_that_fit(texts)
+        _mark_too_large(too_large, (statuses, kinds, messages))
         return _embeddings(batch["text_id"], pa.array(["text"] * rows), vectors, (statuses, kinds, messages))
+
+
+def _mark_too_large(rows: Sequence[int], outcomes: Outcomes) -> None:
+    statuses, kinds, messages = outcomes
+    for row in rows:
+        if statuses[row] == Status.OK:
+            statuses[row], (kinds[row], messages[row]) = Status.ERROR.value, OUT_OF_MEMORY
 
 
 def _embeddings(items: pa.ChunkedArray, kinds: pa.ChunkedArray, vectors: np.ndarray, outcomes: Outcomes) -> pa.Table:

@@ -2,7 +2,9 @@
 
 import copy
 import itertools
+import os
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -159,6 +161,12 @@ class TestFigures:
         assert preset["node_types"] == [{**kind, "num_cpus": kind["num_cpus"] - reserved} for kind in kinds]
         pools = [pool for pool in preset.values() if isinstance(pool, dict) and pool.get("num_gpus")]
         assert {pool["max_actors"] * pool["num_gpus"] for pool in pools} == {machines["gpu"]["most"]}
+
+    def test_prices_name_the_machines_of_their_cloud(self) -> None:
+        for file, cloud in (("aws-us-east-1", ROOT / "cluster.yaml"), ("gcp-us-central1", CLUSTERS / "gcp.yaml")):
+            kinds = [kind["node_config"] for kind in load(cloud)["available_node_types"].values()]
+            names = {kind.get("InstanceType") or kind.get("machineType") for kind in kinds}
+            assert {machine["name"] for machine in load(ROOT / "conf" / "prices" / f"{file}.yaml")["machines"]} == names
 
     def test_prices(self, machines: dict[str, Any]) -> None:
         for file in sorted((ROOT / "conf" / "prices").glob("*.yaml")):
@@ -355,11 +363,54 @@ class TestDockerfile:
 
     def test_small_pinned_and_without_root(self, instructions: list[list[str]]) -> None:
         images = {words[1] for words in instructions if words[0] == "FROM"}
-        assert images == {"python:3.11-slim"}  # the Python of constraints.txt and of the rayproject images
+        # The Python of constraints.txt and of the rayproject images; one version for both stages.
+        (image,) = images
+        assert re.fullmatch(r"python:3\.11\.\d+-slim-\w+", image)
         assert [words[1] for words in instructions if words[0] == "USER"] == ["ray"]
-        installs = [" ".join(words) for words in instructions if " install " in " ".join(words) and "pip" in words[1]]
-        assert installs
-        assert all("-c constraints.txt" in line and "--no-cache-dir" in line for line in installs)
+
+    @staticmethod
+    def run(instructions: list[list[str]], word: str, *, root: Path, **variables: str) -> None:
+        """Run the RUN instruction that contains `word` with the folders of the image below `root`."""
+        (line,) = [" ".join(words[1:]) for words in instructions if words[0] == "RUN" and word in " ".join(words)]
+        line = line.replace("/home/ray", str(root)).replace("/etc/profile.d", str(root))
+        subprocess.run(["sh", "-ec", line], cwd=ROOT, env={"PATH": os.defpath, **variables}, check=True)
+
+    def test_login_shells_find_the_environment(self, instructions: list[list[str]], tmp_path: Path) -> None:
+        """The pods of conf/kubernetes run `bash -lc`, and Debian's /etc/profile sets PATH."""
+        self.run(instructions, "profile.d", root=tmp_path)
+        profile = "PATH=/usr/local/bin:/usr/bin:/bin\nexport PATH\n"
+        (tmp_path / ".bash_profile").write_text(profile + f". {tmp_path}/remine.sh\n")
+        environment = {"HOME": str(tmp_path), "PATH": f"{tmp_path}/env/bin:{os.defpath}"}
+        shell = subprocess.run(
+            ["bash", "-lc", "printenv PATH"], env=environment, capture_output=True, text=True, check=True
+        )
+        assert shell.stdout.split(":")[0] == f"{tmp_path}/env/bin"
+
+    def test_vllm_is_installed_without_the_constraints(
+        self, instructions: list[list[str]], cluster: dict[str, Any], tmp_path: Path
+    ) -> None:
+        """By the build argument of the Dockerfile, and by the second line of the files that start clusters."""
+        calls, pip = tmp_path / "calls", tmp_path / "env/bin/pip"
+        pip.parent.mkdir(parents=True)
+        pip.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {calls}\n')
+        pip.chmod(0o755)
+        (tmp_path / "remine").symlink_to(ROOT)
+
+        def arguments(extras: str) -> list[str]:
+            self.run(instructions, "pip install", root=tmp_path, EXTRAS=extras)
+            return [word for word in calls.read_text().splitlines() if word not in ("-q", "--no-cache-dir", "boto3")]
+
+        assert ["ARG", "EXTRAS=all"] in instructions
+        assert arguments("all") == ["install", "-c", "constraints.txt", ".[all]"]
+        with_vllm = ["install", ".[mining,models,vllm]", f"ray=={pins()['ray']}"]
+        assert arguments("mining,models,vllm") == with_vllm
+        for path in (ROOT / "cluster.yaml", CLUSTERS / "gcp.yaml", CLUSTERS / "on-premises.yaml"):
+            text = path.read_text("utf-8")
+            (line,) = re.findall(r"^  # - (cd .*vllm.*)$", text, re.M)
+            assert text.index(line) > text.index(load(path)["setup_commands"][-1])
+            subprocess.run(["sh", "-ec", line], env={"PATH": os.defpath, "HOME": str(tmp_path)}, check=True)
+            words = calls.read_text().splitlines()
+            assert [word for word in words if word not in ("-q", "--disable-pip-version-check")] == with_vllm
 
     def test_it_copies_the_code_and_nothing_else(self, instructions: list[list[str]]) -> None:
         copied = {

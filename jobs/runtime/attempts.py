@@ -114,7 +114,12 @@ class Attempts:
         """
         if self._board is None:
             raise error
-        times = self._board.ask("fault", self._device, timeout=ANSWER_S)
+        import ray
+
+        try:
+            times = self._board.ask("fault", self._device, timeout=ANSWER_S)
+        except (ray.exceptions.RayError, TimeoutError):  # not counted: the board restarts
+            times = 0
         if times >= DEVICE_FAULTS:
             raise RunError(
                 f"{self._device} failed {times} times without a result ({error}); take that machine out of the cluster "

@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 
 from actors import local_models, onednn
-from actors.embedder import Embedder, PictureDecoder
+from actors.embedder import Embedder, PictureDecoder, TextEmbedder
 from actors.encoders.facts import encoder_facts
 from actors.encoders.settings import EncoderSettings
 from jobs.tables import conform, table
@@ -203,8 +203,31 @@ def test_out_of_memory_halves_the_batch_until_it_fits(decoder, caplog, monkeypat
     assert [v.tobytes() for v in vectors(out)] == [v.tobytes() for v in vectors(whole)]
     capacity[0] = 0
     monkeypatch.setattr(small._tower, "pictures", narrow)
-    with pytest.raises(torch.OutOfMemoryError):
-        small(decoder(images(*data)))
+    out = small(decoder(images(*data)))  # rows are errors, not the run
+    assert out["error_kind"].to_pylist() == ["out_of_memory"] * 5
+    assert out["embedding"].null_count == 5
+    capacity[0] = 4
+    asked.clear()
+    monkeypatch.setattr("actors.embedder.RECOVERY", 2)  # the memory is there again
+    out = small(decoder(images(*data, *data, encoded(picture(9)))))
+    assert out["status"].to_pylist() == ["ok"] * 11
+    assert asked == [1, 1, 2, 2, 4, 1]
+
+
+def test_a_text_that_does_not_fit_is_an_error_of_its_row(monkeypatch):
+    texts = TextEmbedder(EncoderSettings(MODEL, device="cpu"), batch_size=4)
+    encode = texts._embedder._tower.texts
+
+    def narrow(batch):
+        if any("long" in text for text in batch):
+            raise torch.OutOfMemoryError("out of memory")
+        return encode(batch)
+
+    monkeypatch.setattr(texts._embedder._tower, "texts", narrow)
+    rows = pa.table({"text_id": ["a", "b", "c"], "text": ["a mask", "a long mask", "a drum"]})
+    assert texts(rows)["error_kind"].to_pylist() == [None, "out_of_memory", None]
+    with pytest.raises(RuntimeError, match="'a long mask'"):
+        texts._embedder.embed_texts(rows["text"].to_pylist())
 
 
 def test_chunks_and_slices_of_arrow(decoder, embedder):

@@ -117,6 +117,8 @@ def test_commands_for_a_cluster_start_when_it_has_no_worker_yet() -> None:
             look_up(job, words)
             resources = OmegaConf.to_object(config.compose(job, schema, words).resources)
             assert isinstance(resources, res.Resources)
+            clouds = {"conf/cluster/gcp.yaml": "gcp-us-central1", "conf/cluster/on-premises.yaml": None}
+            assert resources.prices == clouds.get(place, "aws-us-east-1") or not resources.autoscaling
             needs = res.demands(resources, pools, streamed=True)
             available = {"CPU": 0.0} if resources.autoscaling else {"CPU": 400.0, "GPU": 400.0}
             res.preflight(needs, available, autoscaling=resources.autoscaling)

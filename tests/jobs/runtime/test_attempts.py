@@ -168,6 +168,26 @@ def test_a_failed_device_restarts_the_actor_until_it_never_yields_a_result(
         restarted_until_done(board)
 
 
+def test_a_failed_device_restarts_the_actor_while_the_board_restarts(
+    board: LocalBoard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import ray
+
+    def leave(_: int) -> None:
+        raise Ended
+
+    def ask(*_: Any, **__: Any) -> Any:
+        raise errors.pop()
+
+    errors = [TimeoutError(), ray.exceptions.ActorDiedError()]
+    monkeypatch.setattr(os, "_exit", leave)
+    attempts = Attempts(board, "Judge")
+    monkeypatch.setattr(LocalBoard, "ask", ask)
+    while errors:
+        with pytest.raises(Ended):
+            attempts.leave(EngineError("CUDA error"))
+
+
 def test_without_a_board_errors_pass_unchanged() -> None:
     Rater.deaths, Rater.lost = {}, 1
     with pytest.raises(EngineError):
