@@ -22,7 +22,7 @@ from omegaconf import MISSING
 
 from jobs.curation import statistics
 from jobs.curation.apply_rules import CurationTables, Selection, select
-from jobs.curation.config import CurationRules
+from jobs.curation.config import NEAR_FILE, CurationRules
 from jobs.curation.pieces import ParentRows, pieces
 from jobs.errors import InputError
 from jobs.judging.rating_tables import open_ratings
@@ -35,8 +35,6 @@ from jobs.store.keys import duplicate_keys
 from jobs.store.reading import open_table
 from jobs.store.run import TablePlan, TableRun, open_run
 from jobs.store.writer import UnitWriter
-
-NEAR_FILE = "near_duplicates.jsonl"  # next to the manifest
 
 
 @dataclass

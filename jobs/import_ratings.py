@@ -28,7 +28,7 @@ from jobs.annotation.import_config import ImportRatingsConfig
 from jobs.annotation.importing import Importer
 from jobs.annotation.input_files import files_of
 from jobs.annotation.pseudonyms import Pseudonyms, read_key
-from jobs.annotation.reports import add_to_list
+from jobs.annotation.reports import REPORTED, add_to_list
 from jobs.judging import kept_rubric
 from jobs.judging.kept_rubric import KeptRubric
 from jobs.runtime import cli, exclusions, summary
@@ -40,8 +40,6 @@ from jobs.store.run import TablePlan, TableRun, open_run, survey
 from jobs.store.spool import Spool
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
-
-REPORTED = "reported.json"  # in _run/: how many people reported each picture
 
 
 def execute(cfg: ImportRatingsConfig) -> dict[str, Any] | None:

@@ -21,12 +21,12 @@ from typing import Any
 from omegaconf import MISSING
 
 from jobs.purging import files, journal, matching, rewriting, tables
+from jobs.purging.needles import Needles
 from jobs.runtime import cli, exclusions
 from jobs.runtime.console import say
 from jobs.store import locations
 from jobs.store.identity import EXCLUSIONS
-
-SHOWN = 10
+from jobs.store.reading import TableSource
 
 
 @dataclass
@@ -46,28 +46,34 @@ def execute(cfg: PurgeConfig) -> dict[str, Any]:
     """
     excluded = exclusions.read_exclusions(cfg.exclusions)
     root = locations.absolute(cfg.input)
-    digest = exclusions.identity(excluded)[EXCLUSIONS]
-    earlier = journal.read(root, digest)
-    sources = tables.open_tables_below(root, interrupted=earlier is not None)
-    tables.check_list(sources, excluded)
-    uris = [table.uri for table in sources]
-    gone = matching.gather(sources, excluded.marks)
-    purge_files = (locations.absolute(cfg.exclusions), journal.uri_of(root))
-    others = [uri for uri in files.other_files(root, uris) if uri not in purge_files]
-    if not cfg.plan:
-        begun = journal.begin(root, digest, gone, earlier)
-        gone = begun.gone
-    exclusion_filter = exclusions.ExclusionFilter(frozenset(gone.marks))
-    needles = files.Needles(gone)
     if cfg.plan:
-        rows = matching.counts_by_table(sources, exclusion_filter)
-        _show("would remove", rows, files.purge_files(others, uris, needles, act=False))
-        return {"rows": rows}
-    kept = (digest, "\n".join(sorted(excluded.marks)).encode())
-    changed = files.purge_files(others, uris, needles, act=True)
-    result = rewriting.rewrite_tables(sources, exclusion_filter, kept, purge=begun.purge)
+        return _plan(cfg, root, excluded)
+    with tables.locked(root):
+        return _purge(cfg, root, excluded)
+
+
+def _plan(cfg: PurgeConfig, root: str, excluded: exclusions.Exclusions) -> dict[str, Any]:
+    """Print what would be removed; returns the rows by table."""
+    earlier = journal.read(root, exclusions.identity(excluded)[EXCLUSIONS])
+    sources, others, needles = _gather(cfg, root, excluded, earlier)
+    rows = matching.counts_by_table(sources, needles.gone.exclusion_filter())
+    _show("would remove", rows, files.purge_files(others.to_purge(), others, needles, act=False))
+    return {"rows": rows}
+
+
+def _purge(cfg: PurgeConfig, root: str, excluded: exclusions.Exclusions) -> dict[str, Any]:
+    """Remove what must go; returns the rows removed by table, and the files changed."""
+    listed = exclusions.identity(excluded)[EXCLUSIONS]
+    earlier = journal.read(root, listed)
+    sources, others, needles = _gather(cfg, root, excluded, earlier)
+    begun = journal.begin(root, listed, needles.gone, earlier)
+    needles = Needles(begun.gone)
+    changed = files.purge_files(others.to_purge(), others, needles, act=True)
+    kept = (listed, "\n".join(sorted(excluded.marks)).encode())
+    result = rewriting.rewrite_tables(sources, needles, kept, purge=begun.purge)
+    changed.left += files.purge_files(others.derived(), others, needles, act=False).found
     if result.rows or earlier:
-        pages = [uri for uri in files.pages_with_pictures(others, uris) if uri not in changed.removed]
+        pages = [uri for uri in files.pages_with_pictures(others) if uri not in changed.removed]
         locations.remove(pages)
         changed.removed += pages
     locations.remove([journal.uri_of(root)])
@@ -79,16 +85,36 @@ def execute(cfg: PurgeConfig) -> dict[str, Any]:
     return {"rows": result.rows, "files": changed.found}
 
 
+def _gather(
+    cfg: PurgeConfig, root: str, excluded: exclusions.Exclusions, earlier: journal.Journal | None
+) -> tuple[list[TableSource], files.OtherFiles, Needles]:
+    """The tables, the other files, and what must go."""
+    sources = tables.open_tables_below(root, interrupted=earlier is not None)
+    tables.check_list(sources, excluded)
+    purge_files = (locations.absolute(cfg.exclusions), journal.uri_of(root))
+    return (
+        sources,
+        files.other_files(root, sources, without=purge_files),
+        Needles(matching.gather(sources, excluded.marks)),
+    )
+
+
 def _show(verb: str, rows: Mapping[str, int], changed: files.ChangedFiles) -> None:
     say(f"purge: {verb} {sum(rows.values()):,} rows of {len(rows):,} tables")
     for table, n in sorted(rows.items()):
         say(f"  {table}: {n:,} rows")
     for title, names in (("removed", changed.removed), ("without their rows", changed.rewritten)):
         if names:
-            more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
-            say(f"  files {title}: {', '.join(sorted(names)[:SHOWN])}{more}")
-    for uri in changed.left[:SHOWN]:
-        say(f"  {uri}: names a picture, and no job of remine wrote it; remove it yourself")
+            say(f"  files {title}: {files.first_names(names)}")
+    for uri in changed.left[: files.SHOWN]:
+        say(
+            f"  {uri}: names a picture and stays as it is; if a job wrote it (release, export, concepts, tric_rank, "
+            "report), run that job again, and otherwise remove it yourself"
+        )
+    if len(changed.left) > files.SHOWN:
+        say(f"  {len(changed.left) - files.SHOWN:,} more files name a picture")
+    if changed.unchecked:
+        say(f"  files {files.not_checked(changed.unchecked)}")
 
 
 JOB = cli.Job("purge", PurgeConfig, execute)

@@ -20,6 +20,7 @@ from omegaconf import MISSING
 from jobs.errors import InputError, RunError
 from jobs.judging.kept_rubric import FILE, HASH, read_kept
 from jobs.purging import files, matching
+from jobs.purging.needles import Needles
 from jobs.purging.tables import open_tables_below
 from jobs.runtime import cli, exclusions, summary
 from jobs.runtime.console import say
@@ -80,18 +81,19 @@ def _check_absence(uri: str, listed: str) -> dict[str, int]:
     """
     excluded = exclusions.read_exclusions(listed)
     sources = open_tables_below(uri)
-    uris = [source.uri for source in sources]
     gone = matching.gather(sources, excluded.marks)
     rows = matching.counts_by_table(sources, gone.exclusion_filter())
-    others = [file for file in files.other_files(uri, uris) if file != locations.absolute(listed)]
-    left = files.purge_files(others, uris, files.Needles(gone), act=False).found
+    others = files.other_files(uri, sources, without=[locations.absolute(listed)])
+    checked = files.purge_files(others.files, others, Needles(gone), act=False)
     faults = [Fault(table, f"has {n:,} rows about a picture of the list") for table, n in sorted(rows.items())]
-    _refuse(uri, faults + [Fault(file, "names a picture of the list") for file in left])
-    total = sum(source.rows for source in sources)
+    _refuse(uri, faults + [Fault(file, "names a picture of the list") for file in checked.found])
+    total, read = sum(source.rows for source in sources), len(others.files) - len(checked.unchecked)
     say(
-        f"verify: {uri}: {len(sources):,} tables, {total:,} rows, {len(others):,} other files: nothing about the "
+        f"verify: {uri}: {len(sources):,} tables, {total:,} rows, {read:,} other files: nothing about the "
         f"{len(excluded):,} entries of exclusions={listed}"
     )
+    if checked.unchecked:
+        say(f"  files {files.not_checked(checked.unchecked)}")
     return {"tables": len(sources), "rows": total}
 
 

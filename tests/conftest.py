@@ -118,6 +118,14 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         forget_settings()
 
 
+@pytest.fixture(params=["local", "s3"])
+def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A place for tables on disk, and one on S3."""
+    if request.param == "local":
+        return str(tmp_path / "out")
+    return f"{request.getfixturevalue('s3')}/{tmp_path.name}/out"
+
+
 @pytest.fixture(scope="session")
 def ray_session(s3: str) -> Iterator[None]:
     """One Ray for the process, started after the S3 server so that its workers have the credentials."""

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from jobs.errors import InputError
 from jobs.store import locations
 
+REPORTED = "reported.json"  # in _run/ of imported ratings: how many people reported each picture
+
 
 def add_to_list(uri: str, reports: Mapping[str, int], *, least: int) -> tuple[int, int]:
     """Add reported pictures to the list at `uri`, which keeps its other lines.

@@ -12,6 +12,7 @@ from jobs.runtime.draws import DrawConfig
 KNOWLEDGE_GRAPH, LANGUAGE_MODEL, MANUAL = "knowledge_graph", "language_model", "manual"
 NEAR_MODES = ("keep", "report", "drop")
 SELECTIONS = ("all", "starter")
+NEAR_FILE = "near_duplicates.jsonl"  # in _run/: the groups that were found
 
 
 @dataclass

@@ -1,37 +1,58 @@
-"""Files of a run that are not tables: tasks, sheets to choose from, pages, copies of pictures, approximate indexes.
+"""Files of a run that are not data objects: tasks, sheets, pages, copies of pictures, indexes, run files, rejects.
 
-Only files that a job of remine wrote are changed. Others that name a picture are reported.
+Only files that a job of remine wrote in a known form are changed. Others that name a picture are reported, and so are
+those whose content cannot be read.
 """
 
-import csv
-import io
+import gzip
 import json
-import re
-from collections.abc import Iterable, Iterator, Sequence
+import zlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from jobs.purging.matching import Gone, columns_of, matches
-from jobs.store import locations
-from jobs.store.place import is_written_by_run
+from jobs.annotation.annotate_config import LABEL_STUDIO, PRODIGY, SPREADSHEET
+from jobs.annotation.reports import REPORTED
+from jobs.corpora.wit.wit_base import PLACES_FILE
+from jobs.curation.config import NEAR_FILE
+from jobs.purging import contents
+from jobs.purging.matching import columns_of
+from jobs.purging.needles import PICTURES, Needles
+from jobs.runtime.exclusions import KEPT, TALLY
+from jobs.store import lease, locations
+from jobs.store.objects import Object
+from jobs.store.reading import TableSource
+from jobs.store.run_files import FOLDER
+from jobs.store.writer import REJECTS, rejects_uri
 
-LARGEST = 1 << 30  # bytes; larger files are not read
-TEXTS = (".json", ".jsonl", ".csv", ".tsv", ".txt", ".html", ".xml", ".md")
-PICTURES = (".jpg", ".jpeg", ".png", ".gif", ".webp", ".tif", ".tiff", ".bmp", ".avif", ".jp2", ".ppm")
+LARGEST = 1 << 30  # bytes; larger files, and compressed ones that hold more, are not read
+SHOWN = 10  # names of files that are printed
+HEAD = 4096  # first bytes, by which pages and binary files are recognised
+TASKS = (LABEL_STUDIO, PRODIGY, SPREADSHEET, "pictures")  # folders next to `assignments`
 PAGE, SHEETS = "index.html", ("choose.csv", "rankings.csv")  # of `choose` and `show_links`
-GENERATOR, HEAD = b'<meta name="generator" content="remine">', 4096  # what all pages have, in their first bytes
+GENERATOR = b'<meta name="generator" content="remine">'  # what all pages have in their heads
 INDEX, INDEX_IDS = "corpus.faiss", "ids.parquet"  # of `retrieve faiss.out=`
+REJECTED = "_rejects"
+LISTS = (REPORTED, NEAR_FILE, PLACES_FILE)  # run files that list pictures and that nothing derives from footers
 
 
 @dataclass
 class ChangedFiles:
-    """What happened to the files: those rewritten or removed, and those of others in which something was found."""
+    """What happened to the files.
+
+    Attributes:
+        rewritten, removed: files changed.
+        left: files that name a picture and stay as they are.
+        unchecked: files that were not read: binary or too large.
+    """
 
     rewritten: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
+    unchecked: list[str] = field(default_factory=list)
 
     @property
     def found(self) -> list[str]:
@@ -39,112 +60,144 @@ class ChangedFiles:
         return sorted([*self.rewritten, *self.removed, *self.left])
 
 
-class Needles:
-    """Finds what must go in text: ids and addresses."""
+@dataclass(frozen=True)
+class OtherFiles:
+    """The files below a folder that are not data objects of its tables.
 
-    def __init__(self, gone: Gone) -> None:
-        self.ids = {mark for mark in gone.marks if ":" not in mark}
-        self._filter = gone.exclusion_filter()
-        self._urls = {url for url in gone.urls if len(url) > len("https://")}
+    Attributes:
+        files: in order, without lists of exclusions and leases.
+        tables: the uris of the tables.
+        in_use: the rejects of the current generations, which the purge of a table rewrites.
+    """
 
-    def in_text(self, text: str) -> bool:
-        """Whether `text` has one of the ids as a word, or one of the addresses."""
-        if any(word in self.ids for word in _words(text)):
-            return True
-        return "//" in text and (any(url in text for url in self._urls) or self._filter.hit(*_addresses(text)))
+    files: Sequence[Object]
+    tables: frozenset[str]
+    in_use: frozenset[str]
 
-    def in_rows(self, rows: pa.Table) -> bool:
-        """Whether a row names one of the ids or addresses."""
-        return bool(matches(rows, self._filter).any())
+    @property
+    def uris(self) -> list[str]:
+        """The uris of the files."""
+        return [file.uri for file in self.files]
 
-    def is_picture(self, name: str) -> bool:
-        """Whether a file is named after one of the pictures."""
-        stem, _, suffix = name.rpartition(".")
-        return f".{suffix.lower()}" in PICTURES and stem in self.ids
+    def to_purge(self) -> list[Object]:
+        """The files that a purge looks at itself: not those that the purge of a table writes again."""
+        return [file for file in self.files if file.uri not in self.in_use and not self._is_derived(file.uri)]
 
+    def derived(self) -> list[Object]:
+        """The run files that runs, and the purge of a table, derive from the table."""
+        return [file for file in self.files if self._is_derived(file.uri)]
 
-_WORD = re.compile(r"\w+")
+    def is_of(self, uri: str, folder: str) -> bool:
+        """Whether `uri` is directly in the folder `folder` of one of the tables."""
+        table, _, inside = _folder(uri).rpartition("/")
+        return inside == folder and table in self.tables
 
-
-def _words(text: str) -> Iterator[str]:
-    """The words of a text, with and without the signs around and inside them."""
-    for part in text.split():
-        yield part.strip("'\"()[]{};,:")
-    yield from (match[0] for match in _WORD.finditer(text))
-
-
-def _addresses(text: str) -> list[str]:
-    parts = text.replace("\\/", "/").replace('"', " ").replace("'", " ").replace("<", " ").replace(",", " ").split()
-    return [part.strip("()[]{};") for part in parts if "//" in part]
+    def _is_derived(self, uri: str) -> bool:
+        return self.is_of(uri, FOLDER) and _name(uri) not in LISTS
 
 
-def other_files(root: str, tables: Iterable[str]) -> list[str]:
-    """The files below `root` that no run of a table has written, in order."""
-    folders = [f"{table}/" for table in tables]
-    return [
-        file.uri
-        for file in locations.listing(root)
-        if file.size <= LARGEST
-        and not any(file.uri.startswith(folder) and is_written_by_run(folder, file.uri) for folder in folders)
-    ]
+def other_files(root: str, tables: Sequence[TableSource], *, without: Sequence[str] = ()) -> OtherFiles:
+    """The files below `root` that are not data objects of `tables`, nor among the uris `without`."""
+    folders = {f"{table.uri}/" for table in tables}
+    skipped = {uri for table in tables for uri in _skipped(table.uri)}
+    skipped.update(without)
+
+    def is_data(uri: str) -> bool:
+        return uri.endswith(".parquet") and f"{_folder(uri)}/" in folders
+
+    others = [file for file in locations.listing(root) if file.uri not in skipped and not is_data(file.uri)]
+    in_use = frozenset(
+        rejects_uri(table.uri, record["unit"]["name"], record["generation"])
+        for table in tables
+        for footer in table.footers
+        if (record := footer.record) is not None and sum(record["counts"]["rejected"].values())
+    )
+    return OtherFiles(others, frozenset(table.uri for table in tables), in_use)
 
 
-def purge_files(files: Sequence[str], tables: Iterable[str], needles: Needles, *, act: bool) -> ChangedFiles:
-    """Rewrite tasks and sheets without what must go; remove copies of pictures, indexes, and pages.
+def _skipped(table: str) -> list[str]:
+    return [locations.join(table, FOLDER, name) for name in (KEPT, lease.NAME)]
+
+
+def purge_files(files: Sequence[Object], others: OtherFiles, needles: Needles, *, act: bool) -> ChangedFiles:
+    """Rewrite tasks, sheets and lists without what must go; remove copies of pictures, indexes, and pages.
 
     Pages are removed rather than rewritten, because their figures count the pictures too; `report` writes them again.
 
     Args:
-        files: what `other_files` returned.
-        tables: the uris of the tables.
+        files: some of the files `others`.
+        others: all of them, by which those of remine are recognised.
         act: False only finds the files.
     """
-    ours, changed = _Ours(frozenset(tables), frozenset(files)), ChangedFiles()
-    for uri in files:
-        name = _name(uri).lower()
-        if needles.is_picture(_name(uri)):
+    ours, changed = _Ours(others), ChangedFiles()
+    for file in files:
+        uri, name = file.uri, _name(file.uri)
+        if needles.is_picture(name):
             (changed.removed if ours.is_task_file(uri) else changed.left).append(uri)
-        elif name == INDEX_IDS and f"{_folder(uri)}/{INDEX}" in files:
-            if any(needles.ids.intersection(rows["item_id"].to_pylist()) for rows in _ids(uri)):
+        elif name.lower().endswith(PICTURES):
+            continue
+        elif ours.is_index(uri):
+            if name == INDEX_IDS and any(needles.ids.intersection(rows["item_id"].to_pylist()) for rows in _ids(uri)):
                 changed.removed += [uri, f"{_folder(uri)}/{INDEX}"]
-        elif name.endswith(".parquet"):
-            if _has_rows(uri, needles):
-                changed.left.append(uri)
-        elif name.endswith(TEXTS):
-            text = locations.read_bytes(uri).decode("utf-8", "surrogateescape")
-            if needles.in_text(text):
-                _purge_text(uri, text, needles, ours, changed, act=act)
+        elif name.lower().endswith(".parquet"):
+            _purge_parquet(file, needles, ours, changed, act=act)
+        elif (text := _text(file)) is None:
+            changed.unchecked.append(uri)
+        elif needles.in_text(_without_matches(text) if others.is_of(uri, FOLDER) else text):
+            _purge_text(uri, text, needles, ours, changed, act=act)
     if act:
         locations.remove(changed.removed)
     return changed
 
 
-def pages_with_pictures(files: Sequence[str], tables: Iterable[str]) -> list[str]:
+def first_names(uris: Sequence[str]) -> str:
+    """The first names, in order, and how many more there are."""
+    more = f" and {len(uris) - SHOWN:,} more" if len(uris) > SHOWN else ""
+    return f"{', '.join(sorted(uris)[:SHOWN])}{more}"
+
+
+def not_checked(uris: Sequence[str]) -> str:
+    """A part of a sentence about files that were not read."""
+    return f"not checked, because they are no texts or larger than 1 GiB: {first_names(uris)}"
+
+
+def pages_with_pictures(others: OtherFiles) -> list[str]:
     """The pages of `report`, `choose` and `show_links`. They embed pictures without naming them."""
-    ours = _Ours(frozenset(tables), frozenset(files))
-    return [uri for uri in files if ours.is_page(uri)]
+    ours = _Ours(others)
+    return [uri for uri in others.uris if ours.is_page(uri)]
 
 
-@dataclass(frozen=True)
 class _Ours:
     """Knows which files jobs of remine wrote: pages by their heads, other files by their neighbours."""
 
-    tables: frozenset[str]
-    files: frozenset[str]
+    def __init__(self, others: OtherFiles) -> None:
+        self._others, self._uris = others, frozenset(others.uris)
 
     def is_page(self, uri: str) -> bool:
-        if not uri.endswith(".html"):
-            return False
-        fs, path = locations.filesystem(uri)
-        with fs.open_input_stream(path, compression=None) as stream:
-            return GENERATOR in stream.read(HEAD)
+        return uri.endswith(".html") and GENERATOR in _head(uri)
 
     def is_task_file(self, uri: str) -> bool:
         folder, _, inside = _folder(uri).rpartition("/")
-        return inside in ("label_studio", "prodigy", "pictures") and f"{folder}/assignments" in self.tables
+        return inside in TASKS and f"{folder}/assignments" in self._others.tables
 
     def is_sheet(self, uri: str) -> bool:
-        return _name(uri) in SHEETS and f"{_folder(uri)}/{PAGE}" in self.files
+        return _name(uri) in SHEETS and f"{_folder(uri)}/{PAGE}" in self._uris
+
+    def is_list(self, uri: str) -> bool:
+        return _name(uri) in LISTS and self._others.is_of(uri, FOLDER)
+
+    def is_rejects(self, uri: str) -> bool:
+        return self._others.is_of(uri, REJECTED)
+
+    def is_index(self, uri: str) -> bool:
+        return (
+            _name(uri) in (INDEX, INDEX_IDS)
+            and {
+                f"{_folder(uri)}/{INDEX}",
+                f"{_folder(uri)}/{INDEX_IDS}",
+            }
+            <= self._uris
+        )
 
 
 def _name(uri: str) -> str:
@@ -155,18 +208,95 @@ def _folder(uri: str) -> str:
     return uri.rsplit("/", 1)[0]
 
 
-def _has_rows(uri: str, needles: Needles) -> bool:
-    """Whether a Parquet file of another program, or a release, has rows about what must go."""
+def _head(uri: str) -> bytes:
+    fs, path = locations.filesystem(uri)
+    with locations.named_errors(uri), fs.open_input_stream(path, compression=None) as stream:
+        head: bytes = stream.read(HEAD)
+    return head
+
+
+def _text(file: Object) -> str | None:
+    """The content of a text, also of a compressed one; None if it is not text, or too large."""
+    if file.size > LARGEST:
+        return None
+    if file.uri.endswith(".gz"):
+        data = _decompressed(locations.read_bytes(file.uri))
+    elif b"\0" in _head(file.uri):
+        return None
+    else:
+        data = locations.read_bytes(file.uri)
+    return None if data is None or b"\0" in data[:HEAD] else data.decode("utf-8", "surrogateescape")
+
+
+def _decompressed(data: bytes) -> bytes | None:
+    """The content of gzip; None if it is damaged, or too large."""
+    try:
+        with gzip.GzipFile(fileobj=pa.BufferReader(data)) as stream:
+            content = stream.read(LARGEST + 1)
+    except (OSError, EOFError, zlib.error):
+        return None
+    return content if len(content) <= LARGEST else None
+
+
+def _without_matches(text: str) -> str:
+    """A run file without how often each entry of the list of exclusions matched: these are marks of the list."""
+
+    def stripped(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: stripped(part) for key, part in value.items() if key != TALLY}
+        return [stripped(part) for part in value] if isinstance(value, list) else value
+
+    def line_without(line: str) -> str:
+        try:
+            return json.dumps(stripped(json.loads(line)), ensure_ascii=False)
+        except ValueError:
+            return line
+
+    if f'"{TALLY}"' not in text:
+        return text
+    whole = line_without(text)
+    return whole if whole != text else "\n".join(map(line_without, text.splitlines()))
+
+
+def _purge_parquet(file: Object, needles: Needles, ours: _Ours, changed: ChangedFiles, *, act: bool) -> None:
+    """Rewrite a list of a run, remove rejects that no reader uses, and report other files with rows that must go."""
+    if not _has_rows(file.uri, needles, texts=REJECTS.names if ours.is_rejects(file.uri) else ()):
+        return
+    if ours.is_rejects(file.uri):
+        changed.removed.append(file.uri)
+    elif ours.is_list(file.uri):
+        changed.rewritten.append(file.uri)
+        if act and (kept := contents.rows_without(locations.read_bytes(file.uri), needles)) is not None:
+            locations.replace(file.uri, kept)
+    else:
+        changed.left.append(file.uri)
+
+
+def _has_rows(uri: str, needles: Needles, *, texts: Sequence[str] = ()) -> bool:
+    """Whether a Parquet file has rows about what must go.
+
+    Args:
+        texts: columns of texts that may name it, besides the columns for ids and addresses.
+    """
     fs, path = locations.filesystem(uri)
     with locations.named_errors(uri), fs.open_input_file(path) as stream:
         try:
-            with pq.ParquetFile(stream) as file:
-                names = [f.name for f in file.schema_arrow if pa.types.is_string(f.type)]
-                columns = columns_of(names)
-                groups = range(file.num_row_groups if columns else 0)
-                return any(needles.in_rows(file.read_row_group(group, columns=columns)) for group in groups)
+            with pq.ParquetFile(stream) as parquet:
+                strings = [f.name for f in parquet.schema_arrow if pa.types.is_string(f.type)]
+                names, described = columns_of(strings), [name for name in strings if name in texts]
+                groups = range(parquet.num_row_groups if names or described else 0)
+                return any(
+                    _names(parquet.read_row_group(group, columns=[*names, *described]), needles, described)
+                    for group in groups
+                )
         except pa.ArrowInvalid:
             return False
+
+
+def _names(rows: pa.Table, needles: Needles, described: Sequence[str]) -> bool:
+    if needles.mask(rows).any():
+        return True
+    return any(needles.in_text(text or "") for name in described for text in rows[name].to_pylist())
 
 
 def _ids(uri: str) -> Iterator[pa.RecordBatch]:
@@ -179,32 +309,11 @@ def _purge_text(uri: str, text: str, needles: Needles, ours: _Ours, changed: Cha
     if ours.is_page(uri):
         changed.removed.append(uri)
         return
-    kept = _without(text, _name(uri), needles) if ours.is_task_file(uri) or ours.is_sheet(uri) else None
+    is_ours = ours.is_task_file(uri) or ours.is_sheet(uri) or ours.is_list(uri)
+    kept = contents.without(text, _name(uri), needles) if is_ours else None
     if kept is None:
         changed.left.append(uri)
         return
     changed.rewritten.append(uri)
     if act:
         locations.replace(uri, kept.encode("utf-8", "surrogateescape"))
-
-
-def _without(text: str, name: str, needles: Needles) -> str | None:
-    """The text without the tasks, lines or rows that name what must go; None if it has another form."""
-    if name.endswith(".csv"):
-        return _rows_without(text, needles)
-    if name.endswith(".jsonl"):
-        return "".join(line for line in io.StringIO(text, newline="\n") if not needles.in_text(line))
-    tasks = json.loads(text) if name.endswith(".json") else None
-    if not isinstance(tasks, list):
-        return None
-    kept = [task for task in tasks if not needles.in_text(json.dumps(task, ensure_ascii=False))]
-    return json.dumps(kept, ensure_ascii=False, indent=1)
-
-
-def _rows_without(text: str, needles: Needles) -> str:
-    out = io.StringIO(newline="")
-    writer = csv.writer(out)
-    for row in csv.reader(io.StringIO(text, newline="")):
-        if not any(needles.in_text(cell) for cell in row):
-            writer.writerow(row)
-    return out.getvalue()

@@ -15,9 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from jobs.errors import RunError
-from jobs.purging.matching import columns_of, matches
-from jobs.runtime.exclusions import KEPT, TALLY, ExclusionFilter
-from jobs.store import locations, lock, run_files
+from jobs.purging.matching import columns_of
+from jobs.purging.needles import Needles
+from jobs.runtime.exclusions import KEPT, TALLY
+from jobs.store import locations, run_files
 from jobs.store.counts import Counts
 from jobs.store.footers import Footer
 from jobs.store.identity import EXCLUSIONS
@@ -49,27 +50,23 @@ class Rewritten:
 
 
 def rewrite_tables(
-    tables: Sequence[TableSource], exclusion_filter: ExclusionFilter, kept: tuple[str, bytes], *, purge: str
+    tables: Sequence[TableSource], needles: Needles, kept: tuple[str, bytes], *, purge: str
 ) -> Rewritten:
-    """Remove matching rows from all tables, parents before the tables that are made from them.
+    """Remove matching rows and rejects from all tables, parents before the tables that are made from them.
 
     Args:
+        tables: locked by the caller.
         purge: name of this purge, the same when it is continued after an interruption.
         kept: the hash of the list of exclusions in identities, and its marks, which tables of jobs with the key
             `exclusions` keep, so that the next run must be given the list.
 
     Raises:
-        InputError: another process writes one of the tables.
-        RunError: a table changed meanwhile.
+        RunError: the counts of a table do not balance.
     """
     result, moved = Rewritten(), dict[Object, Object]()
-    with contextlib.ExitStack() as locks:
-        for table in tables:
-            if lock.acquire(table.uri):
-                locks.callback(lock.release, table.uri)
-        for table in in_order(tables):
-            _rewrite_table(table, exclusion_filter, moved, result, purge=purge)
-            _keep_list(table.uri, *kept)
+    for table in in_order(tables):
+        _rewrite_table(table, needles, moved, result, purge=purge)
+        _keep_list(table.uri, *kept)
     return result
 
 
@@ -98,7 +95,7 @@ def _is_within(uri: str, folder: str) -> bool:
 
 def _rewrite_table(
     table: TableSource,
-    exclusion_filter: ExclusionFilter,
+    needles: Needles,
     moved: dict[Object, Object],
     result: Rewritten,
     *,
@@ -116,9 +113,9 @@ def _rewrite_table(
         unit = _with_new_inputs(footer.unit, moved)
         again += unit is None
         task_unit = unit or footer.unit
-        rows = _matching(footer.object.uri, exclusion_filter)
+        rows = _matching(footer.object.uri, needles)
         rejects = list(_rejects(table.uri, footer))
-        kept_rejects = [reject for reject in rejects if not _names(reject, exclusion_filter)]
+        kept_rejects = [reject for reject in rejects if not _names(reject, needles)]
         purged += rows + len(rejects) - len(kept_rejects)
         if rows or len(rejects) != len(kept_rejects) or task_unit != footer.unit:
             replaced = ReplacedJson(purge=purge, size=original.size, etag=original.etag)
@@ -126,7 +123,7 @@ def _rewrite_table(
                 table,
                 footer,
                 task_unit,
-                exclusion_filter=exclusion_filter,
+                needles=needles,
                 rejects=kept_rejects,
                 replaced=replaced,
             )
@@ -163,8 +160,8 @@ def _with_new_inputs(unit: Unit, moved: Mapping[Object, Object]) -> Unit | None:
     return replace(unit, inputs=tuple(moved.get(source, source) for source in unit.inputs))
 
 
-def _matching(uri: str, exclusion_filter: ExclusionFilter) -> int:
-    return sum(int(matches(rows, exclusion_filter).sum()) for rows in _row_groups(uri, narrow=True))
+def _matching(uri: str, needles: Needles) -> int:
+    return sum(int(needles.mask(rows).sum()) for rows in _row_groups(uri, narrow=True))
 
 
 def _row_groups(uri: str, *, narrow: bool = False) -> Iterator[pa.Table]:
@@ -188,10 +185,8 @@ def _rejects(table: str, footer: Footer) -> Iterator[Reject]:
         yield from (Reject(**row) for row in rows.to_pylist())
 
 
-def _names(reject: Reject, exclusion_filter: ExclusionFilter) -> bool:
-    """Whether a reject has a word that names something that must go."""
-    words = f"{reject.message} {reject.raw} {reject.file}".replace(",", " ").replace("\t", " ").split()
-    return exclusion_filter.hit(*(word.strip("'\"()[]{};") for word in words))
+def _names(reject: Reject, needles: Needles) -> bool:
+    return any(needles.in_text(text) for text in (reject.message, reject.raw, reject.file))
 
 
 def _rewrite_unit(
@@ -199,7 +194,7 @@ def _rewrite_unit(
     footer: Footer,
     unit: Unit,
     *,
-    exclusion_filter: ExclusionFilter,
+    needles: Needles,
     rejects: Sequence[Reject],
     replaced: ReplacedJson,
 ) -> None:
@@ -213,7 +208,7 @@ def _rewrite_unit(
     retired = (*map(_anonymous, record["retired"]), _anonymous(record))
     with UnitWriter(target, UnitTask(unit, record["generation"] + 1, retired), replaced=replaced) as writer:
         for rows in _row_groups(footer.object.uri):
-            stays = rows.filter(pa.array(~matches(rows, exclusion_filter)))
+            stays = rows.filter(pa.array(~needles.mask(rows)))
             writer.write(stays.replace_schema_metadata(None))
         for reject in rejects:
             writer.reject(reject)

@@ -1,10 +1,11 @@
 """The tables of a run, and their lists of exclusions."""
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 
 from jobs.errors import InputError
 from jobs.runtime.exclusions import KEPT, Exclusions
-from jobs.store import locations, table_faults
+from jobs.store import locations, lock, table_faults
 from jobs.store.reading import TableSource, open_table
 from jobs.store.run_files import FOLDER, IDENTITY, run_uri
 
@@ -18,13 +19,32 @@ def open_tables_below(root: str, *, interrupted: bool = False) -> list[TableSour
     Raises:
         InputError: there is none, or one cannot be opened: it is damaged or incomplete.
     """
+    uris = _uris_below(root)
+    if interrupted:
+        return [table for uri in sorted(uris) if (table := table_faults.sound_part(uri)) is not None]
+    return [open_table(uri) for uri in sorted(uris)]
+
+
+@contextlib.contextmanager
+def locked(root: str) -> Iterator[None]:
+    """Lock all tables at or below `root`, before they are read, until the end of the block.
+
+    Raises:
+        InputError: there is none, or another process writes one of them.
+    """
+    with contextlib.ExitStack() as locks:
+        for uri in _uris_below(root):
+            if lock.acquire(uri):
+                locks.callback(lock.release, uri)
+        yield
+
+
+def _uris_below(root: str) -> list[str]:
     end = f"/{FOLDER}/{IDENTITY}"
     uris = [file.uri.removesuffix(end) for file in locations.listing(root) if file.uri.endswith(end)]
     if not uris:
         raise InputError(f"input={root}: no table here or below; name a table, or the folder of a run")
-    if interrupted:
-        return [table for uri in sorted(uris) if (table := table_faults.sound_part(uri)) is not None]
-    return [open_table(uri) for uri in sorted(uris)]
+    return uris
 
 
 def check_list(tables: Sequence[TableSource], listed: Exclusions) -> None:

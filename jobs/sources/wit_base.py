@@ -53,7 +53,7 @@ def _fetch(
     urls = pa.array([], pa.string())
     if run.todo:
         urls = pa.concat_tables(records.table.batches(["image_url"]))["image_url"].unique()
-    places = run.keep("places.parquet", wit_base.pack_places(wit_base.picture_places(files, urls)))
+    places = run.keep(wit_base.PLACES_FILE, wit_base.pack_places(wit_base.picture_places(files, urls)))
     rows = partial(wit_base.of_records, places=places, repeated=records.keep_repeats(run))
     kwargs = {
         "open_filesystem": filesystem_opener(locations.absolute(required_path(cfg))),

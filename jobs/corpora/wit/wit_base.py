@@ -46,6 +46,7 @@ BUFFER = 4 << 20  # bytes of a column read ahead; by default pyarrow reads a who
 THREADS = 8  # files whose column of image URLs is read at a time
 # raised by pyarrow for damaged pages and lost connections, and by Python for text that is not UTF-8
 UNREADABLE = (pa.ArrowException, OSError, UnicodeDecodeError)
+PLACES_FILE = "places.parquet"  # in _run/ of fetched images: the records' pictures in the files of wit_base
 PLACES = pa.schema({"image_url": pa.string(), "path": pa.string(), "row_group": pa.int32(), "row": pa.int64()})
 
 EntryHits = list[tuple[int, list[str]]]  # of a picture: numbers of its entries that match, with their terms

@@ -1,0 +1,49 @@
+"""What must go, as it is found in texts, rows and names of files."""
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from jobs.purging.matching import Gone, matches
+
+PICTURES = (".jpg", ".jpeg", ".png", ".gif", ".webp", ".tif", ".tiff", ".bmp", ".avif", ".jp2", ".ppm")
+_WORD = re.compile(r"\w+")
+
+
+class Needles:
+    """Finds what must go (`gone`) in texts, rows and names of files."""
+
+    def __init__(self, gone: Gone) -> None:
+        self.gone = gone
+        self.ids = {mark for mark in gone.marks if ":" not in mark}
+        self._filter = gone.exclusion_filter()
+        self._urls = {url for url in gone.urls if len(url) > len("https://")}
+
+    def in_text(self, text: str) -> bool:
+        """Whether `text` has one of the ids as a word, or one of the addresses."""
+        if any(word in self.ids for word in _words(text)):
+            return True
+        return "//" in text and (any(url in text for url in self._urls) or self._filter.hit(*_addresses(text)))
+
+    def mask(self, rows: pa.Table) -> np.ndarray:
+        """bool [rows]: whether a row names one of the ids or addresses, in the columns for them."""
+        return matches(rows, self._filter)
+
+    def is_picture(self, name: str) -> bool:
+        """Whether a file is named after one of the pictures."""
+        stem, _, suffix = name.rpartition(".")
+        return f".{suffix.lower()}" in PICTURES and stem in self.ids
+
+
+def _words(text: str) -> Iterator[str]:
+    """The words of a text, with and without the signs around and inside them."""
+    for part in text.split():
+        yield part.strip("'\"()[]{};,:")
+    yield from (match[0] for match in _WORD.finditer(text))
+
+
+def _addresses(text: str) -> list[str]:
+    parts = text.replace("\\/", "/").replace('"', " ").replace("'", " ").replace("<", " ").replace(",", " ").split()
+    return [part.strip("()[]{};") for part in parts if "//" in part]
