@@ -1,6 +1,7 @@
 """A proxy in front of an S3 server that gives scripted requests a fault, and hands on all others unchanged.
 
-Requests keep their `Host`, which their signature covers. The proxy knows no credentials.
+Requests keep their `Host`, which their signature covers. The proxy uses credentials only to sign requests without their
+conditions.
 """
 
 import contextlib
@@ -23,6 +24,8 @@ from jobs.store.s3 import forget_settings
 
 XML = "{http://s3.amazonaws.com/doc/2006-03-01/}"
 HOP = ("connection", "transfer-encoding", "content-length", "keep-alive")  # headers of one connection
+SIGNATURE = ("authorization", "x-amz-date")
+CONDITIONS = ("if-none-match", "if-match")
 SLOW_PIECE, SLOW_PAUSE_S = 64 << 10, 0.02
 
 
@@ -83,6 +86,7 @@ class FaultProxy:
 
     Attributes:
         endpoint: its url.
+        ignores_conditions: `If-None-Match` and `If-Match` are not handed on, as by a store that ignores them.
         upstream: the server's, which may change.
         pages: sizes of pages of listings, over and over; empty: the server's own.
         befell: kinds of faults -> requests that met one.
@@ -93,6 +97,7 @@ class FaultProxy:
         self.upstream = endpoint
         self.faults: Sequence[Fault] = ()
         self.pages: Sequence[int] = ()
+        self.ignores_conditions = False
         self.befell: Counter[str] = Counter()
         self.requests: Counter[str] = Counter()
         self._numbers, self._lock = count(), threading.Lock()
@@ -187,6 +192,23 @@ class _Reply:
     length: str | None = None  # of a HEAD
 
 
+def _unconditional(method: str, target: str, headers: dict[str, str]) -> dict[str, str]:
+    """The headers without conditions, signed again with this process's credentials."""
+    if not any(name.lower() in CONDITIONS for name in headers):
+        return headers
+    from botocore.auth import S3SigV4Auth
+    from botocore.awsrequest import AWSRequest
+    from botocore.session import get_session
+
+    kept = {name: value for name, value in headers.items() if name.lower() not in (*CONDITIONS, *SIGNATURE)}
+    request = AWSRequest(method, f"http://{headers['Host']}{target}", headers=kept)
+    signer = S3SigV4Auth(get_session().get_credentials(), "s3", get_session().get_config_variable("region"))
+    hashed = next(value for name, value in headers.items() if name.lower() == "x-amz-content-sha256")
+    signer.payload = lambda request: hashed
+    signer.add_auth(request)
+    return dict(request.headers.items())
+
+
 class _Server(ThreadingHTTPServer):
     proxy: FaultProxy
     daemon_threads = True
@@ -210,6 +232,8 @@ class _Handler(BaseHTTPRequestHandler):
             text = f'<?xml version="1.0"?><Error><Code>{fault.code}</Code><Message>a fault</Message></Error>'
             return self._send(_Reply(status, [("Content-Type", "application/xml")], text.encode()))
         headers = {name: value for name, value in self.headers.items() if name.lower() not in (*HOP, "expect")}
+        if self.server.proxy.ignores_conditions:
+            headers = _unconditional(self.command, self.path, headers)
         reply = self.server.proxy.ask(self.command, self.path, headers, body)
         if fault is not None and fault.kind == "lost answer":
             return self._reset()

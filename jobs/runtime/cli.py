@@ -57,8 +57,12 @@ def execute_loaded(name: str, cfg: Any) -> object:
     try:
         with console.fields(job=name):
             return job(name).execute(cfg)
-    except BaseException:
-        lock.release_all()  # now, and not at the end of the process, when the demo's store has ended
+    except BaseException as error:
+        try:
+            if isinstance(error, KeyboardInterrupt):  # a lease that is lost interrupts the main thread
+                lock.check_held()
+        finally:
+            lock.release_all()  # now, and not at the end of the process, when the demo's store has ended
         raise
 
 

@@ -95,8 +95,6 @@ def show_result(name: str, manifest: Mapping[str, Any], run: TableRun) -> None:
     say(f"  {len(run.units):,} units{again}, {manifest['seconds']:,.1f} s")
     if expected := manifest.get("estimate"):
         say(f"  took {estimates.comparison(expected, manifest['actual'])}")
-    if not manifest["conditional_writes"]:
-        say(f"  {run.target.out}: the store ignores conditional writes (If-None-Match); start only one run per table")
 
 
 def reconciliation(counts: Mapping[str, Any]) -> str:

@@ -1,12 +1,15 @@
 """A lease on a table on S3, where there are no locks: an object in `_run/` that its holder renews and that expires.
 
-It keeps a second submission of the same job from doing, and paying for, all units again. It promises nothing else: a
-holder that was suspended for longer than its lease may write next to another; units are still written whole.
+It keeps a second submission of the same job from doing, and paying for, all units again. A holder that was suspended
+for longer than its lease notices at its next renewal that another process has it, and is interrupted; until then it may
+write next to the other. Units are still written whole.
 """
 
+import _thread
 import json
 import logging
 import os
+import random
 import socket
 import threading
 import time
@@ -21,6 +24,7 @@ from jobs.store.run_files import run_uri
 NAME = "lease.json"
 LEASE_S = 180.0  # without renewal; longer than an object store is ever unreachable between two retries
 RENEW_S = 45.0
+SETTLE_S = (1.0, 3.0)  # a pause between these: longer than a request takes, and of another length in each process
 log = logging.getLogger(__name__)
 
 
@@ -54,13 +58,16 @@ class Holder:
 class Lease:
     """The lease on the existing table at `out`, renewed by a thread until `release`.
 
+    Attributes:
+        is_lost: another process took it over. The main thread is then interrupted.
+
     Raises:
         InputError: another process holds it.
     """
 
     def __init__(self, out: str, *, clock: Callable[[], float] = time.time) -> None:
         self._uri, self._out, self._clock = run_uri(out, NAME), out, clock
-        self._holder = Holder.this_process()
+        self._holder, self.is_lost = Holder.this_process(), False
         self._acquire()
         self._released = threading.Event()
         threading.Thread(target=self._renew, daemon=True, name="lease").start()
@@ -72,8 +79,15 @@ class Lease:
             locations.remove([self._uri])
 
     def _acquire(self) -> None:
-        if locations.create(self._uri, self._content()):
+        if locations.creates_once(self._out) and locations.create(self._uri, self._content()):
             return
+        self._refuse_other()
+        locations.replace(self._uri, self._content())
+        settle()  # another process may have read the same expired lease: the last one that wrote has it
+        self._refuse_other()
+
+    def _refuse_other(self) -> None:
+        """Raise InputError if the lease is that of another process, and has not expired."""
         written = _read(self._uri)
         if written is not None and (other := Holder(**written["holder"])) != self._holder and not other.has_ended():
             left = written["until"] - self._clock()
@@ -82,7 +96,6 @@ class Lease:
                     f"out={self._out}: process {other.pid} on {other.host} is writing this table; wait until it ends, "
                     f"or {left:.0f} s after it was killed, or use another out="
                 )
-        locations.replace(self._uri, self._content())
 
     def _content(self) -> bytes:
         return json.dumps({"holder": asdict(self._holder), "until": self._clock() + LEASE_S}).encode()
@@ -95,11 +108,17 @@ class Lease:
         while not self._released.wait(RENEW_S):
             try:
                 if not self._is_ours():
-                    log.warning("out=%s: another process took over the lease on this table", self._out)
+                    self.is_lost = True
+                    _thread.interrupt_main()
                     return
                 locations.replace(self._uri, self._content())
             except Exception as error:  # the store may answer next time
                 log.warning("out=%s: the lease could not be renewed (%s)", self._out, error)
+
+
+def settle() -> None:
+    """Pause, so that processes that wrote the same object at the same time read what the last of them wrote."""
+    time.sleep(random.uniform(*SETTLE_S))
 
 
 def _read(uri: str) -> dict[str, Any] | None:

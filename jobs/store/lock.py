@@ -8,7 +8,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from jobs.errors import InputError
+from jobs.errors import InputError, RunError
 from jobs.store import locations
 from jobs.store.lease import Lease
 from jobs.store.run_files import FOLDER, IDENTITY, run_uri
@@ -53,6 +53,20 @@ def _acquire_lease(out: str) -> bool:
     with locations.named_errors(out):
         _leases[out] = Lease(out)
     return True
+
+
+def check_held() -> None:
+    """Check that no other process took over a table that this process writes.
+
+    Raises:
+        RunError: one did, after this process was suspended, or its lease could not be renewed.
+    """
+    for out, lease in _leases.items():
+        if lease.is_lost:
+            raise RunError(
+                f"out={out}: another process took over this table, after this one did not renew its lease in time; "
+                "nothing more is written. Wait until the other process ends, then run the same command again"
+            )
 
 
 def release_all() -> None:

@@ -1,6 +1,7 @@
 """A run that writes a table: claim the place, freeze the inputs, find the remaining units, write the manifest."""
 
 import json
+import logging
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -9,7 +10,7 @@ from typing import Any, NamedTuple
 
 from actors.status import STATUSES
 from jobs.errors import InputError, RunError
-from jobs.store import lease, locations, lock, place, run_files
+from jobs.store import lease, locations, lock, place, run_files, s3
 from jobs.store.amounts import Amounts
 from jobs.store.compact_list import CompactList, HashSet
 from jobs.store.counts import Counts
@@ -25,6 +26,8 @@ from jobs.store.versions import versions
 from jobs.store.writer import Target, UnitTask
 
 GIVEN_UP_NAMED = 3  # units in the message
+_warned: set[str] = set()  # buckets
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -104,8 +107,10 @@ class TableRun:
         """Derive the manifest from the footers and write it; returns it, with the list `units`.
 
         Raises:
-            RunError: a unit is missing, other than in a trial, or the counts do not balance.
+            RunError: a unit is missing, other than in a trial, the counts do not balance, or another process took over
+                the table.
         """
+        lock.check_held()
         total, unit_seconds, missing = Counts(), 0.0, 0
 
         def written_units() -> Iterator[WrittenUnitJson]:
@@ -193,8 +198,10 @@ def open_run(plan: TablePlan, *, resume: bool, overwrite: bool, retry: Sequence[
         if overwrite and is_table:
             _delete(out, listed)
             is_table = False
+        _warn_of_store(out)
         _claim(out, plan, listed if is_table else ())
         locked = lock.acquire(out) or locked
+        _check_identity(out, plan)  # on a store that ignores conditions another run may have replaced it meanwhile
         units = _freeze(out, plan, exists=is_table and _has_inputs(out, listed))
         for name, data in {CONFIG: run_files.to_json(plan.config), **plan.files}.items():
             locations.create(run_uri(out, name), data)
@@ -260,6 +267,17 @@ def _delete(out: str, listed: Iterable[Object]) -> None:
     locations.remove([identity])  # last, so that after an interruption the place is still a table of remine
 
 
+def _warn_of_store(out: str) -> None:
+    """Warn, once per bucket, of a store on which two runs of different configurations could claim one table."""
+    if locations.is_s3(out) and not locations.creates_once(out) and (bucket := s3.bucket_of(out)) not in _warned:
+        _warned.add(bucket)
+        log.warning(
+            "out=%s: the store ignores conditional writes (If-None-Match), by which only one of several runs claims a "
+            "table; start only one run per table",
+            out,
+        )
+
+
 def _claim(out: str, plan: TablePlan, listed: Iterable[Object]) -> None:
     """Write `identity.json` if it is not in `listed`, and refuse a place that another run claimed."""
     uri = run_uri(out, IDENTITY)
@@ -268,6 +286,9 @@ def _claim(out: str, plan: TablePlan, listed: Iterable[Object]) -> None:
             if any(listed):
                 _check_footers(out, plan)
             locations.create(uri, run_files.to_json({TABLE: plan.table, **plan.identity}))
+            if not locations.creates_once(out):
+                lease.settle()
+                _check_footers(out, plan)  # of a run whose identity this may have replaced
     # Read back even after a creation: some stores ignore its condition, and then the last of several drivers wins.
     _check_identity(out, plan)
 

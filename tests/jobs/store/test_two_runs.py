@@ -1,0 +1,176 @@
+"""Two processes that claim one table on S3 at the same time: one of them writes it, and configurations never mix."""
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from jobs.errors import InputError, RunError
+from jobs.runtime import cli
+from jobs.store import lease, locations
+from jobs.store.run_files import IDENTITY, read_json, run_uri
+from tests.fault_proxy import FaultProxy, through
+from tests.jobs.store.small_runs import ALL_ROWS, begin, complete, contents, plan, write
+
+ROOT = Path(__file__).resolve().parents[3]
+# Waits before the claim, and again before the first unit, until the test writes a line.
+RUN = """
+import logging, sys
+from jobs.errors import InputError, RunError
+from jobs.store import run
+from tests.jobs.store.small_runs import begin, plan, write
+
+def pause(word):
+    print(word, flush=True)
+    sys.stdin.readline()
+
+claim = run._claim
+run._claim = lambda *arguments: (pause("ready"), claim(*arguments))
+logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stdout)
+try:
+    opened = begin(plan(sys.argv[1], identity={"rules": {"x": int(sys.argv[2])}}))
+    pause("opened")
+    for task in opened.todo:
+        write(opened, task)
+    opened.finish()
+    print("finished", flush=True)
+except (InputError, RunError) as error:
+    print(f"refused: {error}", flush=True)
+"""
+TAKE = """
+import sys
+from jobs.errors import InputError
+from jobs.store import lease
+refuse = lease.Lease._refuse_other
+calls = []
+
+def pausing(self):
+    refuse(self)
+    if not calls:
+        calls.append(1)
+        print("ready", flush=True)
+        sys.stdin.readline()
+
+lease.Lease._refuse_other = pausing
+try:
+    lease.Lease(sys.argv[1])
+    print("taken", flush=True)
+    sys.stdin.readline()
+except InputError:
+    print("refused", flush=True)
+"""
+
+
+class Racer:
+    """A process that pauses where the race begins."""
+
+    def __init__(self, program: str, *arguments: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", program, *arguments],
+            cwd=ROOT,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+
+    def read(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def go_on(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+
+@pytest.fixture
+def racers() -> Iterator[list[Racer]]:
+    started: list[Racer] = []
+    yield started
+    for racer in started:
+        racer.process.kill()
+        racer.process.communicate()
+
+
+@pytest.fixture
+def out(s3: str, tmp_path: Path) -> str:
+    return f"{s3}/{tmp_path.name}/table"
+
+
+def race(racers: list[Racer], out: str, identities: tuple[int, int]) -> tuple[list[Racer], list[str]]:
+    """Claim `out` by a run of each identity at the same time; returns the runs that opened it, and other answers."""
+    racers += [Racer(RUN, out, str(identity)) for identity in identities]
+    warnings = []
+    for racer in racers:
+        while (line := racer.read()) != "ready":
+            warnings.append(line)
+    for racer in racers:
+        racer.go_on()
+    answers = [racer.read() for racer in racers]
+    return [racer for racer, answer in zip(racers, answers, strict=True) if answer == "opened"], answers + warnings
+
+
+@pytest.mark.parametrize("identities", [(1, 1), (1, 2)], ids=["same configuration", "two configurations"])
+def test_one_of_two_runs_writes_the_table(racers: list[Racer], out: str, identities: tuple[int, int]) -> None:
+    opened, answers = race(racers, out, identities)
+    assert len(opened) == 1, answers
+    refusal = next(answer for answer in answers if answer != "opened")
+    assert "is writing this table" in refusal or "another configuration" in refusal
+    opened[0].go_on()
+    assert opened[0].read() == "finished"
+    identity = identities[racers.index(opened[0])]
+    assert read_json(run_uri(out, IDENTITY))["rules"] == {"x": identity}
+    assert contents(out) == ALL_ROWS
+    assert complete(plan(out, identity={"rules": {"x": identity}}))["complete"]  # the refused command, later
+
+
+def test_two_configurations_on_a_store_that_ignores_conditions(racers: list[Racer], out: str) -> None:
+    with FaultProxy(os.environ["AWS_ENDPOINT_URL"]) as proxy, through(proxy):
+        proxy.ignores_conditions = True
+        opened, answers = race(racers, out, (1, 2))
+        assert len([answer for answer in answers if "ignores conditional writes" in answer]) == 2
+        assert len(opened) <= 1, answers
+        for racer in opened:
+            racer.go_on()
+            assert racer.read() == "finished"
+            assert contents(out) == ALL_ROWS  # readers refuse units of two configurations
+            with pytest.raises(InputError, match="another configuration"):
+                begin(plan(out, identity={"rules": {"x": 3}}))
+
+
+def test_one_of_two_takes_over_an_expired_lease(racers: list[Racer], out: str) -> None:
+    complete(plan(out))
+    expired = {"holder": asdict(lease.Holder("head-2", 7, 0.0)), "until": time.time() - 1}
+    locations.replace(run_uri(out, lease.NAME), json.dumps(expired).encode())
+    racers += [Racer(TAKE, out), Racer(TAKE, out)]
+    assert [racer.read() for racer in racers] == ["ready", "ready"]
+    for racer in racers:
+        racer.go_on()
+    assert sorted(racer.read() for racer in racers) == ["refused", "taken"]
+
+
+def test_a_run_that_lost_its_lease_is_interrupted_and_writes_no_manifest(
+    out: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease, "RENEW_S", 0.05)
+    run = begin(plan(out))
+    stolen = {"holder": asdict(lease.Holder("head-2", 7, 0.0)), "until": time.time() + 100}
+
+    def execute(_: object) -> None:
+        for task in run.todo:
+            write(run, task)
+        for _ in itertools.count():
+            locations.replace(run_uri(out, lease.NAME), json.dumps(stolen).encode())  # a renewal may write over it once
+            time.sleep(0.1)
+
+    monkeypatch.setattr(cli, "job", lambda name: cli.Job(name, object, execute))
+    with pytest.raises(RunError, match="another process took over"):
+        cli.execute_loaded("mine", None)
+    assert lease._read(run_uri(out, lease.NAME)) == stolen
