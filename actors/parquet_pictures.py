@@ -11,7 +11,8 @@ from actors import schemas
 from actors.errors import first_line
 from actors.fetching import image_rows
 from actors.fetching.image_rows import DEFAULT_MAX_BYTES, ImageRow
-from actors.pictures import DEFAULT_MAX_PIXELS, PictureError, inspect
+from actors.picture_reader import PictureReader
+from actors.pictures import DEFAULT_MAX_PIXELS, PictureError
 from actors.status import Status
 
 BATCH_ROWS = 32  # pictures of a row group in memory at once
@@ -51,7 +52,7 @@ class ParquetPictures:
                 raise ValueError(f"{name}={bound}: must be at least 1")
         self._files = open_filesystem()
         self._column, self._rendition = column, rendition
-        self._max_bytes, self._max_pixels = max_bytes, max_pixels
+        self._max_bytes, self._reader = max_bytes, PictureReader(max_pixels=max_pixels)
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         """Read one batch; a row group is read once for all its rows in the batch.
@@ -127,6 +128,6 @@ class ParquetPictures:
         try:
             if len(data) > self._max_bytes:
                 raise image_rows.too_many_bytes(len(data), self._max_bytes)
-            return image_rows.stored_picture(data, inspect(data, max_pixels=self._max_pixels))
+            return image_rows.stored_picture(data, self._reader.inspect(data))
         except PictureError as error:
             return image_rows.undecodable(error)

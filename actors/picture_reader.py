@@ -6,15 +6,16 @@ kilobytes. It must cost its own row, not the process that holds the model.
 """
 
 import asyncio
+import threading
 
 from PIL import Image
 
 from actors.fetching.decoders import MEMORY_BYTES, Decoders
-from actors.pictures import DEFAULT_MAX_PIXELS, decode_rgb, needs_little
+from actors.pictures import DEFAULT_MAX_PIXELS, PictureFacts, decode_rgb, inspect, needs_little
 
 
 class PictureReader:
-    """Decodes one picture at a time; starts its process when a picture first needs it.
+    """Decodes one picture at a time, for any thread; starts its process when a picture first needs it.
 
     Args:
         max_pixels: larger pictures are not decoded.
@@ -24,6 +25,7 @@ class PictureReader:
     def __init__(self, *, max_pixels: int = DEFAULT_MAX_PIXELS, memory_bytes: int = MEMORY_BYTES) -> None:
         self._max_pixels, self._memory_bytes = max_pixels, memory_bytes
         self._bounded: tuple[asyncio.Runner, Decoders] | None = None
+        self._lock = threading.Lock()
 
     def __call__(self, data: bytes) -> Image.Image:
         """Return what `actors.pictures.decode_rgb` returns.
@@ -33,8 +35,24 @@ class PictureReader:
         """
         if needs_little(data):
             return decode_rgb(data, max_pixels=self._max_pixels)
+        with self._lock:
+            loop, decoders = self._process()
+            return loop.run(decoders.decode_rgb(data))
+
+    def inspect(self, data: bytes) -> PictureFacts:
+        """Return what `actors.pictures.inspect` returns.
+
+        Raises:
+            PictureError: as a call.
+        """
+        if needs_little(data):
+            return inspect(data, max_pixels=self._max_pixels)
+        with self._lock:
+            loop, decoders = self._process()
+            return loop.run(decoders.decode(data)).facts
+
+    def _process(self) -> tuple[asyncio.Runner, Decoders]:
         if self._bounded is None:
             decoders = Decoders(max_pixels=self._max_pixels, processes=1, memory_bytes=self._memory_bytes)
             self._bounded = asyncio.Runner(), decoders
-        loop, decoders = self._bounded
-        return loop.run(decoders.decode_rgb(data))
+        return self._bounded

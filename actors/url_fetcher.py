@@ -15,6 +15,7 @@ from actors.fetching.image_rows import DEFAULT_MAX_BYTES, ImageRow
 from actors.fetching.net_safety import BlockedError, Lookup, Rules
 from actors.fetching.politeness import opted_out, retry_after
 from actors.fetching.rate_limits import Limit, Limiter
+from actors.fetching.signed_urls import without_signature
 from actors.pictures import PictureError
 from actors.status import Status
 
@@ -55,6 +56,7 @@ class UrlFetcherSettings:
         attempts: requests for one picture.
         backoff_s: first pause of a host that names none; doubles each time.
         max_wait_s: longest pause of a host that is waited for.
+        max_timeouts: requests to a host in a row that may time out; the other pictures of the call are not requested.
         bounds: limits of one request.
         opt_out: words of X-Robots-Tag that forbid the use.
         credits: whether author and licence are requested.
@@ -74,6 +76,7 @@ class UrlFetcherSettings:
     attempts: int = 5
     backoff_s: float = 1.0
     max_wait_s: float = 900.0
+    max_timeouts: int = 10
     bounds: Bounds = field(default_factory=lambda: Bounds(DEFAULT_MAX_BYTES))
     opt_out: tuple[str, ...] = ("noai", "noimageai")
     credits: bool = True
@@ -86,6 +89,7 @@ class UrlFetcherSettings:
             ("attempts", self.attempts),
             ("backoff_s", self.backoff_s),
             ("max_wait_s", self.max_wait_s),
+            ("max_timeouts", self.max_timeouts),
         ):
             if value is not None and not value > 0:
                 raise ValueError(f"{name}={value}: must be greater than 0")
@@ -159,7 +163,10 @@ class UrlFetcher:
             Credits of the files whose pages the API answered for.
         """
         bodies = asyncio.Semaphore(self._decoders.processes + 2)
-        self._shared = Shared(self._limiter, self._new_connection, self._settings.max_wait_s, bodies=bodies)
+        settings = self._settings
+        self._shared = Shared(
+            self._limiter, self._new_connection, settings.max_wait_s, bodies=bodies, max_timeouts=settings.max_timeouts
+        )
         self._queues = {}
         renewing = asyncio.create_task(keep_leases(self._shared))
         waiting = iter(requests)
@@ -204,7 +211,7 @@ class UrlFetcher:
         return row | {
             "attempts": history.attempts,
             "http_status": history.http_status,
-            "final_url": history.url or None,
+            "final_url": without_signature(history.url) or None,
         }
 
     async def _outcome(self, request: ImageRequest, history: _History) -> ImageRow:

@@ -141,6 +141,7 @@ KEYS = {
         source.opt_out: list[str]
         source.attempts: int
         source.backoff_s: float
+        source.max_timeouts: int
         source.max_wait_s: float
         source.connect_s: float
         source.read_s: float

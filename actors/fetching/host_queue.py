@@ -39,6 +39,7 @@ class Shared:
     new_connection: Callable[[], Connection]
     max_wait_s: float
     bodies: asyncio.Semaphore  # bounds the undecoded bodies in memory; the receiver of a body releases it
+    max_timeouts: int = 10  # requests of a queue in a row that may time out; it then refuses all others
     opened: dict[int, _LeasedConnection] = field(default_factory=dict)  # by lease
 
 
@@ -50,13 +51,14 @@ class HostQueue:
         self._jobs: deque[_Job] = deque()
         self._more = asyncio.Event()
         self._lanes: set[asyncio.Task[None]] = set()
+        self._timeouts = 0  # of requests in a row
 
     async def ask(self, request: HttpRequest) -> Reply:
         """The reply to `request`, whatever its status. A reply with a body acquires `Shared.bodies`.
 
         Raises:
             HttpError, BlockedError: as `Connection.ask`; HttpError `busy` if the host demands a longer pause than
-            `Shared.max_wait_s`.
+            `Shared.max_wait_s`, and `host_timeouts` after `Shared.max_timeouts` requests in a row that timed out.
         """
         job = _Job(request, asyncio.get_running_loop().create_future())
         self._jobs.append(job)
@@ -116,9 +118,13 @@ class HostQueue:
                 await asyncio.sleep(min(wait, NAP_S))
 
         try:
+            if self._timeouts >= self._shared.max_timeouts:
+                message = f"{self._timeouts} requests in a row to {self._limit.key} timed out"
+                raise HttpError("host_timeouts", message, retry=False)
             if clock() > leased.unpaused_until:
                 await self._pause()
             reply = await leased.connection.ask(job.request, received if self._limit.bytes_per_s else _uncounted)
+            self._timeouts = 0
             busy = reply.status in BUSY
             wait = await limiter.settle(self._limit, busy=busy, retry_after=retry_after(reply.retry_after))
             leased.unpaused_until = clock() + (0 if wait else FRESH_S)
@@ -134,6 +140,7 @@ class HostQueue:
         except Exception as error:
             self._refuse(job, error)
             if isinstance(error, HttpError):
+                self._timeouts += error.kind == "timeout"
                 await asyncio.sleep(CLOSING_S)
 
     async def _pause(self) -> None:

@@ -5,9 +5,11 @@ from dataclasses import dataclass
 
 from PIL import Image
 
-from actors.pictures import PictureError, decode_rgb
+from actors.picture_reader import PictureReader
+from actors.pictures import PictureError
 
 SIDE = 320  # pixels: cards are at most 320 CSS pixels wide
+_READER = PictureReader()  # starts its process when a picture first needs it
 QUALITY = 72  # of WebP: about 12 kB per picture, so that a page with 500 has 8 MB
 
 
@@ -30,7 +32,7 @@ def thumbnail(data: bytes, *, side: int = SIDE) -> tuple[Thumbnail | None, str |
         (thumbnail, None), or (None, the kind of error) if the picture cannot be decoded.
     """
     try:
-        picture = decode_rgb(data)
+        picture = _READER(data)
     except PictureError as error:
         return None, error.kind
     picture.thumbnail((side, side), Image.Resampling.LANCZOS)

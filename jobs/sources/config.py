@@ -36,6 +36,9 @@ class SourceConfig:
     )  # words of X-Robots-Tag that block a picture
     attempts: int = 5  # requests for a picture before 429, 503, lost connections and the like become an error
     backoff_s: float = 1.0  # first pause of a host that does not specify one; doubles each time
+    max_timeouts: int = (
+        10  # of requests to a host in a row; the unit's other pictures of the host then become error rows
+    )
     max_wait_s: float = 900.0  # a host that demands a longer pause gives error rows instead
     connect_s: float = 10.0  # timeout of connecting to a host
     read_s: float = 30.0  # timeout between two pieces of a reply

@@ -103,6 +103,7 @@ def _settings(
         attempts=source.attempts,
         backoff_s=source.backoff_s,
         max_wait_s=source.max_wait_s,
+        max_timeouts=source.max_timeouts,
         bounds=Bounds(source.max_bytes, source.connect_s, source.read_s, source.total_s),
         opt_out=tuple(source.opt_out),
         credits=source.credits,

@@ -34,7 +34,7 @@ def reply(status: int, *, location: str | None = None, robots: tuple[str, ...] =
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        *((key, 0) for key in ("connections", "mbit_s", "attempts", "backoff_s", "max_wait_s")),
+        *((key, 0) for key in ("connections", "mbit_s", "attempts", "backoff_s", "max_wait_s", "max_timeouts")),
         ("form", "thumb"),
         ("api", "http://{host}/w/api.php"),
         ("api", "https://{wiki}/w/api.php"),

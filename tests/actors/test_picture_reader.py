@@ -3,17 +3,24 @@
 import functools
 import io
 import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import psutil
 import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
 from actors.embedder import PictureDecoder
 from actors.encoders.settings import EncoderSettings
+from actors.parquet_pictures import ParquetPictures
 from actors.picture_reader import PictureReader
-from actors.pictures import PictureError, decode_rgb, needs_little
+from actors.pictures import PictureError, decode_rgb, inspect, needs_little
+from jobs.html import thumbnails
+from jobs.html.thumbnails import thumbnail
 
 SIDE = 9000  # of a black square of 240 kB that takes 650 MB to decode
 SMALL = 500 << 20  # bytes of address space
@@ -53,6 +60,7 @@ def test_the_pixels_are_those_of_decode_rgb(data: bytes, little: bool) -> None:
     assert needs_little(data) is little
     for _ in range(2):
         assert np.array_equal(np.asarray(read(data)), np.asarray(decode_rgb(data)))
+        assert read.inspect(data) == inspect(data)
     assert len(children() - before) == (0 if little else 1)
 
 
@@ -62,9 +70,11 @@ def test_the_pixels_are_those_of_decode_rgb(data: bytes, little: bool) -> None:
     ids=["text", "nothing", "cut", "bomb"],
 )
 def test_what_cannot_be_decoded_is_an_error(data: bytes, kind: str) -> None:
-    with pytest.raises(PictureError) as raised:
-        PictureReader(memory_bytes=SMALL)(data)
-    assert raised.value.kind == kind
+    reader = PictureReader(memory_bytes=SMALL)
+    for read in (reader, reader.inspect):
+        with pytest.raises(PictureError) as raised:
+            read(data)
+        assert raised.value.kind == kind
 
 
 def test_a_bomb_among_the_pictures_of_a_stage_is_one_row() -> None:
@@ -79,6 +89,20 @@ def test_a_bomb_among_the_pictures_of_a_stage_is_one_row() -> None:
     out = stage(batch)
     assert out["status"].to_pylist() == ["ok", "error", "ok"]
     assert out["error_kind"].to_pylist() == [None, "too_large", None]
+
+
+def test_a_bomb_is_no_thumbnail_and_no_row_with_a_picture(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(thumbnails, "_READER", PictureReader(memory_bytes=SMALL))
+    with ThreadPoolExecutor(4) as threads:  # as the viewer's
+        outcomes = list(threads.map(thumbnail, [encoded("TIFF"), bomb(), encoded("TIFF"), encoded("JPEG")]))
+    assert [kind for _, kind in outcomes] == [None, "too_large", None, None]
+
+    pq.write_table(pa.table({"image": [encoded("TIFF"), bomb()]}), tmp_path / "wit.parquet")
+    stage = ParquetPictures(open_filesystem=pafs.LocalFileSystem, column="image", rendition="w300")
+    stage._reader = PictureReader(memory_bytes=SMALL)
+    place = {"image_id": ["a", "b"], "source_url": ["u", "v"], "path": [str(tmp_path / "wit.parquet")] * 2}
+    rows = stage(pa.table({**place, "row_group": [0, 0], "row": [0, 1]}))
+    assert rows["error_kind"].to_pylist() == [None, "too_large"]
 
 
 def test_its_process_ends_with_it() -> None:

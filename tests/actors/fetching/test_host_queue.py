@@ -193,6 +193,23 @@ def test_a_longer_pause_than_allowed_is_an_error() -> None:
     assert asyncio.run(run("0.01")).status == 200
 
 
+def test_a_host_whose_requests_time_out_in_a_row_is_given_up() -> None:
+    async def run(*kinds: str) -> list[str]:
+        site = Site(*(HttpError(kind, "slow", retry=True) if kind else reply() for kind in kinds))
+        common = shared(site)
+        common.max_timeouts = 3
+        queue = HostQueue(Limit("host", 1), common)
+        urls = requests(*(f"a.org/{number}" for number in range(6)))
+        outcomes = await asyncio.gather(*map(queue.ask, urls), return_exceptions=True)
+        await queue.close()
+        return [outcome.kind if isinstance(outcome, HttpError) else "" for outcome in outcomes]
+
+    given_up = ["host_timeouts"] * 3
+    assert asyncio.run(run("timeout", "timeout", "timeout")) == ["timeout", "timeout", "timeout", *given_up]
+    broken = ["timeout", "timeout", "", "timeout", "connection", "timeout"]  # a reply, then other errors in between
+    assert asyncio.run(run(*broken)) == broken
+
+
 def test_a_limiter_that_fails_refuses_what_waits() -> None:
     async def run() -> list[Any]:
         common = shared(Site())

@@ -1,4 +1,4 @@
-"""Removing 1,000 pictures from a run of a million: records, images, vectors, ratings, tasks and pages.
+"""Removing 1,000 pictures from a run of a million rows: records, images, vectors and ratings.
 
 The pictures are drawn over the whole run, so that every unit is rewritten: the worst case. In `one unit` they are
 neighbours.
@@ -15,7 +15,7 @@ from typing import Any
 from tests.benchmarks.child import Result
 from tests.benchmarks.harness import Benchmark, Contender, Size, Target
 
-PICTURES: dict[Size, int] = {"smoke": 2_000, "default": 100_000, "full": 1_000_000}
+PICTURES: dict[Size, int] = {"smoke": 2_000, "default": 250_000, "full": 1_000_000}  # four rows each
 UNIT, DIM, BYTES = 10_000, 64, 1_000
 LISTED = 1_000  # a tenth of the pictures of the smoke test
 TABLES = ("records", "images", "embeddings", "ratings")

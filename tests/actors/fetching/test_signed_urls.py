@@ -1,0 +1,25 @@
+"""Final URLs are stored without what gives access."""
+
+import pytest
+
+from actors.fetching.signed_urls import without_signature
+
+
+@pytest.mark.parametrize(
+    ("url", "stored"),
+    [
+        ("https://b.s3.amazonaws.com/a.jpg?X-Amz-Credential=AK&X-Amz-Signature=f0",
+         "https://b.s3.amazonaws.com/a.jpg"),
+        ("https://cdn.example/a.jpg?w=300&Expires=9&Signature=x&Key-Pair-Id=K", "https://cdn.example/a.jpg?w=300"),
+        ("https://b.blob.core.windows.net/a.jpg?sv=2024&se=2030&sig=abc", "https://b.blob.core.windows.net/a.jpg"),
+        ("https://storage.googleapis.com/b/a.jpg?x-goog-signature=1&x-goog-date=2#f",
+         "https://storage.googleapis.com/b/a.jpg#f"),
+        ("https://user:word@files.example/a.jpg?access_token=t", "https://files.example/a.jpg"),
+        ("https://wiki.example/index.php?title=File:A.jpg&width=300", None),
+        ("https://files.example/a.jpg?", None),
+        ("https://files.example/a.jpg?sp=2&st=3", None),
+        ("", None),
+    ],
+)  # fmt: skip
+def test_signatures_and_credentials_are_left_out(url: str, stored: str | None) -> None:
+    assert without_signature(url) == (url if stored is None else stored)
