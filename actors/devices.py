@@ -20,12 +20,16 @@ def check_device(name: str) -> None:
         _parse(name)
 
 
+class MissingDeviceError(ValueError):
+    """This process was given a GPU, and torch finds none."""
+
+
 def has_cuda() -> bool:
     """Return whether this process can compute on a GPU.
 
     Raises:
-        ValueError: it was given one (Ray and Slurm set `CUDA_VISIBLE_DEVICES`) and torch finds none. On a CPU a model
-            would need a hundred times as long, in another dtype, silently.
+        MissingDeviceError: it was given one (Ray and Slurm set `CUDA_VISIBLE_DEVICES`) and torch finds none. On a CPU a
+            model would need a hundred times as long, in another dtype, silently.
     """
     import torch
 
@@ -33,7 +37,7 @@ def has_cuda() -> bool:
         return True
     devices = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     if devices and devices != "-1" and "NoDevFiles" not in devices:
-        raise ValueError(
+        raise MissingDeviceError(
             f"CUDA_VISIBLE_DEVICES={devices}, and torch {torch.__version__} finds no CUDA device; "
             f"check the driver of {socket.gethostname()} (nvidia-smi), or set num_gpus=0 to compute on CPUs"
         )

@@ -3,19 +3,28 @@
 Ray restarts an actor without limit, because machines of a cluster are withdrawn all the time. An attempt is recorded
 before it begins and removed when it is done; those that remain are of processes that ended. A batch is attempted twice
 as a whole; then its rows are attempted one by one, and the row during which the process ends again becomes an error.
+
+A GPU that fails again and again without a result, or on which an actor cannot start, is not used any more in the run
+(`jobs.runtime.bad_devices`), and what was attempted on it is attempted anew. The run ends if it has no other.
 """
 
+import contextlib
 import os
 import sys
+import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 import pyarrow as pa
 
+from actors.devices import MissingDeviceError
+from actors.errors import first_line
 from actors.ids import content_id
 from actors.status import PROCESS_DIED, Status
+from actors.vlm.errors import is_device_lost
 from jobs.errors import RunError
+from jobs.runtime.bad_devices import Device, device_of_process
 
 BATCH_ATTEMPTS = 2  # of a batch as a whole
 UNIT_ATTEMPTS = 3  # of a unit that an actor processes by itself
@@ -23,6 +32,10 @@ STARTS = 4  # of an actor whose constructor ends its process
 # Of one device without any result between them. A row that makes its kernel fail takes three, and another row's result
 # then follows.
 DEVICE_FAULTS = 5
+DEVICE_STARTS = 2  # constructors that fail on one device while they succeed on others
+# Devices that fail before a growing cluster is given up; one more may then join, but it would fail as well.
+GROWING_FAULTS = 3
+LEAVE_S = 2.0  # a process that was given a bad device waits before it ends, for the holder to be the next in line
 ANSWER_S = 60.0  # wait for the board; without an answer nothing is counted
 REMEDY = "there is too little memory, or the data crash a native library"
 
@@ -33,6 +46,9 @@ class Ledger:
     def __init__(self) -> None:
         self._open: Counter[str] = Counter()
         self._faults: Counter[str] = Counter()
+        self._failed_starts: Counter[tuple[str, str]] = Counter()
+        self._started: dict[str, set[str]] = {}  # stage -> devices on which an actor of it has started
+        self._attempted: dict[str, set[str]] = {}  # device -> what was attempted while it failed
         self._given_up: dict[str, str] = {}
 
     def begin(self, key: str) -> int:
@@ -44,11 +60,28 @@ class Ledger:
         """Record that an attempt on `device` is done."""
         self._open.pop(key, None)
         self._faults.pop(device, None)
+        self._attempted.pop(device, None)
 
-    def fault(self, device: str) -> int:
-        """Record that `device` failed; returns how often it did since its last result."""
+    def fault(self, device: str, keys: Sequence[str]) -> int:
+        """Record that `device` failed during the attempts `keys`; returns how often it did since its last result."""
         self._faults[device] += 1
+        self._attempted.setdefault(device, set()).update(keys)
         return self._faults[device]
+
+    def forget_attempts(self, device: str) -> None:
+        """Remove the attempts during which `device` failed: they say nothing about the data."""
+        for key in self._attempted.pop(device, ()):
+            self._open.pop(key, None)
+
+    def started(self, stage: str, device: str) -> None:
+        """Record that an actor of `stage` has started."""
+        self._started.setdefault(stage, set()).add(device)
+
+    def failed_start(self, stage: str, device: str) -> bool:
+        """Record that a constructor of `stage` failed; returns whether the device is the likely cause."""
+        self._failed_starts[stage, device] += 1
+        elsewhere = self._started.get(stage, set()) - {device}
+        return bool(elsewhere) and self._failed_starts[stage, device] >= DEVICE_STARTS
 
     def give_up(self, unit: str, reason: str) -> None:
         """Record that a unit is left out."""
@@ -69,37 +102,54 @@ class Attempts:
 
     def __init__(self, board: Any, stage: str) -> None:
         self._board, self._stage = board, stage
-        self._device = _device() if board is not None else ""
+        self._device = device_of_process() if board is not None else Device("")
+        self._running: list[str] = []  # keys of this process's attempts
 
     def begin(self, *key: str) -> int:
         """Record an attempt; returns the number of earlier ones during which the process ended."""
         if self._board is None:
             return 0
-        import ray
-
-        try:
-            earlier: int = self._board.ask("begin", self._key(key), timeout=ANSWER_S)
-        except (ray.exceptions.RayError, TimeoutError):  # a board that restarts must not end the run
-            return 0
+        self._running.append(self._key(key))
+        earlier: int = self._ask("begin", self._running[-1], otherwise=0)
         return earlier
 
     def end(self, *key: str, by_device: bool = True) -> None:
         """Record that the attempt is done; `by_device`: the device had a part in it, and so it works."""
         if self._board is not None:
-            self._board.tell("end", self._key(key), self._device if by_device else "")
+            self._running.remove(self._key(key))
+            self._board.tell("end", self._key(key), self._device.name if by_device else "")
 
-    def start(self) -> None:
-        """Record that the actor's constructor begins; `started` must follow.
+    @contextlib.contextmanager
+    def start(self) -> Iterator[None]:
+        """Record an actor's constructor, which is the context; on a bad device this process ends before.
 
         Raises:
-            RunError: its process ended during each of the last `STARTS` constructors.
+            RunError: its process ended during each of the last `STARTS` constructors, or no device is left.
         """
+        if self._device.gpus and self._device in self._bad_devices():
+            self._check_others()
+            self._leave_to_holder()
         if (earlier := self.begin("start", _actor(self._board))) >= STARTS:
             raise RunError(f"the process of {self._stage} ended {earlier} times while it started; {REMEDY}")
-
-    def started(self) -> None:
-        """Record that the constructor returned."""
+        try:
+            yield
+        except Exception as error:
+            self.end("start", _actor(self._board), by_device=False)
+            self._judge_start(error)
+            raise
         self.end("start", _actor(self._board), by_device=False)
+        if self._device.gpus:
+            self._board.tell("started", self._stage, self._device.name)
+
+    def _judge_start(self, error: Exception) -> None:
+        """Condemn the device on which a constructor failed, if it is the cause."""
+        if not self._device.gpus:
+            return
+        cause = isinstance(error, MissingDeviceError) or is_device_lost(error)
+        if self._ask("failed_start", self._stage, self._device.name) or cause:
+            self._condemn(f"cannot start {self._stage} ({first_line(error)})")
+            self._check_others()
+            self._ask("occupy", self._device)
 
     def give_up(self, unit: str, reason: str) -> None:
         """Leave out a unit."""
@@ -110,24 +160,56 @@ class Attempts:
         """End this process, because its device failed, for Ray to start the actor again where there is room.
 
         Raises:
-            RunError: the device failed `DEVICE_FAULTS` times without a result between, or nothing restarts the process.
+            RunError: the device failed `DEVICE_FAULTS` times without a result between, and there is no other.
         """
         if self._board is None:
             raise error
+        times = self._ask("fault", self._device.name, self._running, otherwise=0)
+        if times >= DEVICE_FAULTS:
+            self._condemn(f"failed {times} times without a result ({first_line(error)})")
+            self._check_others()
+            self._leave_to_holder()
+        sys.stderr.write(f"{self._device.name} failed ({error}); the actor restarts\n")
+        sys.stderr.flush()
+        os._exit(1)
+
+    def _condemn(self, reason: str) -> None:
+        """Leave the device out from now on, and tell the user."""
+        self._ask("condemn", self._device, reason)
+        self._board.tell("forget_attempts", self._device.name)
+        self._board.tell("warn", f"{self._device.name} {reason}; it is not used any more in this run")
+
+    def _check_others(self) -> None:
+        """Check that there is another device.
+
+        Raises:
+            RunError: there is none; names all that failed.
+        """
+        bad = self._bad_devices()
+        gpus = {(device.node, gpu) for device in bad for gpu in device.gpus}
+        left = _cluster_gpus() - len(gpus)
+        if self._device.gpus and (left >= len(self._device.gpus) or (self._board.grows and len(gpus) < GROWING_FAULTS)):
+            return
+        listed = "; ".join(f"{device.name} {reason}" for device, reason in bad.items())
+        raise RunError(f"{listed}; no other GPU is left: repair or replace the machine and run the same command again")
+
+    def _bad_devices(self) -> dict[Device, str]:
+        return dict(self._ask("bad_devices", otherwise={}))
+
+    def _leave_to_holder(self) -> NoReturn:
+        """End this process, and have its device occupied."""
+        self._ask("occupy", self._device)
+        time.sleep(LEAVE_S)
+        os._exit(1)
+
+    def _ask(self, method: str, *arguments: Any, otherwise: Any = None) -> Any:
+        """The board's answer; `otherwise` if it restarts, which must not end the run."""
         import ray
 
         try:
-            times = self._board.ask("fault", self._device, timeout=ANSWER_S)
-        except (ray.exceptions.RayError, TimeoutError):  # not counted: the board restarts
-            times = 0
-        if times >= DEVICE_FAULTS:
-            raise RunError(
-                f"{self._device} failed {times} times without a result ({error}); take that machine out of the cluster "
-                "and run the same command again"
-            ) from error
-        sys.stderr.write(f"{self._device} failed ({error}); the actor restarts\n")
-        sys.stderr.flush()
-        os._exit(1)
+            return self._board.ask(method, *arguments, timeout=ANSWER_S)
+        except (ray.exceptions.RayError, TimeoutError):
+            return otherwise
 
     def _key(self, key: Sequence[str]) -> str:
         return content_id(self._stage, *key)
@@ -161,8 +243,7 @@ def _actor(board: Any) -> str:
     return str(ray.get_runtime_context().get_actor_id())  # it stays the same when the actor restarts
 
 
-def _device() -> str:
+def _cluster_gpus() -> float:
     import ray
 
-    gpus = ray.get_runtime_context().get_accelerator_ids().get("GPU", [])
-    return f"machine {ray.util.get_node_ip_address()}, GPU {', '.join(gpus) or 'none'}"
+    return float(ray.cluster_resources().get("GPU", 0.0))

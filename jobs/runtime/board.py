@@ -7,6 +7,7 @@ from typing import Any
 from uuid import uuid4
 
 from jobs.runtime.attempts import Ledger
+from jobs.runtime.bad_devices import BadDevices, start_holder
 from jobs.runtime.error_share import ErrorTotals
 from jobs.runtime.timings import Measured
 from jobs.runtime.worker_warnings import Collected
@@ -16,10 +17,11 @@ REPORT_EVERY_S = 0.5
 Counts = dict[str, tuple[int, int, Counter[str]]]  # stage -> done, errors, notes
 
 
-class RunRecords(Ledger, Collected, Measured, ErrorTotals):
-    """The attempts, warnings, times and errors of a run's workers."""
+class RunRecords(Ledger, BadDevices, Collected, Measured, ErrorTotals):
+    """The attempts, bad devices, warnings, times and errors of a run's workers."""
 
-    def __init__(self) -> None:
+    def __init__(self, run: str) -> None:
+        BadDevices.__init__(self, lambda device, number: start_holder(_this_actor(), run, device, number))
         Ledger.__init__(self)
         Collected.__init__(self)
         Measured.__init__(self)
@@ -46,7 +48,7 @@ class Board:
 
     def call(self, run: str, method: str, *arguments: Any) -> Any:
         """Call a method of the run's `RunRecords`."""
-        return getattr(self._records.setdefault(run, RunRecords()), method)(*arguments)
+        return getattr(self._records.setdefault(run, RunRecords(run)), method)(*arguments)
 
     def forget(self, run: str) -> None:
         """Remove what belongs to a run that ended."""
@@ -60,6 +62,7 @@ class RunBoard:
 
     actor: Any  # handle of a Board
     job: str = ""  # as in progress lines
+    grows: bool = False  # whether the cluster may get more machines
     run: str = field(default_factory=lambda: uuid4().hex)
 
     def add(self, stage: str, done: int, errors: int, notes: dict[str, int]) -> None:
@@ -96,10 +99,16 @@ class RunBoard:
         self.actor.forget.remote(self.run)
 
 
+def _this_actor() -> Any:
+    import ray
+
+    return ray.get_runtime_context().current_actor
+
+
 _boards: dict[tuple[str, str], Any] = {}  # by node and job of the driver: a later Ray of this process has another
 
 
-def open_board(job: str) -> RunBoard:
+def open_board(job: str, *, grows: bool = False) -> RunBoard:
     """A part of the driver's board for a run of `job`; its process costs a second of CPU and is started once."""
     import ray
 
@@ -108,7 +117,7 @@ def open_board(job: str) -> RunBoard:
     if key not in _boards:
         actor: Any = ray.remote(Board)
         _boards[key] = actor.options(**board_options(context.get_node_id())).remote()
-    return RunBoard(_boards[key], job)
+    return RunBoard(_boards[key], job, grows)
 
 
 class Totals:

@@ -1,7 +1,7 @@
 """Progress: one line per stage with rows done/total, rows/s, time left and errors.
 
 Workers report to a board (`jobs.runtime.board`). A thread of the driver reads its counters and prints them: live on a
-terminal, otherwise a line every ten seconds.
+terminal, otherwise a line every ten seconds, or every `$REMINE_LINE_EVERY_S`.
 """
 
 import contextlib
@@ -11,9 +11,11 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from jobs.errors import InputError
 from jobs.runtime import console, timings
 from jobs.runtime.board import Totals, open_board
 from jobs.runtime.metrics import JobMetrics
@@ -23,6 +25,7 @@ LINE_EVERY_S = 10.0
 SUBMITTED_LINE_EVERY_S = 60.0  # of jobs that `ray job submit` started, whose output is read afterwards
 DRAW_EVERY_S = 0.5
 SUBMITTED = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # set by Ray for the command of a submitted job
+INTERVAL = "REMINE_LINE_EVERY_S"
 
 
 @dataclass
@@ -55,14 +58,26 @@ class StageProgress:
 
 
 class Progress:
-    """The driver's side: a context manager that prints progress; `board` is for the workers' reporters."""
+    """The driver's side: a context manager that prints progress; `board` is for the workers' reporters.
 
-    def __init__(self, job: str, stages: list[StageProgress], *, stream: Any = None, live: bool | None = None) -> None:
+    Args:
+        grows: whether the cluster may get more machines.
+    """
+
+    def __init__(
+        self,
+        job: str,
+        stages: list[StageProgress],
+        *,
+        grows: bool = False,
+        stream: Any = None,
+        live: bool | None = None,
+    ) -> None:
         self._job, self._stages = job, stages
         self._stream = stream or sys.stderr
         self._live = (self._stream.isatty() and not console.is_json()) if live is None else live
-        self._line_every_s = SUBMITTED_LINE_EVERY_S if SUBMITTED in os.environ else LINE_EVERY_S
-        self.board = open_board(job)
+        self._line_every_s = line_interval(os.environ)
+        self.board = open_board(job, grows=grows)
         self._totals = Totals()
         self._metrics = {stage.name: JobMetrics(job, stage.name) for stage in stages}
         self._warnings = PrintedWarnings()
@@ -132,6 +147,21 @@ class Progress:
                 console.write(self._stream, text, **stage.facts())
             if last:
                 return
+
+
+def line_interval(environment: Mapping[str, str]) -> float:
+    """Seconds between two lines of a stage where the output is not a terminal.
+
+    Raises:
+        InputError: $REMINE_LINE_EVERY_S is not a positive number.
+    """
+    text = environment.get(INTERVAL)
+    if text is None:
+        return SUBMITTED_LINE_EVERY_S if SUBMITTED in environment else LINE_EVERY_S
+    with contextlib.suppress(ValueError):
+        if 0 < (seconds := float(text)) < math.inf:
+            return seconds
+    raise InputError(f"{INTERVAL}={text}: is not a number of seconds above 0; correct the environment or unset it")
 
 
 def line(stage: StageProgress, seconds: float, *, job: str) -> str:

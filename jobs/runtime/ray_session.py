@@ -31,7 +31,8 @@ STOP_S = 15.0  # time for Ray started here to end before its processes are kille
 # Units in flight per actor at which a pool grows. With Ray's default of 1.75 a pool with max_in_flight=1, which has one
 # unit per actor, would never grow.
 GROW_AT = 0.9
-FAILED_STARTS = 3  # constructors of actors that may fail one after the other on a cluster that grows
+FAILED_STARTS = 3  # constructors of actors that may fail one after the other on a cluster
+FAILED_STARTS_PER_PLACE = 2  # the same, for each machine or GPU
 
 
 def address_of(settings: RayConfig) -> str | None:
@@ -73,8 +74,8 @@ def start(settings: RayConfig, resources: res.Resources, demands: Sequence[res.D
     context.execution_no_progress_timeout_s = NEVER
     # A run starts with the first actor of each pool; the watch waits for it (jobs.runtime.actor_watch).
     context.wait_for_min_actors_s = 0
-    # Of a cluster's machines one may have a wrong driver or a full disk; on one machine the next attempt fails too.
-    context.max_consecutive_actor_init_deaths = FAILED_STARTS if resources.autoscaling else 0
+    machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    context.max_consecutive_actor_init_deaths = failed_starts(machines, grows=resources.autoscaling)
     from jobs.runtime.actor_watch import ActorWatch
 
     watch: Any = functools.partial(ActorWatch, wait_s=resources.wait_s)
@@ -84,6 +85,19 @@ def start(settings: RayConfig, resources: res.Resources, demands: Sequence[res.D
     if demands:
         res.preflight(demands, ray.cluster_resources(), autoscaling=resources.autoscaling)
         res.check_machines(demands, _machines(resources))
+
+
+def failed_starts(machines: Sequence[Mapping[str, float]], *, grows: bool) -> int:
+    """How many constructors of actors may fail one after the other.
+
+    Of a cluster's machines or GPUs some may have a wrong driver or a full disk; on one machine without several GPUs the
+    next attempt fails too.
+    """
+    working = sum(bool(machine.get("CPU") or machine.get("GPU")) for machine in machines)
+    places = max(working, int(sum(machine.get("GPU", 0) for machine in machines)))
+    if places <= 1 and not grows:
+        return 0
+    return max(FAILED_STARTS, FAILED_STARTS_PER_PLACE * places)
 
 
 def is_one_machine(resources: res.Resources) -> bool:

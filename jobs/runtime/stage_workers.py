@@ -80,10 +80,10 @@ class StageRunner:
         self._stage = stage
         worker_warnings.send_to(board)
         self._attempts = Attempts(board, stage.name)
-        self._attempts.start()
-        self._times = WorkerTimes(board, stage.name)
-        self._actor: StageActor = hub.with_retries(lambda: stage.actor(**kwargs)) if board else stage.actor(**kwargs)
-        self._attempts.started()
+        with self._attempts.start():
+            self._times = WorkerTimes(board, stage.name)
+            actor: StageActor = hub.with_retries(lambda: stage.actor(**kwargs)) if board else stage.actor(**kwargs)
+            self._actor = actor
         self._times.end()
         self._report = Reporter(board, stage.pool)
         self._metrics = JobMetrics(board.job if board else "", stage.pool)
@@ -171,10 +171,9 @@ class UnitRunner:
     def __init__(self, *, stage: Stage, board: RunBoard | None, target: Target) -> None:
         worker_warnings.send_to(board)
         self._attempts = Attempts(board, stage.name)
-        self._attempts.start()
-        self._times = WorkerTimes(board, stage.name)
-        self._actor = stage.actor(**stage.kwargs)
-        self._attempts.started()
+        with self._attempts.start():
+            self._times = WorkerTimes(board, stage.name)
+            self._actor = stage.actor(**stage.kwargs)
         self._times.end()
         self._report = Reporter(board, stage.pool)
         self._metrics = JobMetrics(board.job if board else "", stage.pool)

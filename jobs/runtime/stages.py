@@ -55,7 +55,8 @@ def stream(
         return
     if any(stage.rows_out != 1 for stage in stages[:-1]):
         raise ValueError("every stage but the last must return one row per row")
-    with as_run_errors(), Progress(name, expected_progress(tasks, stages)) as progress:
+    expected = expected_progress(tasks, stages)
+    with as_run_errors(), Progress(name, expected, grows=resources.autoscaling) as progress:
         data = _blocks(tasks).map_batches(
             UnitReader(read, run.target, stages),
             batch_format="pyarrow",
@@ -87,7 +88,8 @@ def process(
     """
     if not run.todo:
         return
-    with as_run_errors(), Progress(name, [StageProgress(stage.pool, total, counted)]) as progress:
+    expected = [StageProgress(stage.pool, total, counted)]
+    with as_run_errors(), Progress(name, expected, grows=resources.autoscaling) as progress:
         # The actors read for themselves: no rows are read ahead, and no processes for reading are needed.
         data = _map(
             _blocks(_largest_first(run.todo)),

@@ -1,6 +1,7 @@
 """What ends its process each time is found by the attempts that were not done, and left out; a lost machine is not."""
 
 import os
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +9,13 @@ import pyarrow as pa
 import pytest
 
 from actors import schemas
+from actors.devices import MissingDeviceError
 from actors.status import PROCESS_DIED, Status
 from actors.vlm.errors import EngineError
 from jobs.errors import RunError
 from jobs.runtime import attempts
 from jobs.runtime.attempts import DEVICE_FAULTS, STARTS, UNIT_ATTEMPTS, Attempts, mark_died
+from jobs.runtime.bad_devices import BadDevices, Device
 from jobs.runtime.board import RunBoard, RunRecords
 from jobs.runtime.stage_contract import Stage
 from jobs.runtime.stage_workers import BEGUN, EXCLUDED, EXPECTED_ROWS, TASK, StageRunner, UnitRunner
@@ -31,7 +34,7 @@ class LocalBoard(RunBoard):
 
     def __init__(self) -> None:
         super().__init__(None)
-        object.__setattr__(self, "ledger", RunRecords())
+        object.__setattr__(self, "ledger", RunRecords("r"))
 
     def tell(self, method: str, *arguments: Any) -> None:
         getattr(self.ledger, method)(*arguments)
@@ -64,7 +67,8 @@ class Rater:
 
 @pytest.fixture
 def board(monkeypatch: pytest.MonkeyPatch) -> LocalBoard:
-    monkeypatch.setattr(attempts, "_device", lambda: "machine 10.0.0.7, GPU 0")
+    monkeypatch.setattr(attempts, "device_of_process", lambda: Device("10.0.0.7", "n", ("0",), 1.0))
+    monkeypatch.setattr(attempts, "_cluster_gpus", lambda: 1.0)
     monkeypatch.setattr(attempts, "_actor", lambda _: "a1")
     return LocalBoard()
 
@@ -142,15 +146,15 @@ def test_a_unit_that_ends_its_process_each_time_is_left_out(board: LocalBoard, t
 
 def test_a_constructor_that_ends_its_process_each_time_ends_the_run(board: LocalBoard) -> None:
     for _ in range(STARTS):
-        Attempts(board, "Judge").start()
-    with pytest.raises(
-        RunError, match="the process of Judge ended 4 times while it started; there is too little memory"
-    ):
-        Attempts(board, "Judge").start()
+        with pytest.raises(Ended), Attempts(board, "Judge").start():
+            raise Ended
+    message = "the process of Judge ended 4 times while it started; there is too little memory"
+    with pytest.raises(RunError, match=message), Attempts(board, "Judge").start():
+        pass
     board.ledger._open.clear()
     for _ in range(2 * STARTS):  # a spot machine a day
-        Attempts(board, "Judge").start()
-        Attempts(board, "Judge").started()
+        with Attempts(board, "Judge").start():
+            pass
 
 
 def test_a_failed_device_restarts_the_actor_until_it_never_yields_a_result(
@@ -186,6 +190,120 @@ def test_a_failed_device_restarts_the_actor_while_the_board_restarts(
     while errors:
         with pytest.raises(Ended):
             attempts.leave(EngineError("CUDA error"))
+
+
+class Cluster:
+    """GPUs of which the lowest free one is given to whom asks next, and the rows that stages returned on them."""
+
+    def __init__(self, board: LocalBoard, monkeypatch: pytest.MonkeyPatch, *, gpus: int) -> None:
+        self.free, self.board, self.monkeypatch = list(range(gpus)), board, monkeypatch
+        self.holders: list[Device] = []
+        board.ledger._start_holder = self.hold
+        monkeypatch.setattr(attempts, "LEAVE_S", 0)
+        monkeypatch.setattr(attempts, "_cluster_gpus", lambda: float(gpus))
+        monkeypatch.setattr(attempts, "device_of_process", self.device)
+        monkeypatch.setattr(os, "_exit", self.ended)
+
+    def device(self) -> Device:
+        return Device("10.0.0.7", "n", (str(self.free[0]),), 1.0)
+
+    def hold(self, device: Device, _: int) -> None:
+        self.holders.append(device)
+
+    def ended(self, _: int) -> None:
+        """A process has ended: its GPU goes to a holder, if one waits."""
+        for device in self.holders:
+            self.free = [gpu for gpu in self.free if str(gpu) not in device.gpus]
+        raise Ended
+
+
+def test_what_failed_on_a_bad_device_is_attempted_anew_on_another(
+    board: LocalBoard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = Cluster(board, monkeypatch, gpus=2)
+
+    class OnGpuZero(Rater):
+        def __call__(self, batch: pa.Table) -> pa.Table:
+            if cluster.free[0] == 0 and "ok" in batch["status"].to_pylist():
+                raise EngineError("CUDA error: an illegal memory access was encountered")
+            return batch
+
+    stage, ended = Stage("judge", OnGpuZero, {}), 0
+    while True:
+        try:
+            returned = StageRunner(stage=stage, board=board)(batch())
+            break
+        except Ended:
+            ended += 1
+    assert ended == DEVICE_FAULTS
+    assert set(returned["status"].to_pylist()) == {"ok"}  # rows that were marked on the way are not lost
+    assert [device.gpus for device in cluster.holders] == [("0",)]
+    assert "machine 10.0.0.7, GPU 0 failed 5 times without a result" in next(iter(board.ledger.warnings()))
+    assert not board.ledger._open
+
+
+def test_a_device_without_a_driver_is_left_at_once(board: LocalBoard, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(board, monkeypatch, gpus=2)
+
+    def start(error: Exception | None) -> None:
+        with Attempts(board, "Judge").start():
+            if error:
+                raise error
+
+    with pytest.raises(MissingDeviceError):
+        start(MissingDeviceError("no driver"))
+    assert len(cluster.holders) == 1
+    with pytest.raises(Ended):  # Ray was faster than the holder, and gives the same GPU again
+        start(None)
+    start(None)
+    assert cluster.free == [1]
+    message = r"GPU 0 cannot start Judge \(no driver\); machine 10\.0\.0\.7, GPU 1 .*; no other GPU is left"
+    with pytest.raises(RunError, match=message):
+        start(EngineError("CUDA error: unknown error"))
+
+
+def test_other_errors_of_constructors_count_only_where_others_start(
+    board: LocalBoard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = Cluster(board, monkeypatch, gpus=3)
+
+    def fail() -> None:
+        with pytest.raises(OSError, match="full"), Attempts(board, "Judge").start():
+            raise OSError("the disk is full")
+
+    for _ in range(5):
+        fail()
+    assert not board.ledger.bad_devices()  # all may fail
+    board.ledger.started("Judge", "another")
+    fail()
+    assert [device.gpus for device in board.ledger.bad_devices()] == [("0",)]
+    assert len(cluster.holders) == 1
+
+
+def test_holders_that_were_given_other_gpus_stay_until_one_has_the_right_one() -> None:
+    class Handle:
+        pass
+
+    started: list[int] = []
+    living = weakref.WeakValueDictionary[int, Handle]()
+
+    def start_holder(_: Device, number: int) -> Handle:
+        started.append(number)
+        living[number] = handle = Handle()
+        return handle
+
+    devices, bad = BadDevices(start_holder), Device("m", "n", ("3",), 1.0)
+    devices.occupy(bad)
+    devices.occupy(bad)  # the actor came back to it: one is on the way
+    assert started == [0]
+    devices.placed(bad, 0, ("5",))
+    devices.placed(bad, 1, ("6",))
+    assert sorted(living) == started == [0, 1, 2]
+    devices.placed(bad, 2, ("3",))
+    assert sorted(living) == [2]
+    devices.placed(bad, 2, ("3",))
+    devices.occupy(bad)  # the other half of the GPU
+    assert sorted(living) == [2, 3]
 
 
 def test_without_a_board_errors_pass_unchanged() -> None:

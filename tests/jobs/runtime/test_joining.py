@@ -12,7 +12,6 @@ import pytest
 
 from jobs.errors import InputError
 from jobs.runtime import joining, ray_session
-from tests.jobs.runtime.ray_head import environment, ray_head
 
 ROOT = Path(__file__).parents[3]
 TOKEN = "0123456789abcdef" * 4
@@ -103,38 +102,6 @@ def test_a_shutdown_that_hangs_ends_with_the_processes_it_waits_for() -> None:
     assert not never.is_set()
 
 
-@pytest.mark.timeout(600)
-def test_a_cluster_that_requires_a_token(tmp_path: Path) -> None:
-    """The commands of README against a cluster of Ray 2.60, which `ray start` makes with tokens."""
-    (tmp_path / "part.tsv").write_text(
-        "language\tpage_url\timage_url\tpage_title\tis_main_image\nen\thttp://p\thttps://i\tA riot\ttrue\n"
-    )
-    (tmp_path / "terms.txt").write_text("riot\n")
-    out = tmp_path / "out"
-
-    def mined(address: str, **settings: str) -> subprocess.CompletedProcess[str]:
-        keys = [f"corpus.path={tmp_path}/part.tsv", f"terms.path={tmp_path}/terms.txt", f"out={out}"]
-        return subprocess.run(
-            [sys.executable, "-m", "jobs.mine", *keys, f"ray.address={address}"],
-            cwd=ROOT,
-            env=environment(tmp_path, PYTHONPATH=str(ROOT), **settings),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-    with ray_head(environment(tmp_path, RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=TOKEN)) as address:
-        without = mined(address)
-        assert without.returncode == 2, without.stderr
-        assert without.stderr.startswith(f"error: ray.address={address}: ")
-        assert "RAY_AUTH_MODE=token" in without.stderr
-        assert len(without.stderr.splitlines()) == 1  # none of Ray's own
-        assert not out.exists()
-        right = mined(address, RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=TOKEN)
-        assert right.returncode == 0, right.stderr
-        assert list(out.glob("*.parquet"))
-
-
 def test_a_start_that_takes_ray_too_long_is_repeated_and_leaves_no_process() -> None:
     starts: list[subprocess.Popen[bytes]] = []
 
@@ -165,3 +132,12 @@ def test_a_start_that_takes_ray_too_long_is_repeated_and_leaves_no_process() -> 
         with pytest.raises(RuntimeError, match=message):
             ray_session._repeat_if_slow(fails(message))
         assert calls.count(message) == expected
+
+
+def test_as_many_actors_may_fail_to_start_as_there_are_places_twice() -> None:
+    head, worker = {"CPU": 0.0, "memory": 1e9}, {"CPU": 4.0, "GPU": 1.0}
+    assert ray_session.failed_starts([{"CPU": 4.0}], grows=False) == 0
+    assert ray_session.failed_starts([head, worker], grows=False) == 0
+    assert ray_session.failed_starts([head, *[worker] * 8], grows=False) == 16
+    assert ray_session.failed_starts([{"CPU": 96.0, "GPU": 8.0}], grows=False) == 16
+    assert ray_session.failed_starts([head], grows=True) == 3

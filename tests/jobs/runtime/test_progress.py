@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from jobs.errors import InputError
 from jobs.runtime.board import Board, Reporter, RunBoard, Totals, board_options
-from jobs.runtime.progress import StageProgress, line
+from jobs.runtime.progress import INTERVAL, SUBMITTED, StageProgress, line, line_interval
 
 
 @pytest.mark.parametrize(
@@ -43,6 +44,15 @@ def test_lines(stage: StageProgress, seconds: float, expected: str) -> None:
 @pytest.mark.parametrize("done", [0, 5])
 def test_no_time_and_nothing_done_divide_nothing_by_zero(done: int) -> None:
     assert line(StageProgress("embed", 10, done=done), 0.0, job="embed").startswith(f"embed        {done}/10 rows")
+
+
+def test_a_submitted_job_prints_a_line_per_minute_unless_the_environment_says_otherwise() -> None:
+    assert line_interval({}) == 10.0
+    assert line_interval({SUBMITTED: "{}"}) == 60.0
+    assert line_interval({SUBMITTED: "{}", INTERVAL: "0.5"}) == 0.5
+    for wrong in ("", "0", "-1", "nan", "inf", "1m"):
+        with pytest.raises(InputError, match=f"^REMINE_LINE_EVERY_S={wrong}: "):
+            line_interval({INTERVAL: wrong})
 
 
 class Sent:
