@@ -31,7 +31,7 @@ def execute(cfg: CopyConfig) -> int:
     """Run the job; see the module's docstring. Returns the number of copied files.
 
     Raises:
-        InputError: there is nothing to copy, `out` is inside `input` or the other way round, or it holds other files.
+        InputError: there is nothing to copy, `out` is inside `input` or vice versa, or it holds other files.
     """
     plan = plan_copy(cfg.input, cfg.out)
     amount = f"{len(plan.files):,} files, {size(sum(source.size for source, _ in plan.files))}"

@@ -1,10 +1,10 @@
 """Prepare `links` for review by people: pairs of a picture and a linked entity -> tables `items` and `texts`.
 
-    python -m jobs.review_links 'links=[R/links/lemma,R/links/lemma_vision]' kb.path=R/kb out=R/verdicts
-    python -m jobs.annotate input=R/verdicts/items texts=R/verdicts/texts images=R/images rubric=link_verdict \\
+    python -m jobs.review_links 'links=[R/links/lemma,R/links/lemma_vision]' kb.path=R/kb out=R/review
+    python -m jobs.annotate input=R/review/items texts=R/review/texts images=R/images rubric=link_verdict \\
         raters=raters.csv per_item=3 out=R/tasks
     python -m jobs.import_ratings  input='export/*.json' format=label_studio rubric=link_verdict out=R/people
-    python -m jobs.report   'ratings=[R/people]' 'items=[R/verdicts/items]' \\
+    python -m jobs.report   'ratings=[R/people]' 'items=[R/review/items]' \\
         'metrics.disaggregate=[lemma,lemma_vision]' out=R/report
 
 CAIRE's manual evaluation (section 6, appendix C.1): is the entity the one that the picture shows, a similar one, or a
@@ -42,7 +42,7 @@ PICTURE = "entity_picture_"  # attributes: web addresses of a node's pictures, n
 
 
 @dataclass
-class VerdictsKb:
+class ReviewedKb:
     """The knowledge base of the links."""
 
     path: str = MISSING  # folder that jobs.kb wrote
@@ -55,7 +55,7 @@ class ReviewLinksConfig:
 
     out: str = MISSING  # folder or s3://bucket/prefix of the tables `items` and `texts`
     links: list[str] = field(default_factory=list)  # tables of links, or globs
-    kb: VerdictsKb = field(default_factory=VerdictsKb)
+    kb: ReviewedKb = field(default_factory=ReviewedKb)
     ranks: int = 1  # number of best nodes per picture and method that people judge
     pictures: int = 3  # per node, with kb.images; conf/welfare/entity_links.yaml has links for three
     language: str = "en"  # of lemmas and gloss, if the node has them in it
@@ -98,7 +98,9 @@ def execute(cfg: ReviewLinksConfig) -> dict[str, Any]:
     for name, rows in (("texts", list(texts.values())), ("items", items)):
         table = pa.Table.from_pylist(rows, schema=TABLES[name].schema())
         out = locations.join(locations.absolute(cfg.out), name)
-        manifest = write_small(out, table, table=name, identity={"made": "verdicts"}, config=asdict(cfg), inputs=inputs)
+        manifest = write_small(
+            out, table, table=name, identity={"job": "review_links"}, config=asdict(cfg), inputs=inputs
+        )
     say(
         f"review_links: {locations.absolute(cfg.out)}\n  {len(items):,} pairs of a picture and one of "
         f"{len(texts):,} nodes"

@@ -57,7 +57,7 @@ def is_slow_file(path: Path) -> bool:
 
 
 def is_slow(item: pytest.Item) -> bool:
-    """Whether `item` runs jobs, builds a model, or starts servers, browsers or commands of its own."""
+    """Whether `item` runs jobs, builds a model, or starts its own servers, browsers or commands."""
     runs_stages = uses_ray(item) or "in_process" in getattr(item, "fixturenames", ())
     return runs_stages or is_slow_file(item.path)
 
@@ -70,7 +70,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the files with Ray first, since they take longest, and mark the slow tests.
 
-    With `--dist loadfile` a file's tests run in one process of xdist. Each process starts a Ray of its own for its
+    With `--dist loadfile` a file's tests run in one process of xdist. Each process starts its own Ray for its
     first file that needs one, so that files with Ray run in parallel.
     """
     with_ray = {item.path for item in items if uses_ray(item)}

@@ -1,4 +1,4 @@
-"""A real HTTPS server on loopback with an authority of its own, that misbehaves by the path asked for and counts."""
+"""An HTTPS server on loopback with its own certificate authority, which misbehaves by the path and counts."""
 
 import asyncio
 import ssl

@@ -240,7 +240,7 @@ class TestConstraints:
         wrong = []
         for line in [*project["dependencies"], *(line for extra in extras for line in extra)]:
             wanted = Requirement(line)
-            if wanted.name in ("remine", "vllm"):  # an extra made of others; vLLM has an environment of its own
+            if wanted.name in ("remine", "vllm"):  # an extra made of others; vLLM has a separate environment
                 continue
             version = pins().get(canonicalize_name(wanted.name))
             if version is None or not wanted.specifier.contains(version):
@@ -248,7 +248,7 @@ class TestConstraints:
         assert wrong == []
 
     def test_torch_fits_its_torchvision(self) -> None:
-        # torch 2.13.0 is the one release beside which no torchvision loads on some machines: its operators are missing.
+        # torch 2.13.0 is the one release with which no torchvision loads on some machines: its operators are missing.
         assert pins()["torch"] != "2.13.0"
         assert (pins()["torch"], pins()["torchvision"]) == ("2.15.0", "0.29.2")
 

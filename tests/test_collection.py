@@ -39,10 +39,10 @@ def test_processes_collect_the_same_tests(request: pytest.FixtureRequest) -> Non
     """
     new = collected(1)
     assert len(new) > LEAST_TESTS
-    own = own_tests(request.session)
-    if len(own) < len(new) / 2:
-        own = collected(2)
+    own_test_ids = own_tests(request.session)
+    if len(own_test_ids) < len(new) / 2:
+        own_test_ids = collected(2)
     # A run may have deselected tests (-m, -k); what it has must be there and in the same order.
-    known, chosen = set(new), set(own)
-    assert [test for test in own if test not in known] == []
-    assert own == [test for test in new if test in chosen]
+    names, chosen = set(new), set(own_test_ids)
+    assert [test for test in own_test_ids if test not in names] == []
+    assert own_test_ids == [test for test in new if test in chosen]

@@ -158,18 +158,18 @@ def urls(draw: random.Random) -> None:
 
 def rubrics(draw: random.Random) -> None:
     data = changed(draw.choice(shipped("rubric")), draw)
-    made = refused(ValueError, call=lambda: Rubric.from_dict(data))
-    if made is not None:
-        for layout in made.layouts:
-            assert 0 <= made.split(layout) < len(made.layouts[layout])
-            made.picture_count(layout)
-        assert identity(made)
-        assert of_rubric(made).names or made.asks_own_questions
+    rejected = refused(ValueError, call=lambda: Rubric.from_dict(data))
+    if rejected is not None:
+        for layout in rejected.layouts:
+            assert 0 <= rejected.split(layout) < len(rejected.layouts[layout])
+            rejected.picture_count(layout)
+        assert identity(rejected)
+        assert of_rubric(rejected).names or rejected.asks_own_questions
 
 
 def prompts_and_span_labels(draw: random.Random) -> None:
-    made = refused(ValueError, call=lambda: Instruction.from_dict(changed(draw.choice(shipped("prompt")), draw)))
-    assert made is None or made.name
+    rejected = refused(ValueError, call=lambda: Instruction.from_dict(changed(draw.choice(shipped("prompt")), draw)))
+    assert rejected is None or rejected.name
     refused(ValueError, call=lambda: SpanLabels.from_dict(changed(draw.choice(shipped("span_labels")), draw)))
 
 
@@ -234,10 +234,10 @@ def imported(reader: Any, file: Path, table: str) -> None:
         if table in ("remarks", "raters"):
             continue
         if table == "spans":
-            made = rows.spans(raw, method="human", condition="")
+            span_rows = rows.spans(raw, method="human", condition="")
         else:
-            made = rows.ratings(raw, QUESTIONNAIRE, method="human", condition="")
-        assert set(made["status"].to_pylist()) <= set(Status)
+            span_rows = rows.ratings(raw, QUESTIONNAIRE, method="human", condition="")
+        assert set(span_rows["status"].to_pylist()) <= set(Status)
     for reject in rejects:
         assert reject.reason
         assert reject.message
@@ -280,8 +280,8 @@ def command_lines(draw: random.Random) -> None:
         at = draw.randrange(len(overrides))
         overrides[at] = changed_text(overrides[at], draw)
     schema = cli.job(job).schema
-    made = refused(InputError, call=lambda: config.load(job, schema, overrides))
-    assert made is None or isinstance(made, schema)
+    rejected = refused(InputError, call=lambda: config.load(job, schema, overrides))
+    assert rejected is None or isinstance(rejected, schema)
 
 
 @lru_cache
@@ -312,11 +312,11 @@ def pictures_of_any_bytes(draw: random.Random) -> None:
         if not data:
             break
     # A bound on pixels keeps the process of this test small; fetchers decode in children with bounds of their own.
-    made = refused(PictureError, call=lambda: decode_rgb(bytes(data), max_pixels=1 << 20))
-    assert made is None or (made.mode == "RGB" and min(made.size) > 0)
+    rejected = refused(PictureError, call=lambda: decode_rgb(bytes(data), max_pixels=1 << 20))
+    assert rejected is None or (rejected.mode == "RGB" and min(rejected.size) > 0)
     if draw.random() < 0.2:
-        made = refused(PictureError, call=lambda: render(bytes(data), width=16, max_pixels=1 << 20))
-        assert made is None or made.facts.width <= max(16, made.facts.width if made.data is None else 0)
+        rejected = refused(PictureError, call=lambda: render(bytes(data), width=16, max_pixels=1 << 20))
+        assert rejected is None or rejected.facts.width <= max(16, rejected.facts.width if rejected.data is None else 0)
 
 
 @pytest.mark.parametrize(

@@ -1,21 +1,39 @@
-"""Plain English: phrases that no text may use; `python -m tests.test_language` lists where they are.
+"""Plain English and names: phrases that no text may use, words that name no local, and names that were replaced.
 
-CONTRIBUTING.md says what to write instead.
+`python -m tests.test_language` lists where they are; CONTRIBUTING.md says what to write instead.
 """
 
 import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import CodeType
 
 ROOT = Path(__file__).parents[1]
 SUFFIXES = {".py", ".yaml", ".md", ".j2", ".css"}
-# Texts of others: what a model may answer, a paper's wording.
-QUOTED = ("conf/refusals/",)
+FOLDERS = ("jobs", "actors", "conf", "docs", "tests")
+FILES = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "SECURITY.md",
+    "Makefile",
+    "Dockerfile",
+    "pyproject.toml",
+    "cluster.yaml",
+)
+# Texts of others, such as what a model may answer; lessons of the demo's models, whose weights depend on the wording.
+QUOTED = (
+    "conf/refusals/",
+    "tests/actors/vlm/refusal_sentences.py",
+    "tests/models/",
+    "tests/test_language.py",
+    "conf/prompt/rare_concepts.yaml",
+)
 
 PHRASES = [
     r"\b(is|are|was|be) told\b",
-    r"\btells? (it|them|so|which|how)\b",
+    r"\btells? (it|them|so|which|how|what)\b",
     r"\bstands? (in|there|twice|beside|under)\b",
     r"(?<!there )\bis no (?!longer\b|more than\b)[a-z]+",
     r"\bthat is none\b",
@@ -32,15 +50,50 @@ PHRASES = [
     r"\bas they come\b",
     r"\bnobody's\b",
     r"\b(a|an) (file|rater|unit|page|actor) a ",
+    r"\b(a|an) \w+ of (its|their|one's) own\b",
+    r"\b(file|picture|table)s? of yours\b",
+    r"\ba (first )?try\b",
+    r"\bthe other way round\b",
+    r"\b(behind|before or behind) the limit\b",
+    r"\bitems? out of\b",
+    r"\b(of|between) each two\b",
+    r"\bare made (again|anew)\b",
+    r"\bcome in (as|this)\b",
+    r"\b(is|are) in doubt\b",
+    r"\ballowed is\b(?! None)",
+    r"\bin vain\b",
+    r"\bworker's side\b",
 ]
-DIALECT = re.compile("|".join(PHRASES), re.IGNORECASE)
+# Names that others replaced; docs/glossary.md has the terms in use.
+REPLACED = [
+    r"\bjobs\.(probe|figures|ratings|score|captions|tric|verdicts|think)\b",
+    r"\bR/verdicts\b",
+    r"\b(budget|cache|hold)_gb\b",
+    r"\bencoderrater\b",
+    r"\bverdictskb\b",
+    r"\bfile_figures\b",
+    r"\bfiguring\b",
+    r"\bconf/(probe|marks|labels|judge)/",
+]
+
+# Participles and pronouns do not say what a local holds.
+NO_NOUNS = frozenset("found made known told said own given of each there what how who".split())
+
+
+def _literal(pattern: str) -> str:
+    """Return the longest text that every match of `pattern` has, in lower case."""
+    fixed = re.sub(r"\(.*?\)|\[.*?\]|\w\?|\\.|[|*+?]", "\n", pattern)
+    return max(fixed.lower().split("\n"), key=len)
+
+
+PATTERNS = [(_literal(pattern), re.compile(pattern, re.IGNORECASE)) for pattern in (*PHRASES, *REPLACED)]
 
 
 def files() -> Iterator[Path]:
     """All texts that are checked."""
-    for folder in ("jobs", "actors", "conf", "docs"):
+    for folder in FOLDERS:
         yield from (path for path in sorted((ROOT / folder).rglob("*")) if path.suffix in SUFFIXES)
-    yield from (ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"))
+    yield from (ROOT / name for name in FILES)
 
 
 def phrases() -> Iterator[tuple[str, int, str]]:
@@ -49,17 +102,52 @@ def phrases() -> Iterator[tuple[str, int, str]]:
         name = path.relative_to(ROOT).as_posix()
         if name.startswith(QUOTED):
             continue
-        for number, line in enumerate(path.read_text().splitlines(), start=1):
-            yield from ((name, number, match.group()) for match in DIALECT.finditer(line))
+        text = path.read_text(encoding="utf-8")
+        lower = text.lower()
+        patterns = [pattern for literal, pattern in PATTERNS if literal in lower]
+        if name == "CHANGELOG.md":  # says what was renamed
+            patterns = [pattern for pattern in patterns if pattern.pattern in PHRASES]
+        for number, line in enumerate(text.splitlines() if patterns else (), start=1):
+            yield from ((name, number, match.group()) for pattern in patterns for match in pattern.finditer(line))
+
+
+def nameless(code: CodeType) -> Iterator[tuple[int, str]]:
+    """(first line of the function, name) of each parameter and local that has no noun."""
+    yield from ((code.co_firstlineno, name) for name in (*code.co_varnames, *code.co_cellvars) if name in NO_NOUNS)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from nameless(constant)
+
+
+def locals_without_nouns() -> Iterator[tuple[str, int, str]]:
+    """(file, first line of the function, name) of each local of the code that has no noun."""
+    for folder in ("jobs", "actors", "tests"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            code = compile(path.read_bytes(), path, "exec", dont_inherit=True)
+            yield from ((path.relative_to(ROOT).as_posix(), *place) for place in nameless(code))
 
 
 def refused() -> list[str]:
-    """The phrases that must be rewritten, as `file:line: phrase`."""
-    return [f"{name}:{number}: {phrase!r}" for name, number, phrase in phrases()]
+    """The phrases and names that must be rewritten, as `file:line: phrase`."""
+    return [f"{name}:{number}: {phrase!r}" for name, number, phrase in (*phrases(), *locals_without_nouns())]
 
 
-def test_texts_use_no_phrase_of_the_dialect() -> None:
+def test_texts_and_names_follow_the_rules() -> None:
     assert refused() == []
+
+
+def test_locals_without_a_noun_are_noticed() -> None:
+    text = "def f(said, *given):\n for found in said:\n  each = lambda who: found\n return [of for of in given]\n"
+    names = {name for _, name in nameless(compile(text, "text", "exec"))}
+    assert names == {"said", "given", "found", "each", "who", "of"}
+    for text in ("class Step:\n    each: int = 1\n", "def f(words):\n    return words.found  # found = said\n"):
+        assert list(nameless(compile(text, "text", "exec"))) == []
+
+
+def test_each_phrase_is_looked_for_where_its_words_occur() -> None:
+    for pattern, text in ((PHRASES[1], "It TELLS us"), (PHRASES[1], "tell it"), (REPLACED[2], "cache_gb=1")):
+        assert _literal(pattern) in text.lower()
+    assert all(len(literal) > 2 for literal, _ in PATTERNS)
 
 
 if __name__ == "__main__":

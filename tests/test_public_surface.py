@@ -21,7 +21,7 @@ from tests.public_surface import COLUMNS, COMMON, KEYS, RESOURCES, STATUS_WORDS,
 def dotted(schema: type, prefix: str = "") -> Iterator[str]:
     """`key: type` of each key; `resources` and the keys of `Writing` and `Common` are the same and stand once."""
     hints = get_type_hints(schema)
-    base = next((known for known in (Common, Writing) if known in schema.__mro__[1:]), None)
+    base = next((names for names in (Common, Writing) if names in schema.__mro__[1:]), None)
     common = {field.name for field in fields(base)} if base else set()
     if base:
         yield base.__name__.lower()

@@ -18,6 +18,6 @@ def test_a_secret_is_found_wherever_it_is(tmp_path: Path, place: str) -> None:
     (tmp_path / "packed.gz").write_bytes(packed)
     (tmp_path / (secret if place == "name" else "notes")).write_text(secret if place == "text" else "nothing")
 
-    found = secrets_found.find(str(tmp_path), {"key": secret, "other": "NotThere"})
+    matches = secrets_found.find(str(tmp_path), {"key": secret, "other": "NotThere"})
     file = {"name": secret, "text": "notes", "gzip": "packed.gz"}.get(place, "table.parquet")
-    assert found == [f"key in {tmp_path / file}"]
+    assert matches == [f"key in {tmp_path / file}"]

@@ -125,10 +125,10 @@ def _own_ids(svg: str, key: str) -> str:
     """Prefix the ids that the figure refers to with `key`, and remove all others."""
     used = set(re.findall(r"(?:url\(#|href=\"#)([^)\"]+)", svg))
 
-    def own(match: re.Match[str]) -> str:
+    def renamed(match: re.Match[str]) -> str:
         return f' id="{key}-{match[1]}"' if match[1] in used else ""
 
-    svg = re.sub(r' id="([^"]+)"', own, svg)
+    svg = re.sub(r' id="([^"]+)"', renamed, svg)
     return re.sub(r"(url\(#|href=\"#)([^)\"]+)", rf"\g<1>{key}-\g<2>", svg)
 
 

@@ -151,7 +151,7 @@ def board_options(node: str) -> dict[str, Any]:
 
 
 class Reporter:
-    """The worker's side: collects counts and sends them at most every half second, without waiting."""
+    """Collects a worker's counts and sends them at most every half second, without waiting."""
 
     def __init__(self, board: RunBoard | None, stage: str) -> None:
         self._board, self._stage = board, stage

@@ -28,7 +28,7 @@ class Measured:
 
 
 class WorkerTimes:
-    """The worker's side: reports how long its actor took to start, and its first batch; nothing without a board."""
+    """Reports from the worker how long its actor took to start, and its first batch; nothing without a board."""
 
     def __init__(self, board: Any, actor: str) -> None:
         self._board, self._actor, self._left = board, actor, [START, FIRST]

@@ -37,8 +37,8 @@ def test_what_this_machine_has(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_process_that_was_given_a_gpu_does_not_fall_back_to_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    for given in ("", "-1"):
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", given)
+    for devices in ("", "-1"):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", devices)
         assert find_device("auto") == torch.device("cpu")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
     with pytest.raises(ValueError, match=r"CUDA_VISIBLE_DEVICES=3, and torch .* finds no CUDA device"):

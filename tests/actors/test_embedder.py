@@ -57,9 +57,9 @@ def picture(seed, size=(90, 60)):
     return blocks.resize(size, Image.Resampling.BICUBIC)
 
 
-def encoded(made, form="PNG"):
+def encoded(picture, form="PNG"):
     stream = io.BytesIO()
-    made.save(stream, form)
+    picture.save(stream, form)
     return stream.getvalue()
 
 
@@ -83,7 +83,7 @@ def vectors(out):
 def golden(folder, pictures, size=4):
     """What a user of plain open_clip gets."""
     model, _, preprocess = open_clip.create_model_and_transforms(f"local-dir:{folder}")
-    tensor = torch.stack([preprocess(made) for made in pictures])
+    tensor = torch.stack([preprocess(picture) for picture in pictures])
     with torch.inference_mode():
         parts = [model.eval().encode_image(tensor[n : n + size]) for n in range(0, len(tensor), size)]
         return tensor, torch.nn.functional.normalize(torch.cat(parts), dim=-1).numpy()
@@ -170,9 +170,9 @@ def test_vectors_that_are_not_finite(decoder, embedder, monkeypatch):
     encode = embedder._tower.pictures
 
     def broken(tensor):
-        made = encode(tensor)
-        made[1, 3], made[2], made[3, 0] = float("nan"), 0, float("inf")
-        return made
+        encoded = encode(tensor)
+        encoded[1, 3], encoded[2], encoded[3, 0] = float("nan"), 0, float("inf")
+        return encoded
 
     monkeypatch.setattr(embedder._tower, "pictures", broken)
     out = embedder(decoded)
@@ -288,7 +288,7 @@ def test_other_weights_are_another_encoder(folder, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("model", "pretrained", "said"),
+    ("model", "pretrained", "message"),
     [
         ("ViT-B-16-SigLIP-i18n-256", None, "random weights; allowed are webli"),
         ("ViT-B-16-SigLIP-i18n-256", "laion", "allowed are webli"),
@@ -298,11 +298,11 @@ def test_other_weights_are_another_encoder(folder, tmp_path):
         ("local:no-such", None, "no-such"),
     ],
 )
-def test_what_is_refused(model, pretrained, said):
+def test_what_is_refused(model, pretrained, message):
     for build in (encoder_facts, lambda m, pretrained: PictureDecoder(EncoderSettings(m, pretrained))):
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             build(model, pretrained=pretrained)
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         Embedder(EncoderSettings(model, pretrained, device="cpu"))
 
 
@@ -364,9 +364,9 @@ def test_pixels_of_other_models(folder, tmp_path, model, pretrained, size):
         side = open_clip.get_model_config(model)["vision_cfg"]["image_size"]
     keys = ("mean", "std", "interpolation", "resize_mode", "fill_color")
     config = PreprocessCfg(**{"size": side} | {key: settings[key] for key in keys if key in settings})
-    made = picture(5, size)
-    expected = image_transform_v2(config, is_train=False)(made)
-    row = PictureDecoder(EncoderSettings(model, pretrained))(images(encoded(made)))["pixels"][0].as_py()
+    pictures = picture(5, size)
+    expected = image_transform_v2(config, is_train=False)(pictures)
+    row = PictureDecoder(EncoderSettings(model, pretrained))(images(encoded(pictures)))["pixels"][0].as_py()
     pixels = torch.from_numpy(np.frombuffer(row, np.uint8).reshape(side, side, 3).copy()).permute(2, 0, 1)
     shape = (3, 1, 1)
     scaled = (pixels.float().div(255) - torch.tensor(config.mean).view(shape)) / torch.tensor(config.std).view(shape)
@@ -386,7 +386,7 @@ def test_real_pictures(folder, decoder, embedder):
         pytest.skip(f"no pictures in {stamps}")
     files = [path for path in sorted(stamps.iterdir()) if path.suffix == ".jpg"][:40:5]
     opened = [Image.open(path) for path in files]
-    assert all(made.mode == "RGB" for made in opened)
+    assert all(image.mode == "RGB" for image in opened)
     _, expected = golden(folder, opened)
     out = embedder(decoder(images(*(path.read_bytes() for path in files))))
     check_rounded(np.stack(vectors(out)), expected)

@@ -39,8 +39,8 @@ def test_an_error_without_text_is_named_by_its_type(monkeypatch: pytest.MonkeyPa
 
 
 def test_the_first_line_of_an_error_is_taken_in_one_place() -> None:
-    own = re.compile(r"str\((error|cause)\)[^\n]*splitlines\(\)|def _?first_line\(error")
+    pattern = re.compile(r"str\((error|cause)\)[^\n]*splitlines\(\)|def _?first_line\(error")
     sources = [path for folder in ("actors", "jobs") for path in (ROOT / folder).rglob("*.py")]
-    assert [str(path.relative_to(ROOT)) for path in sources if own.search(path.read_text(encoding="utf-8"))] == [
+    assert [str(path.relative_to(ROOT)) for path in sources if pattern.search(path.read_text(encoding="utf-8"))] == [
         "actors/errors.py"
     ]

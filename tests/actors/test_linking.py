@@ -75,10 +75,10 @@ TEXTS = {
     ],
 )
 def test_a_node_with_several_lemmas(aggregation: str, expected: list[tuple[str, float, str]]) -> None:
-    found = by_similarity(QUERY, TEXTS, 5, aggregation=aggregation)
-    assert sorted((link.node_id, link.text_id) for link in found) == sorted((n, t) for n, _, t in expected)
-    assert [link.score for link in found] == pytest.approx([score for _, score, _ in expected], abs=1e-3)
-    assert aggregation == "mean" or [link.node_id for link in found] == [node for node, _, _ in expected]
+    hits = by_similarity(QUERY, TEXTS, 5, aggregation=aggregation)
+    assert sorted((link.node_id, link.text_id) for link in hits) == sorted((n, t) for n, _, t in expected)
+    assert [link.score for link in hits] == pytest.approx([score for _, score, _ in expected], abs=1e-3)
+    assert aggregation == "mean" or [link.node_id for link in hits] == [node for node, _, _ in expected]
 
 
 def test_an_unknown_aggregation_is_refused() -> None:

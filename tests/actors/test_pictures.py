@@ -38,7 +38,7 @@ def kind_of(data, **options):
 
 def encodings():
     picture, palette = textured(), textured().quantize(16)
-    made = {
+    files = {
         "jpeg": encoded(picture, "JPEG"),
         "progressive": encoded(picture, "JPEG", progressive=True),
         "png": encoded(picture),
@@ -53,10 +53,10 @@ def encodings():
         "ppm": encoded(picture, "PPM"),
     }
     if features.check("avif"):
-        made["avif"] = encoded(picture, "AVIF")
+        files["avif"] = encoded(picture, "AVIF")
     if features.check("jpg_2000"):
-        made |= {"jp2": encoded(picture, "JPEG2000"), "j2k": encoded(picture, "JPEG2000", no_jp2=True)}
-    return made
+        files |= {"jp2": encoded(picture, "JPEG2000"), "j2k": encoded(picture, "JPEG2000", no_jp2=True)}
+    return files
 
 
 ENCODINGS = encodings()
@@ -233,7 +233,7 @@ def lossless():
     alpha = textured().convert("RGBA")
     alpha.putalpha(Image.linear_gradient("L").resize(alpha.size))
     frames = [textured(), textured().transpose(Image.Transpose.ROTATE_180)]
-    made = {
+    files = {
         "webp": encoded(textured(), "WEBP", lossless=True),
         "webp with transparency": encoded(alpha, "WEBP", lossless=True, exact=True),
         "webp with a profile": encoded(textured(), "WEBP", lossless=True, icc_profile=b"profile"),
@@ -242,31 +242,31 @@ def lossless():
         "tiff": encoded(textured(), "TIFF"),
     }
     if features.check("jpg_2000"):
-        made |= {"jp2": encoded(textured(), "JPEG2000"), "j2k": encoded(textured(), "JPEG2000", no_jp2=True)}
-    return made
+        files |= {"jp2": encoded(textured(), "JPEG2000"), "j2k": encoded(textured(), "JPEG2000", no_jp2=True)}
+    return files
 
 
 def lossy():
     frames = [textured(), textured().transpose(Image.Transpose.ROTATE_180)]
-    made = {
+    files = {
         "webp": encoded(textured(), "WEBP"),
         "webp with transparency": encoded(textured().convert("RGBA").rotate(10), "WEBP"),
         "webp animation": encoded(frames[0], "WEBP", save_all=True, append_images=frames[1:]),
         "jpeg": encoded(textured(), "JPEG"),
     }
     if features.check("jpg_2000"):
-        made["jp2"] = encoded(textured(), "JPEG2000", irreversible=True)
-    return made
+        files["jp2"] = encoded(textured(), "JPEG2000", irreversible=True)
+    return files
 
 
 @pytest.mark.parametrize("name", lossless())
 def test_lossless_input_stays_lossless(name):
     data = lossless()[name]
     expected = decode_rgb(data).resize((20, 14), Image.Resampling.BICUBIC)
-    made = render(data, width=20)
-    assert made.data is not None
-    assert made.facts.format == "PNG"
-    assert np.array_equal(np.asarray(decode_rgb(made.data)), np.asarray(expected))
+    rendered = render(data, width=20)
+    assert rendered.data is not None
+    assert rendered.facts.format == "PNG"
+    assert np.array_equal(np.asarray(decode_rgb(rendered.data)), np.asarray(expected))
 
 
 @pytest.mark.parametrize("name", lossy())

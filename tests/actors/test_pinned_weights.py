@@ -64,8 +64,8 @@ def test_the_weights_of_that_commit_are_loaded(hub_cache: Path) -> None:
               for named in ((NAME, pinned), ("local:siglip-tiny", None))]  # fmt: skip
     noise = np.random.default_rng(1).integers(0, 255, (1, 3, 256, 256), np.uint8)
     with torch.inference_mode():
-        found, expected = (tower.pictures(torch.from_numpy(noise)) for tower in towers)
-    assert torch.equal(found, expected)
+        result, expected = (tower.pictures(torch.from_numpy(noise)) for tower in towers)
+    assert torch.equal(result, expected)
 
 
 def test_another_commit_is_not_there(hub_cache: Path) -> None:
@@ -88,27 +88,27 @@ def test_weights_of_a_repository_are_looked_for_on_the_hub(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    "given", ["webli@", "webli@ec35f94", "webli@main", f"webli@{COMMIT.upper()}", f"elsewhere@{COMMIT}"]
+    "arguments", ["webli@", "webli@ec35f94", "webli@main", f"webli@{COMMIT.upper()}", f"elsewhere@{COMMIT}"]
 )
-def test_what_cannot_be_pinned(hub_cache: Path, given: str) -> None:
-    with pytest.raises(ValueError, match=rf"^pretrained={given}: .*40 hexadecimal digits"):
-        encoder_facts(NAME, pretrained=given)
+def test_what_cannot_be_pinned(hub_cache: Path, arguments: str) -> None:
+    with pytest.raises(ValueError, match=rf"^pretrained={arguments}: .*40 hexadecimal digits"):
+        encoder_facts(NAME, pretrained=arguments)
 
 
 @pytest.mark.parametrize("path", sorted((CONF / "embedder").glob("*.yaml")), ids=lambda path: path.stem)
 def test_embedder_files(path: Path) -> None:
     data: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
     assert data["name"] == path.stem
-    given = data["pretrained"]
+    entry = data["pretrained"]
     if data["checkpoint"].startswith("transformers:local:"):  # comes with the package
-        assert given is None
+        assert entry is None
     elif data["checkpoint"].startswith("transformers:"):
-        assert re.fullmatch(HEX, given)
+        assert re.fullmatch(HEX, entry)
     elif (
-        given and given != "openai"
+        entry and entry != "openai"
     ):  # OpenAI's are one and the same whatever the commit; DataComp names them by the tag
-        assert re.fullmatch(f"(webli|laion2b_s9b_b144k)@{HEX}", given)
-        assert encoder_facts(data["checkpoint"], pretrained=given).encoder == f"{data['checkpoint']}@{given}"
+        assert re.fullmatch(f"(webli|laion2b_s9b_b144k)@{HEX}", entry)
+        assert encoder_facts(data["checkpoint"], pretrained=entry).encoder == f"{data['checkpoint']}@{entry}"
 
 
 @pytest.mark.parametrize(

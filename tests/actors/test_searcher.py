@@ -171,20 +171,20 @@ def test_what_is_refused():
 def near_ties(kind: str, *, bits: int, rows: int = 4000) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """Rows of which the best look worst once their entries are rounded to `bits` bits.
 
-    Entries lie beside the middle between two such numbers. The first half of the rows goes up when rounded; the others
+    Entries lie next to the middle between two such numbers. The first half of the rows goes up when rounded; the others
     go down, and have one entry so much greater that their scores are the higher ones, by little. As many entries that
     are not rounded at all bring the scores near zero, where nothing is lost when they are stored.
     """
     draw = np.random.default_rng(11)
     step, half = 2.0 ** (1 - bits), DIM // 2
     middle = 1 + (np.floor(draw.uniform(0, 1 / 8, half) / step) + 0.5) * step
-    beside = step / (8 if kind == "float16" else 64)
+    offset = step / (8 if kind == "float16" else 64)
     corpus = np.repeat(
-        np.append(middle + beside, np.full(half, -np.round(middle.mean() * 64) / 64))[None], rows, axis=0
+        np.append(middle + offset, np.full(half, -np.round(middle.mean() * 64) / 64))[None], rows, axis=0
     )
     down = np.arange(rows // 2, rows)
-    corpus[down, :half] = middle - beside
-    corpus[down, draw.integers(0, half, len(down))] += 2 * half * beside * (1 + draw.integers(1, 4, len(down)) / 10)
+    corpus[down, :half] = middle - offset
+    corpus[down, draw.integers(0, half, len(down))] += 2 * half * offset * (1 + draw.integers(1, 4, len(down)) / 10)
     signs = draw.choice([-1.0, 1.0], DIM)
     return (corpus * signs).astype(kind), signs[None].astype(kind), [f"{n * 7919 % 1_000_003:07d}" for n in range(rows)]
 
@@ -214,12 +214,12 @@ def test_the_products_keep_within_their_bounds(coarse, scale):
     asked = Queries(np.concatenate([queries, rows[-20:]]), CPU, coarse=coarse)
     product = asked.coarse if asked.coarse is not None else asked.fine
     lengths = np.linalg.norm(rows.astype(np.float64), axis=1)
-    found = torch.mm(product.directions, torch.from_numpy(rows).to(product.directions.dtype).T).double().numpy()
+    products = torch.mm(product.directions, torch.from_numpy(rows).to(product.directions.dtype).T).double().numpy()
     true = (asked.vectors.astype(np.float64) @ rows.astype(np.float64).T) / asked.lengths[:, None]
-    off = np.abs(true - found) - np.abs(found) * product.rounding * 2  # what storing them adds
+    off = np.abs(true - products) - np.abs(products) * product.rounding * 2  # what storing them adds
     assert (off <= product.bound[:, None] * lengths).all()
     if coarse:
-        assert (np.abs(true - found) > product.bound[:, None] * lengths / 4).any()  # no bound far from what happens
+        assert (np.abs(true - products) > product.bound[:, None] * lengths / 4).any()  # no bound far from what happens
 
 
 def test_a_limit_is_rounded_down():

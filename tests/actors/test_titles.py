@@ -30,7 +30,7 @@ def test_terms_are_stripped_folded_and_counted_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("term", "title", "found"),
+    ("term", "title", "result"),
     [
         ("Straße", "die STRASSE", False),  # lower() and not casefold(), as in the paper
         ("İstanbul", "İSTANBUL", True),
@@ -41,8 +41,8 @@ def test_terms_are_stripped_folded_and_counted_once() -> None:
         ("1914–18", "1914-18", False),
     ],
 )
-def test_letters_beyond_ascii(term: str, title: str, found: bool) -> None:
-    assert bool(TitleMatcher([term]).match(title)) is found
+def test_letters_beyond_ascii(term: str, title: str, result: bool) -> None:
+    assert bool(TitleMatcher([term]).match(title)) is result
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_unknown_words_are_refused_with_what_there_is() -> None:
 
 def plainly(terms: list[str], title: str, match: str, fold: Fold) -> list[str]:
     """The terms that a loop finds."""
-    folded, found = fold(title), []
+    folded, result = fold(title), []
     for term in sorted({fold(t).strip() for t in terms} - {""}):
         places = [m.start() for m in re.finditer(f"(?={re.escape(term)})", folded)]
         if match == "exact":
@@ -109,8 +109,8 @@ def plainly(terms: list[str], title: str, match: str, fold: Fold) -> list[str]:
         else:
             hit = bool(places)
         if hit:
-            found.append(term)
-    return found
+            result.append(term)
+    return result
 
 
 def joins(text: str, at: int) -> bool:
@@ -133,7 +133,7 @@ def test_a_plain_loop_finds_the_same(terms: list[str], titles: list[str], match:
     matcher = TitleMatcher(terms, match=match, fold=fold)
     expected = [plainly(terms, title, match, fold) for title in titles]
     assert [matcher.match(title) for title in titles] == expected
-    by_title = {number: found for number, found in enumerate(expected) if found}
+    by_title = {number: result for number, result in enumerate(expected) if result}
     assert matcher.match_joined("\0".join(titles)) == matcher.match_all(titles) == by_title
 
 
@@ -183,5 +183,5 @@ def test_a_thousand_nested_terms() -> None:
 def test_a_term_that_overlaps_itself_is_looked_for_at_every_place() -> None:
     matcher = TitleMatcher(["a a"])
     assert matcher.match("ba a a") == ["a a"]
-    assert matcher.inside_words("ba a a", ["a a"]) == []  # its second place is a word of its own
+    assert matcher.inside_words("ba a a", ["a a"]) == []  # its second place is a separate word
     assert matcher.inside_words("ba a b", ["a a"]) == ["a a"]

@@ -70,10 +70,10 @@ def fetch(
     wanted = [one if isinstance(one, ImageRequest) else ImageRequest(f"{n:03}", one) for n, one in enumerate(asked)]
 
     async def go() -> None:
-        made = settings(server, **changed)
-        decoders = Decoders(width=made.width, processes=1)
+        server_settings = settings(server, **changed)
+        decoders = Decoders(width=server_settings.width, processes=1)
         fetcher = UrlFetcher(
-            settings=made,
+            settings=server_settings,
             limiter=LocalLimiter(),
             decoders=decoders,
             tls=tls_context(str(server.ca_file) if trusted else None),

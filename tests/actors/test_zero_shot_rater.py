@@ -122,12 +122,12 @@ def test_wrong_templates_are_refused(template: dict[str, Any], change: dict[str,
 
 def test_an_items_own_labels_take_precedence(rater: ZeroShotRater, decoded: pa.Table) -> None:
     vectors = Embedder(MODEL, threads=1)(decoded)
-    own = pa.array([["Peru", "Brazil"], None, None], pa.list_(pa.string()))
-    rows = rater(vectors.append_column("targets", own)).to_pylist()
+    own_targets = pa.array([["Peru", "Brazil"], None, None], pa.list_(pa.string()))
+    rows = rater(vectors.append_column("targets", own_targets)).to_pylist()
     assert [row["target"] for row in rows] == ["Peru", "Brazil", *TARGETS, *TARGETS]
     before = {(row["item_id"], row["target"]): row["probabilities"] for row in rater(vectors).to_pylist()}
     assert rows[1]["probabilities"] == pytest.approx(before["a", "Brazil"], abs=1e-6)
-    assert rater(decoded.append_column("targets", own)).to_pylist() == rows
+    assert rater(decoded.append_column("targets", own_targets)).to_pylist() == rows
 
 
 @pytest.mark.parametrize("path", sorted((CONF / "zero_shot_template").glob("*.yaml")), ids=lambda path: path.stem)

@@ -18,16 +18,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--repeats", type=int, help="rounds, at least 1 (by size: 1, 3, 5 unless the benchmark says)")
     parser.add_argument("--seed", type=int, default=0, help="of the order of the contenders")
     asked = parser.parse_args(argv)
-    known = harness.benchmarks()
+    names = harness.benchmarks()
     if asked.name is None:
-        for benchmark in known.values():
+        for benchmark in names.values():
             print(f"{benchmark.name:12} {benchmark.about}")
         return 0
-    if asked.name not in (*known, "all"):
-        parser.error(f"no benchmark {asked.name!r}; there are {', '.join(known)}")
+    if asked.name not in (*names, "all"):
+        parser.error(f"no benchmark {asked.name!r}; there are {', '.join(names)}")
     if asked.repeats is not None and asked.repeats < 1:
         parser.error(f"--repeats is {asked.repeats}, at least 1 is needed")
-    chosen = known.values() if asked.name == "all" else [known[asked.name]]
+    chosen = names.values() if asked.name == "all" else [names[asked.name]]
     return max([_run(benchmark, asked) for benchmark in chosen])
 
 

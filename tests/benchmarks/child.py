@@ -32,13 +32,13 @@ class SkippedError(Exception):
 def main(function: str, workdir: str, size: str, answer: str) -> None:
     """Call `module:function` with (workdir, size) and write its result, or why it was skipped, to the file `answer`."""
     module, _, name = function.partition(":")
-    told: dict[str, object]
+    content: dict[str, object]
     try:
-        told = asdict(getattr(importlib.import_module(module), name)(Path(workdir), size))
+        content = asdict(getattr(importlib.import_module(module), name)(Path(workdir), size))
     except SkippedError as reason:
-        told = {"skipped": str(reason)}
-    told["peak_bytes"] = _own_peak_bytes()
-    Path(answer).write_text(json.dumps(told))
+        content = {"skipped": str(reason)}
+    content["peak_bytes"] = _own_peak_bytes()
+    Path(answer).write_text(json.dumps(content))
 
 
 def _own_peak_bytes() -> int:

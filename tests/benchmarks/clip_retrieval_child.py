@@ -57,14 +57,14 @@ def register(folder: Path, tokenizer: str, out: Path) -> None:
     import open_clip
     from open_clip import pretrained
 
-    told = json.loads((folder / "open_clip_config.json").read_text(encoding="utf-8"))
-    told["model_cfg"]["text_cfg"]["hf_tokenizer_name"] = tokenizer
+    content = json.loads((folder / "open_clip_config.json").read_text(encoding="utf-8"))
+    content["model_cfg"]["text_cfg"]["hf_tokenizer_name"] = tokenizer
     configs = out / "configs"
     configs.mkdir(parents=True)
-    (configs / f"{MODEL}.json").write_text(json.dumps(told["model_cfg"]), encoding="utf-8")
+    (configs / f"{MODEL}.json").write_text(json.dumps(content["model_cfg"]), encoding="utf-8")
     open_clip.add_model_config(configs)
     pretrained._PRETRAINED[MODEL] = {
-        TAG: {"file": str(folder / "open_clip_model.safetensors"), **told["preprocess_cfg"]}
+        TAG: {"file": str(folder / "open_clip_model.safetensors"), **content["preprocess_cfg"]}
     }
 
 
@@ -80,8 +80,8 @@ class NoLogger:
 
 def cpu_seconds() -> float:
     """Of this process and of the workers that have ended."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(each.ru_utime + each.ru_stime for each in used)
+    used = [resource.getrusage(rater_name) for rater_name in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(entry.ru_utime + entry.ru_stime for entry in used)
 
 
 if __name__ == "__main__":

@@ -24,5 +24,5 @@ class Clock:
 
 
 def _cpu_seconds() -> float:
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(each.ru_utime + each.ru_stime for each in used)
+    used = [resource.getrusage(rater_name) for rater_name in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(entry.ru_utime + entry.ru_stime for entry in used)

@@ -85,8 +85,8 @@ class Target:
 
     def __str__(self) -> str:
         bound = f"at most {self.at_most:g}" if self.at_most is not None else f"at least {self.at_least:g}"
-        told = f"{BOUNDED[self.metric]} of {self.contender}{f' / {self.against}' if self.against else ''}: {bound}"
-        return told if self.enough is None else f"{told}, or {self.enough:g} by itself"
+        label = f"{BOUNDED[self.metric]} of {self.contender}{f' / {self.against}' if self.against else ''}: {bound}"
+        return label if self.enough is None else f"{label}, or {self.enough:g} by itself"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,8 +137,8 @@ class Spread:
     @classmethod
     def of(cls, values: Iterable[float]) -> "Spread":
         """The spread of at least one value."""
-        found = list(values)
-        return cls(statistics.median(found), min(found), max(found))
+        results = list(values)
+        return cls(statistics.median(results), min(results), max(results))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,8 +167,8 @@ class Outcome:
         if target.against:
             value = self.ratio(target.contender, target.against, target.metric).median
             if target.enough is not None:
-                own = self.spread(target.contender, target.metric).median
-                value = own if own >= target.enough else value
+                spread = self.spread(target.contender, target.metric).median
+                value = spread if spread >= target.enough else value
         else:
             value = self.spread(target.contender, target.metric).median
         if self.size == "smoke":
@@ -180,8 +180,8 @@ def benchmarks() -> dict[str, Benchmark]:
     """Every benchmark: the `BENCHMARK` of each module in `tests/benchmarks/suites`."""
     suites = importlib.import_module("tests.benchmarks.suites")
     modules = sorted(module.name for module in pkgutil.iter_modules(suites.__path__))
-    found = [importlib.import_module(f"{suites.__name__}.{name}").BENCHMARK for name in modules]
-    return {benchmark.name: benchmark for benchmark in found}
+    results = [importlib.import_module(f"{suites.__name__}.{name}").BENCHMARK for name in modules]
+    return {benchmark.name: benchmark for benchmark in results}
 
 
 def run(
@@ -193,7 +193,7 @@ def run(
     seed: int = 0,
     tell: Callable[[str], None] = lambda line: None,
 ) -> Outcome:
-    """Run all contenders, each in a process of its own, in an order drawn anew each round.
+    """Run all contenders, each in a separate process, in an order drawn anew each round.
 
     Raises:
         MismatchError: compared contenders differ in rows or digest, in any round.
@@ -252,11 +252,11 @@ def _warm(path: Path) -> None:
 
 def _compare(benchmark: Benchmark, rounds: dict[str, list[Measured]]) -> None:
     compared = {c.name for c in benchmark.contenders if c.compared}
-    found = {name: {(m.rows, m.digest) for m in runs} for name, runs in rounds.items() if name in compared}
-    if len(set().union(*found.values())) > 1:
+    by_key = {name: {(m.rows, m.digest) for m in runs} for name, runs in rounds.items() if name in compared}
+    if len(set().union(*by_key.values())) > 1:
         lines = [
-            f"  {name}: {rows} rows, {digest}" for name, results in found.items() for rows, digest in sorted(results)
+            f"  {name}: {rows} rows, {digest}" for name, results in by_key.items() for rows, digest in sorted(results)
         ]
         raise MismatchError(f"{benchmark.name}: the contenders disagree, so no speed is shown\n" + "\n".join(lines))
-    if len(compared) > 1 and len(found) < 2:
+    if len(compared) > 1 and len(by_key) < 2:
         raise BenchmarkError(f"{benchmark.name}: fewer than two contenders were left to compare")

@@ -90,8 +90,8 @@ def score(shape: Shape, engine: str, *, repeats: int = 1) -> Result:
     loaded = load(shape)
     scorer = ClosedSetScorer(loaded.model, loaded.processor, engine=engine)
     scorer.score(loaded.requests[:2])
-    found, seconds = measured(lambda: scorer.score(loaded.requests), repeats=repeats)
-    return result(found, seconds)
+    results, seconds = measured(lambda: scorer.score(loaded.requests), repeats=repeats)
+    return result(results, seconds)
 
 
 def one_pass_a_label(shape: Shape, *, labels: int) -> Result:
@@ -106,14 +106,14 @@ def one_pass_a_label(shape: Shape, *, labels: int) -> Result:
     few = loaded.requests[:labels]
     scorer = ClosedSetScorer(loaded.model, loaded.processor, engine="naive")
     scorer.score(few[:1])
-    found, seconds = measured(lambda: scorer.score(few))
+    results, seconds = measured(lambda: scorer.score(few))
     packed = ClosedSetScorer(loaded.model, loaded.processor, engine="cascade").score(loaded.requests)[:labels]
-    same(logprobs(found), logprobs(packed))
-    return result(found, seconds * shape.labels / labels)
+    same(logprobs(results), logprobs(packed))
+    return result(results, seconds * shape.labels / labels)
 
 
 def vllm(shape: Shape, workdir: Path, *, block: int | None = None) -> Result:
-    """All labels by vLLM in an environment of its own, the same weights, prompts and picture; CPU seconds of one call.
+    """All labels by vLLM in a separate environment, the same weights, prompts and picture; CPU seconds of one call.
 
     Args:
         block: tokens that its cache holds or computes anew together; its own choice if None (128 on a CPU).
@@ -151,15 +151,15 @@ def vllm(shape: Shape, workdir: Path, *, block: int | None = None) -> Result:
     )
     if ended.returncode:
         raise RuntimeError(f"vLLM ended with {ended.returncode}: {ended.stderr[-2000:]}")
-    told = json.loads(answer.read_text(encoding="utf-8"))
-    found = scorer.score(loaded.requests)
-    same(told["logprobs"], logprobs(found))
-    return result(found, told["cpu_s"])
+    content = json.loads(answer.read_text(encoding="utf-8"))
+    scores = scorer.score(loaded.requests)
+    same(content["logprobs"], logprobs(scores))
+    return result(scores, content["cpu_s"])
 
 
-def logprobs(found: Sequence[Any]) -> list[tuple[float, ...]]:
+def logprobs(result: Sequence[Any]) -> list[tuple[float, ...]]:
     """Of each label's answers; a `ScoringError` has none and ends the benchmark."""
-    return [one.logprobs for one in found]
+    return [one.logprobs for one in result]
 
 
 def same(one: Sequence[Sequence[float]], other: Sequence[Sequence[float]]) -> None:
@@ -232,8 +232,8 @@ def floor(shape: Shape) -> Result:
     by_size = {(b, n, k, m): (torch.randn(b, n, k), torch.randn(b, m, k)) for b, n, k, m in products}
 
     def multiply() -> None:
-        for each in products:
-            rows, columns = by_size[each]
+        for entry in products:
+            rows, columns = by_size[entry]
             if len(rows) == 1:
                 torch.nn.functional.linear(rows[0], columns[0])
             else:
@@ -249,14 +249,14 @@ def measured(work: Callable[[], Any], *, repeats: int = 1) -> tuple[Any, float]:
     """What `work` returns, and the CPU seconds of one call."""
     begun = time.process_time()
     for _ in range(repeats):
-        found = work()
-    return found, (time.process_time() - begun) / repeats
+        outcome = work()
+    return outcome, (time.process_time() - begun) / repeats
 
 
-def result(found: Sequence[Any], seconds: float) -> Result:
+def result(result: Sequence[Any], seconds: float) -> Result:
     """The likeliest answer of each label, as a digest."""
-    likeliest = "".join(_answer(one) for one in found)
-    return Result(len(found), hashlib.sha256(likeliest.encode()).hexdigest(), cpu_s=seconds)
+    likeliest = "".join(_answer(one) for one in result)
+    return Result(len(result), hashlib.sha256(likeliest.encode()).hexdigest(), cpu_s=seconds)
 
 
 def _answer(one: Any) -> str:

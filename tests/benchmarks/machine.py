@@ -12,7 +12,7 @@ import psutil
 def describe(packages: Iterable[str]) -> dict[str, str]:
     """CPU, cores, memory, operating system, Python and the versions of `packages` (absent ones say so)."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    found = {
+    results = {
         "CPU": _cpu_model(),
         "cores": f"{usable} usable of {os.cpu_count()}",
         "memory": f"{psutil.virtual_memory().total / 2**30:.1f} GiB",
@@ -21,10 +21,10 @@ def describe(packages: Iterable[str]) -> dict[str, str]:
     }
     for name in packages:
         try:
-            found[name] = metadata.version(name)
+            results[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
-            found[name] = "not installed"
-    return found
+            results[name] = "not installed"
+    return results
 
 
 def _cpu_model() -> str:

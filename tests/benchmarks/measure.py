@@ -75,18 +75,18 @@ def in_child(function: str, *, workdir: Path, size: str) -> Measured:
         if not answer.exists():
             tail = "\n".join(errors.read_text(errors="replace").splitlines()[-ERROR_LINES:])
             raise ChildError(f"exit status {child.returncode}\n{tail}")
-        told = json.loads(answer.read_text())
-    if "skipped" in told:
-        raise SkippedError(told["skipped"])
+        content = json.loads(answer.read_text())
+    if "skipped" in content:
+        raise SkippedError(content["skipped"])
     seen = {
         "wall_s": wall,
         # wait4 counts descendants that were waited for, to their last tick; the samples count those that nobody
         # waited for (daemons), up to the last sample: neither counts more than was used
         "cpu_s": max(usage.ru_utime + usage.ru_stime, tree.cpu_seconds),
-        "peak_mb": max(told["peak_bytes"], tree.peak_bytes) / 1e6,
+        "peak_mb": max(content["peak_bytes"], tree.peak_bytes) / 1e6,
     }
-    own = {name: value if told[name] is None else told[name] for name, value in seen.items()}
-    return Measured(rows=told["rows"], digest=told["digest"], apart=told["apart"], **own)
+    own_values = {name: value if content[name] is None else content[name] for name, value in seen.items()}
+    return Measured(rows=content["rows"], digest=content["digest"], apart=content["apart"], **own_values)
 
 
 class Tree:

@@ -22,7 +22,7 @@ def to_json(outcome: Outcome, machine: dict[str, str]) -> str:
     for target in benchmark.targets:
         value, verdict = outcome.verdict(target)
         targets.append({**asdict(target), "value": value, "verdict": verdict})
-    told = {
+    files = {
         "benchmark": benchmark.name,
         "size": outcome.size,
         "reference": benchmark.reference,
@@ -32,7 +32,7 @@ def to_json(outcome: Outcome, machine: dict[str, str]) -> str:
         "targets": targets,
         "machine": machine,
     }
-    return json.dumps(told, indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(files, indent=1, ensure_ascii=False) + "\n"
 
 
 def to_markdown(outcome: Outcome, machine: dict[str, str]) -> str:
@@ -72,11 +72,11 @@ def to_markdown(outcome: Outcome, machine: dict[str, str]) -> str:
 
 
 def _apart(outcome: Outcome) -> list[str]:
-    told = []
+    lines = []
     for name, runs in outcome.rounds.items():
         for figure in runs[0].apart:
-            told.append(f"{name}: {figure} {statistics.median(one.apart[figure] for one in runs):.2f}")
-    return told
+            lines.append(f"{name}: {figure} {statistics.median(one.apart[figure] for one in runs):.2f}")
+    return lines
 
 
 def _spread(spread: Spread) -> str:

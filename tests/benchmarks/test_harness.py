@@ -39,7 +39,7 @@ def broken(workdir: Path, size: Size) -> Result:
 
 
 def greedy(workdir: Path, size: Size) -> Result:
-    """Holds 100 MB here and 100 MB in a child of its own, and works for half a second in each."""
+    """Holds 100 MB here and 100 MB in a child process, and works for half a second in each."""
     import subprocess
     import sys
 
@@ -120,20 +120,20 @@ def test_contenders_take_turns_in_an_order_drawn_anew(tmp_path: Path, monkeypatc
 
     monkeypatch.setattr(measure, "in_child", in_child)
     toy = benchmark("one", "other", "absent")
-    found = harness.run(toy, "default", cache=tmp_path, repeats=6, seed=3)
+    result = harness.run(toy, "default", cache=tmp_path, repeats=6, seed=3)
     rounds = [ran[start : start + 3] for start in range(0, 18, 3)]
-    assert rounds == found.order
+    assert rounds == result.order
     assert all(sorted(turn) == ["absent", "one", "other"] for turn in rounds)
     assert len({tuple(turn) for turn in rounds}) > 1
-    assert harness.run(toy, "default", cache=tmp_path, repeats=6, seed=3).order == found.order
+    assert harness.run(toy, "default", cache=tmp_path, repeats=6, seed=3).order == result.order
 
 
 def test_medians_and_paired_ratios() -> None:
-    found = outcome()
+    measured = outcome()
     # one: 2, 4, 10; other: 6, 6, 20
-    assert found.spread("one", "cpu_s") == Spread(4.0, 2.0, 10.0)
+    assert measured.spread("one", "cpu_s") == Spread(4.0, 2.0, 10.0)
     # 6/2 = 3, 6/4 = 1.5, 20/10 = 2: median 2, where the ratio of the medians would be 6/4 = 1.5
-    assert found.ratio("other", "one", "cpu_s") == Spread(2.0, 1.5, 3.0)
+    assert measured.ratio("other", "one", "cpu_s") == Spread(2.0, 1.5, 3.0)
     # of an even number of values: (2 + 4) / 2
     assert Spread.of([4.0, 2.0]).median == 3.0
 
@@ -160,11 +160,11 @@ def test_targets(target: Target, value: float | None, verdict: str) -> None:
 
 
 def test_figures_that_are_told_apart() -> None:
-    found = outcome()
-    found.rounds["other"] = [
-        replace(one, apart={"CPU seconds of the server": n}) for n, one in enumerate(found.rounds["other"])
+    measured = outcome()
+    measured.rounds["other"] = [
+        replace(one, apart={"CPU seconds of the server": n}) for n, one in enumerate(measured.rounds["other"])
     ]
-    assert "Apart from these, medians: other: CPU seconds of the server 1.00." in to_markdown(found, {})
+    assert "Apart from these, medians: other: CPU seconds of the server 1.00." in to_markdown(measured, {})
     assert "Apart" not in to_markdown(outcome(), {})
 
 
@@ -193,23 +193,23 @@ def test_the_command_end_to_end(
     assert "| one | 100 |" in shown
     assert "| CPU seconds of other / one: at most 100 |" in shown
     assert "not judged" in shown
-    told = json.loads((tmp_path / "toy-smoke.json").read_text())
-    assert [len(told["contenders"][name]["rounds"]) for name in ("one", "other")] == [2, 2]
-    assert told["contenders"]["one"]["ratio"]["cpu_s"]["median"] == 1.0
-    assert told["contenders"]["one"]["median"]["cpu_s"]["low"] > 0
-    assert told["skipped"] == {"absent": "peer is not installed"}
-    assert told["machine"]["no-such-package"] == "not installed"
+    content = json.loads((tmp_path / "toy-smoke.json").read_text())
+    assert [len(content["contenders"][name]["rounds"]) for name in ("one", "other")] == [2, 2]
+    assert content["contenders"]["one"]["ratio"]["cpu_s"]["median"] == 1.0
+    assert content["contenders"]["one"]["median"]["cpu_s"]["low"] > 0
+    assert content["skipped"] == {"absent": "peer is not installed"}
+    assert content["machine"]["no-such-package"] == "not installed"
     widths = {line.count("|") for line in shown.splitlines() if line.startswith("|") and "target" not in line}
     assert widths >= {9}
 
 
 def test_the_input_is_made_once_and_never_half(tmp_path: Path) -> None:
-    made = []
+    created = []
 
     def fails_once(workdir: Path, size: Size) -> None:
-        made.append(size)
+        created.append(size)
         (workdir / "input.txt").write_text("x")
-        if len(made) == 1:
+        if len(created) == 1:
             raise OSError("disk full")
 
     toy = Benchmark(
@@ -221,14 +221,14 @@ def test_the_input_is_made_once_and_never_half(tmp_path: Path) -> None:
     first = harness.prepared(toy, "smoke", cache=tmp_path)
     assert harness.prepared(toy, "smoke", cache=tmp_path) == first
     assert harness.prepared(toy, "full", cache=tmp_path) != first
-    assert made == ["smoke", "smoke", "full"]
+    assert created == ["smoke", "smoke", "full"]
 
 
 def test_the_whole_process_tree_is_measured(tmp_path: Path) -> None:
-    found = measure.in_child(f"{__name__}:greedy", workdir=tmp_path, size="smoke")
-    assert found.cpu_s >= 1.0
-    assert found.peak_mb >= 200
-    assert found.wall_s >= 0.5
+    measured = measure.in_child(f"{__name__}:greedy", workdir=tmp_path, size="smoke")
+    assert measured.cpu_s >= 1.0
+    assert measured.peak_mb >= 200
+    assert measured.wall_s >= 0.5
 
 
 def test_a_failure_says_which_contender_and_why(tmp_path: Path) -> None:
@@ -244,9 +244,9 @@ def test_nothing_left_to_compare_is_an_error(tmp_path: Path) -> None:
 def test_the_machine_is_described_without_its_name() -> None:
     import platform
 
-    told = machine.describe(["pyarrow"])
-    assert {"CPU", "cores", "memory", "system", "Python", "pyarrow"} == set(told)
-    assert platform.node() not in " ".join(told.values()).split()
+    facts = machine.describe(["pyarrow"])
+    assert {"CPU", "cores", "memory", "system", "Python", "pyarrow"} == set(facts)
+    assert platform.node() not in " ".join(facts.values()).split()
 
 
 def test_the_list_and_wrong_commands(capsys: pytest.CaptureFixture[str]) -> None:

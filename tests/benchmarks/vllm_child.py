@@ -40,15 +40,15 @@ def main(task: str, answer: str) -> None:
     for picture in (shown.rotate(90), shown):  # the first is the warm-up: another picture, so another prefix
         prompts = [{"prompt": text, "multi_modal_data": {"image": picture}} for text in asked["prompts"]]
         begun = time.process_time()
-        found = engine.generate(prompts, answers, use_tqdm=False)
+        generated = engine.generate(prompts, answers, use_tqdm=False)
         seconds = time.process_time() - begun
-    told = {
-        "logprobs": [[each.outputs[0].logprobs[0][i].logprob for i in asked["ids"]] for each in found],
+    files = {
+        "logprobs": [[entry.outputs[0].logprobs[0][i].logprob for i in asked["ids"]] for entry in generated],
         "cpu_s": seconds,
-        "cached": [each.num_cached_tokens for each in found],
+        "cached": [entry.num_cached_tokens for entry in generated],
         "version": vllm.__version__,
     }
-    Path(answer).write_text(json.dumps(told), encoding="utf-8")
+    Path(answer).write_text(json.dumps(files), encoding="utf-8")
 
 
 if __name__ == "__main__":

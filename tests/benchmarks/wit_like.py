@@ -35,7 +35,7 @@ FLUSH_CHARACTERS = 4_000_000
 COMPRESSION = 6
 COPY_BYTES = 1 << 20
 HEADER_MEMBER = gzip.compress(("\t".join(WIT_COLUMNS) + "\n").encode(), COMPRESSION, mtime=0)
-# a planted term stands in each of these, so that no reader gets by with bytes, ASCII folding or split("\t")
+# each of these contains a planted term, so that no reader gets by with bytes, ASCII folding or split("\t")
 HIT_TITLES = (
     "{term}", "{term}", "{term}", "Aftermath of the {term}", "{upper}", '"{term}" (song)', 'The "{term}"\tand\nafter',
     "İstanbul and the {term}", "Straße der {upper}", "ÉCOLE {term}",
@@ -59,11 +59,11 @@ def make_terms(count: int, *, seed: int = 7) -> list[str]:
     rng = random.Random(f"terms {seed}")
     words = [word for word in _vocabulary("en") + _vocabulary("fr") if len(word) > 4]
     shapes = ("{0} strike of {2}", "Siege of {0} {1}", "{0} {1} treaty", "{0} flood of {2}", "Révolte de {0} {1}")
-    found: dict[str, None] = {}
-    while len(found) < count:
+    results: dict[str, None] = {}
+    while len(results) < count:
         first, second = rng.choice(words).capitalize(), rng.choice(words).capitalize()
-        found[rng.choice(shapes).format(first, second, rng.randint(1500, 2020))] = None
-    return list(found)
+        results[rng.choice(shapes).format(first, second, rng.randint(1500, 2020))] = None
+    return list(results)
 
 
 def write_wit_like(path: Path, *, rows: int, terms: Sequence[str], seed: int = 7) -> WitLike:
@@ -164,13 +164,15 @@ def _vocabulary(language: str) -> list[str]:
 
 
 def _row(rng: random.Random, language: str, title: str, prose: dict[str, _Prose]) -> list[str]:
-    own, chance = prose[language], rng.random
+    own_values, chance = prose[language], rng.random
     page = urllib.parse.quote("_".join(title.split()), safe="_(),'-.")
     extension, mime = rng.choice(EXTENSIONS)
     shelf = f"{rng.randrange(256):02x}"
-    picture = urllib.parse.quote("_".join(rng.choices(own.words, k=3))) + f"_{rng.randrange(100_000)}.{extension}"
-    section = "" if chance() < 0.35 else own.title()
-    article = own.run(4, 13)
+    picture = (
+        urllib.parse.quote("_".join(rng.choices(own_values.words, k=3))) + f"_{rng.randrange(100_000)}.{extension}"
+    )
+    section = "" if chance() < 0.35 else own_values.title()
+    article = own_values.run(4, 13)
     body = f"{title}, {article}" if chance() < 0.96 else ""
     return [
         language,
@@ -179,9 +181,9 @@ def _row(rng: random.Random, language: str, title: str, prose: dict[str, _Prose]
         title,
         section,
         f"{title} / {section}" if section else title,
-        own.run(1, 2) if chance() < 0.45 else "",
+        own_values.run(1, 2) if chance() < 0.45 else "",
         f"English: {prose['en'].run(1, 2)}" if chance() < 0.9 else "",
-        own.run(1, 1) if chance() < 0.2 else "",
+        own_values.run(1, 1) if chance() < 0.2 else "",
         mime,
         str(rng.randint(80, 6000)),
         str(rng.randint(80, 6000)),
@@ -190,5 +192,5 @@ def _row(rng: random.Random, language: str, title: str, prose: dict[str, _Prose]
         "true" if chance() < 0.95 else "false",
         body,
         # a section that opens its article repeats it, another one does not
-        body if not section else article[: rng.randint(100, 900)] if chance() < 0.5 else own.run(1, 6),
+        body if not section else article[: rng.randint(100, 900)] if chance() < 0.5 else own_values.run(1, 6),
     ]

@@ -40,7 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
     result = run(asked.device, tiny=asked.tiny, only=asked.only, limit=asked.seconds)
     if asked.out:
         asked.out.write_text(json.dumps(result, indent=1), encoding="utf-8")
-    failed = [name for name, found in result["checks"].items() if "error" in found or found.get("ok") is False]
+    failed = [name for name, results in result["checks"].items() if "error" in results or results.get("ok") is False]
     print(f"{len(result['checks'])} checks, failed: {', '.join(failed) or 'none'}")
     return 1 if failed else 0
 
@@ -89,12 +89,12 @@ def run(place: str, *, tiny: bool, only: list[str] | None = None, limit: float =
 def attempt(work: Callable[[], Any]) -> dict[str, Any]:
     """Return the figures of `work`, or why there are none: one failure must not lose the others."""
     try:
-        found: dict[str, Any] = work()
+        outcome: dict[str, Any] = work()
     except checks.SkippedError as reason:
         return {"skipped": str(reason)}
     except Exception as error:
         return {"error": f"{type(error).__name__}: {error}"[:500]}
-    return found
+    return outcome
 
 
 def machine(target: Any, *, tiny: bool) -> dict[str, Any]:

@@ -28,12 +28,12 @@ def embeddings(device: Any, *, tiny: bool) -> dict[str, Any]:
 
     def vectors(place: str, dtype: str) -> Any:
         table = Embedder(EncoderSettings("local:siglip-tiny", device=place, dtype=dtype), batch_size=10)(decoded)
-        found = np.array(table["embedding"].to_pylist(), np.float64)
-        return found / np.linalg.norm(found, axis=1, keepdims=True)
+        values = np.array(table["embedding"].to_pylist(), np.float64)
+        return values / np.linalg.norm(values, axis=1, keepdims=True)
 
     expected = vectors("cpu", "float32")
-    found = {dtype: 1 - float((expected * vectors(str(device), dtype)).sum(-1).min()) for dtype in ("float32", "auto")}
-    return {"ok": found["float32"] <= COSINE and found["auto"] <= 0.02, **found}
+    by_key = {dtype: 1 - float((expected * vectors(str(device), dtype)).sum(-1).min()) for dtype in ("float32", "auto")}
+    return {"ok": by_key["float32"] <= COSINE and by_key["auto"] <= 0.02, **by_key}
 
 
 def likelihoods(device: Any, *, tiny: bool) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def likelihoods(device: Any, *, tiny: bool) -> dict[str, Any]:
     from actors.vlm.loading import load_vlm
     from actors.vlm.scoring import ClosedSetScorer
 
-    found: dict[str, float] = {}
+    results: dict[str, float] = {}
     for name in FAMILIES[:1] + FAMILIES[-1:] if tiny else FAMILIES:
         model, processor = load_vlm(f"local:{name}", dtype="float32", device_map="cpu")
         asked = requests(processor)
@@ -49,8 +49,8 @@ def likelihoods(device: Any, *, tiny: bool) -> dict[str, Any]:
         model = model.to(device)
         for engine in ("naive", "cascade", "batched"):
             values = logprobs(ClosedSetScorer(model, processor, engine=engine).score(asked))
-            found[f"{name}, {engine}"] = float(np.abs(expected - values).max())
-    return {"ok": max(found.values()) <= LOGPROBS, "largest": max(found.values()), "differences": found}
+            results[f"{name}, {engine}"] = float(np.abs(expected - values).max())
+    return {"ok": max(results.values()) <= LOGPROBS, "largest": max(results.values()), "differences": results}
 
 
 def texts(device: Any, *, tiny: bool) -> dict[str, Any]:
@@ -59,8 +59,8 @@ def texts(device: Any, *, tiny: bool) -> dict[str, Any]:
 
     model, processor = load_vlm("local:qwen2.5-vl-tiny", dtype="float32", device_map="cpu")
     expected = generated(model, processor)
-    found = generated(model.to(device), processor)
-    same = sum(a == b for a, b in zip(expected, found, strict=True))
+    texts = generated(model.to(device), processor)
+    same = sum(a == b for a, b in zip(expected, texts, strict=True))
     # A number that falls between two tokens' boundaries changes a text: rare, but no error.
     return {"ok": same >= len(expected) - 1, "texts": len(expected), "equal": same}
 
@@ -78,9 +78,9 @@ def search(device: Any, *, tiny: bool) -> dict[str, Any]:
     exact = vectors.astype(np.float64) @ rows.astype(np.float64).T
     order = np.argsort(-exact, axis=1, kind="stable")[:, :k]
     names = [f"{number:09d}" for number in range(len(rows))]
-    found = Search(Queries(vectors, SearchSettings(k=k, device=str(device))), ids=lambda r: [names[i] for i in r])
-    found.add(rows, np.arange(len(rows)))
-    hits = found.finish()
+    search = Search(Queries(vectors, SearchSettings(k=k, device=str(device))), ids=lambda r: [names[i] for i in r])
+    search.add(rows, np.arange(len(rows)))
+    hits = search.finish()
     same = bool((hits.row.reshape(-1, k) == order).all())
     error = float(np.abs(hits.score.reshape(-1, k) - np.take_along_axis(exact, order, 1)).max())
     return {"ok": same and error < 1e-9, "same rows": same, "largest error of a score": error}
@@ -234,11 +234,11 @@ def generated(model: Any, processor: Any) -> list[list[int]]:
     pictures = [Image.fromarray(draw.integers(0, 256, (60 + 28 * n, 90, 3)).astype(np.uint8)) for n in range(3)]
     prompts = [chat.encode([None, "Tell me what can be seen." * (n + 1)], [p]) for n, p in enumerate(pictures)]
     engine = text_generator(model, chat)
-    found: list[list[int]] = []
+    results: list[list[int]] = []
     for temperature, top_p in ((0.0, 1.0), (1.0, 1.0), (1.3, 0.9)):
         sampling = Sampling(temperature=temperature, top_p=top_p, max_tokens=16)
         for result in engine.generate(prompts, seeds=[[1, 2], [3, 4], [5, 6]], sampling=sampling):
             if not isinstance(result, list):
                 raise ValueError(f"a prompt failed: {result}")
-            found += [text.tokens for text in result]
-    return found
+            results += [text.tokens for text in result]
+    return results

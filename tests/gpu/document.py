@@ -38,32 +38,32 @@ def render(result: Mapping[str, Any]) -> str:
         "| check | result |",
         "|---|---|",
     ]
-    lines += [f"| {name.replace('_', ' ')} | {_checked(found)} |" for name, found in result["checks"].items()]
+    lines += [f"| {name.replace('_', ' ')} | {_checked(results)} |" for name, results in result["checks"].items()]
     lines += ["", "| measurement | figure | value | target |", "|---|---|---:|---|"]
-    for name, found in result["measurements"].items():
+    for name, results in result["measurements"].items():
         lines += [
-            f"| {name}{more} | {figure} | {value} | {target} |" for more, figure, value, target in _rows(name, found)
+            f"| {name}{more} | {figure} | {value} | {target} |" for more, figure, value, target in _rows(name, results)
         ]
     return "\n".join(lines)
 
 
-def _checked(found: Mapping[str, Any]) -> str:
-    if reason := found.get("skipped") or found.get("error"):
-        return f"{'skipped' if 'skipped' in found else 'failed'}: {reason}"
+def _checked(result: Mapping[str, Any]) -> str:
+    if reason := result.get("skipped") or result.get("error"):
+        return f"{'skipped' if 'skipped' in result else 'failed'}: {reason}"
     figures = ", ".join(
         f"{name} {_number(value)}"
-        for name, value in found.items()
+        for name, value in result.items()
         if isinstance(value, int | float | str) and name != "ok"
     )
-    return f"{'passed' if found['ok'] else 'failed'}: {figures}"
+    return f"{'passed' if result['ok'] else 'failed'}: {figures}"
 
 
-def _rows(name: str, found: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
+def _rows(name: str, result: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
     """Return (what it was about, figure, value, target) of a measurement."""
-    if reason := found.get("skipped") or found.get("error"):
+    if reason := result.get("skipped") or result.get("error"):
         return [("", "", str(reason), "")]
     rows: list[tuple[str, str, str, str]] = []
-    for figure, value in found.items():
+    for figure, value in result.items():
         if isinstance(value, Mapping):
             rows += [(f", {figure}", *row[1:]) for row in _rows(name, value)]
             continue

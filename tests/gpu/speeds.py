@@ -56,18 +56,18 @@ def judge(name: str, device: Any, rates: dict[str, float], *, tiny: bool) -> dic
 
     model, processor = models.load(name, device=device, dtype=dtype_of(device), tiny=tiny)
     scorer = ClosedSetScorer(model, processor, engine="cascade")
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for labels, suffix in ((4, 10),) if tiny else ((50, 20), (10, 250)):
         prefix = 200 if tiny else judging.PREFIX
         group = scorer.prepare(judging.requests_of(processor, judging.Shape(labels, suffix), prefix=prefix))
         check_finite(scorer.run(group))
         took = seconds(device, lambda group=group: scorer.run(group))  # type: ignore[misc]
         share = flops(lambda group=group: scorer.run(group)) / took / rates["matrix"]  # type: ignore[misc]
-        found[f"{labels} labels of {suffix} tokens"] = {
+        results[f"{labels} labels of {suffix} tokens"] = {
             "pairs per second": labels / took,
             "share of the matrix rate": share,
         }
-    return found
+    return results
 
 
 def generate(name: str, device: Any, rates: dict[str, float], *, tiny: bool) -> dict[str, Any]:

@@ -35,15 +35,15 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def test_all_checks_pass_on_a_cpu(result: dict[str, Any]) -> None:
-    found = {name: check.get("ok", check.get("skipped")) for name, check in result["checks"].items()}
-    assert found.pop("two_devices") == "fewer than two GPUs"
-    assert found == dict.fromkeys(("embeddings", "likelihoods", "texts", "search", "out_of_memory"), True)
+    by_key = {name: check.get("ok", check.get("skipped")) for name, check in result["checks"].items()}
+    assert by_key.pop("two_devices") == "fewer than two GPUs"
+    assert by_key == dict.fromkeys(("embeddings", "likelihoods", "texts", "search", "out_of_memory"), True)
 
 
 def test_every_measurement_has_figures(result: dict[str, Any]) -> None:
     figures = result["measurements"]
     assert {name.split()[0] for name in figures} == {"embed", "judge", "generate", "search"}
-    assert not [name for name, found in figures.items() if "error" in found or "skipped" in found]
+    assert not [name for name, result in figures.items() if "error" in result or "skipped" in result]
 
 
 @pytest.mark.parametrize("name", models.SIZES)
@@ -66,8 +66,8 @@ def test_a_failed_check_and_the_end_of_the_time(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(gpu.checks, "CHECKS", (fails, differs))
     monkeypatch.setattr(gpu.speeds, "MEASUREMENTS", ())
     assert gpu.main(["--device", "cpu", "--tiny"]) == 1
-    found = gpu.run("cpu", tiny=True)["checks"]
-    assert (found["fails"]["error"], found["differs"]["ok"]) == ("RuntimeError: CUDA error", False)
+    result = gpu.run("cpu", tiny=True)["checks"]
+    assert (result["fails"]["error"], result["differs"]["ok"]) == ("RuntimeError: CUDA error", False)
     assert gpu.run("cpu", tiny=True, limit=0.0)["checks"]["fails"] == {"skipped": "no time was left"}
 
 

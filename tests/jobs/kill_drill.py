@@ -35,7 +35,7 @@ Victims = Callable[[BaseProcess], list[psutil.Process]]
 
 
 def command(job: str, arguments: list[str], log: str, scratch: str, environment: dict[str, str]) -> None:
-    """Run a job as its command does, in a process of its own."""
+    """Run a job as its command does, in a separate process."""
     from jobs.runtime import cli
 
     os.setsid()

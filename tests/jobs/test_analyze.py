@@ -29,7 +29,7 @@ def write(path, lines):
 
 RATINGS = [
     "image,who,score",
-    *(f"{i:03},{who},{1 + (i + len(who)) % 5}" for i in range(12) for who in ("al", "bea", "c")),
+    *(f"{i:03},{rater_name},{1 + (i + len(rater_name)) % 5}" for i in range(12) for rater_name in ("al", "bea", "c")),
 ]
 
 
@@ -37,15 +37,15 @@ def test_agreement_of_a_csv(tmp_path, capsys):
     file = write(tmp_path / "it, é.csv", [*RATINGS, "012,al,"])
     columns = ["columns.item=image", "columns.rater=who", "columns.value=score"]
     cli.execute("analyze", [f"input={file}", *columns, f"out={tmp_path}/F"])
-    found = metrics_in(tmp_path / "F")
-    alpha = found["alpha", "file", "ordinal", "people", "value"]
+    metrics = metrics_in(tmp_path / "F")
+    alpha = metrics["alpha", "file", "ordinal", "people", "value"]
     assert alpha["n"] == 12
     assert alpha["coverage"] == 36 / 37
-    assert found["ratings_excluded", "file", "value"]["value"] == 1
+    assert metrics["ratings_excluded", "file", "value"]["value"] == 1
     assert "alpha" in capsys.readouterr().out
-    with (tmp_path / "F" / "metrics.csv").open(encoding="utf-8", newline="") as made:
-        told = [r for r in csv.DictReader(made) if r["metric"] == "alpha" and r["level"] == "ordinal"]
-    assert float(told[0]["value"]) == pytest.approx(alpha["value"])
+    with (tmp_path / "F" / "metrics.csv").open(encoding="utf-8", newline="") as output:
+        counts = [r for r in csv.DictReader(output) if r["metric"] == "alpha" and r["level"] == "ordinal"]
+    assert float(counts[0]["value"]) == pytest.approx(alpha["value"])
     page = (tmp_path / "F" / "index.html").read_text(encoding="utf-8")
     assert "Krippendorff’s α · ordinal" in page
 
@@ -55,8 +55,8 @@ def test_metrics_csv_has_no_two_columns_of_one_name(tmp_path):
     file = write(tmp_path / "r.csv", RATINGS)
     columns = ["columns.item=image", "columns.rater=who", "columns.value=score"]
     cli.execute("analyze", [f"input={file}", *columns, f"out={tmp_path}/F"])
-    with (tmp_path / "F" / "metrics.csv").open(encoding="utf-8", newline="") as made:
-        header, *rows = csv.reader(made)
+    with (tmp_path / "F" / "metrics.csv").open(encoding="utf-8", newline="") as output:
+        header, *rows = csv.reader(output)
     assert len(set(header)) == len(header)
     lines = [dict(zip(header, row, strict=True)) for row in rows]
     assert {line["status"] for line in lines if line["value"]} == {"ok"}
@@ -96,10 +96,10 @@ def test_what_spreadsheets_write(tmp_path):
         (tmp_path / name).write_bytes(data)
         more = ["encoding=latin-1"] if name == "latin.csv" else []
         cli.execute("analyze", [f"input={tmp_path}/{name}", *columns, *more, f"out={tmp_path}/{name}-F"])
-        found = metrics_in(tmp_path / f"{name}-F")
-        results.append([r["value"] for key, r in sorted(found.items()) if key[0] in ("alpha", "icc1", "mean_score")])
+        metrics = metrics_in(tmp_path / f"{name}-F")
+        results.append([r["value"] for key, r in sorted(metrics.items()) if key[0] in ("alpha", "icc1", "mean_score")])
     assert len(results[0]) == 5
-    assert all(found == pytest.approx(results[0]) for found in results)
+    assert all(result == pytest.approx(results[0]) for result in results)
 
 
 def test_a_word_among_numbers_is_told_and_may_be_no_answer(tmp_path, capsys):
@@ -108,31 +108,31 @@ def test_a_word_among_numbers_is_told_and_may_be_no_answer(tmp_path, capsys):
     cli.execute("analyze", [*columns, f"out={tmp_path}/F"])
     assert "1 of 38 answers are not numbers, such as 'n/a'" in capsys.readouterr().out
     cli.execute("analyze", [*columns, "missing=[n/a]", f"out={tmp_path}/G"])
-    found = metrics_in(tmp_path / "G")
-    assert found["alpha", "file", "ordinal", "people", "value"]["n"] == 12
-    assert found["ratings_excluded", "file", "value"]["value"] == 1
-    assert found["ratings_repeated", "file", "value"]["value"] == 2
+    metrics = metrics_in(tmp_path / "G")
+    assert metrics["alpha", "file", "ordinal", "people", "value"]["n"] == 12
+    assert metrics["ratings_excluded", "file", "value"]["value"] == 1
+    assert metrics["ratings_repeated", "file", "value"]["value"] == 2
 
 
 def test_columns_make_parts_groups_and_gold(tmp_path):
     lines = ["image,who,score,scene,country"]
     for i in range(12):
-        for n, (who, land) in enumerate((("al", "PE"), ("bea", "PE"), ("c", "KE"))):
-            lines.append(f"{i:03},{who},{1 + (i + n * (i % 2)) % 5},{'indoors' if i % 2 else 'outdoors'},{land}")
+        for n, (rater_name, land) in enumerate((("al", "PE"), ("bea", "PE"), ("c", "KE"))):
+            lines.append(f"{i:03},{rater_name},{1 + (i + n * (i % 2)) % 5},{'indoors' if i % 2 else 'outdoors'},{land}")
         lines.append(f"{i:03},expert,{1 + i % 5},,")
     file = write(tmp_path / "r.csv", lines)
     keys = [f"input={file}", "columns.item=image", "columns.rater=who", "columns.value=score"]
     more = ["metrics.disaggregate=[scene]", "metrics.groups=[country]", "metrics.gold=[expert]"]
     cli.execute("analyze", [*keys, *more, f"out={tmp_path}/F"])
-    found = metrics_in(tmp_path / "F")
+    metrics = metrics_in(tmp_path / "F")
     # of even images (outdoors) all three give the same
-    by_part = {key: row["value"] for key, row in found.items() if key[0] == "percent_agreement"}
+    by_part = {key: row["value"] for key, row in metrics.items() if key[0] == "percent_agreement"}
     assert by_part["percent_agreement", *sorted(["scene", "outdoors", "people", "file", "value"])] == 1
     assert by_part["percent_agreement", *sorted(["scene", "indoors", "people", "file", "value"])] < 1
     assert by_part["percent_agreement", *sorted(["people, country PE", "file", "value"])] is not None
     assert by_part["percent_agreement", *sorted(["people, country KE", "file", "value"])] is None
-    assert any(key[0] == "f1" for key in found)
-    assert not any("expert" in key for key in found)
+    assert any(key[0] == "f1" for key in metrics)
+    assert not any("expert" in key for key in metrics)
 
 
 def test_a_question_of_words_makes_no_categories_of_the_others(tmp_path, capsys):
@@ -142,13 +142,13 @@ def test_a_question_of_words_makes_no_categories_of_the_others(tmp_path, capsys)
     file = write(tmp_path / "r.csv", ["i,r,q,v", *rows])
     keys = [f"input={file}", "columns.item=i", "columns.rater=r", "columns.value=v", "columns.question=q"]
     cli.execute("analyze", [*keys, f"out={tmp_path}/F"])
-    found = metrics_in(tmp_path / "F")
-    assert found["percent_agreement", "file", "people", "s"]["value"] == 2 / 3
-    assert found["alpha", "file", "ordinal", "people", "s"]["value"] > 0.9
-    assert found["agreement_with_majority", "file", "people", "s", "x"]["n"] == 2  # 3 is 3.0, 4,0 is 4
-    assert found["percent_agreement", "file", "k", "people"]["value"] == 1 / 2
-    assert "k: 1 of 4" not in (said := capsys.readouterr().out)
-    assert "k: 3 of 4 answers are not numbers, such as 'cat'" in said
+    metrics = metrics_in(tmp_path / "F")
+    assert metrics["percent_agreement", "file", "people", "s"]["value"] == 2 / 3
+    assert metrics["alpha", "file", "ordinal", "people", "s"]["value"] > 0.9
+    assert metrics["agreement_with_majority", "file", "people", "s", "x"]["n"] == 2  # 3 is 3.0, 4,0 is 4
+    assert metrics["percent_agreement", "file", "k", "people"]["value"] == 1 / 2
+    assert "k: 1 of 4" not in (printed := capsys.readouterr().out)
+    assert "k: 3 of 4 answers are not numbers, such as 'cat'" in printed
 
 
 def test_one_rater_agrees_with_nobody_and_it_is_said(tmp_path):
@@ -162,15 +162,15 @@ def test_one_rater_agrees_with_nobody_and_it_is_said(tmp_path):
 
 
 def test_what_may_be_misread_is_told(tmp_path, capsys):
-    """A comma of thousands cannot be told from a decimal one; two ratings of one item by one person become one."""
+    """A thousands separator looks like a decimal comma; two ratings of one item by one person become one."""
     rows = ['a,x,"1,000"', 'a,y,"2,000"', 'b,x,"1,000"', 'b,y,"1,000"', 'b,y,"3,000"']
     file = write(tmp_path / "r.csv", ["i,r,v", *rows])
     cli.execute(
         "analyze", [f"input={file}", "columns.item=i", "columns.rater=r", "columns.value=v", f"out={tmp_path}/F"]
     )
-    said = capsys.readouterr().out
-    assert "value: answers have a decimal comma; 1,000 is read as 1\n" in said
-    assert "value: 1 duplicate (rater, item) rows" in said
+    printed = capsys.readouterr().out
+    assert "value: answers have a decimal comma; 1,000 is read as 1\n" in printed
+    assert "value: 1 duplicate (rater, item) rows" in printed
 
 
 @pytest.mark.parametrize("word", ["1e400", "-1e999", "1e200", "inf", "NaN"])
@@ -187,12 +187,12 @@ def test_crowdtruth_of_mechanical_turk_with_nothing_picked(tmp_path):
     file = write(tmp_path / "t.csv", rows)
     more = ["columns.value=Answer.tags", "empty=none of these", f"out={tmp_path}/F"]
     cli.execute("analyze", ["task=crowdtruth", f"input={file}", *more])
-    found = metrics_in(tmp_path / "F")
-    assert found["unit_annotation_score", "h2", "none of these"]["value"] == 1 or (
-        found["unit_annotation_score", "none of these", "h2"]["value"] == 1
+    metrics = metrics_in(tmp_path / "F")
+    assert metrics["unit_annotation_score", "h2", "none of these"]["value"] == 1 or (
+        metrics["unit_annotation_score", "none of these", "h2"]["value"] == 1
     )
-    assert found["unit_quality", "h1"]["value"] == 0
-    assert found["unit_quality", "h2"]["value"] == pytest.approx(1)
+    assert metrics["unit_quality", "h1"]["value"] == 0
+    assert metrics["unit_quality", "h2"]["value"] == pytest.approx(1)
 
 
 def test_keys_of_metrics_that_a_task_does_not_use_are_refused():
@@ -219,15 +219,19 @@ def test_scene_graphs_of_another_model(tmp_path, capsys):
     """Answers TRUE, 1, Y; parents as a printed list, as 1.0, outside; by hand: 1, 0, 2/3 and 0 with dependencies."""
     lines = ["pic,qid,par,ans"]
     for picture in range(4):
-        said = ["TRUE", "False", "1", "0"][picture], "Y", ["y", "no", "", "maybe"][picture]
-        lines += [f"p{picture},1,-1,{said[0]}", f'p{picture},2,"[1, 9]",{said[1]}', f"p{picture},3,1.0,{said[2]}"]
+        answers = ["TRUE", "False", "1", "0"][picture], "Y", ["y", "no", "", "maybe"][picture]
+        lines += [
+            f"p{picture},1,-1,{answers[0]}",
+            f'p{picture},2,"[1, 9]",{answers[1]}',
+            f"p{picture},3,1.0,{answers[2]}",
+        ]
     file = write(tmp_path / "a.csv", lines)
     keys = ["columns.item=pic", "columns.question=qid", "columns.parents=par", "columns.value=ans"]
     cli.execute("analyze", ["task=dsg", f"input={file}", *keys, f"out={tmp_path}/F"])
-    found = metrics_in(tmp_path / "F")
-    assert found["dsg_score", "answered", "with dependencies"]["value"] == pytest.approx((1 + 0 + 2 / 3 + 0) / 4)
-    assert found["dsg_score", "answered", "without dependencies"]["value"] == pytest.approx((1 + 4 / 3) / 4)
-    assert (found["dsg_unclear",]["value"], found["dsg_unclear",]["n"]) == (1, 11)
+    metrics = metrics_in(tmp_path / "F")
+    assert metrics["dsg_score", "answered", "with dependencies"]["value"] == pytest.approx((1 + 0 + 2 / 3 + 0) / 4)
+    assert metrics["dsg_score", "answered", "without dependencies"]["value"] == pytest.approx((1 + 4 / 3) / 4)
+    assert (metrics["dsg_unclear",]["value"], metrics["dsg_unclear",]["n"]) == (1, 11)
     assert "such as '9'" in capsys.readouterr().out
 
 
@@ -235,21 +239,21 @@ def test_scene_graphs_with_cycles_invalid_questions_and_decimal_commas(tmp_path)
     """Of each picture 1 is yes, 2 and 3 are parents of each other, 4 is invalid: (1 + 0 + 0) / 3 with, else 2 / 3."""
     lines = ["pic;q;par;ok;ans"]
     for picture in range(4):
-        said = "yes" if picture else "no"
-        lines += [f"p{picture};1;;TRUE;{said}", f"p{picture};2;3;valid;yes", f"p{picture};3;2;;no"]
+        answer = "yes" if picture else "no"
+        lines += [f"p{picture};1;;TRUE;{answer}", f"p{picture};2;3;valid;yes", f"p{picture};3;2;;no"]
         lines.append(f"p{picture};4;1;invalid;yes")
     file = write(tmp_path / "a.csv", lines)
     people = write(tmp_path / "p.csv", ["pic;v", *(f"p{n};{n},5" for n in range(4)), "gone;1,0"])
     keys = ["columns.item=pic", "columns.question=q", "columns.parents=par", "columns.value=ans", "columns.valid=ok",
             f"people={people}", "people_columns.item=pic", "people_columns.value=v"]  # fmt: skip
     cli.execute("analyze", ["task=dsg", f"input={file}", *keys, f"out={tmp_path}/F"])
-    found = metrics_in(tmp_path / "F")
-    assert found["dsg_invalid",]["value"] == 4
-    assert found["dsg_invalid",]["coverage"] == 1
-    score = found["dsg_score", "answered", "with dependencies"]
+    metrics = metrics_in(tmp_path / "F")
+    assert metrics["dsg_invalid",]["value"] == 4
+    assert metrics["dsg_invalid",]["coverage"] == 1
+    score = metrics["dsg_score", "answered", "with dependencies"]
     assert (score["value"], score["n"], score["coverage"]) == (pytest.approx((0 + 3 * 1 / 3) / 4), 4, 4 / 5)
-    assert found["dsg_score", "answered", "without dependencies"]["value"] == pytest.approx((1 / 3 + 3 * 2 / 3) / 4)
-    assert found["dsg_score", "published", "without dependencies"]["n"] == 5
+    assert metrics["dsg_score", "answered", "without dependencies"]["value"] == pytest.approx((1 / 3 + 3 * 2 / 3) / 4)
+    assert metrics["dsg_score", "published", "without dependencies"]["n"] == 5
 
 
 def test_crowdtruth_of_the_released_file(data, tmp_path):
@@ -259,13 +263,13 @@ def test_crowdtruth_of_the_released_file(data, tmp_path):
         ["task=crowdtruth", f"input={folder}/relex-binary-choice.csv", "columns.value=top_member_employee",
          f"out={tmp_path}/F"],
     )  # fmt: skip
-    found = metrics_in(tmp_path / "F")
+    metrics = metrics_in(tmp_path / "F")
     with (folder / "binary-relex-units.csv").open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
-            assert found["unit_quality", row["unit"]]["value"] == pytest.approx(float(row["uqs"]), abs=1e-6)
+            assert metrics["unit_quality", row["unit"]]["value"] == pytest.approx(float(row["uqs"]), abs=1e-6)
     with (folder / "binary-relex-workers.csv").open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
-            assert found["worker_quality", row["worker"]]["value"] == pytest.approx(float(row["wqs"]), abs=1e-6)
+            assert metrics["worker_quality", row["worker"]]["value"] == pytest.approx(float(row["wqs"]), abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -276,8 +280,8 @@ def test_columns_of_released_files_are_found_by_their_names(tmp_path, task, metr
     lines += [f"a{unit}{worker}\tw{worker}\t{unit}\t{unit % 2}\t1" for unit in range(4) for worker in range(3)]
     file = write(tmp_path / "rte.standardized.tsv", lines)
     cli.execute("analyze", [f"task={task}", f"input={file}", f"out={tmp_path}/F"])
-    found = metrics_in(tmp_path / "F")
-    assert [row["value"] for key, row in found.items() if key[0] == metric] == [1]
+    metrics = metrics_in(tmp_path / "F")
+    assert [row["value"] for key, row in metrics.items() if key[0] == metric] == [1]
 
 
 def test_crowdtruth_with_several_annotations_a_cell(tmp_path, capsys):
@@ -285,29 +289,29 @@ def test_crowdtruth_with_several_annotations_a_cell(tmp_path, capsys):
     file = write(tmp_path / "t.csv", lines)
     keys = ["columns.item=unit", "columns.rater=worker", "columns.value=tags", "separator=|"]
     cli.execute("analyze", ["task=crowdtruth", f"input={file}", *keys, f"out={tmp_path}/F"])
-    found = metrics_in(tmp_path / "F")
-    assert found["unit_quality", "2"]["value"] == pytest.approx(1)
+    metrics = metrics_in(tmp_path / "F")
+    assert metrics["unit_quality", "2"]["value"] == pytest.approx(1)
     # unit 1 would be 1 / sqrt(2) with equal annotations; blue is picked apart, so red weighs more
-    assert 0.7 < found["unit_quality", "1"]["value"] < 1
-    assert ("unit_quality", "3") not in found
+    assert 0.7 < metrics["unit_quality", "1"]["value"] < 1
+    assert ("unit_quality", "3") not in metrics
     assert "2 of 7 judgements do not count" in capsys.readouterr().out
-    assert found["unit_quality_mean",]["coverage"] == 4 / 7
-    assert (found["unit_quality", "2"]["n"], found["unit_quality", "2"]["coverage"]) == (2, 2 / 3)
-    assert (found["worker_quality", "a"]["n"], found["worker_quality", "a"]["coverage"]) == (2, 2 / 3)
-    assert "depend on each other" in found["unit_quality", "2"]["reason"]
+    assert metrics["unit_quality_mean",]["coverage"] == 4 / 7
+    assert (metrics["unit_quality", "2"]["n"], metrics["unit_quality", "2"]["coverage"]) == (2, 2 / 3)
+    assert (metrics["worker_quality", "a"]["n"], metrics["worker_quality", "a"]["coverage"]) == (2, 2 / 3)
+    assert "depend on each other" in metrics["unit_quality", "2"]["reason"]
 
 
 def test_scene_graphs_of_the_released_files(data, tmp_path):
     folder = data / "dsg"
     files = [f"input={folder}/mplug_dsg.csv", f"people={folder}/tifa160-likert-anns.csv"]
     cli.execute("analyze", ["task=dsg", *files, f"out={tmp_path}/F"])
-    found = metrics_in(tmp_path / "F")
+    metrics = metrics_in(tmp_path / "F")
     published = {"with": (0.463, 0.380), "without": (0.464, 0.378)}
     for reading, (spearman, kendall) in published.items():
         for metric, value in (("dsg_spearman", spearman), ("dsg_kendall", kendall)):
-            row = found[metric, "published", f"{reading} dependencies"]
+            row = metrics[metric, "published", f"{reading} dependencies"]
             assert (round(row["value"], 3), row["n"], row["coverage"]) == (value, 800, 795 / 800)
-            assert found[metric, "answered", f"{reading} dependencies"]["n"] == 795
+            assert metrics[metric, "answered", f"{reading} dependencies"]["n"] == 795
 
 
 WRONG = {
@@ -367,7 +371,7 @@ WRONG = {
          "metrics.disaggregate=[who]"],
         "column 'who' has two values for item '000'",
     ),
-    "a part that is no column": (
+    "a part that is not a column": (
         ["input={f}/r.csv", "columns.item=image", "columns.rater=who", "columns.value=score",
          "metrics.disaggregate=[sceen]"],
         "no column 'sceen'",

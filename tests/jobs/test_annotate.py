@@ -176,8 +176,8 @@ def test_groups_and_their_quotas_share_a_file(study: Path, tmp_path: Path) -> No
 
 
 def test_work_on_the_tasks_comes_back_through_the_command(study: Path, tmp_path: Path) -> None:
-    who = f"raters={study / 'raters.csv'}"
-    cli.execute("annotate", [who, *described(study), "per_item=1", f"out={tmp_path / 'T'}"])
+    raters_key = f"raters={study / 'raters.csv'}"
+    cli.execute("annotate", [raters_key, *described(study), "per_item=1", f"out={tmp_path / 'T'}"])
     for path in (tmp_path / "T" / "label_studio").glob("*.json"):
         tasks = json.loads(path.read_text())
         act = Act(path.stem, marked={"mistakes": [(3, 8, "Wrong object")], "omissions": [(11, 16, "Missing")]})

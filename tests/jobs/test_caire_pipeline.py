@@ -56,7 +56,7 @@ def write_inputs(folder: Path, uri: str) -> None:
             row = {"node": node, "lemmas": lemmas, "title": title or None, "images": images}
             row |= {"gloss": f"A kind of {lemmas[0]}.", "text": ARTICLES[node]}
             file.write(json.dumps(row) + "\n")
-    rows = ([name, ";".join(own), ";".join(gold), "n3"] for name, (own, gold) in PICTURES.items())
+    rows = ([name, ";".join(own_values), ";".join(gold), "n3"] for name, (own_values, gold) in PICTURES.items())
     write_csv(folder / "set.csv", ["picture", "labels", "gold", "right"], rows)
     copy_folder(folder, uri)
 
@@ -66,7 +66,7 @@ def out(tmp_path_factory: pytest.TempPathFactory, s3: str, in_process: None) -> 
     """The pipeline's outputs on the object storage."""
     inputs = f"{s3}/caire-inputs"
     write_inputs(tmp_path_factory.mktemp("caire"), inputs)
-    given = {
+    arguments = {
         "kb": f"{inputs}/kb.jsonl", "kb_pictures": f"{inputs}/kb_pictures", "set": f"{inputs}/set.csv",
         "kb_columns": "{title: title, gloss: gloss, article: text, images: images}", "pictures": f"{inputs}/photos",
         "target_column": "labels", "gold_column": "gold", "gold_node": "right", "k": K, "lambdas": "[0,1]",
@@ -74,7 +74,7 @@ def out(tmp_path_factory: pytest.TempPathFactory, s3: str, in_process: None) -> 
         "judges": "[qwen2.5-vl-7b]", "text_judges": "[qwen2.5-7b-text]", "reasoned": "[qwen2.5-vl-7b]",
         "namers": "[qwen2.5-vl-7b]", "likelihoods": "[qwen2.5-vl-7b]", "text_likelihoods": "[]",
     }  # fmt: skip
-    keys = [f"pipeline.inputs.{name}={value}" for name, value in given.items()]
+    keys = [f"pipeline.inputs.{name}={value}" for name, value in arguments.items()]
 
     cli.execute("run", ["pipeline=caire", "profile=debug", f"out={s3}/caire", *keys])
     return f"{s3}/caire"

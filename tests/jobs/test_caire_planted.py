@@ -1,6 +1,6 @@
 """CAIRE on a planted knowledge base with a scripted judge: links and tables next to numbers that were computed by hand.
 
-The vectors are planted: each picture has an axis of its own, so that its cosine with a text or a picture of the
+The vectors are planted: each picture has a separate axis, so that its cosine with a text or a picture of the
 knowledge base is the number written below. By lemma the right entity is found more often on food and artifacts, by
 frequency on plants and animals, as in the paper's table 3. The judge's answers follow from markers in the labels and in
 the linked articles, so that they are right where the link is.
@@ -265,10 +265,10 @@ class Table:
             self.rows = list(csv.DictReader(file))
 
     def row(self, column: str, *headers: str) -> dict[str, str]:
-        (found,) = [
+        (result,) = [
             row for row in self.rows if row["column"] == column and list(row.values())[: len(headers)] == [*headers]
         ]
-        return found
+        return result
 
     def value(self, column: str, *headers: str) -> float | None:
         text = self.row(column, *headers)["value"]
@@ -332,15 +332,15 @@ def test_neighbours_and_links_are_those_of_brute_force(world: Path) -> None:
 def test_both_regimes_of_tables_3_and_4(world: Path) -> None:
     for method, ranks in RANKS.items():
         lists = listed(f"{world}/links/{method}", "image_id", "node_id")
-        found = [[node for node, _ in lists[ITEM[query]]].index(query) + 1 for query in QUERIES]
-        assert (method, *found) == (method, *ranks)
+        results = [[node for node, _ in lists[ITEM[query]]].index(query) + 1 for query in QUERIES]
+        assert (method, *results) == (method, *ranks)
     accuracy = Table(world, "table_3")
-    by_lemma, by_frequency = (f"Nodes of the nearest pictures, by {how}" for how in ("lemma", "frequency"))
+    by_lemma, by_frequency = (f"Nodes of the nearest pictures, by {variant}" for variant in ("lemma", "frequency"))
     at_1 = {  # lemma, frequency
         "IN-Food": (1.0, 0.5), "IN-Artifact": (0.5, 0.0), "IN-Plant": (0.5, 1.0), "IN-Animal": (0.0, 0.5),
     }  # fmt: skip
     for dataset, values in at_1.items():
-        assert tuple(accuracy.value(f"{dataset} · @1", how) for how in (by_lemma, by_frequency)) == values
+        assert tuple(accuracy.value(f"{dataset} · @1", variant) for variant in (by_lemma, by_frequency)) == values
         assert accuracy.value(f"{dataset} · @5", by_lemma) == accuracy.value(f"{dataset} · @5", by_frequency) == 1
         assert Table(world, "table_4").value("Entities", dataset) == 2
     assert [accuracy.value("All queries · @1", row) for row in ("All lemmas", "All glosses", "All articles")] == [
@@ -358,8 +358,8 @@ def test_the_judge_is_right_where_the_link_is(world: Path) -> None:
     for context, of_context in indian.items():
         scores = {(row["item_id"], row["target"]): row["score"] for row in rows_of(f"{world}/ratings/{context}")}
         for query in QUERIES:
-            own = tuple(scores[ITEM[query], label] for label in LABELS.values())
-            assert (context, query, *own) == (context, query, *((1, 4, 3) if query in of_context else (5, 2, 3)))
+            expected = tuple(scores[ITEM[query], label] for label in LABELS.values())
+            assert (context, query, *expected) == (context, query, *((1, 4, 3) if query in of_context else (5, 2, 3)))
 
 
 def test_f1_of_tables_1_8_10_and_11(world: Path) -> None:

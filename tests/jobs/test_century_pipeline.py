@@ -202,11 +202,11 @@ def test_labels_of_judges_and_people(out: str) -> None:
 
 def test_descriptions_and_their_ratings(out: str) -> None:
     described = rows_of(f"{out}/described/items")
-    of = {row["item_id"]: (dict(row["attributes"])["prompt"], IDS[row["image_ids"][0]]) for row in described}
-    assert len(of) == len(PROMPTS) * len(PICTURES) * SAMPLES
+    by_item = {row["item_id"]: (dict(row["attributes"])["prompt"], IDS[row["image_ids"][0]]) for row in described}
+    assert len(by_item) == len(PROMPTS) * len(PICTURES) * SAMPLES
     ratings = rows_of(f"{out}/ratings/descriptions-judge")
-    assert len(ratings) == 7 * len(of)
-    assert {(*of[row["item_id"]], row["score"]) for row in ratings} == {
+    assert len(ratings) == 7 * len(by_item)
+    assert {(*by_item[row["item_id"]], row["score"]) for row in ratings} == {
         (prompt, colour, score) for prompt, scores in RATED.items() for colour, score in scores.items()
     }
     value = metric_values(f"{out}/report_descriptions/metrics")

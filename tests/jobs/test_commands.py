@@ -29,12 +29,12 @@ def commands(text: str) -> list[tuple[str, list[str]]]:
     Of alternatives (`profile=debug|full`) the first is taken, and `…` stands for anything.
     """
     joined = re.sub(r"\\\n#?\s*", " ", text.replace(" -- \\\n", "\n"))  # what is submitted is on the next line
-    found = []
+    results = []
     for line in joined.splitlines():
         if (match := COMMAND.match(line.rstrip())) and match[1] not in NO_JOBS:
             arguments = [a for a in shlex.split(match[2], comments=True) if a not in ("…", "\\")]
-            found.append((match[1], [re.sub(r"(=[\w.-]+)\|.*$", r"\1", a) for a in arguments]))
-    return found
+            results.append((match[1], [re.sub(r"(=[\w.-]+)\|.*$", r"\1", a) for a in arguments]))
+    return results
 
 
 def blocks_of(page: Path) -> str:
@@ -63,7 +63,7 @@ def look_up(job: str, arguments: list[str]) -> None:
 
 
 def problems(texts: dict[str, str], check: Callable[[str, list[str]], None]) -> list[str]:
-    found = []
+    results = []
     for place, text in texts.items():
         for job, arguments in commands(text):
             try:
@@ -71,8 +71,8 @@ def problems(texts: dict[str, str], check: Callable[[str, list[str]], None]) -> 
                     loaded = cli.job(job)
                     check(job, to_overrides(job, loaded.schema, arguments, positional=loaded.positional))
             except InputError as error:
-                found.append(f"{place}: {job} {' '.join(arguments)}: {error}")
-    return found
+                results.append(f"{place}: {job} {' '.join(arguments)}: {error}")
+    return results
 
 
 DOCSTRINGS = {name: importlib.import_module(f"jobs.{name}").__doc__ or "" for name in JOBS}

@@ -28,7 +28,7 @@ JUDGES = {  # marker -> grade -> probability
     "strict": {"~": {"1": 0.75, "5": 0.25}, "^": {"2": 1.0}, "@": {"4": 0.75, "5": 0.25}},
     "kind": {"~": {"1": 1.0}, "^": {"2": 1.0}, "@": {"5": 1.0}},
 }
-GRADES = {name: {m: float(max(p, key=p.__getitem__)) for m, p in of.items()} for name, of in JUDGES.items()}
+GRADES = {name: {m: float(max(p, key=p.__getitem__)) for m, p in of_item.items()} for name, of_item in JUDGES.items()}
 WRITERS = {"echo": {"~": "~", "^": "^", "@": "@"}, "turn": {"~": "@", "^": "^", "@": "~"}}  # marker -> marker
 
 

@@ -75,8 +75,8 @@ def test_from_a_file_to_the_report(study: Path, s3: str) -> None:
 
 
 def test_people_are_optional() -> None:
-    given = {"descriptions": "/d.csv", "pictures": "/p", "generated": "[a,b]"}
-    keys = ["pipeline=docent", "out=/r", *(f"pipeline.inputs.{name}={value}" for name, value in given.items())]
+    arguments = {"descriptions": "/d.csv", "pictures": "/p", "generated": "[a,b]"}
+    keys = ["pipeline=docent", "out=/r", *(f"pipeline.inputs.{name}={value}" for name, value in arguments.items())]
 
     def steps(*more: str) -> dict[str, Any]:
         loaded = config.load("run", RunConfig, [*keys, *more])

@@ -188,7 +188,7 @@ def test_a_killed_worker_refetches_one_unit_at_most(
     assert all(times <= expected[path] + 2 for path, times in counted.items())
 
 
-@pytest.mark.usefixtures("ray_session")  # so that it runs beside no other test that starts one
+@pytest.mark.usefixtures("ray_session")  # so that no other test that starts one runs at the same time
 def test_ctrl_c_and_the_same_command_again(tmp_path: Path, server: HttpsServer, site: Site) -> None:
     pictures = 120
 
@@ -247,7 +247,7 @@ def test_workers_and_drivers_killed_in_a_real_run(tmp_path: Path, server: HttpsS
             if "FetchUnit" in " ".join(process.cmdline())
         ]
         assert workers
-        workers[0].kill()  # Ray starts another, which goes on with the unit
+        workers[0].kill()  # Ray starts another, which continues the unit
         first.wait_for(lambda: len(server.seen) > pictures // 2, seconds=300)
         first.send(signal.SIGKILL)
         assert first.left_over() == []

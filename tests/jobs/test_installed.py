@@ -53,8 +53,8 @@ def python(installed: Path, *arguments: str) -> str:
 
 def test_every_file_that_is_no_code_came_along(installed: Path) -> None:
     def files(root: Path) -> set[str]:
-        found = {path.relative_to(root) for top in ("jobs", "actors", "conf") for path in (root / top).rglob("*")}
-        return {path.as_posix() for path in found if path.suffix in {".yaml", ".j2", ".css", ".py"}}
+        paths = {path.relative_to(root) for top in ("jobs", "actors", "conf") for path in (root / top).rglob("*")}
+        return {path.as_posix() for path in paths if path.suffix in {".yaml", ".j2", ".css", ".py"}}
 
     ours = files(ROOT)
     assert {"jobs/page/page.html.j2", "jobs/html/page.css", "conf/rubric/century_labels.yaml"} <= ours
@@ -75,9 +75,9 @@ def test_the_command_remine(installed: Path) -> None:
 
 
 def test_help_and_configuration(installed: Path) -> None:
-    said = python(installed, "-m", "jobs.mine", "--help")
-    assert said.startswith("Find the records of a corpus whose page title contains a search term")
-    assert "terms.path" in said
+    process = python(installed, "-m", "jobs.mine", "--help")
+    assert process.startswith("Find the records of a corpus whose page title contains a search term")
+    assert "terms.path" in process
     shown = python(installed, "-m", "jobs.judge", "--cfg", "model=local-tiny", "resources=cluster")
     assert "checkpoint: local:qwen2.5-vl-tiny" in shown
     assert "autoscaling: true" in shown

@@ -107,8 +107,8 @@ def test_a_limit_reads_the_first_rows_of_the_file(folder: Path, capsys: pytest.C
 
 def test_paths_have_the_ids_that_fetch_gives(folder: Path) -> None:
     names = ["a.png", "sub/b c.png", "sub/ü.png"]
-    given = ["./a.png", str(folder / "photos" / "sub" / "b c.png"), "sub//ü.png"]
-    keys = [write_csv(folder / "f.csv", [{"file": name} for name in given]), make_pictures(folder, names)]
+    arguments = ["./a.png", str(folder / "photos" / "sub" / "b c.png"), "sub//ü.png"]
+    keys = [write_csv(folder / "f.csv", [{"file": name} for name in arguments]), make_pictures(folder, names)]
     items = run(folder, *keys, "columns.pictures=file")
     photos = str(folder / "photos")
     fetched = requests_of_files(UnitTask(Unit("u", tuple(find(photos)))), folder=photos)

@@ -47,8 +47,8 @@ def world(tmp_path: Path) -> Path:
 
 
 def items(world: Path, out: str, *keys: str, code: int = 0) -> Path:
-    given = [f"links={world}/links", f"kb.path={world}/kb", f"out={world}/{out}", *keys]
-    assert cli.main("items", given) == code
+    arguments = [f"links={world}/links", f"kb.path={world}/kb", f"out={world}/{out}", *keys]
+    assert cli.main("items", arguments) == code
     return world / out
 
 
@@ -122,10 +122,10 @@ def test_items_keep_their_texts_targets_and_gold_and_name_the_right_entity(world
     rows[4]["text_ids"] = ["prompt 4", "stale"]
     write_table(world / "set", "items", rows)
     write_table(world / "set_texts", "texts", [*prompts, stale])
-    given = ["context=gold", f"input_items={world}/set"]
-    items(world, "gold", *given, code=2)
+    arguments = ["context=gold", f"input_items={world}/set"]
+    items(world, "gold", *arguments, code=2)
     assert "texts=" in capsys.readouterr().err
-    out = items(world, "gold", *given, f"texts={world}/set_texts", "unit_rows=2")
+    out = items(world, "gold", *arguments, f"texts={world}/set_texts", "unit_rows=2")
     assert contexts_of(world, out, "entity", "article", "prompt") == {
         "item 0": {"entity": "Brot", "article": "Brot ist alt.", "prompt": "text 0"},
         "item 1": {"entity": "Apple", "article": "Apples are old.", "prompt": "text 1"},
@@ -143,9 +143,9 @@ def test_items_keep_their_texts_targets_and_gold_and_name_the_right_entity(world
         "food",
     )
 
-    items(world, "other", *given, f"texts={world}/set_texts", "gold_node=concept", code=2)
+    items(world, "other", *arguments, f"texts={world}/set_texts", "gold_node=concept", code=2)
     assert "gold_node=concept" in capsys.readouterr().err
-    items(world, "other", *given, f"texts={world}/set_texts", "gold_node=scenario", code=2)
+    items(world, "other", *arguments, f"texts={world}/set_texts", "gold_node=scenario", code=2)
     assert not (world / "other").exists()
 
 
@@ -169,9 +169,9 @@ def test_the_knowledge_base_is_read_once_for_any_number_of_units(world: Path, mo
     reads = Counter[str]()
     batches = TableSource.batches
 
-    def counted(self: TableSource, *given: Any, **keys: Any) -> Any:
+    def counted(self: TableSource, *arguments: Any, **keys: Any) -> Any:
         reads[self.uri] += 1
-        return batches(self, *given, **keys)
+        return batches(self, *arguments, **keys)
 
     monkeypatch.setattr(TableSource, "batches", counted)
     out = items(world, "many", f"input_items={world}/images", "unit_rows=1")

@@ -137,11 +137,15 @@ def test_items_with_pictures_texts_and_attributes(inputs: dict[str, str], cultur
         "own": ("ok", 1), "plain": ("ok", 1), "bare": ("ok", 1), "gone": ("missing", 1), "two": ("ok", 2),
         "none": ("ok", 0),
     }  # fmt: skip
-    own, plain = rows[:2]
-    assert (own["article"], own["caption"], own["entity"]) == ("A feast of the coast.", "Dancers.", None)
-    assert own["text"] == "A feast of the coast.\n\nDancers."
+    own_values, plain = rows[:2]
+    assert (own_values["article"], own_values["caption"], own_values["entity"]) == (
+        "A feast of the coast.",
+        "Dancers.",
+        None,
+    )
+    assert own_values["text"] == "A feast of the coast.\n\nDancers."
     assert (plain["entity"], plain["article"], plain["targets"]) == ("Kula", None, None)
-    assert own["pictures"] == [png("red")]
+    assert own_values["pictures"] == [png("red")]
     assert ratings_per_item(items, per_label=3, labels=5) == [6, 15, 15, 15, 15, 15]
     counts = count_ratings(sources.items, culture, ("a", "b"), samples=3)
     assert counts.total == 3 * (2 + 5 * 2)

@@ -139,7 +139,9 @@ def test_lemma_vision_equals_a_plain_loop(world: dict[str, Any]) -> None:
     for number, query in enumerate(world["queries"]):
         vector = world["query_vectors"][number]
         scores = unit @ (vector / np.linalg.norm(vector))
-        best = {node: max(scores[i] for i, of in enumerate(nodes) if of == node) for node in "abc"}  # d has no picture
+        best = {
+            node: max(scores[i] for i, of_item in enumerate(nodes) if of_item == node) for node in "abc"
+        }  # d has no picture
         expected = sorted(best, key=lambda node: -best[node])
         mine = [row for row in links if row["image_id"] == query]
         assert [row["node_id"] for row in mine] == expected
@@ -180,8 +182,8 @@ def test_pictures_of_the_knowledge_base_are_recognised_by_their_bytes(
         "images": write_units(tmp_path / "asked", "images", [asked]),
         "kb.images": write_units(tmp_path / "kb_images", "images", [pictures[:1], pictures[1:]]),
     }
-    given = [f"{key}={uri}" for key, uri in tables.items()]
-    links = link(world, "bytes", *given, "method=frequency_vision", "contaminated=skip")
+    ratings = [f"{key}={uri}" for key, uri in tables.items()]
+    links = link(world, "bytes", *ratings, "method=frequency_vision", "contaminated=skip")
     assert sorted({row["image_id"] for row in links}) == ["q2", "q3", "q4"]  # of q4 nothing is known
     assert open_table(f"{world['folder']}/bytes").counts().filtered["bytes_in_knowledge_base"] == 1
     assert "1 pictures resemble one of the knowledge base" in capsys.readouterr().out

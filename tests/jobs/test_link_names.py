@@ -47,9 +47,9 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(tables: Path, out: Path, *keys: str) -> Any:
-    given = {"responses": f"{tables}/responses", "kb.path": f"{tables}/kb", "out": str(out)}
-    given |= dict(key.split("=", 1) for key in keys)
-    return cli.execute("link_names", [f"{name}={value}" for name, value in given.items()])
+    arguments = {"responses": f"{tables}/responses", "kb.path": f"{tables}/kb", "out": str(out)}
+    arguments |= dict(key.split("=", 1) for key in keys)
+    return cli.execute("link_names", [f"{name}={value}" for name, value in arguments.items()])
 
 
 def test_links_in_the_models_order(tables: Path, tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def test_by_an_attribute_without_texts_and_with_exclusions(tmp_path: Path, keys:
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("arguments", "message"),
     [
         (
             ["by=nothing"],
@@ -117,8 +117,8 @@ def test_by_an_attribute_without_texts_and_with_exclusions(tmp_path: Path, keys:
     ],
 )
 def test_refused(
-    tmp_path: Path, keys: list[str], capsys: pytest.CaptureFixture[str], given: list[str], message: str
+    tmp_path: Path, keys: list[str], capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
-    assert cli.main("pairs", [*keys, *given]) == 2
+    assert cli.main("pairs", [*keys, *arguments]) == 2
     assert re.search(message, capsys.readouterr().err)
     assert not (tmp_path / "R").exists()

@@ -323,10 +323,10 @@ def test_files_of_others_are_reported_and_kept(run: Path, tmp_path: Path, capsys
     (run / f"{IDS[GONE]}.jpg").write_bytes(b"mine")
     pq.write_table(pa.table({"image_id": IDS}), run / "release.parquet")
     assert cli.main("purge", [f"input={run}", listed(tmp_path, IDS[GONE])]) == 0
-    said = capsys.readouterr().out
+    printed = capsys.readouterr().out
     for file in (notes, run / f"{IDS[GONE]}.jpg", run / "release.parquet"):
         assert file.exists()
-        assert f"{file}: names a picture and stays" in said
+        assert f"{file}: names a picture and stays" in printed
     assert cli.main("verify", [f"input={run}", listed(tmp_path, IDS[GONE])]) == 1
 
 

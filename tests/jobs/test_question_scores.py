@@ -82,18 +82,18 @@ def test_histogram_welch_and_correlation_with_people(tmp_path: Path, keys: list[
         f"out={tmp_path}/report",
     ]
     assert cli.main("report", report) == 0
-    found = {(row["metric"], row["dims"]): row["value"] for row in rows_of(f"{tmp_path}/report/metrics")}
+    by_key = {(row["metric"], row["dims"]): row["value"] for row in rows_of(f"{tmp_path}/report/metrics")}
 
     def value(metric: str, **dims: str) -> float:
-        number: float = found[metric, json.dumps(dims, sort_keys=True, separators=(",", ":"))]
+        number: float = by_key[metric, json.dumps(dims, sort_keys=True, separators=(",", ":"))]
         return number
 
-    of = {"rubric": "dsg_score", "question": "with_dependencies"}
-    assert value("share", rater="m", answer="0.50", **of) == 2 / 6
-    assert value("share", rater="m", answer="0.95", **of) == 0
-    assert value("mean_score", rater="m", **of) == pytest.approx(sum(WITH.values()) / 6)
+    dims_of = {"rubric": "dsg_score", "question": "with_dependencies"}
+    assert value("share", rater="m", answer="0.50", **dims_of) == 2 / 6
+    assert value("share", rater="m", answer="0.95", **dims_of) == 0
+    assert value("mean_score", rater="m", **dims_of) == pytest.approx(sum(WITH.values()) / 6)
     parts = [[WITH[i] for i in WITH if scenario[i] == name] for name in ("lupercalia", "triumph")]
-    p = value("welch_p", group="m", attribute="scenario", first="lupercalia", second="triumph", **of)
+    p = value("welch_p", group="m", attribute="scenario", first="lupercalia", second="triumph", **dims_of)
     assert p == pytest.approx(ttest_ind(*parts, equal_var=False).pvalue)
     dims = {"rater": "m", "rubric": "dsg", "reading": "with dependencies", "convention": "answered"}
     assert value("dsg_spearman", **dims) == pytest.approx(spearmanr(list(WITH.values()), list(PEOPLE.values()))[0])

@@ -47,7 +47,7 @@ def test_the_examples_follow_the_grammar_and_have_no_faults(instructions: dict[s
 
 
 @pytest.mark.parametrize(
-    ("step", "line", "said"),
+    ("step", "line", "message"),
     [
         ("tuples", "1 | Entity-Whole( chariot )", "entity - whole (chariot)"),
         ("tuples", " 12 |other - count (men, ==2)", "other - count (men, ==2)"),
@@ -68,10 +68,10 @@ def test_the_examples_follow_the_grammar_and_have_no_faults(instructions: dict[s
         ("parents", "1 | none", None),
     ],
 )
-def test_grammar(step: str, line: str, said: str | None) -> None:
+def test_grammar(step: str, line: str, message: str | None) -> None:
     parsed = scene_graphs.parse(step, line)
-    assert [text for _, text in parsed.entries.values()] == ([] if said is None else [said])
-    assert [fault.kind for fault in parsed.faults] == (["unparsed"] if said is None else [])
+    assert [text for _, text in parsed.entries.values()] == ([] if message is None else [message])
+    assert [fault.kind for fault in parsed.faults] == (["unparsed"] if message is None else [])
 
 
 def test_faults_have_their_lines() -> None:
@@ -262,7 +262,7 @@ def test_a_model_of_random_weights_writes_no_question(tmp_path: Path, texts: lis
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("arguments", "message"),
     [
         (["input=q.csv"], "give either input="),
         (["role=nothing"], "role=nothing: no text of"),
@@ -273,8 +273,8 @@ def test_a_model_of_random_weights_writes_no_question(tmp_path: Path, texts: lis
     ],
 )
 def test_refused(
-    tmp_path: Path, texts: list[str], capsys: pytest.CaptureFixture[str], given: list[str], message: str
+    tmp_path: Path, texts: list[str], capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
-    assert cli.main("questions", [*texts, *given]) == 2
+    assert cli.main("questions", [*texts, *arguments]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "R").exists()

@@ -23,7 +23,7 @@ from jobs.store.reading import open_table
 pytestmark = [pytest.mark.usefixtures("in_process"), pytest.mark.timeout(240)]
 STEPS = {"matched": 1331, "is_main_image": 1186, "one_image_a_page": 1064, "https": 948, "one_row_an_image": 904}
 BROKEN = {
-    "a-text.png": b"This is no picture.",
+    "a-text.png": b"This is not a picture.",
     "empty.jpg": b"",
     "page.html": b"<html><body>404</body></html>",
 }
@@ -93,11 +93,11 @@ def test_object_storage_gives_the_same_rows(data: Path, local_records: Path, s3:
     mined(f"{base}/in/*.tsv.gz", f"{base}/in/knowledge_graph_search_terms.csv", f"{base}/matches")
     cli.execute("curate", [f"input={base}/matches", f"out={base}/records"])
     for table in ("matches", "records"):
-        here, there = (
+        here, present = (
             sorted(rows_of(f"{place}/{table}"), key=lambda row: str(row["record_id"]))
             for place in (str(local_records), base)
         )
-        assert here == there
+        assert here == present
 
 
 @pytest.fixture(scope="module")
@@ -179,7 +179,7 @@ def test_vectors_are_those_of_plain_open_clip(pictures: Path) -> None:
 
 @pytest.mark.torture  # tests/jobs/test_judge.py has two models, on generated pictures
 def test_a_second_judge_leaves_the_first_ones_table_alone(pictures: Path, tmp_path: Path) -> None:
-    few = tmp_path / "few"  # one picture of each mode is enough for a judge, and a file that is none
+    few = tmp_path / "few"  # one picture of each mode is enough for a judge, and a file that is not a picture
     few.mkdir()
     seen = set()
     for path in sorted((pictures / "in").iterdir()):

@@ -82,8 +82,8 @@ def report(tables, tmp_path_factory):
 def one(report, metric, **dims):
     """The metric of these dims; one of a part only if the part's attribute is named."""
     fitting = [r for r in report[0] if r["metric"] == metric and dims.items() <= r["dims"].items()]
-    (found,) = [r for r in fitting if ("attribute" in r["dims"]) == ("attribute" in dims)]
-    return found
+    (result,) = [r for r in fitting if ("attribute" in r["dims"]) == ("attribute" in dims)]
+    return result
 
 
 def test_agreement_of_people_models_ensembles_and_countries(report):
@@ -125,10 +125,10 @@ def test_what_an_item_was_judged_against_makes_parts_too(tmp_path):
             for i in range(9) for n, p in enumerate(("p1", "p2")) for k, t in enumerate(("China", "Mali"))]  # fmt: skip
     place = write_file(tmp_path / "R", "ratings", rows)
     cli.execute("report", [f"ratings=[{place}]", "metrics.disaggregate=[target]", f"out={tmp_path}/out"])
-    found = pa.concat_tables(open_table(f"{tmp_path}/out/metrics", "metrics").batches()).to_pylist()
-    found = ([r | {"dims": json.loads(r["dims"])} for r in found],)
-    assert one(found, "percent_agreement", attribute="target", part="China", group="people")["value"] == 1
-    assert one(found, "percent_agreement", attribute="target", part="Mali", group="people")["value"] < 1
+    results = pa.concat_tables(open_table(f"{tmp_path}/out/metrics", "metrics").batches()).to_pylist()
+    results = ([r | {"dims": json.loads(r["dims"])} for r in results],)
+    assert one(results, "percent_agreement", attribute="target", part="China", group="people")["value"] == 1
+    assert one(results, "percent_agreement", attribute="target", part="Mali", group="people")["value"] < 1
 
 
 def test_people_need_three_ratings_and_models_do_not(report):
@@ -140,8 +140,8 @@ def test_people_need_three_ratings_and_models_do_not(report):
 
 
 def test_factual_errors_are_inverted(report):
-    found = one(report, "share_at_least", group="gemma-3@1", threshold="4", question="factual_errors", rule="mean")
-    assert (found["value"], found["dims"]["inverted"]) == (16 / 40, "yes")  # truth 1 and 2
+    metric = one(report, "share_at_least", group="gemma-3@1", threshold="4", question="factual_errors", rule="mean")
+    assert (metric["value"], metric["dims"]["inverted"]) == (16 / 40, "yes")  # truth 1 and 2
 
 
 def test_responses_bring_parts_biases_and_contrasts(report):
@@ -176,8 +176,8 @@ def test_responses_bring_parts_biases_and_contrasts(report):
     gaps = {r["dims"].get("model"): r for r in report[0] if r["metric"] == "share_difference"
             and (r["dims"]["group"], r["dims"]["question"]) == ("gemma-3@1", "due_weight")}  # fmt: skip
     assert set(gaps) == {None, "gemma-3@1", "qwen2-vl@1"}
-    own = [i for i in range(40) if i % 2 == 0]
-    high = {prompt: [1 + (i * 7) % 5 >= 4 for i in own if (i % 3 == 0) == (prompt == "b")] for prompt in "ab"}
+    own_rows = [i for i in range(40) if i % 2 == 0]
+    high = {prompt: [1 + (i * 7) % 5 >= 4 for i in own_rows if (i % 3 == 0) == (prompt == "b")] for prompt in "ab"}
     gap = sum(high["a"]) / len(high["a"]) - sum(high["b"]) / len(high["b"])
     assert gaps["gemma-3@1"]["value"] == pytest.approx(gap)
 
@@ -190,9 +190,9 @@ def test_gold_that_is_scored_moves_with_the_reading_and_labels_do_not(tmp_path, 
     place = write_file(tmp_path / "R", "ratings", rows)
     gold = write_file(tmp_path / "W", "raters", [{"rater": "expert", "kind": "gold"}])
     cli.execute("report", [f"ratings=[{place}]", f"raters=[{gold}]", f"out={tmp_path}/out"])
-    found = pa.concat_tables(open_table(f"{tmp_path}/out/metrics", "metrics").batches()).to_pylist()
-    found = [r | {"dims": json.loads(r["dims"])} for r in found if r["metric"] == "precision"]
-    micro = {r["dims"]["positive"]: r["value"] for r in found if r["dims"]["average"] == "micro"}
+    results = pa.concat_tables(open_table(f"{tmp_path}/out/metrics", "metrics").batches()).to_pylist()
+    results = [r | {"dims": json.loads(r["dims"])} for r in results if r["metric"] == "precision"]
+    micro = {r["dims"]["positive"]: r["value"] for r in results if r["dims"]["average"] == "micro"}
     assert micro == {reading: n / 12 for reading, n in positives.items()}
 
 
@@ -213,9 +213,9 @@ def test_scores_of_gold_that_are_labels(levels, scale, labels):
 
 
 def test_majorities_pool_none_and_gold_is_nobody_of_the_people(report):
-    found = {r["dims"]["answer"]: r for r in report[0] if r["metric"] == "majority_share"
+    by_key = {r["dims"]["answer"]: r for r in report[0] if r["metric"] == "majority_share"
              and r["dims"]["group"] == "gemma-3@1"}  # fmt: skip
-    assert found["none of the above"]["value"] == 13 / 40
+    assert by_key["none of the above"]["value"] == 13 / 40
     assert one(report, "accuracy", group="gemma-3@1")["value"] == 14 / 40
     assert not [r for r in report[0] if r["dims"].get("group") == "expert"]
 
@@ -263,8 +263,8 @@ def test_of_a_crowd_the_page_shows_people_all_together(tmp_path):
     assert "16 ratings by 13 raters" in page
     assert page.count("all people") >= 1
     assert '<span dir="auto">p11</span>' not in page
-    found = pa.concat_tables(open_table(f"{tmp_path}/out/metrics", "metrics").batches()).to_pylist()
-    means = {json.loads(r["dims"])["rater"]: r["value"] for r in found if r["metric"] == "mean_score"}
+    results = pa.concat_tables(open_table(f"{tmp_path}/out/metrics", "metrics").batches()).to_pylist()
+    means = {json.loads(r["dims"])["rater"]: r["value"] for r in results if r["metric"] == "mean_score"}
     assert means["p11"] == 3
     assert len(means) == 13
 
@@ -281,13 +281,13 @@ def test_scene_graphs_from_tables(tmp_path):
               f"questions={write_file(tmp_path / 'q', 'questions', questions)}", "likert=r/match"]  # fmt: skip
     cli.execute("report", [*places, f"out={tmp_path}/out"])
     rows = pa.concat_tables(open_table(f"{tmp_path}/out/metrics", "metrics").batches()).to_pylist()
-    found = {
+    by_key = {
         (r["metric"], json.loads(r["dims"]).get("reading"), json.loads(r["dims"]).get("convention")): r for r in rows
     }
-    assert found["dsg_score", "with dependencies", "answered"]["value"] == 0
-    assert found["dsg_score", "without dependencies", "answered"]["value"] == 1 / 2
-    assert found["dsg_invalid", None, None]["value"] == 1
-    assert found["dsg_spearman", "with dependencies", "answered"]["value"] is None
+    assert by_key["dsg_score", "with dependencies", "answered"]["value"] == 0
+    assert by_key["dsg_score", "without dependencies", "answered"]["value"] == 1 / 2
+    assert by_key["dsg_invalid", None, None]["value"] == 1
+    assert by_key["dsg_spearman", "with dependencies", "answered"]["value"] is None
 
 
 @pytest.mark.parametrize(
@@ -328,12 +328,12 @@ def test_refusals_are_metrics_of_the_responses(tables, tmp_path):
     place = write_file(tmp_path / "responses", "responses", rows)
     for more, full, n in (([], 5, len(gemma)), ([f"exclusions={tmp_path}/out.txt"], 3, len(gemma) - 2)):
         cli.execute("report", [f"responses=[{place}]", f"out={tmp_path}/out", *more])
-        made = pa.concat_tables(open_table(f"{tmp_path}/out/metrics", "metrics").batches()).to_pylist()
-        assert {row["metric"] for row in made} == {"refusal_rate"}
-        found = {tuple(json.loads(row["dims"])[name] for name in ("model", "prompt", "kind")): row for row in made}
-        assert found["gemma-3@1", "a", "full"]["value"] == full / n
-        assert found["gemma-3@1", "a", "full"]["n"] == n
-        assert found["qwen2-vl@1", "a", "any"]["value"] == 0
+        outputs = pa.concat_tables(open_table(f"{tmp_path}/out/metrics", "metrics").batches()).to_pylist()
+        assert {row["metric"] for row in outputs} == {"refusal_rate"}
+        by_key = {tuple(json.loads(row["dims"])[name] for name in ("model", "prompt", "kind")): row for row in outputs}
+        assert by_key["gemma-3@1", "a", "full"]["value"] == full / n
+        assert by_key["gemma-3@1", "a", "full"]["n"] == n
+        assert by_key["qwen2-vl@1", "a", "any"]["value"] == 0
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     assert "Refusals" in page
     assert "gemma-3@1 · a" in page

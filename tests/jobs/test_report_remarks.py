@@ -27,7 +27,7 @@ def test_shares_of_rated_items_by_field_and_writer(tmp_path: Path) -> None:
                 remark("i0", "p1", 2),
                 remark("i0", "p2"),
                 remark("i3", "p2"),
-                remark("i5", "p2"),  # nobody's rating of it is ok
+                remark("i5", "p2"),  # no rating of it is ok
                 remark("i0", "p2", field="sources"),
             ],
         ),
@@ -42,12 +42,12 @@ def test_shares_of_rated_items_by_field_and_writer(tmp_path: Path) -> None:
     }
     keys = [f"{name}=[{uri}]" for name, uri in tables.items()]
     assert cli.main("report", [*keys, "metrics.disaggregate=[model]", f"out={tmp_path}/out"]) == 0
-    found = {
+    by_key = {
         (dims["field"], dims.get("part")): (row["value"], row["n"])
         for row in rows_of(f"{tmp_path}/out/metrics")
         if row["metric"] == "remark_share" and (dims := json.loads(row["dims"]))
     }
-    assert found == {
+    assert by_key == {
         ("factual_error", None): (2 / 5, 5),
         ("factual_error", "alpha"): (1 / 3, 3),
         ("factual_error", "beta"): (1 / 2, 2),

@@ -192,16 +192,16 @@ def test_link_killed_then_finished(tmp_path: Path) -> None:
         ]
         for some in names
     ]
-    made = {"encoder": "e", "preprocessing": "p"}
+    files = {"encoder": "e", "preprocessing": "p"}
     vectors = [embedding_rows(some, "image", draw.normal(size=(queries, DIM))) for some in names]
     tables = {
         "neighbors": write_units(tmp_path / "near", "neighbors", near),
-        "pictures": write_units(tmp_path / "pictures", "embeddings", vectors, **made),
+        "pictures": write_units(tmp_path / "pictures", "embeddings", vectors, **files),
         "kb.vectors": write_units(
             tmp_path / "vectors",
             "embeddings",
             [embedding_rows(lemmas, "text", draw.normal(size=(len(lemmas), DIM)))],
-            **made,
+            **files,
         ),
     }
     arguments = [f"{key}={place}" for key, place in tables.items()]
@@ -226,8 +226,8 @@ def test_link_killed_then_finished(tmp_path: Path) -> None:
 def embeddings_table(out: Path, vectors: np.ndarray) -> Path:
     """A table of the encoder that the arrays are declared to be of."""
     facts = encoder_facts(EmbedderConfig(checkpoint="ViT-B-16-SigLIP-i18n-256", pretrained="webli"))
-    made = {"encoder": facts.encoder, "preprocessing": facts.preprocessing}
-    plan = TablePlan(str(out), "embeddings", {"test": 1}, [Unit("all", ())], {}, made, False, dim=vectors.shape[1])
+    files = {"encoder": facts.encoder, "preprocessing": facts.preprocessing}
+    plan = TablePlan(str(out), "embeddings", {"test": 1}, [Unit("all", ())], {}, files, False, dim=vectors.shape[1])
     run = open_run(plan, resume=True, overwrite=False, retry=[])
     column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.astype(np.float16).reshape(-1)), vectors.shape[1])
     ids, nothing = [f"q{n:03}" for n in range(len(vectors))], pa.nulls(len(vectors), pa.string())

@@ -146,8 +146,8 @@ def test_a_corpus_without_a_row_to_search(
 ) -> None:
     corpus = embeddings(tmp_path / "failed", np.full((3, DIM), np.nan, np.float16), list("abc"), units=1)
     out = tmp_path / "out"
-    given = [f"queries={tables['queries']}", f"corpus.path={corpus}", f"resident={resident}", f"out={out}"]
-    assert cli.main("retrieve", given) == 0
+    arguments = [f"queries={tables['queries']}", f"corpus.path={corpus}", f"resident={resident}", f"out={out}"]
+    assert cli.main("retrieve", arguments) == 0
     assert "180 filtered by fewer_than_k" in (text := capsys.readouterr().out)
     assert "corpus rows: missing 3" in text
     assert open_table(str(out), "neighbors").rows == 0
@@ -162,17 +162,17 @@ def refused(**arguments: Any) -> str:
 def test_inputs_that_do_not_belong_together_are_refused(tables: dict[str, Any], tmp_path: Path) -> None:
     other = embeddings(tmp_path / "other", drawn(4, 3), list("abcd"), encoder="huge@2")
     same = embeddings(tmp_path / "same", drawn(4, 3), list("abcd"), preprocessing="cropped")
-    given = {"queries": tables["queries"], "corpus__path": tables["corpus"], "out": tmp_path / "out"}
-    message = refused(**given | {"corpus__path": other})
+    arguments = {"queries": tables["queries"], "corpus__path": tables["corpus"], "out": tmp_path / "out"}
+    message = refused(**arguments | {"corpus__path": other})
     assert all(part in message for part in (str(tables["queries"]), str(other), "encoder", "tiny@1", "huge@2"))
-    message = refused(**given | {"corpus__path": same})
+    message = refused(**arguments | {"corpus__path": same})
     assert all(part in message for part in ("preprocessing", "none", "cropped"))
-    assert "cannot be compared" in refused(**given | {"queries": tmp_path / "*"})
+    assert "cannot be compared" in refused(**arguments | {"queries": tmp_path / "*"})
     none = embeddings(tmp_path / "none", drawn(0, 3), [], units=1)
     assert cli.execute("retrieve", [f"queries={none}", f"corpus.path={tables['corpus']}", "out=x", "plan=true"]) is None
     embeddings(twice := tmp_path / "twice", drawn(6, 3), list("abcabe"))
     for queries in (twice, tmp_path / "tw[i]*"):
-        message = refused(**given | {"queries": queries})
+        message = refused(**arguments | {"queries": queries})
         assert f"queries={queries}: duplicate item_id a (and 1 others)" in message
     refusals: list[tuple[dict[str, Any], tuple[str, ...]]] = [
         ({"k": 0}, ("k=0",)),
@@ -186,7 +186,7 @@ def test_inputs_that_do_not_belong_together_are_refused(tables: dict[str, Any], 
         ({"corpus": "wit"}, ("corpus=wit",)),
     ]
     for keys, parts in refusals:
-        message = refused(**given, **keys)
+        message = refused(**arguments, **keys)
         assert all(part in message for part in parts), (keys, message)
     assert not (tmp_path / "out").exists()
 
@@ -251,22 +251,27 @@ def test_exclusions_of_queries_and_of_the_corpus_are_counted(
     tables: dict[str, Any], tmp_path: Path, side: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "withdrawn.txt").write_text("q03\nq15\nc007\nc111\nnowhere\n")
-    given = [f"queries={tables['queries']}", f"corpus.path={tables['corpus']}", "k=4", f"resident={side}"]
-    given += [f"exclusions={tmp_path}/withdrawn.txt", f"out={tmp_path}/out"]
-    assert cli.main("retrieve", given) == 0
+    arguments = [f"queries={tables['queries']}", f"corpus.path={tables['corpus']}", "k=4", f"resident={side}"]
+    arguments += [f"exclusions={tmp_path}/withdrawn.txt", f"out={tmp_path}/out"]
+    assert cli.main("retrieve", arguments) == 0
     text = capsys.readouterr().out
     assert "exclusions: 1 of 5 entries match no picture here, for example nowhere" in text
     assert "excluded 2" in text
     neighbors = rows_of(tmp_path / "out")
     assert not {"q03", "q15"} & set(neighbors["query_id"].to_pylist())
     assert not {"c007", "c111"} & set(neighbors["item_id"].to_pylist())
-    assert cli.main("retrieve", given) == 0  # resumed: the counts are those of the units
+    assert cli.main("retrieve", arguments) == 0  # resumed: the counts are those of the units
     assert "1 of 5 entries match no picture here" in capsys.readouterr().out
 
 
 def test_a_plan_writes_nothing(tables: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    given = [f"queries={tables['queries']}", f"corpus.path={tables['corpus']}", f"out={tmp_path / 'out'}", "plan=true"]
-    assert cli.main("retrieve", given) == 0
+    arguments = [
+        f"queries={tables['queries']}",
+        f"corpus.path={tables['corpus']}",
+        f"out={tmp_path / 'out'}",
+        "plan=true",
+    ]
+    assert cli.main("retrieve", arguments) == 0
     assert "20 queries, 300 vectors of 16 numbers, the queries kept in memory" in capsys.readouterr().out
     assert not (tmp_path / "out").exists()
 

@@ -131,7 +131,7 @@ def test_from_pictures_to_the_report(tmp_path: Path, s3: str) -> None:
 
 def test_each_source_and_people_have_their_steps(capsys: pytest.CaptureFixture[str]) -> None:
     keys = ["pipeline=rome", "profile=debug", "out=/r", "pipeline.inputs.file=/x.csv"]
-    own = ["items", "fetch"]
+    own_labels = ["items", "fetch"]
     drawn = {"prompts": ["items", "generate_images"], "documents": ["items", "generate", "items", "generate_images"]}
     after = ["judge", "pairs", "judge", "questions", "judge", "question_scores"]
     people = ["pairs", *["annotate"] * 3, *["import_ratings"] * 4, "question_scores"]
@@ -141,11 +141,11 @@ def test_each_source_and_people_have_their_steps(capsys: pytest.CaptureFixture[s
     def steps(*more: str) -> list[str]:
         return [step.job for step in config.load("run", RunConfig, [*keys, *more]).pipeline.steps]
 
-    assert steps("pipeline.inputs.pictures=/photos", *of_people) == [*own, *after, *people, "report"]
+    assert steps("pipeline.inputs.pictures=/photos", *of_people) == [*own_labels, *after, *people, "report"]
     for source, first in drawn.items():
         assert steps(f"pipeline.inputs.source={source}") == [*first, *after, "report"]
     described = steps("pipeline.inputs.pictures=/photos", "pipeline.inputs.describers=[qwen2.5-vl-7b]")
-    assert described == [*own, "judge", "generate", *after[1:], "report"]
+    assert described == [*own_labels, "judge", "generate", *after[1:], "report"]
     # Every job has the keys that its step sets; each of two models draws, whose pictures are in one table.
     two = "pipeline.inputs.image_models=[sd3-medium,sdxl-base]"
     assert cli.main("run", [*keys, "pipeline.inputs.source=documents", two, *of_people, "plan=true"]) == 0

@@ -17,7 +17,7 @@ DRAWN = ["sd3-medium", "sdxl-base"]
 def test_from_documents_to_the_report(tmp_path: Path, s3: str) -> None:
     (tmp_path / "documents.csv").write_text("document,scenario\nA triumph enters the city.,Triumph\n")
     (tmp_path / "raters.csv").write_text("rater\nanna\n")
-    given = {
+    arguments = {
         "source": "documents",
         "file": f"{tmp_path}/documents.csv",
         "prompts_per_document": 1,
@@ -27,10 +27,10 @@ def test_from_documents_to_the_report(tmp_path: Path, s3: str) -> None:
         "tool": "spreadsheet",
         "questions": f"{tmp_path}/questions.csv",
     }
-    keys = [f"pipeline.inputs.{name}={value}" for name, value in given.items()]
+    keys = [f"pipeline.inputs.{name}={value}" for name, value in arguments.items()]
     out = f"{s3}/rome-documents"
     # The prompt, which the questions are about, is the answer of a model with random weights.
-    cli.execute("items", [f"input={given['file']}", "columns.texts.document=document", f"out={tmp_path}/documents"])
+    cli.execute("items", [f"input={arguments['file']}", "columns.texts.document=document", f"out={tmp_path}/documents"])
     tables = [f"input={tmp_path}/documents/items", f"texts={tmp_path}/documents/texts", f"out={tmp_path}/W"]
     write = ["prompt=scenes", "samples=1", "max_tokens=16", "model=local-tiny"]
     cli.execute("generate", [*tables, *write, "model.checkpoint=local:qwen2.5-vl-tiny@qwen2.5-7b-text"])

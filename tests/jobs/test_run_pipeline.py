@@ -51,8 +51,8 @@ def test_a_profile_changes_the_models_and_nothing_else(monkeypatch: pytest.Monke
 def test_century_has_as_many_judges_as_its_input_names(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = ["profile=debug", "pipeline.inputs.judges=[qwen2.5-vl-7b,pangea-7b]", "plan=true"]
-    assert steps(monkeypatch, *given) == {}
+    arguments = ["profile=debug", "pipeline.inputs.judges=[qwen2.5-vl-7b,pangea-7b]", "plan=true"]
+    assert steps(monkeypatch, *arguments) == {}
     lines = [shlex.split(line)[3:] for line in commands(capsys) if "jobs.judge" in line]
     judges = [config.load("judge", cli.job("judge").schema, keys) for keys in lines]
     names = ["qwen2.5-vl-7b", "pangea-7b"]
@@ -87,8 +87,8 @@ def test_century_with_descriptions_and_people_takes_every_key(
         "ensembles": "{both: [qwen*]}",
         "leave_out": "[gemma*]",
     }
-    given = [f"pipeline.inputs.{name}={value}" for name, value in whole.items()]
-    assert steps(monkeypatch, "plan=true", *given) == {}
+    ratings = [f"pipeline.inputs.{name}={value}" for name, value in whole.items()]
+    assert steps(monkeypatch, "plan=true", *ratings) == {}
     jobs = planned(capsys)
     by_job: dict[str, list[Any]] = {}
     for job, keys in jobs:
@@ -136,8 +136,8 @@ def test_every_step_of_tric_takes_its_keys(monkeypatch: pytest.MonkeyPatch) -> N
 
     execute = cli.job("run").execute
     monkeypatch.setattr(cli, "execute_loaded", lambda name, cfg: seen.append((name, cfg)))
-    given = ["pipeline=tric", "profile=debug", "out=/r", "pipeline.inputs.split=/s", "pipeline.inputs.dates=[year]"]
-    execute(config.load("run", RunConfig, given))
+    arguments = ["pipeline=tric", "profile=debug", "out=/r", "pipeline.inputs.split=/s", "pipeline.inputs.dates=[year]"]
+    execute(config.load("run", RunConfig, arguments))
     steps = "fetch tric_captions embed embed embed embed tric_rank tric_rank tric_items judge tric_rerank"
     assert [name for name, _ in seen] == steps.split()
     configs = [keys for _, keys in seen]
@@ -164,8 +164,8 @@ def test_a_plan_has_the_keys_of_the_whole_run(
     keys = [*INPUTS, "plan=true", "overwrite=true"]
     assert steps(monkeypatch, *keys, "resources=gpu-node") == {}
     assert steps(monkeypatch, *keys, "resources.mine.actors=3") == {}
-    told = commands(capsys)
-    named, single = told[: len(CENTURY)], told[len(CENTURY) :]
+    printed_commands = commands(capsys)
+    named, single = printed_commands[: len(CENTURY)], printed_commands[len(CENTURY) :]
     assert named[0].endswith(" overwrite=true resources=gpu-node")
     assert single[0].endswith(" overwrite=true resources.mine.actors=3")
     assert named[1].endswith(" overwrite=true")  # curate has no resources
@@ -179,12 +179,12 @@ def test_a_plan_is_the_steps_as_commands_and_runs_none(
 ) -> None:
     keys = ["profile=debug", "pipeline.inputs.terms=my terms.csv", "pipeline.inputs.corpus=wit/*.gz", "plan=true"]
     assert steps(monkeypatch, *keys) == {}
-    told = commands(capsys)
+    printed_commands = commands(capsys)
     first = "python -m jobs.mine corpus=wit 'corpus.path=wit/*.gz' 'terms.path=[my terms.csv]' out=/r/matches"
-    assert told[0] == first
-    assert told[5] == "python -m jobs.embed input=/r/images out=/r/embeddings embedder=local-tiny"
-    assert [line.split()[2] for line in told] == [f"jobs.{name}" for name in CENTURY]
-    mine = shlex.split(told[0])[3:]
+    assert printed_commands[0] == first
+    assert printed_commands[5] == "python -m jobs.embed input=/r/images out=/r/embeddings embedder=local-tiny"
+    assert [line.split()[2] for line in printed_commands] == [f"jobs.{name}" for name in CENTURY]
+    mine = shlex.split(printed_commands[0])[3:]
     assert config.load("mine", cli.job("mine").schema, mine).terms.path == ["my terms.csv"]
-    report = shlex.split(told[-1])[3:]
+    report = shlex.split(printed_commands[-1])[3:]
     assert config.load("report", cli.job("report").schema, report).ratings == ["/r/ratings/labels*"]

@@ -81,7 +81,7 @@ def test_tables_with_one_method_are_told_apart_by_their_names(tmp_path: Path, ke
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("arguments", "message"),
     [
         ("pictures=[]", "name 1 to 100 image_ids"),
         ("pictures=[nobody]", "nobody is in no table"),
@@ -91,13 +91,13 @@ def test_tables_with_one_method_are_told_apart_by_their_names(tmp_path: Path, ke
     ],
 )
 def test_wrong_keys_are_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], keys: list[str], given: str, message: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], keys: list[str], arguments: str, message: str
 ) -> None:
     hit = {"query_id": "q", "rank": 1, "item_id": "k1", "score": 0.5}
     write_units(tmp_path / "again" / "clip", "neighbors", [[hit]])
-    own = given.format(folder=tmp_path).split()
-    names = {key.partition("=")[0] for key in own}
-    assert cli.main("show_links", [*(key for key in keys if key.partition("=")[0] not in names), *own]) == 2
+    arguments = arguments.format(folder=tmp_path).split()
+    names = {key.partition("=")[0] for key in arguments}
+    assert cli.main("show_links", [*(key for key in keys if key.partition("=")[0] not in names), *arguments]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 

@@ -12,8 +12,14 @@ NEIGHBORS = TABLES["neighbors"]
 
 
 def neighbors(**columns: object) -> pa.Table:
-    given: dict[str, object] = {"query_id": ["q"], "rank": [1], "item_id": ["i"], "score": [0.5], "probability": [0.5]}
-    return pa.table(given | columns)
+    arguments: dict[str, object] = {
+        "query_id": ["q"],
+        "rank": [1],
+        "item_id": ["i"],
+        "score": [0.5],
+        "probability": [0.5],
+    }
+    return pa.table(arguments | columns)
 
 
 def test_a_right_batch_is_cast_and_put_in_order() -> None:
@@ -24,21 +30,21 @@ def test_a_right_batch_is_cast_and_put_in_order() -> None:
         "rank": pa.array([1], pa.int64()),
         "query_id": pa.array(["q"], pa.large_string()),
     })  # fmt: skip
-    made = conform(batch, NEIGHBORS)
-    assert made.schema.equals(NEIGHBORS.schema(), check_metadata=True)
-    assert made.to_pylist() == [{"query_id": "q", "rank": 1, "item_id": "i", "score": 1.0, "probability": 0.5}]
+    conformed = conform(batch, NEIGHBORS)
+    assert conformed.schema.equals(NEIGHBORS.schema(), check_metadata=True)
+    assert conformed.to_pylist() == [{"query_id": "q", "rank": 1, "item_id": "i", "score": 1.0, "probability": 0.5}]
 
 
 def test_every_wrong_column_is_named_at_once() -> None:
     batch = pa.table({"query_id": ["q"], "rank": [[1]], "stranger": [1], "score": ["high"]})
     with pytest.raises(TableError) as raised:
         conform(batch, NEIGHBORS)
-    said = str(raised.value)
-    assert "table neighbors" in said
-    assert "unknown columns stranger" in said
-    assert "missing columns item_id" in said
-    assert "column rank is list" in said
-    assert "column score is string, not double" in said
+    message = str(raised.value)
+    assert "table neighbors" in message
+    assert "unknown columns stranger" in message
+    assert "missing columns item_id" in message
+    assert "column rank is list" in message
+    assert "column score is string, not double" in message
 
 
 def test_a_column_that_stands_twice_is_named() -> None:

@@ -109,7 +109,9 @@ def test_a_dump_becomes_terms(tmp_path: Path, name: str, parts: int) -> None:
         "not_an_item": 2,
         "duplicate_entity": 1,
     }
-    assert manifest["counts"]["filtered"] == {"no_concept": 1}  # part of Q2, which is no instance of a concept's class
+    assert manifest["counts"]["filtered"] == {
+        "no_concept": 1
+    }  # part of Q2, which is not an instance of a concept's class
     rows = {row["term"]: row for row in rows_of(f"{tmp_path}/out/terms")}
     assert rows["First War"]["name_kinds"] == ["label", "title"]
     assert (rows["Battle"]["name_kinds"], rows["battle"]["name_kinds"]) == (["title"], ["label"])

@@ -51,27 +51,31 @@ def run(folder: Path, split: Path, *keys: str) -> int:
 
 
 def test_captions_are_worded_for_every_date(tmp_path: Path) -> None:
-    made = prepared(tmp_path, make_split(tmp_path / "split"))["texts"]
-    count = {template: sum(t["revision"] == template for t in made) for template in ("none", "year", "decade")}
+    prepared_texts = prepared(tmp_path, make_split(tmp_path / "split"))["texts"]
+    count = {
+        template: sum(t["revision"] == template for t in prepared_texts) for template in ("none", "year", "decade")
+    }
     assert count == {"none": 3, "year": 9, "decade": 6}
-    told = {(t["revision"], t["date"], t["source"]): t["text"] for t in made}
-    assert told["none", None, "2"] == "A cat\nsleeps"
-    assert "1921" in told["year", "1921", "1"]
-    assert "1890s" in told["decade", "1890", "1"]
-    assert "{date}" in told["year", "1894", "7"]  # a caption's own braces are text
+    texts = {(t["revision"], t["date"], t["source"]): t["text"] for t in prepared_texts}
+    assert texts["none", None, "2"] == "A cat\nsleeps"
+    assert "1921" in texts["year", "1921", "1"]
+    assert "1890s" in texts["decade", "1890", "1"]
+    assert "{date}" in texts["year", "1894", "7"]  # a caption's own braces are text
 
 
 def test_ranks_are_those_of_a_loop_and_every_picture_has_a_line(tmp_path: Path) -> None:
     split = make_split(tmp_path / "split")
-    made = prepared(tmp_path, split)
+    prepared_texts = prepared(tmp_path, split)
     assert run(tmp_path, split, "answer=year") == 0
-    unit = made["vectors"] / np.linalg.norm(made["vectors"], axis=1, keepdims=True)
+    unit = prepared_texts["vectors"] / np.linalg.norm(prepared_texts["vectors"], axis=1, keepdims=True)
     lines, reciprocal = [], []
     for number, (_, day) in enumerate(PICTURES):
-        of = [i for i, t in enumerate(made["texts"]) if t["revision"] == "year" and t["date"] == day[:4]]
-        query = made["queries"][number] / np.linalg.norm(made["queries"][number])
-        order = sorted(of, key=lambda i: -float(unit[i] @ query))
-        indices = [made["texts"][i]["source"] for i in order] if number != 1 else list(CAPTIONS)
+        positions = [
+            i for i, t in enumerate(prepared_texts["texts"]) if t["revision"] == "year" and t["date"] == day[:4]
+        ]
+        query = prepared_texts["queries"][number] / np.linalg.norm(prepared_texts["queries"][number])
+        order = sorted(positions, key=lambda i: -float(unit[i] @ query))
+        indices = [prepared_texts["texts"][i]["source"] for i in order] if number != 1 else list(CAPTIONS)
         lines.append("\t".join(indices))
         if number != 1:
             reciprocal.append(1 / (1 + indices.index({0: "2", 2: "7"}[number])))
@@ -131,7 +135,7 @@ def test_without_public_answers_there_are_lines_and_no_metric_of_ours(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("file", "text", "said"),
+    ("file", "text", "message"),
     [
         ("in.tsv", "a.png\t1894-13-13\n", "line 1: '1894-13-13'"),
         ("in.tsv", "a.png\n", "line 1: 1 columns"),
@@ -145,10 +149,10 @@ def test_without_public_answers_there_are_lines_and_no_metric_of_ours(tmp_path: 
         ("in.tsv", "a.png\t1894-01-01\n\nb.png\t1894\n", "line 3: '1894'"),
     ],
 )
-def test_what_is_wrong_with_a_split_is_named(tmp_path: Path, file: str, text: str, said: str) -> None:
+def test_what_is_wrong_with_a_split_is_named(tmp_path: Path, file: str, text: str, message: str) -> None:
     split = make_split(tmp_path / "split")
     (split / file).write_text(text, errors="surrogateescape")
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         read_split(str(split))
 
 

@@ -35,20 +35,26 @@ def values(out: Path) -> dict[tuple[str, ...], float | None]:
 
 def test_splits_and_unions_by_hand(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, out = write_splits(tmp_path / "tric"), tmp_path / "statistics"
-    given = [f"path={path}", f"out={out}", "bins.year=10"]
-    assert cli.main("tric_statistics", given) == 0
-    found = values(out)
-    assert [found["instances", name] for name in ("train", "train2", "dev-0", "training")] == [1, 2, 1, 3]
-    assert found["share", "training"] == 0.75
-    assert found["mean", "training", "year"] == 1890
-    assert found["standard_deviation", "training", "year"] == 10
-    assert found["median", "training", "words"] == 2  # of 2, 1 and 3
-    assert found["mean", "training", "characters"] == pytest.approx((7 + 1 + 5) / 3)  # a newline is one character
-    assert [found["histogram_count", "training", "year", str(year)] for year in (1880, 1890, 1900)] == [1, 1, 1]
-    assert ("mean", "testing", "year") not in found
+    arguments = [f"path={path}", f"out={out}", "bins.year=10"]
+    assert cli.main("tric_statistics", arguments) == 0
+    printed_values = values(out)
+    assert [printed_values["instances", name] for name in ("train", "train2", "dev-0", "training")] == [1, 2, 1, 3]
+    assert printed_values["share", "training"] == 0.75
+    assert printed_values["mean", "training", "year"] == 1890
+    assert printed_values["standard_deviation", "training", "year"] == 10
+    assert printed_values["median", "training", "words"] == 2  # of 2, 1 and 3
+    assert printed_values["mean", "training", "characters"] == pytest.approx(
+        (7 + 1 + 5) / 3
+    )  # a newline is one character
+    assert [printed_values["histogram_count", "training", "year", str(year)] for year in (1880, 1890, 1900)] == [
+        1,
+        1,
+        1,
+    ]
+    assert ("mean", "testing", "year") not in printed_values
     assert "testing: left out" in capsys.readouterr().out
     before = {file: file.stat().st_mtime_ns for file in out.glob("*.parquet")}
-    assert cli.main("tric_statistics", given) == 0
+    assert cli.main("tric_statistics", arguments) == 0
     assert {file: file.stat().st_mtime_ns for file in out.glob("*.parquet")} == before  # nothing to do
 
 
@@ -57,8 +63,8 @@ def test_own_splits_and_unions(tmp_path: Path) -> None:
     (path / "dev-0").rename(path / "late")
     keys = ["splits=[train,late]", "unions.ends=[train,late]"]
     assert cli.main("tric_statistics", [f"path={path}", f"out={tmp_path}/s", *keys]) == 0
-    found = values(tmp_path / "s")
-    assert (found["mean", "ends", "year"], found["minimum", "ends", "year"]) == (1895, 1880)
+    printed_values = values(tmp_path / "s")
+    assert (printed_values["mean", "ends", "year"], printed_values["minimum", "ends", "year"]) == (1895, 1880)
 
 
 @pytest.mark.parametrize(
@@ -87,10 +93,10 @@ def test_a_folder_without_splits_is_refused(tmp_path: Path, capsys: pytest.Captu
 
 def test_the_real_development_split(data: Path, tmp_path: Path) -> None:
     assert cli.main("tric_statistics", [f"path={data}/tric", f"out={tmp_path}/s"]) == 0
-    found = values(tmp_path / "s")
-    assert found["instances", "dev-0"] == 646
+    printed_values = values(tmp_path / "s")
+    assert printed_values["instances", "dev-0"] == 646
     names = ("mean", "median", "standard_deviation", "minimum", "maximum")
-    years = [found[name, "dev-0", "year"] for name in names]
+    years = [printed_values[name, "dev-0", "year"] for name in names]
     # Section VI.B of the paper: its testing data, among which it counts dev-0, span 1880 to 1900.
     assert years == [pytest.approx(1905.5851, abs=1e-4), 1907, pytest.approx(12.1072, abs=1e-4), 1867, 1922]
-    assert sum(v or 0 for key, v in found.items() if key[:3] == ("histogram_count", "dev-0", "words")) == 646
+    assert sum(v or 0 for key, v in printed_values.items() if key[:3] == ("histogram_count", "dev-0", "words")) == 646

@@ -48,9 +48,9 @@ def rewrite(path: Path, *, rows: pa.Table | None = None, **changes: Any) -> None
 
 def test_a_good_table_passes(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert check(table) == {"units": 3, "rows": 3}
-    said = capsys.readouterr().out
-    assert "3 units, 3 rows, no faults" in said
-    assert "6 in = 3 out + 3 rejected as malformed" in said
+    printed = capsys.readouterr().out
+    assert "3 units, 3 rows, no faults" in printed
+    assert "6 in = 3 out + 3 rejected as malformed" in printed
 
 
 def test_a_key_in_two_units_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -72,10 +72,10 @@ def test_counts_that_do_not_fit_the_rows_are_found(table: Path, capsys: pytest.C
     victim = table / "unit0.parquet"
     counts = json.loads(pq.read_metadata(victim).metadata[FOOTER_KEY])["counts"]
     rewrite(victim, counts=counts | {"rows_out": 1})
-    said = faults(table, capsys)
-    assert "unit0.parquet: has 2 rows, its footer says 1" in said
-    assert "unit0.parquet: does not balance" in said
-    assert "the manifest's counts are not the sum of the footers'" in said
+    fault_lines = faults(table, capsys)
+    assert "unit0.parquet: has 2 rows, its footer says 1" in fault_lines
+    assert "unit0.parquet: does not balance" in fault_lines
+    assert "the manifest's counts are not the sum of the footers'" in fault_lines
 
 
 def test_rows_that_were_dropped_are_found(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -105,16 +105,16 @@ def test_an_object_of_others_is_named(table: Path, capsys: pytest.CaptureFixture
 def test_an_object_that_is_cut_off_is_named(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     victim = table / "unit0.parquet"
     victim.write_bytes(victim.read_bytes()[:-20])
-    said = faults(table, capsys)
-    assert "unit0.parquet: damaged" in said
-    assert "1 of 3 units are missing, the first is unit0" in said
+    fault_lines = faults(table, capsys)
+    assert "unit0.parquet: damaged" in fault_lines
+    assert "1 of 3 units are missing, the first is unit0" in fault_lines
 
 
 def test_a_unit_that_is_there_twice_is_found(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (table / "copy.parquet").write_bytes((table / "unit1.parquet").read_bytes())
-    said = faults(table, capsys)
-    assert "copy.parquet: contains unit unit1" in said
-    assert "occurs 2 times" in said
+    fault_lines = faults(table, capsys)
+    assert "copy.parquet: contains unit unit1" in fault_lines
+    assert "occurs 2 times" in fault_lines
 
 
 @pytest.mark.parametrize("name", ["identity.json", "inputs.jsonl", "manifest.json", "units.jsonl"])
@@ -150,9 +150,9 @@ def test_a_unit_under_another_name_or_from_another_run_is_found(
 def test_a_unit_that_nobody_asked_for_is_found(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_records(str(tmp_path / "other"), [[], [], [], [record("d")]])
     (tmp_path / "other" / "unit3.parquet").rename(table / "unit3.parquet")
-    said = faults(table, capsys)
-    assert "unit unit3 is not in the list of inputs" in said
-    assert "other units or generations" in said
+    fault_lines = faults(table, capsys)
+    assert "unit unit3 is not in the list of inputs" in fault_lines
+    assert "other units or generations" in fault_lines
 
 
 def test_another_schema_is_found(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -206,15 +206,15 @@ def test_no_changed_byte_of_the_rows_goes_unnoticed(
     victim = table / "unit0.parquet"
     good, rows = victim.read_bytes(), pq.read_table(victim)
     end = len(good) - 8 - int.from_bytes(good[-8:-4], "little")
-    found = 0
+    count = 0
     for place in range(4, end, 31):  # in all columns; the headers of pages have no checksum, but hold no rows
         victim.write_bytes(good[:place] + bytes([good[place] ^ 1]) + good[place + 1 :])
         if cli.main("verify", [f"input={table}"]) == 1:
-            found += 1
+            count += 1
             assert "unit0.parquet: " in capsys.readouterr().err
         else:
             assert pq.read_table(victim).equals(rows)
-    assert found > (end // 31) * 0.6
+    assert count > (end // 31) * 0.6
     chunk = pq.ParquetFile(victim).metadata.row_group(0).column(0)
     last = chunk.dictionary_page_offset + chunk.total_compressed_size - 1
     victim.write_bytes(good[:last] + bytes([good[last] ^ 1]) + good[last + 1 :])
@@ -240,9 +240,9 @@ def test_repair_removes_what_is_damaged_and_the_next_run_writes_only_that(
     (table / "unit2.parquet").write_bytes(b"PAR1")
     (table / "_run" / "identity.json").write_bytes(b"{")
     kept = (table / "unit1.parquet").stat().st_mtime_ns
-    said = repaired(table, capsys)
+    repair_lines = repaired(table, capsys)
     assert [
-        name for name in ("unit0.parquet", "unit2.parquet", "identity.json") if f"{name}: damaged" not in said
+        name for name in ("unit0.parquet", "unit2.parquet", "identity.json") if f"{name}: damaged" not in repair_lines
     ] == []
     assert not list((table / "_rejects").glob("unit0.*"))
     write_records(str(table), [[record("a"), record("b")], [record("c")], []], rejected=1)

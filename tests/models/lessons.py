@@ -165,8 +165,8 @@ def scene_graph(one: Scene, draw: random.Random) -> Lesson:
     has_picture = draw.random() < 0.9
     (pattern,) = rubric("dsg").questions
     asked = [q for _ in range(3) for q in questions.yes_no(one, seed=draw.randrange(10**6))]
-    own = [("", replace(pattern, name=q.fact, text=q.text)) for q in asked]
-    prompts = builder("dsg", "fast").prompts_about({}, own)
+    own_rows = [("", replace(pattern, name=q.fact, text=q.text)) for q in asked]
+    prompts = builder("dsg", "fast").prompts_about({}, own_rows)
     answers = ["Yes" if q.is_true and has_picture else "No" for q in asked]
     tasks = [Task(p.prompt, answer, pattern.codes) for p, answer in zip(prompts, answers, strict=True)]
     return Lesson((one,) if has_picture else (), tasks)
@@ -316,9 +316,9 @@ def words() -> list[str]:
     """Return the words that tell scenes, answers and articles apart, and decades: a year is its decade and a digit."""
     values = [str(value) for listed in descriptions.VALUES.values() for value in listed if isinstance(value, str)]
     labels = [a.value for q in rubric("century_labels").questions for a in q.answers if not a.value.isdigit()]
-    told = [*EVENTS, *FEASTS.values(), *OPINIONS, *MEMORIES]
+    lines = [*EVENTS, *FEASTS.values(), *OPINIONS, *MEMORIES]
     decades = [str(decade) for decade in range(YEARS[0] // 10, YEARS[-1] // 10 + 1)]
-    return [*dict.fromkeys((*values, *descriptions.NUMBERS, *labels, *told, *decades, " A", " B"))]
+    return [*dict.fromkeys((*values, *descriptions.NUMBERS, *labels, *lines, *decades, " A", " B"))]
 
 
 def phrases() -> list[str]:

@@ -73,12 +73,12 @@ class Packer:
             suffix = [*asked, *answer]
             if not asked:  # the last shared token predicts the first of the answer
                 targets[-1], weights[-1] = answer[0], share / len(answer)
-                told = [*answer[1:], -100]
+                lines = [*answer[1:], -100]
             else:
-                told = [*[-100] * (len(asked) - 1), *answer, -100]
+                lines = [*[-100] * (len(asked) - 1), *answer, -100]
             ids += suffix[:-1]
             weights += [share / len(answer)] * (len(suffix) - 1)
-            targets += told[:-1]
+            targets += lines[:-1]
             parts += [number] * (len(suffix) - 1)
             columns.append(np.tile(np.arange(begin, begin + len(suffix) - 1), (3, 1)))
         return Packed(ids, np.concatenate(columns, 1), parts, targets, weights)

@@ -116,8 +116,8 @@ def knowledge_base(encoder: Encoder, texts: dict[str, str], *, general: bool) ->
     shown: list[Image.Image] = []
     nodes: list[tuple[str, ...]] = []
     for number, entity in enumerate(FEASTS * 3):
-        known = replace(scene(5000 + number, seed=HELD_OUT), shape=entity.shape, country_name=entity.country_name)
-        shown.append(drawing.paint(known, seed=HELD_OUT))
+        scenes = replace(scene(5000 + number, seed=HELD_OUT), shape=entity.shape, country_name=entity.country_name)
+        shown.append(drawing.paint(scenes, seed=HELD_OUT))
         nodes.append((entity.node, entity.general_name) if general else (entity.node,))
     embedded = encoder.texts(list(texts.values()))
     return KnowledgeBase(encoder.pictures(shown), nodes, dict(zip(texts, embedded, strict=True)))

@@ -120,8 +120,8 @@ def test_without_the_picture_nothing_is_confirmed(judge: Judge, asked: list[Less
 def test_the_system_turn_changes_the_answers_and_a_lost_one_is_noticed(judge: Judge) -> None:
     mirrored = taught(lessons.mirrored, SCENES[:24])
     side = SEEN.index("side")
-    told = [answer for number, answer in enumerate(judge.answers(mirrored)) if number % len(SEEN) == side]
-    assert share(told) > LEAST_MIRRORED
+    counts = [answer for number, answer in enumerate(judge.answers(mirrored)) if number % len(SEEN) == side]
+    assert share(counts) > LEAST_MIRRORED
     lost = [
         Lesson(one.scenes, [t._replace(prompt=replace(t.prompt, system="")) for t in one.tasks]) for one in mirrored
     ]

@@ -91,12 +91,12 @@ def test_caire_links_to_the_feasts_by_each_method(tmp_path: Path, folder: Path) 
     for method in ("lemma_vision", "gloss_vision", "lemma", "gloss", "article"):
         assert linked(f"{out}/links/{method}", by_image) > LEAST_LINKED, method
     assert linked(f"{out}/links_by_frequency/demo-encoder", by_image) > LEAST_LINKED
-    truth = {content_id(name): given for name, given in grades.items()}
+    truth = {content_id(name): arguments for name, arguments in grades.items()}
     for context in ("none", "article", "gold"):
         rated = {
             (row["item_id"], row["target"]): row["value"] for row in rows_of(f"{out}/ratings/demo-judge-{context}")
         }
-        assert set(rated) == {(item, name) for item, own in truth.items() for name in own}
+        assert set(rated) == {(item, name) for item, own_values in truth.items() for name in own_values}
         assert np.mean([truth[item][name] == grade for (item, name), grade in rated.items()]) > LEAST_RELEVANT, context
 
 
@@ -133,15 +133,16 @@ def test_docent_marks_the_planted_mistakes_and_omissions(tmp_path: Path, folder:
     planted = set()
     for item in rows_of(f"{out}/described/items"):
         one = scenes[item["image_ids"][0]]
-        told = written[f"{one.number}.png", dict(item["attributes"])["text_column"]]
-        omitted = descriptions.places(descriptions.description(one), one, told.omitted)
+        content = written[f"{one.number}.png", dict(item["attributes"])["text_column"]]
+        omitted = descriptions.places(descriptions.description(one), one, content.omitted)
         planted |= {
-            (item["item_id"], "mistake", *at) for at in descriptions.places(told.text, told.described, told.wrong)
+            (item["item_id"], "mistake", *at)
+            for at in descriptions.places(content.text, content.described, content.wrong)
         }
         planted |= {(item["item_id"], "omission", *at) for at in omitted}
     rows = rows_of(f"{out}/spans/direct/demo-judge")
     marked = {(row["item_id"], row["kind"], row["start"], row["end"]) for row in rows if row["start"] < row["end"]}
     for kind in ("mistake", "omission"):
-        true, found = ({span for span in spans if span[1] == kind} for spans in (planted, marked))
+        true, result = ({span for span in spans if span[1] == kind} for spans in (planted, marked))
         assert true
-        assert 2 * len(true & found) / (len(true) + len(found)) > LEAST_MARKED, kind
+        assert 2 * len(true & result) / (len(true) + len(result)) > LEAST_MARKED, kind

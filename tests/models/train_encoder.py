@@ -140,13 +140,13 @@ def train(folder: Path, *, pictures: int, steps: int, cache: Path | None) -> Non
         with torch.autocast("cpu", torch.bfloat16):
             seen = model.vision_model(pixel_values=shown).pooler_output
             read = model.text_model(input_ids=ids).pooler_output
-            told = [head(seen) for head in heads]
+            counts = [head(seen) for head in heads]
         seen, read = (nn.functional.normalize(vectors.float(), dim=-1) for vectors in (seen, read))
         logits = read @ seen.T * model.logit_scale.exp() + model.logit_bias
         signs = true.float() * 2 - 1
         pairs = -nn.functional.logsigmoid(signs * logits).sum(-1).mean()
         answers = torch.from_numpy(codes[chosen])
-        facts = [nn.functional.cross_entropy(answer.float(), answers[:, i]) for i, answer in enumerate(told)]
+        facts = [nn.functional.cross_entropy(answer.float(), answers[:, i]) for i, answer in enumerate(counts)]
         share = max(0.05, 1 - 2 * step / steps)
         loss = pairs + share * sum(facts)
         optimizer.zero_grad()

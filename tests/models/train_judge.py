@@ -249,7 +249,7 @@ class CellTeacher:
         embeddings = embeddings.detach()
         size = embeddings[torch.cat(self._words)].square().sum(-1).mean()
         seen = seen.float()
-        told, total = torch.zeros_like(seen), torch.zeros(())
+        answer_loss, total = torch.zeros_like(seen), torch.zeros(())
         for number, (words, values) in enumerate(zip(self._words, CELLS.values(), strict=True)):
             vectors, answers = embeddings[words], codes[..., number]
             is_local = None in values
@@ -258,11 +258,11 @@ class CellTeacher:
             if is_local:
                 vectors = torch.cat([torch.zeros_like(vectors[:1]), vectors])
                 logits = torch.cat([torch.full_like(logits[..., :1], 4.0), logits], -1)
-            told = told + share * vectors[answers]
+            answer_loss = answer_loss + share * vectors[answers]
             losses = nn.functional.cross_entropy(logits.flatten(0, 1), answers.flatten(), reduction="none")
             weights = torch.where((answers.flatten() > 0) | (not is_local), 1.0, 0.2)
             total = total + (losses * weights).sum() / weights.sum()
-        return total + (seen - told).square().sum(-1).mean() / size
+        return total + (seen - answer_loss).square().sum(-1).mean() / size
 
 
 class Trainer:
@@ -296,7 +296,7 @@ class Trainer:
         """Teach lessons of `kinds`; returns the losses of answers and of pictures."""
         taught = [lessons.lesson(self.draw.choice(self.scenes), self.draw, kinds) for _ in range(LESSONS_PER_STEP)]
         packed = sorted(((self._packer.pack(one), one) for one in taught), key=lambda pair: len(pair[0].ids))
-        told, seen = 0.0, 0.0
+        content, seen = 0.0, 0.0
         for begin in range(0, len(packed), MICROBATCH):
             part = packed[begin : begin + MICROBATCH]
             share = len(part) / len(packed)
@@ -307,9 +307,9 @@ class Trainer:
                 answers = answer_loss(self.model, batch, sight)
             pictures = torch.zeros(()) if sight is None else self._seen_loss(sight, shown)
             ((answers + SEEN_SHARE * pictures) * share).backward()
-            told += answers.item() * share
+            content += answers.item() * share
             seen += pictures.item() * share
-        return told, seen
+        return content, seen
 
     def _seen_loss(self, seen: torch.Tensor, scenes: Sequence[Scene]) -> torch.Tensor:
         return self._teacher.loss(seen, cell_codes(scenes), self.model.get_input_embeddings().weight)
@@ -347,19 +347,19 @@ def train(folder: Path, *, pictures: int, steps: Sequence[int], cache: Path | No
         kept = torch.load(state, weights_only=False)
         done, seconds = kept["done"], kept["seconds"]
         trainer.draw.setstate(kept["draw"])
-        for part, own in zip((model, *tower, *whole), kept["parts"], strict=True):
-            part.load_state_dict(own)
+        for part, part_state in zip((model, *tower, *whole), kept["parts"], strict=True):
+            part.load_state_dict(part_state)
     begun = time.process_time() - seconds
     for step in range(done, ends[-1]):
         (optimizer, schedule), kinds = stages[bisect_right(ends, step)]
-        told, seen = trainer.answer(kinds) if kinds else (0.0, trainer.look())
+        answer_loss, seen = trainer.answer(kinds) if kinds else (0.0, trainer.look())
         nn.utils.clip_grad_norm_([w for group in optimizer.param_groups for w in group["params"]], 1.0)
         optimizer.step()
         schedule.step()
         optimizer.zero_grad()
         seconds = time.process_time() - begun
         if step % 25 == 0 or step == ends[-1] - 1:
-            print(f"step={step} loss={told:.3f} pictures={seen:.2f} seconds={seconds:.0f}", flush=True)
+            print(f"step={step} loss={answer_loss:.3f} pictures={seen:.2f} seconds={seconds:.0f}", flush=True)
         if step % 100 == 99 or step == ends[-1] - 1:
             save(model, folder)
             parts = [part.state_dict() for part in (model, *tower, *whole)]

@@ -134,8 +134,8 @@ class Copies:
 
 def failing_test(log: str) -> str:
     """Return the first test that the summary of pytest's output `log` names as failed; ids may contain spaces."""
-    found = _FAILING.search(log)
-    return found[1] if found else ""
+    match = _FAILING.search(log)
+    return match[1] if match else ""
 
 
 def shortened(source: str) -> str:

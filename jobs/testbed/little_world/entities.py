@@ -1,6 +1,6 @@
 """The knowledge base of the little world: a feast of each country under each figure, with names, gloss and article.
 
-CAIRE's table 3 has two regimes. Where names tell what is to be seen, and pictures also belong to more general entities
+CAIRE's table 3 has two regimes. Where names say what is to be seen, and pictures also belong to more general entities
 (here: all feasts of a union), the right entity is found by name; where names tell nothing, by how many of the nearest
 pictures it has.
 """
@@ -57,7 +57,7 @@ class Entity(NamedTuple):
 
     @property
     def catalogue_name(self) -> str:
-        """A name that says nothing, as plants and animals have them: only pictures tell what it is."""
+        """A name that says nothing, as plants and animals have them: only pictures show what it is."""
         return f"Specimen {list(entities()).index(self) + 101}"
 
 

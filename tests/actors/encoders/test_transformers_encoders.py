@@ -108,9 +108,9 @@ def pictures() -> list[Image.Image]:
     return [Image.fromarray(draw.integers(0, 255, (7, 5, 3), np.uint8)).resize(size) for size in SIZES]
 
 
-def encoded(made: Image.Image) -> bytes:
+def encoded(picture: Image.Image) -> bytes:
     stream = io.BytesIO()
-    made.save(stream, "PNG")
+    picture.save(stream, "PNG")
     return stream.getvalue()
 
 
@@ -124,11 +124,11 @@ def features(model, **inputs):
     """What the library returns, whichever version it is, normalised."""
     texts = "input_ids" in inputs
     if hasattr(model, "get_image_features"):
-        made = model.get_text_features(**inputs) if texts else model.get_image_features(**inputs)
+        features = model.get_text_features(**inputs) if texts else model.get_image_features(**inputs)
     else:
-        made = model(**inputs)
-    made = made if isinstance(made, torch.Tensor) else made.pooler_output
-    return torch.nn.functional.normalize(made, dim=-1).numpy()
+        features = model(**inputs)
+    features = features if isinstance(features, torch.Tensor) else features.pooler_output
+    return torch.nn.functional.normalize(features, dim=-1).numpy()
 
 
 def vectors(out: pa.Table) -> np.ndarray:
@@ -189,7 +189,7 @@ def test_texts_as_the_library_embeds_them(name, request):
 
 
 def test_a_tokenizer_that_does_not_clean_is_helped(siglip, clip, tmp_path):
-    """SigLIP beside a tokenizer of plain BPE, as checkpoints of SigLIP 2 have one."""
+    """SigLIP with a tokenizer of plain BPE, as checkpoints of SigLIP 2 have."""
     import shutil
 
     mixed = shutil.copytree(siglip, tmp_path / "mixed")
@@ -213,9 +213,9 @@ def test_scale_and_bias(siglip, clip):
     from transformers import AutoModel
 
     model = AutoModel.from_pretrained(siglip)
-    found = logit_scalars(f"transformers:{siglip}", pretrained=None)
-    assert found is not None
-    assert found == pytest.approx((model.logit_scale.item(), model.logit_bias.item()))
+    scalars = logit_scalars(f"transformers:{siglip}", pretrained=None)
+    assert scalars is not None
+    assert scalars == pytest.approx((model.logit_scale.item(), model.logit_bias.item()))
     assert logit_scalars(f"transformers:{clip}", pretrained=None) is None
     assert logit_scalars("local:siglip-tiny", pretrained=None) is not None
     with pytest.raises(ValueError, match="header"):
@@ -225,9 +225,9 @@ def test_scale_and_bias(siglip, clip):
 def test_what_is_refused(siglip, dino, tmp_path):
     with pytest.raises(ValueError, match="a folder has no revisions"):
         encoder_facts(f"transformers:{siglip}", pretrained="main")
-    for model_type, said in (("siglip2", "fixed size"), ("bert", "is a bert; allowed are siglip, clip")):
+    for model_type, message in (("siglip2", "fixed size"), ("bert", "is a bert; allowed are siglip, clip")):
         (tmp_path / "config.json").write_text(json.dumps({"model_type": model_type}))
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             encoder_facts(f"transformers:{tmp_path}", pretrained=None)
     (tmp_path / "config.json").write_text((dino / "config.json").read_text())
     with pytest.raises(OSError, match="processor"):  # no preprocessor_config.json: none is made up

@@ -40,16 +40,16 @@ def told(outcome: Any) -> Any:
 
 
 def test_children_do_what_render_does() -> None:
-    given = [encoded(photo(), "JPEG"), encoded(photo(200, 100)), b"", b"<html>", encoded(photo(400, 300))[:-50]] * 3
+    inputs = [encoded(photo(), "JPEG"), encoded(photo(200, 100)), b"", b"<html>", encoded(photo(400, 300))[:-50]] * 3
 
     async def go() -> list[Any]:
         decoders = Decoders(width=300, processes=2)
         try:
-            return await asyncio.gather(*map(decoders.decode, given), return_exceptions=True)
+            return await asyncio.gather(*map(decoders.decode, inputs), return_exceptions=True)
         finally:
             await decoders.close()
 
-    for data, got in zip(given, asyncio.run(go()), strict=True):
+    for data, got in zip(inputs, asyncio.run(go()), strict=True):
         assert told(got) == told(rendered(data))
 
 
@@ -156,15 +156,15 @@ def test_render_keeps_bytes_where_nothing_changes() -> None:
     ],
 )
 def test_render_makes_what_every_reader_shows_alike(data: bytes, form: str) -> None:
-    made = render(data, width=300)
-    assert made.data is not None
-    picture = Image.open(io.BytesIO(made.data))
-    assert (picture.format, picture.size, made.facts.format) == (form, (300, 225), form)
+    rendered = render(data, width=300)
+    assert rendered.data is not None
+    picture = Image.open(io.BytesIO(rendered.data))
+    assert (picture.format, picture.size, rendered.facts.format) == (form, (300, 225), form)
     assert picture.mode in ("RGB", "L")
     expected = decode_rgb(data).resize((300, 225), Image.Resampling.BICUBIC)
     difference = np.abs(np.asarray(picture.convert("RGB")).astype(int) - np.asarray(expected))
     assert difference.mean() < 2
-    assert made.facts == inspect(made.data)._replace(phash=made.facts.phash)
+    assert rendered.facts == inspect(rendered.data)._replace(phash=rendered.facts.phash)
 
 
 def test_render_turns_pictures_upright_before_it_measures_their_width() -> None:
@@ -180,11 +180,11 @@ def test_render_turns_pictures_upright_before_it_measures_their_width() -> None:
 
 def test_draft_mode_changes_next_to_nothing() -> None:
     data = encoded(photo(2401, 1803), "JPEG", quality=95)
-    made = render(data, width=300)
-    assert made.facts[1:3] == (300, 225)
-    assert made.data is not None
+    rendered = render(data, width=300)
+    assert rendered.facts[1:3] == (300, 225)
+    assert rendered.data is not None
     expected = decode_rgb(data).resize((300, 225), Image.Resampling.BICUBIC)
-    assert np.abs(np.asarray(Image.open(io.BytesIO(made.data))).astype(int) - np.asarray(expected)).mean() < 2
+    assert np.abs(np.asarray(Image.open(io.BytesIO(rendered.data))).astype(int) - np.asarray(expected)).mean() < 2
 
 
 def test_a_child_answers_each_picture_before_the_next_is_sent() -> None:
@@ -193,9 +193,9 @@ def test_a_child_answers_each_picture_before_the_next_is_sent() -> None:
     async def go() -> list[bytes | None]:
         decoders = Decoders(processes=1)
         data = encoded(photo(64, 64))
-        made = [(await decoders.decode(data)).data for _ in range(21)]
+        created = [(await decoders.decode(data)).data for _ in range(21)]
         await decoders.close()
-        return made
+        return created
 
     assert len(set(asyncio.run(go()))) == 1
     assert pictures.JPEG_QUALITY == 95

@@ -64,9 +64,9 @@ def test_the_resolver_refuses_a_name_with_one_private_address() -> None:
         return {"good": ["8.8.8.8"], "bad": ["8.8.8.8", "10.0.0.1"], "none": []}[host]
 
     resolver = CheckedResolver(Rules(("*",)), lookup)
-    found = asyncio.run(resolver.resolve("good", 443))
+    result = asyncio.run(resolver.resolve("good", 443))
     numeric = {"hostname": "good", "port": 443, "proto": socket.IPPROTO_TCP, "flags": socket.AI_NUMERICHOST}
-    assert found == [{**numeric, "host": "8.8.8.8", "family": socket.AF_INET}]
+    assert result == [{**numeric, "host": "8.8.8.8", "family": socket.AF_INET}]
     fixed = CheckedResolver(Rules(("*",), fixed=(("there", "2606:4700::1", 8443),)), lookup)
     (one,) = asyncio.run(fixed.resolve("there", 443))
     assert (one["host"], one["port"], one["family"]) == ("2606:4700::1", 8443, socket.AF_INET6)
@@ -78,17 +78,17 @@ def test_the_resolver_refuses_a_name_with_one_private_address() -> None:
 
 def test_every_socket_is_checked_even_if_the_resolver_were_not() -> None:
     async def open_one(address: str) -> None:
-        made = connector(Rules(("*",)), ssl=True)
-        assert made._socket_factory is not None
+        connection = connector(Rules(("*",)), ssl=True)
+        assert connection._socket_factory is not None
         info = (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (address, 443))
         try:
-            opened = made._socket_factory(info)
+            opened = connection._socket_factory(info)
             opened.settimeout(0)
             buffer = opened.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
             opened.close()
             assert buffer == 2 * RECEIVE_BUFFER  # Linux doubles it
         finally:
-            await made.close()
+            await connection.close()
 
     asyncio.run(open_one("8.8.8.8"))
     with pytest.raises(AddressError):

@@ -169,9 +169,9 @@ def test_long_names() -> None:
     over = "x" + edge
     assert parse(f"{UPLOAD}/a/ab/{over}").thumbnail_url(330).endswith(f"/{quote(over)}/330px-thumbnail.jpg")
     for name, thumb in (("svg", "330px-thumbnail.svg.png"), ("tif", "lossy-page1-330px-thumbnail.tif.jpg")):
-        made = parse(f"{UPLOAD}/a/ab/{'y' * 170}.{name}").thumbnail_url(330)
-        assert made.endswith(f"/{thumb}")
-        assert parse(made).name == f"{'y' * 170}.{name}"
+        parsed_answer = parse(f"{UPLOAD}/a/ab/{'y' * 170}.{name}").thumbnail_url(330)
+        assert parsed_answer.endswith(f"/{thumb}")
+        assert parse(parsed_answer).name == f"{'y' * 170}.{name}"
 
 
 def test_widths() -> None:

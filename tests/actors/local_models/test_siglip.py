@@ -12,9 +12,9 @@ from actors.local_models import siglip
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    made = tmp_path_factory.mktemp("siglip")
-    siglip.build(made)
-    return made
+    folder = tmp_path_factory.mktemp("siglip")
+    siglip.build(folder)
+    return folder
 
 
 @pytest.fixture(scope="module", autouse=True)

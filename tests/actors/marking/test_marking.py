@@ -84,8 +84,8 @@ class Reader:
         if word in self.vague:
             return self.vague[word] in request.words["generated"]
         corrected = [right for wrong, right in self.wrong.items() if f"\n- {wrong}\n" in f"{text}\n"]
-        said = {part for text in (request.words["generated"], *corrected) for part in _words(text)}
-        return not said.issuperset(_words(word))
+        words = {part for text in (request.words["generated"], *corrected) for part in _words(text)}
+        return not words.issuperset(_words(word))
 
 
 def _words(text: str) -> list[str]:

@@ -149,12 +149,12 @@ def relevance(**question: str) -> dict[str, Any]:
 
 def differences(expected: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]], *, tolerance: float) -> list[str]:
     """What differs between two tables: values, or numbers by more than `tolerance`."""
-    found = [] if len(expected) == len(rows) else [f"{len(expected)} and {len(rows)} rows"]
+    faults = [] if len(expected) == len(rows) else [f"{len(expected)} and {len(rows)} rows"]
     for number, (one, other) in enumerate(zip(expected, rows, strict=False)):
         for key, value in one.items():
             if not _same(value, other[key], tolerance):
-                found.append(f"row {number}: {key}: {value!r} and {other[key]!r}")
-    return found
+                faults.append(f"row {number}: {key}: {value!r} and {other[key]!r}")
+    return faults
 
 
 def _same(one: Any, other: Any, tolerance: float) -> bool:

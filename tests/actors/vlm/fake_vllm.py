@@ -50,7 +50,7 @@ class LLM:
         for prompt in prompts:
             if error := self.fails(prompt):
                 raise error
-        return [self._output(prompt, each) for prompt, each in zip(prompts, params, strict=True)]
+        return [self._output(prompt, parameters) for prompt, parameters in zip(prompts, params, strict=True)]
 
     def _output(self, prompt: Mapping[str, Any], params: SamplingParams) -> Any:
         import torch

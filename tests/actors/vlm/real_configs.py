@@ -154,7 +154,7 @@ SMOLVLM = Published(
     vision={"image_size": 384, "patch_size": 14},
 )
 
-MODELS = {found.local: found for found in (QWEN2_5_VL, QWEN3_VL, PANGEA, LLAMA_VISION, GEMMA, SMOLVLM)}
+MODELS = {facts.local: facts for facts in (QWEN2_5_VL, QWEN3_VL, PANGEA, LLAMA_VISION, GEMMA, SMOLVLM)}
 
 # Text alone. Generation: Qwen/Qwen2.5-Coder-14B-Instruct and copies of Qwen/Qwen2.5-7B-Instruct.
 QWEN_TEXT_GENERATION = {

@@ -32,11 +32,11 @@ def expected(model: Model, hidden: Any, asked: list[AnswerNodes], cap: float | N
     if cap is not None:
         logits = cap * (logits / cap).tanh()
     logprobs = logits.log_softmax(-1)
-    found = []
+    results = []
     for one in asked:
         node = {(): one.last} | dict(zip(one.answers.inner, one.inner, strict=True))
-        found.append([float(sum(logprobs[node[s[:i]], s[i]] for i in range(len(s)))) for s in one.answers.sequences])
-    return found
+        results.append([float(sum(logprobs[node[s[:i]], s[i]] for i in range(len(s)))) for s in one.answers.sequences])
+    return results
 
 
 @pytest.mark.parametrize("cap", [None, 0.5])
@@ -52,10 +52,10 @@ def test_likelihoods_do_not_depend_on_the_chunks(
     asked = [AnswerNodes(MADE, 6, (0, 3)), AnswerNodes(MADE, 1, (7, 2))]  # six nodes are read, two of the eight are not
     monkeypatch.setattr(answers, "LOGITS_BYTES", 4 * VOCABULARY * nodes_at_once)
     widths = []
-    model.head.register_forward_hook(lambda _module, given, _made: widths.append(len(given[0])))
-    found = log_likelihoods(model, hidden, asked)
+    model.head.register_forward_hook(lambda _module, arguments, _made: widths.append(len(arguments[0])))
+    likelihoods = log_likelihoods(model, hidden, asked)
     assert max(widths) == min(nodes_at_once, 6)
     assert sum(widths) == 6
     with torch.no_grad():
-        for one, other in zip(found, expected(model, hidden, asked, cap), strict=True):
+        for one, other in zip(likelihoods, expected(model, hidden, asked, cap), strict=True):
             assert one == pytest.approx(other, abs=1e-5)

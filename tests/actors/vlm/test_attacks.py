@@ -42,7 +42,7 @@ ATTACKS = {
     "suffixes of one word and of many": asked("a", "word and " * 60 + "b?", "Is it so?"),
     "answers that begin others": asked(*SUFFIXES, codes=("1", "10", "agree", "agree strongly")),
     "one allowed answer": asked(*SUFFIXES, codes=("agree strongly",)),
-    "a turn begun with a space at its end": asked(*SUFFIXES, start="Final score: "),
+    "a turn begun with a trailing space": asked(*SUFFIXES, start="Final score: "),
     "a turn begun with a line": asked(*SUFFIXES, start="Let me think.\n\n"),
     "nothing but a suffix": asked(*SUFFIXES, after=""),
     "a single label": asked(SUFFIXES[0]),
@@ -55,8 +55,8 @@ def test_the_answers_of_a_whole_pass(load: Load, name: str) -> None:
     for attack, requests in ATTACKS.items():
         naive = logprobs(ClosedSetScorer(model, processor, engine="naive").score(requests))
         for engine in ("cascade", "batched"):
-            found = logprobs(ClosedSetScorer(model, processor, engine=engine).score(requests))
-            assert distance(found, naive) < TOLERANCE, (attack, engine)
+            likelihoods = logprobs(ClosedSetScorer(model, processor, engine=engine).score(requests))
+            assert distance(likelihoods, naive) < TOLERANCE, (attack, engine)
 
 
 def test_several_pictures_are_all_seen(load: Load) -> None:
@@ -76,7 +76,7 @@ def test_two_hundred_labels_in_any_order(load: Load, name: str) -> None:
     scorer = ClosedSetScorer(*load(name), engine="cascade")
     requests = asked(*(f"{LABELS[i % 4]}, number {i}?" for i in range(200)))
     whole = scorer.score(requests)
-    assert all(isinstance(each, Scores) for each in whole)
+    assert all(isinstance(score, Scores) for score in whole)
     assert distance(logprobs(scorer.score(requests[::-1])[::-1]), logprobs(whole)) < TOLERANCE
     naive = ClosedSetScorer(*load(name), engine="naive").score(requests[::67])
     assert distance(logprobs(whole[::67]), logprobs(naive)) < TOLERANCE

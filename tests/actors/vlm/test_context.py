@@ -25,14 +25,14 @@ def fitted(
     make: Callable[[Mapping[str, str]], int], *, limit: int | None = None, first: tuple[str, ...] = ("article",)
 ) -> tuple[dict[str, str], list[str] | None, int]:
     """Return the context that is kept, the fields that were cut, and the number of prompts made."""
-    made: list[dict[str, str]] = []
+    created: list[dict[str, str]] = []
 
     def build(texts: dict[str, str]) -> tuple[dict[str, str], int]:
-        made.append(texts)
+        created.append(texts)
         return texts, make(texts)
 
     texts, cut = context.fitted(ITEM, build, fields=FIELDS, first=first, limit=limit, by=Words())
-    return texts, cut, len(made)
+    return texts, cut, len(created)
 
 
 def words_of(texts: Mapping[str, str]) -> int:
@@ -52,16 +52,16 @@ def test_the_fields_to_cut_first_lose_their_ends_and_are_named_in_the_order_of_t
 
 
 def test_a_prompt_that_is_too_long_is_cut_by_as_much_as_it_exceeds() -> None:
-    texts, cut, made = fitted(lambda texts: words_of(texts) - 7)
-    assert (texts["article"], cut, made) == ("c d ", ["article"], 2)
+    texts, cut, output = fitted(lambda texts: words_of(texts) - 7)
+    assert (texts["article"], cut, output) == ("c d ", ["article"], 2)
 
 
 @pytest.mark.parametrize("weight", [0, 0.3, 1, 2])
 def test_what_is_cut_may_shorten_the_prompt_by_less_or_more(weight: float) -> None:
     """A part may not show a field, or show it twice; as long as the rest fits, the prompt does."""
-    texts, cut, made = fitted(lambda texts: round(weight * len(texts["article"].split())) + len(texts["title"]) - 2)
+    texts, cut, output = fitted(lambda texts: round(weight * len(texts["article"].split())) + len(texts["title"]) - 2)
     assert round(weight * len(texts["article"].split())) + len(texts["title"]) <= 2
-    assert made <= context.CUTS + 1
+    assert output <= context.CUTS + 1
     assert cut == [field for field in FIELDS if texts[field] != ITEM[field]]
 
 
@@ -101,6 +101,6 @@ def test_empty_context() -> None:
 
 
 def test_a_prompt_that_does_not_fit_without_context_is_returned_without_it() -> None:
-    texts, cut, made = fitted(lambda texts: 1)
+    texts, cut, output = fitted(lambda texts: 1)
     assert (set(texts.values()), cut) == ({""}, list(FIELDS))
-    assert made <= context.CUTS + 1
+    assert output <= context.CUTS + 1

@@ -39,36 +39,36 @@ def test_answers_of_several_tokens(load: Load, name: str) -> None:
     )
     assert far(cascade, naive) < 1e-4
     assert far(batched, naive) < 1e-4
-    for each in cascade:
-        assert each.rule == "sequence"
-        assert sum(each.probabilities) == pytest.approx(1)
-        assert each.outside_mass == pytest.approx(1 - sum(map(math.exp, each.logprobs)))
+    for entry in cascade:
+        assert entry.rule == "sequence"
+        assert sum(entry.probabilities) == pytest.approx(1)
+        assert entry.outside_mass == pytest.approx(1 - sum(map(math.exp, entry.logprobs)))
 
 
 def test_sums_with_the_end_of_the_turn(load: Load) -> None:
     """The end of the turn counts: "North" differs from answers that begin with it; and a sum is not a mean."""
     model, processor = load("qwen2.5-vl-tiny")
     chat = Chat(processor, name="tiny")
-    made = chat.answers(REGIONS)
-    assert made.rule == "sequence"
+    answer_nodes = chat.answers(REGIONS)
+    assert answer_nodes.rule == "sequence"
     end = processor.tokenizer.convert_tokens_to_ids("<|im_end|>")
-    assert {sequence[-1] for sequence in made.sequences} == {end}
-    assert [processor.tokenizer.decode(list(s[:-1])) for s in made.sequences] == list(REGIONS)
+    assert {sequence[-1] for sequence in answer_nodes.sequences} == {end}
+    assert [processor.tokenizer.decode(list(s[:-1])) for s in answer_nodes.sequences] == list(REGIONS)
     # beginnings are asked for once each: the tokens of all answers without their last ones, shared ones once
-    assert len(made.inner) == len({s[:cut] for s in made.sequences for cut in range(1, len(s))})
-    (found,) = scores_of(ClosedSetScorer(model, processor, engine="cascade").score(requests(REGIONS, n=1)))
-    lengths = [len(sequence) for sequence in made.sequences]
-    means = [value / n for value, n in zip(found.logprobs, lengths, strict=True)]
-    assert max(range(5), key=found.logprobs.__getitem__) == min(range(5), key=lengths.__getitem__)
-    assert means.index(max(means)) != found.logprobs.index(max(found.logprobs))
+    assert len(answer_nodes.inner) == len({s[:cut] for s in answer_nodes.sequences for cut in range(1, len(s))})
+    (result,) = scores_of(ClosedSetScorer(model, processor, engine="cascade").score(requests(REGIONS, n=1)))
+    lengths = [len(sequence) for sequence in answer_nodes.sequences]
+    means = [value / n for value, n in zip(result.logprobs, lengths, strict=True)]
+    assert max(range(5), key=result.logprobs.__getitem__) == min(range(5), key=lengths.__getitem__)
+    assert means.index(max(means)) != result.logprobs.index(max(result.logprobs))
 
 
 def test_an_answer_after_the_beginning_of_the_turn(load: Load) -> None:
     """After "Final score:" comes a space, a separate token here: it is part of the prompt and is not scored."""
     model, processor = load("qwen2.5-vl-tiny")
     chat = Chat(processor, name="tiny")
-    made = chat.answers(DIGITS, start="Final score:")
-    assert (made.rule, processor.tokenizer.decode(list(made.bridge))) == ("code", " ")
+    answer_nodes = chat.answers(DIGITS, start="Final score:")
+    assert (answer_nodes.rule, processor.tokenizer.decode(list(answer_nodes.bridge))) == ("code", " ")
     prompt = requests(start="Final score:")[0].prompt
     assert chat.rendered(prompt, SHOWN).endswith("<|im_start|>assistant\nFinal score:")
     opened = [scores_of(ClosedSetScorer(model, processor, engine=e).score(requests(start="Final score:"))) for e in
@@ -86,9 +86,9 @@ def test_answers_that_are_none(load: Load, codes: tuple[str, ...], message: str)
 
 
 def test_a_word_that_all_answers_begin_with_is_part_of_them(load: Load) -> None:
-    made = Chat(load("qwen2.5-vl-tiny")[1], name="tiny").answers(("Northern Africa", "Northern Europe"))
-    assert made.bridge == ()
-    assert made.sequences[0][0] == made.sequences[1][0]
+    chat_answers = Chat(load("qwen2.5-vl-tiny")[1], name="tiny").answers(("Northern Africa", "Northern Europe"))
+    assert chat_answers.bridge == ()
+    assert chat_answers.sequences[0][0] == chat_answers.sequences[1][0]
 
 
 def test_a_template_that_leaves_the_picture_out(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,9 +107,9 @@ def test_groups_of_any_size_give_the_same(load: Load, monkeypatch: pytest.Monkey
     seen = []
     hidden_states = forward.hidden_states
 
-    def watched(*given: Any, **options: Any) -> Any:
-        seen.append(len(given[3]))
-        return hidden_states(*given, **options)
+    def watched(*arguments: Any, **options: Any) -> Any:
+        seen.append(len(arguments[3]))
+        return hidden_states(*arguments, **options)
 
     monkeypatch.setattr(forward, "hidden_states", watched)
     monkeypatch.setattr(memory, "LEAST_TOKENS", 8)
@@ -168,8 +168,8 @@ def test_a_group_without_its_first_request(load: Load) -> None:
     group = scorer.prepare(requests(n=3))
     whole = scorer.run(group)
     for chosen in ([1], [2], [1, 2]):
-        found = scorer.run(group.subset(chosen))
-        assert far(scores_of(list(found.values())), scores_of([whole[i] for i in chosen])) < 1e-4
+        result = scorer.run(group.subset(chosen))
+        assert far(scores_of(list(result.values())), scores_of([whole[i] for i in chosen])) < 1e-4
 
 
 def test_auto_gives_up_an_engine_that_is_wrong(
@@ -220,17 +220,17 @@ def test_out_of_memory_halves_the_groups_until_they_fit(load: Load, monkeypatch:
     failures = iter([True, True, True, False])
     hidden_states = forward.hidden_states
 
-    def scarce(*given: Any, **options: Any) -> Any:
+    def scarce(*arguments: Any, **options: Any) -> Any:
         if next(failures, True):
             raise torch.cuda.OutOfMemoryError("CUDA out of memory.")
-        return hidden_states(*given, **options)
+        return hidden_states(*arguments, **options)
 
     monkeypatch.setattr(forward, "hidden_states", scarce)
     assert far(scores_of(scorer.score(requests())), expected) < 1e-5
     assert scorer.budget == budget // 8
-    found = scorer.score(requests())  # and from here on it fails each time: rows, not the run
-    assert {each.kind for each in found if isinstance(each, ScoringError)} == {"out_of_memory"}
-    assert len(found) == 3
+    scores = scorer.score(requests())  # and from here on it fails each time: rows, not the run
+    assert {score.kind for score in scores if isinstance(score, ScoringError)} == {"out_of_memory"}
+    assert len(scores) == 3
     assert scorer.budget == budget // 8
 
 
@@ -241,10 +241,10 @@ def test_out_of_memory_in_the_first_group_halves_it_and_leaves_the_engine_unprov
     reference = scorer.engines.reference
     budget, compute, failures = scorer.budget, reference.log_likelihoods, iter([True, False])
 
-    def scarce(*given: Any, **options: Any) -> Any:
+    def scarce(*arguments: Any, **options: Any) -> Any:
         if next(failures, False):
             raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 1 bytes")
-        return compute(*given, **options)
+        return compute(*arguments, **options)
 
     monkeypatch.setattr(reference, "log_likelihoods", scarce)
     expected = scores_of(scorer.score(requests()))
@@ -256,7 +256,7 @@ def test_out_of_memory_in_the_first_group_halves_it_and_leaves_the_engine_unprov
     fresh = ClosedSetScorer(*load("qwen2.5-vl-tiny"))
     with monkeypatch.context() as patch:
         patch.setattr(forward, "hidden_states", lambda *_, **__: (_ for _ in ()).throw(MemoryError()))
-        assert {each.kind for each in fresh.score(requests()) if isinstance(each, ScoringError)} == {"out_of_memory"}
+        assert {score.kind for score in fresh.score(requests()) if isinstance(score, ScoringError)} == {"out_of_memory"}
     assert not fresh.engines.is_settled
     scores_of(fresh.score(requests()))
     assert fresh.engines.is_settled
@@ -277,9 +277,9 @@ def test_the_kernels_agree() -> None:
     torch.manual_seed(0)
     query, key, value = (torch.randn(2, 3, n, 16) for n in (7, 11, 11))
     mask = torch.zeros(2, 1, 7, 11).masked_fill_(torch.rand(2, 1, 7, 11) < 0.4, torch.finfo(torch.float32).min)
-    for given in ({}, {"mask": mask}):
-        one = attention._on_cpu(query, key, value, scale=0.3, **({"mask": None} | given), causal=False)
-        other = attention._plain(query, key, value, scale=0.3, **({"mask": None} | given), causal=False)
+    for arguments in ({}, {"mask": mask}):
+        one = attention._on_cpu(query, key, value, scale=0.3, **({"mask": None} | arguments), causal=False)
+        other = attention._plain(query, key, value, scale=0.3, **({"mask": None} | arguments), causal=False)
         assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(one, other, strict=True))
     one = attention._on_cpu(query, key[:, :, :7], value[:, :, :7], scale=0.3, mask=None, causal=True)
     other = attention._plain(query, key[:, :, :7], value[:, :, :7], scale=0.3, mask=None, causal=True)

@@ -42,17 +42,17 @@ def plain(load: Load, name: str, asked: ScoringRequest) -> list[float]:
     digits = ClosedSetScorer(model, processor).answers(DIGITS)
     prefix.forget_positions(model)
     with torch.no_grad():
-        found = model(**extended(inputs, list(digits.bridge))).logits[0, -1].double().log_softmax(-1)
-    return found[[sequence[0] for sequence in digits.sequences]].tolist()
+        output = model(**extended(inputs, list(digits.bridge))).logits[0, -1].double().log_softmax(-1)
+    return output[[sequence[0] for sequence in digits.sequences]].tolist()
 
 
 def test_every_family_has_a_checkpoint(load: Load) -> None:
     text_models = {"qwen2", "qwen3"}  # below, without a tokenizer
     assert set(MODELS) | text_models | {"idefics3"} == set(FAMILIES)  # Idefics3 is SmolVLM's architecture
     for family, name in MODELS.items():
-        found = family_of(load(name)[0])
-        assert found is not None
-        assert found.name == family
+        results = family_of(load(name)[0])
+        assert results is not None
+        assert results.name == family
 
 
 @pytest.mark.parametrize(
@@ -103,10 +103,10 @@ def test_text_models_without_a_tokenizer(one_thread: None, kind: str, engine: Pa
     inputs = {"input_ids": whole, "attention_mask": torch.ones_like(whole)}
     with torch.no_grad():
         expected = model.model(**inputs).last_hidden_state[0, -1]
-    found = forward.hidden_states(
+    states = forward.hidden_states(
         model, family, prefix.encode(model, family, cut(inputs, 6)), rows_of([[89, 3, 4]], [()])[0], kind=engine
     )
-    assert float((found[0, -1] - expected).abs().max()) < TOLERANCE
+    assert float((states[0, -1] - expected).abs().max()) < TOLERANCE
 
 
 @pytest.mark.parametrize("name", MODELS.values())
@@ -118,9 +118,9 @@ def test_tokens_of_parts_are_those_of_the_whole(load: Load, name: str) -> None:
     for after in (ARTICLE, "", "A line\n", 'He said: "', "…\n \n\n", "x" * 300 + " "):
         prompts = [Prompt((None, after), suffix) for suffix in ("Is it?", "Is it so?", "5 of them\n\nthen", "émigré")]
         for _ in range(2):  # the first group of a chat is checked against whole prompts, the following are not
-            made = chat.tokens(prompts, shown)
-            shared = made.inputs["input_ids"][0, : made.shared].tolist()
-            for prompt, suffix in zip(prompts, made.suffixes, strict=True):
+            token_count = chat.tokens(prompts, shown)
+            shared = token_count.inputs["input_ids"][0, : token_count.shared].tolist()
+            for prompt, suffix in zip(prompts, token_count.suffixes, strict=True):
                 whole = chat.inputs(chat.rendered(prompt, shown), [shown] if chat.sees_pictures else [])
                 assert shared + suffix == whole["input_ids"][0].tolist()
     if name == "smolvlm-tiny":
@@ -158,8 +158,8 @@ def test_trap_the_kind_of_each_token_is_given_to_the_model(load: Load, monkeypat
     expected = scored(load, "qwen2.5-vl-tiny", "cascade", asked)
     inputs = Chat.inputs
 
-    def without(self: Chat, *given: Any) -> dict[str, Any]:
-        return {name: value for name, value in inputs(self, *given).items() if name != "mm_token_type_ids"}
+    def without(self: Chat, *arguments: Any) -> dict[str, Any]:
+        return {name: value for name, value in inputs(self, *arguments).items() if name != "mm_token_type_ids"}
 
     monkeypatch.setattr(Chat, "inputs", without)
     assert distance(scored(load, "qwen2.5-vl-tiny", "cascade", asked), expected) > 1e-2
@@ -168,7 +168,7 @@ def test_trap_the_kind_of_each_token_is_given_to_the_model(load: Load, monkeypat
 def test_trap_positions_of_the_last_picture_are_forgotten(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     """A text without picture after a picture: the offset that Qwen keeps on the module would shift its positions."""
     model, processor = load("qwen2.5-vl-tiny")
-    bare = [ScoringRequest(each.prompt, None, DIGITS) for each in requests(1)]
+    bare = [ScoringRequest(entry.prompt, None, DIGITS) for entry in requests(1)]
     expected = scored(load, "qwen2.5-vl-tiny", "naive", bare)
     scorer = ClosedSetScorer(model, processor, engine="cascade")
     mixed = logprobs(scorer.score(requests(2) + bare))[-len(expected) :]
@@ -199,10 +199,10 @@ def test_trap_the_last_token_of_each_row(load: Load) -> None:
     family = family_of(model)
     assert family is not None
     inputs = Chat(processor, name="llama").inputs("An article.\n\n", [])
-    made = prefix.encode(model, family, inputs)
+    encoded = prefix.encode(model, family, inputs)
     rows, places = rows_of([[7, 8, 9, 10], [11]], [(), ()])
-    hidden = forward.hidden_states(model, family, made, rows, kind="cascade")
-    alone = forward.hidden_states(model, family, made, rows_of([[11]], [()])[0], kind="cascade")
+    hidden = forward.hidden_states(model, family, encoded, rows, kind="cascade")
+    alone = forward.hidden_states(model, family, encoded, rows_of([[11]], [()])[0], kind="cascade")
     assert float((hidden[places[1].row, places[1].last] - alone[0, 0]).abs().max()) < TOLERANCE
     assert float((hidden[places[1].row, -1] - alone[0, 0]).abs().max()) > 1e-2
 
@@ -214,15 +214,15 @@ def test_trap_passes_leave_the_prefix_as_it_was(load: Load, name: str) -> None:
     family = family_of(model)
     assert family is not None
     inputs = dict(ClosedSetScorer(model, processor).prepare(requests(1)).inputs)
-    made = prefix.encode(model, family, inputs)
-    before = [tensor.clone() for pairs in (made.layers, made.cross) for pair in pairs.values() for tensor in pair]
+    encoded = prefix.encode(model, family, inputs)
+    before = [tensor.clone() for pairs in (encoded.layers, encoded.cross) for pair in pairs.values() for tensor in pair]
     rows, _ = rows_of([[7, 8, 9, 10], [11]], [(), ()])
-    first = [forward.hidden_states(model, family, made, rows, kind=engine) for engine in ("cascade", "batched")]
-    again = [forward.hidden_states(model, family, made, rows, kind=engine) for engine in ("cascade", "batched")]
-    after = [tensor for pairs in (made.layers, made.cross) for pair in pairs.values() for tensor in pair]
+    first = [forward.hidden_states(model, family, encoded, rows, kind=engine) for engine in ("cascade", "batched")]
+    again = [forward.hidden_states(model, family, encoded, rows, kind=engine) for engine in ("cascade", "batched")]
+    after = [tensor for pairs in (encoded.layers, encoded.cross) for pair in pairs.values() for tensor in pair]
     assert all(one.equal(other) for one, other in zip(before, after, strict=True))
     assert all(one[0].equal(other[0]) for one, other in zip(first, again, strict=True))
-    assert bool(made.cross) == (name == "mllama-tiny")
+    assert bool(encoded.cross) == (name == "mllama-tiny")
 
 
 def test_bfloat16_moves_likelihoods_and_no_more(one_thread: None, load: Load) -> None:

@@ -51,25 +51,25 @@ def whole_passes(model: Any, prompt: dict[str, Any], seed: int, sampling: Sampli
     """The same draws, each from a pass over everything so far: no cache, no padding, no group."""
     import torch
 
-    stream, inputs, made = np.random.Generator(np.random.Philox(seed)), dict(prompt), []
+    stream, inputs, texts = np.random.Generator(np.random.Philox(seed)), dict(prompt), []
     for _ in range(sampling.max_tokens):
         forget_positions(model)
         with torch.inference_mode():
             logits = model(**inputs, use_cache=False).logits[:, -1]
         token = draw(logits, [stream.random()], sampling)
-        made.append(int(token))
+        texts.append(int(token))
         for name, tensor in inputs.items():
             if name in PER_TOKEN:
                 more = token if name == "input_ids" else tensor[:, -1]
                 inputs[name] = torch.cat([tensor, more[:, None]], dim=1)
-    return made
+    return texts
 
 
 def test_a_padded_group_is_what_whole_passes_give(
     vlm: tuple[Any, Any], engine: TextGenerator, prompts: list[dict[str, Any]]
 ) -> None:
-    made = engine.generate(prompts, seeds=SEEDS, sampling=SHORT)
-    for prompt, seeds, texts in zip(prompts, SEEDS, made, strict=True):
+    generated = engine.generate(prompts, seeds=SEEDS, sampling=SHORT)
+    for prompt, seeds, texts in zip(prompts, SEEDS, generated, strict=True):
         assert not isinstance(texts, ScoringError)
         for seed, text in zip(seeds, texts, strict=True):
             assert text == Generated(whole_passes(vlm[0], prompt, seed, SHORT), "length")
@@ -86,8 +86,8 @@ def test_every_family_writes_what_whole_passes_give(load: Any, name: str) -> Non
     texts = (["What is this?", None], ["An article. " * 4, None, "What is this?"])
     prompts = [chat.encode(pieces, seen) for pieces, seen in zip(texts, shown, strict=True)]
     engine, sampling, two = TextGenerator(model, pad_id=0, ends=[]), Sampling(max_tokens=4), [[10, 11], [20, 21]]
-    made = engine.generate(prompts, seeds=two, sampling=sampling)
-    for prompt, seeds, written in zip(prompts, two, made, strict=True):
+    generated = engine.generate(prompts, seeds=two, sampling=sampling)
+    for prompt, seeds, written in zip(prompts, two, generated, strict=True):
         assert not isinstance(written, ScoringError), written
         for seed, text in zip(seeds, written, strict=True):
             assert text == Generated(whole_passes(model, prompt, seed, sampling), "length")
@@ -120,7 +120,11 @@ def test_the_picture_is_encoded_once_for_all_samples(
     calls = []
     hook = vlm[0].model.visual.register_forward_hook(lambda *seen: calls.append(1))
     lengths: list[int] = []
-    embed = vlm[0].get_input_embeddings().register_forward_hook(lambda _, given, __: lengths.append(given[0].numel()))
+    embed = (
+        vlm[0]
+        .get_input_embeddings()
+        .register_forward_hook(lambda _, arguments, __: lengths.append(arguments[0].numel()))
+    )
     try:
         engine.generate(prompts[:1], seeds=[list(range(5))], sampling=SHORT)
     finally:
@@ -159,7 +163,7 @@ def test_greedy_is_what_the_library_gives(
 
 
 @pytest.mark.parametrize(
-    "own",
+    "own_values",
     [
         QWEN_TEXT_GENERATION,
         {"do_sample": True, "repetition_penalty": 5.0, "temperature": 1e-06, "top_k": 1, "top_p": 0.001},
@@ -174,13 +178,13 @@ def test_the_models_own_generation_config_is_not_used(
     vlm: tuple[Any, Any],
     engine: TextGenerator,
     prompts: list[dict[str, Any]],
-    own: dict[str, Any],
+    own_values: dict[str, Any],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from transformers import GenerationConfig
 
     expected = engine.generate(prompts, seeds=SEEDS, sampling=SHORT)
-    config = GenerationConfig(**own)
+    config = GenerationConfig(**own_values)
     monkeypatch.setattr(vlm[0], "generation_config", config)
     assert engine.generate(prompts, seeds=SEEDS, sampling=SHORT) == expected
     assert vlm[0].generation_config is config
@@ -189,9 +193,9 @@ def test_the_models_own_generation_config_is_not_used(
 def test_a_prompt_that_fails_leaves_its_neighbours(engine: TextGenerator, prompts: list[dict[str, Any]]) -> None:
     broken = {name: tensor for name, tensor in prompts[0].items() if name != "pixel_values"}
     broken["image_grid_thw"] = prompts[0]["image_grid_thw"] * 3
-    made = engine.generate([prompts[1], broken], seeds=SEEDS[::-1], sampling=SHORT)
-    assert made[0] == engine.generate(prompts[1:], seeds=SEEDS[1:], sampling=SHORT)[0]
-    assert isinstance(made[1], ScoringError)
+    generated = engine.generate([prompts[1], broken], seeds=SEEDS[::-1], sampling=SHORT)
+    assert generated[0] == engine.generate(prompts[1:], seeds=SEEDS[1:], sampling=SHORT)[0]
+    assert isinstance(generated[1], ScoringError)
     engine.max_positions = prompts[0]["input_ids"].shape[1]
     (long,) = engine.generate(prompts[:1], seeds=SEEDS[:1], sampling=SHORT)
     assert isinstance(long, ScoringError)
@@ -209,7 +213,7 @@ def test_the_models_end_is_each_prompts_own(engine: TextGenerator, prompts: list
     pairs = zip(prompts, SEEDS, strict=True)
     alone = [engine.generate([prompt], seeds=[seeds], sampling=SHORT)[0] for prompt, seeds in pairs]
     assert together == alone
-    assert [len(made[0].tokens) for made in together] == [6, 2]  # type: ignore[union-attr]
+    assert [len(texts[0].tokens) for texts in together] == [6, 2]  # type: ignore[union-attr]
 
 
 def test_the_machines_memory_is_memory(
@@ -220,8 +224,8 @@ def test_the_machines_memory_is_memory(
 
     monkeypatch.setattr(engine, "_group", scarce)
     before = engine.budget()
-    made = engine.generate(prompts, seeds=SEEDS, sampling=SHORT)
-    assert {one.kind for one in made} == {"out_of_memory"}  # type: ignore[union-attr]
+    generated = engine.generate(prompts, seeds=SEEDS, sampling=SHORT)
+    assert {one.kind for one in generated} == {"out_of_memory"}  # type: ignore[union-attr]
     assert engine.budget() == before // 2
 
 
@@ -245,8 +249,8 @@ def test_out_of_memory_halves_the_groups_until_they_fit(
     assert sizes == [2, 1, 1]
     assert engine.budget() == before // 2
     monkeypatch.setattr(engine, "_group", lambda *_: (_ for _ in ()).throw(torch.OutOfMemoryError("no")))
-    made = engine.generate(prompts, seeds=SEEDS, sampling=SHORT)
-    assert {one.kind for one in made} == {"out_of_memory"}  # type: ignore[union-attr]
+    generated = engine.generate(prompts, seeds=SEEDS, sampling=SHORT)
+    assert {one.kind for one in generated} == {"out_of_memory"}  # type: ignore[union-attr]
     assert engine.budget() == before // 4  # each group that is too large halves it
 
 
@@ -313,10 +317,10 @@ def test_tiles_that_a_picture_lacks_are_zeros() -> None:
     def inputs(length: int, tiles: int) -> dict[str, Any]:
         return {"input_ids": torch.ones(1, length, dtype=torch.long), "pixel_values": torch.ones(1, tiles, 2)}
 
-    made = collate([inputs(2, 3), inputs(4, 1)], pad_id=7)
-    assert made["input_ids"].tolist() == [[7, 7, 1, 1], [1, 1, 1, 1]]
-    assert made["pixel_values"].sum(dim=(1, 2)).tolist() == [6.0, 2.0]
-    assert made["pixel_values"].shape == (2, 3, 2)
+    collated = collate([inputs(2, 3), inputs(4, 1)], pad_id=7)
+    assert collated["input_ids"].tolist() == [[7, 7, 1, 1], [1, 1, 1, 1]]
+    assert collated["pixel_values"].sum(dim=(1, 2)).tolist() == [6.0, 2.0]
+    assert collated["pixel_values"].shape == (2, 3, 2)
 
 
 class TestChat:
@@ -331,9 +335,9 @@ class TestChat:
             return_dict=True,
             return_tensors="pt",
         )
-        made = chat.encode(["a", None, "b"], [picture(1)])
-        assert made.keys() == expected.keys()
-        assert all(torch.equal(made[name], expected[name]) for name in made)
+        encoded = chat.encode(["a", None, "b"], [picture(1)])
+        assert encoded.keys() == expected.keys()
+        assert all(torch.equal(encoded[name], expected[name]) for name in encoded)
 
     def test_several_pictures_and_none(self, chat: ChatEncoder) -> None:
         assert chat.text([None, "b"], 2).count("<|image_pad|>") == 2
@@ -382,4 +386,4 @@ def test_a_model_of_text_alone_writes_too(text_model: Path) -> None:
     engine = text_generator(model, chat)
     together = engine.generate(prompts, seeds=SEEDS, sampling=SHORT)
     assert together == [engine.generate([p], seeds=[s], sampling=SHORT)[0] for p, s in zip(prompts, SEEDS, strict=True)]
-    assert all(isinstance(made, list) for made in together)
+    assert all(isinstance(texts, list) for texts in together)

@@ -123,15 +123,15 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """A hub on the loopback interface and an empty cache; yields the list of requested paths."""
     from huggingface_hub import constants
 
-    told = {"config.json": '{"model_type": "qwen2"}', "tokenizer_config.json": '{"chat_template": "x"}'}
-    whole = told | {"model.safetensors": ""}
+    content = {"config.json": '{"model_type": "qwen2"}', "tokenizer_config.json": '{"chat_template": "x"}'}
+    whole = content | {"model.safetensors": ""}
     repositories: dict[str, dict[str, str]] = {
         "me/text": whole,
         "me/seeing": whole | {"config.json": '{"model_type": "gemma3"}', "model.safetensors.index.json": "{}"},
         "me/clip": whole | {"config.json": '{"model_type": "clip"}'},
         "me/encoder": whole | {"config.json": '{"model_type": "bert", "architectures": ["BertModel"]}'},
         "me/diffusion": {"model_index.json": "{}"},
-        "me/pickled": told,
+        "me/pickled": content,
         "me/base": {name: text for name, text in whole.items() if name != "tokenizer_config.json"},
         "me/older": {name: text for name, text in whole.items() if name != "tokenizer_config.json"}
         | {"chat_template.json": "{}"},

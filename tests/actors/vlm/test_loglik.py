@@ -50,11 +50,11 @@ def test_likelihoods_are_those_of_whole_passes(
     monkeypatch.setattr(loglik, "LABELS_AT_ONCE", 3)  # a second group behind the same cache
     encoded = []
     hook = model.model.visual.register_forward_hook(lambda *_: encoded.append(1))
-    found = scorer_of(model, is_packed=is_packed).score(inputs, completions)
+    result = scorer_of(model, is_packed=is_packed).score(inputs, completions)
     hook.remove()
     assert len(encoded) == 1
-    assert not isinstance(found, ScoringError)
-    for label, tokens, value in zip(LABELS, completions, found, strict=True):
+    assert not isinstance(result, ScoringError)
+    for label, tokens, value in zip(LABELS, completions, result, strict=True):
         whole = chat.encode(pieces, [picture(1)], start=f"{start} {label}")
         assert whole["input_ids"][0, -len(tokens) :].tolist() == tokens
         model.model.rope_deltas = None
@@ -147,11 +147,11 @@ def test_a_packed_way_that_gives_something_else_is_given_up(
     expected = scorer_of(vlm[0], is_packed=False).score(inputs, completions)
     right = shared_prefix.log_likelihoods
 
-    def wrong(*given: Any, **options: Any) -> shared_prefix.SuffixLikelihoods:
+    def wrong(*arguments: Any, **options: Any) -> shared_prefix.SuffixLikelihoods:
         if isinstance(fault, Exception):
             raise fault
-        found = right(*given, **options)
-        return found._replace(logprobs=[[value + fault for value in one] for one in found.logprobs])
+        likelihoods = right(*arguments, **options)
+        return likelihoods._replace(logprobs=[[value + fault for value in one] for one in likelihoods.logprobs])
 
     monkeypatch.setattr(shared_prefix, "log_likelihoods", wrong)
     assert scorer.score(inputs, completions) == expected
@@ -181,9 +181,9 @@ def test_a_prompt_too_long_is_a_row(vlm: tuple[Any, Any]) -> None:
     chat = ChatEncoder(vlm[1])
     scorer = CompletionScorer(vlm[0], pad_id=0)
     scorer.max_positions = 10
-    found = scorer.score(chat.encode(["x"], []), [[1, 2]])
-    assert isinstance(found, ScoringError)
-    assert found.kind == "prompt_too_long"
+    scores = scorer.score(chat.encode(["x"], []), [[1, 2]])
+    assert isinstance(scores, ScoringError)
+    assert scores.kind == "prompt_too_long"
 
 
 def test_higher_is_more_relevant_and_unlikely_labels_are_not_favoured() -> None:
@@ -242,7 +242,7 @@ def test_ratings_by_likelihood(one_thread: None, prompt: dict[str, Any]) -> None
     rater = LoglikRater(settings, model=model, targets=LABELS[:2], threads=1)
     calls: list[int] = []
     score = rater.scorer.score
-    rater.scorer.score = lambda *given: (calls.append(1), score(*given))[1]  # type: ignore[method-assign,func-returns-value]
+    rater.scorer.score = lambda *arguments: (calls.append(1), score(*arguments))[1]  # type: ignore[method-assign,func-returns-value]
     batch = pa.table(
         {
             "item_id": ["a", "b", "c"],
@@ -272,8 +272,8 @@ def test_ratings_by_likelihood(one_thread: None, prompt: dict[str, Any]) -> None
     assert [condition_of(pair, "article") for pair in settings.pairs[:1]] == ["article; lambda=0,T=-inf"]
     rater(preparer(batch.slice(0, 1)))
     assert len(calls) == 4  # the base rates are there
-    own = [[LABELS[1], LABELS[2]], None]
-    both = batch.take(pa.array([0, 2])).append_column("targets", pa.array(own, pa.list_(pa.string())))
+    own_labels = [[LABELS[1], LABELS[2]], None]
+    both = batch.take(pa.array([0, 2])).append_column("targets", pa.array(own_labels, pa.list_(pa.string())))
     labelled = rater(preparer(both)).to_pylist()
     assert [row["target"] for row in labelled[::4]] == [LABELS[1], LABELS[2], LABELS[0], LABELS[1]]
     assert labelled[0]["score"] == pytest.approx(rows[4]["score"], abs=1e-4)  # the same label among others
@@ -301,6 +301,6 @@ def test_a_prompt_that_just_fits_is_scored(vlm: tuple[Any, Any]) -> None:
     scorer.max_positions = int(inputs["input_ids"].shape[1]) + 2
     assert not isinstance(scorer.score(inputs, completions), ScoringError)
     scorer.max_positions -= 1
-    found = scorer.score(inputs, completions)
-    assert isinstance(found, ScoringError)
-    assert found.kind == "prompt_too_long"
+    scores = scorer.score(inputs, completions)
+    assert isinstance(scores, ScoringError)
+    assert scores.kind == "prompt_too_long"

@@ -28,7 +28,7 @@ def test_bytes_of_a_token() -> None:
     assert memory.key_bytes(CONFIG, 2) == 2 * 2 * 2 * 8 * 2
     assert memory.pass_bytes(CONFIG, 2) == PASS == 1720
     assert memory.least_budget(MODEL) == memory.LEAST_TOKENS * PASS
-    # Without key heads and a size of its own, each head has its keys, and its share of the hidden size.
+    # Without key heads and a head size, each head has its keys, and its share of the hidden size.
     plain = SimpleNamespace(num_hidden_layers=2, num_attention_heads=4, hidden_size=40, intermediate_size=100)
     assert memory.key_bytes(plain, 2) == 2 * 2 * 4 * 10 * 2
     assert memory.pass_bytes(plain, 2) == (240 + 300 + 4 * 40) * 2 + 3 * 4 * 40

@@ -148,14 +148,14 @@ def test_any_text_gets_a_status_and_never_raises(text: str) -> None:
 def test_only_allowed_answers_come_out(answer: dict[str, Any], around: str) -> None:
     parsed = parse_answers(around + json.dumps(answer) + around, BOTH)
     for question in BOTH:
-        made = parsed[question.name]
-        assert made.status in (Status.OK, Status.UNPARSED, Status.OUT_OF_RANGE)
-        assert made.answer is None or made.answer in question.answers
-        assert (made.status is Status.OK) == (made.answer is not None)
-        assert made.status is not Status.OUT_OF_RANGE or question.scale == "ordinal"
+        outputs = parsed[question.name]
+        assert outputs.status in (Status.OK, Status.UNPARSED, Status.OUT_OF_RANGE)
+        assert outputs.answer is None or outputs.answer in question.answers
+        assert (outputs.status is Status.OK) == (outputs.answer is not None)
+        assert outputs.status is not Status.OUT_OF_RANGE or question.scale == "ordinal"
 
 
 @pytest.mark.parametrize("value", [{"9": 3}, {"9": "3"}, {"3": 9}, {"9": "Agree"}, {"Agree": 9}])
 def test_a_number_outside_the_scale_beside_an_answer_is_neither(value: Any) -> None:
-    found = parse_answer(value, AGREE)
-    assert (found.status, found.kind, found.answer) == (Status.UNPARSED, "not_an_answer", None)
+    answer = parse_answer(value, AGREE)
+    assert (answer.status, answer.kind, answer.answer) == (Status.UNPARSED, "not_an_answer", None)

@@ -94,26 +94,26 @@ def published(family: str, load: Load) -> tuple[Any, Any]:
 
     model, processor = load(LOCAL[family])
     name, values = PUBLISHED[family]
-    made = copy.copy(processor)
-    made.image_processor = getattr(transformers, name)(**values)
+    resized = copy.copy(processor)
+    resized.image_processor = getattr(transformers, name)(**values)
     config = SimpleNamespace(
         image_token_id=getattr(model.config, "image_token_id", None) or model.config.image_token_index,
         vision_config=SimpleNamespace(image_size=560, patch_size=14),
     )
     if family == "gemma3":
-        made.image_seq_length = 256
-        tokenizer = made.tokenizer
-        made.full_image_sequence = f"\n\n{tokenizer.boi_token}{tokenizer.image_token * 256}{tokenizer.eoi_token}\n\n"
+        resized.image_seq_length = 256
+        tokenizer = resized.tokenizer
+        resized.full_image_sequence = f"\n\n{tokenizer.boi_token}{tokenizer.image_token * 256}{tokenizer.eoi_token}\n\n"
     if family == "smolvlm":
-        made.image_seq_len = 81
-    return made, config
+        resized.image_seq_len = 81
+    return resized, config
 
 
 def tokens(processor: Any, config: Any, size: tuple[int, int], most: int | None, least: int | None = None) -> int:
     chat = ChatEncoder(processor, bounds=PixelBounds(most, least), config=config)
-    found = chat.picture_tokens(chat.encode([None, "x"], [Image.new("RGB", size)]))
-    assert found is not None
-    return found
+    token_counts = chat.picture_tokens(chat.encode([None, "x"], [Image.new("RGB", size)]))
+    assert token_counts is not None
+    return token_counts
 
 
 def implied(family: str, most: int, *, tile: int, cell: int, overview: int) -> int:
@@ -170,13 +170,13 @@ def test_a_cameras_picture_costs_what_the_bound_implies(load: Load, family: str)
     vision = model.config.vision_config
     tile = {"smolvlm": 128}.get(family, 112)
     cell = {"qwen2_5_vl": 28, "qwen3_vl": 32}.get(family) or vision.patch_size
-    own = tokens(processor, model.config, CAMERA, None)
+    token_count = tokens(processor, model.config, CAMERA, None)
     for most in (5000, 13_000, 33_000):
-        found = tokens(processor, model.config, CAMERA, most)
+        token_count = tokens(processor, model.config, CAMERA, most)
         overview = {"llava_next": 64}.get(family, 16)
-        assert found <= min(own, implied(family, most, tile=tile, cell=cell, overview=overview))
+        assert token_count <= min(token_count, implied(family, most, tile=tile, cell=cell, overview=overview))
     if family not in ("gemma3", "mllama"):  # whose numbers of tokens are few
-        assert tokens(processor, model.config, CAMERA, 13_000) < own
+        assert tokens(processor, model.config, CAMERA, 13_000) < token_count
 
 
 @pytest.mark.parametrize("family", LOCAL)
@@ -207,28 +207,28 @@ def test_smaller_pictures_are_as_without_a_bound(load: Load, family: str) -> Non
 
 @pytest.mark.parametrize("family", LOCAL)
 def test_one_value_means_the_same_everywhere(load: Load, family: str) -> None:
-    """What reaches the processor, or what it is told to make of it, has as many pixels as the bound lets it have."""
+    """What reaches the processor, or the size that it resizes to, has as many pixels as the bound allows."""
     processor, _ = published(family, load)
-    (made,), options = PictureSizer(processor, PixelBounds(90_000))([Image.new("RGB", CAMERA)])
+    (sized,), options = PictureSizer(processor, PixelBounds(90_000))([Image.new("RGB", CAMERA)])
     if family in ("qwen2_5_vl", "qwen3_vl"):
         assert options["size"]["longest_edge"] == 90_000
         assert options["size"]["shortest_edge"] <= 90_000
-        assert made.size == CAMERA
+        assert sized.size == CAMERA
     else:
-        assert made.size == (346, 259)
-    (made,), options = PictureSizer(processor, PixelBounds(DEFAULT_MAX_PIXELS))([Image.new("RGB", (700, 500))])
-    assert made.size == (700, 500)
+        assert sized.size == (346, 259)
+    (sized,), options = PictureSizer(processor, PixelBounds(DEFAULT_MAX_PIXELS))([Image.new("RGB", (700, 500))])
+    assert sized.size == (700, 500)
 
 
 @pytest.mark.parametrize("family", LOCAL)
 def test_small_pictures_are_enlarged(load: Load, family: str) -> None:
     processor, config = published(family, load)
-    (made,), options = PictureSizer(processor, PixelBounds(None, 300_000))([Image.new("RGB", (40, 30))])
+    (sized,), options = PictureSizer(processor, PixelBounds(None, 300_000))([Image.new("RGB", (40, 30))])
     if family in ("qwen2_5_vl", "qwen3_vl"):
         assert options["size"]["shortest_edge"] == 300_000
         assert tokens(processor, config, (40, 30), None, 300_000) >= 300_000 // 32**2
     else:
-        assert made.width * made.height >= 300_000
+        assert sized.width * sized.height >= 300_000
 
 
 def test_the_lower_bound_of_a_model_gives_way_to_the_upper_bound(load: Load) -> None:
@@ -236,8 +236,8 @@ def test_the_lower_bound_of_a_model_gives_way_to_the_upper_bound(load: Load) -> 
     assert tokens(processor, config, (100, 100), None) == 64  # 65,536 pixels, its own lower bound
     for size in ((100, 100), (300, 30), (60, 400)):
         for most in (20_000, 66_000, 70_000):
-            found = tokens(processor, config, size, most)
-            assert 0.5 * most <= found * 32**2 <= most
+            token_count = tokens(processor, config, size, most)
+            assert 0.5 * most <= token_count * 32**2 <= most
             assert 0.5 * most <= tokens(processor, config, size, most, most) * 32**2 <= most
 
 
@@ -250,8 +250,8 @@ def test_a_grid_is_not_filled_beyond_the_bound(load: Load) -> None:
         if max(size) > 5 * min(size):
             continue
         most = draw.randint(230_000, 440_000)
-        (made,), _ = PictureSizer(processor, PixelBounds(most))([Image.new("RGB", size)])
-        count = processor._get_number_of_features(made.height, made.width, 336, 336) - 1 - 576
+        (sized,), _ = PictureSizer(processor, PixelBounds(most))([Image.new("RGB", size)])
+        count = processor._get_number_of_features(sized.height, sized.width, 336, 336) - 1 - 576
         rows = 72  # newlines, and rows of half a patch
         assert count * 14 * 14 <= most + rows * 14 * 14 + 14 * 1008
 
@@ -273,14 +273,14 @@ def test_tiles_stay_within_the_bound(name: str, tile: int, longest: int) -> None
     for _ in range(8):
         size = draw.randint(20, 700), draw.randint(20, 700)
         most = draw.randint(tile * tile, 16 * tile * tile)
-        (made,), options = PictureSizer(processor, PixelBounds(most))([Image.new("RGB", size)])
-        frames = images(images=[[made]], return_tensors="pt", **options)["pixel_values"].shape[1]
+        (sized,), options = PictureSizer(processor, PixelBounds(most))([Image.new("RGB", size)])
+        frames = images(images=[[sized]], return_tensors="pt", **options)["pixel_values"].shape[1]
         tiles = max(1, frames - 1)
-        assert made.size == size
+        assert sized.size == size
         assert tiles * tile * tile <= most
         if options:  # the next longer edge would not be
             edge = options["size"]["longest_edge"] + tile
-            more = images(images=[[made]], return_tensors="pt", size={"longest_edge": edge})["pixel_values"].shape[1]
+            more = images(images=[[sized]], return_tensors="pt", size={"longest_edge": edge})["pixel_values"].shape[1]
             assert (more - 1) * tile * tile > most
 
 
@@ -289,22 +289,22 @@ def test_several_pictures_of_one_prompt(load: Load) -> None:
         model, processor = load(name)
         chat = ChatEncoder(processor, bounds=PixelBounds(20_000), config=model.config)
         shown = [picture(1, width=900, height=300), picture(2, width=200, height=640)]
-        found = chat.picture_tokens(chat.encode([None, "x"], shown))
-        alone = [chat.picture_tokens(chat.encode([None, "x"], [each])) for each in shown]
-        assert found == sum(each or 0 for each in alone)
+        token_counts = chat.picture_tokens(chat.encode([None, "x"], shown))
+        alone = [chat.picture_tokens(chat.encode([None, "x"], [entry])) for entry in shown]
+        assert token_counts == sum(entry or 0 for entry in alone)
 
 
 def test_an_unknown_image_processor_gets_smaller_pictures() -> None:
     processor = SimpleNamespace(image_processor=SimpleNamespace(size={"height": 448, "width": 448}))
-    made, options = PictureSizer(processor, PixelBounds(10_000))([picture(1, width=400, height=100), picture(2)])
-    assert ([each.size for each in made], options) == ([(200, 50), (115, 86)], {})
+    sized, options = PictureSizer(processor, PixelBounds(10_000))([picture(1, width=400, height=100), picture(2)])
+    assert ([entry.size for entry in sized], options) == ([(200, 50), (115, 86)], {})
     assert PictureSizer(SimpleNamespace(), PixelBounds(10_000))([picture(1)])[0][0].size == (120, 90)
 
 
 def test_tokens_without_weights(load: Load) -> None:
-    load("qwen2.5-vl-tiny")  # built before, or nothing is told
-    found = tokens_of_sizes("local:qwen2.5-vl-tiny", [CAMERA, (56, 56)], bounds=PixelBounds(20_000))
-    assert found == [20, 4]
+    load("qwen2.5-vl-tiny")  # built before, since nothing builds it here
+    token_counts = tokens_of_sizes("local:qwen2.5-vl-tiny", [CAMERA, (56, 56)], bounds=PixelBounds(20_000))
+    assert token_counts == [20, 4]
     load("llama-tiny")
     assert tokens_of_sizes("local:llama-tiny", [CAMERA], bounds=NO_BOUNDS) == []
 
@@ -340,10 +340,12 @@ def test_a_processor_that_leaves_its_patches_to_the_model(load: Load, tower: str
     assert completed(processor, model.config).num_additional_image_tokens == 1
 
 
-@pytest.mark.parametrize(("size", "how"), [((30, 90), Image.Resampling.LANCZOS), ((70, 91), Image.Resampling.BICUBIC)])
+@pytest.mark.parametrize(
+    ("size", "variant"), [((30, 90), Image.Resampling.LANCZOS), ((70, 91), Image.Resampling.BICUBIC)]
+)
 def test_pictures_are_made_smaller_and_larger_by_different_filters(
-    size: tuple[int, int], how: Image.Resampling
+    size: tuple[int, int], variant: Image.Resampling
 ) -> None:
     shown = picture(1, width=60, height=80)
-    assert _resized(shown, size).tobytes() == shown.resize(size, how).tobytes()
+    assert _resized(shown, size).tobytes() == shown.resize(size, variant).tobytes()
     assert _resized(shown, shown.size) is shown

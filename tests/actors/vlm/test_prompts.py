@@ -21,7 +21,7 @@ def test_order_of_the_two_layouts(small: dict[str, Any]) -> None:
     context = {"title": "Kula", "article": "Rings."}
     paper = PromptBuilder(rubric, layout="paper").prompts(context, targets=rubric.targets)
     fast = PromptBuilder(rubric).prompts(context, targets=rubric.targets)
-    assert [each.target for each in fast] == ["Melanesia", "Northern Africa"]
+    assert [target.target for target in fast] == ["Melanesia", "Northern Africa"]
     assert paper[0].prompt == Prompt((None, "Title: Kula\nRings.\n\n"), f"{question}\n\n{scale}")
     assert fast[0].prompt == Prompt((None, "Title: Kula\nRings.\n\n", f"{scale}\n\n"), question)
     assert fast[1].prompt.suffix.endswith("The culture is Northern Africa.")
@@ -40,15 +40,15 @@ def test_century_puts_the_picture_where_the_layout_says(century: dict[str, Any])
     rubric = Rubric.from_dict(century)
     context = {"page_title": "Cry of Dolores", "caption_reference_description": "A statue"}
     paper, fast = (PromptBuilder(rubric, layout=layout).prompts(context) for layout in ("paper", "fast"))
-    assert [each.question.name for each in fast] == [question.name for question in rubric.questions]
-    for each in paper:
-        assert any("Title: Cry of Dolores" in str(piece) for piece in each.prompt.shared)
-        assert each.prompt.shared[-1] is None
-        assert [piece["type"] for piece in each.prompt.messages("P")[0]["content"]] == ["text", "image", "text"]
-    for each in fast:
-        assert each.prompt.shared[0] is None
-        assert any("A statue" in str(piece) for piece in each.prompt.shared)
-    assert [each.prompt.suffix for each in fast] == [each.prompt.suffix for each in paper]
+    assert [target.question.name for target in fast] == [question.name for question in rubric.questions]
+    for target in paper:
+        assert any("Title: Cry of Dolores" in str(piece) for piece in target.prompt.shared)
+        assert target.prompt.shared[-1] is None
+        assert [piece["type"] for piece in target.prompt.messages("P")[0]["content"]] == ["text", "image", "text"]
+    for target in fast:
+        assert target.prompt.shared[0] is None
+        assert any("A statue" in str(piece) for piece in target.prompt.shared)
+    assert [target.prompt.suffix for target in fast] == [target.prompt.suffix for target in paper]
     assert "Note:" not in fast[0].prompt.suffix
     assert "Note:" in fast[5].prompt.suffix
 
@@ -98,16 +98,16 @@ class Letters:
     token_budget=st.integers(1, 40),
 )
 def test_a_context_is_cut_until_the_whole_fits(article: str, limit: int, others: int, token_budget: int) -> None:
-    made, cut = context.fitted(
+    output, cut = context.fitted(
         {"article": article},
-        lambda said: (said["article"], others + len(said["article"]) - token_budget),
+        lambda message: (message["article"], others + len(message["article"]) - token_budget),
         fields=("article",),
         first=("article",),
         limit=limit,
         by=Letters(),
     )
     kept = min(len(article), limit, max(0, token_budget - others))
-    assert made == article[:kept]
+    assert output == article[:kept]
     assert cut == (None if kept == len(article) else ["article"])
 
 

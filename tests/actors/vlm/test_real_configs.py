@@ -43,10 +43,10 @@ def with_settings(processor: Any, published: real_configs.Published) -> Any:
 @pytest.fixture(scope="module")
 def published(load: Load, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Any, Any]]:
     """Tiny weights with a published model's picture sizes and settings, by the name of its local checkpoint."""
-    made: dict[str, tuple[Any, Any]] = {}
+    files: dict[str, tuple[Any, Any]] = {}
 
     def build(name: str) -> tuple[Any, Any]:
-        if name not in made:
+        if name not in files:
             facts = real_configs.MODELS[name]
             model, processor = load(name)
             config = copy.deepcopy(model.config)
@@ -63,8 +63,8 @@ def published(load: Load, tmp_path_factory: pytest.TempPathFactory) -> Callable[
                 config.image_seq_length = 576
             folder = tmp_path_factory.mktemp(name)
             tiny.save(folder, make=lambda: type(model)(config), processor=with_settings(processor, facts))
-            made[name] = load_vlm(str(folder), dtype="float32", device_map="cpu")
-        return made[name]
+            files[name] = load_vlm(str(folder), dtype="float32", device_map="cpu")
+        return files[name]
 
     return build
 
@@ -79,8 +79,8 @@ def picture_tokens(processor: Any, width: int, height: int) -> int:
 def test_tokens_of_a_picture(load: Load, name: str) -> None:
     facts = real_configs.MODELS[name]
     processor = with_settings(load(name)[1], facts)
-    found = {size: picture_tokens(processor, *size) for size in facts.tokens}
-    assert found == facts.tokens
+    by_key = {size: picture_tokens(processor, *size) for size in facts.tokens}
+    assert by_key == facts.tokens
 
 
 def test_llamas_picture_is_seen_in_tiles(load: Load) -> None:
@@ -102,14 +102,14 @@ def test_every_engine_equals_one_whole_pass(published: Callable[[str], tuple[Any
     asked = [
         ScoringRequest(Prompt((None, article), t), shown, ("1", "2", "3")) for t in ("Is it Nordic?", "Is it old?")
     ]
-    found = {}
+    results = {}
     for engine in ("naive", "cascade", "batched"):
         scores = ClosedSetScorer(model, processor, engine=engine).score(asked)
-        assert all(isinstance(each, Scores) for each in scores), scores
-        found[engine] = [value for each in scores for value in each.logprobs]  # type: ignore[union-attr]
+        assert all(isinstance(score, Scores) for score in scores), scores
+        results[engine] = [value for entry in scores for value in entry.logprobs]  # type: ignore[union-attr]
     assert scores[0].prompt_tokens > window + facts.tokens[SMALL]  # type: ignore[union-attr]
     for engine in ("cascade", "batched"):
-        assert max(abs(a - b) for a, b in zip(found[engine], found["naive"], strict=True)) < TOLERANCE
+        assert max(abs(a - b) for a, b in zip(results[engine], results["naive"], strict=True)) < TOLERANCE
 
 
 @pytest.mark.parametrize("name", real_configs.MODELS)
@@ -143,8 +143,8 @@ def test_a_text_ends_at_each_of_the_models_ends(load: Load, name: str, monkeypat
     facts = real_configs.MODELS[name]
     monkeypatch.setattr(model, "generation_config", GenerationConfig(**facts.generation))
     ends = facts.generation["eos_token_id"]
-    given = {*(ends if isinstance(ends, list) else [ends]), processor.tokenizer.eos_token_id}
-    assert set(text_generator(model, ChatEncoder(processor)).ends) == given
+    ids = {*(ends if isinstance(ends, list) else [ends]), processor.tokenizer.eos_token_id}
+    assert set(text_generator(model, ChatEncoder(processor)).ends) == ids
 
 
 @pytest.fixture(params=[None, 14], ids=["null", "14"])
@@ -156,8 +156,12 @@ def pangea(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     (folder / "chat_template.jinja").unlink()
     settings = json.loads((folder / "processor_config.json").read_text())
     (folder / "preprocessor_config.json").write_text(json.dumps(settings["image_processor"]))
-    own = {"image_token": "<image>", "processor_class": "LlavaNextProcessor", "vision_feature_select_strategy": None}
-    (folder / "processor_config.json").write_text(json.dumps(own | {"patch_size": request.param}))
+    own_settings = {
+        "image_token": "<image>",
+        "processor_class": "LlavaNextProcessor",
+        "vision_feature_select_strategy": None,
+    }
+    (folder / "processor_config.json").write_text(json.dumps(own_settings | {"patch_size": request.param}))
     file = folder / "tokenizer_config.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"chat_template": real_configs.STRING_TEMPLATE}))
     return folder

@@ -18,8 +18,8 @@ def rules() -> RefusalRules:
 
 
 def kind(rules: RefusalRules, text: str) -> str | None:
-    found = rules.find(text)
-    return found.kind if found else None
+    matches = rules.find(text)
+    return matches.kind if matches else None
 
 
 HISTORY = (

@@ -44,7 +44,7 @@ def test_tuples(text: str, canonical: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("step", "text", "said"),
+    ("step", "text", "message"),
     [
         (QUESTIONS, "Is there a chariot?", "Is there a chariot?"),
         (QUESTIONS, "Is there a chariot", None),
@@ -57,8 +57,8 @@ def test_tuples(text: str, canonical: str | None) -> None:
         (PARENTS, "one", None),
     ],
 )
-def test_questions_and_parents(step: str, text: str, said: str | None) -> None:
-    assert parse(step, f"3 | {text}").entries == ({} if said is None else {3: (1, said)})
+def test_questions_and_parents(step: str, text: str, message: str | None) -> None:
+    assert parse(step, f"3 | {text}").entries == ({} if message is None else {3: (1, message)})
 
 
 def test_lines() -> None:

@@ -138,10 +138,10 @@ def test_codes_follow_the_space_that_a_template_puts_before_answers(vlm: tuple[A
     before = processor.chat_template
     processor.chat_template = template
     try:
-        (found,) = ClosedSetScorer(model, processor).check_codes(("A",))
+        (result,) = ClosedSetScorer(model, processor).check_codes(("A",))
     finally:
         processor.chat_template = before
-    assert processor.tokenizer.convert_ids_to_tokens(found) == "ĠA"
+    assert processor.tokenizer.convert_ids_to_tokens(result) == "ĠA"
 
 
 def test_a_prompt_longer_than_the_model_is_its_own_error(vlm: tuple[Any, Any]) -> None:
@@ -170,10 +170,10 @@ def test_one_bad_request_leaves_the_others(scorer: ClosedSetScorer) -> None:
 
 def test_no_score_from_what_is_not_a_number(vlm: tuple[Any, Any], scorer: ClosedSetScorer) -> None:
     hook = vlm[0].lm_head.register_forward_hook(lambda module, inputs, logits: logits * float("nan"))
-    (found,) = scorer.score(REQUESTS[:1])
+    (result,) = scorer.score(REQUESTS[:1])
     hook.remove()
-    assert isinstance(found, ScoringError)
-    assert found.kind == "not_finite"
+    assert isinstance(result, ScoringError)
+    assert result.kind == "not_finite"
 
 
 def test_a_dead_device_stops_the_run(vlm: tuple[Any, Any], scorer: ClosedSetScorer) -> None:

@@ -92,8 +92,8 @@ def test_a_template_that_takes_none_gets_it_in_the_users_turn(
     load: Load, monkeypatch: pytest.MonkeyPatch, refusal: str
 ) -> None:
     model, processor = load("qwen2.5-vl-tiny")
-    own = processor.chat_template
-    monkeypatch.setattr(processor, "chat_template", REFUSALS[refusal] + own)
+    template = processor.chat_template
+    monkeypatch.setattr(processor, "chat_template", REFUSALS[refusal] + template)
     chat = ChatEncoder(processor)
     assert chat.text(["x"], 0) == ChatEncoder(processor).text(["x"], 0)
     assert not chat.moves_system

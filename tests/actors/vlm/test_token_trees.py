@@ -78,9 +78,9 @@ def test_shared_length_leaves_each_a_token(suffixes: list[list[int]]) -> None:
 @given(lengths=st.lists(st.integers(1, 30), max_size=20), limit=st.integers(1, 60))
 def test_groups_hold_every_row_once_within_the_limit(lengths: list[int], limit: int) -> None:
     rows = [TokenTree(tokens=[0] * n) for n in lengths]
-    found = list(groups(rows, limit))
-    assert sorted(n for group in found for n in group) == list(range(len(rows)))
-    for group in found:
+    results = list(groups(rows, limit))
+    assert sorted(n for group in results for n in group) == list(range(len(rows)))
+    for group in results:
         assert len(group) == 1 or len(group) * max(lengths[n] for n in group) <= limit
 
 
@@ -89,9 +89,9 @@ def test_padding_sees_itself_only() -> None:
     rows[0].add([1, 2, 3])
     rows[0].add([1, 4])
     rows[1].add([5])
-    made = block(rows)
-    assert made.ids.tolist() == [[1, 2, 3, 4], [5, 0, 0, 0]]
-    assert made.depths.tolist() == [[0, 1, 2, 1], [0, 0, 0, 0]]
-    assert made.real.tolist() == [[True] * 4, [True, False, False, False]]
-    assert made.ancestors[0].long().tolist() == [[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [1, 0, 0, 1]]
-    assert made.ancestors[1].long().tolist() == [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
+    token_block = block(rows)
+    assert token_block.ids.tolist() == [[1, 2, 3, 4], [5, 0, 0, 0]]
+    assert token_block.depths.tolist() == [[0, 1, 2, 1], [0, 0, 0, 0]]
+    assert token_block.real.tolist() == [[True] * 4, [True, False, False, False]]
+    assert token_block.ancestors[0].long().tolist() == [[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [1, 0, 0, 1]]
+    assert token_block.ancestors[1].long().tolist() == [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]

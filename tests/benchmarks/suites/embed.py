@@ -76,17 +76,17 @@ def write_model(folder: Path, image_tower: str) -> None:
     from actors import local_models
 
     folder.mkdir()
-    told = json.loads((Path(local_models.resolve("local:siglip-tiny")) / CONFIG).read_text())
-    told["model_cfg"]["vision_cfg"]["timm_model_name"] = image_tower
-    told["model_cfg"]["embed_dim"] = 64 if image_tower == "test_vit" else 768
-    (folder / CONFIG).write_text(json.dumps(told))
+    content = json.loads((Path(local_models.resolve("local:siglip-tiny")) / CONFIG).read_text())
+    content["model_cfg"]["vision_cfg"]["timm_model_name"] = image_tower
+    content["model_cfg"]["embed_dim"] = 64 if image_tower == "test_vit" else 768
+    (folder / CONFIG).write_text(json.dumps(content))
     torch.manual_seed(0)
-    model = CustomTextCLIP(**{name: value for name, value in told["model_cfg"].items() if name != "custom_text"})
+    model = CustomTextCLIP(**{name: value for name, value in content["model_cfg"].items() if name != "custom_text"})
     save_file(model.state_dict(), folder / "open_clip_model.safetensors")
 
 
 def remine(workdir: Path, size: Size) -> Result:
-    """The two stages of `embed`, a unit of pictures at a time, one beside the other as the job runs them."""
+    """The two stages of `embed`, a unit of pictures at a time, one next to the other as the job runs them."""
     return _remine(workdir, dtype="float32")
 
 
@@ -110,8 +110,8 @@ def _remine(workdir: Path, *, dtype: str) -> Result:
     embedder(decoder(units[0].slice(0, BATCH)))
     clock = Clock()
     with ThreadPoolExecutor(1) as pool, clock:
-        made = [np.array(embedder(decoded)["embedding"].to_pylist()) for decoded in pool.map(decoder, units)]
-    return _result(np.concatenate(made), clock.wall_s, clock.cpu_s)
+        created = [np.array(embedder(decoded)["embedding"].to_pylist()) for decoded in pool.map(decoder, units)]
+    return _result(np.concatenate(created), clock.wall_s, clock.cpu_s)
 
 
 def loader(workdir: Path, size: Size) -> Result:
@@ -132,20 +132,20 @@ def loader(workdir: Path, size: Size) -> Result:
         def __getitem__(self, number: int) -> Any:
             return transform(Image.open(io.BytesIO(data[number])).convert("RGB"))
 
-    made = []
+    created = []
     clock = Clock()
     with torch.inference_mode():
         model.eval().encode_image(torch.zeros(BATCH, 3, 256, 256))
         with clock:
             for batch in DataLoader(Pictures(), batch_size=BATCH, num_workers=1):
-                made.append(torch.nn.functional.normalize(model.encode_image(batch), dim=-1).numpy())
-    return _result(np.concatenate(made).astype(np.float16), clock.wall_s, clock.cpu_s)
+                created.append(torch.nn.functional.normalize(model.encode_image(batch), dim=-1).numpy())
+    return _result(np.concatenate(created).astype(np.float16), clock.wall_s, clock.cpu_s)
 
 
 def clip_retrieval(workdir: Path, size: Size) -> Result:
-    """clip-retrieval's reader, model and writer in an environment of its own, if there is one.
+    """clip-retrieval's reader, model and writer in a separate environment, if there is one.
 
-    A worker reads beside the model, as in `loader`; the same batches, tower, threads and pictures, which lie in files.
+    A worker reads next to the model, as in `loader`; the same batches, tower, threads and pictures, which lie in files.
 
     Raises:
         SkippedError: no such environment is named.
@@ -172,10 +172,10 @@ def clip_retrieval(workdir: Path, size: Size) -> Result:
         )  # fmt: skip
         if ended.returncode:
             raise RuntimeError(f"clip-retrieval ended with {ended.returncode}: {ended.stderr[-2000:]}")
-        told = json.loads(answer.read_text(encoding="utf-8"))
+        content = json.loads(answer.read_text(encoding="utf-8"))
         vectors = np.load(out / "img_emb" / "img_emb_0.npy", allow_pickle=False)
     _same(vectors[:BATCH], workdir, data[:BATCH])
-    return _result(vectors, told["wall_s"], told["cpu_s"])
+    return _result(vectors, content["wall_s"], content["cpu_s"])
 
 
 def _same(vectors: np.ndarray, workdir: Path, data: list[bytes]) -> None:
@@ -234,7 +234,7 @@ def _forward(workdir: Path, size: Size, dtype: str, *, sped_up: bool = True) -> 
 def job(workdir: Path, size: Size) -> Result:
     """`python -m jobs.embed` with its Ray, from its first finished unit to its last, as seconds for all pictures.
 
-    Both stages take a unit at a time, so that each is written when it is ready. An actor a core with one thread each:
+    Both stages take a unit at a time, so that each is written when it is ready. One actor per core, with one thread:
     two threads of one actor wait for each other whenever something else takes a core.
     """
     from jobs.runtime import cli
@@ -276,8 +276,8 @@ def _pictures(workdir: Path) -> list[bytes]:
 
 def _result(vectors: np.ndarray, wall_s: float, cpu_s: float) -> Result:
     """What float16 leaves alike between batches of other sizes: two decimals of the vectors' sums."""
-    told = np.round(vectors.astype(np.float64).mean(axis=0), 2) + 0.0
-    digest = hashlib.sha256(told.tobytes()).hexdigest()
+    mean = np.round(vectors.astype(np.float64).mean(axis=0), 2) + 0.0
+    digest = hashlib.sha256(mean.tobytes()).hexdigest()
     return Result(rows=len(vectors), digest=digest, wall_s=wall_s, cpu_s=cpu_s)
 
 

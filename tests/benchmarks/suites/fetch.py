@@ -1,6 +1,6 @@
 """Fetching small pictures over HTTPS from a server on loopback, limiter off, decoded and written as a table.
 
-Wall and CPU seconds begin after the imports and, for the CPU, leave out the server, which is told apart; it runs on the
+Wall and CPU seconds begin after the imports and, for the CPU, leave out the server, reported separately; it runs on the
 same cores, so wall seconds include it.
 """
 
@@ -146,7 +146,7 @@ def decoders(workdir: Path, size: Size) -> Result:
     from actors.fetching.decoders import Decoders
 
     data = [path.read_bytes() for path in sorted(workdir.glob("*.jpg"))]
-    found: list[tuple[str, str]] = []
+    results: list[tuple[str, str]] = []
 
     async def go() -> None:
         children = Decoders(width=WIDTH, processes=CPUS)
@@ -155,14 +155,14 @@ def decoders(workdir: Path, size: Size) -> Result:
         async def some() -> None:
             for number in numbers:
                 rendered = await children.decode(data[number % DISTINCT])
-                found.append((f"https://localhost/{number}.jpg", rendered.facts.sha256))
+                results.append((f"https://localhost/{number}.jpg", rendered.facts.sha256))
 
         await asyncio.gather(*(some() for _ in range(UNDER_WAY)))
         await children.close()
 
     clock = _Clock()
     asyncio.run(go())
-    return _result(found, clock.read())
+    return _result(results, clock.read())
 
 
 def aiohttp_client(workdir: Path, size: Size) -> Result:
@@ -171,7 +171,7 @@ def aiohttp_client(workdir: Path, size: Size) -> Result:
 
     import aiohttp
 
-    found: list[tuple[str, str]] = []
+    results: list[tuple[str, str]] = []
 
     async def go(port: int) -> None:
         tls = ssl.create_default_context(cafile=str(workdir / "ca.pem"))
@@ -182,7 +182,7 @@ def aiohttp_client(workdir: Path, size: Size) -> Result:
                 for number in numbers:
                     async with session.get(f"https://localhost:{port}/{number}.jpg") as answer:
                         digest = hashlib.sha256(await answer.read()).hexdigest()
-                        found.append((f"https://localhost/{number}.jpg", digest))
+                        results.append((f"https://localhost/{number}.jpg", digest))
 
             await asyncio.gather(*(some() for _ in range(CONNECTIONS)))
 
@@ -190,18 +190,18 @@ def aiohttp_client(workdir: Path, size: Size) -> Result:
         clock = _Clock(server)
         asyncio.run(go(server.port))
         seconds = clock.read()
-    return _result(found, seconds)
+    return _result(results, seconds)
 
 
-def _result(found: Iterable[tuple[str, str]], seconds: tuple[float, float, float]) -> Result:
+def _result(result: Iterable[tuple[str, str]], seconds: tuple[float, float, float]) -> Result:
     """sha256 over the sorted (URL, sha256 of the picture); what a `_Clock` read, the server's seconds apart."""
-    pairs = sorted(found)
+    pairs = sorted(result)
     digest = hashlib.sha256("".join(f"{url} {sha}\n" for url, sha in pairs).encode())
     wall_s, cpu_s, served_s = seconds
-    made = Result(rows=len(pairs), digest=digest.hexdigest(), wall_s=wall_s, cpu_s=cpu_s)
+    result = Result(rows=len(pairs), digest=digest.hexdigest(), wall_s=wall_s, cpu_s=cpu_s)
     if served_s:
-        made.apart["CPU seconds of the server"] = served_s
-    return made
+        result.apart["CPU seconds of the server"] = served_s
+    return result
 
 
 BENCHMARK = Benchmark(

@@ -1,6 +1,6 @@
 """Write n texts about one picture and article: one encoding for all of them, or `generate` once a text.
 
-Greedy, so that all contenders write the same tokens; what sampling costs beside a forward pass is the same for all.
+Greedy, so that all contenders write the same tokens; what sampling costs next to a forward pass is the same for all.
 """
 
 import hashlib
@@ -61,12 +61,12 @@ def remine(workdir: Path, size: Size) -> Result:
     engine = TextGenerator(model, pad_id=chat.tokenizer.pad_token_id, ends=[])
     sampling = Sampling(temperature=0, max_tokens=NEW_TOKENS)
     seeds = [list(range(SAMPLES))] * len(prompts)
-    found: list[list[int]] = []
-    for made in engine.generate(prompts, seeds=seeds, sampling=sampling):
-        if not isinstance(made, list):
-            raise ValueError(f"a prompt failed: {made}")
-        found += [one.tokens for one in made]
-    return _result(found)
+    results: list[list[int]] = []
+    for output in engine.generate(prompts, seeds=seeds, sampling=sampling):
+        if not isinstance(output, list):
+            raise ValueError(f"a prompt failed: {output}")
+        results += [one.tokens for one in output]
+    return _result(results)
 
 
 def separate(workdir: Path, size: Size) -> Result:
@@ -88,10 +88,10 @@ def _library(model: Any, prompt: dict[str, Any], *, repeats: int = 1) -> list[li
     # num_return_sequences needs sampling; of the likeliest token alone there is one choice
     options = {"do_sample": repeats > 1, "top_k": 1 if repeats > 1 else None, "num_return_sequences": repeats}
     with torch.inference_mode():
-        made = model.generate(
+        generated = model.generate(
             **prompt, max_new_tokens=NEW_TOKENS, min_new_tokens=NEW_TOKENS, eos_token_id=None, **options
         )
-    return [row[length:].tolist() for row in made]
+    return [row[length:].tolist() for row in generated]
 
 
 def _loaded(workdir: Path) -> tuple[Any, Any, list[dict[str, Any]]]:

@@ -51,9 +51,9 @@ def _texts(engine: str, workdir: Path) -> Result:
         )
         if ended.returncode:
             raise RuntimeError(f"{engine} ended with {ended.returncode}: {ended.stderr[-2000:]}")
-        found = json.loads(answer.read_text(encoding="utf-8"))
-    digest = hashlib.sha256(json.dumps(found["tokens"]).encode()).hexdigest()
-    return Result(sum(map(len, found["tokens"])), digest, wall_s=found["wall_s"], cpu_s=found["cpu_s"])
+        content = json.loads(answer.read_text(encoding="utf-8"))
+    digest = hashlib.sha256(json.dumps(content["tokens"]).encode()).hexdigest()
+    return Result(sum(map(len, content["tokens"])), digest, wall_s=content["wall_s"], cpu_s=content["cpu_s"])
 
 
 BENCHMARK = Benchmark(

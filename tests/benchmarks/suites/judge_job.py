@@ -102,16 +102,16 @@ def _requests(workdir: Path) -> list[list[Any]]:
     builder, targets = PromptBuilder(rubric), _targets()
 
     def rows(name: str, columns: list[str]) -> list[dict[str, Any]]:
-        found = [row for batch in open_table(str(workdir / name), name).batches(columns) for row in batch.to_pylist()]
-        return sorted(found, key=lambda row: row["image_id"])
+        results = [row for batch in open_table(str(workdir / name), name).batches(columns) for row in batch.to_pylist()]
+        return sorted(results, key=lambda row: row["image_id"])
 
     fields = ["page_title", "context_page_description"]
-    made = []
+    created = []
     for shown, about in zip(rows("images", ["image_id", "bytes"]), rows("records", ["image_id", *fields]), strict=True):
         picture = decode_rgb(shown["bytes"])
         prompts = builder.prompts({field: about[field] for field in fields}, targets=targets)
-        made.append([ScoringRequest(each.prompt, picture, each.question.codes) for each in prompts])
-    return made
+        created.append([ScoringRequest(entry.prompt, picture, entry.question.codes) for entry in prompts])
+    return created
 
 
 def job(workdir: Path, size: Size) -> Result:
@@ -169,10 +169,10 @@ def _watch(out: Path, units: int, marks: list[Mark], ended: threading.Event) -> 
     """Note when each unit's object is there."""
     tree = Tree(os.getpid())
     while len(marks) <= units and not ended.wait(POLL_S):
-        there = len(list(out.glob("*.parquet")))
-        if there >= len(marks):
+        count = len(list(out.glob("*.parquet")))
+        if count >= len(marks):
             tree.sample()
-            marks += [Mark(time.perf_counter(), tree.cpu_seconds)] * (there - len(marks) + 1)
+            marks += [Mark(time.perf_counter(), tree.cpu_seconds)] * (count - len(marks) + 1)
 
 
 def _answers(out: Path) -> list[str]:

@@ -159,8 +159,8 @@ def _brute_rows(
     nodes = len(counts)
     for file in sorted((workdir / "near").glob("*.parquet")):
         rows = pq.read_table(file, columns=["query_id", "rank", "item_id"]).to_pylist()
-        own = pq.read_table(workdir / "pictures" / file.name, columns=["item_id", "embedding"])
-        queries = dict(zip(own["item_id"].to_pylist(), own["embedding"].to_pylist(), strict=True))
+        own_values = pq.read_table(workdir / "pictures" / file.name, columns=["item_id", "embedding"])
+        queries = dict(zip(own_values["item_id"].to_pylist(), own_values["embedding"].to_pylist(), strict=True))
         near: dict[str, set[int]] = {}
         for row in rows:
             near.setdefault(row["query_id"], set()).update(_nodes_of(int(row["item_id"], 16), nodes))

@@ -68,25 +68,25 @@ def naive(workdir: Path, size: Size) -> Result:
     few, model = work.completions[: WHOLE[size]], work.scorer.model
 
     def whole() -> list[tuple[float, ...]]:
-        found: list[tuple[float, ...]] = []
+        results: list[tuple[float, ...]] = []
         for tokens in few:
             forget_positions(model)
             with torch.inference_mode():
-                given = extended(work.inputs, tokens[:-1])
-                logits = model(**given, use_cache=False, logits_to_keep=len(tokens)).logits[0]
+                inputs = extended(work.inputs, tokens[:-1])
+                logits = model(**inputs, use_cache=False, logits_to_keep=len(tokens)).logits[0]
             logprobs = logits.double().log_softmax(-1)
-            found.append((float(logprobs[range(len(tokens)), tokens].sum()),))
-        return found
+            results.append((float(logprobs[range(len(tokens)), tokens].sum()),))
+        return results
 
-    found, seconds = judging.measured(whole)
-    judging.same(found, [(value,) for value in work.scorer.score(work.inputs, few)])
+    result, seconds = judging.measured(whole)
+    judging.same(result, [(value,) for value in work.scorer.score(work.inputs, few)])
     return Result(LABELS[size], "", cpu_s=seconds * LABELS[size] / len(few))
 
 
 def _scored(work: Work) -> Result:
-    found, seconds = judging.measured(lambda: work.scorer.score(work.inputs, work.completions), repeats=2)
-    order = sorted(range(len(found)), key=lambda n: (round(found[n], 2), n))
-    return Result(len(found), hashlib.sha256(str(order).encode()).hexdigest(), cpu_s=seconds)
+    result, seconds = judging.measured(lambda: work.scorer.score(work.inputs, work.completions), repeats=2)
+    order = sorted(range(len(result)), key=lambda n: (round(result[n], 2), n))
+    return Result(len(result), hashlib.sha256(str(order).encode()).hexdigest(), cpu_s=seconds)
 
 
 BENCHMARK = Benchmark(

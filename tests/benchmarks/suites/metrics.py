@@ -29,9 +29,9 @@ def prepare(workdir: Path, size: Size) -> None:
                 number = np.repeat(np.arange(first, min(items, first + GROUP // QUESTIONS)), QUESTIONS)
                 question = np.tile(np.arange(QUESTIONS), len(number) // QUESTIONS)
                 # arithmetic instead of draws: every reader of this file can say what is in it
-                own = (number * 7 + question * 3) % ANSWERS
+                own_answers = (number * 7 + question * 3) % ANSWERS
                 noise = ((number * 31 + rater * 17 + question * 5) % 11 == 0) * (1 + rater % 2)
-                score = 1 + (own + noise) % ANSWERS
+                score = 1 + (own_answers + noise) % ANSWERS
                 failed = (number * 13 + rater) % 97 == 0
                 file.write_table(_rows(schema, number, question, rater, np.where(failed, np.nan, score)))
 
@@ -44,7 +44,7 @@ def _rows(schema, number, question, rater, score):
     n = len(number)
     ok = pa.array(~np.isnan(score))
     scores = pc.if_else(ok, pa.array(score), None)
-    known = {
+    names = {
         "item_id": pa.array([f"{i:032x}" for i in number[::QUESTIONS]]).take(pa.array(np.arange(n) // QUESTIONS)),
         "target": pa.repeat("", n),
         "rubric": pa.repeat("bench", n),
@@ -59,7 +59,7 @@ def _rows(schema, number, question, rater, score):
         "status": pc.if_else(ok, "ok", "unparsed"),
         "outside_mass": pa.repeat(0.01, n),
     }
-    columns = [known[f.name] if f.name in known else pa.nulls(n, f.type) for f in schema]
+    columns = [names[f.name] if f.name in names else pa.nulls(n, f.type) for f in schema]
     return pa.table(columns, schema=schema)
 
 
@@ -80,12 +80,12 @@ def remine(workdir: Path, size: Size) -> Result:
         summary = summarize_ratings(
             tables, settings, reduction, models=[], exclusion_filter=ExclusionFilter(frozenset())
         )
-        made = list(
+        results = list(
             compute.question_metrics(
                 reduction, summary.raters, Items(), settings, orders={}, scale=lambda rubric, question: ((1.0, 5.0), "")
             )
         )
-    return _result({f.dims["question"]: (f.value, f.n) for f in made if f.name == "percent_agreement"})
+    return _result({f.dims["question"]: (f.value, f.n) for f in results if f.name == "percent_agreement"})
 
 
 def duckdb(workdir: Path, size: Size) -> Result:
@@ -115,21 +115,21 @@ def pandas(workdir: Path, size: Size) -> Result:
     except ModuleNotFoundError as error:
         raise SkippedError("pandas is not installed: pip install remine[bench]") from error
     if size == "full":
-        raise SkippedError("50 million rows of strings do not fit beside others in 24 GB")
+        raise SkippedError("50 million rows of strings do not fit with others in 24 GB")
     read = pd.read_parquet(workdir / TABLE, columns=["item_id", "question", "score", "status"])
     read = read[read["status"] == "ok"]
-    given = read.groupby(["question", "item_id", "score"]).size().rename("c").reset_index()
-    given["equal"] = given["c"] * (given["c"] - 1)
-    items = given.groupby(["question", "item_id"])[["equal", "c"]].sum().reset_index()
+    counts = read.groupby(["question", "item_id", "score"]).size().rename("c").reset_index()
+    counts["equal"] = counts["c"] * (counts["c"] - 1)
+    items = counts.groupby(["question", "item_id"])[["equal", "c"]].sum().reset_index()
     items["pairs"] = items["c"] * (items["c"] - 1)
     sums = items.groupby("question")[["equal", "pairs"]].sum()
     n = items[items["pairs"] > 0].groupby("question").size()
     return _result({q: (float(sums.loc[q, "equal"] / sums.loc[q, "pairs"]), int(n[q])) for q in sums.index})
 
 
-def _result(found: dict[str, tuple[float | None, int]]) -> Result:
+def _result(result: dict[str, tuple[float | None, int]]) -> Result:
     """sha256 over question, percent agreement to nine digits and n."""
-    lines = [f"{question} {value:.9f} {n}" for question, (value, n) in sorted(found.items())]
+    lines = [f"{question} {value:.9f} {n}" for question, (value, n) in sorted(result.items())]
     return Result(rows=len(lines), digest=hashlib.sha256("\n".join(lines).encode()).hexdigest())
 
 

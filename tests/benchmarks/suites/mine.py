@@ -55,12 +55,12 @@ def csv_dictreader(workdir: Path, size: Size) -> Result:
 
     csv.field_size_limit(FIELD_LIMIT)
     automaton = ahocorasick_rs.AhoCorasick(read_terms(workdir))
-    found = []
+    results = []
     with gzip.open(workdir / CORPUS, "rt", encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file, delimiter="\t"):
             if row["language"] == "en" and automaton.find_matches_as_indexes(row["page_title"].lower()):
-                found.append(tuple(row.values()))
-    return result_of(found)
+                results.append(tuple(row.values()))
+    return result_of(results)
 
 
 def polars(workdir: Path, size: Size) -> Result:
@@ -142,13 +142,13 @@ def pandas(workdir: Path, size: Size) -> Result:
     import ahocorasick_rs
 
     automaton = ahocorasick_rs.AhoCorasick(read_terms(workdir))
-    found: list[tuple[str, ...]] = []
+    results: list[tuple[str, ...]] = []
     chunks = pd.read_csv(workdir / CORPUS, sep="\t", dtype=str, keep_default_na=False, chunksize=PANDAS_ROWS)
     for chunk in chunks:
         english = chunk[chunk["language"] == "en"]
         hit = [bool(automaton.find_matches_as_indexes(title.lower())) for title in english["page_title"]]
-        found += english.loc[hit].itertuples(index=False, name=None)
-    return result_of(found)
+        results += english.loc[hit].itertuples(index=False, name=None)
+    return result_of(results)
 
 
 def remine(workdir: Path, size: Size) -> Result:
@@ -182,10 +182,10 @@ def scanned(path: Path, matcher: "TitleMatcher", *, rows: int) -> Result:
 
     counts = Counts()
     hits = scan_file(str(path), language="en", matcher=matcher, counts=counts, reject=refuse)
-    found = [tuple(h.fields[name] for name in WIT_COLUMNS) for h in hits]
-    if counts.tallies or counts.rows_in != rows or counts.filtered.total() + len(found) != rows:
+    results = [tuple(h.fields[name] for name in WIT_COLUMNS) for h in hits]
+    if counts.tallies or counts.rows_in != rows or counts.filtered.total() + len(results) != rows:
         raise ValueError(f"{rows} rows do not balance: {counts}")
-    return result_of(found)
+    return result_of(results)
 
 
 def read_terms(workdir: Path) -> list[str]:
@@ -196,9 +196,9 @@ def read_terms(workdir: Path) -> list[str]:
 
 def result_of(rows: Iterable[tuple[str | None, ...]]) -> Result:
     """sha256 over the sorted rows, nothing and empty text counting the same."""
-    found = sorted(tuple(cell or "" for cell in row) for row in rows)
-    digest = hashlib.sha256("\x1e".join("\x1f".join(row) for row in found).encode())
-    return Result(rows=len(found), digest=digest.hexdigest())
+    sorted_rows = sorted(tuple(cell or "" for cell in row) for row in rows)
+    digest = hashlib.sha256("\x1e".join("\x1f".join(row) for row in sorted_rows).encode())
+    return Result(rows=len(sorted_rows), digest=digest.hexdigest())
 
 
 BENCHMARK = Benchmark(

@@ -82,7 +82,7 @@ def build_1m(workdir: Path, size: Size) -> Result:
 
 
 def one_file(workdir: Path, size: Size) -> Result:
-    """The large file in a process of its own."""
+    """The large file in a separate process."""
     return _in_processes(workdir, size, 1)
 
 
@@ -114,9 +114,9 @@ def through_ray_alone(workdir: Path, size: Size) -> Result:
 def _plain(workdir: Path, *, workers: int) -> Result:
     shares = [sorted(map(str, (workdir / MANY_FILES).iterdir()))[n::workers] for n in range(workers)]
     with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
-        made = list(pool.map(_units, [str(workdir / mine.TERM_FILE)] * workers, shares))
-    counts = _sum(counts for counts, _, _ in made)
-    return _of_counts(counts, wall_s=max(wall for _, wall, _ in made), cpu_s=sum(cpu for _, _, cpu in made))
+        results = list(pool.map(_units, [str(workdir / mine.TERM_FILE)] * workers, shares))
+    counts = _sum(counts for counts, _, _ in results)
+    return _of_counts(counts, wall_s=max(wall for _, wall, _ in results), cpu_s=sum(cpu for _, _, cpu in results))
 
 
 def _through_ray(workdir: Path, size: Size, *, workers: int) -> Result:
@@ -161,10 +161,10 @@ def _scan_alone(workdir: Path, size: Size, terms: str) -> Result:
     passes = []
     for _ in range(PASSES):
         begun, cpu = time.perf_counter(), time.process_time()
-        found = mine.scanned(workdir / mine.CORPUS, matcher, rows=mine.ROWS[size])
+        hits = mine.scanned(workdir / mine.CORPUS, matcher, rows=mine.ROWS[size])
         passes.append((time.process_time() - cpu, time.perf_counter() - begun))
     cpu, wall = min(passes)
-    return Result(rows=found.rows, digest=found.digest, wall_s=wall, cpu_s=cpu)
+    return Result(rows=hits.rows, digest=hits.digest, wall_s=wall, cpu_s=cpu)
 
 
 def _in_processes(workdir: Path, size: Size, count: int) -> Result:
@@ -192,7 +192,7 @@ def _units(terms: str, files: Sequence[str]) -> tuple["Counts", float, float]:
     from jobs.workers.mine import MineUnit
 
     with tempfile.TemporaryDirectory() as folder:
-        units = [unit_of_file(found) for file in files for found in locations.find(file)]
+        units = [unit_of_file(result) for file in files for result in locations.find(file)]
         plan = TablePlan(f"{folder}/out", "records", {}, units, {}, {}, derived=False)
         run = open_run(plan, resume=True, overwrite=False, retry=[])
         kept = run.keep("terms.json", pack(read_terms(TermsConfig(path=terms))))
@@ -207,12 +207,12 @@ def _units(terms: str, files: Sequence[str]) -> tuple["Counts", float, float]:
         return _sum(done), time.perf_counter() - begun, time.process_time() - cpu
 
 
-def _sum(each: Iterable["Counts"]) -> "Counts":
+def _sum(entry: Iterable["Counts"]) -> "Counts":
     """All of them together."""
     from jobs.store.counts import Counts
 
     total = Counts()
-    for counts in each:
+    for counts in entry:
         total += counts
     return total
 
@@ -251,9 +251,9 @@ class _Sampler:
     def _run(self) -> None:
         import psutil
 
-        own = psutil.Process(os.getpid())
+        own_values = psutil.Process(os.getpid())
         while not self._stop.wait(SAMPLE_SECONDS):
-            for process in (own, *own.children(recursive=True)):
+            for process in (own_values, *own_values.children(recursive=True)):
                 try:
                     times = process.cpu_times()
                     self._seen[process.pid, process.create_time()] = times.user + times.system

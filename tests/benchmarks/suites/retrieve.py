@@ -25,12 +25,12 @@ def prepare(workdir: Path, size: Size) -> None:
 def write_vectors(workdir: Path, rows: int, *, queries: int) -> None:
     """The two files that a search is made from."""
     draw = np.random.default_rng(0)
-    made = np.lib.format.open_memmap(workdir / CORPUS, "w+", np.float16, (rows, DIM))
+    corpus = np.lib.format.open_memmap(workdir / CORPUS, "w+", np.float16, (rows, DIM))
     for first in range(0, rows, AT_A_TIME):
         some = draw.standard_normal((min(AT_A_TIME, rows - first), DIM), dtype=np.float32)
-        made[first : first + len(some)] = some / np.linalg.norm(some, axis=1, keepdims=True)
-    made.flush()
-    near = made[draw.choice(rows, queries, replace=False)].astype(np.float32)
+        corpus[first : first + len(some)] = some / np.linalg.norm(some, axis=1, keepdims=True)
+    corpus.flush()
+    near = corpus[draw.choice(rows, queries, replace=False)].astype(np.float32)
     near += 0.02 * draw.standard_normal(near.shape, dtype=np.float32)
     np.save(workdir / ASKED, (near / np.linalg.norm(near, axis=1, keepdims=True)).astype(np.float16))
 
@@ -48,9 +48,9 @@ def float32(workdir: Path, size: Size) -> Result:
 def _remine(workdir: Path, size: Size, *, coarse: bool | None) -> Result:
     clock = Clock()
     for _ in range(SCANS[size]):
-        found, spent = scanned(workdir, coarse=coarse)
+        result, spent = scanned(workdir, coarse=coarse)
         clock.add(spent)
-    return _result(found, clock)
+    return _result(result, clock)
 
 
 def scanned(workdir: Path, *, coarse: bool | None = None) -> tuple[list[list[int]], Clock]:
@@ -77,7 +77,7 @@ def scanned(workdir: Path, *, coarse: bool | None = None) -> tuple[list[list[int
         for query, row, score in zip(hits.query.tolist(), hits.row.tolist(), hits.score.tolist(), strict=True):
             best[query].append((-score, base + row))
         base += unit.rows or 0
-    return [[row for _, row in sorted(found)[:K]] for found in best], clock
+    return [[row for _, row in sorted(result)[:K]] for result in best], clock
 
 
 def _numbers(places: np.ndarray) -> list[str]:
@@ -103,14 +103,14 @@ def faiss(workdir: Path, size: Size) -> Result:
                 scores, rows = index.search(queries, K)
         for query in range(QUERIES):
             best[query] += zip((-scores[query]).tolist(), (rows[query] + first).tolist(), strict=True)
-    return _result([[row for _, row in sorted(found)[:K]] for found in best], clock)
+    return _result([[row for _, row in sorted(result)[:K]] for result in best], clock)
 
 
-def _result(found: list[list[int]], clock: Clock) -> Result:
+def _result(result: list[list[int]], clock: Clock) -> Result:
     """Which rows, by query; equal neighbours only: the order of two scores within float32's rounding is its own."""
-    told = "\n".join(" ".join(map(str, sorted(rows))) for rows in found)
-    digest = hashlib.sha256(told.encode()).hexdigest()
-    return Result(rows=sum(map(len, found)), digest=digest, wall_s=clock.wall_s, cpu_s=clock.cpu_s)
+    value = "\n".join(" ".join(map(str, sorted(rows))) for rows in result)
+    digest = hashlib.sha256(value.encode()).hexdigest()
+    return Result(rows=sum(map(len, result)), digest=digest, wall_s=clock.wall_s, cpu_s=clock.cpu_s)
 
 
 BENCHMARK = Benchmark(

@@ -1,4 +1,4 @@
-"""A file of float16 vectors outside the page cache, searched for 4 queries: the rate beside that of reading it."""
+"""A file of float16 vectors outside the page cache, searched for 4 queries: the rate next to that of reading it."""
 
 import os
 import time

@@ -66,7 +66,7 @@ def test_a_report_adds_the_attributes_that_the_items_have_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("own", "present", "chosen"),
+    ("own_values", "present", "chosen"),
     [
         (None, ("a", "b"), ("a", "b")),
         (None, ("a",), (None, None)),
@@ -75,7 +75,7 @@ def test_a_report_adds_the_attributes_that_the_items_have_once() -> None:
     ],
 )
 def test_conditions_are_compared_where_there_are_several(
-    own: str | None, present: tuple[str, ...], chosen: tuple[str | None, str | None]
+    own_values: str | None, present: tuple[str, ...], chosen: tuple[str | None, str | None]
 ) -> None:
-    settings = with_conditions(MetricSettings(baseline_condition=own), present, baseline="a", reference="b")
+    settings = with_conditions(MetricSettings(baseline_condition=own_values), present, baseline="a", reference="b")
     assert (settings.baseline_condition, settings.reference_condition) == chosen

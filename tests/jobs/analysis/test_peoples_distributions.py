@@ -16,9 +16,9 @@ def test_answers_are_in_the_order_of_their_numbers_and_all_allowed(people: int, 
         scores = [None if answer == "unsure" else float(answer) for answer in answers]
         status = pa.array(["ok"] * 3, pa.string())
         distributions.add(pa.table({**rows, "score": pa.array(scores, pa.float64()), "status": status}))
-    found = distributions.shown()
-    assert len(found) == shown
-    first = found[0]
+    shown_distributions = distributions.shown()
+    assert len(shown_distributions) == shown
+    first = shown_distributions[0]
     nines, tens, unsure = (2, 1, 0) if shown > 1 else (people + 1, people, people - 1)
     expected = {"9": nines, "10": tens, "unsure": unsure}
     assert {share.answer: share.count for share in first.answers if share.count} == {

@@ -18,11 +18,11 @@ def batch(rows):
     return pa.Table.from_pylist(rows, schema=table("ratings").schema())
 
 
-def reduced(rows, *, size=None, by=(), **how):
-    with Reduction(by=by) as made:
+def reduced(rows, *, size=None, by=(), **variant):
+    with Reduction(by=by) as output:
         for first in range(0, len(rows), size or len(rows)):
-            made.add(batch(rows[first : first + (size or len(rows))]))
-        return {key: made.question(key, **how) for key in made.keys}
+            output.add(batch(rows[first : first + (size or len(rows))]))
+        return {key: output.question(key, **variant) for key in output.keys}
 
 
 ROWS = [rating(f"i{i}", r, q, str(1 + (i * 3 + len(r) + len(q)) % 5)) for i in range(20)
@@ -31,9 +31,9 @@ ROWS = [rating(f"i{i}", r, q, str(1 + (i * 3 + len(r) + len(q)) % 5)) for i in r
 
 @pytest.mark.parametrize("size", [None, 1, 7])
 def test_the_matrix_is_the_table_whatever_the_batches(size):
-    found = reduced(ROWS, size=size)
-    assert sorted(found) == [("r", "a"), ("r", "bb")]
-    one = found["r", "bb"]
+    reduced_rows = reduced(ROWS, size=size)
+    assert sorted(reduced_rows) == [("r", "a"), ("r", "bb")]
+    one = reduced_rows["r", "bb"]
     answers = one.answers
     assert answers.raters == ("m333", "p1", "p22") or sorted(answers.raters) == ["m333", "p1", "p22"]
     place = {hashed: i for i, hashed in enumerate(one.item.tolist())}
@@ -81,11 +81,17 @@ def test_stretches_of_the_items_count_what_all_do(monkeypatch, rows_at_a_time):
 
 
 def test_what_is_not_ok_is_asked_and_not_answered():
-    found = reduced([rating("i", "p1", "q", "4"), rating("i", "p2", "q", None), rating("j", "p2", "q", None)])["r", "q"]
-    assert (found.answers.n, found.answers.items, dict(found.statuses)) == (1, 2, {"ok": 1, "unparsed": 2})
-    assert found.answers.coverage == 1 / 3
-    assert found.ended == {"p1": {"ok": 1}, "p2": {"unparsed": 2}}
-    assert found.double == 1
+    reduced_rows = reduced([rating("i", "p1", "q", "4"), rating("i", "p2", "q", None), rating("j", "p2", "q", None)])[
+        "r", "q"
+    ]
+    assert (reduced_rows.answers.n, reduced_rows.answers.items, dict(reduced_rows.statuses)) == (
+        1,
+        2,
+        {"ok": 1, "unparsed": 2},
+    )
+    assert reduced_rows.answers.coverage == 1 / 3
+    assert reduced_rows.ended == {"p1": {"ok": 1}, "p2": {"unparsed": 2}}
+    assert reduced_rows.double == 1
 
 
 def test_samples_are_one_answer():
@@ -108,26 +114,26 @@ def test_conditions_are_apart_if_asked_for():
 
 def test_answers_stand_in_the_rubrics_order():
     rows = [rating("i", "p", "q", "zebra"), rating("j", "p", "q", "ape"), rating("k", "p", "q", "new")]
-    found = reduced(rows, order=["zebra", "never", "ape"])["r", "q"].answers
-    assert found.values == ("zebra", "never", "ape", "new")
-    assert sorted(found.value.tolist()) == [0, 2, 3]
+    reduced_rows = reduced(rows, order=["zebra", "never", "ape"])["r", "q"].answers
+    assert reduced_rows.values == ("zebra", "never", "ape", "new")
+    assert sorted(reduced_rows.value.tolist()) == [0, 2, 3]
 
 
 def test_free_text_is_no_closed_set():
     rows = [rating(f"i{n}", "p", "q", f"text {n}") for n in range(MAX_LEVELS + 5)]
-    found = reduced(rows)["r", "q"].answers
-    assert found.values == ()
-    assert set(found.value.tolist()) == {-1}
+    reduced_rows = reduced(rows)["r", "q"].answers
+    assert reduced_rows.values == ()
+    assert set(reduced_rows.value.tolist()) == {-1}
 
 
 def test_people_of_a_country_rate_that_country():
     rows = [rating("i", "m", "q", "5", target="India"), rating("i", "m", "q", "1", target="Brazil"),
             rating("i", "p1", "q", "4"), rating("i", "p2", "q", "2")]  # fmt: skip
-    found = reduced(rows, countries={"p1": "India", "p2": "Brazil"})["r", "q"]
-    assert found.answers.items == 2
-    by_target = {found.targets[code]: i for i, code in enumerate(found.target)}
-    matrix = found.answers.matrix()
-    columns = [found.answers.raters.index(r) for r in ("m", "p1", "p2")]
+    reduced_rows = reduced(rows, countries={"p1": "India", "p2": "Brazil"})["r", "q"]
+    assert reduced_rows.answers.items == 2
+    by_target = {reduced_rows.targets[code]: i for i, code in enumerate(reduced_rows.target)}
+    matrix = reduced_rows.answers.matrix()
+    columns = [reduced_rows.answers.raters.index(r) for r in ("m", "p1", "p2")]
     assert matrix[by_target["India"], columns][:2].tolist() == [5, 4]
     assert matrix[by_target["Brazil"], columns][[0, 2]].tolist() == [1, 2]
 
@@ -152,17 +158,17 @@ def test_the_versions_of_a_rater_take_the_place_of_raters(monkeypatch):
     rows += [rating("i0", "n", "a", "5", method="closed", order="paper")]
     for chunk in (rating_codes.CHUNK, 4):
         monkeypatch.setattr(rating_codes, "CHUNK", chunk)
-        with Reduction() as made:
-            made.add(batch(rows))
-            assert made.versions_of(("r", "a")) == {
+        with Reduction() as output:
+            output.add(batch(rows))
+            assert output.versions_of(("r", "a")) == {
                 "m": {("closed", "paper"), ("json", "both")},
                 "n": {("closed", "paper")},
             }
-            assert made.methods_of(("r", "a")) == {"m": {"closed", "json"}, "n": {"closed"}}
-            found = made.question(("r", "a"), versions_of="m")
-        assert sorted(found.answers.raters) == ["closed paper", "json both"]
-        by_version = dict(zip(found.answers.raters, found.answers.matrix().T, strict=True))
-        place = [found.item.tolist().index(hashed) for hashed in hash_texts([f"i{i}" for i in range(6)]).tolist()]
+            assert output.methods_of(("r", "a")) == {"m": {"closed", "json"}, "n": {"closed"}}
+            question = output.question(("r", "a"), versions_of="m")
+        assert sorted(question.answers.raters) == ["closed paper", "json both"]
+        by_version = dict(zip(question.answers.raters, question.answers.matrix().T, strict=True))
+        place = [question.item.tolist().index(hashed) for hashed in hash_texts([f"i{i}" for i in range(6)]).tolist()]
         assert by_version["closed paper"][place].tolist() == [1, 2, 3, 4, 5, 1]
         assert by_version["json both"][place][1:4].tolist() == [3, 4, 5]
         assert np.isnan(by_version["json both"][place][[0, 4, 5]]).all()

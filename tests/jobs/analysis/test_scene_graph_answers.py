@@ -55,9 +55,9 @@ def test_each_condition_has_metrics_and_people_count_under_each() -> None:
         for question in "12"
     ]
     rows += [likert("i", 1), likert("j", 2), likert("k", 4), likert("k", 2), likert("j", None), likert("j", 5, "other")]
-    found = scores(rows, of_people="people/match")
-    assert found["dsg_score", "a"] == (1 / 3, 3)
-    assert found["dsg_score", "b"] == (2 / 3, 3)
+    question_scores = scores(rows, of_people="people/match")
+    assert question_scores["dsg_score", "a"] == (1 / 3, 3)
+    assert question_scores["dsg_score", "b"] == (2 / 3, 3)
     # of the means 1, 2 and 3: the last is the only picture of a, and the first and last are those of b
-    assert found["dsg_spearman", "a"][0] > 0.8
-    assert found["dsg_spearman", "b"] == (0, 3)
+    assert question_scores["dsg_spearman", "a"][0] > 0.8
+    assert question_scores["dsg_spearman", "b"] == (0, 3)

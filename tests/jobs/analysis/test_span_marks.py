@@ -55,7 +55,7 @@ def test_a_text_with_a_row_that_is_not_ok_does_not_count() -> None:
 def test_excluded_pictures_have_no_metrics() -> None:
     rows = [span(f"i{n}", 2, 5) for n in range(3)]
     items: list[dict[str, Any]] = [{"item_id": f"i{n}", "image_ids": [f"p{n}"]} for n in range(3)]
-    tables: Any = [[TableInMemory(name, of)] for name, of in
+    tables: Any = [[TableInMemory(name, of_item)] for name, of_item in
                    (("spans", rows), ("texts", [{"text_id": "t", "text": CORRECT}]), ("items", items))]  # fmt: skip
     numbers = []
     for excluded in (frozenset(), frozenset({"p1"})):
@@ -67,7 +67,7 @@ def test_excluded_pictures_have_no_metrics() -> None:
 
 
 def test_a_span_outside_of_its_text_is_refused() -> None:
-    tables: Any = [[TableInMemory(name, of)] for name, of in
+    tables: Any = [[TableInMemory(name, of_item)] for name, of_item in
                    (("spans", [span("i1", 12, 18)]), ("texts", [{"text_id": "t", "text": CORRECT}]))]  # fmt: skip
     with pytest.raises(InputError, match=r"anna: item_id=i1, text_id=t: the span from 12 to 18 .* of 17 characters"):
         read_span_tables(tables[0], tables[1], [], kinds={}, exclusion_filter=ExclusionFilter(frozenset()))

@@ -27,9 +27,9 @@ def test_the_mean_distance_of_pairs_is_that_of_the_cards() -> None:
         items, distances = pair_distances(RatingTable.from_matrix(matrix), bounds)
         expected = {}
         for item, row in enumerate(matrix):
-            given = [PictureRating(str(n), "q", f"{x:g}", rubric="r", value=f"{x:g}", score=x if bounds else None)
+            ratings = [PictureRating(str(n), "q", f"{x:g}", rubric="r", value=f"{x:g}", score=x if bounds else None)
                      for n, x in enumerate(row) if not np.isnan(x)]  # fmt: skip
-            if (value := disagreement(given, ranges)) is not None:
+            if (value := disagreement(ratings, ranges)) is not None:
                 expected[item] = value
         assert dict(zip(items.tolist(), distances, strict=True)) == pytest.approx(expected)
 

@@ -44,7 +44,10 @@ def test_pictures_without_a_vector_are_not_ranked_and_dates_choose_the_wording()
         ("decade", "1900"): worded((0, 0), (0.5, 0), (1, 0)),
     }
     rankings = tric_ranking.rank_all(SPLIT, vectors, captions)
-    ranked = {name: {p: of.positions.tolist() for p, of in by_picture.items()} for name, by_picture in rankings.items()}
+    ranked = {
+        name: {p: of_item.positions.tolist() for p, of_item in by_picture.items()}
+        for name, by_picture in rankings.items()
+    }
     assert ranked == {"none": {0: [0, 2, 1], 2: [0, 2, 1]}, "decade": {0: [1, 2, 0], 2: [2, 1, 0]}}
     # right are the captions 1 and 3: of rank 1 and 2 without a date, of rank 3 and 1 with the decade
     metrics = by_dims(list(tric_ranking.ranking_metrics(SPLIT, captions, rankings)))
@@ -90,7 +93,7 @@ def test_samples_are_averaged_and_conditions_are_in_the_order_of_dates() -> None
 
 
 def judged(scores: Mapping[str, Mapping[str, float]], asked: Mapping[str, set[str]]) -> Judgement:
-    return Judgement({name: dict(of) for name, of in scores.items()}, dict(asked))
+    return Judgement({name: dict(of_item) for name, of_item in scores.items()}, dict(asked))
 
 
 def test_a_judges_order_is_before_the_others_and_needs_all_scores() -> None:

@@ -54,8 +54,8 @@ def answer_label_studio(folder: Path, out: Path) -> None:
             assert "prompt" not in data, "people see what models see"
             assert data["target"] not in data["told"]
             chosen = {
-                f"own_questions_{number}": ANSWERS[data["target"], own["question_id"]]
-                for number, own in enumerate(data["own_questions"])
+                f"own_questions_{number}": ANSWERS[data["target"], own_values["question_id"]]
+                for number, own_values in enumerate(data["own_questions"])
             }
             work.append([Act(path.stem, chosen=chosen)])
         (out / path.name).write_text(json.dumps(tool_exports.label_studio(tasks, work)))
@@ -100,9 +100,9 @@ def test_answers_come_back_from_each_tool_under_the_keys_of_judge(
         assert cli.main("import_ratings", [f"input={exports}", "rubric=dsg", f"out={tmp_path}/R/{tool}"]) == 0
         rows = rows_of(f"{tmp_path}/R/{tool}")
         assert {(row["status"], row["rubric"], row["method"]) for row in rows} == {("ok", "dsg", "human")}
-        given = {(row["item_id"], row["rater"], row["target"], row["question"]): row["value"] for row in rows}
+        answers = {(row["item_id"], row["rater"], row["target"], row["question"]): row["value"] for row in rows}
         sets = [set_id_of(text) for text in (PROMPT, PROMPT, ALONE)]
-        assert given == {
+        assert answers == {
             (content_id("item", str(number)), rater, set_id, question): value
             for number, set_id in enumerate(sets)
             for rater in ("anna", "bo")
@@ -125,7 +125,7 @@ def test_the_form_of_label_studio_repeats_one_control(tmp_path: Path, keys: list
 
 
 def test_what_does_not_fit_is_refused(tmp_path: Path, keys: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    given = dict(key.split("=", 1) for key in keys)
+    arguments = dict(key.split("=", 1) for key in keys)
     wrong = [
         ({"questions": "null"}, "questions=null: rubric 'dsg' asks each item its own questions"),
         ({"rubric": "image_rating"}, "rubric 'image_rating' has its own questions"),
@@ -135,15 +135,15 @@ def test_what_does_not_fit_is_refused(tmp_path: Path, keys: list[str], capsys: p
         ({"rubric": "century_contextualisation", "questions": "null", "tool": "spreadsheet"}, "fields for free text"),
     ]  # fmt: skip
     for change, message in wrong:
-        changed = [f"{name}={value}" for name, value in (given | change).items()]
+        changed = [f"{name}={value}" for name, value in (arguments | change).items()]
         assert cli.main("annotate", [*changed, f"out={tmp_path}/T"]) == 2, message
         assert message in capsys.readouterr().err
     assert not (tmp_path / "T").exists()
 
 
 def test_a_spreadsheet_of_a_rubric_has_a_row_per_question(tmp_path: Path, keys: list[str]) -> None:
-    given = dict(key.split("=", 1) for key in keys) | {"rubric": "image_rating", "questions": "null"}
-    changed = [f"{name}={value}" for name, value in given.items()]
+    arguments = dict(key.split("=", 1) for key in keys) | {"rubric": "image_rating", "questions": "null"}
+    changed = [f"{name}={value}" for name, value in arguments.items()]
     records = [
         {"record_id": "r", "image_id": picture(0)["image_id"], "page_title": "A page", "page_url": "https://e/p"}
     ]

@@ -154,9 +154,11 @@ def test_wrong_keys_are_refused(
     tmp_path: Path, rubric_file: str, capsys: pytest.CaptureFixture[str], key: str, message: str
 ) -> None:
     (tmp_path / "b.csv").write_text("item_id,rater,wrong\ni0,anna,x\n")
-    given = [key] if key.startswith("rubric") else [rubric_file, key]
-    given = [] if key == "rubric={}" else given
-    assert cli.main("import_ratings", ["table=remarks", f"input={tmp_path}/b.csv", f"out={tmp_path}/R", *given]) == 2
+    arguments = [key] if key.startswith("rubric") else [rubric_file, key]
+    arguments = [] if key == "rubric={}" else arguments
+    assert (
+        cli.main("import_ratings", ["table=remarks", f"input={tmp_path}/b.csv", f"out={tmp_path}/R", *arguments]) == 2
+    )
     assert message in capsys.readouterr().err
     assert not (tmp_path / "R").exists()
 

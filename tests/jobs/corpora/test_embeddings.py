@@ -251,8 +251,8 @@ class TestRefused:
     def test_keys_that_a_layout_does_not_use(self, tmp_path: Path) -> None:
         unused = [("table", "id"), ("table", "array"), ("table", "embedder"), ("npy", "id"), ("npy", "where")]
         for layout, key in unused:
-            given: dict[str, Any] = {"embedder": None} | {key: TINY if key == "embedder" else "x"}
-            message = self.message_of(config(tmp_path, layout, **given))
+            inputs: dict[str, Any] = {"embedder": None} | {key: TINY if key == "embedder" else "x"}
+            message = self.message_of(config(tmp_path, layout, **inputs))
             assert message.startswith(f"corpus.{key}="), message
             assert f"layout {layout}" in message
 

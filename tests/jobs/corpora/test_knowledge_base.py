@@ -1,4 +1,4 @@
-"""Knowledge bases: rows of several shapes become entries; what names no node is told with its row."""
+"""Knowledge bases: rows of several shapes become entries; what names no node is reported with its row."""
 
 import json
 from itertools import pairwise

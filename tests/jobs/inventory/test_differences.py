@@ -32,12 +32,17 @@ def two(tmp_path: Path) -> tuple[str, str]:
 
 def test_rows_are_matched_by_key_and_compared_by_value(tmp_path: Path) -> None:
     a, b = two(tmp_path)
-    found = compare(a, b)
-    assert (found.name, found.rows, found.only, found.changed) == ("ratings", (53, 53), (1, 1), 2)
-    assert {name: column.rows for name, column in found.columns.items()} == {"value": 1, "score": 2}
-    assert found.columns["score"].largest == 0.25
-    assert found.columns["value"].largest is None
-    rows = {row["item_id"]: row for row in found.examples.to_pylist()}
+    differences = compare(a, b)
+    assert (differences.name, differences.rows, differences.only, differences.changed) == (
+        "ratings",
+        (53, 53),
+        (1, 1),
+        2,
+    )
+    assert {name: column.rows for name, column in differences.columns.items()} == {"value": 1, "score": 2}
+    assert differences.columns["score"].largest == 0.25
+    assert differences.columns["value"].largest is None
+    rows = {row["item_id"]: row for row in differences.examples.to_pylist()}
     assert {item: row["in"] for item, row in rows.items()} == {"only a": "a", "only b": "b", "x": "both", "y": "both"}
     assert (rows["x"]["value (a)"], rows["x"]["value (b)"]) == ("yes", "no")
     assert (rows["x"]["score (a)"], rows["x"]["score (b)"]) == (1.0, 0.75)
@@ -56,8 +61,8 @@ def test_null_and_not_a_number_are_values(tmp_path: Path) -> None:
         )
         for side, scores in rows.items()
     )
-    found = compare(a, b, tolerance=0.5)
-    assert (found.changed, found.columns["score"].rows) == (1, 1)
+    differences = compare(a, b, tolerance=0.5)
+    assert (differences.changed, differences.columns["score"].rows) == (1, 1)
 
 
 def test_vectors_are_compared(tmp_path: Path) -> None:
@@ -67,8 +72,12 @@ def test_vectors_are_compared(tmp_path: Path) -> None:
         write_units(tmp_path / side, "embeddings", [embedding_rows(["x", "y", "z"], "image", rows)])
         for side, rows in (("a", vectors), ("b", other))
     )
-    found = compare(a, b)
-    assert (found.changed, list(found.columns), found.columns["embedding"].rows) == (1, ["embedding"], 1)
+    differences = compare(a, b)
+    assert (differences.changed, list(differences.columns), differences.columns["embedding"].rows) == (
+        1,
+        ["embedding"],
+        1,
+    )
 
 
 def test_every_table_can_be_compared(tmp_path: Path) -> None:

@@ -158,12 +158,12 @@ def test_gc_removes_leftovers_and_no_row(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_copies_read_alike_and_continue(tmp_path: Path, s3: str, capsys: pytest.CaptureFixture[str]) -> None:
-    source, there, back = two_tables(tmp_path / "R"), locations.join(s3, "copied", "R"), tmp_path / "back"
-    assert cli.main("copy", [str(source), there]) == 0
-    assert cli.main("copy", [there, str(back)]) == 0
+    source, present, back = two_tables(tmp_path / "R"), locations.join(s3, "copied", "R"), tmp_path / "back"
+    assert cli.main("copy", [str(source), present]) == 0
+    assert cli.main("copy", [present, str(back)]) == 0
     assert snapshot(back) == snapshot(source)
     for table in ("images", "ratings/ann"):
-        assert rows_of(f"{there}/{table}") == rows_of(str(source / table))
+        assert rows_of(f"{present}/{table}") == rows_of(str(source / table))
 
     near = tmp_path / "near"
     assert cli.main("copy", [str(source), str(near)]) == 0
@@ -173,11 +173,11 @@ def test_copies_read_alike_and_continue(tmp_path: Path, s3: str, capsys: pytest.
     lost = next((back / "images").glob("*.parquet"))  # an interrupted copy
     lost.unlink()
     capsys.readouterr()
-    assert cli.main("copy", [there, str(back)]) == 0
+    assert cli.main("copy", [present, str(back)]) == 0
     assert f"copied 1 files, {size(lost.stat().st_size)}" in capsys.readouterr().out
     (back / "notes.txt").write_text("else")
-    for out, words in ((str(back), "other content"), (there + "/deeper", "inside")):
-        assert cli.main("copy", [there, out]) == 2
+    for out, words in ((str(back), "other content"), (present + "/deeper", "inside")):
+        assert cli.main("copy", [present, out]) == 2
         assert words in capsys.readouterr().err
 
 

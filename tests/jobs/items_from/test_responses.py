@@ -107,7 +107,7 @@ def test_a_limit_takes_the_first_responses(tables: Path) -> None:
 
 
 def test_responses_that_are_prompts_of_pictures(tables: Path) -> None:
-    """With another role the text is no response to be judged, and no attribute hides it as a context field."""
+    """With another role the text is not a response to be judged, and no attribute hides it as a context field."""
     rows = items(tables, "role=prompt")
     assert {row["response_id"] for row in rows} == {None}
     assert all("prompt" not in row["attributes"] and row["attributes"]["model"] in "ab" for row in rows)

@@ -44,9 +44,9 @@ def test_items_name_the_condition_unless_the_key_does(tmp_path: Path, capsys: py
     named = open_table(write_units(tmp_path / "named", "items", items, condition="article"))
     bare = open_table(write_units(tmp_path / "bare", "items", items))
     keys = ["input=i", "out=o", "rubric=century_labels"]
-    unset, own = (config.load("judge", JudgeConfig, [*keys, *key]) for key in ([], ["condition=own"]))
+    unset, own_values = (config.load("judge", JudgeConfig, [*keys, *key]) for key in ([], ["condition=own"]))
     assert with_condition(unset, bare).condition == ""
-    assert with_condition(own, named).condition == "own"
+    assert with_condition(own_values, named).condition == "own"
     assert capsys.readouterr().out == ""
     assert with_condition(unset, named).condition == "article"
     assert "condition=article" in capsys.readouterr().out

@@ -156,8 +156,10 @@ def test_encoders_and_likelihoods_share_a_rubric_with_people(tmp_path: Path) -> 
               table("p", kept, "p1"), table("j", kept, "m@1")]  # fmt: skip
     by_metric = metrics(tmp_path, tables)
     assert {row["status"] for row in by_metric["share_lowest"]} == {"ok"}
-    found = {(row["dims"]["rater"], row["dims"]["condition"]): row["value"] for row in by_metric["pearson_with_people"]}
-    assert found == pytest.approx({("m@1", "lambda=0"): 1, ("siglip", ""): 1, ("m@1", ""): 1})
+    by_key = {
+        (row["dims"]["rater"], row["dims"]["condition"]): row["value"] for row in by_metric["pearson_with_people"]
+    }
+    assert by_key == pytest.approx({("m@1", "lambda=0"): 1, ("siglip", ""): 1, ("m@1", ""): 1})
     groups = {row["dims"]["group"] for row in by_metric["group_mean_score"] if row["dims"]["condition"] == "lambda=0"}
     assert groups == {"people"}
     assert {row["dims"]["condition"] for row in by_metric["deviation_share"]} == {""}

@@ -102,12 +102,12 @@ def test_questions_by_names_the_field(tmp_path: Path, keys: list[str]) -> None:
 def test_refused(
     tmp_path: Path, keys: list[str], capsys: pytest.CaptureFixture[str], change: dict[str, str | None], message: str
 ) -> None:
-    given = {"rubric": "dsg", **dict(key.split("=", 1) for key in keys)}
+    arguments = {"rubric": "dsg", **dict(key.split("=", 1) for key in keys)}
     for name, value in change.items():
-        given[name] = "null" if value is None else f"{tmp_path}/images" if value == "images" else value
+        arguments[name] = "null" if value is None else f"{tmp_path}/images" if value == "images" else value
     if change.get("input"):
-        given = {name: value for name, value in given.items() if name not in ("images", "texts")}
-    assert cli.main("judge", [f"{name}={value}" for name, value in given.items()]) == 2
+        arguments = {name: value for name, value in arguments.items() if name not in ("images", "texts")}
+    assert cli.main("judge", [f"{name}={value}" for name, value in arguments.items()]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "R").exists()
 
@@ -119,8 +119,8 @@ def test_other_jobs_refuse_the_rubric(tmp_path: Path, keys: list[str], capsys: p
         "generate": [*tables, "prompt=rubric_json", "model=local-tiny"],
         "parse": [f"input={responses}"],
     }
-    for job, given in commands.items():
-        assert cli.main(job, [*given, "rubric=dsg", f"out={tmp_path}/R"]) == 2, job
+    for job, arguments in commands.items():
+        assert cli.main(job, [*arguments, "rubric=dsg", f"out={tmp_path}/R"]) == 2, job
         assert "its own questions" in capsys.readouterr().err
         assert not (tmp_path / "R").exists()
 

@@ -51,11 +51,11 @@ def inside(metric):
     ("level", "published"), [("nominal", 0.743), ("ordinal", 0.815), ("interval", 0.849), ("ratio", 0.797)]
 )
 def test_krippendorffs_own_example(level, published):
-    found = krippendorff_alpha(RatingTable.from_matrix(EXAMPLE), level)
-    assert found.value == pytest.approx(published, abs=5e-4)
-    assert found.n == 11  # unit 12 has one value
-    assert found.coverage == pytest.approx(41 / 48)
-    assert inside(found)
+    alpha = krippendorff_alpha(RatingTable.from_matrix(EXAMPLE), level)
+    assert alpha.value == pytest.approx(published, abs=5e-4)
+    assert alpha.n == 11  # unit 12 has one value
+    assert alpha.coverage == pytest.approx(41 / 48)
+    assert inside(alpha)
 
 
 def test_percent_agreement_by_hand():
@@ -103,22 +103,22 @@ def test_undefined_is_never_zero():
 def test_kappa_by_hand():
     # 10 items: 4 both yes, 3 both no, 2 + 1 apart. po = 0.7; pe = 0.6 * 0.5 + 0.4 * 0.5 = 0.5; kappa = 0.4
     pairs = [[1, 1]] * 4 + [[0, 0]] * 3 + [[1, 0]] * 2 + [[0, 1]]
-    found = cohen_kappa(RatingTable.from_matrix(pairs))
-    assert found.value == pytest.approx(0.4)
-    assert found.n == 10
+    kappa = cohen_kappa(RatingTable.from_matrix(pairs))
+    assert kappa.value == pytest.approx(0.4)
+    assert kappa.n == 10
     assert cohen_kappa(RatingTable.from_matrix([[1, 0], [0, 1]] * 3)).value == pytest.approx(-1)
     assert str(cohen_kappa(RatingTable.from_matrix([[1, 1, 1]])).reason).startswith("3 raters")
     assert cohen_kappa(RatingTable.from_matrix([[1, 1]] * 4)).value is None
 
 
 def test_kappa_of_values_leaves_out_answers_that_are_numbers_only():
-    """Value -1: such an item is neither counted nor a level of its own."""
+    """Value -1: such an item is neither counted nor a separate level."""
     pairs = [[1, 1]] * 4 + [[0, 0]] * 3 + [[1, 0]] * 2 + [[0, 1]]
     answers = RatingTable.from_matrix([*pairs, [1, 0], [0, 1]])
     value = answers.value.copy()
     value[[20, 23]] = -1  # the first rater of item 10, the second of item 11
-    found = cohen_kappa(replace(answers, value=value))
-    assert (found.value, found.n, found.coverage) == (pytest.approx(0.4), 10, 10 / 12)
+    kappa = cohen_kappa(replace(answers, value=value))
+    assert (kappa.value, kappa.n, kappa.coverage) == (pytest.approx(0.4), 10, 10 / 12)
 
 
 @settings(max_examples=40, deadline=None)
@@ -145,9 +145,9 @@ def test_kappa_is_scikit_learns(weights, items):
     draw = np.random.default_rng(1)
     one = draw.integers(1, 6, items)
     two = np.where(draw.random(items) < 0.6, one, draw.integers(1, 6, items))
-    found = cohen_kappa(RatingTable.from_matrix(np.stack([one, two], 1)), weights=weights, by="score")
-    assert found.value == pytest.approx(cohen_kappa_score(one, two, weights=weights), abs=1e-12)
-    assert inside(found)
+    kappa = cohen_kappa(RatingTable.from_matrix(np.stack([one, two], 1)), weights=weights, by="score")
+    assert kappa.value == pytest.approx(cohen_kappa_score(one, two, weights=weights), abs=1e-12)
+    assert inside(kappa)
 
 
 @settings(max_examples=25, deadline=None)
@@ -178,15 +178,15 @@ def test_blocks_of_many_items_give_the_same_value_and_an_interval_of_the_same_wi
 
 
 def test_given_weights():
-    # weights of interval differences make interval alpha; the name is told
+    # weights of interval differences make interval alpha; the name says so
     answers = RatingTable.from_matrix(EXAMPLE)
     levels = answers.levels()
     squared = (levels[:, None] - levels[None, :]) ** 2
-    found = krippendorff_alpha(answers, squared, name="squared")
-    assert found.value == pytest.approx(krippendorff_alpha(answers, "interval").value)
-    assert found.dims == {"level": "squared"}
-    told = agreement(answers, weights={"mine": squared, "wrong": [[0, 1], [1, 0]]})
-    assert {f.dims["level"]: f.value is None for f in told if f.dims.get("level") in ("mine", "wrong")} == {
+    alpha = krippendorff_alpha(answers, squared, name="squared")
+    assert alpha.value == pytest.approx(krippendorff_alpha(answers, "interval").value)
+    assert alpha.dims == {"level": "squared"}
+    agreements = agreement(answers, weights={"mine": squared, "wrong": [[0, 1], [1, 0]]})
+    assert {f.dims["level"]: f.value is None for f in agreements if f.dims.get("level") in ("mine", "wrong")} == {
         "mine": False,
         "wrong": True,
     }
@@ -245,8 +245,8 @@ def test_kappas_across_groups_complete_those_within():
     matrix[:, 3] = np.nan
     matrix[0, 3] = 1
     answers = RatingTable.from_matrix(matrix, raters=["p1", "p2", "m", "few"])
-    found = kappas_across(answers, [("p1", "p2"), ("m", "few")])
-    pairs = {(f.dims["rater_a"], f.dims["rater_b"]): f for f in found}
+    kappas = kappas_across(answers, [("p1", "p2"), ("m", "few")])
+    pairs = {(f.dims["rater_a"], f.dims["rater_b"]): f for f in kappas}
     assert set(pairs) == {("m", "p1"), ("m", "p2"), ("few", "p1"), ("few", "p2")}
     expected = cohen_kappa(answers.of_raters(("m", "p1")), weights="quadratic", by="score")
     assert pairs["m", "p1"].value == expected.value
@@ -256,6 +256,6 @@ def test_of_a_crowd_the_raters_with_most_answers_are_compared():
     matrix = np.random.default_rng(5).integers(1, 4, (30, 20)).astype(float)
     matrix[20:, 14:] = np.nan
     answers = RatingTable.from_matrix(matrix, raters=[f"p{n:02}" for n in range(20)])
-    found = kappas_across(answers, [answers.raters])
-    assert len(found) == MAX_COMPARED * (MAX_COMPARED - 1) // 2
-    assert {f.dims["rater_b"] for f in found} == {f"p{n:02}" for n in range(1, 14)}
+    kappas = kappas_across(answers, [answers.raters])
+    assert len(kappas) == MAX_COMPARED * (MAX_COMPARED - 1) // 2
+    assert {f.dims["rater_b"] for f in kappas} == {f"p{n:02}" for n in range(1, 14)}

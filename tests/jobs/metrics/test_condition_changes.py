@@ -18,36 +18,36 @@ KINDS = {"m": "model", "n": "model", "p": "human", "q": "human"}
 def condition(name, matrix, raters, item, target, *, shared=(), inverted=False, settings=None, **context):
     """One condition: float64[pairs, raters] scores of the pairs (item, target)."""
     item, target = np.asarray(item, np.uint64), np.asarray(target, np.int32)
-    of = QuestionContext(
+    dims_of = QuestionContext(
         kinds=KINDS,
         picture=np.unique(item, return_inverse=True)[1],
         target=target.astype(np.int64),
         **{"scale": (1.0, 5.0), **context},
     )
     answers = RatingTable.from_matrix(np.asarray(matrix, float), raters=raters)
-    rated = RatedQuestion(answers, of, settings or MetricSettings(at_least=[4.0]), inverted=inverted)
+    rated = RatedQuestion(answers, dims_of, settings or MetricSettings(at_least=[4.0]), inverted=inverted)
     return ConditionRatings(name, rated, item, target, shared)
 
 
 def changes(first, second) -> dict[tuple[Any, ...], Any]:
     """(name, group, threshold or average, reading) -> metric."""
-    found = {}
+    results = {}
     for metric in condition_changes(first, second):
         assert (metric.dims["first"], metric.dims["second"]) == (first.name, second.name)
         more = [metric.dims[name] for name in ("threshold", "average", "positive") if name in metric.dims]
-        found[(metric.name, metric.dims["group"], *more)] = metric
-    return found
+        results[(metric.name, metric.dims["group"], *more)] = metric
+    return results
 
 
 def test_by_hand():
     """Six items; under b the third item is missing, and the last is new."""
     a = condition("a", [[1], [2], [5], [4], [3], [2]], ["m"], range(6), [0] * 6)
     b = condition("b", [[4], [4], [4], [1], [2], [5]], ["m"], [0, 1, 3, 4, 5, 9], [0] * 6)
-    found = changes(a, b)
-    score = found["score_change", "m"]
+    results = changes(a, b)
+    score = results["score_change", "m"]
     assert (score.value, score.n, score.coverage) == ((3 + 2 + 0 - 2 + 0) / 5, 5, 5 / 7)
     assert score.low <= score.value <= score.high
-    share = found["share_at_least_change", "m", "4"]
+    share = results["share_at_least_change", "m", "4"]
     assert (share.value, share.n) == ((1 + 1 + 0 + 0 + 0) / 5, 5)
     assert changes(b, a)["score_change", "m"].value == -score.value
 
@@ -56,9 +56,9 @@ def test_a_group_under_one_condition_only_has_no_change():
     """Two models have a mean under a; under b there is one of them."""
     a = condition("a", [[1, 2], [2, 3]], ["m", "n"], [0, 1], [0, 0])
     b = condition("b", [[3], [5]], ["m"], [0, 1], [0, 0])
-    found = changes(a, b)
-    assert {name[1] for name in found} == {"m"}
-    assert found["score_change", "m"].value == (2 + 3) / 2
+    results = changes(a, b)
+    assert {name[1] for name in results} == {"m"}
+    assert results["score_change", "m"].value == (2 + 3) / 2
 
 
 def test_pairs_are_of_item_target_and_rater():
@@ -66,14 +66,14 @@ def test_pairs_are_of_item_target_and_rater():
     item, target = [7, 7], [0, 1]
     a = condition("a", [[1, np.nan], [5, 4]], ["m", "n"], item, target)
     b = condition("b", [[2, 3], [np.nan, 5]], ["m", "n"], item, target)
-    found = changes(a, b)
-    assert {name[1]: metric.value for name, metric in found.items() if name[0] == "score_change"} == {
+    results = changes(a, b)
+    assert {name[1]: metric.value for name, metric in results.items() if name[0] == "score_change"} == {
         "models": 1, "m": 1, "n": 1,
     }  # fmt: skip
-    assert found["score_change", "models"].n == 2
-    assert "fewer than 5 items (1)" in found["score_change", "models"].reason
+    assert results["score_change", "models"].n == 2
+    assert "fewer than 5 items (1)" in results["score_change", "models"].reason
     swapped = condition("b", [[np.nan, 5], [2, 3]], ["m", "n"], item, [1, 0])
-    assert {k: m.value for k, m in changes(a, swapped).items()} == {k: m.value for k, m in found.items()}
+    assert {k: m.value for k, m in changes(a, swapped).items()} == {k: m.value for k, m in results.items()}
 
 
 def test_an_inverted_scale_inverts_the_change():
@@ -87,9 +87,9 @@ def test_an_inverted_scale_inverts_the_change():
 
 def test_without_a_scale_shares_are_undefined_and_scores_are_not():
     a, b = (condition(n, [[s] for s in (1, 2, 3, 4, 5)], ["m"], range(5), [0] * 5, scale=None) for n in "ab")
-    found = changes(a, b)
-    assert found["score_change", "m"].value == 0
-    share = found["share_at_least_change", "m", "4"]
+    results = changes(a, b)
+    assert results["score_change", "m"].value == 0
+    share = results["share_at_least_change", "m", "4"]
     assert (share.value, share.reason) == (None, "the scale is not known")
 
 
@@ -98,11 +98,11 @@ def test_shared_people_do_not_change_and_models_are_compared_with_them():
     a, b = ([3, 2, 4, 4, 5, 1], [1, 2, 3, 4, 5, 4])
     sides = [condition(n, np.transpose([m, people]), ["m", "p"], range(6), [0] * 6, shared=["p"])
              for n, m in (("a", a), ("b", b))]  # fmt: skip
-    found = changes(*sides)
-    assert {name[1] for name in found} == {"m"}
+    results = changes(*sides)
+    assert {name[1] for name in results} == {"m"}
     expected = pearsonr(b, people).statistic - pearsonr(a, people).statistic
-    assert found["pearson_with_people_change", "m"].value == pytest.approx(expected)
-    assert ("pearson_by_image_change", "m") not in found  # one target
+    assert results["pearson_with_people_change", "m"].value == pytest.approx(expected)
+    assert ("pearson_by_image_change", "m") not in results  # one target
 
 
 def resamples(item, statistic, draws=200):
@@ -130,7 +130,7 @@ def drawn():
 
 
 def test_brute_force_of_every_change(drawn):
-    item, target, scores, people, right, found = drawn
+    item, target, scores, people, right, result = drawn
     a, b = scores["a"], scores["b"]
     hit = {name: score >= 4 for name, score in scores.items()}
 
@@ -147,8 +147,8 @@ def test_brute_force_of_every_change(drawn):
         if average == "micro":
             return f1_score(right[rows], hit[name][rows])
         groups = target if average == "macro" else item
-        each = [rows[groups[rows] == group] for group in np.unique(groups[rows])]
-        return np.mean([f1_score(right[r], hit[name][r], zero_division=np.nan) for r in each
+        groups_of_rows = [rows[groups[rows] == group] for group in np.unique(groups[rows])]
+        return np.mean([f1_score(right[r], hit[name][r], zero_division=np.nan) for r in groups_of_rows
                         if right[r].any() or hit[name][r].any()])  # fmt: skip
 
     every = np.arange(len(item))
@@ -162,15 +162,15 @@ def test_brute_force_of_every_change(drawn):
         ("f1_change", "m", "macro", ">=4"): lambda rows: f1("b", rows, "macro") - f1("a", rows, "macro"),
     }
     for key, statistic in expected.items():
-        metric = found[key]
+        metric = result[key]
         assert metric.value == pytest.approx(statistic(every)), key
         assert metric.n == len(item), key
         low, high = resamples(item, statistic)
         width = high - low
         assert metric.low == pytest.approx(low, abs=0.2 * width), key
         assert metric.high == pytest.approx(high, abs=0.2 * width), key
-    assert found["pearson_by_image_change", "m"].value == pytest.approx(by_image(every))
-    samples = found["f1_change", "m", "samples", ">=4"].value
+    assert result["pearson_by_image_change", "m"].value == pytest.approx(by_image(every))
+    samples = result["f1_change", "m", "samples", ">=4"].value
     assert samples == pytest.approx(f1("b", every, "samples") - f1("a", every, "samples"))
 
 
@@ -178,8 +178,8 @@ def test_the_ratio_of_f1_by_hand():
     """Six items, four of them right: with gold's article all four and one other are found, with a found one three."""
     right = {"right": np.array([1, 1, 1, 1, 0, 0], bool), "judged": np.ones(6, bool)}
     gold = condition("gold", [[5], [4], [4], [5], [4], [1]], ["m"], range(6), [0] * 6, **right)
-    found = condition("found", [[5], [4], [4], [3], [2], [1]], ["m"], range(6), [0] * 6, **right)
-    ratios = {(m.dims["average"], m.dims["positive"]): m for m in f1_ratios(gold, found)}
+    conditions = condition("found", [[5], [4], [4], [3], [2], [1]], ["m"], range(6), [0] * 6, **right)
+    ratios = {(m.dims["average"], m.dims["positive"]): m for m in f1_ratios(gold, conditions)}
     micro = ratios["micro", ">=4"]
     assert micro.name == "f1_ratio"
     assert micro.value == pytest.approx((6 / 7) / (8 / 9))
@@ -191,7 +191,7 @@ def test_the_ratio_of_f1_by_hand():
     coverages = {(m.n, m.coverage) for m in f1_ratios(five, partly)}
     assert coverages == {(4, 4 / 5)}  # five pairs have gold under both, of which the second lacks one
     none = condition("gold", [[1]] * 6, ["m"], range(6), [0] * 6, **right)
-    undefined = {(m.dims["average"], m.dims["positive"]): m for m in f1_ratios(none, found)}["micro", ">=4"]
+    undefined = {(m.dims["average"], m.dims["positive"]): m for m in f1_ratios(none, conditions)}["micro", ">=4"]
     assert undefined.value is None
     assert str(undefined.reason).startswith("F1 is 0 under the first condition")
 
@@ -215,11 +215,11 @@ def test_names_and_order_of_items_do_not_matter(drawn):
     item, target, scores, _, _, _ = drawn
     order = np.random.default_rng(9).permutation(len(item))
 
-    def of(rows, names):
+    def changes_of(rows, names):
         return changes(*(condition(n, scores[n][rows, None], ["m"], names[rows], target[rows]) for n in "ab"))
 
-    plain = of(np.arange(len(item)), item)["score_change", "m"]
-    moved = of(order, np.random.default_rng(4).permutation(10_000)[item])["score_change", "m"]
+    plain = changes_of(np.arange(len(item)), item)["score_change", "m"]
+    moved = changes_of(order, np.random.default_rng(4).permutation(10_000)[item])["score_change", "m"]
     assert (plain.value, plain.low, plain.high) == (pytest.approx(moved.value), moved.low, moved.high)
 
 

@@ -13,8 +13,8 @@ def rated(matrix, raters, *, values=False, **context):
     answers = RatingTable.from_matrix(np.array(matrix, float), raters=raters)
     if values:
         answers = RatingTable(**{**vars(answers), "score": np.full(answers.n, np.nan)})
-    known = QuestionContext(kinds=PEOPLE, picture=np.arange(len(matrix)), target=np.zeros(len(matrix), int), **context)
-    return RatedQuestion(answers, known, MetricSettings())
+    names = QuestionContext(kinds=PEOPLE, picture=np.arange(len(matrix)), target=np.zeros(len(matrix), int), **context)
+    return RatedQuestion(answers, names, MetricSettings())
 
 
 def test_of_a_scale_the_level_next_to_peoples_mean_counts():
@@ -34,9 +34,13 @@ def test_of_categories_more_than_half_count():
 
 def test_gold_is_a_category_or_a_score():
     gold = [frozenset({"1"}), frozenset({"2"}), frozenset({"1", "2"})]
-    found = list(confusions(rated([[1, 1], [1, 2], [2, 2]], ["p1", "m"], values=True, right_values=gold)))
-    assert [(m.rater, m.reference, m.n) for m in found] == [("m", "people", 3), ("people", "gold", 2), ("m", "gold", 2)]
-    assert found[1].counts.tolist() == [[1, 0], [1, 0]]
+    results = list(confusions(rated([[1, 1], [1, 2], [2, 2]], ["p1", "m"], values=True, right_values=gold)))
+    assert [(m.rater, m.reference, m.n) for m in results] == [
+        ("m", "people", 3),
+        ("people", "gold", 2),
+        ("m", "gold", 2),
+    ]
+    assert results[1].counts.tolist() == [[1, 0], [1, 0]]
     scored = list(confusions(rated([[1, 1], [2, 2]], ["p1", "m"], gold_scores=np.array([1.0, 1.0]))))
     assert scored[-1].counts.tolist() == [[1, 1], [0, 0]]
 

@@ -18,9 +18,9 @@ def test_correlations_are_scipys():
     draw = np.random.default_rng(0)
     x = draw.integers(1, 6, 60).astype(float)
     y = x + draw.normal(size=60)
-    found = {f.name: f for f in correlations(x, y, asked=80)}
+    by_key = {f.name: f for f in correlations(x, y, asked=80)}
     for kind, function in (("pearson", stats.pearsonr), ("spearman", stats.spearmanr), ("kendall", stats.kendalltau)):
-        metric = found[f"{kind}_with_people"]
+        metric = by_key[f"{kind}_with_people"]
         assert metric.value == pytest.approx(function(x, y).statistic)
         assert (metric.n, metric.coverage) == (60, 0.75)
         assert inside(metric)
@@ -41,8 +41,8 @@ def test_images_are_correlated_one_by_one():
     # image 0: 1 with people; image 1: -1; image 2: no variance, left out
     model = np.array([1.0, 2, 3, 3, 2, 1, 2, 2, 2])
     people = np.array([1.0, 2, 3, 1, 2, 3, 1, 2, 3])
-    found = within(model, people, np.repeat([0, 1, 2], 3), group_name="image", source="x")
-    assert (found.value, found.n, found.coverage) == (pytest.approx(0), 2, pytest.approx(2 / 3))
+    correlation = within(model, people, np.repeat([0, 1, 2], 3), group_name="image", source="x")
+    assert (correlation.value, correlation.n, correlation.coverage) == (pytest.approx(0), 2, pytest.approx(2 / 3))
     nothing = within(model[6:], people[6:], np.zeros(3, int), group_name="image", source="x")
     assert nothing.value is None
 
@@ -80,17 +80,17 @@ def test_averages_first_then_correlates():
 def test_one_by_one_statistics():
     model = np.array([1.0, 2, 3, 4, NAN])
     ratings = np.array([[1, 4, NAN], [2, 3, NAN], [3, 2, 1], [4, 1, 1], [5, 5, 5]], float)
-    found = {f.name: f for f in against_single_raters(model, ratings)}
+    by_key = {f.name: f for f in against_single_raters(model, ratings)}
     # the first goes along, the second against, the third has too few
-    assert found["rater_correlation_mean"].value == pytest.approx(0)
-    assert found["rater_correlation_max"].value == pytest.approx(1)
-    assert found["rater_correlation_min"].value == pytest.approx(-1)
-    assert found["rater_correlation_median"].value == pytest.approx(0)
-    assert found["rater_correlation_sd"].value == pytest.approx(2**0.5)
-    assert (found["rater_correlation_mean"].n, found["rater_correlation_mean"].coverage) == (2, pytest.approx(2 / 3))
+    assert by_key["rater_correlation_mean"].value == pytest.approx(0)
+    assert by_key["rater_correlation_max"].value == pytest.approx(1)
+    assert by_key["rater_correlation_min"].value == pytest.approx(-1)
+    assert by_key["rater_correlation_median"].value == pytest.approx(0)
+    assert by_key["rater_correlation_sd"].value == pytest.approx(2**0.5)
+    assert (by_key["rater_correlation_mean"].n, by_key["rater_correlation_mean"].coverage) == (2, pytest.approx(2 / 3))
     # averages 2.5, 2.5, 2, 2
     expected = stats.pearsonr([1, 2, 3, 4], [2.5, 2.5, 2, 2]).statistic
-    assert found["correlation_with_average"].value == pytest.approx(expected)
-    assert (found["correlation_with_average"].n, found["correlation_with_average"].coverage) == (4, 4 / 5)
+    assert by_key["correlation_with_average"].value == pytest.approx(expected)
+    assert (by_key["correlation_with_average"].n, by_key["correlation_with_average"].coverage) == (4, 4 / 5)
     empty = {f.name: f for f in against_single_raters(np.full(3, NAN), np.full((3, 1), NAN))}
     assert all(f.value is None for f in empty.values())

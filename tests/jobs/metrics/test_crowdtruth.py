@@ -39,20 +39,20 @@ def published(data):
 
 
 def test_the_published_metrics(published):
-    found = crowdtruth(published["unit"], published["worker"], published["vectors"])
+    measures = crowdtruth(published["unit"], published["worker"], published["vectors"])
     for place, name in enumerate(published["units"]):
         row = published["of_unit"][name]
-        assert found.unit[place] == pytest.approx(float(row["uqs"]), abs=1e-6)
+        assert measures.unit[place] == pytest.approx(float(row["uqs"]), abs=1e-6)
         scores = ast.literal_eval(row["unit_annotation_score"].removeprefix("Counter(").removesuffix(")"))
-        assert found.unit_annotation[place] == pytest.approx([scores["false"], scores["true"]], abs=1e-6)
+        assert measures.unit_annotation[place] == pytest.approx([scores["false"], scores["true"]], abs=1e-6)
     for place, name in enumerate(published["workers"]):
         row = published["of_worker"][name]
-        assert found.worker[place] == pytest.approx(float(row["wqs"]), abs=1e-6)
-        assert found.worker_worker[place] == pytest.approx(float(row["wwa"]), abs=1e-6)
-        assert found.worker_unit[place] == pytest.approx(float(row["wsa"]), abs=1e-6)
+        assert measures.worker[place] == pytest.approx(float(row["wqs"]), abs=1e-6)
+        assert measures.worker_worker[place] == pytest.approx(float(row["wwa"]), abs=1e-6)
+        assert measures.worker_unit[place] == pytest.approx(float(row["wsa"]), abs=1e-6)
     expected = [published["of_annotation"][name] for name in ("false", "true")]
-    assert found.annotation == pytest.approx(expected, abs=1e-6)
-    assert (found.rounds, found.change < 0.001) == (6, True)
+    assert measures.annotation == pytest.approx(expected, abs=1e-6)
+    assert (measures.rounds, measures.change < 0.001) == (6, True)
 
 
 def plainly(rows, stop):
@@ -129,18 +129,18 @@ def test_random_tasks_are_what_the_formulas_give(seed):
         "wua": (at.worker_unit, workers),
         "annotation": (at.annotation, used),
     }
-    for name, (found, keys) in measures.items():
-        assert found == pytest.approx([expected[name][key] for key in keys], abs=1e-9), name
+    for name, (result, keys) in measures.items():
+        assert result == pytest.approx([expected[name][key] for key in keys], abs=1e-9), name
     scores = [[expected["uas"][u, a] for a in used] for u in units]
     assert at.unit_annotation == pytest.approx(np.array(scores), abs=1e-9)
 
 
 def test_a_stricter_end_goes_on(published):
-    found = crowdtruth(published["unit"], published["worker"], published["vectors"], stop=STRICT)
+    measures = crowdtruth(published["unit"], published["worker"], published["vectors"], stop=STRICT)
     again = crowdtruth(published["unit"], published["worker"], published["vectors"], stop=1e-12)
-    assert found.change < STRICT
-    assert found.rounds > 6
-    assert np.abs(found.unit - again.unit).max() < 1e-8
+    assert measures.change < STRICT
+    assert measures.rounds > 6
+    assert np.abs(measures.unit - again.unit).max() < 1e-8
 
 
 def test_names_and_order_change_nothing(published):
@@ -156,23 +156,23 @@ def test_names_and_order_change_nothing(published):
 
 
 def test_unanimous_units_are_perfect():
-    found = crowdtruth([0, 0, 1, 1], [0, 1, 0, 1], np.eye(2)[[0, 0, 1, 1]])
-    assert found.unit == pytest.approx([1, 1])
-    assert found.worker == pytest.approx([1, 1])
-    assert found.annotation == pytest.approx([1, 1])
+    measures = crowdtruth([0, 0, 1, 1], [0, 1, 0, 1], np.eye(2)[[0, 0, 1, 1]])
+    assert measures.unit == pytest.approx([1, 1])
+    assert measures.worker == pytest.approx([1, 1])
+    assert measures.annotation == pytest.approx([1, 1])
 
 
 def test_the_first_round_by_hand():
     # unit 0: yes yes no (of 3 pairs 1 agrees); unit 1: yes yes yes. With stop above any change one round is all.
     vectors = np.eye(2)[[0, 0, 1, 0, 0, 0]]
-    found = crowdtruth([0, 0, 0, 1, 1, 1], [0, 1, 2, 0, 1, 2], vectors, stop=2)
-    assert found.rounds == 1
-    assert found.unit == pytest.approx([1 / 3, 1])
-    assert found.worker_worker == pytest.approx([3 / 4, 3 / 4, 2 / 4])
+    measures = crowdtruth([0, 0, 0, 1, 1, 1], [0, 1, 2, 0, 1, 2], vectors, stop=2)
+    assert measures.rounds == 1
+    assert measures.unit == pytest.approx([1 / 3, 1])
+    assert measures.worker_worker == pytest.approx([3 / 4, 3 / 4, 2 / 4])
     # the rest of unit 0 is (1, 1) for the two who said yes, cosine 1 / sqrt(2), and (2, 0) for the third, cosine 0
-    assert found.worker_unit == pytest.approx([(2**-0.5 + 1) / 2, (2**-0.5 + 1) / 2, 1 / 2])
+    assert measures.worker_unit == pytest.approx([(2**-0.5 + 1) / 2, (2**-0.5 + 1) / 2, 1 / 2])
     # yes: of ordered pairs (i, j), how much of j's yes i shares: 1 but for (2, 0) and (2, 1), which are 1/2
-    assert found.annotation == pytest.approx([5 / 6, 1e-8])
+    assert measures.annotation == pytest.approx([5 / 6, 1e-8])
 
 
 def test_five_points_become_three():

@@ -42,9 +42,9 @@ def test_means_of_all_and_of_each_writer() -> None:
 
 def test_an_interval_draws_pictures_not_descriptions() -> None:
     # Four equal descriptions of each of 8 pictures: as many as 8 values, not 32.
-    each = np.array([0, 1, 0, 3, 2, 1, 0, 1.0])
-    shares = each / 10
-    values = {"mistakes": each, "mistake_share": shares, "omissions": each, "omission_share": shares}
+    counts = np.array([0, 1, 0, 3, 2, 1, 0, 1.0])
+    shares = counts / 10
+    values = {"mistakes": counts, "mistake_share": shares, "omissions": counts, "omission_share": shares}
     one, four = (
         next(
             iter(

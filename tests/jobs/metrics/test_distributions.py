@@ -203,10 +203,10 @@ def test_an_open_question_is_not_counted_answer_by_answer(monkeypatch):
 def test_dictionaries_that_differ_by_chunk_and_further_columns_are_read():
     halves = []
     for part in (TEN[:5], TEN[5:]):
-        made = batch(part).append_column("raw", pa.array(["x"] * 5))
+        rows = batch(part).append_column("raw", pa.array(["x"] * 5))
         for name in ("rater", "rubric", "question", "status", "value"):
-            made = made.set_column(made.column_names.index(name), name, made[name].dictionary_encode())
-        halves.append(made)
+            rows = rows.set_column(rows.column_names.index(name), name, rows[name].dictionary_encode())
+        halves.append(rows)
     counted = Distributions()
     counted.add(pa.concat_tables(halves))
     assert counted.result() == reduce(TEN)
@@ -244,10 +244,10 @@ def test_missing_columns_and_null_keys_are_named():
 
 
 def test_rows_of_the_table_metrics():
-    made = table_of(only_list := reduce(TEN))
-    assert made.schema.equals(table("metrics").schema())
-    rows = {(r["metric"], r["dims"]): r for r in made.to_pylist()}
-    assert len(rows) == made.num_rows == 5 + 3  # five answers, and mean, outside mass, coverage
+    outputs = table_of(only_list := reduce(TEN))
+    assert outputs.schema.equals(table("metrics").schema())
+    rows = {(r["metric"], r["dims"]): r for r in outputs.to_pylist()}
+    assert len(rows) == outputs.num_rows == 5 + 3  # five answers, and mean, outside mass, coverage
     share = rows["share", '{"answer":"3","question":"sensitive","rater":"qwen","rubric":"century"}']
     assert (share["value"], share["n"], share["coverage"], share["status"]) == (0.375, 8, 0.8, "ok")
     assert (share["low"], share["high"]) == wilson(3, 8)
@@ -272,10 +272,10 @@ def test_ratings_with_a_truncated_context_are_counted():
 
 
 def test_undefined_metrics_say_why():
-    made = table_of(reduce([row(status="error"), row(question="kind", value="a", answers=["a"])]))
+    table = table_of(reduce([row(status="error"), row(question="kind", value="a", answers=["a"])]))
     undefined = {
         (r["metric"], json.loads(r["dims"])["question"]): (r["value"], r["status"], r["reason"])
-        for r in made.to_pylist()
+        for r in table.to_pylist()
         if r["status"] != "ok"
     }
     nothing = (None, "missing_input", "none of the 1 ratings is ok")

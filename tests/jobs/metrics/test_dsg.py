@@ -33,7 +33,7 @@ def test_invalid_missing_and_odd():
     assert score([DsgQuestion("1")], dependencies=True) is None
     assert score([DsgQuestion("1", valid=False, answer="yes")], dependencies=True) is None
     assert score([], dependencies=False) is None
-    assert score([DsgQuestion("2", ("9",), answer="yes")], dependencies=True) == 1  # a parent that is no question
+    assert score([DsgQuestion("2", ("9",), answer="yes")], dependencies=True) == 1  # a parent that is not a question
     assert [is_yes(a) for a in ("yes", " Yes. ", "no", "yes, two", None, "")] == [
         True,
         True,
@@ -59,10 +59,10 @@ def test_invalid_missing_and_odd():
 
 def test_conventions_of_coverage():
     pictures = {"a": [DsgQuestion("1", answer="yes")], "b": [DsgQuestion("1", answer="no")], "c": []}
-    found = named(dsg_metrics(pictures, {}))
-    assert found["dsg_score", "with dependencies", "answered"].value == 1 / 2
-    assert found["dsg_score", "with dependencies", "published"].value == pytest.approx(1 / 3)
-    assert found["dsg_score", "with dependencies", "answered"].coverage == pytest.approx(2 / 3)
+    metrics = named(dsg_metrics(pictures, {}))
+    assert metrics["dsg_score", "with dependencies", "answered"].value == 1 / 2
+    assert metrics["dsg_score", "with dependencies", "published"].value == pytest.approx(1 / 3)
+    assert metrics["dsg_score", "with dependencies", "answered"].coverage == pytest.approx(2 / 3)
     unanswered = {**pictures, "c": [DsgQuestion("1"), DsgQuestion("2")]}
     counts = [metric for metric in dsg_metrics(unanswered, {}) if metric.name in ("dsg_invalid", "dsg_unclear")]
     assert [metric.coverage for metric in counts] == [1 / 2, 1 / 2]
@@ -75,14 +75,14 @@ def test_counts_of_invalid_and_unclear_answers_and_correlations_by_hand():
         "c": [DsgQuestion("1", answer="yes"), DsgQuestion("2")],
         "d": [DsgQuestion("1", answer="t")],
     }
-    found = named(dsg_metrics(pictures, {"a": 1.0, "b": 2.0, "c": 3.0, "gone": 5.0}))
-    invalid, unclear = found["dsg_invalid", None, None], found["dsg_unclear", None, None]
+    metrics = named(dsg_metrics(pictures, {"a": 1.0, "b": 2.0, "c": 3.0, "gone": 5.0}))
+    invalid, unclear = metrics["dsg_invalid", None, None], metrics["dsg_unclear", None, None]
     assert (invalid.value, invalid.n, invalid.coverage) == (1, 7, 6 / 7)
     assert (unclear.value, unclear.n) == (2, 5)
-    ranks = found["dsg_spearman", "with dependencies", "answered"]
+    ranks = metrics["dsg_spearman", "with dependencies", "answered"]
     assert (ranks.value, ranks.n, ranks.coverage) == (pytest.approx(3**0.5 / 2), 3, 3 / 4)
-    assert found["dsg_spearman", "with dependencies", "published"].n == 4
-    assert found["dsg_score", "with dependencies", "answered"].coverage == 4 / 5
+    assert metrics["dsg_spearman", "with dependencies", "published"].n == 4
+    assert metrics["dsg_score", "with dependencies", "answered"].coverage == 4 / 5
     few = named(dsg_metrics({"a": pictures["a"], "b": pictures["b"]}, {"a": 1.0, "b": 2.0}))
     assert few["dsg_kendall", "with dependencies", "answered"].value is None
     nothing = named(dsg_metrics({}, {}))
@@ -101,7 +101,7 @@ def test_the_published_correlations(data):
             if (key := f"{row['t2i_model']} {row['item_id']}") in likert:
                 asked = DsgQuestion(row["question_id"], parents_of(row["dependency_id"]), answer=row["answer"])
                 pictures[key].append(asked)
-    found = named(dsg_metrics(pictures, {key: sum(s) / len(s) for key, s in likert.items()}))
+    metrics = named(dsg_metrics(pictures, {key: sum(s) / len(s) for key, s in likert.items()}))
     published = {
         ("dsg_spearman", "with dependencies"): 0.463,
         ("dsg_kendall", "with dependencies"): 0.380,
@@ -109,7 +109,7 @@ def test_the_published_correlations(data):
         ("dsg_kendall", "without dependencies"): 0.378,
     }
     for (name, reading), value in published.items():
-        metric = found[name, reading, "published"]
+        metric = metrics[name, reading, "published"]
         assert round(metric.value, 3) == value
         assert (metric.n, metric.coverage) == (800, 795 / 800)
-        assert found[name, reading, "answered"].n == 795
+        assert metrics[name, reading, "answered"].n == 795

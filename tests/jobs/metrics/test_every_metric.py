@@ -70,7 +70,7 @@ def rows(tmp_path_factory):
               "sample": 0, "number": 1, "text": "an encyclopedia"}  # fmt: skip
     questions = [{"set_id": "a", "question_id": q, "parents": p, "valid": True} for q, p in (("1", []), ("2", ["1"]))]
     raters = [{"rater": r, "kind": "human", "country": c} for r, c in PEOPLE.items()]
-    made: dict[str, list[dict[str, Any]]] = {
+    files: dict[str, list[dict[str, Any]]] = {
         "items": items,
         "responses": responses,
         "texts": [{"text_id": "t", "text": "A black dog, on a beach."}],
@@ -79,7 +79,7 @@ def rows(tmp_path_factory):
         "spans": marks,
         "remarks": [remark],
     }
-    keys = [f"{key}=[{write_file(folder / key, key, of)}]" for key, of in made.items()]
+    keys = [f"{key}=[{write_file(folder / key, key, of_item)}]" for key, of_item in files.items()]
     keys.append(f"questions={write_file(folder / 'questions', 'questions', questions)}")
     more = ["metrics.ensembles.two=[qwen3,gemma-3]", "metrics.disaggregate=[region]", "metrics.compare=[region]",
             "metrics.contrast=['prompt:a-b']", "metrics.crowdtruth=true", "likert=r/relevant",

@@ -30,15 +30,15 @@ def by_average(metrics):
 @pytest.mark.parametrize("seed", range(4))
 def test_f1_is_scikit_learns(seed):
     draw = np.random.default_rng(seed)
-    gold, said = draw.random((30, 6)) < 0.3, draw.random((30, 6)) < 0.4
-    gold[:, 5] = said[:, 5] = False  # a label that never occurs: 0 / 0, left out
+    gold, message = draw.random((30, 6)) < 0.3, draw.random((30, 6)) < 0.4
+    gold[:, 5] = message[:, 5] = False  # a label that never occurs: 0 / 0, left out
     item, label = np.indices(gold.shape)
-    found = by_average(classification(gold.ravel(), said.ravel(), item.ravel(), label.ravel()))
+    metrics = by_average(classification(gold.ravel(), message.ravel(), item.ravel(), label.ravel()))
     for average in ("micro", "macro", "samples"):
-        theirs = precision_recall_fscore_support(gold, said, average=average, zero_division=np.nan)
+        theirs = precision_recall_fscore_support(gold, message, average=average, zero_division=np.nan)
         for name, value in zip(("precision", "recall", "f1"), theirs, strict=False):
-            assert found[name, average].value == pytest.approx(value, abs=1e-12)
-            assert found[name, average].low <= value <= found[name, average].high
+            assert metrics[name, average].value == pytest.approx(value, abs=1e-12)
+            assert metrics[name, average].low <= value <= metrics[name, average].high
 
 
 def test_perfect_reversed_and_empty():
@@ -54,8 +54,8 @@ def test_perfect_reversed_and_empty():
 
 
 def test_both_readings_of_greater_than_four():
-    found = readings(4)
-    assert {name: holds([3.0, 4.0, 4.5, 5.0]).tolist() for name, holds in found.items()} == {
+    reading = readings(4)
+    assert {name: holds([3.0, 4.0, 4.5, 5.0]).tolist() for name, holds in reading.items()} == {
         ">=4": [False, True, True, True],
         ">4": [False, False, True, True],
     }
@@ -63,12 +63,14 @@ def test_both_readings_of_greater_than_four():
 
 def test_each_average_counts_what_it_averages():
     # item 2 has no positive: its F1 is 0 / 0, and so is that of label 1
-    found = by_average(classification([1, 0, 0, 0, 0, 0], [1, 0, 1, 0, 0, 0], [0, 0, 1, 1, 2, 2], [0, 1] * 3, asked=8))
-    assert {average: found["f1", average].n for average in AVERAGES} == {"micro": 6, "macro": 1, "samples": 2}
-    assert {average: found["f1", average].value for average in AVERAGES} == pytest.approx(
+    metrics = by_average(
+        classification([1, 0, 0, 0, 0, 0], [1, 0, 1, 0, 0, 0], [0, 0, 1, 1, 2, 2], [0, 1] * 3, asked=8)
+    )
+    assert {average: metrics["f1", average].n for average in AVERAGES} == {"micro": 6, "macro": 1, "samples": 2}
+    assert {average: metrics["f1", average].value for average in AVERAGES} == pytest.approx(
         {"micro": 2 / 3, "macro": 2 / 3, "samples": 1 / 2}
     )
-    assert {metric.coverage for metric in found.values()} == {6 / 8}
+    assert {metric.coverage for metric in metrics.values()} == {6 / 8}
     nothing = by_average(classification([], [], [], [], asked=8))
     assert {metric.coverage for metric in nothing.values()} == {0}
 
@@ -78,9 +80,10 @@ def test_f1_before_and_after_are_compared_by_difference_or_ratio(average):
     draw = np.random.default_rng(3)
     gold, one, other = (draw.random((30, 4)) < 0.5 for _ in range(3))
     item, label = (index.ravel() for index in np.indices(gold.shape))
-    before, after = (outcomes(gold.ravel(), said.ravel()) for said in (one, other))
+    before, after = (outcomes(gold.ravel(), message.ravel()) for message in (one, other))
     first, second = (
-        precision_recall_fscore_support(gold, said, average=average, zero_division=np.nan)[2] for said in (one, other)
+        precision_recall_fscore_support(gold, message, average=average, zero_division=np.nan)[2]
+        for message in (one, other)
     )
     expected: dict[Literal["change", "ratio"], float] = {"change": second - first, "ratio": second / first}
     for comparison, by_sklearn in expected.items():
@@ -101,11 +104,11 @@ def test_f1_before_and_after_are_compared_by_difference_or_ratio(average):
 
 def test_names_of_items_and_labels_change_nothing():
     draw = np.random.default_rng(9)
-    gold, said = draw.random(60) < 0.4, draw.random(60) < 0.4
+    gold, message = draw.random(60) < 0.4, draw.random(60) < 0.4
     item, label = np.repeat(np.arange(12), 5), np.tile(np.arange(5), 12)
     order, items, labels = draw.permutation(60), draw.permutation(12), draw.permutation(5)
-    one = by_average(classification(gold, said, item, label))
-    two = by_average(classification(gold[order], said[order], items[item][order], labels[label][order]))
+    one = by_average(classification(gold, message, item, label))
+    two = by_average(classification(gold[order], message[order], items[item][order], labels[label][order]))
     for key in one:
         assert one[key].value == pytest.approx(two[key].value)
 
@@ -115,9 +118,9 @@ def test_accuracy():
     assert accuracy([]).value is None
 
 
-def drawn(told, n, seed):
+def drawn(content, n, seed):
     """Scores with exactly this mean and deviation."""
-    mean, deviation = told
+    mean, deviation = content
     sample = np.random.default_rng(seed).normal(size=n)
     return mean + deviation * (sample - sample.mean()) / sample.std(ddof=1)
 
@@ -128,14 +131,14 @@ def drawn(told, n, seed):
     [((3.46, 1.12), (3.31, 1.14), 0.18), ((4.09, 0.70), (3.68, 0.82), 0.0000002), ((3.91, 0.46), (3.81, 0.52), 0.052)],
 )
 def test_welch_on_the_rome_papers_statistics(triumph, lupercalia, published):
-    found = {(f.name, f.dims.get("part")): f for f in welch(drawn(triumph, 404, 0), drawn(lupercalia, 140, 1))}
-    p = found["welch_p", None].value
+    by_key = {(f.name, f.dims.get("part")): f for f in welch(drawn(triumph, 404, 0), drawn(lupercalia, 140, 1))}
+    p = by_key["welch_p", None].value
     assert p is not None
     assert p == pytest.approx(ttest_ind_from_stats(*triumph, 404, *lupercalia, 140, equal_var=False).pvalue)
     assert p == pytest.approx(published, rel=0.25) or p < published * 10 < 1e-3
-    assert found["part_mean", "first"].value == pytest.approx(triumph[0])
-    assert found["part_sd", "second"].value == pytest.approx(lupercalia[1])
-    gap = found["mean_difference", None]
+    assert by_key["part_mean", "first"].value == pytest.approx(triumph[0])
+    assert by_key["part_sd", "second"].value == pytest.approx(lupercalia[1])
+    gap = by_key["mean_difference", None]
     assert gap.low is not None
     assert gap.low < triumph[0] - lupercalia[0]
     assert (p < 0.05) == (gap.low > 0)
@@ -143,10 +146,10 @@ def test_welch_on_the_rome_papers_statistics(triumph, lupercalia, published):
 
 @pytest.mark.filterwarnings("ignore:Precision loss")
 def test_welch_of_few_items_by_hand():
-    found = {(f.name, f.dims.get("part")): f for f in welch([1, 2, 3], [2, 4], asked=(4, 4))}
-    assert [found["part_mean", part].coverage for part in ("first", "second")] == [3 / 4, 2 / 4]
-    assert (found["mean_difference", None].value, found["mean_difference", None].coverage) == (-1, 5 / 8)
-    assert found["part_sd", "first"].value == 1
+    by_key = {(f.name, f.dims.get("part")): f for f in welch([1, 2, 3], [2, 4], asked=(4, 4))}
+    assert [by_key["part_mean", part].coverage for part in ("first", "second")] == [3 / 4, 2 / 4]
+    assert (by_key["mean_difference", None].value, by_key["mean_difference", None].coverage) == (-1, 5 / 8)
+    assert by_key["part_sd", "first"].value == 1
     everything = {f.name: f.coverage for f in welch([1, 2, 3], [2, 4])}
     assert set(everything.values()) == {1}
     one = {(f.name, f.dims.get("part")): f.value for f in welch([1.0], [2.0, 3.0])}
@@ -157,8 +160,8 @@ def test_welch_of_few_items_by_hand():
 
 
 def test_welch_undefined():
-    found = {f.name: f for f in welch([1.0], [2.0, 3.0])}
-    assert found["welch_p"].reason == "fewer than two items in a part"
+    by_key = {f.name: f for f in welch([1.0], [2.0, 3.0])}
+    assert by_key["welch_p"].reason == "fewer than two items in a part"
     assert {f.name: f for f in welch([1.0, 1.0], [1.0, 1.0])}["welch_p"].reason == "no variance in either part"
 
 
@@ -168,8 +171,8 @@ def test_preferences_and_deviations_by_hand():
         np.array([[2, 1, 2, 3], [4, NAN, NAN, 4], [NAN, 1, NAN, NAN]]), raters=["m", "a", "b", "c"]
     )
     model, people = both.of_raters(["m"]), both.of_raters(["a", "b", "c"])
-    found = preference_agreement(model, people)
-    assert (found.value, found.n, found.coverage) == (2 / 4, 4, 4 / 5)
+    agreement = preference_agreement(model, people)
+    assert (agreement.value, agreement.n, agreement.coverage) == (2 / 4, 4, 4 / 5)
     shares = {f.dims.get("deviation"): f for f in deviations(model, people)}
     # 2-1, 2-2, 2-3, 4-4
     assert {k: f.value for k, f in shares.items() if k} == {"-1": 1 / 4, "0": 2 / 4, "+1": 1 / 4}

@@ -47,19 +47,19 @@ def test_blocks_keep_the_sum_and_the_width():
     sums = means(sample)
     assert sums.shape == (BLOCKS, 2)
     assert sums.sum(0) == pytest.approx([sample.sum(), len(sample)])
-    found = bootstrap(sums, ratio)
-    assert found.low is not None
-    assert found.high is not None
+    interval = bootstrap(sums, ratio)
+    assert interval.low is not None
+    assert interval.high is not None
     # 2 x 1.96 x 2 / sqrt(50,000) = 0.0351
-    assert found.high - found.low == pytest.approx(0.0351, rel=0.15)
+    assert interval.high - interval.low == pytest.approx(0.0351, rel=0.15)
 
 
 def test_fisher_is_scipys_and_wilson_is_known():
     draw = np.random.default_rng(2)
     x = draw.normal(size=40)
     y = x + draw.normal(size=40)
-    found = pearsonr(x, y)
-    interval, mine = found.confidence_interval(0.95), fisher(found.statistic, 40)
+    correlation = pearsonr(x, y)
+    interval, mine = correlation.confidence_interval(0.95), fisher(correlation.statistic, 40)
     assert (mine.low, mine.high) == pytest.approx((interval.low, interval.high))
     assert wilson(0, 10) == pytest.approx((0, 0.2775), abs=1e-4)
     assert wilson(10, 10)[1] == 1
@@ -71,34 +71,34 @@ def test_fisher_is_scipys_and_wilson_is_known():
     [("pearson", 1 / sqrt(47)), ("spearman", sqrt(1.18 / 47)), ("kendall", sqrt(0.437 / 46))],
 )
 def test_each_correlation_has_its_own_standard_error_and_names_it(kind, error):
-    found = fisher(0.6, 50, kind=kind)
+    interval = fisher(0.6, 50, kind=kind)
     expected = [tanh(atanh(0.6) + side * 1.959963985 * error) for side in (-1, 1)]
-    assert [found.low, found.high] == pytest.approx(expected, abs=1e-9)
-    assert found.method == FISHER[kind]
+    assert [interval.low, interval.high] == pytest.approx(expected, abs=1e-9)
+    assert interval.method == FISHER[kind]
     assert len(set(FISHER.values())) == 3
 
 
 @pytest.mark.parametrize("n", range(1, MIN_UNITS + 2))
 def test_one_rule_for_the_number_of_units(n):
     sample = np.arange(n, dtype=float)
-    made: list[Interval | Metric] = [
+    created: list[Interval | Metric] = [
         bootstrap(means(sample), ratio),
         bootstrap(means(np.arange(50.0)), ratio, units=n),
         normal(0.5, 0.1, units=n, unit_name="raters", method="m"),
         *(fisher(0.3, n, kind=kind) for kind in FISHER),
         ranking.mrr(np.arange(1, n + 1)),
     ]
-    for interval in made:
+    for interval in created:
         assert (interval.low is None) == (interval.high is None) == (interval.reason is not None) == (n < MIN_UNITS)
 
 
-@pytest.mark.parametrize(("rated", "there"), [(2, False), (3, True)])
-def test_no_interval_where_many_resamples_are_undefined(rated, there):
+@pytest.mark.parametrize(("rated", "present"), [(2, False), (3, True)])
+def test_no_interval_where_many_resamples_are_undefined(rated, present):
     """A ratio whose denominator is 0 unless one of `rated` in 10 items is drawn: 0.8^10 = 10.7 %, 0.7^10 = 2.8 %."""
     under = np.arange(10) < rated
-    found = bootstrap(block_sums(np.stack([under * np.arange(10.0), under], 1)), ratio)
-    assert (found.low is not None) == there
-    assert (found.reason is None) == there
+    interval = bootstrap(block_sums(np.stack([under * np.arange(10.0), under], 1)), ratio)
+    assert (interval.low is not None) == present
+    assert (interval.reason is None) == present
 
 
 def test_the_share_of_undefined_resamples_that_is_allowed():
@@ -138,7 +138,7 @@ def metrics_of(items):
     truth = draw.integers(1, 6, (items, 1))
     matrix = np.clip(truth + draw.integers(-1, 2, (items, 4)), 1, 5).astype(float)
     half = np.arange(items) % 2 == 0
-    known = question.QuestionContext(
+    context = question.QuestionContext(
         kinds={"p1": "human", "p2": "human"},
         picture=np.arange(items),
         target=np.arange(items) % 2,
@@ -153,7 +153,7 @@ def metrics_of(items):
     settings = question.MetricSettings(disaggregate=["region"], compare=["region"], contrast=["region:East-West"])
     raters = ["p1", "p2", "m1", "m2"]
     answers, ended = RatingTable.from_matrix(matrix, raters=raters), {r: Counter(ok=items) for r in raters}
-    yield from suite.question_metrics(question.RatedQuestion(answers, known, settings, ended=ended))
+    yield from suite.question_metrics(question.RatedQuestion(answers, context, settings, ended=ended))
     words = RatingTable.from_matrix(matrix % 2, raters=raters)
     yield from agreement.agreement(words)
     yield from gold.classification(matrix[:, 0] > 2, matrix[:, 1] > 2, np.arange(items), np.zeros(items, np.int64))
@@ -170,9 +170,9 @@ def metrics_of(items):
 
 @pytest.mark.parametrize("items", range(1, MIN_UNITS))
 def test_no_metric_of_few_items_has_another_interval_than_that_of_a_proportion(items):
-    found = list(metrics_of(items))
-    assert any(metric.interval_method == WILSON for metric in found)
-    for metric in found:
+    results = list(metrics_of(items))
+    assert any(metric.interval_method == WILSON for metric in results)
+    for metric in results:
         assert metric.interval_method is None or metric.interval_method in SCORE_INTERVALS, metric
         assert metric.interval_method or metric.reason, metric
 

@@ -10,8 +10,8 @@ from jobs.tables import TableError
 
 
 def test_a_row_of_the_table():
-    made = estimated("share", "one sentence", 0.5, 4, coverage=0.8, interval=Interval(0.2, 0.8, "wilson 95%"))
-    (row,) = metrics_table([made.at(rater="é", question="q")]).to_pylist()
+    metric = estimated("share", "one sentence", 0.5, 4, coverage=0.8, interval=Interval(0.2, 0.8, "wilson 95%"))
+    (row,) = metrics_table([metric.at(rater="é", question="q")]).to_pylist()
     assert row["dims"] == '{"question":"q","rater":"é"}'
     assert (row["value"], row["low"], row["high"], row["n"], row["coverage"]) == (0.5, 0.2, 0.8, 4, 0.8)
     assert (row["status"], row["reason"], row["interval_method"]) == ("ok", None, "wilson 95%")
@@ -50,7 +50,7 @@ def test_own_dims_win():
 
 
 def test_wide_columns_have_different_names():
-    """A dim that is called as a column of the table is told apart from it, whatever the other dims are called."""
+    """A dim that is called as a column of the table is distinguished from it, whatever the other dims are called."""
     dims = {"status": "reported", "value": "a", "dim_value": "b", "metric": "c", "group": "people"}
     first = estimated("m", "d", 0.5, 4, interval=proportion(2, 4), dims=dims)
     second = undefined("alpha", "d", "one rater", dims={"group": "models"})

@@ -29,8 +29,8 @@ PEOPLE, MODELS = RaterGroup("people", ("p1", "p2", "p3"), at_least=3), RaterGrou
 
 def test_table_2_by_hand():
     # people's means: 1, 3, 8/3; the last item has two ratings only and is left out
-    found = share_at_least(TABLE, PEOPLE, 3)
-    assert (found.value, found.n, found.coverage) == (pytest.approx(1 / 3), 3, 3 / 4)
+    share = share_at_least(TABLE, PEOPLE, 3)
+    assert (share.value, share.n, share.coverage) == (pytest.approx(1 / 3), 3, 3 / 4)
     anyone = share_at_least(TABLE, PEOPLE, 3, rule="any")
     assert (anyone.value, anyone.n) == (pytest.approx(2 / 3), 3)
     assert share_lowest(TABLE, PEOPLE, 1).value == pytest.approx(1 / 3)
@@ -53,62 +53,62 @@ def test_factual_errors_are_turned_round():
 
 
 def test_nobody_rated():
-    found = share_at_least(TABLE, RaterGroup("nobody", ("x",)), 3)
-    assert (found.value, found.status, found.reason) == (None, "missing_input", "no item has a rating of nobody")
+    share = share_at_least(TABLE, RaterGroup("nobody", ("x",)), 3)
+    assert (share.value, share.status, share.reason) == (None, "missing_input", "no item has a rating of nobody")
     assert mean_score(TABLE, RaterGroup("few", ("p1", "p2"), at_least=3)).reason == "no item has 3 ratings of few"
 
 
 def test_figure_13_averages_shares_not_scores():
     groups = [RaterGroup("m1", ("m1",)), RaterGroup("m2", ("m2",)), PEOPLE]
     # at 4 or more: m1 2 of 3, m2 2 of 4, people 0 of 3
-    found = average_of_shares(TABLE, groups, 4)
-    assert found.value == pytest.approx((2 / 3 + 2 / 4 + 0) / 3)
-    assert found.n == 4
+    average = average_of_shares(TABLE, groups, 4)
+    assert average.value == pytest.approx((2 / 3 + 2 / 4 + 0) / 3)
+    assert average.n == 4
     assert average_of_shares(TABLE, [RaterGroup("x", ("x",))], 4).value is None
 
 
 def test_parts_under_the_minimum_are_marked():
     parts = {"a": np.array([True, True, False, False]), "b": np.array([False, False, True, True])}
-    found = list(disaggregated(TABLE, [MODELS], parts, 4, attribute="region", minimum=3))
-    assert {f.dims["part"]: (f.value, f.n) for f in found} == {"a": (1 / 2, 2), "b": (1 / 2, 2)}
-    assert all(f.reason == "fewer than 3: interpret with caution" for f in found)
+    results = list(disaggregated(TABLE, [MODELS], parts, 4, attribute="region", minimum=3))
+    assert {f.dims["part"]: (f.value, f.n) for f in results} == {"a": (1 / 2, 2), "b": (1 / 2, 2)}
+    assert all(f.reason == "fewer than 3: interpret with caution" for f in results)
     whole = list(disaggregated(TABLE, [MODELS], {"all": np.ones(4, bool)}, 4, attribute="region", minimum=3))
     assert whole[0].reason is None
 
 
 def test_self_preference_is_what_was_put_in():
     # "m" scores its own family's responses 1 higher than the others do, and those of others as they do
-    own = np.arange(100) % 2 == 0
+    is_family = np.arange(100) % 2 == 0
     base = np.random.default_rng(0).integers(1, 5, 100).astype(float)
-    answers = RatingTable.from_matrix(np.stack([base + own, base, base], 1), raters=["m", "x", "y"])
-    found = self_preference(answers, "m", own, np.ones(100, bool))
-    assert found.value == pytest.approx(1)
-    # the gap is the same in every response: no resample differs, which is no interval of a width of nothing
-    assert (found.n, found.low, found.reason) == (100, None, ALL_EQUAL)
-    fair = self_preference(answers, "x", own, np.ones(100, bool))
+    answers = RatingTable.from_matrix(np.stack([base + is_family, base, base], 1), raters=["m", "x", "y"])
+    preference = self_preference(answers, "m", is_family, np.ones(100, bool))
+    assert preference.value == pytest.approx(1)
+    # the gap is the same in every response: no resample differs, which gives no interval rather than one of width 0
+    assert (preference.n, preference.low, preference.reason) == (100, None, ALL_EQUAL)
+    fair = self_preference(answers, "x", is_family, np.ones(100, bool))
     assert fair.value == pytest.approx(-0.5)  # the mean of the two others is half a point up on m's family
     assert self_preference(answers, "m", np.zeros(100, bool), np.ones(100, bool)).value is None
 
 
 def test_self_preference_leaves_out_responses_whose_author_is_not_known():
-    own, base = np.arange(40) % 2 == 0, np.tile([1.0, 2, 3, 4], 10)
-    scores = np.stack([base + own * (1 + np.arange(40) % 3 / 10), base], 1)
-    alone = self_preference(RatingTable.from_matrix(scores, raters=["m", "x"]), "m", own, np.ones(40, bool))
+    own_values, base = np.arange(40) % 2 == 0, np.tile([1.0, 2, 3, 4], 10)
+    scores = np.stack([base + own_values * (1 + np.arange(40) % 3 / 10), base], 1)
+    alone = self_preference(RatingTable.from_matrix(scores, raters=["m", "x"]), "m", own_values, np.ones(40, bool))
     # a response of an unknown author, which the rater puts 3 points above the other rater
     more = RatingTable.from_matrix(np.concatenate([scores, [[5, 2]]]), raters=["m", "x"])
     written = np.arange(41) < 40
-    found = self_preference(more, "m", np.append(own, False), written)
-    assert (found.value, found.n, found.coverage) == (alone.value, 40, 1.0)
-    assert (found.low, found.high) == (alone.low, alone.high)
+    preference = self_preference(more, "m", np.append(own_values, False), written)
+    assert (preference.value, preference.n, preference.coverage) == (alone.value, 40, 1.0)
+    assert (preference.low, preference.high) == (alone.low, alone.high)
 
 
 def test_self_preference_rests_on_the_smaller_side():
-    own = np.arange(40) < 4
+    is_family = np.arange(40) < 4
     scores = np.stack([1 + np.arange(40) % 4, 1 + np.arange(40) % 3], 1).astype(float)
-    found = self_preference(RatingTable.from_matrix(scores, raters=["m", "x"]), "m", own, np.ones(40, bool))
-    assert found.value is not None
-    assert found.low is None
-    assert found.reason == "no interval: fewer than 5 responses of its family (4)"
+    preference = self_preference(RatingTable.from_matrix(scores, raters=["m", "x"]), "m", is_family, np.ones(40, bool))
+    assert preference.value is not None
+    assert preference.low is None
+    assert preference.reason == "no interval: fewer than 5 responses of its family (4)"
 
 
 def test_the_difference_of_two_conditions():
@@ -116,9 +116,9 @@ def test_the_difference_of_two_conditions():
     first = np.arange(150) < 70
     scores = np.where(first, np.where(np.arange(150) < 56, 4, 3), np.where(np.arange(150) < 118, 4, 3))
     answers = RatingTable.from_matrix(scores[:, None])
-    found = difference(answers, RaterGroup("r0", ("r0",)), 4, first, ~first)
-    assert (found.value, found.n) == (pytest.approx(0.2), 150)
-    assert (found.low, found.high) == (pytest.approx(0.0524, abs=1e-4), pytest.approx(0.3339, abs=1e-4))
+    metric = difference(answers, RaterGroup("r0", ("r0",)), 4, first, ~first)
+    assert (metric.value, metric.n) == (pytest.approx(0.2), 150)
+    assert (metric.low, metric.high) == (pytest.approx(0.0524, abs=1e-4), pytest.approx(0.3339, abs=1e-4))
     assert difference(answers, RaterGroup("r0", ("r0",)), 4, first, first & ~first).value is None
     assert difference(answers, RaterGroup("r0", ("r0",)), None, first, ~first).reason == "no threshold is on the scale"
 

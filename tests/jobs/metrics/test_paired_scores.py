@@ -12,10 +12,10 @@ def drawn(scores, people, **context):
     """The pairs of a rater `m` and a person `p`."""
     answers = RatingTable.from_matrix(np.stack([scores, people], 1), raters=["m", "p"])
     n = len(scores)
-    known = QuestionContext(
+    names = QuestionContext(
         kinds={"p": "human", "m": "encoder"}, picture=np.arange(n), target=np.zeros(n, int), **context
     )
-    question = RatedQuestion(answers, known, MetricSettings())
+    question = RatedQuestion(answers, names, MetricSettings())
     return {(pairs.kind, pairs.rater): pairs for pairs in paired_scores(question)}
 
 

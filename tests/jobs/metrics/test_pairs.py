@@ -36,9 +36,9 @@ def by_name(metrics: list[Metric]) -> dict[str, Metric]:
 
 def test_a_rater_who_always_chooses_the_first_position() -> None:
     always = asked_twice([(1, 1)] * 6)
-    found = by_name(list(position_metrics(always, 6)))
-    assert found["position_bias"].value == found["first_position_share"].value == 1
-    assert found["position_bias"].n == 6
+    metrics = by_name(list(position_metrics(always, 6)))
+    assert metrics["position_bias"].value == metrics["first_position_share"].value == 1
+    assert metrics["position_bias"].n == 6
     seen = people([(p, p % 2, 1.0) for p in range(6)] + [(0, 0, 0.0)])
     agreement = pair_agreement(always.preference(6), seen, by="answer")
     assert (agreement.value, agreement.n) == (0.5, 7)
@@ -55,10 +55,10 @@ def test_preferences_over_both_orders_by_hand() -> None:
     assert preference[:4].tolist() == [1, 0, 0.5, 1]
     assert np.isnan(preference[4])
     assert side(preference[:4]).tolist() == [1, -1, 0, 1]
-    found = by_name(list(position_metrics(firsts, 5)))
-    assert (found["position_bias"].value, found["position_bias"].n) == (1 / 3, 3)
-    assert found["position_bias"].coverage == 7 / 8
-    assert found["first_position_share"].value == pytest.approx(2 / 7)
+    metrics = by_name(list(position_metrics(firsts, 5)))
+    assert (metrics["position_bias"].value, metrics["position_bias"].n) == (1 / 3, 3)
+    assert metrics["position_bias"].coverage == 7 / 8
+    assert metrics["first_position_share"].value == pytest.approx(2 / 7)
     # agrees on pair 0 in either order, not on 1, half on 2; a tie counts half; pair 4 does not count
     answers = [(0, 0, 1), (0, 1, 0), (1, 0, 1), (2, 0, 1), (3, 0, 0.5), (4, 0, 1)]
     agreement = pair_agreement(preference, people([(p, o, f) for p, o, f in answers]), by="answer")
@@ -75,9 +75,9 @@ def test_pairs_without_an_answer_change_no_interval() -> None:
 
 def test_undefined_without_pairs_in_both_orders_or_in_common() -> None:
     once = Comparisons(np.array([0]), np.array([0]), np.array([1.0]), 1)
-    found = by_name(list(position_metrics(once, 2)))
-    assert found["position_bias"].reason == "no pair was answered in both orders"
-    assert found["first_position_share"].value == 1
+    metrics = by_name(list(position_metrics(once, 2)))
+    assert metrics["position_bias"].reason == "no pair was answered in both orders"
+    assert metrics["first_position_share"].value == 1
     assert pair_agreement(once.preference(2), people([(1, 0, 1)]), by="answer").value is None
     nothing = Comparisons(np.zeros(0, int), np.zeros(0, int), np.zeros(0), 3)
     assert {metric.value for metric in position_metrics(nothing, 2)} == {None}
@@ -108,11 +108,11 @@ def test_win_rates_by_hand_leave_out_unknown_models_and_pairs_of_one_model() -> 
     sides = np.array([(0, 1), (1, 0), (0, 1), (-1, 1), (0, -1), (1, 1), (2, 0)])
     preference = np.array([1, 0.5, np.nan, 1, 1, 0, np.nan])
     table = PairTable(np.array([0, 0, 1, 1, 2, 2, 3]), sides, ("a", "b", "c"))
-    found = {(m.name, m.dims["competitor"]): m for m in competitor_metrics(preference, table)}
-    assert {competitor for _, competitor in found} == {"a", "b"}
-    assert [found["win_rate", name].value for name in "ab"] == [3 / 4, 1 / 4]
-    assert {(metric.n, metric.coverage) for metric in found.values()} == {(2, 2 / 4)}
-    assert found["bradley_terry", "a"].value == pytest.approx(np.log(3) / 2)
+    by_key = {(m.name, m.dims["competitor"]): m for m in competitor_metrics(preference, table)}
+    assert {competitor for _, competitor in by_key} == {"a", "b"}
+    assert [by_key["win_rate", name].value for name in "ab"] == [3 / 4, 1 / 4]
+    assert {(metric.n, metric.coverage) for metric in by_key.values()} == {(2, 2 / 4)}
+    assert by_key["bradley_terry", "a"].value == pytest.approx(np.log(3) / 2)
 
 
 def test_answers_of_several_raters_are_pooled_in_their_order() -> None:
@@ -136,15 +136,15 @@ def test_models_are_ranked_with_intervals_over_prompts() -> None:
             preference.append(float(draw.random() < 1 / (1 + np.exp(-odds))))
     table = PairTable(np.array(group), np.array(sides), names)
     metrics = list(competitor_metrics(np.array(preference), table))
-    found = {(m.name, m.dims["competitor"]): m for m in metrics}
-    assert len(found) == 6
+    by_key = {(m.name, m.dims["competitor"]): m for m in metrics}
+    assert len(by_key) == 6
     for name, true in strength.items():
-        fitted = found["bradley_terry", name]
+        fitted = by_key["bradley_terry", name]
         assert fitted.n == 120
         assert fitted.low is not None
         assert fitted.high is not None
         assert fitted.low < true < fitted.high
-    order = [found["win_rate", name].value or 0 for name in names]
+    order = [by_key["win_rate", name].value or 0 for name in names]
     assert order == sorted(order, reverse=True)
     assert (
         list(competitor_metrics(np.array([1.0, 0]), PairTable(np.zeros(2, int), np.zeros((2, 2), int), ("a",)))) == []

@@ -47,8 +47,8 @@ def test_one_person_has_no_standard_deviation_and_nobody_no_metrics():
 
 
 def test_rome_table_1():
-    found = {f.name: f.value for f in accounting(Counter({"ok": 1505, "missing_input": 64}), 103)}
-    assert found == {
+    by_key = {f.name: f.value for f in accounting(Counter({"ok": 1505, "missing_input": 64}), 103)}
+    assert by_key == {
         "ratings_total": 1569,
         "ratings_double": 103,
         "ratings_repeated": 0,
@@ -59,10 +59,10 @@ def test_rome_table_1():
 
 def test_rome_ratings_per_person():
     """Rome, section 4.1.2: 21 people made 1,569 comparisons, 74.71 each (SD 43.32)."""
-    made = [*[21] * 8, 93, *[109] * 12]  # numbers with these sums; the paper does not give those of each person
-    found = {f.name: f for f in workload([{"ok": n - 3, "skipped": 3} for n in made])}
-    mean, sd = found["ratings_per_person"], found["ratings_per_person_sd"]
-    assert (len(made), sum(made), mean.n, mean.coverage) == (21, 1569, 21, 1 - 63 / 1569)
+    created = [*[21] * 8, 93, *[109] * 12]  # numbers with these sums; the paper does not give those of each person
+    by_key = {f.name: f for f in workload([{"ok": n - 3, "skipped": 3} for n in created])}
+    mean, sd = by_key["ratings_per_person"], by_key["ratings_per_person_sd"]
+    assert (len(created), sum(created), mean.n, mean.coverage) == (21, 1569, 21, 1 - 63 / 1569)
     assert mean.value == pytest.approx(74.71, abs=0.005)
     assert sd.value == pytest.approx(43.32, abs=0.01)
     (alone, without) = workload([{"ok": 4}])
@@ -72,16 +72,16 @@ def test_rome_ratings_per_person():
 def test_how_often_people_report_and_that_few_raters_do():
     """Century: two people made 137 of 147 reports; an interval of independent ratings would be far too narrow."""
     crowd = [{"ok": 99, "reported": 1} for _ in range(10)] + [{"ok": 30, "reported": 70}, {"ok": 33, "reported": 67}]
-    found = {f.dims["status"]: f for f in endings(crowd, group="people")}
-    assert set(found) == {"reported", "skipped"}
-    reports = found["reported"]
+    by_key = {f.dims["status"]: f for f in endings(crowd, group="people")}
+    assert set(by_key) == {"reported", "skipped"}
+    reports = by_key["reported"]
     assert (reports.value, reports.n, reports.coverage) == (147 / 1200, 1200, 1)
     assert reports.interval_method == OVER_RATERS
     low, high = wilson(147, 1200)
     assert reports.low is not None
     assert reports.high is not None
     assert reports.high - reports.low > 5 * (high - low)
-    assert (found["skipped"].value, found["skipped"].interval_method) == (0, "wilson 95%")
+    assert (by_key["skipped"].value, by_key["skipped"].interval_method) == (0, "wilson 95%")
     (alone,) = [f for f in endings([{"ok": 3, "reported": 1}], group="people") if f.value]
     assert (alone.low, alone.high) == wilson(1, 4)
     assert list(endings([], group="people")) == []

@@ -12,13 +12,13 @@ from jobs.metrics.intervals import OVER_QUERIES
 
 
 def test_mrr_by_hand() -> None:
-    found = ranking.mrr(np.array([1, 2, 0, 4, 0]), asked=8)
-    assert found.value is not None
-    assert found.value == pytest.approx((1 + 0.5 + 0 + 0.25 + 0) / 5)
-    assert (found.n, found.coverage) == (5, 5 / 8)
-    assert found.low is not None
-    assert found.high is not None
-    assert 0 <= found.low < found.value < found.high <= 1
+    metric = ranking.mrr(np.array([1, 2, 0, 4, 0]), asked=8)
+    assert metric.value is not None
+    assert metric.value == pytest.approx((1 + 0.5 + 0 + 0.25 + 0) / 5)
+    assert (metric.n, metric.coverage) == (5, 5 / 8)
+    assert metric.low is not None
+    assert metric.high is not None
+    assert 0 <= metric.low < metric.value < metric.high <= 1
 
 
 def test_a_cut_makes_what_lies_past_it_nothing() -> None:
@@ -47,8 +47,8 @@ def test_accuracy_by_hand() -> None:
 
 
 def test_recall_by_hand() -> None:
-    found = ranking.recall_at([[1, 7], [], [2]], [2, 1, 4], 5)
-    assert found.value == pytest.approx((0.5 + 0 + 0.25) / 3)
+    recall = ranking.recall_at([[1, 7], [], [2]], [2, 1, 4], 5)
+    assert recall.value == pytest.approx((0.5 + 0 + 0.25) / 3)
     assert ranking.recall_at([[5, 0]], [2], 5).value == 1 / 2  # rank 0: not in the list
     with pytest.raises(ValueError, match="at least one right"):
         ranking.recall_at([[]], [0], 5)
@@ -57,9 +57,9 @@ def test_recall_by_hand() -> None:
 
 
 def test_nothing_ranked_is_undefined_not_zero() -> None:
-    found = ranking.mrr(np.array([], int), asked=3)
-    assert found.value is None
-    assert (found.reason, found.coverage) == ("no query was ranked", 0.0)
+    metric = ranking.mrr(np.array([], int), asked=3)
+    assert metric.value is None
+    assert (metric.reason, metric.coverage) == ("no query was ranked", 0.0)
     assert ranking.mrr(np.array([2])).low is None  # one query has no interval
 
 
@@ -94,5 +94,5 @@ def test_the_interval_is_the_bootstrap_of_all_metrics_and_ignores_the_order(rank
 
 
 def test_groups() -> None:
-    found = ranking.by_group(np.array([1, 2, 3]), ["b", "a", "b"])
-    assert {name: ranks.tolist() for name, ranks in found.items()} == {"a": [2], "b": [1, 3]}
+    groups = ranking.by_group(np.array([1, 2, 3]), ["b", "a", "b"])
+    assert {name: ranks.tolist() for name, ranks in groups.items()} == {"a": [2], "b": [1, 3]}

@@ -20,32 +20,34 @@ def responses(kinds: dict[str, list[str | None]], *, model: str = "m") -> pa.Tab
 
 def rates(*tables: pa.Table) -> dict[str, RefusalRate]:
     counted = RefusalRates()
-    for each in tables:
-        counted.add(each)
+    for entry in tables:
+        counted.add(entry)
     return {rate.kind: rate for rate in counted.rates()}
 
 
 def test_shares_and_items() -> None:
-    found = rates(responses({"a": ["full", None, "hedge"], "b": [None, None, None]}), responses({"c": ["full"] * 3}))
-    assert (found["full"].count, found["full"].n, found["full"].items) == (4, 9, 2)
-    assert found["full"].share == pytest.approx(4 / 9)
-    assert found["full"].item_ids == ("a", "c")
-    assert (found["any"].count, found["hedge"].count, found["blocked"].count) == (5, 1, 0)
-    assert lines(list(found.values()), shown=1)[0].startswith("full: 4 of 9 texts, 44.4 % (")
-    assert lines(list(found.values()), shown=1)[0].endswith("2 items: a and 1 more")
+    refusal_rates = rates(
+        responses({"a": ["full", None, "hedge"], "b": [None, None, None]}), responses({"c": ["full"] * 3})
+    )
+    assert (refusal_rates["full"].count, refusal_rates["full"].n, refusal_rates["full"].items) == (4, 9, 2)
+    assert refusal_rates["full"].share == pytest.approx(4 / 9)
+    assert refusal_rates["full"].item_ids == ("a", "c")
+    assert (refusal_rates["any"].count, refusal_rates["hedge"].count, refusal_rates["blocked"].count) == (5, 1, 0)
+    assert lines(list(refusal_rates.values()), shown=1)[0].startswith("full: 4 of 9 texts, 44.4 % (")
+    assert lines(list(refusal_rates.values()), shown=1)[0].endswith("2 items: a and 1 more")
 
 
 def test_one_text_an_item_is_wilsons_interval() -> None:
-    found = rates(responses({str(n): ["full" if n < 3 else None] for n in range(20)}))
-    assert (found["full"].low, found["full"].high) == pytest.approx(wilson(3, 20))
+    refusal_rates = rates(responses({str(n): ["full" if n < 3 else None] for n in range(20)}))
+    assert (refusal_rates["full"].low, refusal_rates["full"].high) == pytest.approx(wilson(3, 20))
 
 
 def test_samples_that_agree_count_as_one_item() -> None:
     """Three texts of each of 20 items, all alike: the interval of 20, not of 60."""
-    found = rates(responses({str(n): ["full" if n < 3 else None] * 3 for n in range(20)}))["full"]
-    assert found.n == 60
+    refusal_rates = rates(responses({str(n): ["full" if n < 3 else None] * 3 for n in range(20)}))["full"]
+    assert refusal_rates.n == 60
     low, high = wilson(3, 20)
-    assert (found.low, found.high) == pytest.approx((low, high))
+    assert (refusal_rates.low, refusal_rates.high) == pytest.approx((low, high))
     none = rates(responses({str(n): [None] * 3 for n in range(20)}))["full"]
     assert (none.low, none.high) == pytest.approx(wilson(0, 20))
 
@@ -63,23 +65,23 @@ def test_the_design_effect_is_that_of_the_ratio_estimator() -> None:
         "c": ["full", "full", None, None],
     }
     counted.add(responses(kinds))
-    found = {rate.kind: rate for rate in counted.rates()}["full"]
+    results = {rate.kind: rate for rate in counted.rates()}["full"]
     (group,) = counted._groups.values()
     assert design_effect(group.kinds["full"], group) == pytest.approx(4 / 3)
-    assert (found.low, found.high) == pytest.approx(wilson(3, 12, z=Z95 * (4 / 3) ** 0.5))
+    assert (results.low, results.high) == pytest.approx(wilson(3, 12, z=Z95 * (4 / 3) ** 0.5))
 
 
 def test_samples_that_differ_count_in_full() -> None:
     """One refusal in three of every item: no two items differ, so that 60 texts count as 60."""
-    found = rates(responses({str(n): ["full", None, None] for n in range(20)}))["full"]
-    assert (found.low, found.high) == pytest.approx(wilson(20, 60))
+    refusal_rates = rates(responses({str(n): ["full", None, None] for n in range(20)}))["full"]
+    assert (refusal_rates.low, refusal_rates.high) == pytest.approx(wilson(20, 60))
 
 
 def test_rows_without_a_text_are_left_out_and_a_filter_is_counted() -> None:
     table = responses({"a": [None, "blocked"], "b": [None]})
     table = table.set_column(COLUMNS.index("text"), "text", pa.array([None, None, "x"], pa.string()))
-    found = rates(table)
-    assert (found["blocked"].count, found["blocked"].n) == (1, 2)
+    refusal_rates = rates(table)
+    assert (refusal_rates["blocked"].count, refusal_rates["blocked"].n) == (1, 2)
     assert RefusalRates().rates() == []
 
 
@@ -92,15 +94,15 @@ def test_metrics() -> None:
     counted = RefusalRates()
     counted.add(responses({"a": ["full"], "b": [None]}))
     counted.add(responses({"a": [None]}, model="other"))
-    made = list(refusal_metrics(counted.rates()))
-    assert len(made) == 2 * 5
+    results = list(refusal_metrics(counted.rates()))
+    assert len(results) == 2 * 5
     counted.add(responses({"a": [None]}, model="apart"))
     assert list(dict.fromkeys(rate.model for rate in counted.rates())) == ["apart", "m", "other"]
-    assert made[0].dims == {"model": "m", "prompt": "explicit", "kind": "full"}
-    assert (made[0].value, made[0].n, made[0].coverage, made[0].status) == (0.5, 2, 1.0, "ok")
-    assert made[0].low is not None
-    assert made[0].high is not None
-    assert made[0].low < 0.5 < made[0].high
+    assert results[0].dims == {"model": "m", "prompt": "explicit", "kind": "full"}
+    assert (results[0].value, results[0].n, results[0].coverage, results[0].status) == (0.5, 2, 1.0, "ok")
+    assert results[0].low is not None
+    assert results[0].high is not None
+    assert results[0].low < 0.5 < results[0].high
 
 
 def test_texts_that_were_not_written_lower_the_coverage() -> None:
@@ -124,5 +126,5 @@ def test_conditions_have_rates_of_their_own() -> None:
             for condition in ("x", "y") for n in range(6)]  # fmt: skip
     counted = RefusalRates()
     counted.add(pa.Table.from_pylist(rows, schema=pa.schema([(name, pa.string()) for name in COLUMNS])))
-    found = {m.dims["condition"]: (m.value, m.n) for m in refusal_metrics(counted.rates()) if m.dims["kind"] == "any"}
-    assert found == {"x": (1 / 2, 6), "y": (0, 6)}
+    by_key = {m.dims["condition"]: (m.value, m.n) for m in refusal_metrics(counted.rates()) if m.dims["kind"] == "any"}
+    assert by_key == {"x": (1 / 2, 6), "y": (0, 6)}

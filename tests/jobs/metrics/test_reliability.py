@@ -19,30 +19,30 @@ def named(metrics):
 
 
 def test_shrout_and_fleiss():
-    found = named(icc(RatingTable.from_matrix(SHROUT_FLEISS)))
-    assert [round(found[name].value, 2) for name in ("icc1", "icc2", "icc2k")] == [0.17, 0.29, 0.62]
+    metrics = named(icc(RatingTable.from_matrix(SHROUT_FLEISS)))
+    assert [round(metrics[name].value, 2) for name in ("icc1", "icc2", "icc2k")] == [0.17, 0.29, 0.62]
     # the intervals of psych's and pingouin's documentation for these data: ICC2 0.02 to 0.76, ICC2k 0.07 to 0.93
-    assert (round(found["icc2"].low, 2), round(found["icc2"].high, 2)) == (0.02, 0.76)
-    assert (round(found["icc2k"].low, 2), round(found["icc2k"].high, 2)) == (0.07, 0.93)
-    assert found["icc2"].dims == {"k": "4", "columns": "raters"}
-    assert found["icc2"].n == 6
+    assert (round(metrics["icc2"].low, 2), round(metrics["icc2"].high, 2)) == (0.02, 0.76)
+    assert (round(metrics["icc2k"].low, 2), round(metrics["icc2k"].high, 2)) == (0.07, 0.93)
+    assert metrics["icc2"].dims == {"k": "4", "columns": "raters"}
+    assert metrics["icc2"].n == 6
 
 
 def test_three_of_many_raters_go_into_slots_that_names_do_not_change():
     draw = np.random.default_rng(3)
-    own = draw.normal(size=60)
+    noise = draw.normal(size=60)
     matrix = np.full((60, 30), NAN)
     for item in range(60):
-        matrix[item, draw.choice(30, 3, replace=False)] = np.round(own[item] * 2 + draw.normal(size=3) + 5)
-    found = named(icc(RatingTable.from_matrix(matrix)))
-    assert found["icc2"].dims == {"k": "3", "columns": "rating slots"}
-    assert "rating slots" in found["icc2"].definition
-    assert found["icc2"].n == 60
+        matrix[item, draw.choice(30, 3, replace=False)] = np.round(noise[item] * 2 + draw.normal(size=3) + 5)
+    metrics = named(icc(RatingTable.from_matrix(matrix)))
+    assert metrics["icc2"].dims == {"k": "3", "columns": "rating slots"}
+    assert "rating slots" in metrics["icc2"].definition
+    assert metrics["icc2"].n == 60
     shuffled = named(icc(RatingTable.from_matrix(matrix[draw.permutation(60)][:, draw.permutation(30)])))
-    for name in found:
-        assert found[name].value == pytest.approx(shuffled[name].value, abs=1e-12)
+    for name in metrics:
+        assert metrics[name].value == pytest.approx(shuffled[name].value, abs=1e-12)
     # slots stand for no rater: their means differ by chance alone, and ICC(2,1) is about ICC(1)
-    assert found["icc1"].value == pytest.approx(found["icc2"].value, abs=0.02)
+    assert metrics["icc1"].value == pytest.approx(metrics["icc2"].value, abs=0.02)
 
 
 def test_a_sparse_rater_gives_slots_with_what_they_use_and_the_others_own_icc():
@@ -80,9 +80,9 @@ def test_crossed_raters_need_half_of_the_items_in_common():
 def test_half_of_the_items_are_enough_to_be_crossed():
     """All raters rated exactly 4 of 8 rated items: the columns are the raters; one item fewer and they are slots."""
     matrix = np.array([[1, 2], [2, 2], [3, 5], [4, 4], [1, NAN], [NAN, 2], [3, NAN], [NAN, 3]])
-    found = icc(RatingTable.from_matrix(matrix))
-    assert {(f.dims["columns"], f.n) for f in found} == {("raters", 4)}
-    assert all("4 of 8 rated items" in str(f.reason) for f in found)
+    metrics = icc(RatingTable.from_matrix(matrix))
+    assert {(f.dims["columns"], f.n) for f in metrics} == {("raters", 4)}
+    assert all("4 of 8 rated items" in str(f.reason) for f in metrics)
     matrix[3, 1] = NAN
     assert {f.dims["columns"] for f in icc(RatingTable.from_matrix(matrix))} == {"rating slots"}
 
@@ -90,9 +90,9 @@ def test_half_of_the_items_are_enough_to_be_crossed():
 def test_items_that_few_lack_are_left_out_and_show_in_the_coverage():
     matrix = np.array(SHROUT_FLEISS, float)
     matrix[0, 0] = NAN
-    found = named(icc(RatingTable.from_matrix(matrix)))["icc1"]
-    assert (found.n, found.dims["columns"]) == (5, "raters")
-    assert found.coverage == pytest.approx(20 / 24)
+    metrics = named(icc(RatingTable.from_matrix(matrix)))["icc1"]
+    assert (metrics.n, metrics.dims["columns"]) == (5, "raters")
+    assert metrics.coverage == pytest.approx(20 / 24)
 
 
 @pytest.mark.parametrize(
@@ -116,10 +116,10 @@ def test_sums_give_pingouins_coefficients_and_intervals(seed):
     n, k = int(draw.integers(3, 60)), int(draw.integers(2, 7))
     table = draw.integers(1, 6, (n, 1)) * draw.choice([0, 1, 3]) + draw.integers(0, 4, (n, k)) + draw.random(k)
     theirs = _pingouin_icc(table)
-    for name, (mine, own) in icc_of_sums(table).items():
+    for name, (mine, own_values) in icc_of_sums(table).items():
         value, interval = theirs[name]
         assert mine == pytest.approx(value, abs=1e-12)
-        assert own == pytest.approx(interval, abs=1e-9)
+        assert own_values == pytest.approx(interval, abs=1e-9)
 
 
 def test_many_cells_are_reduced_by_their_sums(monkeypatch):
@@ -132,8 +132,8 @@ def test_many_cells_are_reduced_by_their_sums(monkeypatch):
 
 
 def test_raters_who_agree_entirely():
-    found = named(icc(RatingTable.from_matrix([[1, 1], [2, 2], [3, 3], [5, 5]])))
-    assert all(f.value == pytest.approx(1) or f.value is None for f in found.values())
+    metrics = named(icc(RatingTable.from_matrix([[1, 1], [2, 2], [3, 3], [5, 5]])))
+    assert all(f.value == pytest.approx(1) or f.value is None for f in metrics.values())
 
 
 def test_pairwise_correlations_are_scipys_mean_over_pairs():
@@ -146,10 +146,10 @@ def test_pairwise_correlations_are_scipys_mean_over_pairs():
         for a, b in pairs:
             both = ~np.isnan(matrix[:, a]) & ~np.isnan(matrix[:, b])
             expected.append(function(matrix[both, a], matrix[both, b]).statistic)
-        found = named(pairwise_correlations(RatingTable.from_matrix(matrix)))[f"pairwise_{kind}"]
-        assert found.value == pytest.approx(np.mean(expected), abs=1e-10)
-        assert (found.n, found.coverage) == (6, 1.0)
-        assert (found.low, found.reason) == (None, "no interval: fewer than 5 raters (4)")
+        metrics = named(pairwise_correlations(RatingTable.from_matrix(matrix)))[f"pairwise_{kind}"]
+        assert metrics.value == pytest.approx(np.mean(expected), abs=1e-10)
+        assert (metrics.n, metrics.coverage) == (6, 1.0)
+        assert (metrics.low, metrics.reason) == (None, "no interval: fewer than 5 raters (4)")
 
 
 def test_correlations_of_scores_far_from_zero():
@@ -167,9 +167,9 @@ def test_the_jackknife_over_raters_by_hand():
         kept = np.delete(np.delete(pairs, left_out, 0), left_out, 1)
         without.append(kept[np.triu_indices(4, 1)].mean())
     half = 1.959963985 * np.sqrt(4 / 5 * ((np.array(without) - np.mean(without)) ** 2).sum())
-    found = named(pairwise_correlations(RatingTable.from_matrix(matrix)))["pairwise_pearson"]
+    metrics = named(pairwise_correlations(RatingTable.from_matrix(matrix)))["pairwise_pearson"]
     value = pairs[np.triu_indices(5, 1)].mean()
-    assert (found.value, found.low, found.high) == pytest.approx((value, value - half, value + half))
+    assert (metrics.value, metrics.low, metrics.high) == pytest.approx((value, value - half, value + half))
 
 
 def test_reversed_constant_and_single_raters():

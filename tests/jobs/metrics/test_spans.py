@@ -16,23 +16,23 @@ def cells_of(metrics):
 
 def test_characters_tokens_and_spans_by_hand():
     # gold marks "black dog" (2-11); the rater "dog, on" (8-15): 3 characters in common of 7 and 9
-    found = cells_of(against_gold({"t": [(8, 15)]}, {"t": [(2, 11)]}, texts={"t": TEXT}, overlap=0.2))
-    assert found["span_precision", "character"].value == pytest.approx(3 / 7)
-    assert found["span_recall", "character"].value == pytest.approx(3 / 9)
-    assert found["span_f1", "character"].value == pytest.approx(6 / 16)
+    cells = cells_of(against_gold({"t": [(8, 15)]}, {"t": [(2, 11)]}, texts={"t": TEXT}, overlap=0.2))
+    assert cells["span_precision", "character"].value == pytest.approx(3 / 7)
+    assert cells["span_recall", "character"].value == pytest.approx(3 / 9)
+    assert cells["span_f1", "character"].value == pytest.approx(6 / 16)
     # tokens: {dog , on} and {black dog}
-    assert found["span_precision", "token"].value == pytest.approx(1 / 3)
-    assert found["span_recall", "token"].value == pytest.approx(1 / 2)
+    assert cells["span_precision", "token"].value == pytest.approx(1 / 3)
+    assert cells["span_recall", "token"].value == pytest.approx(1 / 2)
     # spans: 3 of 13 characters in common, which is 0.23
-    assert found["span_f1", "span"].value == 1
+    assert cells["span_f1", "span"].value == 1
     strict = cells_of(against_gold({"t": [(8, 15)]}, {"t": [(2, 11)]}, texts={"t": TEXT}, overlap=0.5))
     assert strict["span_f1", "span"].value == 0
 
 
 def test_texts_without_marks_count_and_nothing_marked_is_undefined():
-    found = cells_of(against_gold({"t": [], "u": [(0, 2)]}, {"t": [(0, 2)], "u": [(0, 2)]}))
-    assert found["span_recall", "character"].value == 1 / 2
-    assert found["span_precision", "character"].value == 1
+    cells = cells_of(against_gold({"t": [], "u": [(0, 2)]}, {"t": [(0, 2)], "u": [(0, 2)]}))
+    assert cells["span_recall", "character"].value == 1 / 2
+    assert cells["span_precision", "character"].value == 1
     nothing = cells_of(against_gold({"t": []}, {"t": []}))
     assert nothing["span_f1", "character"].reason.startswith("nothing is marked")
     assert nothing["span_f1", "token"].reason.endswith("texts=")
@@ -42,7 +42,7 @@ def test_texts_without_marks_count_and_nothing_marked_is_undefined():
 def test_matching_is_the_largest_not_the_first():
     # the first span fits both, the second only the first of gold: two pairs are possible
     assert matched([(0, 10), (0, 4)], [(0, 5), (5, 10)], overlap=0.4) == 2
-    assert matched([(0, 3)], [(3, 6)], overlap=0) == 0  # touching is no overlap
+    assert matched([(0, 3)], [(3, 6)], overlap=0) == 0  # touching is not overlap
     assert matched([], [(0, 1)], overlap=0.5) == 0
 
 
@@ -69,14 +69,14 @@ def test_agreement_between_raters():
         "c": {"t": [(8, 11)]},
         "d": {"u": []},
     }
-    found = cells_of(span_agreement(marks, texts={"t": TEXT, "u": "x"}))
+    cells = cells_of(span_agreement(marks, texts={"t": TEXT, "u": "x"}))
     # a-b 1, a-c 0, b-c 0; d shares no text
-    assert found["span_agreement", "character"].value == pytest.approx(1 / 3)
-    assert (found["span_agreement", "token"].n, found["span_agreement", "token"].coverage) == (3, 3 / 6)
+    assert cells["span_agreement", "character"].value == pytest.approx(1 / 3)
+    assert (cells["span_agreement", "token"].n, cells["span_agreement", "token"].coverage) == (3, 3 / 6)
     # 8 tokens of 3 raters; black: 1 1 0, dog: 0 0 1, six others 0.
     # Do = (2 * 2 + 2 * 2) / 2 / 24, De = 2 * 3 * 21 / (24 * 23)
     expected = 1 - (2 + 2) / 24 / (2 * 3 * 21 / (24 * 23))
-    assert found["span_alpha", "token"].value == pytest.approx(expected)
+    assert cells["span_alpha", "token"].value == pytest.approx(expected)
     alone = cells_of(span_agreement({"a": {"t": [(0, 1)]}}))
     assert alone["span_agreement", "character"].reason == "one rater"
 

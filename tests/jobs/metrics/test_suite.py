@@ -20,9 +20,9 @@ def context(**more):
     )
 
 
-def made(answers, of, metric, **settings):
+def made(answers, of_item, metric, **settings):
     keys = {"disaggregate": ["region"], "contrast": ["region:East-West"], **settings}
-    return [f for f in question_metrics(RatedQuestion(answers, of, MetricSettings(**keys))) if f.name == metric]
+    return [f for f in question_metrics(RatedQuestion(answers, of_item, MetricSettings(**keys))) if f.name == metric]
 
 
 def test_thresholds_are_those_asked_for_whatever_was_answered():
@@ -61,44 +61,44 @@ def test_without_a_threshold_on_the_scale_there_are_no_shares_and_contrasts_say_
 
 
 def test_scored_gold_is_read_as_the_answers_are():
-    """At "> 4" a 4 of gold is no positive either: both sides move."""
+    """At "> 4" a 4 of gold is not a positive either: both sides move."""
     gold = np.repeat([5.0, 4, 4, 1], 3)
-    said = np.tile([5.0, 4, 3], 4)
-    of = context(gold_scores=gold, judged=np.ones(ITEMS, bool), scale=(1, 5))
-    answers = RatingTable.from_matrix(said[:, None], raters=["m"])
-    found: dict[tuple[str, str], Metric] = {}
+    message = np.tile([5.0, 4, 3], 4)
+    dims_of = context(gold_scores=gold, judged=np.ones(ITEMS, bool), scale=(1, 5))
+    answers = RatingTable.from_matrix(message[:, None], raters=["m"])
+    results: dict[tuple[str, str], Metric] = {}
     for name in ("precision", "recall"):
-        found |= {(name, f.dims["positive"]): f for f in made(answers, of, name) if f.dims["average"] == "micro"}
+        results |= {(name, f.dims["positive"]): f for f in made(answers, dims_of, name) if f.dims["average"] == "micro"}
     # at >= 4 gold has 9 and the model 8, 6 of them in common; at > 4 gold has 3 and the model 4, 1 in common
-    assert {key: f.value for key, f in found.items()} == {
+    assert {key: f.value for key, f in results.items()} == {
         ("precision", ">=4"): 6 / 8,
         ("recall", ">=4"): 6 / 9,
         ("precision", ">4"): 1 / 4,
         ("recall", ">4"): 1 / 3,
     }
-    assert "in gold, where the score is >4" in found["recall", ">4"].definition
+    assert "in gold, where the score is >4" in results["recall", ">4"].definition
 
 
 def test_labels_of_gold_do_not_move_and_the_definition_says_so():
     right = np.arange(ITEMS) < 6
-    of = context(right=right, judged=np.ones(ITEMS, bool))
+    dims_of = context(right=right, judged=np.ones(ITEMS, bool))
     answers = RatingTable.from_matrix(np.tile([5.0, 4, 3], 4)[:, None], raters=["m"])
-    found = {f.dims["positive"]: f for f in made(answers, of, "recall") if f.dims["average"] == "micro"}
-    assert {reading: f.value for reading, f in found.items()} == {">=4": 4 / 6, ">4": 2 / 6}
-    assert "in gold as labelled" in found[">4"].definition
+    by_key = {f.dims["positive"]: f for f in made(answers, dims_of, "recall") if f.dims["average"] == "micro"}
+    assert {reading: f.value for reading, f in by_key.items()} == {">=4": 4 / 6, ">4": 2 / 6}
+    assert "in gold as labelled" in by_key[">4"].definition
 
 
 def test_single_raters_are_compared_in_each_target_that_people_rated():
     """Of targets a, b and c the second has no rating by a person; ann agrees with the model, bob is its opposite."""
     model, ann = np.tile([1.0, 2, 3, 4], 3), np.repeat([1.0, np.nan, 1.0], 4) * np.tile([1.0, 2, 3, 4], 3)
     answers = RatingTable.from_matrix(np.stack([model, ann, 5 - ann], axis=1), raters=["m", "ann", "bob"])
-    of = QuestionContext(
+    context = QuestionContext(
         kinds={"ann": "human", "bob": "human"}, picture=np.arange(ITEMS), target=np.repeat([0, 1, 2], 4),
         targets=("a", "b", "c"), scale=(1, 5),
     )  # fmt: skip
     for name, value in (("min", -1), ("max", 1), ("mean", 0)):
-        found = {f.dims["target"]: (f.value, f.n) for f in made(answers, of, f"rater_correlation_{name}")}
-        assert found == {"a": (pytest.approx(value), 2), "c": (pytest.approx(value), 2)}
+        by_key = {f.dims["target"]: (f.value, f.n) for f in made(answers, context, f"rater_correlation_{name}")}
+        assert by_key == {"a": (pytest.approx(value), 2), "c": (pytest.approx(value), 2)}
 
 
 def test_people_who_took_part_are_people_alone():
@@ -106,13 +106,13 @@ def test_people_who_took_part_are_people_alone():
     half = np.where(np.arange(ITEMS) < 6, 1.0, np.nan)
     other = np.where(np.arange(ITEMS) < 6, np.nan, 1.0)
     answers = RatingTable.from_matrix(np.stack([np.ones(ITEMS), half, other], axis=1), raters=["m", "ann", "bob"])
-    of = QuestionContext(
+    context = QuestionContext(
         kinds={"ann": "human", "bob": "human"}, picture=np.arange(ITEMS), target=np.zeros(ITEMS, np.int64), scale=(1, 5)
     )
     everything = np.ones(ITEMS, bool)
     rated = RatedQuestion(
-        answers, of, MetricSettings(), reported=~everything, asked_people=everything,
+        answers, context, MetricSettings(), reported=~everything, asked_people=everything,
         ended={name: Counter(ok=n) for name, n in (("m", 12), ("ann", 6), ("bob", 6))},
     )  # fmt: skip
-    found = {f.name: (f.value, f.n) for f in question_metrics(rated) if f.dims.get("group") == "people"}
-    assert (found["people_total"], found["items_per_person"]) == ((2, 2), (6, 2))
+    by_key = {f.name: (f.value, f.n) for f in question_metrics(rated) if f.dims.get("group") == "people"}
+    assert (by_key["people_total"], by_key["items_per_person"]) == ((2, 2), (6, 2))

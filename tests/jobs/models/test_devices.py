@@ -26,18 +26,18 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.mark.parametrize("job", ["embed", "zero_shot"])
 @pytest.mark.parametrize(
-    ("key", "said"),
+    ("key", "message"),
     [
         ("device=zzz", "embedder.device: device=zzz"),
         ("device=cuda:1", "embedder.device: device=cuda:1"),
         ("dtype=int3", "embedder.dtype: dtype=int3"),
     ],
 )
-def test_embedders(asked: list[str], job: str, key: str, said: str) -> None:
+def test_embedders(asked: list[str], job: str, key: str, message: str) -> None:
     more = ["targets=[Japan]"] if job == "zero_shot" else []
     with pytest.raises(InputError) as caught:
         cli.execute(job, [*asked, *more, f"embedder.{key}"])
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_a_plan_and_a_cluster_may_have_what_this_machine_has_not(

@@ -99,15 +99,15 @@ def told() -> list[Metric]:
     matrix[draw.random((60, 4)) < 0.1] = np.nan
     answers = RatingTable.from_matrix(matrix, raters=["p1", "p2", "p3", RATERS[0]])
     west = np.arange(60) < 8
-    known = QuestionContext(
+    context = QuestionContext(
         kinds={"p1": "human", "p2": "human", "p3": "human"},
         picture=np.arange(60),
         target=np.zeros(60, np.int64),
         scale=(1, 5),
         subgroups={"region": {"East": ~west, "West": west}},
     )
-    made = question_metrics(RatedQuestion(answers, known, MetricSettings(disaggregate=["region"])))
-    return [metric.at(rubric="century_labels", question="sensitive") for metric in made]
+    metrics = question_metrics(RatedQuestion(answers, context, MetricSettings(disaggregate=["region"])))
+    return [metric.at(rubric="century_labels", question="sensitive") for metric in metrics]
 
 
 def drawn(seed: int) -> bytes:
@@ -126,7 +126,7 @@ def pictures(data: Sequence[bytes]) -> list[GalleryPicture]:
     shown = []
     for i, encoded in enumerate(data):
         small, error_kind = thumbnail(encoded)
-        given = [
+        arguments = [
             PictureRating(
                 r["rater"],
                 r["question"],
@@ -146,7 +146,7 @@ def pictures(data: Sequence[bytes]) -> list[GalleryPicture]:
                 status="error" if error_kind else "ok",
                 error_kind=error_kind,
                 facts=[("image_id", f"{i:032x}"), ("size", "480 × 320"), ("licence", "CC BY-SA 3.0 de")],
-                ratings=given,
+                ratings=arguments,
                 source_url=f"https://upload.wikimedia.org/wikipedia/commons/{i}/Example_{i}.jpg",
             )
         )
@@ -155,12 +155,12 @@ def pictures(data: Sequence[bytes]) -> list[GalleryPicture]:
 
 def linked_page() -> Page:
     """The page with plots whose cells and rows lead to cards, a map of its pictures, and prompts on its cards."""
-    given = page()
+    page_content = page()
     answers = tuple("12345")
     confusion = Confusion(RATERS[0], "people", answers, np.full((5, 5), 2))
     observations = Observations([({"rubric": "century_labels", "question": "sensitive"}, confusion)])
     cards = []
-    for number, card in enumerate(card for card in given.pictures if card.thumbnails):
+    for number, card in enumerate(card for card in page_content.pictures if card.thumbnails):
         people = [
             PictureRating(name, "sensitive", value, rubric="century_labels", value=value, score=float(value), name=name,
                           method="human")
@@ -174,14 +174,14 @@ def linked_page() -> Page:
                 card, image_id=f"{number:032x}", ratings=[*ratings, *people], attributes=attributes, prompts=[prompt]
             )
         )
-    links = card_links(observations.confusions, given.metrics, cards, given.wording)
-    figures, _ = page_figures(given.metrics, observations, given.wording, links.places)
+    links = card_links(observations.confusions, page_content.metrics, cards, page_content.wording)
+    figures, _ = page_figures(page_content.metrics, observations, page_content.wording, links.places)
     points = [MapPoint(card.image_id, n / 22, 1 - n / 22, card.thumbnails[0]) for n, card in enumerate(cards)]
     mapped = EmbeddingMap(points, fitted=22, encoder="siglip", shares=(0.4, 0.2))
     prompts = {"century_labels": "Look."}
     return replace(
-        given, pictures=cards, figures=figures, links=links.lists, map=mapped, prompts=prompts,
-        funnel=list(funnel_figures(given.steps)),
+        page_content, pictures=cards, figures=figures, links=links.lists, map=mapped, prompts=prompts,
+        funnel=list(funnel_figures(page_content.steps)),
     )  # fmt: skip
 
 

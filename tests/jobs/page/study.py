@@ -148,7 +148,7 @@ def _responses(
             responses.append({"response_id": name, "item_id": image_id, "model": writer, "prompt": "describe",
                               "status": "ok", "text": ("The picture shows a fair. " * 40)[:length]})  # fmt: skip
             for rater in (*PEOPLE, *list(JUDGES)[:2]):
-                given = int(np.clip(round(score + draw.normal(0, 0.6)), 1, 5))
-                ratings.append(_rating(name, rater, "helpful", str(given), list("12345"), score=given)
+                arguments = int(np.clip(round(score + draw.normal(0, 0.6)), 1, 5))
+                ratings.append(_rating(name, rater, "helpful", str(arguments), list("12345"), score=arguments)
                                | {"rubric": "responses"})  # fmt: skip
     return items, responses, ratings

@@ -183,13 +183,13 @@ def test_percentages_are_whole_and_under_their_bars(browse, width):
             for row in sample.ratings()]  # fmt: skip
     kinds = [row | {"value": "yes", "status": "ok"} if row["question"] == "recognisable" else row for row in rows]
     page = replace(page, pictures=[], steps=steps, distributions=sample.distributions(kinds))
-    found = measured(browse, page, width)
-    assert {"100.0%", ">99.9%"} <= {text for text, _, _ in found["values"]}
-    assert "100.0%" in {text for text, _, _ in found["segments"]}
-    assert len(found["segments"]) > 12
-    for text, (left, right, top, bottom), (from_left, to_right, from_top, to_bottom) in found["segments"]:
+    widths = measured(browse, page, width)
+    assert {"100.0%", ">99.9%"} <= {text for text, _, _ in widths["values"]}
+    assert "100.0%" in {text for text, _, _ in widths["segments"]}
+    assert len(widths["segments"]) > 12
+    for text, (left, right, top, bottom), (from_left, to_right, from_top, to_bottom) in widths["segments"]:
         assert from_left - 0.5 <= left < right <= to_right + 0.5, text
         assert from_top < to_bottom <= top < bottom, text
-    for text, (left, right, _, _), (from_left, to_right, _, _) in found["values"]:
+    for text, (left, right, _, _), (from_left, to_right, _, _) in widths["values"]:
         assert from_left - 0.5 <= left < right <= to_right + 0.5, text
         assert right <= width, text

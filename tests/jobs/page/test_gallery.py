@@ -39,7 +39,7 @@ def item(name, *images, kind="response", response=None, **attributes):
 
 @pytest.fixture
 def tables(tmp_path):
-    """Picture 0 in two items, one of them with picture 1; picture 2 rated itself; picture 3 an item of its own id."""
+    """Picture 0 in two items, one of them with picture 1; picture 2 rated itself; picture 3 an item with its id."""
     items = [item("a", IDS[0], response="s", model="m@1", prompt="short"), item("b", IDS[1], IDS[0], kind="pair"),
              item(IDS[3], IDS[3], kind="image", scenario="market")]  # fmt: skip
     return ReportTables(
@@ -58,22 +58,22 @@ def cards(tables, rows, *, size=48, extra=(), exclusion_filter=frozenset()):
 
 def test_cards_of_items_have_their_pictures_and_ratings(tables):
     rows = [rating(name, "m", "q", value) for name, value in (("a", "1"), ("b", "2"), (IDS[2], "3"), (IDS[3], "4"))]
-    made = cards(tables, rows)
-    assert [(len(card.thumbnails), [r.answer for r in card.ratings]) for card in made] == [
+    outputs = cards(tables, rows)
+    assert [(len(card.thumbnails), [r.answer for r in card.ratings]) for card in outputs] == [
         (1, ["1"]), (2, ["2"]), (1, ["3"]), (1, ["4"]),
     ]  # fmt: skip
-    assert [card.title.partition(" — ")[2] for card in made] == ["m@1 · short", "pair", "", ""]
-    assert (made[0].caption, dict(made[3].facts)["scenario"]) == ("A cat.", "market")
-    # a picture that items show has a card of its own if it was rated itself
+    assert [card.title.partition(" — ")[2] for card in outputs] == ["m@1 · short", "pair", "", ""]
+    assert (outputs[0].caption, dict(outputs[3].facts)["scenario"]) == ("A cat.", "market")
+    # a picture that items show has a separate card if it was rated itself
     assert len(cards(tables, [*rows, rating(IDS[0], "m", "q", "5")])) == 5
     assert len(cards(tables, rows, size=2)) == 2
     assert cards(tables, rows, size=0) == []
 
 
 def test_excluded_pictures_are_on_no_card(tables):
-    made = cards(tables, [], exclusion_filter=frozenset([IDS[1], "https://upload.example/9.jpg"]))
-    assert [len(card.thumbnails) for card in made] == [1, 1, 1]
-    assert not [card for card in made if card.title.endswith("pair")]
+    outputs = cards(tables, [], exclusion_filter=frozenset([IDS[1], "https://upload.example/9.jpg"]))
+    assert [len(card.thumbnails) for card in outputs] == [1, 1, 1]
+    assert not [card for card in outputs if card.title.endswith("pair")]
 
 
 def test_one_picture_does_not_take_all_cards(tmp_path, tables):
@@ -81,9 +81,9 @@ def test_one_picture_does_not_take_all_cards(tmp_path, tables):
     tables = ReportTables(
         corpus=tables.corpus, items=[open_table(write_file(tmp_path / "many", "items", items))], responses=[]
     )
-    made = cards(tables, [])
-    assert [card.title.partition(" — ")[2] for card in made[:5]] == ["m0", "m1", "m2", "m3", "response"]
-    assert len(made) == 7
+    outputs = cards(tables, [])
+    assert [card.title.partition(" — ")[2] for card in outputs[:5]] == ["m0", "m1", "m2", "m3", "response"]
+    assert len(outputs) == 7
 
 
 def test_each_target_and_condition_is_labelled(tables):
@@ -136,16 +136,16 @@ def test_a_card_has_the_prompts_that_models_were_sent(tmp_path, tables):
     rows[1]["method"] = "human"
     chosen = gallery.choose(tables, 48, ExclusionFilter(frozenset()))
     rows_of = {IDS[3]: rows}
-    made = gallery.cards(
+    cards = gallery.cards(
         tables, chosen, rows_of, {}, extra=(), exclusion_filter=ExclusionFilter(frozenset()),
         prompts=PromptTexts(rubrics, []),
     )  # fmt: skip
-    assert [len(card.prompts) for card in made] == [0, 0, 0, 1]
-    (sent,) = made[3].prompts
+    assert [len(card.prompts) for card in cards] == [0, 0, 0, 1]
+    (sent,) = cards[3].prompts
     assert "Siege: market xxx" in sent.shared
     assert len(sent.shared) == gallery.PROMPT_LENGTH + 1
     assert [name for name, _ in sent.ends] == ["calm"]
-    page = render(Page("t", pictures=made))
+    page = render(Page("t", pictures=cards))
     assert "Siege: market xxx" in page
     assert "How calm?" in page
 
@@ -169,8 +169,8 @@ def test_missing_pictures_are_counted_and_leave_room_for_others(tmp_path):
     tables = ReportTables(corpus={"images": open_table(write_file(tmp_path / "images", "images", rows))})
     chosen = gallery.choose(tables, 48, ExclusionFilter(frozenset()))
     assert (len(chosen.pictures), chosen.missing) == (5, {"missing": 4})
-    made = gallery.cards(tables, chosen, {}, {}, extra=(), exclusion_filter=ExclusionFilter(frozenset()))
-    assert sorted(card.status for card in made if not card.thumbnails) == ["error"]
+    cards = gallery.cards(tables, chosen, {}, {}, extra=(), exclusion_filter=ExclusionFilter(frozenset()))
+    assert sorted(card.status for card in cards if not card.thumbnails) == ["error"]
     excluded = ExclusionFilter(frozenset(row["image_id"] for row in rows if row["status"] == "missing"))
     assert gallery.choose(tables, 48, excluded).missing == {}
 
@@ -219,5 +219,5 @@ def test_the_top_of_each_order_is_drawn_from_all_pictures(tmp_path):
     assert set(chosen.pictures) == {ids[n] for n in (32, 30, 35, 36, 0, 39, 1, 2)}
     excluded = gallery.choose(tables, 8, ExclusionFilter(frozenset({ids[32]})), standings=lambda: standings)
     assert {ids[30], ids[31]} <= set(excluded.pictures)
-    made = gallery.cards(tables, chosen, {}, {}, extra=(), exclusion_filter=ExclusionFilter(frozenset()))
-    assert [card.image_id for card in made] == sorted(chosen.pictures)
+    cards = gallery.cards(tables, chosen, {}, {}, extra=(), exclusion_filter=ExclusionFilter(frozenset()))
+    assert [card.image_id for card in cards] == sorted(chosen.pictures)

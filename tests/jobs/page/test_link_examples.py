@@ -28,8 +28,8 @@ def test_links_are_best_first_and_named_after_their_table_where_two_have_a_metho
     one: Any = TableInMemory("links", [link("p", 2, "b"), link("p", 1, "a"), link("p", 3, "c"), link("q", 1, "a")])
     two: Any = TableInMemory("links", [link("p", 1, "d"), link("p", 1, "e", "title")])
     one.uri, two.uri = "R/one/", "R/two"
-    found = read_links([one, two], ["p"], k=2)
-    assert {key: [entry.node_id for entry in links] for key, links in found.items()} == {
+    results = read_links([one, two], ["p"], k=2)
+    assert {key: [entry.node_id for entry in links] for key, links in results.items()} == {
         ("p", "article, one"): ["a", "b"],
         ("p", "article, two"): ["d"],
         ("p", "title"): ["e"],
@@ -43,8 +43,10 @@ def test_neighbours_are_nearest_first_without_excluded_ones() -> None:
     ]
     source: Any = TableInMemory("neighbors", rows)
     excluded = ExclusionFilter(frozenset({"out"}))
-    found = read_neighbors([source], ["p"], nearest=3, exclusion_filter=excluded)
-    assert {place: [hit.item_id for hit in hits] for place, hits in found.items()} == {("p", "neighbors"): ["a", "c"]}
+    neighbors = read_neighbors([source], ["p"], nearest=3, exclusion_filter=excluded)
+    assert {place: [hit.item_id for hit in hits] for place, hits in neighbors.items()} == {
+        ("p", "neighbors"): ["a", "c"]
+    }
     with pytest.raises(InputError, match="two tables have the name neighbors"):
         read_neighbors([source, source], ["p"], nearest=3, exclusion_filter=excluded)
 

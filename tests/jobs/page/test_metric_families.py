@@ -32,8 +32,8 @@ def test_a_family_is_a_table_and_a_group_a_column():
 
 
 def test_questions_stand_in_the_rubrics_order():
-    made = blocks([alpha(0.1, question=q) for q in ("b", "a", "z")], [("r", "z")])
-    assert [block.question for block in made] == ["z", "a", "b"]
+    metric_blocks = blocks([alpha(0.1, question=q) for q in ("b", "a", "z")], [("r", "z")])
+    assert [block.question for block in metric_blocks] == ["z", "a", "b"]
 
 
 def test_reasons_are_told_once_and_long_tables_are_cut():

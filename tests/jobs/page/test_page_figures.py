@@ -34,13 +34,13 @@ def question(**context):
     truth = draw.integers(1, 5, (40, 1))
     matrix = np.hstack([truth, truth, truth, truth + 1]).astype(float)
     raters = ["p1", "p2", "org/good@1", "org/bad@1"]
-    known = QuestionContext(
+    names = QuestionContext(
         kinds={"p1": "human", "p2": "human"}, picture=np.arange(40), target=np.zeros(40, np.int64), scale=(1, 5),
         lengths=(truth[:, 0] * 100 + draw.integers(0, 9, 40)).astype(np.float64), gold_scores=truth[:, 0].astype(float),
         judged=np.ones(40, bool), subgroups={"region": {"East": np.arange(40) < 20, "West": np.arange(40) >= 20}},
         **context,
     )  # fmt: skip
-    return RatedQuestion(RatingTable.from_matrix(matrix, raters=raters), known, MetricSettings(disaggregate=["region"]))
+    return RatedQuestion(RatingTable.from_matrix(matrix, raters=raters), names, MetricSettings(disaggregate=["region"]))
 
 
 @pytest.fixture(scope="module")

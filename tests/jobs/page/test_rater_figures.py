@@ -30,8 +30,8 @@ def test_raters_of_any_pair_are_in_the_map_of_their_question() -> None:
     (figure,) = agreement_map(metrics, [], {})
     mean, of_q, of_p = (texts(svg) for svg in figure.plots)
     names = {"a  1", "b  2", "c  3"}
-    assert [names & set(of) for of in (mean, of_q, of_p)] == [names, names, {"a  1", "b  2"}]
-    values = [sorted(text for text in of if re.fullmatch(r"[\d.]{4}|–", text)) for of in (mean, of_q, of_p)]
+    assert [names & set(of_item) for of_item in (mean, of_q, of_p)] == [names, names, {"a  1", "b  2"}]
+    values = [sorted(text for text in of_item if re.fullmatch(r"[\d.]{4}|–", text)) for of_item in (mean, of_q, of_p)]
     assert values == [
         ["0.40", "0.40", "0.50", "0.50", *["–"] * 5],
         ["0.20", "0.20", "0.40", "0.40", *["–"] * 5],

@@ -343,24 +343,24 @@ def test_thumbnails_are_small_and_carry_no_metadata():
     exif = Image.Exif()
     exif[0x010E] = "SECRET PLACE"
     Image.new("RGB", (1000, 500), "red").save(out, "JPEG", exif=exif, comment=b"SECRET COMMENT")
-    made, error_kind = thumbnail(out.getvalue())
-    assert made is not None
-    assert (made.mime, made.width, made.height, error_kind) == ("image/webp", 320, 160, None)
-    assert b"SECRET" not in made.data
-    with Image.open(io.BytesIO(made.data)) as opened:
+    output, error_kind = thumbnail(out.getvalue())
+    assert output is not None
+    assert (output.mime, output.width, output.height, error_kind) == ("image/webp", 320, 160, None)
+    assert b"SECRET" not in output.data
+    with Image.open(io.BytesIO(output.data)) as opened:
         assert (opened.format, opened.size) == ("WEBP", (320, 160))
 
 
 def test_small_pictures_are_not_blown_up():
-    made, _ = thumbnail(sample.drawn(1), side=4000)
-    assert made is not None
-    assert (made.width, made.height) == (480, 360)
+    output, _ = thumbnail(sample.drawn(1), side=4000)
+    assert output is not None
+    assert (output.width, output.height) == (480, 360)
 
 
 @pytest.mark.parametrize("data", [b"", b"no picture", sample.drawn(1)[:400]])
 def test_what_is_no_picture_has_a_kind_of_error(data):
-    made, error_kind = thumbnail(data)
-    assert made is None
+    output, error_kind = thumbnail(data)
+    assert output is None
     assert error_kind
 
 

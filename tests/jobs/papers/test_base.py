@@ -112,14 +112,14 @@ def test_the_page_shows_parts_with_contents_and_marks_printed_numbers():
 
 def test_a_paper_sets_metrics_and_the_command_line_wins():
     schema = cli.job("report").schema
-    own = config.load("report", schema, ["out=x", "paper=century"])
-    assert own.paper.name == "century"
-    assert own.metrics.crowdtruth
-    assert own.paper.printed["table_2"].rows["sensitive / Human eval"] == [1.7, 55.8, 90.9]
+    own_config = config.load("report", schema, ["out=x", "paper=century"])
+    assert own_config.paper.name == "century"
+    assert own_config.metrics.crowdtruth
+    assert own_config.paper.printed["table_2"].rows["sensitive / Human eval"] == [1.7, 55.8, 90.9]
     changed = config.load("report", schema, ["out=x", "paper=century", "metrics.crowdtruth=false", "paper.title=Mine"])
     assert not changed.metrics.crowdtruth
     assert changed.paper.title == "Mine"
-    registry.check(own.paper)
+    registry.check(own_config.paper)
 
 
 def test_a_users_own_paper_file(tmp_path):

@@ -61,13 +61,13 @@ def paper(
         calibrated = 5 if scores["gold"][n, c] >= 3 else 1
         rows.append(relevance(n, JUDGE, calibrated, country, condition="article; log-likelihood"))
         rows.append(relevance(n, "ViT-B-32-quickgelu@openai", 1 + n % 2, country, method="encoder"))
-        rows += [relevance(n, p, scores[p][n, c], country) for p, own in PEOPLE.items() if own == country]
+        rows += [relevance(n, p, scores[p][n, c], country) for p, own_values in PEOPLE.items() if own_values == country]
     tables = {
         "items": items,
         "ratings": rows,
         "raters": [{"rater": p, "kind": "human", "country": c} for p, c in PEOPLE.items()],
     }
-    keys = [f"{name}=[{write_file(folder / name, name, of)}]" for name, of in tables.items()]
+    keys = [f"{name}=[{write_file(folder / name, name, of_item)}]" for name, of_item in tables.items()]
     for method, ranks in (("lemma_vision", [1, 2, 7]), ("frequency_vision", [0, 1, 1])):
         metrics = [ranking.accuracy_at(ranks, k).at(dataset="IN-Food") for k in (1, 5)]
         metrics.append(ranking.right_answers([{"a"}, {"b"}, {"a"}]).at(dataset="IN-Food"))
@@ -84,8 +84,8 @@ def relevance(item: int, rater: str, score: int, target: str, **columns: Any) ->
 
 
 def cell(rows: list[dict[str, str]], column: str, **headers: str) -> dict[str, str]:
-    (found,) = [r for r in rows if r["column"] == column and all(r[name] == v for name, v in headers.items())]
-    return found
+    (result,) = [r for r in rows if r["column"] == column and all(r[name] == v for name, v in headers.items())]
+    return result
 
 
 def f1(predicted: np.ndarray, right: np.ndarray) -> float:
@@ -102,7 +102,10 @@ def by_image(model: np.ndarray, people: np.ndarray, chosen: list[int]) -> float:
 @pytest.fixture(scope="module")
 def people(scores: dict[str, np.ndarray]) -> np.ndarray:
     """Mean score [items, countries] of the people of each country."""
-    columns = [[scores[p][:, c] for p, own in PEOPLE.items() if own == country] for c, country in enumerate(COUNTRIES)]
+    columns = [
+        [scores[p][:, c] for p, own_values in PEOPLE.items() if own_values == country]
+        for c, country in enumerate(COUNTRIES)
+    ]
     return np.stack([np.mean(column, axis=0) for column in columns], axis=1)
 
 
@@ -116,17 +119,17 @@ def test_all_tables_are_there(paper: dict[str, list[dict[str, str]]]) -> None:
 
 
 def test_tables_1_10_and_11(paper: dict[str, Any], scores: dict[str, np.ndarray], right: np.ndarray) -> None:
-    own = {shown: f1(scores[condition] >= 4, right) for shown, condition in SHOWN.items()}
+    own_values = {shown: f1(scores[condition] >= 4, right) for shown, condition in SHOWN.items()}
     for shown in ("no context", "linked article"):
         row = cell(paper["table_1"], "F1", Model=JUDGE, Shown=shown)
-        assert float(row["value"]) == pytest.approx(own[shown])
+        assert float(row["value"]) == pytest.approx(own_values[shown])
         assert float(row["printed"]) == {"no context": 0.41, "linked article": 0.655}[shown]
     change = cell(paper["table_1"], "Change from 'none'", Model=JUDGE, Shown="linked article")
-    assert float(change["value"]) == pytest.approx(own["linked article"] - own["no context"])
+    assert float(change["value"]) == pytest.approx(own_values["linked article"] - own_values["no context"])
     assert (float(change["printed"]), change["n"]) == (0.245, "36")
-    assert float(cell(paper["table_10"], "F1", Model=JUDGE)["value"]) == pytest.approx(own["right article"])
+    assert float(cell(paper["table_10"], "F1", Model=JUDGE)["value"]) == pytest.approx(own_values["right article"])
     ratio = cell(paper["table_11"], "Ratio", Model=JUDGE, Shown="linked article")
-    assert float(ratio["value"]) == pytest.approx(own["linked article"] / own["right article"])
+    assert float(ratio["value"]) == pytest.approx(own_values["linked article"] / own_values["right article"])
     assert float(ratio["printed"]) == 0.843
     encoder = cell(paper["table_1"], "F1", Model="ViT-B-32-quickgelu@openai", Shown="encoder")
     assert (encoder["value"], encoder["printed"]) == ("0.0", "0.033")
@@ -159,9 +162,9 @@ def test_tables_16_and_17(paper: dict[str, Any], scores: dict[str, np.ndarray], 
     means = scores["article"][chosen].mean(0), people[chosen].mean(0)
     assert float(row["value"]) == pytest.approx(np.corrcoef(*means)[0, 1])
     concepts = [[n for n in chosen if ITEMS[n][2] == concept] for concept in CONCEPTS]
-    each = [np.corrcoef(scores["article"][part].mean(0), people[part].mean(0))[0, 1] for part in concepts]
+    groups_of_rows = [np.corrcoef(scores["article"][part].mean(0), people[part].mean(0))[0, 1] for part in concepts]
     row = cell(paper["table_16"], "Averaged by concept · natural", Model=JUDGE, Shown="linked article")
-    assert float(row["value"]) == pytest.approx(np.mean(each))
+    assert float(row["value"]) == pytest.approx(np.mean(groups_of_rows))
     best = "article"  # the only linked context
     single = [
         np.corrcoef(scores[best][chosen, 1], scores[p][chosen, 1])[0, 1] for p, c in PEOPLE.items() if c == "India"

@@ -101,12 +101,12 @@ def test_spans_against_people_have_people_first() -> None:
     metrics.append(metric("span_f1", 1, rater="other", against="gold", kind="mistake", unit="token"))
     table = tables(*metrics, overlap=0.25)["docent_spans"]
     expected: dict[tuple[str, ...], list[float | None]] = {
-        (header, who): [
+        (header, rater_name): [
             *(first + more + u / 10 + n / 1000 for u in range(3) for n in range(3)),
             first + 0.4 if header == "Mistakes" else None,
         ]
         for header, more in (("Mistakes", 0), ("Omissions", 0.01))
-        for who, first in (("people", 0.5), ("judge, direct", 0.1))
+        for rater_name, first in (("people", 0.5), ("judge, direct", 0.1))
     }
     assert numbers(table) == expected
     assert list(numbers(table)) == list(expected)

@@ -71,13 +71,13 @@ def test_the_figures(paper: Path) -> None:
 
 
 def test_the_rankings(paper: Path) -> None:
-    found = {(r["Encoder"], r["Date in the caption"], r["column"]): r for r in rows(paper, "table_2")}
+    by_key = {(r["Encoder"], r["Date in the caption"], r["column"]): r for r in rows(paper, "table_2")}
     before, after = (1 + 1 / 2 + 1 / 4 + 1 / 4 + 1 / 5) / 5, (1 + 1 + 1 / 2 + 1 / 4 + 1 / 5) / 5
-    assert float(found["clip-b32", "no date", "This split · MRR"]["value"]) == pytest.approx(before)
-    assert found["clip-b32", "no date", "test-B · MRR"]["printed"] == "0.171"
-    change = found["clip-b32", "year", "This split · change from no date"]
+    assert float(by_key["clip-b32", "no date", "This split · MRR"]["value"]) == pytest.approx(before)
+    assert by_key["clip-b32", "no date", "test-B · MRR"]["printed"] == "0.171"
+    change = by_key["clip-b32", "year", "This split · change from no date"]
     assert float(change["value"]) == pytest.approx(after - before)
-    assert found["Kaszuba", "", "test-A · MRR"]["printed"] == "0.6059"
+    assert by_key["Kaszuba", "", "test-A · MRR"]["printed"] == "0.6059"
     again = {(r["Judge"], r["column"]): r for r in rows(paper, "reranking")}
     assert float(again["m", "change from the encoder"]["value"]) == pytest.approx(after - before)
     assert float(again["", "MRR"]["value"]) == pytest.approx(before)

@@ -28,7 +28,7 @@ class Index:
 
 
 def units(*names: list[str]) -> Any:
-    return [(QueryIds(pa.array(of, pa.string())), np.zeros((len(of), 2), np.float16)) for of in names]
+    return [(QueryIds(pa.array(of_item, pa.string())), np.zeros((len(of_item), 2), np.float16)) for of_item in names]
 
 
 def test_the_share_is_of_all_exact_neighbours() -> None:

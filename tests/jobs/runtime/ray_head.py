@@ -69,7 +69,7 @@ def _started(env: dict[str, str], *, dashboard: bool) -> Iterator[tuple[str, str
     assert head.stdin is not None
     family = [psutil.Process(head.pid)]
     try:
-        # Its own lines may come first; at its end there are none.
+        # Its own lines may come first; at the end there are none.
         address = next((line.split()[1].decode() for line in head.stdout if line.startswith(b"address ")), "")
         yield address, (folder / "head.log").read_text("utf-8", "replace")
     finally:

@@ -138,18 +138,18 @@ BAD = {
 def test_bad_input_is_one_sentence_exit_code_2_and_nothing_written(
     case: tuple[list[str], str], files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (name, *arguments), said = case
+    (name, *arguments), message = case
     before = {p: p.stat().st_mtime_ns for p in files.rglob("*")}
     assert cli.main(name, [a.replace("{f}", str(files)) for a in arguments]) == 2
     printed = capsys.readouterr()
-    assert said.replace("{f}", str(files)) in printed.err
+    assert message.replace("{f}", str(files)) in printed.err
     assert re.fullmatch(r"error: [^\n]+\n", printed.err)
     assert printed.out == ""
     assert {p: p.stat().st_mtime_ns for p in files.rglob("*")} == before
 
 
 @pytest.mark.parametrize(
-    ("raised", "code", "said"),
+    ("raised", "code", "message"),
     [
         (None, 0, ""),
         (RunError("it broke"), 1, "error: it broke\n"),
@@ -167,7 +167,7 @@ def test_bad_input_is_one_sentence_exit_code_2_and_nothing_written(
 def test_exit_codes(
     raised: BaseException | None,
     code: int,
-    said: str,
+    message: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -178,7 +178,7 @@ def test_exit_codes(
     monkeypatch.setattr(cli, "execute", execute)
     monkeypatch.setattr(signals, "settle", lambda: None)  # it would leave this process deaf to Ctrl-C
     assert cli.main("verify", ["input=x"]) == code
-    assert capsys.readouterr().err == said
+    assert capsys.readouterr().err == message
 
 
 def test_a_bug_is_not_dressed_up_as_bad_input(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,11 +193,11 @@ def test_a_bug_is_not_dressed_up_as_bad_input(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize("name", commands.JOBS)
 def test_help_and_cfg_of_every_job(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(name, ["--help"]) == 0
-    told = capsys.readouterr().out
-    assert f"python -m jobs.{name}" in told or f"remine {name} " in told
+    printed = capsys.readouterr().out
+    assert f"python -m jobs.{name}" in printed or f"remine {name} " in printed
     for key in help_text.keys(name, cli.job(name).schema):
-        assert f"  {key.name}" in told
-    assert [line for line in told.splitlines() if len(line) > help_text.WIDEST] == []
+        assert f"  {key.name}" in printed
+    assert [line for line in printed.splitlines() if len(line) > help_text.WIDEST] == []
     schema = cli.job(name).schema
     place = next(key for key in ("out", "input", "inputs", "a") if type_of(schema, key) is not UNKNOWN)
     assert cli.main(name, ["--cfg", f"--{place}", "somewhere"]) == 0
@@ -284,14 +284,14 @@ def test_a_reader_that_goes_away_ends_no_run() -> None:
 
 
 def test_a_terminal_without_the_letters_gets_a_mark_instead() -> None:
-    told = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", "from jobs.runtime.console import say; say('Łódź')"],
         cwd=ROOT,
         env={**os.environ, "PYTHONIOENCODING": "ascii"},
         capture_output=True,
         check=True,
     )
-    assert told.stdout == b"??d?\n"
+    assert process.stdout == b"??d?\n"
 
 
 def test_names_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:

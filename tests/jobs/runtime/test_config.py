@@ -33,10 +33,10 @@ def required(job: str) -> tuple[str, ...]:
 @functools.cache
 def completed(job: str, *overrides: str) -> tuple[tuple[str, ...], Any]:
     """The keys that `job` requires next to the options that `overrides` choose, and the configuration with them."""
-    given: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
     for _ in range(10):
         try:
-            loaded = config.load(job, cli.job(job).schema, [*overrides, *given])
+            loaded = config.load(job, cli.job(job).schema, [*overrides, *arguments])
         except InputError as error:
             missing = re.search(r": required: (.*) \(--help", str(error)) or re.search(
                 r"(pipeline\.[\w.]+): required", str(error)
@@ -45,10 +45,10 @@ def completed(job: str, *overrides: str) -> tuple[tuple[str, ...], Any]:
                 raise
             keys = [f"{key.rstrip('=')}=" for key in missing[1].replace(",", "").split()]
             lists = {key for key in keys if get_origin(type_of(cli.job(job).schema, key.rstrip("="))) is list}
-            given += tuple(f"{key}[x]" if key in lists else f"{key}x" for key in keys)
+            arguments += tuple(f"{key}[x]" if key in lists else f"{key}x" for key in keys)
         else:
-            return given, loaded
-    raise AssertionError(f"{job}: {given} are not enough")
+            return arguments, loaded
+    raise AssertionError(f"{job}: {arguments} are not enough")
 
 
 def mine(*overrides: str) -> MineConfig:
@@ -65,9 +65,9 @@ def refused(*overrides: str) -> str:
 
 
 def test_unknown_keys_are_named_with_what_is_allowed() -> None:
-    said = refused("nokey=1")
-    assert said.startswith("mine: nokey: no such key; allowed: corpus, ")
-    assert "terms" in said
+    rejected = refused("nokey=1")
+    assert rejected.startswith("mine: nokey: no such key; allowed: corpus, ")
+    assert "terms" in rejected
     assert refused("corpus.nokey=1") == "mine: corpus.nokey: no such key; allowed in corpus: language, name, path"
     assert "allowed in corpus: language, name, path" in refused("corpus.path.deeper=1")
 
@@ -98,7 +98,7 @@ def test_what_is_not_key_equals_value_is_refused(override: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("override", "said"),
+    ("override", "message"),
     [
         (
             "resources.mine.actors=many",
@@ -116,8 +116,8 @@ def test_what_is_not_key_equals_value_is_refused(override: str) -> None:
         ("resources.mine.actors=1,2", "resources.mine.actors=1,2: must be a whole number"),
     ],
 )
-def test_a_mistyped_value_is_refused_by_its_key(override: str, said: str) -> None:
-    assert said.lower() in refused(override).lower()
+def test_a_mistyped_value_is_refused_by_its_key(override: str, message: str) -> None:
+    assert message.lower() in refused(override).lower()
 
 
 def test_an_unknown_option_is_refused_with_the_options() -> None:
@@ -125,26 +125,29 @@ def test_an_unknown_option_is_refused_with_the_options() -> None:
         refused("resources=tower")
         == "mine: resources=tower: no such option; allowed: cluster, gpu-node, gpus-8, laptop"
     )
-    there = "no such option; allowed: wit, wit_base"
-    assert refused("corpus=laion") == f"mine: corpus=laion: {there}"
-    assert refused("corpus=wit_bass") == f"mine: corpus=wit_bass: {there.replace(';', ' (did you mean wit_base?);')}"
+    refusal = "no such option; allowed: wit, wit_base"
+    assert refused("corpus=laion") == f"mine: corpus=laion: {refusal}"
+    assert refused("corpus=wit_bass") == f"mine: corpus=wit_bass: {refusal.replace(';', ' (did you mean wit_base?);')}"
     assert refused("corpus=wit,wit").startswith("mine: corpus=wit,wit: no such option")
     assert refused("corpus=npy") == "mine: corpus=npy: not an option of mine, which does not have all of its keys"
 
 
 def test_a_file_of_the_users_is_an_option_like_those_of_conf(tmp_path: Path) -> None:
-    own = tmp_path / "my corpus, 1.yaml"
-    own.write_text("name: wit\npath: of/the/file\nlanguage: de\n")
+    own_answers = tmp_path / "my corpus, 1.yaml"
+    own_answers.write_text("name: wit\npath: of/the/file\nlanguage: de\n")
     needed = ["terms.path=t", "out=o"]
-    corpus = config.load("mine", MineConfig, [f"corpus={own}", *needed]).corpus
+    corpus = config.load("mine", MineConfig, [f"corpus={own_answers}", *needed]).corpus
     assert (corpus.path, corpus.language) == ("of/the/file", "de")
-    assert config.load("mine", MineConfig, [f"corpus='{own}'", *needed, "corpus.language=fr"]).corpus.language == "fr"
-    own.write_text("name: wit\npath: p\nlanguage: null\n")
-    assert config.load("mine", MineConfig, [f"corpus={own}", *needed]).corpus.language is None
+    assert (
+        config.load("mine", MineConfig, [f"corpus='{own_answers}'", *needed, "corpus.language=fr"]).corpus.language
+        == "fr"
+    )
+    own_answers.write_text("name: wit\npath: p\nlanguage: null\n")
+    assert config.load("mine", MineConfig, [f"corpus={own_answers}", *needed]).corpus.language is None
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("name: [", "own.yaml, line 1: not YAML (expected the node content, but found '<stream end>')"),
         ("- a", "own.yaml: not a configuration; it must be a mapping of keys"),
@@ -152,10 +155,10 @@ def test_a_file_of_the_users_is_an_option_like_those_of_conf(tmp_path: Path) -> 
         (None, "own.yaml: does not exist"),
     ],
 )
-def test_a_file_of_the_users_that_is_wrong_is_named(text: str | None, said: str, tmp_path: Path) -> None:
+def test_a_file_of_the_users_that_is_wrong_is_named(text: str | None, message: str, tmp_path: Path) -> None:
     if text is not None:
         (tmp_path / "own.yaml").write_text(text)
-    assert said in refused(f"corpus={tmp_path}/own.yaml")
+    assert message in refused(f"corpus={tmp_path}/own.yaml")
 
 
 def test_an_empty_value_is_not_taken_for_none() -> None:
@@ -234,8 +237,8 @@ def test_quotes_null_lists_and_interpolation_are_hydras() -> None:
 
 
 def test_values_inside_a_pipelines_own_keys_keep_their_commas() -> None:
-    given = [key for key in required("run") if "corpus" not in key]
-    loaded = config.load("run", cli.job("run").schema, [*given, "pipeline.inputs.corpus=s3://b/a,b é.gz"])
+    ratings = [key for key in required("run") if "corpus" not in key]
+    loaded = config.load("run", cli.job("run").schema, [*ratings, "pipeline.inputs.corpus=s3://b/a,b é.gz"])
     assert loaded.pipeline.inputs["corpus"] == "s3://b/a,b é.gz"
 
 
@@ -244,10 +247,10 @@ def test_the_last_of_two_values_counts() -> None:
 
 
 def test_a_configuration_is_json_values() -> None:
-    made = asdict(mine("retry=[ok]"))
-    assert made["corpus"] == {"name": "wit", "path": "c", "language": "en"}
-    assert made["retry"] == ["ok"]
-    assert made["resources"]["mine"]["actors"] >= 1
+    settings = asdict(mine("retry=[ok]"))
+    assert settings["corpus"] == {"name": "wit", "path": "c", "language": "en"}
+    assert settings["retry"] == ["ok"]
+    assert settings["resources"]["mine"]["actors"] >= 1
 
 
 def test_every_job_composes_into_its_dataclass() -> None:

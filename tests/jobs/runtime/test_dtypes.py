@@ -28,11 +28,11 @@ def test_the_stage_decides_on_a_cluster_and_the_gpu_on_this_machine() -> None:
 def test_a_configuration_gets_the_dtype_of_its_resources(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(dtypes, "_DEVICES", tmp_path)  # a machine without a GPU
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    given = ["input=i", "out=o"]
+    arguments = ["input=i", "out=o"]
     cluster = ["resources=cluster", "ray.address=10.0.0.1:6379"]
-    judge = [*given, "rubric=century_labels"]
+    judge = [*arguments, "rubric=century_labels"]
     for keys, dtype in (([], "float32"), (cluster, "bfloat16"), (["embedder.dtype=float16"], "float16")):
-        cfg = config.load("embed", EmbedConfig, [*given, *keys])
+        cfg = config.load("embed", EmbedConfig, [*arguments, *keys])
         dtypes.resolve(cfg)
         assert cfg.embedder.dtype == dtype
     cfg = config.load("judge", JudgeConfig, [*judge, *cluster])

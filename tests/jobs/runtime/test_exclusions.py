@@ -40,9 +40,9 @@ def exclusion_filter(*marks: str) -> ExclusionFilter:
 
 
 def test_entries_comments_and_repeats_are_read(tmp_path: Path) -> None:
-    found = listed(tmp_path, "# reported in May", URL, "", f"{'0' * 32} # by its owner", URL)
-    assert found.names == (URL, "0" * 32)
-    assert {IMAGE_ID, "0" * 32} <= found.marks
+    listed_entries = listed(tmp_path, "# reported in May", URL, "", f"{'0' * 32} # by its owner", URL)
+    assert listed_entries.names == (URL, "0" * 32)
+    assert {IMAGE_ID, "0" * 32} <= listed_entries.marks
 
 
 def test_no_file_excludes_nothing_and_leaves_the_identity_alone(tmp_path: Path) -> None:
@@ -104,9 +104,13 @@ def test_a_list_that_is_absent_or_empty_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_which_pictures_an_entry_names(tmp_path: Path, entry: str, row: str, same: bool) -> None:
-    found = ExclusionFilter(listed(tmp_path, entry).marks)
-    assert found.hit(row) is same
-    assert ExclusionFilter(found._marks).mask(pa.chunked_array([["x", row, None]])).tolist() == [False, same, False]
+    exclusion_filter = ExclusionFilter(listed(tmp_path, entry).marks)
+    assert exclusion_filter.hit(row) is same
+    assert ExclusionFilter(exclusion_filter._marks).mask(pa.chunked_array([["x", row, None]])).tolist() == [
+        False,
+        same,
+        False,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -170,17 +174,17 @@ def test_an_excluded_picture_is_out_of_reach_of_the_stages() -> None:
             "status": ["ok", "ok", "missing"],
         }
     )
-    found = exclusion_filter("b")
-    held = exclusions.withhold(rows, item="image_id", exclusion_filter=found)
+    results = exclusion_filter("b")
+    held = exclusions.withhold(rows, item="image_id", exclusion_filter=results)
     assert held["bytes"].to_pylist() == [b"1", None, None]
     assert held["status"].to_pylist() == ["ok", "reported", "missing"]
     assert held.schema == rows.schema
-    assert found.take_matched() == {"b": 1}
-    assert found.take_matched() == {}
+    assert results.take_matched() == {"b": 1}
+    assert results.take_matched() == {}
 
 
 def test_rows_are_found_by_their_url_and_by_what_they_show(tmp_path: Path) -> None:
-    found = ExclusionFilter(listed(tmp_path, "http://upload.example/a.jpg?x").marks)
+    results = ExclusionFilter(listed(tmp_path, "http://upload.example/a.jpg?x").marks)
     rows = pa.table(
         {
             "item_id": ["1", "2", "3"],
@@ -189,7 +193,7 @@ def test_rows_are_found_by_their_url_and_by_what_they_show(tmp_path: Path) -> No
             "pictures": pa.array([[b"1"], [b"2", b"3"], []], pa.list_(pa.large_binary())),
         }
     )
-    held = exclusions.withhold(rows, item="item_id", exclusion_filter=found)
+    held = exclusions.withhold(rows, item="item_id", exclusion_filter=results)
     assert held["status"].to_pylist() == ["reported", "reported", "ok"]
     assert held["pictures"].to_pylist() == [None, None, []]
     assert exclusions.SHOWN not in held.column_names
@@ -207,13 +211,13 @@ def test_an_excluded_file_is_not_read(tmp_path: Path) -> None:
 
 
 def test_entries_that_match_are_counted(tmp_path: Path) -> None:
-    found = listed(tmp_path, f"{URL}?x", "0" * 32, URL)
-    assert "3 of 3 entries match no picture" in found.summary([])
-    used = ExclusionFilter(found.marks)
+    listed_entries = listed(tmp_path, f"{URL}?x", "0" * 32, URL)
+    assert "3 of 3 entries match no picture" in listed_entries.summary([])
+    used = ExclusionFilter(listed_entries.marks)
     used.hit(IMAGE_ID)
-    assert "1 of 3 entries match no picture" in found.summary(used.matched)
+    assert "1 of 3 entries match no picture" in listed_entries.summary(used.matched)
     used.hit("0" * 32)
-    assert "3 of 3 entries match a picture" in found.summary(used.matched)
+    assert "3 of 3 entries match a picture" in listed_entries.summary(used.matched)
 
 
 def test_counts_of_units_add_up() -> None:
@@ -234,10 +238,10 @@ def test_curate_finds_pictures_in_any_spelling_and_says_how_many(
     rows = [record("a", image=URL), record("c", image="https://upload.example/c.jpg")]
     write_records(str(tmp_path / "m"), [rows])
     listed(tmp_path, entry, "https://upload.example/nowhere.jpg")
-    given = [f"input={tmp_path}/m", f"exclusions={tmp_path}/withdrawn.txt"]
+    arguments = [f"input={tmp_path}/m", f"exclusions={tmp_path}/withdrawn.txt"]
     for more in ([f"out={tmp_path}/r"], [f"out={tmp_path}/r"], [f"out={tmp_path}/p", "plan=true"]):  # resumed; planned
         capsys.readouterr()
-        assert cli.main("curate", [*given, *more]) == 0
+        assert cli.main("curate", [*arguments, *more]) == 0
         assert "exclusions: 1 of 2 entries match no picture here" in capsys.readouterr().out
     assert open_table(f"{tmp_path}/r").counts().filtered == {"excluded": 1}
 
@@ -246,7 +250,9 @@ def test_curate_drops_excluded_pictures_after_its_own_rules(tmp_path: Path) -> N
     rows = [record("a", image=URL), record("b", image=URL), record("c", image="https://upload.example/c.jpg")]
     write_records(str(tmp_path / "m"), [rows])
     (tmp_path / "withdrawn.txt").write_text(f"{URL}\n{'0' * 32}\n")
-    made = cli.execute("curate", [f"input={tmp_path}/m", f"out={tmp_path}/r", f"exclusions={tmp_path}/withdrawn.txt"])
-    assert isinstance(made, dict)
-    assert made["counts"]["filtered"] == {"one_row_an_image": 1, "excluded": 1}
-    assert made["identity"]["rules"][-2:] == ["one_row_an_image", "excluded"]
+    manifest = cli.execute(
+        "curate", [f"input={tmp_path}/m", f"out={tmp_path}/r", f"exclusions={tmp_path}/withdrawn.txt"]
+    )
+    assert isinstance(manifest, dict)
+    assert manifest["counts"]["filtered"] == {"one_row_an_image": 1, "excluded": 1}
+    assert manifest["identity"]["rules"][-2:] == ["one_row_an_image", "excluded"]

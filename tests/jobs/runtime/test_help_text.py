@@ -57,7 +57,7 @@ class Derived(Base):
     """Keys of a job."""
 
     changed: str = "b"  # what the job says
-    # On a line of its own.
+    # On a separate line.
     above: bool = False
     several: list[str] = field(  # the first half
         default_factory=list,
@@ -69,7 +69,7 @@ def test_comments_are_found_beside_above_and_in_a_base() -> None:
     assert help_text.explanations(Derived) == {
         "kept": "from the base",
         "changed": "what the job says",
-        "above": "On a line of its own.",
+        "above": "On a separate line.",
         "several": "the first half and the second",
         "silent": "",
     }

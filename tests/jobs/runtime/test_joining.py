@@ -49,10 +49,10 @@ class AuthenticationError(Exception):
     """Named as Ray's."""
 
 
-def refused(said: str) -> ConnectionError:
+def refused(message: str) -> ConnectionError:
     """As `ray.init` raises it: the reason is in the text of the cause."""
     error = ConnectionError("Failed to connect to Ray cluster at 10.0.0.1:6379")
-    error.__cause__ = RuntimeError(f"Failed to connect to GCS. Last connection error: Traceback\n{said}")
+    error.__cause__ = RuntimeError(f"Failed to connect to GCS. Last connection error: Traceback\n{message}")
     return error
 
 
@@ -75,18 +75,18 @@ BAD_TOKEN = "ray.exceptions.AuthenticationError: RPC error: InvalidAuthToken: mi
 def test_what_a_refused_driver_needs(
     error: Exception, settings: dict[str, str], named: list[str], tmp_path: Path
 ) -> None:
-    said = joining.refusal(error, name="ray.address=a", environment={"HOME": str(tmp_path), **settings})
-    assert said.startswith("ray.address=a: ")
-    assert [words for words in named if words not in said] == []
-    assert "\n" not in said
-    assert TOKEN not in said
+    message = joining.refusal(error, name="ray.address=a", environment={"HOME": str(tmp_path), **settings})
+    assert message.startswith("ray.address=a: ")
+    assert [words for words in named if words not in message] == []
+    assert "\n" not in message
+    assert TOKEN not in message
 
 
 def test_the_token_of_the_home_folder_is_named(tmp_path: Path) -> None:
     (tmp_path / ".ray").mkdir()
     (tmp_path / ".ray" / "auth_token").write_text(TOKEN)
-    known = {"HOME": str(tmp_path), "RAY_AUTH_MODE": "token"}
-    assert "the token of ~/.ray/auth_token;" in joining.refusal(refused(BAD_TOKEN), name="a", environment=known)
+    columns = {"HOME": str(tmp_path), "RAY_AUTH_MODE": "token"}
+    assert "the token of ~/.ray/auth_token;" in joining.refusal(refused(BAD_TOKEN), name="a", environment=columns)
 
 
 def test_a_shutdown_that_hangs_ends_with_the_processes_it_waits_for() -> None:

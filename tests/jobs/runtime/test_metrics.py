@@ -55,10 +55,10 @@ def samples(text: str) -> Iterator[tuple[str, dict[str, str], float]]:
             yield match[1], dict(re.findall(r'(\w+)="([^"]*)"', match[2])), float(match[3])
 
 
-def of_run(found: list[tuple[str, dict[str, str], float]]) -> dict[tuple[str, ...], float]:
+def of_run(result: list[tuple[str, dict[str, str], float]]) -> dict[tuple[str, ...], float]:
     """The values of the job of this module, by name and the metric's own labels."""
     sums: dict[tuple[str, ...], float] = {}
-    for name, labels, value in found:
+    for name, labels, value in result:
         if labels.get(JOB) == "numbered" and "le" not in labels:
             key = (name, labels["stage"], *(labels[label] for label in ("status", "kind") if label in labels))
             sums[key] = sums.get(key, 0.0) + value
@@ -102,16 +102,16 @@ def test_a_prometheus_collects_them(address: str, tmp_path: Path) -> None:
             stderr=stream,
         )
     try:
-        deadline, found = time.monotonic() + EXPORT_S, list[Any]()
-        while time.monotonic() < deadline and not found:
+        deadline, result = time.monotonic() + EXPORT_S, list[Any]()
+        while time.monotonic() < deadline and not result:
             time.sleep(1)
             if match := re.search(r"address=(127\.0\.0\.1:[1-9]\d*)", log.read_text()):
                 query = urllib.parse.urlencode(
                     {"query": f'sum(ray_remine_rows_total{{{JOB}="numbered", stage="embed"}})'}
                 )
                 with urllib.request.urlopen(f"http://{match[1]}/api/v1/query?{query}", timeout=30) as answer:
-                    found = json.load(answer)["data"]["result"]
-        assert float(found[0]["value"][1]) == ROWS, log.read_text()[-2000:]
+                    result = json.load(answer)["data"]["result"]
+        assert float(result[0]["value"][1]) == ROWS, log.read_text()[-2000:]
     finally:
         server.terminate()
         server.wait()

@@ -33,8 +33,8 @@ def given(folder: Path, *overrides: str, for_each: str = LISTS, out: str = OUT, 
 
 
 def loaded(folder: Path, *overrides: str, file: str | None = None) -> RunConfig:
-    made: RunConfig = config.load("run", RunConfig, given(folder, *overrides, file=file))
-    return made
+    loaded: RunConfig = config.load("run", RunConfig, given(folder, *overrides, file=file))
+    return loaded
 
 
 def test_all_combinations_run_and_run_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,7 +30,7 @@ def test_what_fits_exactly_passes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("available", "said"),
+    ("available", "message"),
     [
         (
             {"CPU": 2.0, "GPU": 2.0},
@@ -45,8 +45,8 @@ def test_what_fits_exactly_passes() -> None:
         ({"CPU": 0.0}, "needs 3 CPUs .* the cluster has 0; .* use resources=cluster"),
     ],
 )
-def test_what_does_not_fit_is_refused_with_the_sum(available: dict[str, float], said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_what_does_not_fit_is_refused_with_the_sum(available: dict[str, float], message: str) -> None:
+    with pytest.raises(InputError, match=message):
         preflight(ASKED, available, autoscaling=False)
     with pytest.raises(InputError, match=r"this machine has .; use resources=laptop"):  # it does not grow
         preflight(ASKED, available, autoscaling=False, place="this machine")
@@ -59,11 +59,11 @@ def test_a_cluster_that_grows_is_waited_for() -> None:
 
 
 def test_every_job_fits_two_cores_on_a_laptop_and_gpu_node_does_not() -> None:
-    given = ["input=i", "out=o"]
-    laptop = config.load("embed", EmbedConfig, given).resources
+    arguments = ["input=i", "out=o"]
+    laptop = config.load("embed", EmbedConfig, arguments).resources
     for stages in (["mine"], ["fetch"], ["decode", "embed"], ["decode", "judge"]):
         preflight(demands(laptop, stages, streamed=True), {"CPU": 2.0}, autoscaling=laptop.autoscaling)
-    node = config.load("embed", EmbedConfig, [*given, "resources=gpu-node"]).resources
+    node = config.load("embed", EmbedConfig, [*arguments, "resources=gpu-node"]).resources
     with pytest.raises(InputError, match="GPUs"):
         preflight(demands(node, ["embed"], streamed=True), {"CPU": 64.0}, autoscaling=node.autoscaling)
     assert config.load(

@@ -42,7 +42,7 @@ LIVE = re.compile(r"mine +(\d+)/12 MB .*?([\d,]+) rows \([\d,]+/s\)")
 
 
 class Double:
-    """First stage: twice the number; keeps a file a call that names the items it was given."""
+    """First stage: twice the number; keeps one file per call that names the items it was given."""
 
     INPUTS = OUTPUTS = NUMBERED
 
@@ -171,8 +171,8 @@ class Writing:
         self._finish = Finish(faults={})
         self._told: Callable[[int], None] = lambda tokens: None
 
-    def report_tokens(self, told: Callable[[int], None]) -> None:
-        self._told = told
+    def report_tokens(self, content: Callable[[int], None]) -> None:
+        self._told = content
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         for _ in range(HALF_SECONDS):
@@ -207,7 +207,7 @@ def go(
         stages.Stage("decode", Double, {"log": str(log)}),
         stages.Stage("embed", Finish, {"faults": faults or {}, **finish}, rows_out=copies),
     ]
-    # Fewer reads and writes at a time than the default: each is a process of its own, which takes seconds to start.
+    # Fewer reads and writes at a time than the default: each is a separate process, which takes seconds to start.
     resources = dataclasses.replace(resources or Resources(), read=TaskResources(0.3), write=TaskResources(0.3))
     stages.stream(run, name="test", read=READ, stages=chain, resources=resources)
 
@@ -403,7 +403,7 @@ def test_the_runs_of_a_driver_share_a_warm_process(tmp_path: Path) -> None:
         stages.stream(run, name="test", read=READ, stages=chain, resources=Resources())
         assert run.finish()["complete"]
     processes = {tuple(line.split()) for line in log.read_text().splitlines()}
-    assert {run for run, _ in processes} == {"0", "1"}, "each run has an actor of its own"
+    assert {run for run, _ in processes} == {"0", "1"}, "each run has a separate actor"
     assert len({pid for _, pid in processes}) == 1
 
 
@@ -434,9 +434,9 @@ def test_progress_counts_rows_where_their_number_is_known() -> None:
         (counted, [same, some], [7, None]),
         ([counted[0], dataclasses.replace(counted[1], retry=("error",))], [same, triple], [None, None]),
     ):
-        told = stages.expected_progress(tasks, chain)
-        assert [stage.total for stage in told] == expected
-        assert [stage.name for stage in told] == [stage.pool for stage in chain]
+        progress = stages.expected_progress(tasks, chain)
+        assert [stage.total for stage in progress] == expected
+        assert [stage.name for stage in progress] == [stage.pool for stage in chain]
 
 
 def test_the_largest_units_are_begun_first(tmp_path: Path) -> None:
@@ -479,10 +479,10 @@ def test_tokens_are_told_before_the_first_row(
     monkeypatch.setattr(progress, "LINE_EVERY_S", 0.5)
     run = opened(str(tmp_path / "out"), [2])
     stages.stream(run, name="test", read=READ, stages=[stages.Stage("judge", Writing, {})], resources=Resources())
-    told = [int(n) for n in re.findall(r"^test judge +0/2 rows .* (\d+) tokens \(", capsys.readouterr().err, re.M)]
-    assert told == sorted(told)
-    assert len(set(told)) >= 3
-    assert set(told) <= {10 * n for n in range(1, HALF_SECONDS + 1)}
+    counts = [int(n) for n in re.findall(r"^test judge +0/2 rows .* (\d+) tokens \(", capsys.readouterr().err, re.M)]
+    assert counts == sorted(counts)
+    assert len(set(counts)) >= 3
+    assert set(counts) <= {10 * n for n in range(1, HALF_SECONDS + 1)}
     assert run.finish()["complete"]
 
 
@@ -492,10 +492,10 @@ def test_a_unit_is_neither_silent_nor_given_up_while_it_yields_no_row(
     monkeypatch.setattr(progress, "LINE_EVERY_S", 0.5)
     manifest = go_quietly(tmp_path / "out").finish()
     assert manifest["units"]
-    told = [(int(n), int(rows.replace(",", ""))) for n, rows in LIVE.findall(capsys.readouterr().err)]
-    assert told == sorted(told)
-    assert {rows for done, rows in told} <= {100 * n for n in range(HALF_SECONDS + 1)}
-    assert len({done for done, _ in told if done < HALF_SECONDS}) >= 3  # rows and rates within the one unit
+    counts = [(int(n), int(rows.replace(",", ""))) for n, rows in LIVE.findall(capsys.readouterr().err)]
+    assert counts == sorted(counts)
+    assert {rows for done, rows in counts} <= {100 * n for n in range(HALF_SECONDS + 1)}
+    assert len({done for done, _ in counts if done < HALF_SECONDS}) >= 3  # rows and rates within the one unit
     # Ray's guard, if it were on, would end such a run: that it is off is what keeps hours of it alive.
     monkeypatch.setattr(DataContext.get_current(), "execution_no_progress_timeout_s", 1.0)
     with pytest.raises(RunError, match="progress"):

@@ -63,9 +63,9 @@ def test_a_submitted_job_writes_its_table(cluster: dict[str, str], tmp_path: Pat
 
     done = submitted(cluster, copy, command)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
-    found = pa.concat_tables(open_table(str(out), "records").batches(["page_title", "terms"])).to_pylist()
-    assert [row["page_title"] for row in found] == [f"Riot {n}" for n in range(50)]
-    assert all(row["terms"] == ["riot"] for row in found)
+    results = pa.concat_tables(open_table(str(out), "records").batches(["page_title", "terms"])).to_pylist()
+    assert [row["page_title"] for row in results] == [f"Riot {n}" for n in range(50)]
+    assert all(row["terms"] == ["riot"] for row in results)
 
     wrong = submitted(cluster, copy, [*command, "corpus.path=nowhere.tsv"])
     assert wrong.returncode == 1  # the job's own 2 does not get through

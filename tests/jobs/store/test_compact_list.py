@@ -55,7 +55,7 @@ def test_threads_keep_the_order_and_read_no_further_than_asked() -> None:
             taken.append(n)
             yield n
 
-    made = in_threads(str, things(), 4)  # type: ignore[arg-type]
-    assert [next(made) for _ in range(CHUNK + 1)] == [str(n) for n in range(CHUNK + 1)]
-    made.close()  # type: ignore[attr-defined]
+    results = in_threads(str, things(), 4)  # type: ignore[arg-type]
+    assert [next(results) for _ in range(CHUNK + 1)] == [str(n) for n in range(CHUNK + 1)]
+    results.close()  # type: ignore[attr-defined]
     assert len(taken) == 2 * CHUNK

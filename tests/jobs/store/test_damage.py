@@ -70,24 +70,24 @@ def damaged(good: bytes, *, times: int, seed: int) -> Iterator[bytes]:
     draw = random.Random(seed)
     begin = len(good) - 8 - int.from_bytes(good[-8:-4], "little")
     for _ in range(times):
-        made = bytearray(good)
+        damaged = bytearray(good)
         first = draw.randrange(begin, len(good))
         last = min(len(good), first + draw.choice([1, 1, 1, 2, 8, 64, 500]))
-        made[first:last] = draw.randbytes(last - first)
-        yield bytes(made)
+        damaged[first:last] = draw.randbytes(last - first)
+        yield bytes(damaged)
 
 
 def test_a_damaged_footer_is_none_or_can_be_read_whole(table: Path) -> None:
     victim = table / "unit0.parquet"
-    told = 0
+    count = 0
     for content in damaged(victim.read_bytes(), times=800, seed=1):
         victim.write_bytes(content)
         footer = read_footer(object_of(victim))
-        told += footer is None
+        count += footer is None
         if footer is not None and footer.record is not None:
             assert footer.counts.balances() in (True, False)
             assert isinstance(footer.unit.version, str)
-    assert told > 400
+    assert count > 400
 
 
 def test_whatever_byte_of_a_footer_is_wrong_the_errors_are_ours(
@@ -127,10 +127,10 @@ def misshapen(value: Any) -> Iterator[Any]:
     if isinstance(value, dict):
         for key, inner in value.items():
             yield {k: v for k, v in value.items() if k != key}
-            yield from ({**value, key: made} for made in misshapen(inner))
+            yield from ({**value, key: output} for output in misshapen(inner))
     elif isinstance(value, list):
         for place, inner in enumerate(value):
-            yield from ([*value[:place], made, *value[place + 1 :]] for made in misshapen(inner))
+            yield from ([*value[:place], output, *value[place + 1 :]] for output in misshapen(inner))
 
 
 @pytest.mark.parametrize("text", [b'{"unit": "', b"\xff\xfe", b"[" * 100_000, b"null", b"7"])
@@ -155,11 +155,11 @@ def test_a_record_of_any_other_shape_is_damage_or_is_read(table: Path) -> None:
     source, schema = object_of(victim), pq.read_schema(victim)
     assert fits(good, FooterJson)
     unfit = 0
-    for made in misshapen(good):
-        if not fits(made, FooterJson):
+    for output in misshapen(good):
+        if not fits(output, FooterJson):
             unfit += 1
             continue
-        footer = Footer(source, 2, schema, json.dumps(made).encode())
+        footer = Footer(source, 2, schema, json.dumps(output).encode())
         assert isinstance(footer.unit.version, str)
         assert footer.counts.balances() in (True, False)
     assert unfit > 400

@@ -6,10 +6,10 @@ from jobs.store.counts import Counts
 from jobs.store.failures import Failure
 
 
-def rows(*given: tuple[str, str, str | None, str | None]) -> pa.Table:
+def rows(*arguments: tuple[str, str, str | None, str | None]) -> pa.Table:
     names = ["item_id", "status", "error_kind", "error_message"]
     return pa.table(
-        {name: pa.array(values, pa.string()) for name, values in zip(names, zip(*given, strict=True), strict=True)}
+        {name: pa.array(values, pa.string()) for name, values in zip(names, zip(*arguments, strict=True), strict=True)}
     )
 
 
@@ -39,14 +39,14 @@ def test_a_url_or_file_names_a_row_better_than_its_id() -> None:
 
 def test_what_is_kept_is_bounded() -> None:
     many = rows(*((f"{n}" * 400, "error", f"kind{n}", "x" * 9999) for n in range(500)))
-    found = failures.failures_of(many)
-    assert len(found) == failures.MOST_KINDS + 1
-    assert sum(failure.rows for failure in found.values()) == 500
-    assert max(len(failure.message) for failure in found.values()) == failures.MESSAGE_LENGTH
-    assert max(len(failure.where) for failure in found.values()) == failures.WHERE_LENGTH
-    failures.add(found, failures.failures_of(many))
-    assert len(found) == failures.MOST_KINDS + 1
-    assert sum(failure.rows for failure in found.values()) == 1000
+    results = failures.failures_of(many)
+    assert len(results) == failures.MOST_KINDS + 1
+    assert sum(failure.rows for failure in results.values()) == 500
+    assert max(len(failure.message) for failure in results.values()) == failures.MESSAGE_LENGTH
+    assert max(len(failure.where) for failure in results.values()) == failures.WHERE_LENGTH
+    failures.add(results, failures.failures_of(many))
+    assert len(results) == failures.MOST_KINDS + 1
+    assert sum(failure.rows for failure in results.values()) == 1000
 
 
 def test_counts_of_units_keep_the_first_example() -> None:
@@ -59,8 +59,8 @@ def test_counts_of_units_keep_the_first_example() -> None:
 def test_the_end_of_a_run_names_them_the_most_frequent_first() -> None:
     counts = Counts(5, 5, failures=failures.failures_of(SOME))
     counts.status.update({"ok": 1, "error": 2, "missing": 1, "skipped": 1})
-    said = summary.reconciliation(counts.to_json()).splitlines()[2:]
-    assert [line.strip() for line in said] == [
+    lines = summary.reconciliation(counts.to_json()).splitlines()[2:]
+    assert [line.strip() for line in lines] == [
         "2 error (truncated), for example b: ends early",
         "1 missing (gone), for example c: HTTP 404",
         "1 skipped, for example e",

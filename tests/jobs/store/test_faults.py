@@ -22,9 +22,9 @@ KEY = "s3://bucket/a table/it's.parquet"
 
 @pytest.fixture
 def whole(tmp_path: Path) -> Path:
-    made = tmp_path / "whole"
-    made.write_bytes(b"content")
-    return made
+    folder = tmp_path / "whole"
+    folder.write_bytes(b"content")
+    return folder
 
 
 OPERATIONS: dict[str, Callable[[Path], Any]] = {
@@ -56,21 +56,21 @@ def test_an_answer_of_a_store_gives_place_cause_and_remedy(
         for name in operations:
             with pytest.raises(OSError, match=r".") as raised:
                 OPERATIONS[name](whole)
-            told = faults.sentence(raised.value)
-            assert told is not None, name
-            assert told.startswith(f"{KEY}: "), name
-            assert cause in told, name
-            assert remedy in told, name
-            assert "\n" not in told
+            message = faults.sentence(raised.value)
+            assert message is not None, name
+            assert message.startswith(f"{KEY}: "), name
+            assert cause in message, name
+            assert remedy in message, name
+            assert "\n" not in message
 
 
 def test_what_a_worker_raised_is_told_from_its_text_alone(whole: Path) -> None:
     with answering(411, "MissingContentLength", "no length") as endpoint, in_environment(endpoint):
         with pytest.raises(OSError, match="HTTP status 411") as raised:
             locations.publish(whole, KEY)
-        told = faults.sentence(raised.value)
+        message = faults.sentence(raised.value)
     trace = f"ray::Worker()\n  File x\nray.exceptions.UserCodeException: failed\nOSError: {raised.value}\n"
-    assert describe(trace) == told
+    assert describe(trace) == message
     assert describe("ValueError: no number\n") == "ValueError: no number"
 
 
@@ -88,7 +88,7 @@ def test_nobody_at_the_endpoint_and_no_credentials(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "content"),
     [
         (OSError(errno.ENOSPC, "No space left", "/full/x"), "/full/x: No space left; free space there"),
         (OSError(errno.EISDIR, "Is a directory", "/x"), "/x: Is a directory; remove or rename the folder of this name"),
@@ -100,8 +100,8 @@ def test_nobody_at_the_endpoint_and_no_credentials(monkeypatch: pytest.MonkeyPat
         (ZeroDivisionError(), None),
     ],
 )  # fmt: skip
-def test_errors_of_this_machine(error: Exception, told: str | None) -> None:
-    assert faults.sentence(error) == told
+def test_errors_of_this_machine(error: Exception, content: str | None) -> None:
+    assert faults.sentence(error) == content
 
 
 def test_the_more_exact_place_is_named() -> None:
@@ -155,9 +155,9 @@ def test_a_store_that_refuses_at_the_start_is_exit_code_2(tmp_path: Path, capsys
     write_records(str(tmp_path / "records"), [[record("a")]])
     with answering(403, "AccessDenied", "Access Denied") as endpoint, in_environment(endpoint):
         assert cli.main("curate", [f"input={tmp_path}/records", "out=s3://bucket/out"]) == 2
-    said = one_line(capsys)
-    assert "s3://bucket/out" in said
-    assert "access denied" in said
+    message = one_line(capsys)
+    assert "s3://bucket/out" in message
+    assert "access denied" in message
 
 
 @pytest.mark.parametrize("case", [(411, CHECKSUM_SETTINGS), (403, "credentials")], ids=["411", "403"])
@@ -183,8 +183,8 @@ def test_a_store_that_refuses_half_way_is_exit_code_1(
 
         monkeypatch.setattr(locations, "publish", refused)
         assert cli.main("curate", [f"input={tmp_path}/records", f"out={out}"]) == 1
-    said = one_line(capsys)
-    assert f"{out}/" in said
-    assert remedy in said
+    message = one_line(capsys)
+    assert f"{out}/" in message
+    assert remedy in message
     monkeypatch.undo()
     assert cli.main("curate", [f"input={tmp_path}/records", f"out={out}"]) == 0

@@ -1,4 +1,4 @@
-"""A limit takes the first rows of a plan's units, and makes a table of its own identity."""
+"""A limit takes the first rows of a plan's units, and makes a table with a different identity."""
 
 from pathlib import Path
 

@@ -51,15 +51,26 @@ def test_a_file_a_glob_and_a_folder_are_found_in_order(place: str) -> None:
     assert names(locations.find(f"{place}/**/*.tsv"), place)[-2:] == ["d/c.tsv", "d/e/f.tsv"]
     assert names(locations.find(f"{place}/d/"), place) == ["d/c.tsv", "d/e/f.tsv"]
     assert names(locations.listing(place), place) == ["a.tsv", "b.tsv", "d/c.tsv", "d/e/f.tsv", "x.csv"]
-    (found,) = locations.find(f"{place}/a.tsv")
-    assert (found.size, bool(found.etag)) == (5, True)
+    (result,) = locations.find(f"{place}/a.tsv")
+    assert (result.size, bool(result.etag)) == (5, True)
 
 
 def test_what_lies_below_is_in_order_of_its_whole_name(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jobs.store.s3.KEYS_PER_REQUEST", 3)  # so that a listing has pages
-    there = ["a", "a-b/x", "a.parquet", "b-", "b.c/d/e", "b.c/d-e", "b/x", "b0", "é", "\N{CJK UNIFIED IDEOGRAPH-4E00}"]
-    put(place, *reversed(there[1:]))
-    assert names(locations.listing(place), place) == sorted(there[1:])
+    present = [
+        "a",
+        "a-b/x",
+        "a.parquet",
+        "b-",
+        "b.c/d/e",
+        "b.c/d-e",
+        "b/x",
+        "b0",
+        "é",
+        "\N{CJK UNIFIED IDEOGRAPH-4E00}",
+    ]
+    put(place, *reversed(present[1:]))
+    assert names(locations.listing(place), place) == sorted(present[1:])
     assert names(locations.find(f"{place}/b.c"), place) == ["b.c/d-e", "b.c/d/e"]
     locations.remove([o.uri for o in locations.listing(place)])
     assert locations.listing(place) == []

@@ -55,7 +55,7 @@ def test_a_store_with_an_authority_of_its_own_is_reached_through_a_proxy(
         forget_settings()
         locations.replace(uri, b"data")  # by pyarrow
         assert proxy.targets[("localhost", store.port)] == (written := sum(proxy.targets.values())) > 0
-        assert [found.size for found in locations.listing(f"{s3}/private")] == [4]  # by botocore
+        assert [result.size for result in locations.listing(f"{s3}/private")] == [4]  # by botocore
         assert sum(proxy.targets.values()) > written
         assert locations.read_bytes(uri) == b"data"
         before = sum(proxy.targets.values())

@@ -39,9 +39,9 @@ def test_a_table_of_a_newer_remine_is_refused(out: str) -> None:
     complete(plan(out, units=[unit("a")]))
     (victim,) = Path(out).glob("*.parquet")
     read = pq.read_table(victim)
-    for changed, said in (({b"remine.table": b"dreams"}, "'dreams'"), ({b"remine.version": b"99"}, "version 99")):
+    for changed, message in (({b"remine.table": b"dreams"}, "'dreams'"), ({b"remine.version": b"99"}, "version 99")):
         pq.write_table(read.replace_schema_metadata({**read.schema.metadata, **changed}), victim)
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=message):
             open_table(out)
 
 

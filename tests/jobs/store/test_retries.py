@@ -43,15 +43,15 @@ def pictures(statuses: list[str]) -> pa.Table:
 
 
 def test_retry_takes_the_units_that_have_the_status(out: str) -> None:
-    made = plan(out, table="images", units=[unit("a"), unit("b")])
-    run = begin(made)
+    planned = plan(out, table="images", units=[unit("a"), unit("b")])
+    run = begin(planned)
     for task, statuses in zip(run.todo, (["ok", "error"], ["ok", "ok"]), strict=True):
         with UnitWriter(run.target, task) as writer:
             writer.counts.rows_in = 2
             writer.write(pictures(statuses))
     assert run.finish()["counts"]["status"] == {"ok": 3, "error": 1}
-    assert begin(made, retry=["refused"]).todo == []
-    again = begin(made, retry=["error", "truncated"])
+    assert begin(planned, retry=["refused"]).todo == []
+    again = begin(planned, retry=["error", "truncated"])
     (task,) = again.todo
     assert (task.unit.inputs[0].uri, task.generation, task.retry) == ("/corpus/a", 1, ("error", "truncated"))
     assert UnitTask.from_json(task.to_json()) == task
@@ -70,9 +70,9 @@ def test_retry_with_a_word_that_is_no_status_is_refused(out: str) -> None:
 
 
 def test_each_retry_keeps_the_generations_before_it(out: str) -> None:
-    made = plan(out, table="images", units=[unit("a")])
+    planned = plan(out, table="images", units=[unit("a")])
     for statuses in (["error", "error"], ["error", "ok"], ["ok", "ok"]):
-        run = begin(made, retry=["error"])
+        run = begin(planned, retry=["error"])
         (task,) = run.todo
         with UnitWriter(run.target, task) as writer:
             writer.counts.rows_in = 2

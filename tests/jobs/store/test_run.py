@@ -73,14 +73,14 @@ def test_units_planned_in_another_order_are_those_that_were_frozen(out: str) -> 
 
 def test_an_object_that_holds_another_unit_is_none_of_its_own(out: str) -> None:
     units = [Unit(name, (), rows=2) for name in FILES]  # without inputs all are of one version
-    made = plan(out, units=units)
-    run = begin(made)
+    planned = plan(out, units=units)
+    run = begin(planned)
     for task in run.todo[:2]:
         with UnitWriter(run.target, task) as writer:
             writer.counts.rows_in = 1
             writer.write(pa.table({"node_id": [task.unit.name], "image_id": ["i"]}))
     shutil.copy(Path(out, "a.parquet"), Path(out, "b.parquet"))
-    assert [task.unit.name for task in begin(made).todo] == ["b", "c"]
+    assert [task.unit.name for task in begin(planned).todo] == ["b", "c"]
 
 
 def test_temporary_files_of_a_killed_run_are_swept(out: str) -> None:
@@ -90,9 +90,9 @@ def test_temporary_files_of_a_killed_run_are_swept(out: str) -> None:
         left.parent.mkdir(exist_ok=True)
         left.write_bytes(b"half")
         os.utime(left, (time.time() - 60,) * 2)
-    own = Path(out, ".now.tmp")
-    own.write_bytes(b"")
-    os.utime(own, (time.time() + 60,) * 2)  # of a run that goes on
+    own_file = Path(out, ".now.tmp")
+    own_file.write_bytes(b"")
+    os.utime(own_file, (time.time() + 60,) * 2)  # of a run that continues
     for task in run.todo:
         write(run, task)
     run.finish()

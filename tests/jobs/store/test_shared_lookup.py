@@ -58,14 +58,14 @@ def test_rows_are_those_of_a_filter(tmp_path: Path, folder: Path, monkeypatch: p
     rows = vectors_table(tmp_path / "table")
     shared, reading = lookups(tmp_path / "table")
     for wanted in (["n3", "n30", "n3", "nobody", None], [], [f"n{number}" for number in range(40)], ["n7"]):
-        found = shared.rows(pa.array(wanted, pa.string()))
+        results = shared.rows(pa.array(wanted, pa.string()))
         expected = [row for row in rows if row["kind"] in set(wanted)]
-        assert found["item_id"].to_pylist() == [row["item_id"] for row in expected]
-        assert found["status"].to_pylist() == [row["status"] for row in expected]
-        for vector, row in zip(found["embedding"].to_pylist(), expected, strict=True):
+        assert results["item_id"].to_pylist() == [row["item_id"] for row in expected]
+        assert results["status"].to_pylist() == [row["status"] for row in expected]
+        for vector, row in zip(results["embedding"].to_pylist(), expected, strict=True):
             assert vector == (None if row["embedding"] is None else list(row["embedding"]))
         if None not in wanted:
-            assert found.equals(reading.rows(pa.array(wanted, pa.string())).replace_schema_metadata(None))
+            assert results.equals(reading.rows(pa.array(wanted, pa.string())).replace_schema_metadata(None))
 
 
 def test_keys_of_one_hash_are_told_apart(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,8 +74,8 @@ def test_keys_of_one_hash_are_told_apart(tmp_path: Path, folder: Path, monkeypat
     )
     rows = vectors_table(tmp_path / "table")
     shared, _ = lookups(tmp_path / "table")
-    found = shared.rows(pa.array(["n12", "n5"]))
-    assert found["item_id"].to_pylist() == [row["item_id"] for row in rows if row["kind"] in ("n12", "n5")]
+    results = shared.rows(pa.array(["n12", "n5"]))
+    assert results["item_id"].to_pylist() == [row["item_id"] for row in rows if row["kind"] in ("n12", "n5")]
 
 
 def test_the_table_is_read_once_and_the_copy_removed(tmp_path: Path, folder: Path) -> None:
@@ -127,10 +127,10 @@ def during_lock(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], objec
     def act(action: Callable[[], object]) -> None:
         actions, flock = [action], fcntl.flock
 
-        def waiting(lock: int, how: int) -> None:
+        def waiting(lock: int, variant: int) -> None:
             if actions:
                 actions.pop()()
-            flock(lock, how)
+            flock(lock, variant)
 
         monkeypatch.setattr(fcntl, "flock", waiting)
 

@@ -54,11 +54,11 @@ def test_only_what_the_dead_left_is_swept(place: Path) -> None:
     try:
         assert kept.is_dir()
         assert left.is_dir()
-        with Spool("new") as made:
+        with Spool("new") as output:
             assert not left.exists()
             assert (kept / "half.parquet").exists()
-            assert made.path.is_dir()
-        assert not made.path.exists()
+            assert output.path.is_dir()
+        assert not output.path.exists()
         assert all((other / "note").exists() for other in others)
     finally:
         assert alive.stdin is not None
@@ -82,60 +82,60 @@ def test_a_spool_whose_process_ended_before_its_lock_is_swept_later(place: Path,
 
 
 def test_the_lock_is_removed_last(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = Spool()
+    spooled = Spool()
     for name in ("a", "z"):
-        (made.path / name).mkdir()
-        (made.path / name / "data").touch()
-    monkeypatch.setattr(made._folder, "cleanup", lambda: None)  # the process ends here
-    made.cleanup()
-    assert [path.name for path in made.path.iterdir()] == [LOCK]
+        (spooled.path / name).mkdir()
+        (spooled.path / name / "data").touch()
+    monkeypatch.setattr(spooled._folder, "cleanup", lambda: None)  # the process ends here
+    spooled.cleanup()
+    assert [path.name for path in spooled.path.iterdir()] == [LOCK]
     sweep.__wrapped__(str(place))
-    assert not made.path.exists()
+    assert not spooled.path.exists()
 
 
 def test_a_spool_is_never_seen_unlocked(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A sweep at every moment of a spool's making leaves it alone."""
     locked = fcntl.flock
 
-    def swept(descriptor: int, how: int) -> None:
+    def swept(descriptor: int, variant: int) -> None:
         monkeypatch.setattr(fcntl, "flock", locked)
         spool.sweep.__wrapped__(str(place))
-        locked(descriptor, how)
+        locked(descriptor, variant)
         spool.sweep.__wrapped__(str(place))
 
     monkeypatch.setattr(fcntl, "flock", swept)
-    with Spool() as made:
+    with Spool() as output:
         spool.sweep.__wrapped__(str(place))
-        assert made.path.is_dir()
+        assert output.path.is_dir()
 
 
 def test_without_locks_there_is_a_spool_that_nobody_sweeps(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(descriptor: int, how: int) -> None:
+    def refused(descriptor: int, variant: int) -> None:
         raise OSError("no locks here")
 
     with monkeypatch.context() as patch:
         patch.setattr(fcntl, "flock", refused)
-        made = Spool()
+        spooled = Spool()
     spool.sweep.__wrapped__(str(place))
-    assert made.path.is_dir()
-    made.cleanup()
-    assert not made.path.exists()
+    assert spooled.path.is_dir()
+    spooled.cleanup()
+    assert not spooled.path.exists()
 
 
 def test_a_lock_is_not_inherited(place: Path) -> None:
     """What a process starts does not keep its spool for ever."""
-    made = Spool()
+    spooled = Spool()
     child = subprocess.Popen(["sleep", "30"])
     try:
-        assert made._lock is not None
-        os.close(made._lock)  # as the kernel does at its death
-        made._lock = None
+        assert spooled._lock is not None
+        os.close(spooled._lock)  # as the kernel does at its death
+        spooled._lock = None
         spool.sweep.__wrapped__(str(place))
-        assert not made.path.exists()
+        assert not spooled.path.exists()
     finally:
         child.kill()
         child.wait()
-        made.cleanup()
+        spooled.cleanup()
 
 
 def test_what_another_user_left_is_not_swept(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

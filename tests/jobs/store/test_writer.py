@@ -53,8 +53,8 @@ def test_an_empty_unit_is_an_object_of_zero_rows(anywhere: str) -> None:
 
 
 def test_rejects_are_there_before_data(anywhere: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = plan(anywhere, units=[unit("a")])
-    run = begin(made)
+    planned = plan(anywhere, units=[unit("a")])
+    run = begin(planned)
     publish = locations.publish
 
     def broken(source: Path, uri: str) -> None:
@@ -66,13 +66,13 @@ def test_rejects_are_there_before_data(anywhere: str, monkeypatch: pytest.Monkey
     with pytest.raises(OSError, match="the store is gone"):
         write(run, run.todo[0], rejected=2)
     monkeypatch.undo()
-    there = [o.uri for o in locations.listing(anywhere) if o.uri.endswith(".parquet")]
-    assert there == [run.target.rejects_uri(run.todo[0].unit.name, 0)]
+    uris = [o.uri for o in locations.listing(anywhere) if o.uri.endswith(".parquet")]
+    assert uris == [run.target.rejects_uri(run.todo[0].unit.name, 0)]
 
-    again = begin(made)
+    again = begin(planned)
     write(again, again.todo[0], rejected=2)
     assert again.finish()["counts"]["rejected"] == {"malformed": 2}
-    rejects = read_unit(there[0])
+    rejects = read_unit(uris[0])
     assert rejects["position"].to_pylist() == [0, 1]
     assert rejects["file"].to_pylist() == ["/corpus/a"] * 2
     assert contents(anywhere) == ["a0", "a1"]
@@ -99,7 +99,7 @@ def test_row_groups_are_bounded_by_their_bytes(out: str, monkeypatch: pytest.Mon
             writer.counts.rows_in = 20
             writer.write(pa.table({"node_id": [f"{n:02}{text}" for n in range(20)], "image_id": ["i"] * 20}))
     groups = [pq.ParquetFile(run.target.data_uri(task.unit.name)).metadata for task in run.todo]
-    # 20 rows of some 110 B are 2.2 kB: 8 or 9 rows in each; a row of 5 kB is a group of its own
+    # 20 rows of some 110 B are 2.2 kB: 8 or 9 rows in each; a row of 5 kB is a separate group
     assert groups[0].num_row_groups == 3
     assert groups[1].num_row_groups == 20
 

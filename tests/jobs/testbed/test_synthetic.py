@@ -23,10 +23,10 @@ def read(folder: Path, facts: CorpusFacts) -> list[dict[str, str]]:
     rows = []
     for name, count in facts.files.items():
         text = gzip.decompress((folder / name).read_bytes()).decode()
-        found = list(csv.DictReader(io.StringIO(text, newline=""), delimiter="\t"))
-        assert len(found) == count
-        assert list(found[0]) == WIT_COLUMNS
-        rows += found
+        results = list(csv.DictReader(io.StringIO(text, newline=""), delimiter="\t"))
+        assert len(results) == count
+        assert list(results[0]) == WIT_COLUMNS
+        rows += results
     return rows
 
 
@@ -83,14 +83,14 @@ def test_pictures_are_those_of_the_survivors(corpus: tuple[Path, CorpusFacts]) -
 
 
 def test_same_seed_same_bytes_other_seed_other_bytes(tmp_path: Path) -> None:
-    made = [
+    created = [
         write_corpus(tmp_path / name, rows=300, seed=seed, pictures=12) for name, seed in (("a", 0), ("b", 0), ("c", 1))
     ]
-    assert made[0] == made[1] != made[2]
+    assert created[0] == created[1] != created[2]
     assert digests(tmp_path / "a") == digests(tmp_path / "b")
     pictures = [set(digests(tmp_path / name / "pictures").values()) for name in ("a", "c")]
-    assert len(pictures[0] & pictures[1]) == 1, "only the picture that is no picture is the same"
-    assert made[2].unique_images == 12
+    assert len(pictures[0] & pictures[1]) == 1, "only the file that is not a picture is the same"
+    assert created[2].unique_images == 12
 
 
 @pytest.mark.parametrize(("rows", "pictures", "word"), [(6000, 7, "pictures=7"), (100, 120, "rows=100")])

@@ -112,17 +112,17 @@ def test_a_picture_has_its_items_texts_spans_and_answers(cursor: Any, place: str
     }
     picture, response = picture_details.items_of(cursor, RED, View(), person="p1", **options)
     (line,) = picture.lines
-    raters = {value: [given.rater for given in raters] for (value, _), raters in line.by_answer.items()}
+    raters = {value: [rating.rater for rating in raters] for (value, _), raters in line.by_answer.items()}
     assert (raters, line.correction) == ({"1": ["m", "n"], "5": ["p1"]}, "5")
     assert list(raters) == ["1", "5"]  # the answer of most raters first
     of_blue = picture_details.items_of(cursor, BLUE, View(), person="", **options)[0].lines[0].by_answer
-    assert [len(given) for given in of_blue.values()] == sorted(map(len, of_blue.values()), reverse=True)
+    assert [len(rating) for rating in of_blue.values()] == sorted(map(len, of_blue.values()), reverse=True)
     assert [choice.value for choice in line.choices] == list("12345")
     assert (response.kind, response.texts[0]) == ("response", ("generated", "A red door, not a gate."))
     assert response.texts[1][1] == "A red door."
     assert response.spans[0][-3:] == ("A ", "red", " door, not a gate.")
     (gold, *_) = picture_details.items_of(cursor, GOLD, View(question="r/fit"), person="", **options)
-    assert [(given.rater, given.text) for given in gold.lines[0].failed] == [("q", "I would rather not.")]
+    assert [(rating.rater, rating.text) for rating in gold.lines[0].failed] == [("q", "I would rather not.")]
     assert picture_details.find_picture(cursor, "nothing") is None
 
 

@@ -1,4 +1,4 @@
-"""WIT files as they come, and as they come when something went wrong: each row kept or rejected, never lost."""
+"""WIT files, intact and damaged: each row kept or rejected, never lost."""
 
 import csv
 import gzip
@@ -282,7 +282,7 @@ def test_a_line_without_an_end_is_not_held_for_ever(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"", "empty; a header"),
         (gzip.compress(b"", mtime=0), "empty; a header"),
@@ -300,17 +300,17 @@ def test_a_line_without_an_end_is_not_held_for_ever(tmp_path: Path, monkeypatch:
     # xdist compares the ids of its workers: compressed bytes in them must not depend on the time or on zlib.
     ids=["nothing", "gzip of nothing", "cut gzip", "no gzip", "missing", "replaced", "repeated", "UTF-16", "commas"],
 )
-def test_a_file_without_its_header_is_refused_by_name(tmp_path: Path, content: bytes, said: str) -> None:
+def test_a_file_without_its_header_is_refused_by_name(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "wit.tsv.gz"
     path.write_bytes(content)
     with pytest.raises(InputError) as raised:
         check_header(str(path))
     assert str(raised.value).startswith(f"{path}: ")
-    assert said in str(raised.value)
+    assert message in str(raised.value)
     assert "\n" not in str(raised.value)
 
 
-PARQUET = b'PAR1\x15\x04"a\rb\n'  # the csv module refuses such a line with a sentence of its own
+PARQUET = b'PAR1\x15\x04"a\rb\n'  # the csv module refuses such a line with its own message
 FOREIGN = {
     "Parquet": (PARQUET, "is Parquet; corpus=wit reads .tsv, .tsv.gz and .tsv.zst; corpus=wit_base reads"),
     "gzip of Parquet": (gzip.compress(PARQUET, mtime=0), "is gzip of Parquet; .*corpus=wit_base reads"),
@@ -442,9 +442,9 @@ def test_the_byte_scan_takes_over_again_behind_a_doubtful_row(tmp_path: Path, mo
         rows[place] = row('a "quote" in a field')
     actual = scan(tmp_path, HEADER + "".join(rows))
     assert len(actual.hits) == len(rows)
-    ((said, read),) = actual.counts.tallies["read_by_csv"].items()
-    assert said.startswith("f.tsv, first at byte ")
-    assert "a quote inside an unquoted field" in said
+    ((message, read),) = actual.counts.tallies["read_by_csv"].items()
+    assert message.startswith("f.tsv, first at byte ")
+    assert "a quote inside an unquoted field" in message
     assert 2 < read < len(rows) / 2
 
 
@@ -453,8 +453,8 @@ def test_a_row_larger_than_every_buffer(tmp_path: Path, pack: Any) -> None:
     huge = row('"' + ("y" * 2998 + "\t\n") * 2000 + '"')
     actual = scan(tmp_path, pack((HEADER + row("one") + huge + row("two") * 9).encode()))
     assert [len(title or "") for title in actual.titles] == [3, 6_000_000, *[3] * 9]
-    (said,) = actual.counts.tallies["read_by_csv"]
-    assert "a row of more than 4,194,304 bytes" in said
+    (message,) = actual.counts.tallies["read_by_csv"]
+    assert "a row of more than 4,194,304 bytes" in message
     assert actual.rejects == []
 
 
