@@ -6,7 +6,7 @@
 #
 # Then name it in conf/kubernetes/*.yaml in place of both rayproject images. pip then has nothing to install, and a pod
 # starts in seconds instead of minutes. PyTorch brings its own CUDA libraries; the node's driver must be 580 or newer.
-# For engine=vllm: --build-arg EXTRAS=mining,models,vllm. vLLM names a torch of its own, so that such an image has no other
+# For engine=vllm: --build-arg EXTRAS=mining,models,vllm. vLLM names a different torch, so that such an image has no other
 # version of constraints.txt than Ray's, which must be equal on all machines.
 FROM python:3.11.13-slim-bookworm AS build
 ARG EXTRAS=all

@@ -69,8 +69,8 @@ def _rows(name: str, numbers: Sequence[int], schema: Any) -> Any:
         | {"sample": [0] * len(ids)},
     }[name]  # fmt: skip
     missing = {field.name: pa.nulls(len(ids), field.type) for field in schema if field.name not in columns}
-    given = {key: pa.array(values, schema.field(key).type) for key, values in columns.items()}
-    return pa.table({field.name: (given | missing)[field.name] for field in schema}, schema=schema)
+    arguments = {key: pa.array(values, schema.field(key).type) for key, values in columns.items()}
+    return pa.table({field.name: (arguments | missing)[field.name] for field in schema}, schema=schema)
 
 
 def _write_list(path: Path, numbers: Sequence[int]) -> None:
