@@ -57,7 +57,7 @@ def _stream(run: TableRun | RunPart, *, name: str, read: Read, stages: Sequence[
                     [runner(rows.slice(at, size)) for at in range(0, rows.num_rows, size)] or [rows]
                 )
             if rows.num_rows:  # Ray drops empty blocks
-                sink.write([rows.unify_dictionaries().combine_chunks()], None)
+                sink(rows.unify_dictionaries().combine_chunks())
 
 
 def _process(run: TableRun, *, stage: Stage, resources: Resources, **_: Any) -> None:

@@ -70,7 +70,7 @@ def stream(
             kwargs = {"stages": group, "board": progress.board}
             data = _map(data, name, StageChain, kwargs, pool, batch_size=pool.batch_size, one_machine=one_machine)
         sink = UnitSink(run.target, counts_items=stages[-1].rows_out is None, board=progress.board)
-        data.write_datasink(sink, ray_remote_args={"num_cpus": resources.write.num_cpus})
+        _run(data.map_batches(sink, batch_format="pyarrow", batch_size=None, num_cpus=resources.write.num_cpus))
 
 
 def process(
@@ -100,9 +100,14 @@ def process(
             batch_size=1,
             one_machine=ray_session.is_one_machine(resources),
         )
-        for _ in data.iter_batches(batch_size=None, batch_format="pyarrow"):
-            pass
+        _run(data)
     run.given_up.update(progress.given_up)
+
+
+def _run(data: ray.data.Dataset) -> None:
+    """Execute the tasks of `data` and keep nothing of their results."""
+    for _ in data.iter_batches(batch_size=None, batch_format="pyarrow"):
+        pass
 
 
 def groups_of(stages: Sequence[Stage], resources: res.Resources) -> Iterator[tuple[list[Stage], res.StageResources]]:
