@@ -204,12 +204,15 @@ def default_targets(rubric: Rubric, targets: Sequence[str] | None) -> tuple[str,
 
 
 def asked_pairs(rubric: Rubric, item: Mapping[str, Any], targets: Sequence[str]) -> tuple[tuple[str, Question], ...]:
-    """Return the pairs of target and question that an item is asked about, targets in the outer loop.
+    """Return the pairs of target and question that an item is asked about: first the questions without a target, then
+    the others, with targets in the outer loop.
 
     If the rubric has items asked their own questions, each pair is the id of the item's set and a question of it.
     """
     if not rubric.asks_own_questions:
-        return tuple((target, question) for target in targets for question in rubric.questions)
+        once = tuple(("", question) for question in rubric.questions if not question.targets)
+        about = tuple((target, question) for target in targets for question in rubric.questions if question.targets)
+        return once + about
     shared = rubric.question(ANY)
     return tuple(
         (question["set_id"], replace(shared, name=question["question_id"], text=question["text"]))

@@ -27,6 +27,7 @@ from jobs.annotation import import_config, readers, rows
 from jobs.annotation.import_config import ImportRatingsConfig
 from jobs.annotation.importing import Importer
 from jobs.annotation.input_files import files_of
+from jobs.annotation.item_names import ItemNames
 from jobs.annotation.pseudonyms import Pseudonyms, read_key
 from jobs.annotation.reports import REPORTED, add_to_list
 from jobs.judging import kept_rubric
@@ -50,7 +51,7 @@ def execute(cfg: ImportRatingsConfig) -> dict[str, Any] | None:
     pseudonyms = read_key(cfg.key_file) if cfg.anonymise else None
     importer = readers.importer(cfg, files, exclusions.ExclusionFilter(excluded.marks), pseudonyms)
     importer.peek()
-    plan = limited(_plan(cfg, files, pseudonyms, excluded), cfg.limit, noun="rows or tasks")
+    plan = limited(_plan(cfg, files, pseudonyms, excluded, importer.items), cfg.limit, noun="rows or tasks")
     if cfg.plan:
         summary.show_plan("import_ratings", plan)
         return None
@@ -74,14 +75,18 @@ def execute(cfg: ImportRatingsConfig) -> dict[str, Any] | None:
 
 
 def _plan(
-    cfg: ImportRatingsConfig, files: list[locations.Object], pseudonyms: Pseudonyms | None, excluded: Exclusions
+    cfg: ImportRatingsConfig,
+    files: list[locations.Object],
+    pseudonyms: Pseudonyms | None,
+    excluded: Exclusions,
+    items: ItemNames | None,
 ) -> TablePlan:
     """Return the run: all files are one unit."""
     kept = _kept(cfg)
     return TablePlan(
         out=cfg.out,
         table=cfg.table,
-        identity=_identity(cfg, pseudonyms, excluded),
+        identity=_identity(cfg, pseudonyms, excluded) | ({"items": items.identity} if items else {}),
         units=[Unit(content_id("annotations", locations.absolute(cfg.input)), tuple(files))],
         config=asdict(cfg),
         metadata=kept.metadata if kept else {},

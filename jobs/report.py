@@ -20,6 +20,7 @@ from jobs.analysis.computed_metrics import read_computed
 from jobs.analysis.conditions import CONDITION
 from jobs.analysis.item_attributes import Items
 from jobs.analysis.output import refuse_foreign, write_metrics
+from jobs.analysis.rated_items import mismatches
 from jobs.analysis.rating_codes import Reduction
 from jobs.analysis.report_tables import (
     RatingSummary,
@@ -112,6 +113,7 @@ class _Results:
     of_answers: list[Metric]  # of the distributions of answers
     metrics: list[Metric]
     observations: Observations
+    mismatches: list[str]  # tables of ratings that share no items or targets with others
     methods: Mapping[str, set[str]]  # rater -> the methods of its ratings
     parts: list[PaperPart]
 
@@ -140,6 +142,7 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
         results.ratings,
         results.metrics,
         observations=results.observations,
+        mismatches=results.mismatches,
         rubrics=rubrics,
         models=models,
         methods=results.methods,
@@ -158,6 +161,8 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
     locations.replace(uri, render(page).encode())
     say(f"report: {uri}")
     say(f"  {manifest['counts']['rows_out']:,} metrics in {manifest['out']}")
+    for sentence in results.mismatches:
+        say(f"  {sentence}")
     summary.show_exclusions(excluded, exclusion_filter.matched)
     return manifest
 
@@ -210,7 +215,8 @@ def _compute(
         parts = registry.arrange(
             Study(cfg.paper, settings, index, tables, ratings, items, reduction, rubrics, exclusion_filter, computed)
         )
-    return _Results(ratings, chosen, of_answers, metrics, observations, reduction.methods, parts)
+        apart = mismatches(ratings.rated, tables.items, items.hashes)
+    return _Results(ratings, chosen, of_answers, metrics, observations, apart, reduction.methods, parts)
 
 
 def read_tables(cfg: ReportConfig) -> ReportTables:

@@ -84,6 +84,8 @@ class PromptBuilder:
     def prompts(self, context: Mapping[str, str], *, targets: Sequence[str] = ("",)) -> list[TargetPrompt]:
         """Return a prompt for each target and question about one picture; targets are the outer loop.
 
+        `actors.rubric_rater.asked_pairs` has the pairs of a rubric with questions that are asked without a target.
+
         Args:
             context: text by context field; a missing field is empty. It is data and never read as a template.
             targets: labels to judge against.
@@ -117,10 +119,12 @@ class PromptBuilder:
 
 def _words(question: Question, target: str) -> dict[str, str]:
     """Return the values of the reserved words of templates."""
-    pairs = zip(question.codes, question.answers, strict=True)
+    pairs = list(zip(question.codes, question.answers, strict=True))
     by_label = question.reply == "label"
     options = "\n".join(f"- {code}" if by_label else f"{code} = {answer.label}" for code, answer in pairs)
-    return {"question": question.text, "note": question.note, "options": options, "target": target}
+    numbers = ", ".join(question.codes) if all(a.label == code for code, a in pairs) else ""
+    words = {"question": question.text, "note": question.note, "options": options, "numbers": numbers}
+    return words | {"target": target}
 
 
 def _render(parts: Sequence[jinja2.Template | int | None], words: Mapping[str, str]) -> Iterator[Piece]:

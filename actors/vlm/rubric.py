@@ -20,6 +20,7 @@ A rubric's YAML file reads
     questions:
       - {name: relevance, text: …, note: …, scale: ordinal, answers: [{value: "1", label: …, score: 1}, …]}
         # reply: label   the model writes the label itself instead of a code of one character
+        # targets: false the question is asked once per item, without a target, in a rubric that asks about targets
         # name: "*"      the only question: each item is asked its own questions in its place (`judge questions=`)
     people: …              # see `actors.vlm.people`
 
@@ -70,6 +71,7 @@ class Question:
     scale: Literal["ordinal", "nominal"]
     answers: tuple[Answer, ...]
     reply: Literal["code", "label"] = "code"
+    targets: bool = True  # whether a rubric that asks about targets asks this question about each of them
 
     @property
     def codes(self) -> tuple[str, ...]:
@@ -210,6 +212,8 @@ def identity(rubric: Rubric, *, layout: str | None = None) -> str:
     for question in facts["questions"]:
         if question["reply"] == "code":
             del question["reply"]
+        if question["targets"]:
+            del question["targets"]
     facts |= {"layout": chosen, "parts": [(entry, rubric.parts.get(entry, "")) for entry in rubric.layouts[chosen]]}
     canonical = json.dumps(facts, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()[:32]
@@ -264,6 +268,8 @@ def _check_parts(rubric: Rubric, *, where: str) -> None:
     _check_template(rubric.system, allowed - rubric.differing_words, where=f"{where}, system")
     if rubric.asks_own_questions and rubric.asks_targets:
         raise ValueError(f"{where}: question {ANY!r} is replaced by the items' own questions, which have no targets")
+    if rubric.asks_targets and not any(question.targets for question in rubric.questions):
+        raise ValueError(f"{where}: every question has targets: false, but a part uses {{{{ {TARGET_WORD} }}}}")
     if rubric.targets and not rubric.asks_targets:
         raise ValueError(f"{where} has targets, but no part uses {{{{ {TARGET_WORD} }}}}")
 
@@ -308,7 +314,9 @@ def _check_layouts(rubric: Rubric, *, where: str) -> None:
 def _question(data: Any, *, where: str) -> Question:
     name = data.get("name", "") if isinstance(data, Mapping) else data
     place = f"{where}, question {name!r}"
-    checks.check_keys(data, where=place, required=("name", "text", "scale", "answers"), optional=("note", "reply"))
+    checks.check_keys(
+        data, where=place, required=("name", "text", "scale", "answers"), optional=("note", "reply", "targets")
+    )
     scale = data["scale"]
     if scale not in SCALES:
         raise ValueError(f"{place}: unknown scale {scale!r}; allowed are {', '.join(SCALES)}")
@@ -323,8 +331,12 @@ def _question(data: Any, *, where: str) -> Question:
     reply = data.get("reply", "code")
     if reply not in REPLIES:
         raise ValueError(f"{place}: unknown reply {reply!r}; allowed are {', '.join(REPLIES)}")
+    targets = data.get("targets", True)
+    if not isinstance(targets, bool):
+        raise ValueError(f"{place}: targets {targets!r} must be false (asked without a target) or true")
     name, text = (checks.text(data[key], f"{place}, {key}") for key in ("name", "text"))
-    return Question(name, text, checks.optional_text(data.get("note"), f"{place}, note"), scale, answers, reply)
+    note = checks.optional_text(data.get("note"), f"{place}, note")
+    return Question(name, text, note, scale, answers, reply, targets)
 
 
 def _answer(data: Any, *, scale: str, where: str) -> Answer:

@@ -9,6 +9,7 @@
       - name: people
         text: Does the picture show people?
         answers: [yes, no]
+        targets: false                          # asked once, without a target
 
 An answer may be a number, a word, or a Boolean: YAML reads yes, no, on and off as Booleans, and they mean the words yes
 and no here. Answers that are all numbers make an ordinal scale with these scores. A rubric without parts and layouts
@@ -24,10 +25,11 @@ CONTEXT = {"fields": ["page_title"]}
 PARTS = {
     "introduction": "Look at the picture and answer a question about it.",
     "context": "{% if page_title %}The page that shows the picture is about: {{ page_title }}{% endif %}",
-    "scale": "Possible answers:\n{{ options }}\n\nReply with the code of one answer and nothing else.",
+    "scale": "{% if numbers %}Possible answers: {{ numbers }}\n\nReply with one of these numbers and nothing else."
+    "{% else %}Possible answers:\n{{ options }}\n\nReply with the code of one answer and nothing else.{% endif %}",
     "question": "Question: {{ question }}",
 }
-TARGET = "\nIt is asked about: {{ target }}"
+TARGET = "{% if target %}\nIt is asked about: {{ target }}{% endif %}"
 LAYOUT = ["picture", "introduction", "context", "scale", "question"]
 WORDS = {True: "yes", False: "no"}
 

@@ -6,7 +6,7 @@ import jinja2
 import jinja2.meta
 import jinja2.sandbox
 
-QUESTION_WORDS = frozenset({"question", "note", "options"})
+QUESTION_WORDS = frozenset({"question", "note", "options", "numbers"})
 TARGET_WORD = "target"
 
 

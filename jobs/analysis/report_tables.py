@@ -12,6 +12,7 @@ from jobs.analysis import compute, metric_settings
 from jobs.analysis.comparisons import comparison_metrics
 from jobs.analysis.conditions import CONDITION, are_separate, condition_groups
 from jobs.analysis.item_attributes import Items, read_items
+from jobs.analysis.rated_items import RatedItems
 from jobs.analysis.rater_attributes import HUMAN, Raters, read_raters
 from jobs.analysis.rating_codes import Reduction
 from jobs.analysis.remarks import remark_metrics
@@ -81,11 +82,13 @@ class RatingSummary:
         distributions: of each rater's answers; `pooled`: of the answers of all people together. They distinguish
             conditions if a question was answered under several.
         raters: the attributes of the raters.
+        rated: the items of each table.
     """
 
     distributions: Distributions
     pooled: Distributions
     raters: Raters
+    rated: Sequence[RatedItems] = ()
 
     def shown(self, methods: Mapping[str, set[str]]) -> list[Distribution]:
         """Return the distributions for the page: each rater's, or one for all people if there are many.
@@ -117,11 +120,13 @@ def summarize_ratings(
     """
     distributions, pooled = Distributions(extra=reduction.by), Distributions(extra=reduction.by)
     columns = sorted({*distributions.columns, *reduction.columns, "item_id", "target"})
-    for source in tables.ratings:
+    rated = [RatedItems(source.uri) for source in tables.ratings]
+    for source, of_source in zip(tables.ratings, rated, strict=True):
         for rows in source.batches(columns):
             batch = rows.filter(pa.array(~exclusion_filter.mask(rows["item_id"])))
             distributions.add(batch)
             reduction.add(batch)
+            of_source.add(batch)
             people = batch.filter(pc.equal(batch["method"], HUMAN))
             column = people.column_names.index("rater")
             pooled.add(people.set_column(column, "rater", pa.array([ALL_PEOPLE] * len(people), pa.string())))
@@ -129,7 +134,7 @@ def summarize_ratings(
     raters = read_raters(tables.raters, reduction.methods, gold=settings.gold, groups=groups, kept=models)
     if not are_separate(condition_groups(reduction, raters.kinds)):
         distributions, pooled = distributions.without(CONDITION), pooled.without(CONDITION)
-    return RatingSummary(distributions, pooled, raters)
+    return RatingSummary(distributions, pooled, raters, rated)
 
 
 def rows_of_items(

@@ -14,7 +14,7 @@ from jobs.runtime.config import Writing
 from jobs.store import limits
 
 IMPORTED = ("ratings", "spans", "remarks", "raters")  # tables
-ITEMS, RATER_FROM, SCALES = ("id", "url"), ("annotator", "assigned"), ("ordinal", "nominal")
+RATER_FROM, SCALES = ("annotator", "assigned"), ("ordinal", "nominal")
 RATER_KINDS = ("human", "gold", "model")
 
 
@@ -38,7 +38,9 @@ class ImportRatingsConfig(ConditionSettings, Writing):
     rater_kind: str = "human"  # in table raters: human, gold or model
     rater_from: str = "annotator"  # of a tool's export: who answered (annotator), or whose task it was (assigned)
     method: str = "human"  # value of column `method`
-    items: str = "id"  # url: item_id holds URLs of pictures and becomes their image_ids
+    # id: item_id as the file has it; url: it holds URLs of pictures and becomes their image_ids; or a table of items,
+    # whose ids, or paths or URLs of pictures, the file has
+    items: str = "id"
     encoding: str | None = None  # of CSV; null: by its byte-order mark, else UTF-8
     delimiter: str | None = None  # of CSV; null: comma, semicolon, tab or bar, whichever fits
     limit: int | None = None  # read only the first rows or tasks of each file, for a trial run; null: all
@@ -56,7 +58,6 @@ def check(cfg: ImportRatingsConfig) -> None:
         "format": (cfg.format, (None, *FORMATS)),
         "table": (cfg.table, IMPORTED),
         "duplicates": (cfg.duplicates, RULES),
-        "items": (cfg.items, ITEMS),
         "rater_from": (cfg.rater_from, RATER_FROM),
         "rater_kind": (cfg.rater_kind, RATER_KINDS),
         "scale": (cfg.scale, SCALES),
@@ -73,6 +74,8 @@ def check(cfg: ImportRatingsConfig) -> None:
     if cfg.format == "century" and (cfg.table != "ratings" or cfg.rater):
         wrong = f"table={cfg.table}" if cfg.table != "ratings" else f"rater={cfg.rater}"
         raise InputError(f"{wrong}: format=century has ratings whose raters the file names; remove the key")
+    if cfg.table == "raters" and cfg.items != "id":
+        raise InputError(f"items={cfg.items}: table=raters has no items; omit it")
     if cfg.rubric and cfg.answers:
         raise InputError("import_ratings: give rubric= or answers=, not both")
     if cfg.duplicates == "sample" and (cfg.table != "ratings" or cfg.columns.sample):

@@ -11,9 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from actors.ids import content_id
 from actors.vlm.people import FreeText
-from jobs.annotation import remarks, rows
+from jobs.annotation import remarks, rows, tabular
 from jobs.annotation.answers import Questionnaire
+from jobs.annotation.item_names import ItemNames
 from jobs.annotation.model import ROWS_AT_A_TIME
 from jobs.annotation.repeats import Repeats
 from jobs.errors import InputError
@@ -41,6 +43,7 @@ class ImportSettings:
     condition: str = ""  # of ratings for which the file names none
     rater_kind: str = "human"  # column `kind` of raters
     urls: bool = False  # item_ids are URLs of pictures and become image_ids
+    items: ItemNames | None = None  # finds the items that the file names by id or picture; None: item_ids stay
     duplicates: str = "last"  # one of `repeats.RULES`
 
 
@@ -65,7 +68,7 @@ class Importer:
         pseudonym: Callable[[str], str] | None,
     ) -> None:
         self.table, self.files, self.questionnaire = settings.table, files, settings.questionnaire
-        self._read, self._urls = read, settings.urls
+        self._read, self._urls, self.items = read, settings.urls, settings.items
         self._rubric, self._free_texts = settings.rubric, settings.free_texts
         self._method, self._condition = settings.method, settings.condition
         self._duplicates, rater_kind, table = settings.duplicates, settings.rater_kind, settings.table
@@ -101,7 +104,7 @@ class Importer:
         with _RejectSpool(folder / REJECTS_SPOOL) as rejects:
             for number, file in enumerate(self.files):
                 for raw in self._read(file.uri, rejects):
-                    batch = self._rows(raw, number)
+                    batch = self._rows(raw, number, rejects)
                     if batch is not None:
                         writer = writer or pq.ParquetWriter(folder / ROWS_SPOOL, batch.schema)
                         writer.write_table(batch)
@@ -113,7 +116,7 @@ class Importer:
             why = f" ({rejects.count:,} rejects, the first: {rejects.first[0].message})" if rejects.count else ""
             raise InputError(f"{named}: nothing to import for table {self.table}{why}")
 
-    def _rows(self, raw: pa.Table, number: int) -> pa.Table | None:
+    def _rows(self, raw: pa.Table, number: int, reject: Rejects) -> pa.Table | None:
         """Return a batch as rows of the table, with the additional columns `_file`, `_position` and `_images`."""
         # Check URLs before they become ids: the id does not show that another URL is the same picture.
         out = (
@@ -121,6 +124,8 @@ class Importer:
             if self._exclusion_filter and "item_id" in raw.column_names
             else None
         )
+        if out is not None and self.items:  # a path or URL of a picture, of which the list has the image_id
+            out |= self._exclusion_filter.mask(tabular.mapped(raw["item_id"], content_id, pa.string()))
         raw = rows.named(raw, pseudonym=self._pseudonym, urls=self._urls)
         if self.table == "raters":
             self._people.add(raw)
@@ -129,6 +134,8 @@ class Importer:
             out |= self._exclusion_filter.mask(raw["item_id"])
             self._excluded_rows += int(out.sum())
             raw = raw.filter(pa.array(~out))
+        if self.items:
+            raw = self.items.resolve(raw, file=self.files[number].uri, reject=reject)
         if not raw.num_rows:
             return None
         if self.table == "spans":

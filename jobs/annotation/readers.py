@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 
 from actors.vlm.people import FreeText
 from actors.vlm.rubric import Rubric
-from jobs.annotation import answers, century_annotations, label_studio, prodigy, remarks, tabular
+from jobs.annotation import answers, century_annotations, item_names, label_studio, prodigy, remarks, tabular
 from jobs.annotation.answers import Questionnaire
 from jobs.annotation.columns import Reading
 from jobs.annotation.import_config import ImportRatingsConfig
@@ -53,6 +53,7 @@ def importer(
         condition=cfg.condition,
         rater_kind=cfg.rater_kind,
         urls=cfg.items == "url" or format_ == "century",
+        items=item_names.opened(cfg.items, private=pseudonyms is not None),
         duplicates=cfg.duplicates,
     )
     return Importer(settings, files, read, exclusion_filter=exclusion_filter, pseudonym=pseudonyms)

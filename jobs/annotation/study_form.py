@@ -29,11 +29,28 @@ def read_questions(cfg: AnnotateConfig) -> tuple[Rubric | None, SpanLabels | Non
         own_questions.check(cfg, rubric)
     if cfg.questions and not rubric:
         raise InputError(f"questions={cfg.questions}: needs a rubric that asks items their own questions, such as dsg")
-    if cfg.target == "group" and not (rubric and rubric.asks_targets and cfg.group):
+    about_targets = rubric is not None and asks_targets(cfg, rubric)
+    if cfg.target == "group" and not (about_targets and cfg.group):
         raise InputError("target=group: needs group=, and a rubric that asks about a target")
-    if rubric and rubric.asks_targets and not rubric.targets and cfg.target == "rubric":
+    if rubric and about_targets and not rubric.targets and cfg.target == "rubric":
         raise InputError(f"rubric={rubric.name}: asks about targets, but has none; give it targets, or target=group")
     return rubric, span_labels
+
+
+def asks_targets(cfg: AnnotateConfig, rubric: Rubric) -> bool:
+    """Return whether people are asked about targets: a task is about one, with all of the study's questions.
+
+    Raises:
+        InputError: the study asks some questions about targets, and others without.
+    """
+    asked = [question for question in rubric.questions if not cfg.only_questions or question.name in cfg.only_questions]
+    about, once = ([question.name for question in asked if question.targets is is_about] for is_about in (True, False))
+    if rubric.asks_targets and about and once:
+        raise InputError(
+            f"rubric={rubric.name}: asks {', '.join(about)} about targets and {', '.join(once)} without; make two "
+            f"studies, with only_questions=[{','.join(about)}] and only_questions=[{','.join(once)}]"
+        )
+    return rubric.asks_targets and not once
 
 
 def showing(cfg: AnnotateConfig, rubric: Rubric | None, own_sets: Mapping[str, OwnSet]) -> Showing:

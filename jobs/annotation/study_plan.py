@@ -11,6 +11,7 @@ from jobs.annotation import assignment
 from jobs.annotation.annotate_config import AnnotateConfig
 from jobs.annotation.assignment import Assignment, PlanError, Rater
 from jobs.annotation.own_questions import OwnSet
+from jobs.annotation.study_form import asks_targets
 from jobs.errors import InputError
 
 QUOTA, SHARED, AUDITOR = "quota", "shared", "auditor"  # values of column `role`
@@ -36,7 +37,7 @@ def assign_items(
     Raises:
         InputError: quotas of an unknown group, an auditor who is a rater, or a plan that is not feasible.
     """
-    targets = rubric.targets if rubric and rubric.asks_targets and cfg.target == "rubric" else ("",)
+    targets = rubric.targets if rubric and cfg.target == "rubric" and asks_targets(cfg, rubric) else ("",)
     groups = sorted({rater.group for rater in raters})
     quotas = dict(cfg.quotas or {}) if cfg.per_group is None else dict.fromkeys(groups, cfg.per_group)
     if unknown := next((name for name in quotas if name not in groups), None):

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from actors.vlm import rubric_forms
 from actors.vlm.instructions import Instruction
 from actors.vlm.rubric import ANY, Answer, Rubric
 from jobs.errors import InputError
@@ -94,6 +95,14 @@ def of_rubric(rubric: Rubric, data: Mapping[str, Any]) -> KeptRubric:
     """Return what to keep of a rubric from `conf/rubric` or a user's file; `data` is that file's content."""
     questions = (KeptQuestion(q.name, q.text, q.note, q.scale, q.answers) for q in rubric.questions)
     return KeptRubric("rubric", rubric.name, tuple(questions), data)
+
+
+def full_data(kept: KeptRubric) -> Mapping[str, Any]:
+    """Return the content of the rubric's file in its full form, with the parts of prompts that a short form leaves out.
+
+    What is not a rubric for models stays as it is.
+    """
+    return rubric_forms.completed(kept.data) if kept.kind == "rubric" and kept.data.get("questions") else kept.data
 
 
 def of_answers(name: str, values: Sequence[str], *, ordinal: bool) -> KeptRubric:

@@ -94,7 +94,7 @@ def _text(value: Any) -> str:
 
 
 def _builder(kept: KeptRubric) -> PromptBuilder | None:
-    if kept.kind != "rubric" or not kept.data.get("parts"):
+    if kept.kind != "rubric" or not kept.data.get("questions"):
         return None
     try:
         return PromptBuilder(Rubric.from_dict(dict(kept.data)))

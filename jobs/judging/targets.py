@@ -87,20 +87,25 @@ def count_ratings(
     """
     if rubric.asks_own_questions:
         return RatingCounts(partial(questions_per_item, samples=samples), None)
-    per_label = len(rubric.questions) * samples
+    per_item = len(rubric.questions) * samples
     if not rubric.asks_targets:
-        return RatingCounts(per_label, source.rows * per_label)
+        return RatingCounts(per_item, source.rows * per_item)
+    once = sum(not question.targets for question in rubric.questions) * samples
     labels = targets or rubric.targets
-    return count_labels(source, labels, per_label=per_label, asker=f"rubric {rubric.name!r} asks about targets")
+    asker = f"rubric {rubric.name!r} asks about targets"
+    return count_labels(source, labels, per_label=per_item - once, once=once, asker=asker)
 
 
-def count_labels(source: TableSource, labels: Sequence[str], *, per_label: int, asker: str) -> RatingCounts:
+def count_labels(
+    source: TableSource, labels: Sequence[str], *, per_label: int, asker: str, once: int = 0
+) -> RatingCounts:
     """Count the ratings of pictures or items against labels: `per_label` for each of an item's own, or of `labels`.
 
     Args:
         source: table `images`, `embeddings` or `items`.
         labels: for items without their own.
         asker: what needs labels, for the message.
+        once: ratings of each item without a label.
 
     Raises:
         InputError: there are no `labels`, and not every item has its own.
@@ -108,14 +113,15 @@ def count_labels(source: TableSource, labels: Sequence[str], *, per_label: int, 
     if source.name != "items":
         if not labels:
             raise InputError(f"targets=null: {asker}; set targets=")
-        return RatingCounts(per_label * len(labels), source.rows * per_label * len(labels))
+        per_item = once + per_label * len(labels)
+        return RatingCounts(per_item, source.rows * per_item)
     total = without_targets = 0
     for batch in source.batches([TARGETS]):
-        counts = ratings_per_item(batch, per_label=per_label, labels=len(labels))
-        total, without_targets = total + sum(counts), without_targets + counts.count(0)
+        counts = ratings_per_item(batch, per_label=per_label, once=once, labels=len(labels))
+        total, without_targets = total + sum(counts), without_targets + counts.count(once)
     if without_targets:
         raise InputError(f"targets=null: {without_targets} items have no targets; set targets=")
-    return RatingCounts(partial(ratings_per_item, per_label=per_label, labels=len(labels)), total)
+    return RatingCounts(partial(ratings_per_item, per_label=per_label, once=once, labels=len(labels)), total)
 
 
 def questions_per_item(rows: pa.Table, *, samples: int) -> list[int]:
@@ -130,6 +136,6 @@ def own_labels(source: TableSource) -> Iterator[str]:
             yield from pc.list_flatten(batch[TARGETS]).to_pylist()
 
 
-def ratings_per_item(rows: pa.Table, *, per_label: int, labels: int) -> list[int]:
-    """Return the number of ratings of each item: `per_label` for each of its own labels, or of `labels` others."""
-    return [per_label * (len(targets) if targets else labels) for targets in rows[TARGETS].to_pylist()]
+def ratings_per_item(rows: pa.Table, *, per_label: int, once: int, labels: int) -> list[int]:
+    """Return the number of ratings of each item: `once`, and `per_label` for each of its own labels, or of `labels`."""
+    return [once + per_label * (len(targets) if targets else labels) for targets in rows[TARGETS].to_pylist()]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from actors.local_models import has_random_weights
 from jobs.analysis.report_tables import RatingSummary, ReportTables
-from jobs.judging.kept_rubric import ANY, CONTINUOUS, Rubrics
+from jobs.judging.kept_rubric import ANY, CONTINUOUS, Rubrics, full_data
 from jobs.judging.sent_prompts import PromptTexts
 from jobs.metrics.distributions import Distribution, Distributions
 from jobs.metrics.metric import Metric
@@ -52,6 +52,7 @@ def report_page(
     metrics: Sequence[Metric],
     *,
     observations: Observations,
+    mismatches: Sequence[str],
     rubrics: Rubrics,
     models: Sequence[Mapping[str, Any]],
     methods: Mapping[str, set[str]],
@@ -67,6 +68,7 @@ def report_page(
 
     Args:
         observations: what plots need of each question besides its metrics.
+        mismatches: sentences about tables of ratings that cannot be compared.
         models: rows of table `raters` of the models that rated or wrote.
         methods: rater -> the methods of its ratings.
         gallery: the pictures and items to show; rows_of: id -> its rows of `ratings`.
@@ -94,7 +96,7 @@ def report_page(
         lede=_lede(images, summary.distributions),
         provenance=_provenance(tables.sources, versions),
         models=[_model(row) for row in models],
-        notices=[*_random_weights(tables.sources), *_without_rubric(rubrics)],
+        notices=[*mismatches, *_random_weights(tables.sources), *_without_rubric(rubrics)],
         steps=steps,
         funnel=list(funnel_figures(steps)),
         links=links.lists,
@@ -158,7 +160,7 @@ def wording(rubrics: Rubrics) -> dict[tuple[str, str], Wording]:
 
 def prompts(rubrics: Rubrics) -> dict[str, str]:
     """Return rubric -> the parts of the prompt that models were sent, as kept with the ratings, in their order."""
-    parts = {rubric.name: rubric.data.get("parts") for rubric in rubrics.by_name.values()}
+    parts = {rubric.name: full_data(rubric).get("parts") for rubric in rubrics.by_name.values()}
     return {
         name: "\n\n".join(str(part).strip() for part in of_rubric.values())
         for name, of_rubric in parts.items()

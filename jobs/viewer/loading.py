@@ -217,6 +217,22 @@ def load(connection: "duckdb.DuckDBPyConnection", tables: ViewedTables, exclusio
     return files
 
 
+def without_pictures(connection: "duckdb.DuckDBPyConnection") -> list[str]:
+    """Return a sentence for each rater none of whose ratings is about an item or picture of the tables."""
+    if not connection.execute("SELECT count(*) FROM subjects").fetchall()[0][0]:
+        return []
+    lost = connection.execute("""
+        SELECT r.rater, count(*), min(r.item_id), (SELECT min(item_id) FROM subjects)
+        FROM ratings r LEFT JOIN (SELECT DISTINCT item_id FROM subjects) s USING (item_id)
+        GROUP BY r.rater HAVING count(s.item_id) = 0 ORDER BY r.rater
+    """).fetchall()
+    return [
+        f"{rater}: none of the {count:,} ratings is about one of these pictures: their items are such as {item!r}, "
+        f"those of the pictures such as {other!r}"
+        for rater, count, item, other in lost
+    ]
+
+
 def refresh_lines(connection: "duckdb.DuckDBPyConnection", item_id: str) -> None:
     """Compute the means and disagreements of an item again, after a correction."""
     connection.execute("DELETE FROM lines WHERE item_id = ?", [item_id])

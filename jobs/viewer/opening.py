@@ -11,7 +11,7 @@ from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store import locations
 from jobs.viewer.application import Shown, Viewer
 from jobs.viewer.corrections import Corrections
-from jobs.viewer.loading import ViewedTables, load, open_places
+from jobs.viewer.loading import ViewedTables, load, open_places, without_pictures
 from jobs.viewer.picture_details import Texts
 from jobs.viewer.queries import fetch
 from jobs.viewer.similar_pictures import SimilarPictures
@@ -56,6 +56,8 @@ def open_viewer(
         _refuse_other_ratings(tables, corrections)
     similar = SimilarPictures(tables.of("embeddings"), folder)
     _show(tables, similar)
+    for sentence in without_pictures(connection):
+        say(f"  {sentence}")
 
     def place_of(image_id: str) -> PicturePlace | None:
         with connection.cursor() as cursor:

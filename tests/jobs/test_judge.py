@@ -3,6 +3,7 @@
 import io
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -146,11 +147,16 @@ def test_items_with_pictures_texts_and_attributes(inputs: dict[str, str], cultur
     assert own_values["text"] == "A feast of the coast.\n\nDancers."
     assert (plain["entity"], plain["article"], plain["targets"]) == ("Kula", None, None)
     assert own_values["pictures"] == [png("red")]
-    assert ratings_per_item(items, per_label=3, labels=5) == [6, 15, 15, 15, 15, 15]
+    assert ratings_per_item(items, per_label=3, once=0, labels=5) == [6, 15, 15, 15, 15, 15]
     counts = count_ratings(sources.items, culture, ("a", "b"), samples=3)
     assert counts.total == 3 * (2 + 5 * 2)
     assert callable(counts.rows_out)
     assert counts.rows_out(items) == [6] * 6
+    once = replace(culture.questions[0], name="once", targets=False)
+    with_once = count_ratings(sources.items, replace(culture, questions=(*culture.questions, once)), ("a", "b"))
+    assert with_once.total == 2 + 5 * 2 + 6
+    assert callable(with_once.rows_out)
+    assert with_once.rows_out(items) == [3] * 6
     with pytest.raises(InputError, match="5 items have no targets"):
         count_ratings(sources.items, culture, None)
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from actors.rubric_rater import asked_pairs
 from actors.vlm import rubric_forms
 from actors.vlm.rubric import Rubric, identity
 from tests.actors.vlm.helpers import CONF
@@ -85,6 +86,8 @@ REFUSED: dict[str, tuple[Change, str]] = {
         "'fast' does not use {{ target }}",
     ),
     "targets that no part names": (lambda d: d["parts"].update(question="{{ question }}"), "no part uses {{ target }}"),
+    "no question about targets": (lambda d: QUESTION(d).update(targets=False), "every question has targets: false"),
+    "targets of a question": (lambda d: QUESTION(d).update(targets="no"), "targets 'no' must be false"),
     "target twice": (lambda d: d.update(targets=["a", "a"]), "duplicate entry 'a'"),
     "undeclared context": (lambda d: d["parts"].update(context="{{ caption }}"), "unknown word 'caption'"),
     "a global of Jinja's": (lambda d: d["parts"].update(context="{{ range(9) }}"), "unknown word 'range'"),
@@ -154,6 +157,10 @@ def test_short_forms_mean_the_full_ones() -> None:
     assert [answer.value for answer in place.answers] == ["indoors", "outdoors"]
     assert (rubric.version, rubric.source, rubric.targets) == ("1", "not stated", ("joy", "sorrow", "fear"))
     assert rubric.asks_targets
+    assert [question.targets for question in rubric.questions] == [True, False, True]
+    pairs = [(target, question.name) for target, question in asked_pairs(rubric, {}, rubric.targets[:2])]
+    about = [(target, name) for target in ("joy", "sorrow") for name in ("shown", "place")]
+    assert pairs == [("", "people"), *about]
     assert not Rubric.from_dict({**short, "targets": None}).asks_targets
 
     full = rubric_forms.completed(short)

@@ -52,7 +52,7 @@ def test_keys_that_go_together(keys: dict[str, Any]) -> None:
         ({**RUBRIC, "columns": RatingColumns(questions="q")}, r"columns\.questions=q: must be of the form"),
         ({"table": "remarks", **RUBRIC, "columns": RatingColumns(remarks=["q"])}, r"columns\.remarks=\['q'\]: must be"),
         *(({**RUBRIC, key: "other"}, f"{key}=other: must be one of") for key in
-          ("format", "table", "duplicates", "items", "rater_from", "rater_kind", "scale")),
+          ("format", "table", "duplicates", "rater_from", "rater_kind", "scale")),
     ],
 )  # fmt: skip
 def test_keys_that_do_not_are_refused(keys: dict[str, Any], message: str) -> None:

@@ -7,9 +7,11 @@ import yaml
 from actors.vlm.rubric import Rubric
 from jobs.judging.kept_rubric import Rubrics, of_rubric
 from jobs.judging.sent_prompts import PromptTexts
+from jobs.page.build import prompts as page_prompts
 from jobs.store.reading import open_table
 from tests.factories import FIVE, write_table
 
+README = Path(__file__).parents[3] / "README.md"
 CENTURY = Path(__file__).parents[3] / "conf" / "rubric" / "century_labels.yaml"
 
 
@@ -26,3 +28,17 @@ def test_a_prompt_has_the_record_the_picture_and_each_question(tmp_path: Path) -
     (other,) = prompts.of_item("a", {"page_title": "Another title"}, asked)
     assert "Another title" in other.shared + other.ends[0][1]
     assert prompts.of_item("a", {}, [("r", "fit", "")]) == []
+
+
+def test_the_readmes_rubric_has_prompts_too() -> None:
+    text = README.read_text(encoding="utf-8").split("```yaml\n")[1].split("```")[0]
+    data = yaml.safe_load(text)
+    rubrics = Rubrics({"mood": of_rubric(Rubric.from_dict(data), data)})
+    (prompt,) = PromptTexts(rubrics, []).of_item("a", {}, [("mood", "shown", "joy"), ("mood", "people", "")])
+    shown, people = (text for _, text in prompt.ends)
+    assert "joy" in shown
+    assert "1, 2, 3, 4, 5" in shown
+    assert "A = yes" in people
+    assert "asked about" not in people
+    assert "{{ question }}" in page_prompts(rubrics)["mood"]
+    assert page_prompts(Rubrics({"r": FIVE})) == {}

@@ -1,0 +1,136 @@
+"""Which items and targets each table of ratings is about, and sentences for tables that cannot be compared."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from jobs.store.hashing import Hashes, hash_texts
+from jobs.store.reading import TableSource
+
+MOST_TARGETS = 1000  # of a question; those of a question with more are not compared
+COLUMNS = ("item_id", "target", "rubric", "question", "rater")
+
+
+@dataclass
+class _OfRubric:
+    items: Hashes = field(default_factory=lambda: np.zeros(0, np.uint64))
+    raters: set[str] = field(default_factory=set)
+    targets: dict[str, set[str]] = field(default_factory=dict)  # question -> its targets
+
+
+@dataclass
+class RatedItems:
+    """The items, raters and targets of one table of ratings, by rubric: 8 bytes per item and rubric.
+
+    Attributes:
+        name: of the table, for messages.
+        example: one of its item_ids; empty before the first row.
+    """
+
+    name: str
+    example: str = ""
+    of: dict[str, _OfRubric] = field(default_factory=dict)
+
+    def add(self, rows: pa.Table) -> None:
+        """Add rows of `ratings` with the columns `COLUMNS`."""
+        if not rows.num_rows:
+            return
+        self.example = self.example or rows["item_id"][0].as_py()
+        names = ["rubric", "question", "target", "rater"]
+        distinct = rows.select(names).unify_dictionaries().group_by(names).aggregate([])
+        for row in distinct.to_pylist():
+            of_rubric = self.of.setdefault(row["rubric"], _OfRubric())
+            of_rubric.raters.add(row["rater"])
+            targets = of_rubric.targets.setdefault(row["question"], set())
+            if len(targets) <= MOST_TARGETS:
+                targets.add(row["target"])
+        for rubric in pc.unique(rows["rubric"]).to_pylist():
+            items = pc.unique(rows.filter(pc.equal(rows["rubric"], rubric))["item_id"])
+            self.of[rubric].items = np.union1d(self.of[rubric].items, hash_texts(items))
+
+
+def mismatches(
+    tables: Sequence[RatedItems], items: Sequence[TableSource] = (), hashes: Hashes | None = None
+) -> list[str]:
+    """Return a sentence for each table of ratings whose answers meet no answers of the others, or no item.
+
+    Args:
+        tables: what was rated.
+        items: the tables of items, and `hashes` of the ids of all their items and responses, sorted.
+    """
+    sentences = list(_without_attributes(tables, items, hashes)) if items and hashes is not None else []
+    for rubric in sorted({name for table in tables for name in table.of}):
+        groups = _connected([table for table in tables if rubric in table.of], rubric)
+        largest, *others = sorted(groups, key=lambda group: -sum(len(table.of[rubric].items) for table in group))
+        raters = set().union(*(table.of[rubric].raters for table in largest))
+        for group in others:
+            if set().union(*(table.of[rubric].raters for table in group)) <= raters:
+                continue  # one rater's ratings in several tables
+            sentences.append(
+                f"{_names(group)} and {_names(largest)} answer rubric {rubric} but share no item: the first has items "
+                f"such as {group[0].example!r}, the second such as {largest[0].example!r}. Their raters cannot be "
+                "compared. For people's answers, import_ratings items=TABLE finds the items of the pictures that a "
+                "file names."
+            )
+        for group in groups:
+            sentences += _without_targets(group, rubric)
+    return sentences
+
+
+def _connected(tables: Iterable[RatedItems], rubric: str) -> list[list[RatedItems]]:
+    """Return groups of tables: two that share an item are in one group."""
+    groups: list[tuple[list[RatedItems], Hashes]] = []
+    for table in tables:
+        joined, items = [table], table.of[rubric].items
+        apart = []
+        for group, rated in groups:
+            if len(np.intersect1d(rated, table.of[rubric].items, assume_unique=True)):
+                joined, items = [*group, *joined], np.union1d(rated, items)
+            else:
+                apart.append((group, rated))
+        groups = [*apart, (joined, items)]
+    return [group for group, _ in groups]
+
+
+def _without_targets(group: Sequence[RatedItems], rubric: str) -> Iterator[str]:
+    """Yield a sentence for each table none of whose targets of a question another table has."""
+    questions = sorted({question for table in group for question in table.of[rubric].targets})
+    for question in questions:
+        targets = [(table, table.of[rubric].targets.get(question, set())) for table in group]
+        asked = [(table, names) for table, names in targets if 0 < len(names) <= MOST_TARGETS]
+        for table, names in asked:
+            others = set().union(*(more for other, more in asked if other is not table))
+            if others and not names & others and (len(asked) > 2 or table is asked[-1][0]):
+                yield (
+                    f"{table.name} answers {rubric}/{question} about {_target(names)}, the other tables about "
+                    f"{_target(others)}: these answers cannot be compared. In import_ratings, columns.target= names "
+                    "the column of the targets."
+                )
+
+
+def _without_attributes(tables: Iterable[RatedItems], items: Sequence[TableSource], hashes: Hashes) -> Iterator[str]:
+    for table in tables:
+        if table.of and not any(np.isin(of_rubric.items, hashes).any() for of_rubric in table.of.values()):
+            yield (
+                f"No item of {table.name} (such as {table.example!r}) is in items={items[0].uri} (such as "
+                f"{_first_id(items[0])!r}): its ratings have no attributes, subgroups or right answers."
+            )
+
+
+def _first_id(source: TableSource) -> str:
+    for batch in source.batches(["item_id"]):
+        if batch.num_rows:
+            return str(batch["item_id"][0].as_py())
+    return ""
+
+
+def _names(group: Sequence[RatedItems]) -> str:
+    return group[0].name if len(group) == 1 else f"{group[0].name} and {len(group) - 1:,} more"
+
+
+def _target(names: set[str]) -> str:
+    first = min(names)
+    return f"the target {first!r}" if first else "no target"

@@ -1,0 +1,44 @@
+"""Tables of ratings whose items or targets do not meet those of the others."""
+
+import pyarrow as pa
+
+from jobs.analysis.rated_items import RatedItems, mismatches
+from jobs.store.hashing import hash_texts
+from tests.factories import TableInMemory, rating
+
+
+def rated(name, rater, items, *, question="shown", target=""):
+    table = RatedItems(name)
+    rows = [{**rating(item, rater, question, "1"), "target": target} for item in items]
+    table.add(pa.Table.from_pylist(rows))
+    return table
+
+
+def test_tables_that_share_items_and_targets_need_no_sentence():
+    models = [rated("m", "m", ["a", "b"]), rated("n", "n", ["b", "c"])]
+    assert mismatches([*models, rated("p", "p", ["c"])]) == []
+    assert mismatches([rated("m/1", "m", ["a"]), rated("m/2", "m", ["b"])]) == []  # one rater's items in two tables
+    assert mismatches([]) == []
+
+
+def test_people_who_rated_other_ids_are_named_once_with_an_id_of_each_side():
+    (sentence,) = mismatches(
+        [rated("R/m", "m", ["0f", "1e"]), rated("R/n", "n", ["0f"]), rated("R/p", "p", ["00.png"])]
+    )
+    assert all(part in sentence for part in ("R/p", "'00.png'", "'0f'", "items="))
+
+
+def test_answers_about_other_targets_are_named():
+    with_targets = [rated(name, name, ["a"], target="joy") for name in ("m", "n")]
+    (sentence,) = mismatches([*with_targets, rated("R/p", "p", ["a"])])
+    assert all(part in sentence for part in ("R/p", "no target", "'joy'", "columns.target="))
+    (sentence,) = mismatches([with_targets[0], rated("R/p", "p", ["a"])])
+    assert sentence.startswith("R/p")
+
+
+def test_ratings_of_no_item_of_the_table_of_items_are_named():
+    items = TableInMemory("items", [{"item_id": "0f"}])
+    hashes = hash_texts(["0f"])
+    assert mismatches([rated("m", "m", ["0f", "x"])], [items], hashes) == []
+    (sentence,) = mismatches([rated("R/p", "p", ["00.png"])], [items], hashes)
+    assert all(part in sentence for part in ("R/p", "'00.png'", "memory/items", "'0f'"))
