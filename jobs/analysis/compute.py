@@ -25,6 +25,8 @@ from jobs.metrics.question import MetricSettings, QuestionContext, RatedQuestion
 from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store.reading import TableSource
 
+MOST_TARGETS = 12  # that are subgroups without being asked for
+
 
 def question_metrics(
     reduction: Reduction,
@@ -67,11 +69,12 @@ def question_metrics(
                 shared=group.shared,
                 people=people,
             )
+            of_question = _with_targets(settings, reduced)
             kept = [name for name in reduced.answers.raters if raters.kinds[name] != "gold"]
             rated = RatedQuestion(
                 reduced.answers.of_raters(kept),
-                _context(reduced, raters, items, settings, ids=reduction.ids, scale=bounds),
-                settings,
+                _context(reduced, raters, items, of_question, ids=reduction.ids, scale=bounds),
+                of_question,
                 inverted=question in settings.inverted,
                 unscaled=group.unscaled if bounds[0] else frozenset(),
                 ended=reduced.ended,
@@ -90,6 +93,14 @@ def question_metrics(
                 answered.append(ConditionRatings(group.condition, rated, reduced.item, reduced.target, shared))
         for metric in _changes(answered, settings):
             yield metric.at(**dims)
+
+
+def _with_targets(settings: MetricSettings, reduced: Reduced) -> MetricSettings:
+    """Return the settings with the targets as subgroups, if each of a few is asked about the same items."""
+    targets, items = len(np.unique(reduced.target)), len(np.unique(reduced.item))
+    if not 1 < targets <= MOST_TARGETS or items == len(reduced.item) or metric_settings.TARGET in settings.disaggregate:
+        return settings
+    return replace(settings, disaggregate=[*settings.disaggregate, metric_settings.TARGET])
 
 
 def _check_baseline(groups: Mapping[Key, Sequence[ConditionGroup]], settings: MetricSettings) -> None:

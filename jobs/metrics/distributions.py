@@ -89,6 +89,11 @@ class Distribution:
         return self.statuses.get(Status.OK, 0)
 
     @property
+    def with_input(self) -> int:
+        """Number of requested ratings whose input, such as the picture, was there."""
+        return self.asked - self.statuses.get(Status.MISSING_INPUT, 0)
+
+    @property
     def not_ok(self) -> dict[str, int]:
         """Status -> number of ratings, without ok."""
         return {status: count for status, count in self.statuses.items() if status != Status.OK}

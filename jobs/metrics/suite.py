@@ -257,7 +257,12 @@ def _majorities(question: RatedQuestion) -> Iterator[Metric]:
                 for metric in majority.majority_shares(inside, group=name, at_least=needed):
                     yield model_scores.marked(metric, settings.minimum).at(attribute=attribute, part=value)
     for rater in question.groups.get(MODELS, ()):
-        yield from majority.majority_shares(answers.of_raters((rater,)), group=rater)
+        by_rater = answers.of_raters((rater,))
+        yield from majority.majority_shares(by_rater, group=rater)
+        for attribute in settings.disaggregate:
+            for value, members in question.context.subgroups.get(attribute, {}).items():
+                for metric in majority.majority_shares(by_rater.of_items(members), group=rater):
+                    yield model_scores.marked(metric, settings.minimum).at(attribute=attribute, part=value)
 
 
 def _against_people(question: RatedQuestion) -> Iterator[Metric]:

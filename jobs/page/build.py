@@ -190,10 +190,15 @@ def funnel(corpus: Mapping[str, TableSource]) -> Iterator[FunnelStep]:
 
 
 def _lede(images: TableSource | None, distributions: Distributions) -> str:
-    parts = [f"{images.rows:,} pictures"] if images else []
+    parts = []
+    if images:
+        ok = images.counts().status.get("ok", 0)
+        parts = [
+            f"{images.rows:,} pictures" if ok in (0, images.rows) else f"{ok:,} pictures (of {images.rows:,} requested)"
+        ]
     if results := distributions.result():
         raters = len({d.rater for d in results})
-        parts.append(f"{sum(d.asked for d in results):,} ratings by {raters:,} rater{'s' * (raters != 1)}")
+        parts.append(f"{sum(d.with_input for d in results):,} ratings by {raters:,} rater{'s' * (raters != 1)}")
     return f"{' and '.join(parts)}." if parts else ""
 
 

@@ -332,7 +332,7 @@ def _most_given(codes: Sequence[str], distributions: Sequence[Distribution]) -> 
 def _totals(page: Page) -> dict[str, int]:
     distributions = page.distributions
     return {
-        "asked": sum(d.asked for d in distributions),
+        "asked": sum(d.with_input for d in distributions),
         "ok": sum(d.ok for d in distributions),
         "raters": page.raters_total or len({_name(d) for d in distributions}),
         "questions": len({(d.rubric, d.question) for d in distributions}),

@@ -57,7 +57,7 @@ def start(settings: RayConfig, resources: res.Resources, demands: Sequence[res.D
             _join(address, settings)
         else:
             if (available := _machine_resources(settings)) is not None:
-                res.preflight(demands, available, autoscaling=resources.autoscaling, place="this machine")
+                res.preflight(demands, available, autoscaling=False, place=res.MACHINE)
             _start_here(settings, resources)
         if not settings.verbose:
             _silence_error_messages()

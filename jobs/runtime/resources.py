@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from jobs.errors import InputError
 
 CLUSTER = "the cluster"  # in messages: one that a run has joined
+MACHINE = "this machine"  # in messages: it would start Ray itself
 LEAST = {"actors": 1, "max_actors": 1, "num_cpus": 0, "num_gpus": 0, "batch_size": 1, "max_in_flight": 1, "threads": 1}
 
 
@@ -157,6 +158,11 @@ def preflight(
 def _remedy(kind: str, total: float, place: str) -> str:
     if place == CLUSTER and not total:  # only the head is there
         return "if it starts machines when they are asked for, use resources=cluster, which waits for them"
+    if place == MACHINE:
+        return (
+            "use resources=laptop, name a cluster with ray.address= or $RAY_ADDRESS, or lower "
+            f"resources.<stage>.actors or num_{kind.lower()}s"
+        )
     return f"use resources=laptop, or lower resources.<stage>.actors or num_{kind.lower()}s"
 
 

@@ -48,6 +48,10 @@ def plan(cfg: FetchConfig) -> SourcePlan:
         )
     records = open_records(cfg.input, cfg.unit_rows)
     check_names(folder, files, records.table)
+    if cfg.plan:
+        note += (
+            f", which has {count_names(folder, files, records.table):,} of the {records.table.rows:,} records' pictures"
+        )
     return SourcePlan(
         units=records.units,
         identity={"path": folder, "unit_rows": records.unit_rows},
@@ -75,13 +79,24 @@ def _fetch(cfg: FetchConfig, folder: str, records: RecordsInput | None, run: Tab
     stages.stream(run, name="fetch", read=read, stages=chain, resources=cfg.resources)
 
 
+def count_names(folder: str, files: Sequence[Object], records: TableSource) -> int:
+    """Return the number of records whose picture the folder contains."""
+    names_in_folder = _names_in(folder, files)
+    urls = (url for batch in records.batches(["image_url"]) for url in batch["image_url"].to_pylist())
+    return sum(file_name(url or "") in names_in_folder for url in urls)
+
+
+def _names_in(folder: str, files: Sequence[Object]) -> set[str]:
+    return {o.uri.removeprefix(folder).lstrip("/") for o in files}
+
+
 def check_names(folder: str, files: Sequence[Object], records: TableSource) -> None:
     """Check that the folder contains at least one of the records' pictures.
 
     Raises:
         InputError: it contains none; the message has the first name that was looked for.
     """
-    names_in_folder = {o.uri.removeprefix(folder).lstrip("/") for o in files}
+    names_in_folder = _names_in(folder, files)
     looked_for = ""
     for batch in records.batches(["image_url"]):
         names = [file_name(url or "") for url in batch["image_url"].to_pylist()]

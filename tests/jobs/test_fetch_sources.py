@@ -214,6 +214,7 @@ def test_a_folder_without_any_of_the_pictures_is_refused(tmp_path: Path, capsys:
     assert not (tmp_path / "out").exists()
     (tmp_path / "pictures" / wanted).write_bytes(b"x")
     assert cli.main("fetch", [*keys, "plan=true"]) == 0
+    assert "3 files in the folder, which has 1 of the 3 records' pictures" in capsys.readouterr().out
 
 
 def test_wrong_inputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

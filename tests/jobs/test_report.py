@@ -124,7 +124,7 @@ def test_what_an_item_was_judged_against_makes_parts_too(tmp_path):
     rows = [rating(f"i{i}", p, "q", str(1 + (i * (1 + n * k)) % 5), target=t)
             for i in range(9) for n, p in enumerate(("p1", "p2")) for k, t in enumerate(("China", "Mali"))]  # fmt: skip
     place = write_file(tmp_path / "R", "ratings", rows)
-    cli.execute("report", [f"ratings=[{place}]", "metrics.disaggregate=[target]", f"out={tmp_path}/out"])
+    cli.execute("report", [f"ratings=[{place}]", f"out={tmp_path}/out"])
     results = pa.concat_tables(open_table(f"{tmp_path}/out/metrics", "metrics").batches()).to_pylist()
     results = ([r | {"dims": json.loads(r["dims"])} for r in results],)
     assert one(results, "percent_agreement", attribute="target", part="China", group="people")["value"] == 1

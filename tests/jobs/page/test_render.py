@@ -180,7 +180,7 @@ def test_the_numbers_are_there(html, elements):
                      "Not shown: 2 error"):  # fmt: skip
         assert expected in text
     for distribution in sample.page().distributions:
-        assert f"n {distribution.ok} coverage {distribution.coverage:.1%}" in text
+        assert f"n {distribution.ok} coverage {distribution.ok / distribution.with_input:.1%}" in text
         for share in distribution.answers:
             assert share.share is not None
             assert f"{share.share:.1%}" in text

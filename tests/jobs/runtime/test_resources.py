@@ -5,7 +5,8 @@ import pytest
 from jobs.embed import EmbedConfig
 from jobs.errors import InputError
 from jobs.mine import MineConfig
-from jobs.runtime import config
+from jobs.runtime import config, ray_session
+from jobs.runtime.config import RayConfig
 from jobs.runtime.resources import Demand, Resources, StageResources, check_machines, demands, preflight
 from jobs.runtime.stages import pool_sizes
 
@@ -50,6 +51,14 @@ def test_what_does_not_fit_is_refused_with_the_sum(available: dict[str, float], 
         preflight(ASKED, available, autoscaling=False)
     with pytest.raises(InputError, match=r"this machine has .; use resources=laptop"):  # it does not grow
         preflight(ASKED, available, autoscaling=False, place="this machine")
+
+
+def test_a_machine_without_a_cluster_does_not_wait_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(ray_session, "_is_up", lambda: False)
+    monkeypatch.setattr(ray_session, "_machine_resources", lambda _: {"CPU": 2.0, "GPU": 0.0})
+    with pytest.raises(InputError, match=r"resources=laptop, name a cluster with ray\.address= or \$RAY_ADDRESS"):
+        ray_session.start(RayConfig(), Resources(autoscaling=True), ASKED)
 
 
 def test_a_cluster_that_grows_is_waited_for() -> None:
