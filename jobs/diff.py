@@ -104,7 +104,7 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
     return pa.array([None if value is None else escaped(str(value)) for value in column.to_pylist()], pa.string())
 
 
-JOB = cli.Job("diff", DiffConfig, execute, positional=("a", "b"))
+JOB = cli.Job("diff", DiffConfig, execute, positional=("a", "b"), resumes=False)
 
 if __name__ == "__main__":
     sys.exit(cli.main("diff"))

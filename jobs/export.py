@@ -1,7 +1,7 @@
 """Write ratings, joined with what they are about, as one flat Parquet or CSV file for data frames and spreadsheets.
 
-    python -m jobs.export ratings=R/ratings/* records=R/records images=R/images out=ratings.parquet
-    python -m jobs.export ratings=[R/ratings/qwen,R/people] items=R/items out=ratings.csv
+    remine export R/ratings/* ratings.parquet --records R/records --images R/images
+    remine export R/ratings/qwen R/people ratings.csv --items R/items
 
 One row per rating: the picture with its title, URLs and licence, the item with its attributes and correct answers, the
 question with its text, the rater, and the answer with its label, score and status. Rows whose status is not ok are
@@ -90,7 +90,7 @@ def _writer(path: Path, flat: FlatTable) -> pq.ParquetWriter | pcsv.CSVWriter:
     return (pq.ParquetWriter if path.suffix == ".parquet" else pcsv.CSVWriter)(path, flat.schema)
 
 
-JOB = cli.Job("export", ExportConfig, execute)
+JOB = cli.Job("export", ExportConfig, execute, positional=("ratings", "out"), resumes=False)
 
 if __name__ == "__main__":
     sys.exit(cli.main("export"))

@@ -43,7 +43,7 @@ def execute(cfg: LsConfig) -> list[FoundTable]:
         say(line)
         for text in flat_lines(table.identity) if cfg.identity else ():
             say(f"    {text}")
-    say(f"{len(tables):,} tables, {size(sum(table.size for table in tables))}")
+    say(f"{len(tables):,} table{'s' * (len(tables) != 1)}, {size(sum(table.size for table in tables))}")
     return tables
 
 
@@ -52,7 +52,7 @@ def _cells(table: FoundTable, now: float) -> tuple[str, ...]:
     return (table.uri, table.name, *numbers, table.state, short_hash(table.identity_hash))
 
 
-JOB = cli.Job("ls", LsConfig, execute, positional=("inputs",))
+JOB = cli.Job("ls", LsConfig, execute, positional=("inputs",), resumes=False)
 
 if __name__ == "__main__":
     sys.exit(cli.main("ls"))

@@ -150,7 +150,7 @@ def rubric_faults(source: TableSource) -> Iterator[Fault]:
         yield Fault(source.uri, f"no _run/{FILE}, though its footers name the rubric", missing=True)
 
 
-JOB = cli.Job("verify", VerifyConfig, execute)
+JOB = cli.Job("verify", VerifyConfig, execute, positional=("input",), resumes=False)
 
 if __name__ == "__main__":
     sys.exit(cli.main("verify"))

@@ -65,7 +65,7 @@ def execute(cfg: ViewConfig) -> None:
         serving.run(sockets=[listener])
 
 
-JOB = cli.Job("view", ViewConfig, execute, positional=("inputs",))
+JOB = cli.Job("view", ViewConfig, execute, positional=("inputs",), resumes=False)
 
 if __name__ == "__main__":
     sys.exit(cli.main("view"))

@@ -143,7 +143,10 @@ def _wide(header: Sequence[str], reading: Reading, roles: Mapping[str, Any], *, 
         for question in wide:
             if reading.questionnaire and reading.questionnaire.names and question not in reading.questionnaire.sets:
                 allowed = ", ".join(reading.questionnaire.sets)
-                raise InputError(f"columns.questions.{question}: rubric {reading.questionnaire.name} has {allowed}")
+                raise InputError(
+                    f"columns.questions.{question}: rubric {reading.questionnaire.name} has no such question; must be "
+                    f"one of {allowed}"
+                )
         return wide
     if "value" in roles:
         if "question" not in roles and reading.question is None:

@@ -63,7 +63,7 @@ class Differences:
 
 
 def compare(a: str, b: str, *, ignored: Sequence[str] = (), tolerance: float = 0.0, examples: int = 20) -> Differences:
-    """Compare the rows of two tables by their primary key.
+    """Compare the rows of two tables by their primary key, or the metrics of two reports.
 
     Args:
         ignored: columns that do not count.
@@ -75,7 +75,7 @@ def compare(a: str, b: str, *, ignored: Sequence[str] = (), tolerance: float = 0
     """
     import duckdb
 
-    sources = [open_table(locations.absolute(place)) for place in (a, b)]
+    sources = [_open(place) for place in (a, b)]
     first, second = sources
     if first.name != second.name:
         raise InputError(f"a={a} is a table of {first.name}, b={b} one of {second.name}; both must be of one kind")
@@ -101,6 +101,14 @@ def _compared(definition: tables.Table, ignored: Sequence[str]) -> dict[str, pa.
     if unknown := [name for name in ignored if name not in columns]:
         raise InputError(f"ignore={unknown[0]}: not a column to compare; allowed: {', '.join(columns)}")
     return {name: kind for name, kind in columns.items() if name not in ignored}
+
+
+def _open(place: str) -> TableSource:
+    """Open a table, or the metrics of the report in a folder."""
+    uri = locations.absolute(place)
+    metrics = locations.join(uri, "metrics")
+    is_report = locations.exists(locations.join(uri, "index.html")) and locations.exists(run_uri(metrics, IDENTITY))
+    return open_table(metrics if is_report else uri)
 
 
 def _dataset(source: TableSource) -> pads.Dataset:

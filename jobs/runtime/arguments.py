@@ -22,7 +22,8 @@ def to_overrides(job: str, schema: type, arguments: Sequence[str], *, positional
     """Return the arguments as `key=value`, in their order; a list that is given by single values is one override.
 
     Args:
-        positional: the keys of values that stand alone, in their order; a list as the last takes all that follow.
+        positional: the keys of values that stand alone, in their order; a list takes all of them, or leaves the last
+            one to the key after it.
 
     Raises:
         InputError: an option without a value, a value that belongs to no key, or a list given in both forms.
@@ -55,6 +56,8 @@ def _pairs(job: str, schema: type, arguments: list[str], positional: list[str]) 
         if not argument.startswith("--"):
             if _KEY_VALUE.match(argument) is None:
                 if positional and not argument.startswith("-"):
+                    if len(positional) > 1 and _is_list(schema, positional[0]) and not _has_value(arguments):
+                        positional.pop(0)
                     key = positional[0] if _is_list(schema, positional[0]) else positional.pop(0)
                     yield key, argument
                     continue
@@ -77,6 +80,14 @@ def _pairs(job: str, schema: type, arguments: list[str], positional: list[str]) 
                 raise InputError(f"{job}: --{name}: a value is missing; use --{name} VALUE or {key}=VALUE")
             before = f"{key}={values[-1]}"
             yield from ((key, value) for value in values)
+
+
+def _has_value(arguments: Sequence[str]) -> bool:
+    """Return whether a value without a key follows; the value after an option belongs to the option."""
+    return any(
+        not argument.startswith("-") and _KEY_VALUE.match(argument) is None and not before.startswith("--")
+        for before, argument in zip(["", *arguments], arguments, strict=False)
+    )
 
 
 def _remedy(schema: type, argument: str, before: str) -> str:

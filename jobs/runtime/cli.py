@@ -20,7 +20,7 @@ from jobs.store import faults, lock
 
 FORMS = """
 A key is written key=value, --key value or --key=value; a list as key=[a,b] or --key a b; a Boolean may stand alone
-(--overwrite). --cfg prints the configuration that the other arguments give, and stops. -v is timings=true."""
+(--overwrite). --cfg prints the configuration that the other arguments give, and stops."""
 
 
 @dataclass(frozen=True)
@@ -30,12 +30,14 @@ class Job:
     Attributes:
         positional: the keys of arguments that are values alone, in their order; the last may be a list, which takes the
             rest. Only for jobs on whole tables, such as `ls R`, whose arguments need no name.
+        resumes: whether the same command continues an interrupted run.
     """
 
     name: str
     schema: type
     execute: Callable[[Any], object]
     positional: tuple[str, ...] = ()
+    resumes: bool = True
 
 
 def job(name: str) -> Job:
@@ -87,7 +89,8 @@ def _exit_code(name: str, arguments: list[str]) -> int:
         return error.exit_code
     except KeyboardInterrupt as error:
         signals.settle()
-        say("interrupted: completed units are kept; run the same command again to resume", err=True)
+        kept = ": completed units are kept; run the same command again to resume" if job(name).resumes else ""
+        say(f"interrupted{kept}", err=True)
         return signals.exit_code(error)
     except ModuleNotFoundError as error:
         if (hint := extras.hint(error)) is None:
@@ -106,7 +109,7 @@ def _main(name: str, arguments: list[str]) -> None:
     if {"-h", "--help"} & set(arguments):
         say((importlib.import_module(f"jobs.{name}").__doc__ or "").strip())
         say("\n" + help_text.render(name, job(name).schema))
-        say(FORMS)
+        say(FORMS + " -v is timings=true." * has_timings(job(name).schema))
     elif "--version" in arguments:
         say(commands.version())
     elif "--cfg" in arguments:
@@ -116,9 +119,14 @@ def _main(name: str, arguments: list[str]) -> None:
         execute(name, _overrides(name, arguments))
 
 
+def has_timings(schema: type) -> bool:
+    """Return whether a job with these keys can print where its seconds went: those that use Ray."""
+    return type_of(schema, "timings") is not UNKNOWN
+
+
 def _overrides(name: str, arguments: list[str]) -> list[str]:
     loaded = job(name)
-    if "-v" in arguments and type_of(loaded.schema, "timings") is UNKNOWN:
+    if "-v" in arguments and not has_timings(loaded.schema):
         raise InputError(f"{name}: -v: only for jobs that use Ray; omit it")
     arguments = ["timings=true" if argument == "-v" else argument for argument in arguments]
     return to_overrides(name, loaded.schema, arguments, positional=loaded.positional)

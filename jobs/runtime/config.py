@@ -8,6 +8,7 @@ import copy
 import difflib
 import functools
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -184,13 +185,21 @@ def _explain(job: str, schema: type, overrides: list[str], error: Exception) -> 
     match config_errors.cause_of(error):
         case config_errors.UnknownOption(group, option):
             allowed = options(group, nested_dataclass(type_of(schema, group)))
-            return f"{group}={option}: no such option{_hint(option, allowed)}; allowed: {', '.join(allowed)}"
+            hint = _hint(option, allowed) or _hint_of_checkpoint(group, option)
+            return f"{group}={option}: no such option{hint}; allowed: {', '.join(allowed)}"
         case config_errors.ForeignOption(group, option):
             return f"{group}={file_of(option)}: not an option of {job}, which does not have all of its keys"
     if isinstance(error, override_grammar.UnknownKeyError):
         others = [override for override in overrides if override.partition("=")[0] != error.key]
         return _unknown_key(job, schema, others, error.key) or config_errors.describe(error)
     return config_errors.describe(error)
+
+
+def _hint_of_checkpoint(group: str, option: str) -> str:
+    """Return how to use a model that is not in `conf/`; empty if `option` does not name one."""
+    if group in ("model", "embedder", "image_model") and re.search("[:/]", option):
+        return f" (a model of the hub or a folder is {group}.checkpoint={option})"
+    return ""
 
 
 def _unknown_key(job: str, schema: type, overrides: list[str], key: str) -> str:

@@ -150,7 +150,7 @@ def preflight(
         if sum(need) > total + 1e-9:
             listed = ", ".join(str(d) for d, n in zip(needs, need, strict=True) if n)
             raise InputError(
-                f"this run needs {sum(need):g} {kind}s ({listed}) and {place} has {total:g}; "
+                f"this run needs {sum(need):g} {kind}{'s' * (sum(need) != 1)} ({listed}) and {place} has {total:g}; "
                 f"{_remedy(kind, total, place)}"
             )
 

@@ -62,8 +62,8 @@ def show_plan(
     say(f"{name}: would write table {plan.table} to {locations.absolute(plan.out)}")
     rows = f", {amounts.rows:,} rows" if amounts.rows else ""
     extra = f"; {note}" if note else ""
-    say(f"  reads  {amounts.units:,} units{rows}, {amounts.bytes / 1e6:,.1f} MB{extra}")
-    say(f"  done   {amounts.done:,} of {amounts.units:,} units")
+    say(f"  reads  {_units(amounts.units)}{rows}, {amounts.bytes / 1e6:,.1f} MB{extra}")
+    say(f"  done   {amounts.done:,} of {_units(amounts.units)}")
     if plan.limit:
         say(f"  {plan.limit}")
     if uses:
@@ -85,6 +85,10 @@ def occupied(uses: Iterable[Demand], resources: Resources) -> estimates.Cluster:
     return estimates.cluster_of([pool for pool in pools if isinstance(pool, StageResources)], resources, prices)
 
 
+def _units(count: int) -> str:
+    return f"{count:,} unit{'s' * (count != 1)}"
+
+
 def show_result(name: str, manifest: Mapping[str, Any], run: TableRun) -> None:
     """Print the reconciliation: in = out + filtered + rejected; rows out = ok + each other status."""
     say(f"{name}: {run.target.out}")
@@ -92,7 +96,7 @@ def show_result(name: str, manifest: Mapping[str, Any], run: TableRun) -> None:
     again = f", {run.done_before:,} done before" if run.done_before else ""
     if run.plan.limit:
         say(f"  {run.plan.limit}; the table has no more")
-    say(f"  {len(run.units):,} units{again}, {manifest['seconds']:,.1f} s")
+    say(f"  {_units(len(run.units))}{again}, {manifest['seconds']:,.1f} s")
     if expected := manifest.get("estimate"):
         say(f"  took {estimates.comparison(expected, manifest['actual'])}")
 

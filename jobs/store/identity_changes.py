@@ -43,7 +43,9 @@ def describe(
     before, now = flatten(dict(written)), flatten(dict(planned))
     readable = [key for key in keys if not any(_is_hash(flat.get(key)) for flat in (before, now))]
     if readable:
-        key = readable[0]
+        # A key that is no longer there says less than the key that took its place.
+        key = next((name for name in readable if name in now), readable[0])
+        readable = [key, *(name for name in readable if name != key)]
         return _change(key, before.get(key, _ABSENT), now.get(key, _ABSENT)) + _others(readable[1:])
     if written_config is not None:
         changes = dict(_leaves_of(written_config)), dict(_leaves_of(planned_config))

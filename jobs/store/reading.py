@@ -224,11 +224,22 @@ def tables_in(pattern: str) -> list[str]:
 def open_tables(patterns: Sequence[str], *expected: str) -> list[TableSource]:
     """The tables that `patterns` (paths, URIs or globs) name, each once, in that order.
 
+    A folder of several tables, such as the one that `models=` writes, stands for all of them.
+
     Raises:
         InputError: a glob matches nothing, or as for `open_table`.
     """
-    uris = dict.fromkeys(locations.absolute(uri) for pattern in patterns for uri in tables_in(pattern))
+    uris = dict.fromkeys(locations.absolute(uri) for pattern in patterns for uri in _tables_of(pattern))
     return [open_table(uri, *expected) for uri in uris]
+
+
+def _tables_of(pattern: str) -> list[str]:
+    if glob.has_magic(pattern):
+        return tables_in(pattern)
+    uri = locations.absolute(pattern)
+    if locations.exists(run_uri(uri, IDENTITY)):
+        return [uri]
+    return [locations.join(uri, name) for name in _tables_below(uri, locations.listing(uri))] or [uri]
 
 
 def refuse_absent(*uris: str | None) -> None:

@@ -86,6 +86,13 @@ def test_every_table_can_be_compared(tmp_path: Path) -> None:
         assert compare(table, table).is_equal, name
 
 
+def test_reports_are_compared_by_their_metrics(tmp_path: Path) -> None:
+    for report in ("first", "second"):
+        write_units(tmp_path / report / "metrics", "metrics", [[]])
+        (tmp_path / report / "index.html").touch()
+    assert compare(str(tmp_path / "first"), str(tmp_path / "second")).name == "metrics"
+
+
 def test_the_command_prints_the_configuration_and_writes_all_rows(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -85,6 +85,9 @@ def test_values_alone_belong_to_positional_keys() -> None:
         ("a b", ("ratings",), ["ratings=[a,b]"]),
         ("a --overwrite b c", ("input", "ratings"), ["input=a", "overwrite=true", "ratings=[b,c]"]),
         ("near_distance=3 s3://b/x", ("input",), ["near_distance=3", "input=s3://b/x"]),
+        ("a b c", ("ratings", "input"), ["ratings=[a,b]", "input=c"]),
+        ("a b --inner.name c", ("ratings", "input"), ["ratings=[a]", "input=b", "inner.name=c"]),
+        ("ratings=[a,b] c", ("ratings", "input"), ["ratings=[a,b]", "input=c"]),
     ):
         assert to_overrides("job", Keys, arguments.split(" "), positional=positional) == overrides
     for arguments, refused in (("a b", "'b'"), ("-x", "'-x'")):

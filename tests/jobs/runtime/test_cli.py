@@ -78,6 +78,10 @@ BAD = {
     "a Boolean without a value": ([*MINE, "overwrite"], "use overwrite=true or --overwrite"),
     "a key without its group": ([*MINE, "lang=en"], "lang: no such key (did you mean corpus.language?)"),
     "a misspelt file": ([*MINE, "corpus.path={f}/god.tsv"], "{f}/god.tsv: does not exist; did you mean {f}/good.tsv?"),
+    "a model of the hub": (
+        ["judge", "input={f}/matches", "model=Qwen/Qwen2.5-VL-7B", "out={f}/out"],
+        "no such option (a model of the hub or a folder is model.checkpoint=Qwen/Qwen2.5-VL-7B); ",
+    ),
     "no such rubric": (
         ["judge", "input={f}/matches", "rubric={f}/none.yaml", "out={f}/out"],
         "rubric={f}/none.yaml: ",

@@ -45,6 +45,10 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any] | None, dict[st
     (
         {"key": "64abdcf4"}, {"key": "ef896930"}, {}, {}, "key has other content than when the table was written",
     ),
+    (
+        {"columns": {"questions": None}}, {"columns": {"questions": {"calm": "c"}}}, {}, {},
+        "columns.questions.calm was not set, now 'c' (also differing: columns.questions)",
+    ),
     ({"day": "20260101"}, {"day": "20260102"}, {}, {}, "day was '20260101', now '20260102'"),
     ({"x": {"a": None}}, {"x": {"a": True}}, {}, {}, "x.a was null, now true"),
     (

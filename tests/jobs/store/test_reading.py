@@ -9,7 +9,7 @@ import pytest
 from jobs.errors import InputError
 from jobs.store.footers import data_objects
 from jobs.store.locations import Object
-from jobs.store.reading import open_table, tables_in
+from jobs.store.reading import open_table, open_tables, tables_in
 from tests.jobs.store.small_runs import FILES, begin, complete, plan, unit, write
 
 
@@ -58,6 +58,13 @@ def test_what_a_run_keeps_in_its_own_folders_is_no_table_to_name(out: str) -> No
     complete(plan(f"{out}/two"))
     with pytest.raises(InputError, match="a folder of several tables: two; name one of them"):
         open_table(out)
+
+
+def test_a_folder_of_tables_stands_for_all_of_them_in_a_list(out: str) -> None:
+    for name in ("one", "two"):
+        complete(plan(f"{out}/{name}"))
+    assert [source.uri for source in open_tables([out])] == [f"{out}/one", f"{out}/two"]
+    assert [source.uri for source in open_tables([f"{out}/two", f"{out}/*"])] == [f"{out}/two", f"{out}/one"]
 
 
 def test_units_are_in_order_of_their_names_although_their_files_are_not(out: str) -> None:
