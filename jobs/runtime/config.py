@@ -185,6 +185,8 @@ def _explain(job: str, schema: type, overrides: list[str], error: Exception) -> 
     match config_errors.cause_of(error):
         case config_errors.UnknownOption(group, option):
             allowed = options(group, nested_dataclass(type_of(schema, group)))
+            # Hydra takes what precedes a slash for a folder.
+            option = next((value for value in _values_of(group, overrides) if value.endswith(option)), option)
             hint = _hint(option, allowed) or _hint_of_checkpoint(group, option)
             return f"{group}={option}: no such option{hint}; allowed: {', '.join(allowed)}"
         case config_errors.ForeignOption(group, option):
@@ -193,6 +195,10 @@ def _explain(job: str, schema: type, overrides: list[str], error: Exception) -> 
         others = [override for override in overrides if override.partition("=")[0] != error.key]
         return _unknown_key(job, schema, others, error.key) or config_errors.describe(error)
     return config_errors.describe(error)
+
+
+def _values_of(key: str, overrides: Sequence[str]) -> list[str]:
+    return [override.partition("=")[2] for override in overrides if override.startswith(f"{key}=")]
 
 
 def _hint_of_checkpoint(group: str, option: str) -> str:

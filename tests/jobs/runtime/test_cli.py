@@ -181,8 +181,20 @@ def test_exit_codes(
 
     monkeypatch.setattr(cli, "execute", execute)
     monkeypatch.setattr(signals, "settle", lambda: None)  # it would leave this process deaf to Ctrl-C
-    assert cli.main("verify", ["input=x"]) == code
+    assert cli.main("curate", ["input=x"]) == code
     assert capsys.readouterr().err == message
+
+
+def test_a_job_that_cannot_resume_does_not_promise_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def execute(name: str, overrides: list[str]) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "execute", execute)
+    monkeypatch.setattr(signals, "settle", lambda: None)
+    assert cli.main("view", ["R"]) == 130
+    assert capsys.readouterr().err == "interrupted\n"
 
 
 def test_a_bug_is_not_dressed_up_as_bad_input(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -314,7 +326,7 @@ def run(name, overrides):
     time.sleep(10)
 
 cli.execute = run
-code = cli.main("verify", [])
+code = cli.main("curate", [])
 os.kill(os.getpid(), signal.SIGINT)  # a second Ctrl-C, while the process is ending
 os.kill(os.getpid(), signal.SIGTERM)
 sys.exit(code)
