@@ -195,7 +195,8 @@ def _machine_resources(settings: RayConfig) -> dict[str, float] | None:
 def _machines(resources: res.Resources) -> list[Mapping[str, float]]:
     """The resources of each machine of the cluster, and of each kind that it can start; empty if those are unknown.
 
-    An autoscaler tells Ray what it can start, unless it has not reported yet; `resources.node_types` then says it.
+    Some autoscalers tell Ray what they can start, but not the open-source ones of Ray 2.60: `resources.node_types` then
+    says it.
     """
     import ray
     from ray._private.state import state
