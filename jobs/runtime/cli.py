@@ -7,8 +7,9 @@ written; 130 interrupted, 143 terminated. Completed units are kept.
 import importlib
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from jobs.errors import InputError, RunError
@@ -73,11 +74,18 @@ def main(name: str, arguments: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     signals.listen()
+    if _asks_for_json(arguments):  # before the configuration, which may be refused
+        console.use_format("json")
     try:
         with console.fields(job=name):
             return _exit_code(name, arguments)
     finally:
         console.use_text()  # the next job of this process may have another format
+
+
+def _asks_for_json(arguments: Sequence[str]) -> bool:
+    is_asked = {"log=json", "--log=json"} & set(arguments) or ("--log", "json") in pairwise(arguments)
+    return bool(is_asked) and not {"-h", "--help", "--version", "--cfg"} & set(arguments)
 
 
 def _exit_code(name: str, arguments: list[str]) -> int:

@@ -117,8 +117,8 @@ class Progress:
             warned = self.board.ask("warnings", timeout=5)
         except (ray.exceptions.RayError, TimeoutError):  # a board that fails must not end the run
             return
-        for text in self._warnings.new_lines(warned):
-            console.write(self._stream, text, level="warning")
+        for text, place in self._warnings.new_lines(warned):
+            console.write(self._stream, text, level="warning", **place)
         counts = self._totals.update(life, read)
         for stage in self._stages:
             stage.done, stage.errors, stage.notes = counts.get(stage.name, (0, 0, Counter()))

@@ -97,7 +97,9 @@ class StageRunner:
         begun = time.perf_counter()
         inputs = batch.drop_columns([name for name in (*UNIT_COLUMNS, TALLY) if name in batch.column_names])
         check_inputs(self._stage.name, inputs.schema, self._actor.INPUTS)
-        output = self._run(inputs, units=pc.unique(batch[TASK].combine_chunks()).to_pylist())
+        tasks = pc.unique(batch[TASK].combine_chunks()).to_pylist()
+        worker_warnings.working_on(tasks)
+        output = self._run(inputs, units=tasks)
         check_outputs(self._stage.name, output.schema, self._actor.OUTPUTS)
         counts = self._stage.returned_counts(inputs, output)
         for column in UNIT_COLUMNS:
@@ -181,6 +183,7 @@ class UnitRunner:
     def __call__(self, batch: pa.Table) -> pa.Table:
         for text in batch[TASK].to_pylist():
             task = UnitTask.from_json(text)
+            worker_warnings.working_on([text])
             self._times.begin()
             if (earlier := self._attempts.begin("unit", task.unit.name)) >= UNIT_ATTEMPTS:
                 self._attempts.give_up(task.unit.name, f"the process of {self._name} ended {earlier} times; {REMEDY}")

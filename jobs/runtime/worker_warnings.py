@@ -6,26 +6,33 @@ is withdrawn are lost.
 
 import logging
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
+
+from jobs.store.writer import UnitTask
 
 LOGGERS = ("actors", "jobs")
 MOST_TEXTS = 100  # different warnings that a board keeps
+
+_tasks: list[str] = []  # of this process: the tasks of the current batch, as JSON
 
 
 class Collected:
     """The warnings of all workers; part of the `jobs.runtime.board.RunRecords`."""
 
     def __init__(self) -> None:
-        self._warnings: Counter[str] = Counter()
+        self._counts: Counter[str] = Counter()
+        self._places: dict[str, dict[str, Any]] = {}
 
-    def warn(self, text: str) -> None:
-        """Count a warning."""
-        if text in self._warnings or len(self._warnings) < MOST_TEXTS:
-            self._warnings[text] += 1
+    def warn(self, text: str, place: dict[str, Any]) -> None:
+        """Count a warning; `place`: where it was logged (actor, node, units), of which the first is kept."""
+        if text in self._counts or len(self._counts) < MOST_TEXTS:
+            self._counts[text] += 1
+            self._places.setdefault(text, place)
 
-    def warnings(self) -> dict[str, int]:
-        """Warning -> how often it was logged."""
-        return dict(self._warnings)
+    def warnings(self) -> dict[str, tuple[int, dict[str, Any]]]:
+        """Warning -> how often it was logged, and where it was first."""
+        return {text: (count, self._places[text]) for text, count in self._counts.items()}
 
 
 class PrintedWarnings:
@@ -37,10 +44,12 @@ class PrintedWarnings:
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
 
-    def new_lines(self, read: dict[str, int]) -> list[str]:
-        """Take what `Collected.warnings` returned; the lines of warnings that are new."""
-        lines = [f"warning of a worker: {text}" for text in read if text not in self.counts]
-        self.counts |= Counter(read)
+    def new_lines(self, read: dict[str, tuple[int, dict[str, Any]]]) -> list[tuple[str, dict[str, Any]]]:
+        """Take what `Collected.warnings` returned; the lines of warnings that are new, each with its place."""
+        lines = [
+            (f"warning of a worker: {text}", place) for text, (_, place) in read.items() if text not in self.counts
+        ]
+        self.counts |= Counter({text: count for text, (count, _) in read.items()})
         return lines
 
     def summary(self) -> list[str]:
@@ -52,17 +61,35 @@ class _Sender(logging.Handler):
     def __init__(self, board: Any) -> None:
         super().__init__(level=logging.WARNING)
         self._board = board
+        self._place = _place()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Send a record to the board, without waiting."""
         try:
-            self._board.tell("warn", (record.getMessage().splitlines() or [""])[0])
+            units = [UnitTask.from_json(task).unit.name for task in _tasks]
+            place = {**self._place, "units": units}
+            self._board.tell("warn", (record.getMessage().splitlines() or [""])[0], place)
         except Exception:
             self.handleError(record)
 
 
+def _place() -> dict[str, str]:
+    import ray
+
+    if not ray.is_initialized():
+        return {}
+    context = ray.get_runtime_context()
+    return {"actor": context.get_actor_id() or "", "node": ray.util.get_node_ip_address()}
+
+
+def working_on(tasks: Sequence[str]) -> None:
+    """Name the units of this process's warnings from now on by their `jobs.store.writer.UnitTask`s, as JSON."""
+    _tasks[:] = tasks
+
+
 def send_to(board: Any) -> None:
     """Send the warnings of this process to `board` from now on; a process that is used again has one sender."""
+    working_on([])
     for logger in map(logging.getLogger, LOGGERS):
         for handler in [handler for handler in logger.handlers if isinstance(handler, _Sender)]:
             logger.removeHandler(handler)

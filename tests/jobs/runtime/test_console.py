@@ -73,6 +73,16 @@ def test_the_error_of_a_run_is_its_last_line(capsys: pytest.CaptureFixture[str])
     assert not console.is_json()
 
 
+@pytest.mark.parametrize("arguments", [["log=json", "inptu=x"], ["--log", "json", "out=o"], ["log=json", "limit=a"]])
+def test_what_is_refused_because_of_its_keys_is_json_too(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main("embed", arguments) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert {"level": "error", "job": "embed"}.items() <= json.loads(line).items()
+    assert not console.is_json()
+
+
 def test_facts_of_progress() -> None:
     stage = StageProgress("embed", 10, done=4, errors=1)
     stage.notes["tokens"] = 7

@@ -5,21 +5,29 @@ from types import SimpleNamespace
 
 from jobs.runtime import worker_warnings
 from jobs.runtime.worker_warnings import MOST_TEXTS, Collected, PrintedWarnings, send_to
+from jobs.store.units import Unit
+from jobs.store.writer import UnitTask
 
 
 def test_warnings_of_workers_are_printed_once_and_counted() -> None:
     collected, printed, log = Collected(), PrintedWarnings(), logging.getLogger("actors.judge")
-    board = SimpleNamespace(tell=lambda method, text: getattr(collected, method)(text))
+    board = SimpleNamespace(tell=lambda method, *arguments: getattr(collected, method)(*arguments))
+    task = UnitTask(Unit("u7", ())).to_json()
     try:
         for _ in range(2):  # a process that is used again sends each warning once
             send_to(board)
+        worker_warnings.working_on([task])
         log.warning("out of memory on %s\nwith a trace", "cuda:0")
+        worker_warnings.working_on([])
         log.info("nothing")
         logging.getLogger("transformers").warning("noise")
-        assert printed.new_lines(collected.warnings()) == ["warning of a worker: out of memory on cuda:0"]
+        ((line, place),) = printed.new_lines(collected.warnings())
+        assert line == "warning of a worker: out of memory on cuda:0"
+        assert place["units"] == ["u7"]
         log.warning("out of memory on cuda:0")
         log.warning("engine cascade is not used")
-        assert printed.new_lines(collected.warnings()) == ["warning of a worker: engine cascade is not used"]
+        ((line, place),) = printed.new_lines(collected.warnings())
+        assert (line, place["units"]) == ("warning of a worker: engine cascade is not used", [])
         assert printed.new_lines(collected.warnings()) == []
         assert printed.new_lines({}) == []  # the board restarted
         assert printed.summary() == ["2 times: out of memory on cuda:0"]
