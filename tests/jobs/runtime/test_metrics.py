@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from jobs.runtime.metrics import JOB, METRICS
 from tests.jobs.runtime.numbered_pictures import run_numbered
@@ -88,8 +89,17 @@ def test_ray_exports_what_the_stages_did(address: str) -> None:
 
 @pytest.mark.skipif(shutil.which("prometheus") is None, reason="not installed: apt-get install prometheus")
 def test_a_prometheus_collects_them(address: str, tmp_path: Path) -> None:
-    node = {"job_name": "ray", "scrape_interval": "1s", "static_configs": [{"targets": [address]}]}
-    (tmp_path / "prometheus.yml").write_text(json.dumps({"scrape_configs": [node]}))
+    """With Ray's own configuration, and the list of machines that Ray writes for it."""
+    import ray
+    from ray._private.metrics_agent import PrometheusServiceDiscoveryWriter
+
+    writer = PrometheusServiceDiscoveryWriter(ray.get_runtime_context().gcs_address, str(tmp_path))
+    writer.write()
+    template = Path(ray.__file__).parent / "dashboard/modules/metrics/export/prometheus/prometheus.yml"
+    config = yaml.safe_load(template.read_text())
+    config["global"]["scrape_interval"] = "1s"
+    config["scrape_configs"][0]["file_sd_configs"] = [{"files": [writer.get_target_file_name()]}]
+    (tmp_path / "prometheus.yml").write_text(json.dumps(config))
     log = tmp_path / "log"
     with log.open("wb") as stream:
         server = subprocess.Popen(
