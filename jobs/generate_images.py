@@ -71,18 +71,20 @@ def execute(cfg: GenerateImagesConfig) -> dict[str, Any] | None:
     plan = limited(plan, cfg.limit, noun="pictures of each model", by=_model_of)
     # The items do not depend on the pictures: a retry of single pictures does not write them again.
     items = (replace(cfg, retry=[]), _items_plan(plan, readers), excluded)
-    if not cfg.plan:
+    if not cfg.only_plans:
         output.check(*items)
     pictures, names = sum(unit.rows or 0 for unit in plan.units), ", ".join(model.name for model in models)
     lines = [line for model in models for line in plan_lines(cfg, model)]
     note = f"draws {pictures:,} pictures with {names}"
-    run = lifecycle.begin("generate_images", cfg, plan, pools=["judge"], note=note, lines=lines, calibrates=False)
+    run = lifecycle.begin("generate_images", cfg, plan, pools=["judge"], note=note, lines=lines)
     if run is None:
         return output.write(*items, job="generate_images")
     kept = exclusions.keep(run, excluded)
     for model in models:
         _draw(cfg, run.part(partial(_is_of, model.rater)), model, readers[model.rater], kept)
     manifest = lifecycle.end("generate_images", run, excluded)
+    if run.is_trial:  # plan=calibrate: the items come with the rest
+        return {"images": manifest}
     return {"images": manifest, **(output.write(*items, job="generate_images") or {})}
 
 
@@ -101,7 +103,7 @@ def _models(cfg: GenerateImagesConfig) -> list[ImageModelConfig]:
         dtypes.resolve_model(model, cfg, pool="judge")
     if len({model.rater for model in models}) < len(models):
         raise InputError(f"image_models={','.join(cfg.image_models)}: two have one checkpoint; name each model once")
-    if not cfg.plan:
+    if not cfg.only_plans:
         from actors.diffusion.loading import check_image_model
 
         for model in models:

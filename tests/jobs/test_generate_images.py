@@ -34,6 +34,17 @@ def generated(prompts: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     return out
 
 
+def test_some_units_are_drawn_to_measure_the_pace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    prompts = [{"text_id": f"t{number}", "role": "prompt", "text": f"a mask, {number}"} for number in range(9)]
+    write_units(str(tmp_path / "prompts"), "texts", [[row] for row in prompts])
+    keys = (f"input={tmp_path}/prompts", f"out={tmp_path}/out")
+    assert run(*keys, "plan=calibrate").keys() == {"images"}
+    assert not (tmp_path / "out" / "items").exists()
+    assert "done   6 of 9 units" in capsys.readouterr().out
+    assert run(*keys).keys() == {"images", "items"}  # draws the three others
+    assert len(rows_of(f"{tmp_path}/out/images")) == len(rows_of(f"{tmp_path}/out/items")) == 9
+
+
 def pixels(row: dict[str, Any]) -> bytes:
     return Image.open(io.BytesIO(row["bytes"])).tobytes()
 
