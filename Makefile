@@ -5,7 +5,7 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo test fast lint torture bench gpu clean FORCE
+.PHONY: help demo test fast lint torture soak bench gpu clean FORCE
 
 PYTHON ?= python3
 ARGS ?=

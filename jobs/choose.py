@@ -51,9 +51,7 @@ def execute(cfg: ChooseConfig) -> dict[str, Any] | None:
         write_sheet(cfg, excluded)
         return None
     if cfg.neighbors or cfg.prompts or cfg.images:
-        raise InputError(
-            "chosen= reads the completed CSV; neighbors=, prompts= and images= write a new one; leave them out"
-        )
+        raise InputError("chosen= reads the completed CSV; neighbors=, prompts= and images= write a new one; omit them")
     return write_items(cfg, cfg.chosen, excluded)
 
 

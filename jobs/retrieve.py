@@ -100,7 +100,7 @@ def execute(cfg: RetrieveConfig) -> dict[str, Any] | None:
 
 def _check(cfg: RetrieveConfig) -> None:
     if cfg.resident not in SIDES:
-        raise InputError(f"resident={cfg.resident}: allowed are {', '.join(SIDES)}")
+        raise InputError(f"resident={cfg.resident}: must be one of {', '.join(SIDES)}")
     if (cfg.logit_scale is None) != (cfg.logit_bias is None):
         raise InputError("logit_scale= and logit_bias= must be given together: a probability needs both")
     if cfg.retry:

@@ -73,9 +73,9 @@ def execute(cfg: RunConfig) -> list[StepResult]:
     prepared = [(step.job, _overrides(cfg, step)) for step in _with_limit(cfg)]
     allowed = [name for name in commands.JOBS if name not in ("run", "demo")]
     if unknown := [name for name, _ in prepared if name not in allowed]:
-        raise InputError(f"pipeline={cfg.pipeline.name}: no such job {unknown[0]}; allowed: {', '.join(allowed)}")
+        raise InputError(f"pipeline={cfg.pipeline.name}: no such job {unknown[0]}; must be one of {', '.join(allowed)}")
     if unknown := [name for name in cfg.profile.set if name not in allowed]:
-        raise InputError(f"profile={cfg.profile.name}: no such job {unknown[0]}; allowed: {', '.join(allowed)}")
+        raise InputError(f"profile={cfg.profile.name}: no such job {unknown[0]}; must be one of {', '.join(allowed)}")
     loaded = [config.load(name, cli.job(name).schema, overrides) for name, overrides in prepared]
     _check_outputs(steps, loaded)
     if cfg.plan:

@@ -330,7 +330,7 @@ def table(name: str, *, dim: int | None = None) -> Table:
         TableError: there is no such table.
     """
     if name not in TABLES:
-        raise TableError(f"no table {name!r}; allowed: {', '.join(TABLES)}")
+        raise TableError(f"no table {name!r}; must be one of {', '.join(TABLES)}")
     definition = TABLES[name]
     if dim is None or "embedding" not in definition.columns:
         return definition

@@ -172,6 +172,24 @@ def test_every_file_directly_in_jobs_is_a_command_of_its_name() -> None:
         assert [job.split("(")[1].split(",")[0].strip("'\"") for job in jobs] == [path.stem], path
 
 
+def test_every_file_directly_in_actors_is_a_stage_or_listed() -> None:
+    row = next(
+        line for line in (ROOT / "CONTRIBUTING.md").read_text().splitlines() if line.startswith("| `actors/` (files)")
+    )
+    listed = re.findall(r"`(\w+)`", row)
+    others = set()
+    for name, tree in modules().items():
+        if re.fullmatch(r"actors\.\w+", name) and (ROOT / f"{name.replace('.', '/')}.py").exists():
+            classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+            stages = (
+                node
+                for node in classes
+                if "OUTPUTS" in names_of(node.body) or "RubricRater" in map(ast.unparse, node.bases)
+            )
+            others |= {name.removeprefix("actors.")} if not any(stages) else set()
+    assert sorted(others) == sorted(listed)
+
+
 def test_commands_have_a_configuration_and_a_place_in_the_readme() -> None:
     readme = (ROOT / "README.md").read_text()
     commands = {path.stem for path in (ROOT / "jobs").glob("*.py")} - NO_COMMANDS

@@ -190,16 +190,16 @@ def _from_name(model: str, pretrained: str | None) -> EncoderSource:
     name = model.replace("/", "-")  # as open_clip does: ViT-B/32
     config = open_clip.get_model_config(name)
     if config is None:
-        raise ValueError(f"model={model}: unknown; allowed are open_clip's names, hf-hub:…, local-dir:… and local:…")
+        raise ValueError(f"model={model}: unknown; must be one of open_clip's names, hf-hub:…, local-dir:… and local:…")
     tags = open_clip.list_pretrained_tags_by_model(name)
     if pretrained is None:
-        raise ValueError(f"pretrained=null: {model} would have random weights; allowed are {', '.join(tags)}")
+        raise ValueError(f"pretrained=null: {model} would have random weights; must be one of {', '.join(tags)}")
     if pretrained.endswith(".safetensors"):
         return _from_file(name, config, Path(pretrained), tags)
     tag, at, commit = pretrained.partition("@")
     weights = open_clip.get_pretrained_cfg(name, tag)
     if not weights:
-        raise ValueError(f"pretrained={pretrained}: unknown for {model}; allowed are {', '.join(tags)}")
+        raise ValueError(f"pretrained={pretrained}: unknown for {model}; must be one of {', '.join(tags)}")
     if weights.get("quick_gelu") and not config.get("quick_gelu"):  # open_clip only warns
         raise ValueError(f"pretrained={tag}: was trained with QuickGELU, unlike {model}; use {name}-quickgelu")
     if at and not (weights.get("hf_hub") and re.fullmatch("[0-9a-f]{40}", commit)):

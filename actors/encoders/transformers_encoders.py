@@ -61,7 +61,7 @@ class HubEncoder:
         if self.config.model_type == "siglip2":
             raise ValueError(f"{model}: takes pictures of any shape (NaFlex); choose a model with a fixed size")
         if self.config.model_type not in _DIM:
-            raise ValueError(f"{model}: is a {self.config.model_type}; allowed are {', '.join(_DIM)}")
+            raise ValueError(f"{model}: is a {self.config.model_type}; must be one of {', '.join(_DIM)}")
         loader: Any = AutoImageProcessor
         self.processor = loader.from_pretrained(self.name, **self._options)
         self.dim = _DIM[self.config.model_type](self.config)

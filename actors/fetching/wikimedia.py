@@ -99,7 +99,7 @@ class WikimediaFile:
             ValueError: `width` is not served.
         """
         if form == "served" and width not in SERVED_WIDTHS:
-            raise ValueError(f"width={width}: not served; allowed are {', '.join(map(str, SERVED_WIDTHS))}")
+            raise ValueError(f"width={width}: not served; must be one of {', '.join(map(str, SERVED_WIDTHS))}")
         host = THUMBNAILS if form == "served" else ORIGINALS
         zone = "thumb/archive" if self.stamp else "thumb"
         path = f"{self.project}/{self.wiki}/{zone}/{self.hash}/{_quote(self._stored_name)}"

@@ -24,4 +24,4 @@ class SearchSettings:
         if self.k < 1:
             raise ValueError(f"k={self.k}: must be at least 1")
         if self.score not in SCORES:
-            raise ValueError(f"score={self.score}: allowed are {', '.join(SCORES)}")
+            raise ValueError(f"score={self.score}: must be one of {', '.join(SCORES)}")

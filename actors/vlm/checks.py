@@ -39,7 +39,7 @@ def check_keys(data: Any, *, where: str, required: Sequence[str], optional: Sequ
         raise ValueError(f"{where}: {data!r} must be a mapping with {', '.join(allowed)}")
     messages = []
     if unknown := [repr(str(key)) for key in data if key not in allowed]:
-        messages.append(f"unknown key {', '.join(unknown)}; allowed are {', '.join(allowed)}")
+        messages.append(f"unknown key {', '.join(unknown)}; must be one of {', '.join(allowed)}")
     if missing := [repr(key) for key in required if key not in data]:
         messages.append(f"missing key {', '.join(missing)}; required are {', '.join(required)}")
     if messages:

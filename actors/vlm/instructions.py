@@ -186,7 +186,7 @@ def _check(instruction: Instruction, *, where: str) -> None:
     for name, text in {**parts, "start": instruction.start, "system": instruction.system}.items():
         try:
             if unknown := sorted(words(text) - allowed):
-                raise ValueError(f"unknown word {unknown[0]!r}; allowed are {', '.join(sorted(allowed))}")
+                raise ValueError(f"unknown word {unknown[0]!r}; must be one of {', '.join(sorted(allowed))}")
             for filler in ("", "x"):
                 values = {**dict.fromkeys(fields, filler), QUESTIONS_WORD: [sample], TARGET_WORD: "x"}
                 environment().from_string(text).render(values)

@@ -49,7 +49,7 @@ def check_order(parts: Iterable[str], order: Sequence[str], *, where: str) -> No
     if clash := [name for name in names if is_picture(name)]:
         raise ValueError(f"{where}: a part is named {clash[0]!r}, which means a picture; use another name")
     if unknown := [entry for entry in order if not is_picture(str(entry)) and entry not in names]:
-        raise ValueError(f"{where}: unknown part {unknown[0]!r}; allowed are {', '.join(names)}, and {_ALLOWED}")
+        raise ValueError(f"{where}: unknown part {unknown[0]!r}; must be one of {', '.join(names)}, and {_ALLOWED}")
     checks.check_unique(order, where=where, kind="entry")
     places = [entry for entry in order if is_picture(entry)]
     numbers = sorted(int(match[1]) for entry in places if (match := _NUMBERED.fullmatch(entry)))

@@ -138,7 +138,7 @@ def _language(name: str, data: Any) -> _LanguageRules:
     if not isinstance(data, Mapping):
         raise ValueError(f"{where}: {data!r} must be a mapping with {', '.join(allowed)}")
     if unknown := [str(key) for key in data if key not in allowed]:
-        raise ValueError(f"{where}: unknown key {unknown[0]!r}; allowed are {', '.join(allowed)}")
+        raise ValueError(f"{where}: unknown key {unknown[0]!r}; must be one of {', '.join(allowed)}")
     if not data.get("refusal"):
         raise ValueError(f"{where}: missing key 'refusal'; at least one expression is required")
     patterns = {}

@@ -44,7 +44,6 @@ from actors.vlm import checks, pieces, rubric_forms
 from actors.vlm.people import PeopleVariant, people_variant
 from actors.vlm.templates import QUESTION_WORDS, TARGET_WORD, environment, words
 
-LAYOUTS = ("paper", "fast")
 SCALES = ("ordinal", "nominal")
 REPLIES = ("code", "label")
 MAX_ANSWERS = 26  # one letter each
@@ -280,7 +279,7 @@ def _check_template(text: str, allowed: Set[str], *, where: str) -> None:
     except jinja2.TemplateSyntaxError as error:
         raise ValueError(f"{where}: not a valid template: {error}") from error
     if unknown := sorted(used - allowed):
-        raise ValueError(f"{where}: unknown word {unknown[0]!r}; allowed are {', '.join(sorted(allowed))}")
+        raise ValueError(f"{where}: unknown word {unknown[0]!r}; must be one of {', '.join(sorted(allowed))}")
     try:
         template = environment().from_string(text)
         for sample in ("", "x"):
@@ -291,11 +290,9 @@ def _check_template(text: str, allowed: Set[str], *, where: str) -> None:
 
 def _check_layouts(rubric: Rubric, *, where: str) -> None:
     if not rubric.layouts:
-        raise ValueError(f"{where} has no layouts; at least one of {', '.join(LAYOUTS)} is required")
+        raise ValueError(f"{where} has no layouts; at least one is required")
     for name, order in rubric.layouts.items():
         place = f"{where}, layout {name!r}"
-        if name not in LAYOUTS:
-            raise ValueError(f"{place}: unknown layout; allowed are {', '.join(LAYOUTS)}")
         pieces.check_order(rubric.parts, order, where=place)
         used = set().union(*(words(rubric.parts[entry]) for entry in order if not pieces.is_picture(entry)))
         if missing := sorted({"question", "options"} - used):
@@ -319,7 +316,7 @@ def _question(data: Any, *, where: str) -> Question:
     )
     scale = data["scale"]
     if scale not in SCALES:
-        raise ValueError(f"{place}: unknown scale {scale!r}; allowed are {', '.join(SCALES)}")
+        raise ValueError(f"{place}: unknown scale {scale!r}; must be one of {', '.join(SCALES)}")
     entries = checks.entries(data["answers"], f"{place}, answers")
     answers = tuple(_answer(entry, scale=scale, where=place) for entry in entries)
     if not 2 <= len(answers) <= MAX_ANSWERS:
@@ -330,7 +327,7 @@ def _question(data: Any, *, where: str) -> Question:
         checks.check_unique((answer.score for answer in answers), where=place, kind="answer score")
     reply = data.get("reply", "code")
     if reply not in REPLIES:
-        raise ValueError(f"{place}: unknown reply {reply!r}; allowed are {', '.join(REPLIES)}")
+        raise ValueError(f"{place}: unknown reply {reply!r}; must be one of {', '.join(REPLIES)}")
     targets = data.get("targets", True)
     if not isinstance(targets, bool):
         raise ValueError(f"{place}: targets {targets!r} must be false (asked without a target) or true")

@@ -62,7 +62,7 @@ def check_attributes(settings: MetricSettings, available: Collection[str]) -> No
     if wrong := [name for name in wanted if name not in available]:
         listed = ", ".join([*sorted(available), TARGET])
         raise InputError(
-            f"metrics: no item has the attribute {wrong[0]!r}; allowed: {listed} (attributes come from "
+            f"metrics: no item has the attribute {wrong[0]!r}; must be one of {listed} (attributes come from "
             "the columns of a file that jobs.items reads: add its table with items=)"
         )
 

@@ -128,6 +128,6 @@ def _check_keys(part: str, data: Any, where: str) -> None:
     if not isinstance(data, Mapping):
         raise ValueError(f"{where}: {data!r} must be a mapping with {', '.join(allowed)}")
     if unknown := [str(key) for key in data if key not in allowed]:
-        raise ValueError(f"{where} has unknown key {unknown[0]!r}; allowed are {', '.join(allowed)}")
+        raise ValueError(f"{where} has unknown key {unknown[0]!r}; must be one of {', '.join(allowed)}")
     if missing := [key for key in _REQUIRED[part] if not data.get(key)]:
         raise ValueError(f"{where} lacks {missing[0]!r}; needed are {', '.join(_REQUIRED[part])}")

@@ -114,7 +114,7 @@ def find_corpus(cfg: VectorsConfig) -> VectorCorpus:
 def _check_keys(cfg: VectorsConfig) -> None:
     """Raise InputError for an invalid value, or a key that would have no effect on this layout."""
     if cfg.layout not in LAYOUTS:
-        raise InputError(f"corpus.layout={cfg.layout}: allowed are {', '.join(LAYOUTS)}")
+        raise InputError(f"corpus.layout={cfg.layout}: must be one of {', '.join(LAYOUTS)}")
     if cfg.unit_mb < 1:
         raise InputError(f"corpus.unit_mb={cfg.unit_mb}: must be at least 1")
     unused = {"table": ("array", "id", "embedder"), "npy": ("array", "id", "where")}.get(cfg.layout, ())
@@ -122,7 +122,7 @@ def _check_keys(cfg: VectorsConfig) -> None:
     for key in unused:
         if getattr(cfg, key) is not None:
             raise InputError(
-                f"corpus.{key}={getattr(cfg, key)}: layout {cfg.layout} does not use it ({reason}); leave it out"
+                f"corpus.{key}={getattr(cfg, key)}: layout {cfg.layout} does not use it ({reason}); omit it"
             )
 
 

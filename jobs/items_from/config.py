@@ -149,5 +149,5 @@ def mode_of(cfg: ItemsConfig) -> str:
     names = {key.name for keys in KEYS.values() for key in fields(keys)} - {key.name for key in fields(KEYS[mode])}
     for name in sorted(name for name in names if getattr(cfg, name) != getattr(defaults, name)):
         modes = " or ".join(f"{other}=" for other, keys in KEYS.items() if name in {key.name for key in fields(keys)})
-        raise InputError(f"{name}=: a key of items from {modes}, and {mode}= is given; leave it out")
+        raise InputError(f"{name}=: a key of items from {modes}, and {mode}= is given; omit it")
     return mode

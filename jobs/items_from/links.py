@@ -214,7 +214,7 @@ def _check(cfg: ItemsConfig) -> None:
     if cfg.context != "none" and cfg.kb.path is None:
         raise InputError(f"context={cfg.context}: kb.path= is required: the folder that jobs.kb wrote")
     if cfg.texts and not cfg.input_items:
-        raise InputError(f"texts={cfg.texts}: allowed only with input_items=, whose texts it has; leave it out")
+        raise InputError(f"texts={cfg.texts}: allowed only with input_items=, whose texts it has; omit it")
     if cfg.context == "gold" and not cfg.input_items:
         raise InputError("context=gold: input_items= is required: items with an attribute that names the right entity")
 

@@ -67,12 +67,12 @@ def roles_of(cfg: ItemsConfig, file: UserFile) -> Roles:
         raise InputError(f"kind={cfg.kind}: must be one of {', '.join(KINDS)}")
     if cfg.item_per is not None and cfg.item_per not in texts:
         allowed = ", ".join(texts) or "none; set columns.texts.ROLE="
-        raise InputError(f"item_per={cfg.item_per}: no role of columns.texts; allowed: {allowed}")
+        raise InputError(f"item_per={cfg.item_per}: no role of columns.texts; must be one of {allowed}")
     taken = [name for name in (SET, TEXT_COLUMN) if name in (file.columns if attributes is None else attributes)]
     if cfg.item_per and taken:
         raise InputError(
             f"item_per={cfg.item_per}: writes the attribute {taken[0]}, which is also a column; rename the column, or "
-            "leave it out of columns.attributes="
+            "omit it from columns.attributes="
         )
     return roles
 

@@ -24,7 +24,7 @@ def read_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]:
         InputError: the list of topics is not valid, or there is a list of exclusions, which would have no effect.
     """
     if excluded:
-        raise InputError(f"exclusions={cfg.exclusions}: topics= makes an item without pictures; leave it out")
+        raise InputError(f"exclusions={cfg.exclusions}: topics= makes an item without pictures; omit it")
     try:
         topics = TopicList.from_dict(cfg.topics)
     except ValueError as error:

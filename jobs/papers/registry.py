@@ -29,7 +29,7 @@ def check(settings: PaperSettings) -> None:
     if settings.name is None:
         return
     if settings.name not in ARRANGEMENTS:
-        raise InputError(f"paper.name={settings.name}: no such paper; allowed: {', '.join(ARRANGEMENTS)}")
+        raise InputError(f"paper.name={settings.name}: no such paper; must be one of {', '.join(ARRANGEMENTS)}")
     if wrong := [entry for entry in settings.names if not all(entry.partition("="))]:
         raise InputError(f"paper.names: {wrong[0]!r}: must be GLOB=NAME, such as 'my-model*=GPT-4 Omni'")
     for name, table in settings.printed.items():

@@ -123,7 +123,7 @@ def check_plan(plan: bool | str, *, calibrates: bool) -> None:
     """
     if isinstance(plan, str) and not (calibrates and plan == CALIBRATE):
         others = f", false and {CALIBRATE}" if calibrates else f" and false; this job has no plan={CALIBRATE}"
-        raise InputError(f"plan={plan}: allowed are true{others}")
+        raise InputError(f"plan={plan}: must be one of true{others}")
 
 
 def compose(job: str, schema: type, overrides: list[str]) -> DictConfig:
@@ -188,7 +188,7 @@ def _explain(job: str, schema: type, overrides: list[str], error: Exception) -> 
             # Hydra takes what precedes a slash for a folder.
             option = next((value for value in _values_of(group, overrides) if value.endswith(option)), option)
             hint = _hint(option, allowed) or _hint_of_checkpoint(group, option)
-            return f"{group}={option}: no such option{hint}; allowed: {', '.join(allowed)}"
+            return f"{group}={option}: no such option{hint}; must be one of {', '.join(allowed)}"
         case config_errors.ForeignOption(group, option):
             return f"{group}={file_of(option)}: not an option of {job}, which does not have all of its keys"
     if isinstance(error, override_grammar.UnknownKeyError):

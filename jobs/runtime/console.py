@@ -37,7 +37,7 @@ def use_format(log: str) -> None:
         InputError: `log` is neither text nor json.
     """
     if log not in FORMATS:
-        raise InputError(f"log={log}: no such format; allowed: {', '.join(FORMATS)}")
+        raise InputError(f"log={log}: no such format; must be one of {', '.join(FORMATS)}")
     if log == "json" and not is_json():
         _output.run = uuid4().hex
         logging.captureWarnings(True)

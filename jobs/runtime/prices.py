@@ -54,8 +54,8 @@ def read_prices(name: str) -> Prices:
     except (yaml.YAMLError, AttributeError, KeyError, TypeError, ValueError) as error:
         tables = ", ".join(sorted(file.stem for file in FOLDER.glob("*.yaml")))
         raise InputError(
-            f"resources.prices={name}: not a table of prices ({error}); allowed: {tables}, or a file like those of "
-            "conf/prices"
+            f"resources.prices={name}: not a table of prices ({error}); must be one of {tables}, or a file "
+            "like those of conf/prices"
         ) from error
 
 

@@ -243,7 +243,7 @@ def _count(amounts: Amounts, unit: Unit, footer: Footer | None, target: Target) 
 
 def _check_retry(retry: Sequence[str]) -> None:
     if unknown := [status for status in retry if status not in STATUSES]:
-        raise InputError(f"retry={unknown[0]}: no such status; allowed: {', '.join(STATUSES)}")
+        raise InputError(f"retry={unknown[0]}: no such status; must be one of {', '.join(STATUSES)}")
 
 
 def _check_resume(out: str, *, resume: bool, overwrite: bool) -> None:

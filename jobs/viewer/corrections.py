@@ -102,7 +102,7 @@ class Corrections:
         choice = next((choice for choice in choices if choice.value == correction.value), None)
         if choice is None and (correction.value is not None or not choices):
             allowed = ", ".join(choice.value for choice in choices) or "none, as no table keeps its rubric"
-            raise InputError(f"{key.rubric}/{key.question}={correction.value}: not an answer; allowed: {allowed}")
+            raise InputError(f"{key.rubric}/{key.question}={correction.value}: not an answer; must be one of {allowed}")
         return {
             **dict.fromkeys(_SCHEMA.names),
             **key._asdict(),

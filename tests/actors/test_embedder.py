@@ -290,8 +290,8 @@ def test_other_weights_are_another_encoder(folder, tmp_path):
 @pytest.mark.parametrize(
     ("model", "pretrained", "message"),
     [
-        ("ViT-B-16-SigLIP-i18n-256", None, "random weights; allowed are webli"),
-        ("ViT-B-16-SigLIP-i18n-256", "laion", "allowed are webli"),
+        ("ViT-B-16-SigLIP-i18n-256", None, "random weights; must be one of webli"),
+        ("ViT-B-16-SigLIP-i18n-256", "laion", "must be one of webli"),
         ("ViT-B-32", "openai", "use ViT-B-32-quickgelu"),
         ("no-such-model", "webli", "no-such-model"),
         (MODEL, "webli", "must be null"),

@@ -96,7 +96,7 @@ def test_every_table_says_what_it_is(table: tables.Table) -> None:
 def test_vectors_have_the_length_asked_for() -> None:
     assert tables.table("embeddings", dim=3).schema().field("embedding").type == pa.list_(pa.float16(), 3)
     assert tables.table("records", dim=3) is TABLES["records"]
-    with pytest.raises(TableError, match="no table 'pictures'; allowed: class_edges, entities, terms"):
+    with pytest.raises(TableError, match="no table 'pictures'; must be one of class_edges, entities, terms"):
         tables.table("pictures")
 
 

@@ -257,7 +257,7 @@ def test_a_wrong_file_is_refused(change: dict[str, Any], message: str) -> None:
 def test_an_unknown_word_is_named() -> None:
     data = conf("span_prompts", "docent")
     data["parts"]["texts"] = "{{ caption }}"
-    with pytest.raises(ValueError, match="unknown word 'caption'; allowed are correct, generated"):
+    with pytest.raises(ValueError, match="unknown word 'caption'; must be one of correct, generated"):
         SpanPrompts.from_dict(data)
 
 

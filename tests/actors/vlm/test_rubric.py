@@ -76,7 +76,6 @@ REFUSED: dict[str, tuple[Change, str]] = {
         lambda d: d["layouts"].update(fast=["picture", "question"]),
         "does not use {{ options }}",
     ),
-    "layout of another name": (lambda d: d["layouts"].update(quick=["picture", "question", "scale"]), "'quick'"),
     "default layout that is not there": (lambda d: d["layouts"].pop("fast"), "no layout 'fast'"),
     "target that one layout leaves out": (
         lambda d: (
@@ -242,6 +241,15 @@ def test_split_shares_all_that_is_the_same(small: dict[str, Any]) -> None:
     second = copy.deepcopy(QUESTION(small)) | {"name": "other"}
     several = Rubric.from_dict(small | {"questions": [QUESTION(small), second]})
     assert several.layouts["fast"][several.split("fast") :] == ("scale", "question")
+
+
+def test_layouts_have_any_name(small: dict[str, Any]) -> None:
+    small["layouts"]["quick"] = ["picture", "context", "question", "scale"]
+    rubric = Rubric.from_dict(small)
+    assert rubric.resolve_layout("quick") == "quick"
+    assert identity(rubric, layout="quick") != identity(rubric, layout="fast")
+    with pytest.raises(ValueError, match="'scaleless' does not use"):
+        Rubric.from_dict(small | {"layouts": {**small["layouts"], "scaleless": ["picture", "question"]}})
 
 
 def test_identity_is_of_what_changes_ratings(small: dict[str, Any]) -> None:

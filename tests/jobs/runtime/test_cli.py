@@ -134,7 +134,7 @@ BAD = {
     "no times": (["verify", "-v"], "verify: -v: only for jobs that use Ray"),
     "verify nothing": (["verify", "input={f}/bare"], "{f}/bare: no table here"),
     "report nothing": (["report", "out={f}/out"], "give ratings="),
-    "no pipeline": (["run", "pipeline=x", "out={f}/out"], "pipeline=x: no such option; allowed: caire, century"),
+    "no pipeline": (["run", "pipeline=x", "out={f}/out"], "pipeline=x: no such option; must be one of caire, century"),
 }
 
 

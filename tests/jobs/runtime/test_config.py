@@ -123,9 +123,9 @@ def test_a_mistyped_value_is_refused_by_its_key(override: str, message: str) -> 
 def test_an_unknown_option_is_refused_with_the_options() -> None:
     assert (
         refused("resources=tower")
-        == "mine: resources=tower: no such option; allowed: cluster, gpu-node, gpus-8, laptop"
+        == "mine: resources=tower: no such option; must be one of cluster, gpu-node, gpus-8, laptop"
     )
-    refusal = "no such option; allowed: wit, wit_base"
+    refusal = "no such option; must be one of wit, wit_base"
     assert refused("corpus=laion") == f"mine: corpus=laion: {refusal}"
     assert refused("corpus=wit_bass") == f"mine: corpus=wit_bass: {refusal.replace(';', ' (did you mean wit_base?);')}"
     assert refused("corpus=wit,wit").startswith("mine: corpus=wit,wit: no such option")

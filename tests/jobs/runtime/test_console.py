@@ -28,7 +28,7 @@ def printed(text: str, **facts: object) -> str:
 def test_lines_are_text_unless_json_is_chosen() -> None:
     console.use_format("text")
     assert printed("a\x1b[2J line\n", done=3) == "a\\x1b[2J line\n"
-    with pytest.raises(InputError, match=r"^log=xml: no such format; allowed: text, json$"):
+    with pytest.raises(InputError, match=r"^log=xml: no such format; must be one of text, json$"):
         console.use_format("xml")
     assert not console.is_json()
 

@@ -144,7 +144,7 @@ def test_corrections_are_refused_from_elsewhere_and_without_a_rater(site: Served
     assert reply.status == 403
     assert site.ask(path, method="POST", body="x" * (1 << 21)).status == 413
     refused = site.ask(path, method="POST", body=urlencode({"item_id": RED, LINE: "6"}))
-    assert (refused.status, "allowed: 1, 2, 3, 4, 5" in refused.text) == (400, True)
+    assert (refused.status, "must be one of 1, 2, 3, 4, 5" in refused.text) == (400, True)
     with served(viewer_of(place, tmp_path / "db")) as readers:
         assert readers.ask(f"/{readers.token}/pictures/{RED}", method="POST", body=form).status == 403
 

@@ -43,7 +43,7 @@ def test_a_correction_is_a_rating_that_can_be_changed_and_withdrawn(tmp_path: Pa
 
 @pytest.mark.parametrize("correction", [Correction("a", FIT, "6"), Correction("a", LineKey("x", "q", "", ""), "1")])
 def test_other_answers_are_refused(tmp_path: Path, correction: Correction) -> None:
-    with pytest.raises(InputError, match="not an answer; allowed: "):
+    with pytest.raises(InputError, match="not an answer; must be one of "):
         Corrections(str(tmp_path), "ada", RUBRICS).save([correction])
     assert list(tmp_path.iterdir()) == []
 
