@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from actors.settings import Settings
+
 TEXT_METHODS = ("lemma", "gloss", "article")  # the picture against every text of the knowledge base
 VISION_METHODS = ("lemma_vision", "gloss_vision", "frequency_vision")  # the nodes of its nearest pictures
 METHODS = (*TEXT_METHODS, *VISION_METHODS)
@@ -17,28 +19,23 @@ VECTOR_METHODS = ("lemma_vision", "gloss_vision")  # compare the picture's vecto
 LEMMA_AGGREGATIONS = ("max", "mean", "first")  # from the scores of a node's texts to the node's score
 
 
-@dataclass(frozen=True, kw_only=True)
-class LinkSettings:
+@dataclass(kw_only=True)
+class LinkSettings(Settings):
     """How nodes are ranked for a picture.
-
-    Attributes:
-        method: one of METHODS.
-        k: nodes per picture.
-        nearest: pictures of the knowledge base that the vision methods use.
-        lemma_aggregation: score of a node with several texts; only VECTOR_METHODS have another one than `max`.
-        language: of the lemma shown for a node whose score is not that of a lemma.
 
     Raises:
         ValueError: a value that is not allowed; the message begins with KEY=VALUE.
     """
 
-    method: str
-    k: int
-    nearest: int
-    lemma_aggregation: str
-    language: str
+    method: str = "lemma_vision"  # lemma_vision, gloss_vision, frequency_vision, lemma, gloss or article
+    k: int = 20  # nodes per picture
+    nearest: int = 20  # pictures of the knowledge base that the vision methods use (CAIRE: 20)
+    # score of a node with several lemmas or glosses: max, mean or first (only lemma_vision and gloss_vision)
+    lemma_aggregation: str = "max"
+    language: str = "en"  # language of the lemma shown for a node whose score is not that of a lemma
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.method not in METHODS:
             raise ValueError(f"method={self.method}: must be one of {', '.join(METHODS)}")
         if self.k < 1:

@@ -35,19 +35,12 @@ CONTAMINATED = ("keep", "skip")
 
 
 @dataclass
-class LinkConfig(ReadingRows):
+class LinkConfig(LinkSettings, ReadingRows):
     """Keys of `link`."""
 
     neighbors: str = MISSING  # a table of neighbors (jobs.retrieve): of pictures, or of the knowledge base's texts
     kb: LinkedKbConfig = field(default_factory=LinkedKbConfig)
-    method: str = "lemma_vision"  # lemma_vision, gloss_vision, frequency_vision, lemma, gloss or article
     pictures: str | None = None  # the queries' embeddings, for lemma_vision and gloss_vision
-    k: int = 20  # nodes per picture
-    nearest: int = 20  # pictures of the knowledge base that the vision methods use (CAIRE: 20)
-    lemma_aggregation: str = (
-        "max"  # score of a node with several lemmas or glosses: max, mean or first (vision methods)
-    )
-    language: str = "en"  # language of the lemma shown for a node whose score is not that of a lemma
     contaminated: str = "keep"  # skip: no links for a query that is a picture of the knowledge base
     images: str | None = None  # the queries' pictures, together with kb.images
 
@@ -102,18 +95,8 @@ def checked(cfg: LinkConfig) -> LinkSettings:
     """Return the settings of the ranking; no table is read.
 
     Raises:
-        InputError: a value is not allowed, or keys do not fit together.
+        InputError: keys do not fit together.
     """
-    try:
-        settings = LinkSettings(
-            method=cfg.method,
-            k=cfg.k,
-            nearest=cfg.nearest,
-            lemma_aggregation=cfg.lemma_aggregation,
-            language=cfg.language,
-        )
-    except ValueError as error:
-        raise InputError(str(error)) from error
     if cfg.contaminated not in CONTAMINATED:
         raise InputError(f"contaminated={cfg.contaminated}: must be one of {', '.join(CONTAMINATED)}")
     if (cfg.images is None) != (cfg.kb.images is None):
@@ -125,7 +108,7 @@ def checked(cfg: LinkConfig) -> LinkSettings:
             raise InputError(f"method={cfg.method} compares vectors: {key}= is required")
         if uri is not None and cfg.method not in VECTOR_METHODS:
             raise InputError(f"{key}={uri}: method={cfg.method} does not read vectors; omit it")
-    return settings
+    return LinkSettings.part_of(cfg)
 
 
 def _check_links(cfg: LinkConfig, neighbors: TableSource, manifest: Mapping[str, Any]) -> None:

@@ -40,7 +40,7 @@ FILES = ("pictures", "search_terms", "annotations", "responses", "response_ratin
 class ReleaseConfig:
     """Keys of `release`."""
 
-    out: str = MISSING  # a folder or s3://bucket/prefix of its own
+    out: str = MISSING  # a separate folder or s3://bucket/prefix
     records: str = MISSING  # table of the pictures
     starter: str | None = None  # records of the starter set (jobs.curate select=starter)
     images: str | None = None  # images table: authors and licences

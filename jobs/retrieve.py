@@ -70,7 +70,7 @@ def execute(cfg: RetrieveConfig) -> dict[str, Any] | None:
     if run is None:
         return None
     task = SearchTask(
-        search=SearchSettings(k=cfg.k, score=cfg.score, device=cfg.device),
+        search=SearchSettings.part_of(cfg),
         layout=layout_of(cfg.corpus),
         threads=cfg.resources.search.threads,
         excluded=exclusions.keep(run, excluded),

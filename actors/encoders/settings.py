@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass
 
+from actors.settings import Settings
+
 
 @dataclass
-class EncoderSettings:
+class EncoderSettings(Settings):
     """Which encoder embeds pictures and texts.
 
-    Not frozen: OmegaConf makes the keys of frozen dataclasses read-only, and `jobs.models.encoder` extends this one.
     Encoders are found, and names checked, by `actors.encoders.facts.encoder_facts`.
     """
 

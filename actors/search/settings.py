@@ -2,15 +2,15 @@
 
 from dataclasses import dataclass
 
+from actors.settings import Settings
+
 INNER_PRODUCT, COSINE = "inner_product", "cosine"
 SCORES = (INNER_PRODUCT, COSINE)
 
 
 @dataclass
-class SearchSettings:
+class SearchSettings(Settings):
     """The neighbours that a search finds.
-
-    Not frozen: OmegaConf makes the keys of frozen dataclasses read-only, and `jobs.retrieve` extends this one.
 
     Raises:
         ValueError: k below 1, or an unknown score.
@@ -21,6 +21,7 @@ class SearchSettings:
     device: str = "auto"  # cuda if there is one, else cpu
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.k < 1:
             raise ValueError(f"k={self.k}: must be at least 1")
         if self.score not in SCORES:

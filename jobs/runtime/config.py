@@ -44,7 +44,7 @@ class RayConfig:
 class Writing:
     """Keys of every job that writes a table."""
 
-    out: str = MISSING  # the table to write: a folder or s3://bucket/prefix of its own
+    out: str = MISSING  # the table to write: a separate folder or s3://bucket/prefix
     resume: bool = True  # continue an existing table; false refuses it
     overwrite: bool = False  # delete an existing table first
     retry: list[str] = field(default_factory=list)  # redo rows of these statuses, as in [error] or [blocked,missing]

@@ -170,9 +170,9 @@ def test_vectors_that_are_not_finite(decoder, embedder, monkeypatch):
     encode = embedder._tower.pictures
 
     def broken(tensor):
-        encoded = encode(tensor)
-        encoded[1, 3], encoded[2], encoded[3, 0] = float("nan"), 0, float("inf")
-        return encoded
+        vectors_of = encode(tensor)
+        vectors_of[1, 3], vectors_of[2], vectors_of[3, 0] = float("nan"), 0, float("inf")
+        return vectors_of
 
     monkeypatch.setattr(embedder._tower, "pictures", broken)
     out = embedder(decoded)

@@ -95,9 +95,9 @@ def test_wrong_keys_are_refused(
 ) -> None:
     hit = {"query_id": "q", "rank": 1, "item_id": "k1", "score": 0.5}
     write_units(tmp_path / "again" / "clip", "neighbors", [[hit]])
-    arguments = arguments.format(folder=tmp_path).split()
-    names = {key.partition("=")[0] for key in arguments}
-    assert cli.main("show_links", [*(key for key in keys if key.partition("=")[0] not in names), *arguments]) == 2
+    own_keys = arguments.format(folder=tmp_path).split()
+    names = {key.partition("=")[0] for key in own_keys}
+    assert cli.main("show_links", [*(key for key in keys if key.partition("=")[0] not in names), *own_keys]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 

@@ -193,9 +193,9 @@ def aiohttp_client(workdir: Path, size: Size) -> Result:
     return _result(results, seconds)
 
 
-def _result(result: Iterable[tuple[str, str]], seconds: tuple[float, float, float]) -> Result:
+def _result(pictures: Iterable[tuple[str, str]], seconds: tuple[float, float, float]) -> Result:
     """sha256 over the sorted (URL, sha256 of the picture); what a `_Clock` read, the server's seconds apart."""
-    pairs = sorted(result)
+    pairs = sorted(pictures)
     digest = hashlib.sha256("".join(f"{url} {sha}\n" for url, sha in pairs).encode())
     wall_s, cpu_s, served_s = seconds
     result = Result(rows=len(pairs), digest=digest.hexdigest(), wall_s=wall_s, cpu_s=cpu_s)
