@@ -64,7 +64,10 @@ BAD = {
     ),
     "no scheme": ([*MINE, "corpus.path=gs://b/x"], "gs://b/x"),
     "unknown key": ([*MINE, "corpus.path={f}/good.tsv", "nokey=1"], "nokey: no such key; allowed"),
-    "unknown option": ([*MINE, "corpus.path={f}/good.tsv", "resources=x"], "resources=x: no such option; must be one of"),
+    "unknown option": (
+        [*MINE, "corpus.path={f}/good.tsv", "resources=x"],
+        "resources=x: no such option; must be one of",
+    ),
     "mistyped": ([*MINE, "corpus.path={f}/good.tsv", "resume=maybe"], "resume=maybe: must be true or false"),
     "not given": (["mine"], "required: corpus.path=, out=, terms.path="),
     "unknown option with dashes": (["mine", "--verbose"], "verbose: no such key"),
