@@ -13,7 +13,7 @@ from actors.encoders.settings import EncoderSettings
 from actors.encoders.towers import find_geometry, load_tower
 from actors.picture_reader import PictureReader
 from actors.pictures import DEFAULT_MAX_PIXELS, PictureError
-from actors.status import PROCESS_DIED, Status
+from actors.status import Status, failed_reason
 
 if TYPE_CHECKING:
     import torch
@@ -288,8 +288,8 @@ class TextEmbedder:
         kinds: list[str | None] = [None] * rows
         messages: list[str | None] = [None] * rows
         for row, text in enumerate(texts):
-            if statuses[row] == PROCESS_DIED.kind:
-                statuses[row], (kinds[row], messages[row]), texts[row] = Status.ERROR.value, PROCESS_DIED, ""
+            if reason := failed_reason(statuses[row]):
+                statuses[row], (kinds[row], messages[row]), texts[row] = Status.ERROR.value, reason, ""
             if statuses[row] == Status.OK and not text.strip():
                 statuses[row], kinds[row] = Status.MISSING_INPUT.value, "empty_text"
                 messages[row] = "the text is empty"

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from actors.status import PROCESS_DIED, Status
+from actors.status import Status, failed_reason
 from actors.vlm import context
 from actors.vlm.errors import ScoringError
 
@@ -20,7 +20,6 @@ _WITHHELD: dict[str, tuple[Status, ScoringError]] = {  # status of an item -> wh
         Status.SKIPPED,
         ScoringError(NO_RESPONSE, f"the response was refused or has no text (the item's attribute {RESPONSE_STATUS})"),
     ),
-    PROCESS_DIED.kind: (Status.ERROR, ScoringError(*PROCESS_DIED)),
 }
 TARGETS = "targets"  # list<string>, the item's labels, which replace the rubric's
 QUESTIONS = "questions"  # `actors.schemas.OWN_QUESTIONS`, the item's questions, which replace the rubric's
@@ -37,7 +36,7 @@ def skip_reason(
         pictures: the number of pictures that the prompt shows; 0: none, None: all, at least one.
         required_fields: context fields of which at least one must not be empty; empty if context is optional.
     """
-    if reason := _WITHHELD.get(item["status"]):
+    if reason := _withheld(item["status"]):
         return reason
     shown = item["pictures"] or ()
     if pictures and shown and len(shown) != pictures:
@@ -55,6 +54,11 @@ def skip_reason(
             "empty_context", f"all context fields are empty: {', '.join(required_fields)}"
         )
     return None
+
+
+def _withheld(status: str) -> tuple[Status, ScoringError] | None:
+    reason = failed_reason(status)
+    return (Status.ERROR, ScoringError(*reason)) if reason else _WITHHELD.get(status)
 
 
 def count_pictures(tally: Counter[str], pictures: int, tokens: int | None) -> None:

@@ -29,7 +29,7 @@ INPUT_KINDS = frozenset(
     truncated unsupported
     """.split()
 )
-NETWORK_KINDS = frozenset("busy connection dns incomplete_body server timeout tls".split())
+NETWORK_KINDS = frozenset("busy connection dns host_timeouts incomplete_body server timeout tls".split())
 
 STATUSES: tuple[str, ...] = tuple(s.value for s in Status)
 
@@ -41,4 +41,21 @@ class Reason(NamedTuple):
     message: str
 
 
+_FAILED = "failed at its stage, "  # begins the status of such a row where there is no column `error_kind`
+
+
+def failed_status(reason: Reason) -> str:
+    """The status by which a row without `error_kind` tells its stage to return it as an error with `reason`."""
+    return f"{_FAILED}{reason.kind}: {reason.message}"
+
+
+def failed_reason(status: str | None) -> Reason | None:
+    """The reason in a status of `failed_status`; None for every other status."""
+    if status is None or not status.startswith(_FAILED):
+        return None
+    kind, _, message = status.removeprefix(_FAILED).partition(": ")
+    return Reason(kind, message)
+
+
 PROCESS_DIED = Reason("process_died", "the process ended each time at this row: memory, or a crash of a native library")
+TIMED_OUT = Reason("timed_out", "the process was ended at this row: it took longer than row_timeout_s")

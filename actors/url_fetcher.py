@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urljoin
 
+from actors.errors import first_line
 from actors.fetching import image_rows, wikimedia, wikimedia_credits
 from actors.fetching.decoders import Decoders
 from actors.fetching.host_queue import BUSY, HostQueue, Shared, keep_leases
@@ -27,6 +28,8 @@ TRANSIENT = (408, 425, 500, 502, 504)
 IN_FLIGHT = 256  # pictures requested concurrently: enough to keep every allowed connection busy
 VERIFIED = "verified"
 NO_HEAD = (400, 403, 405, 501)  # answers to HEAD after which a GET is tried
+# What a picture may raise by its URL, headers or bytes; any other error, such as one of the limiter, ends the unit.
+FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, TypeError)
 FORMS = ("served", "paper")
 
 Credits = dict[str, tuple[str, str]]  # image_id -> author, licence
@@ -208,6 +211,8 @@ class UrlFetcher:
             row |= image_rows.undecodable(error)
         except ValueError:
             row |= image_rows.failed(Status.ERROR, "bad_url", "not a URL of the web")
+        except FAULTS as error:
+            row |= image_rows.failed(Status.ERROR, type(error).__name__, first_line(error))
         return row | {
             "attempts": history.attempts,
             "http_status": history.http_status,

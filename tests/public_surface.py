@@ -920,6 +920,7 @@ RESOURCES = """
     mine.batch_size: int
     mine.max_in_flight: int
     mine.threads: int | None
+    mine.row_timeout_s: float | None
     fetch.actors: int
     fetch.max_actors: int | None
     fetch.num_cpus: float
@@ -928,6 +929,7 @@ RESOURCES = """
     fetch.batch_size: int
     fetch.max_in_flight: int
     fetch.threads: int | None
+    fetch.row_timeout_s: float | None
     decode.actors: int
     decode.max_actors: int | None
     decode.num_cpus: float
@@ -936,6 +938,7 @@ RESOURCES = """
     decode.batch_size: int
     decode.max_in_flight: int
     decode.threads: int | None
+    decode.row_timeout_s: float | None
     embed.actors: int
     embed.max_actors: int | None
     embed.num_cpus: float
@@ -944,6 +947,7 @@ RESOURCES = """
     embed.batch_size: int
     embed.max_in_flight: int
     embed.threads: int | None
+    embed.row_timeout_s: float | None
     search.actors: int
     search.max_actors: int | None
     search.num_cpus: float
@@ -952,6 +956,7 @@ RESOURCES = """
     search.batch_size: int
     search.max_in_flight: int
     search.threads: int | None
+    search.row_timeout_s: float | None
     judge.actors: int
     judge.max_actors: int | None
     judge.num_cpus: float
@@ -960,6 +965,7 @@ RESOURCES = """
     judge.batch_size: int
     judge.max_in_flight: int
     judge.threads: int | None
+    judge.row_timeout_s: float | None
     kb.actors: int
     kb.max_actors: int | None
     kb.num_cpus: float
@@ -968,6 +974,7 @@ RESOURCES = """
     kb.batch_size: int
     kb.max_in_flight: int
     kb.threads: int | None
+    kb.row_timeout_s: float | None
     link.actors: int
     link.max_actors: int | None
     link.num_cpus: float
@@ -976,6 +983,7 @@ RESOURCES = """
     link.batch_size: int
     link.max_in_flight: int
     link.threads: int | None
+    link.row_timeout_s: float | None
     object_store_memory_gb: float | None
     wait_s: int
     autoscaling: bool

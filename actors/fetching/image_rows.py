@@ -3,7 +3,7 @@
 from typing import Any
 
 from actors.pictures import PictureError, PictureFacts
-from actors.status import PROCESS_DIED, Status
+from actors.status import Status, failed_reason
 
 DEFAULT_MAX_BYTES = 64 * 2**20
 
@@ -34,7 +34,8 @@ def withheld(status: str | None) -> ImageRow | None:
     """The columns of a picture that must not be read because of its status; None if it may be read."""
     if status == Status.REPORTED:
         return excluded()
-    return failed(Status.ERROR, *PROCESS_DIED) if status == PROCESS_DIED.kind else None
+    reason = failed_reason(status)
+    return failed(Status.ERROR, *reason) if reason else None
 
 
 def excluded() -> ImageRow:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from actors.errors import first_line
 from actors.generator import sample_seed, text_generator
 from actors.status import Status
 from actors.vlm import scene_graphs
@@ -109,7 +110,11 @@ class QuestionWriter:
                     graph.error = graph.error or f"{answer.kind}: {answer.message}"
                     answer = ""  # noqa: PLW2901
                 numbers = None if step == TUPLES else list(graph.parsed[TUPLES].entries)
-                graph.parsed[step] = scene_graphs.parse(step, answer, numbers=numbers)
+                try:
+                    graph.parsed[step] = scene_graphs.parse(step, answer, numbers=numbers)
+                except Exception as error:
+                    graph.error = graph.error or f"{type(error).__name__}: {first_line(error)}"
+                    graph.parsed[step] = scene_graphs.parse(step, "", numbers=numbers)
             waiting = [graph for graph in waiting if graph.parsed[TUPLES].entries]
 
     def questions(self, graph: _Graph) -> tuple[list[GraphQuestion], list[LineFault]]:

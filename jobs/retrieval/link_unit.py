@@ -1,13 +1,14 @@
 """Worker of `link`: ranks the nodes of a knowledge base for one unit of neighbors."""
 
 from collections import defaultdict
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from actors.errors import first_line
 from actors.linking import (
     TEXT_METHODS,
     Link,
@@ -26,7 +27,7 @@ from jobs.runtime.board import Reporter
 from jobs.store.reading import read_unit
 from jobs.store.shared_lookup import SharedLookup
 from jobs.store.units import Unit
-from jobs.store.writer import UnitTask, UnitWriter
+from jobs.store.writer import Reject, UnitTask, UnitWriter
 from jobs.tables import TABLES
 
 # Tallies of a unit's footer.
@@ -76,7 +77,8 @@ class LinkUnit:
         writer.counts.tallies[SHORT] = {"": sum(len(links) < self._settings.k for links in ranked.values())}
         rows = self._rows({query: links for query, links in ranked.items() if links})
         writer.write(pa.Table.from_pylist(rows, schema=TABLES["links"].schema()))
-        writer.counts.rows_in = len(rows) + sum(writer.counts.filtered.values())
+        counts = writer.counts
+        counts.rows_in = len(rows) + counts.filtered.total() + counts.rejected.total()
         report.add(neighbors.num_rows)
 
     def _filtered(self, hits: Hits, writer: UnitWriter) -> list[str]:
@@ -95,13 +97,12 @@ class LinkUnit:
     def _by_text(self, hits: Hits, writer: UnitWriter) -> dict[str, list[Link]]:
         texts = self._texts(item for neighbors in hits.values() for item, _ in neighbors)
         _count_unknown(hits, texts, writer)
-        return {
-            query: by_text(
-                (LinkedText(texts[item][0], item, score) for item, score in neighbors if item in texts),
-                self._settings.k,
-            )
-            for query, neighbors in hits.items()
-        }
+
+        def rank(query: str) -> list[Link]:
+            linked = (LinkedText(texts[item][0], item, score) for item, score in hits[query] if item in texts)
+            return by_text(linked, self._settings.k)
+
+        return _each(hits, rank, writer)
 
     def _by_vision(self, hits: Hits, writer: UnitWriter) -> dict[str, list[Link]]:
         nearest = {query: neighbors[: self._settings.nearest] for query, neighbors in hits.items()}
@@ -116,22 +117,22 @@ class LinkUnit:
             for query, neighbors in nearest.items()
         }
         if self._settings.method == "frequency_vision":
-            return {query: by_frequency(near, self._settings.k) for query, near in pictures.items()}
+            return _each(pictures, lambda query: by_frequency(pictures[query], self._settings.k), writer)
         return self._by_similarity({query: candidates(near) for query, near in pictures.items()}, writer)
 
     def _by_similarity(self, nodes: Mapping[str, list[str]], writer: UnitWriter) -> dict[str, list[Link]]:
         """Rank the candidate `nodes` of each query by the vectors of their texts."""
         texts = self._text_vectors({node for candidate in nodes.values() for node in candidate})
         queries = _vectors(self._lookups.query_vectors, pa.array(list(nodes), pa.string()))
-        ranked = {}
-        for query, candidate in nodes.items():
-            if query not in queries:  # each query of the search had a vector, so `pictures` is another table
-                writer.counts.filtered["no_vector"] += 1
-                continue
-            vectors = {node: texts[node] for node in candidate if node in texts}
+        # Each query of the search had a vector: without one, `pictures` is another table.
+        writer.counts.filtered["no_vector"] += len(nodes.keys() - queries.keys())
+
+        def rank(query: str) -> list[Link]:
+            vectors = {node: texts[node] for node in nodes[query] if node in texts}
             aggregation = self._settings.lemma_aggregation
-            ranked[query] = by_similarity(queries[query], vectors, self._settings.k, aggregation=aggregation)
-        return ranked
+            return by_similarity(queries[query], vectors, self._settings.k, aggregation=aggregation)
+
+        return _each((query for query in nodes if query in queries), rank, writer)
 
     def _texts(self, ids: Iterable[str]) -> dict[str, tuple[str, str]]:
         """Return text_id -> (node, text)."""
@@ -183,6 +184,17 @@ class LinkUnit:
             rows = self._lookups.texts.rows(nodes)
             lemmas |= dict(zip(rows["text_id"].to_pylist(), rows["text"].to_pylist(), strict=True))
         return lemmas
+
+
+def _each(queries: Iterable[str], rank: Callable[[str], list[Link]], writer: UnitWriter) -> dict[str, list[Link]]:
+    """The links of each query; one at which `rank` raises is a reject."""
+    ranked = {}
+    for number, query in enumerate(queries):
+        try:
+            ranked[query] = rank(query)
+        except Exception as error:
+            writer.reject(Reject(query, number, type(error).__name__, first_line(error)))
+    return ranked
 
 
 def queries_in(unit: Unit) -> int:

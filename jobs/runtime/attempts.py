@@ -21,7 +21,7 @@ import pyarrow as pa
 from actors.devices import MissingDeviceError
 from actors.errors import first_line
 from actors.ids import content_id
-from actors.status import PROCESS_DIED, Status
+from actors.status import PROCESS_DIED, TIMED_OUT, Reason, Status, failed_status
 from actors.vlm.errors import is_device_lost
 from jobs.errors import RunError
 from jobs.runtime.bad_devices import Device, device_of_process
@@ -45,22 +45,34 @@ class Ledger:
 
     def __init__(self) -> None:
         self._open: Counter[str] = Counter()
+        self._begun: dict[str, float] = {}  # monotonic seconds of the last attempt
+        self._timed_out: set[str] = set()
         self._faults: Counter[str] = Counter()
         self._failed_starts: Counter[tuple[str, str]] = Counter()
         self._started: dict[str, set[str]] = {}  # stage -> devices on which an actor of it has started
         self._attempted: dict[str, set[str]] = {}  # device -> what was attempted while it failed
         self._given_up: dict[str, str] = {}
 
-    def begin(self, key: str) -> int:
-        """Record an attempt; returns the number of earlier ones that are not done."""
+    def begin(self, key: str, timeout_s: float | None) -> int:
+        """Record an attempt, which is ended after `timeout_s`; returns the number of earlier ones that are not done."""
+        now = time.monotonic()
+        if timeout_s is not None and now - self._begun.get(key, now) >= timeout_s:
+            self._timed_out.add(key)
+        self._begun[key] = now
         self._open[key] += 1
         return self._open[key] - 1
 
     def end(self, key: str, device: str) -> None:
         """Record that an attempt on `device` is done."""
         self._open.pop(key, None)
+        self._begun.pop(key, None)
+        self._timed_out.discard(key)
         self._faults.pop(device, None)
         self._attempted.pop(device, None)
+
+    def timed_out(self, key: str) -> bool:
+        """Whether an earlier attempt, which is not done, took as long as it may."""
+        return key in self._timed_out
 
     def fault(self, device: str, keys: Sequence[str]) -> int:
         """Record that `device` failed during the attempts `keys`; returns how often it did since its last result."""
@@ -72,6 +84,7 @@ class Ledger:
         """Remove the attempts during which `device` failed: they say nothing about the data."""
         for key in self._attempted.pop(device, ()):
             self._open.pop(key, None)
+            self._begun.pop(key, None)
 
     def started(self, stage: str, device: str) -> None:
         """Record that an actor of `stage` has started."""
@@ -98,10 +111,11 @@ class Attempts:
     Args:
         board: a `jobs.runtime.board.RunBoard`; None: nothing is counted.
         stage: name of the stage, which is part of every key.
+        timeout_s: of an attempt, after which its process is ended (`jobs.runtime.hang_watch`); None: none.
     """
 
-    def __init__(self, board: Any, stage: str) -> None:
-        self._board, self._stage = board, stage
+    def __init__(self, board: Any, stage: str, timeout_s: float | None = None) -> None:
+        self._board, self._stage, self._timeout_s = board, stage, timeout_s
         self._device = device_of_process() if board is not None else Device("")
         self._running: list[str] = []  # keys of this process's attempts
 
@@ -110,8 +124,12 @@ class Attempts:
         if self._board is None:
             return 0
         self._running.append(self._key(key))
-        earlier: int = self._ask("begin", self._running[-1], otherwise=0)
+        earlier: int = self._ask("begin", self._running[-1], self._timeout_s, otherwise=0)
         return earlier
+
+    def reason(self, *key: str) -> Reason:
+        """Why the earlier attempts are not done: the process died, or it was ended after `timeout_s`."""
+        return TIMED_OUT if self._ask("timed_out", self._key(key), otherwise=False) else PROCESS_DIED
 
     def end(self, *key: str, by_device: bool = True) -> None:
         """Record that the attempt is done; `by_device`: the device had a part in it, and so it works."""
@@ -215,16 +233,17 @@ class Attempts:
         return content_id(self._stage, *key)
 
 
-def mark_died(rows: pa.Table) -> pa.Table:
-    """`rows` with the status of rows that end the process of their stage, and without pictures and inputs.
+def mark_failed(rows: pa.Table, reason: Reason) -> pa.Table:
+    """`rows` with the status of rows at which their stage fails, and without pictures and inputs.
 
     The stage returns them as it returns any row that is not ok. Where the status has no column `error_kind`, the status
-    itself is `process_died`, which `actors.items` and the fetchers turn into status and kind.
+    itself says the reason (`actors.status.failed_status`), which `actors.items` and the fetchers turn into status, kind
+    and message.
     """
     kind = "error_kind" in rows.column_names
-    texts = {"status": Status.ERROR.value if kind else PROCESS_DIED.kind}
+    texts = {"status": Status.ERROR.value if kind else failed_status(reason)}
     if kind:
-        texts |= {"error_kind": PROCESS_DIED.kind, "error_message": PROCESS_DIED.message}
+        texts |= {"error_kind": reason.kind, "error_message": reason.message}
     for name, text in texts.items():
         column = pa.array([text] * rows.num_rows, pa.string())
         place = rows.schema.get_field_index(name)

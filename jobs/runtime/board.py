@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
@@ -151,10 +152,14 @@ def board_options(node: str) -> dict[str, Any]:
 
 
 class Reporter:
-    """Collects a worker's counts and sends them at most every half second, without waiting."""
+    """Collects a worker's counts and sends them at most every half second, without waiting.
 
-    def __init__(self, board: RunBoard | None, stage: str) -> None:
-        self._board, self._stage = board, stage
+    Args:
+        on_flush: called with each sending, at most every half second: there is progress.
+    """
+
+    def __init__(self, board: RunBoard | None, stage: str, on_flush: Callable[[], None] | None = None) -> None:
+        self._board, self._stage, self._on_flush = board, stage, on_flush
         self._done = self._errors = 0
         self._notes: Counter[str] = Counter()
         self._sent = 0.0
@@ -169,6 +174,8 @@ class Reporter:
 
     def flush(self) -> None:
         """Send the counts now."""
+        if self._on_flush is not None:
+            self._on_flush()
         if self._board is not None and (self._done or self._errors or self._notes):
             self._board.add(self._stage, self._done, self._errors, dict(self._notes))
         self._done, self._errors, self._notes, self._sent = 0, 0, Counter(), time.monotonic()

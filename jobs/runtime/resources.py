@@ -11,7 +11,8 @@ from jobs.errors import InputError
 
 CLUSTER = "the cluster"  # in messages: one that a run has joined
 MACHINE = "this machine"  # in messages: it would start Ray itself
-LEAST = {"actors": 1, "max_actors": 1, "num_cpus": 0, "num_gpus": 0, "batch_size": 1, "max_in_flight": 1, "threads": 1}
+LEAST = {"actors": 1, "max_actors": 1, "num_cpus": 0, "num_gpus": 0, "batch_size": 1, "max_in_flight": 1, "threads": 1,
+         "row_timeout_s": 1}  # fmt: skip
 
 
 @dataclass
@@ -33,6 +34,7 @@ class StageResources:
     batch_size: int = 64  # rows per call of an actor
     max_in_flight: int = 2  # units queued per actor; more hides latency and takes object store memory
     threads: int | None = None  # per process; null: all cores of the machine
+    row_timeout_s: float | None = 3600.0  # longest time of a row, and of a unit without progress; null: any
 
     @property
     def is_single(self) -> bool:
@@ -43,7 +45,10 @@ class StageResources:
         """This pool with the CPUs and memory of `earlier` added, for actors that also run the stage before."""
         reserved = [gb for gb in (self.memory_gb, earlier.memory_gb) if gb is not None]
         memory_gb = sum(reserved) if reserved else None
-        return replace(self, num_cpus=self.num_cpus + earlier.num_cpus, memory_gb=memory_gb)
+        times = (self.row_timeout_s, earlier.row_timeout_s)
+        longest = None if None in times else max(seconds for seconds in times if seconds is not None)
+        num_cpus = self.num_cpus + earlier.num_cpus
+        return replace(self, num_cpus=num_cpus, memory_gb=memory_gb, row_timeout_s=longest)
 
 
 @dataclass

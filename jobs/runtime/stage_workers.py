@@ -5,8 +5,11 @@ the same in all rows of a unit, and `TALLY`. The sink removes them.
 """
 
 import json
+import logging
 import os
+import sys
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,37 +18,53 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from actors import hub
+from actors.errors import first_line
 from actors.ids import content_id
-from actors.vlm.errors import is_device_lost
-from jobs.errors import RunError
+from actors.status import TIMED_OUT, Reason
+from actors.vlm.errors import is_device_lost, is_out_of_memory
+from jobs.errors import InputError, RunError
 from jobs.runtime import exclusions, worker_warnings
-from jobs.runtime.attempts import BATCH_ATTEMPTS, REMEDY, UNIT_ATTEMPTS, Attempts, mark_died
+from jobs.runtime.attempts import BATCH_ATTEMPTS, REMEDY, UNIT_ATTEMPTS, Attempts, mark_failed
 from jobs.runtime.board import Reporter, RunBoard
 from jobs.runtime.error_share import ErrorLimit
+from jobs.runtime.hang_watch import HangWatch
 from jobs.runtime.metrics import JobMetrics
 from jobs.runtime.stage_contract import ITEM, Read, Stage, StageActor, check_inputs, check_outputs
 from jobs.runtime.timings import WorkerTimes
 from jobs.store.reading import read_unit
 from jobs.store.writer import Target, UnitTask, UnitWriter
+from jobs.tables import TableError
 
 TASK = "_task"  # the unit and what to do with it, as JSON
 EXPECTED_ROWS = "_expected_rows"  # of the whole unit when it is written
 EXCLUDED = "_excluded"  # JSON of the matches of the unit's rows with the list of exclusions
 BEGUN = "_begun"  # Unix time at which the unit was read
 UNIT_COLUMNS = (TASK, EXPECTED_ROWS, EXCLUDED, BEGUN)  # a row keeps them through all stages
+OUR_ERRORS = (RunError, InputError, TableError, OSError)  # of the plan, code or storage: they end the run
+log = logging.getLogger(__name__)
 TALLY = "_tally"  # counts of actors, as "group/key" -> n; stored in the unit's footer
 
 
 class UnitReader:
-    """Reads the rows of the unit that a block names."""
+    """Reads the rows of the unit that a block names; no rows of a unit that ends its process each time."""
 
-    def __init__(self, read: Read, target: Target, stages: Sequence[Stage]) -> None:
-        self._read, self._target = read, target
+    def __init__(self, read: Read, target: Target, stages: Sequence[Stage], board: RunBoard | None) -> None:
+        self._read, self._target, self._board = read, target, board
         self._last_stage = stages[-1]
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         (text,) = batch[TASK].to_pylist()
-        task, read, begun = UnitTask.from_json(text), self._read, time.time()
+        task = UnitTask.from_json(text)
+        attempts = Attempts(self._board, "UnitReader")
+        if (earlier := attempts.begin(task.unit.name)) >= UNIT_ATTEMPTS:
+            attempts.give_up(task.unit.name, f"the process that reads it ended {earlier} times; {REMEDY}")
+            return batch.slice(0, 0)
+        rows = self._rows(task, text)
+        attempts.end(task.unit.name, by_device=False)
+        return rows
+
+    def _rows(self, task: UnitTask, text: str) -> pa.Table:
+        read, begun = self._read, time.time()
         exclusion_filter = exclusions.load(read.excluded)
         wanted = read.rows(task)
         if task.unit.limit is not None:
@@ -66,25 +85,33 @@ class UnitReader:
 class StageRunner:
     """Calls an actor with its columns of a batch, and checks what it returns.
 
+    A batch at which the actor raises, or its process ends or hangs, is done row by row; a row at which that happens
+    again becomes an error.
+
+    Args:
+        row_timeout_s: as the key of that name in `jobs.runtime.resources.StageResources`.
+
     Raises:
         RunError: a column of the input or output is not as declared, or the number of rows is wrong.
     """
 
-    def __init__(self, *, stage: Stage, board: RunBoard | None) -> None:
+    def __init__(self, *, stage: Stage, board: RunBoard | None, row_timeout_s: float | None = None) -> None:
         kwargs = dict(stage.kwargs)
         if "threads" in kwargs and kwargs["threads"] is None:
             # Ray sets OMP_NUM_THREADS to the logical CPUs of the actor, which say nothing about the machine's.
             kwargs["threads"] = len(os.sched_getaffinity(0))
         self._stage = stage
         worker_warnings.send_to(board)
-        self._attempts = Attempts(board, stage.name)
+        self._attempts = Attempts(board, stage.name, row_timeout_s)
         with self._attempts.start():
             self._times = WorkerTimes(board, stage.name)
             actor: StageActor = hub.with_retries(lambda: stage.actor(**kwargs)) if board else stage.actor(**kwargs)
             self._actor = actor
+        self._watch = HangWatch(row_timeout_s)
         self._times.end()
-        self._report = Reporter(board, stage.pool)
+        self._report = Reporter(board, stage.pool, on_flush=self._watch.progress)
         self._metrics = JobMetrics(board.job if board else "", stage.pool)
+        self._tally: Counter[str] = Counter()
         if hasattr(self._actor, "report_tokens"):
             self._actor.report_tokens(self._add_tokens)
 
@@ -107,7 +134,7 @@ class StageRunner:
             if output.num_rows != batch.num_rows or set(counts) != {1}:
                 values = values.take(pa.array([row for row, n in enumerate(counts) for _ in range(n)], pa.int64()))
             output = output.append_column(column, values)
-        tally = self._actor.take_tally() if hasattr(self._actor, "take_tally") else {}
+        tally, self._tally = dict(self._tally), Counter()
         self._metrics.add_batch(inputs, output, tally, seconds=time.perf_counter() - begun)
         if hasattr(self._actor, "take_tally") or TALLY in batch.column_names:  # in all batches of a unit, or none
             output = output.append_column(TALLY, _tallies(batch, counts, tally))
@@ -117,47 +144,71 @@ class StageRunner:
         return output
 
     def _run(self, inputs: pa.Table, *, units: Sequence[str]) -> pa.Table:
-        """What the actor returns for a batch; if its process ended at it before, row by row."""
+        """What the actor returns for a batch; row by row if it fails, or if its process ended at it before."""
         ids = inputs.column(self._actor.INPUTS.names[0])
         key = ("batch", *units, *([str(ids[0]), str(ids[-1]), str(len(ids))] if len(ids) else []))
-        if self._attempts.begin(*key) < BATCH_ATTEMPTS:
-            output = self._call(inputs)
-        else:
+        earlier = self._attempts.begin(*key)
+        one_by_one = earlier >= BATCH_ATTEMPTS or (earlier > 0 and self._attempts.reason(*key) == TIMED_OUT)
+        output = None
+        if not one_by_one:
+            output, reason = self._call(inputs)
+            if reason is not None:
+                log.warning("%s failed at a batch; its rows are done one by one: %s", self._stage.name, reason.message)
+        if output is None:
             rows = [inputs.slice(row, 1) for row in range(inputs.num_rows)]
             output = pa.concat_tables([self._run_row(row, key=(*key, str(n))) for n, row in enumerate(rows)])
         self._attempts.end(*key)
         return output
 
     def _run_row(self, row: pa.Table, *, key: Sequence[str]) -> pa.Table:
-        """What the actor returns for a row; if its process ended at it before, for the row as an error.
+        """What the actor returns for a row; if it fails, or its process ended at it before, for the row as an error.
 
         Raises:
-            RunError: the process ended even then.
+            RunError: it fails, or the process ends, even then.
         """
-        if not self._attempts.begin(*key):
-            output = self._call(row)
-            self._attempts.end(*key)
-            return output
+        if self._attempts.begin(*key):
+            reason: Reason | None = self._attempts.reason(*key)
+        else:
+            output, reason = self._call(row)
+            if output is not None:
+                self._attempts.end(*key)
+                return output
+            self._attempts.end(*key, by_device=False)
+        assert reason is not None
         if self._attempts.begin(*key, "marked"):
             raise RunError(f"the process of {self._stage.name} died at row {row.column(0)[0]}; {REMEDY}")
-        output = self._call(mark_died(row))
+        output, failure = self._call(mark_failed(row, reason))
+        if output is None:
+            raise RunError(f"{self._stage.name} fails at row {row.column(0)[0]}: {failure and failure.message}")
         self._attempts.end(*key, "marked", by_device=False)  # the row's own attempt remains: it stays marked
         return output
 
-    def _call(self, inputs: pa.Table) -> pa.Table:
+    def _call(self, inputs: pa.Table) -> tuple[pa.Table, None] | tuple[None, Reason]:
+        """What the actor returns, or why it failed."""
         try:
-            return self._actor(inputs)
+            with self._watch.watching():
+                output = self._actor(inputs)
+        except RunError:
+            raise
         except Exception as error:
-            if not is_device_lost(error):
+            if is_device_lost(error):
+                self._attempts.leave(error)
+            if not inputs.num_rows:
                 raise
-            self._attempts.leave(error)
+            self._take_tally()  # of what is done again
+            return None, reason_of(error)
+        self._tally.update(self._take_tally())
+        return output, None
+
+    def _take_tally(self) -> Mapping[str, int]:
+        return self._actor.take_tally() if hasattr(self._actor, "take_tally") else {}
 
 
 class StageChain:
     """Calls the actors of consecutive stages one after the other, in one process."""
 
-    def __init__(self, *, stages: Sequence[Stage], board: RunBoard | None) -> None:
-        self._runners = [StageRunner(stage=stage, board=board) for stage in stages]
+    def __init__(self, *, stages: Sequence[Stage], board: RunBoard | None, row_timeout_s: float | None) -> None:
+        self._runners = [StageRunner(stage=stage, board=board, row_timeout_s=row_timeout_s) for stage in stages]
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         for runner in self._runners:
@@ -166,18 +217,25 @@ class StageChain:
 
 
 class UnitRunner:
-    """Calls an actor with a task and the writer of its unit; leaves out a unit that ends its process each time."""
+    """Calls an actor with a task and the writer of its unit.
 
-    def __init__(self, *, stage: Stage, board: RunBoard | None, target: Target) -> None:
+    A unit at which the actor raises, other than because of the run's plan or its storage, is left out; so is one that
+    ends its process each time, or is without progress for `row_timeout_s` each time.
+    """
+
+    def __init__(
+        self, *, stage: Stage, board: RunBoard | None, target: Target, row_timeout_s: float | None = None
+    ) -> None:
         worker_warnings.send_to(board)
         self._attempts = Attempts(board, stage.name)
         with self._attempts.start():
             self._times = WorkerTimes(board, stage.name)
             self._actor = stage.actor(**stage.kwargs)
         self._times.end()
-        self._report = Reporter(board, stage.pool)
+        self._watch = HangWatch(row_timeout_s)
+        self._report = Reporter(board, stage.pool, on_flush=self._watch.progress)
         self._metrics = JobMetrics(board.job if board else "", stage.pool)
-        self._target, self._name = target, stage.name
+        self._board, self._target, self._name = board, target, stage.name
         self._errors = ErrorLimit(board, target.max_error_share)
 
     def __call__(self, batch: pa.Table) -> pa.Table:
@@ -186,12 +244,23 @@ class UnitRunner:
             worker_warnings.working_on([text])
             self._times.begin()
             if (earlier := self._attempts.begin("unit", task.unit.name)) >= UNIT_ATTEMPTS:
-                self._attempts.give_up(task.unit.name, f"the process of {self._name} ended {earlier} times; {REMEDY}")
+                why = f"the process of {self._name} ended, or made no progress, {earlier} times; {REMEDY}"
+                self._attempts.give_up(task.unit.name, why)
                 continue
             begun = time.perf_counter()
-            with UnitWriter(self._target, task) as writer:
-                self._actor(task, writer, self._report)
-                self._errors.check(writer.errors)
+            writer = UnitWriter(self._target, task)
+            try:
+                with self._watch.watching(), writer:
+                    self._actor(task, writer, self._report)
+                    self._errors.check(writer.errors)
+            except OUR_ERRORS:
+                raise
+            except Exception as error:
+                if self._board is None or is_device_lost(error):
+                    raise
+                self._attempts.give_up(task.unit.name, f"{self._name} failed: {reason_of(error).message}")
+                self._attempts.end("unit", task.unit.name, by_device=False)
+                continue
             self._metrics.observe("remine_unit_seconds", time.perf_counter() - begun)
             self._metrics.count_unit(writer.counts)
             self._times.end()
@@ -224,7 +293,7 @@ class WarmRunner:
 
 
 class UnitSink:
-    """Writes whole units, and returns nothing.
+    """Writes whole units, and returns nothing; leaves out those that end its process each time.
 
     A sink of Ray Data would keep the result of each task until the end, and with it what Ray needs to do the tasks
     before it again: 14 kB on the driver per unit.
@@ -241,13 +310,18 @@ class UnitSink:
     def __init__(self, target: Target, *, counts_items: bool = False, board: RunBoard | None = None) -> None:
         self._target, self._counts_items = target, counts_items
         self._errors = ErrorLimit(board, target.max_error_share)
-        self._job = board.job if board else ""
+        self._board, self._job = board, board.job if board else ""
 
     def __call__(self, rows: pa.Table) -> pa.Table:
         tasks = rows[TASK].combine_chunks()
+        attempts = Attempts(self._board, "UnitSink")
         for index in pc.unique(tasks.indices).to_pylist():
             task = UnitTask.from_json(tasks.dictionary[index].as_py())
+            if (earlier := attempts.begin(task.unit.name)) >= UNIT_ATTEMPTS:
+                attempts.give_up(task.unit.name, f"the process that writes it ended {earlier} times; {REMEDY}")
+                continue
             self._write_unit(task, rows.filter(pc.equal(tasks.indices, index)))
+            attempts.end(task.unit.name, by_device=False)
         return pa.table({})
 
     def _write_unit(self, task: UnitTask, rows: pa.Table) -> None:
@@ -270,6 +344,13 @@ class UnitSink:
             writer.write(output)
             self._errors.check(writer.errors)
         JobMetrics(self._job, "write").observe("remine_unit_seconds", time.time() - rows[BEGUN][0].as_py())
+
+
+def reason_of(error: Exception) -> Reason:
+    """Why a row is an error, from what its stage raised."""
+    if isinstance(error, MemoryError) or ("torch" in sys.modules and is_out_of_memory(error)):
+        return Reason("out_of_memory", "not enough memory for this row alone")
+    return Reason(type(error).__name__, f"{type(error).__name__}: {first_line(error)}")
 
 
 def count_rows(writer: UnitWriter, task: UnitTask, rows: int) -> None:

@@ -58,7 +58,7 @@ def stream(
     expected = expected_progress(tasks, stages)
     with as_run_errors(), Progress(name, expected, grows=resources.autoscaling) as progress:
         data = _blocks(tasks).map_batches(
-            UnitReader(read, run.target, stages),
+            UnitReader(read, run.target, stages, board=progress.board),
             batch_format="pyarrow",
             batch_size=None,
             num_cpus=resources.read.num_cpus,
@@ -67,10 +67,11 @@ def stream(
         for group, group_pool in groups_of(stages, resources):
             pool = _limit_actors(group_pool, len(tasks))
             name = "_".join(stage.name for stage in group)
-            kwargs = {"stages": group, "board": progress.board}
+            kwargs = {"stages": group, "board": progress.board, "row_timeout_s": pool.row_timeout_s}
             data = _map(data, name, StageChain, kwargs, pool, batch_size=pool.batch_size, one_machine=one_machine)
         sink = UnitSink(run.target, counts_items=stages[-1].rows_out is None, board=progress.board)
         _run(data.map_batches(sink, batch_format="pyarrow", batch_size=None, num_cpus=resources.write.num_cpus))
+    run.given_up.update(progress.given_up)
 
 
 def process(
@@ -84,10 +85,11 @@ def process(
         counted: the unit of `total` (rows, MB).
 
     Raises:
-        RunError: an actor failed, or Ray gave up on a task.
+        RunError: storage failed, an actor could not be built, or Ray gave up on a task.
     """
     if not run.todo:
         return
+    pool = _limit_actors(getattr(resources, stage.pool), len(run.todo))
     expected = [StageProgress(stage.pool, total, counted)]
     with as_run_errors(), Progress(name, expected, grows=resources.autoscaling) as progress:
         # The actors read for themselves: no rows are read ahead, and no processes for reading are needed.
@@ -95,8 +97,8 @@ def process(
             _blocks(_largest_first(run.todo)),
             stage.name,
             UnitRunner,
-            {"stage": stage, "board": progress.board, "target": run.target},
-            _limit_actors(getattr(resources, stage.pool), len(run.todo)),
+            {"stage": stage, "board": progress.board, "target": run.target, "row_timeout_s": pool.row_timeout_s},
+            pool,
             batch_size=1,
             one_machine=ray_session.is_one_machine(resources),
         )

@@ -106,6 +106,13 @@ def sentence_of_text(text: str) -> str | None:
     return None if answer is None else _describe(answer, answer.place)
 
 
+def is_of_store(error: BaseException) -> bool:
+    """Whether an error is an answer of a store or of the operating system, rather than damage in what was read."""
+    if _answer(error) is not None or _is_botocore(error):
+        return True
+    return isinstance(error, OSError) and error.errno is not None
+
+
 @contextlib.contextmanager
 def at(uri: str) -> Iterator[None]:
     """Add `uri` to a storage error in a block that reads or writes only `uri`; s3fs and a full disk do not name it."""

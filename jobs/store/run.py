@@ -70,6 +70,7 @@ class RunPart(NamedTuple):
 
     todo: Sequence[UnitTask]
     target: Target
+    given_up: dict[str, str]  # that of the run
 
 
 class TableRun:
@@ -89,7 +90,7 @@ class TableRun:
 
     def part(self, is_wanted: Callable[[Unit], bool]) -> RunPart:
         """Return the remaining tasks of the units that are wanted."""
-        return RunPart(CompactList(task for task in self.todo if is_wanted(task.unit)), self.target)
+        return RunPart(CompactList(task for task in self.todo if is_wanted(task.unit)), self.target, self.given_up)
 
     def try_some(self, count: int) -> None:
         """Leave only `count` of the remaining tasks, evenly from among all; `finish` then asks for no more units."""

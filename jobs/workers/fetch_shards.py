@@ -13,6 +13,7 @@ from typing import Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from actors.errors import first_line
 from actors.fetching import image_rows
 from actors.fetching.decoders import Decoders
 from actors.fetching.image_rows import ImageRow
@@ -22,7 +23,7 @@ from actors.status import Status
 from jobs.errors import InputError
 from jobs.runtime import exclusions
 from jobs.runtime.board import Reporter
-from jobs.store import locations
+from jobs.store import faults, locations
 from jobs.store.units import WHOLE, Unit
 from jobs.store.writer import Reject, UnitTask, UnitWriter
 from jobs.workers.image_writer import ImageWriter
@@ -127,7 +128,7 @@ class ShardUnit:
 
     async def _write(self, task: UnitTask, writer: UnitWriter, report: Reporter) -> None:
         uri = task.unit.inputs[0].uri
-        entries = self._tar(uri, writer) if self._shards.kind == "webdataset" else self._parquet(uri, task.unit.piece)
+        entries = self._tar(uri, writer) if self._shards.kind == "webdataset" else self._group(task.unit, writer)
         with ImageWriter(writer) as images:
             async for row in self._rows(task.unit, islice(entries, task.unit.limit)):
                 writer.counts.rows_in += 1
@@ -166,6 +167,8 @@ class ShardUnit:
             rendered = await self._decoders.decode(entry.data)
         except PictureError as error:
             return row | image_rows.undecodable(error)
+        except Exception as error:
+            return row | image_rows.failed(Status.ERROR, type(error).__name__, first_line(error))
         return row | image_rows.stored_picture(entry.data if rendered.data is None else rendered.data, rendered.facts)
 
     def _tar(self, uri: str, writer: UnitWriter) -> Iterator[ShardEntry]:
@@ -182,6 +185,8 @@ class ShardUnit:
                             continue
                         yield self._member(tar, member)
             except (tarfile.TarError, EOFError, OSError) as error:
+                if faults.is_of_store(error):
+                    raise
                 writer.counts.rows_in += 1
                 message = f"the archive is damaged or ends early ({error})"
                 writer.reject(Reject(uri, position, "damaged_archive", message))
@@ -195,8 +200,21 @@ class ShardUnit:
             raise ReadError(f"{member.name} ends early")
         return ShardEntry(member.name, data)
 
-    def _parquet(self, uri: str, piece: str) -> Iterator[ShardEntry]:
-        group = int(piece.rsplit(" ", 1)[1])
+    def _group(self, unit: Unit, writer: UnitWriter) -> Iterator[ShardEntry]:
+        """The pictures of a row group up to the first page that is damaged."""
+        uri, number = unit.inputs[0].uri, 0
+        try:
+            for entry in self._parquet(uri, int(unit.piece.rsplit(" ", 1)[1])):
+                yield entry
+                number += 1
+        except (pa.ArrowInvalid, OSError) as error:
+            if faults.is_of_store(error):
+                raise
+            writer.counts.rows_in += 1
+            message = f"{unit.piece} is damaged after {number} pictures ({first_line(error)})"
+            writer.reject(Reject(uri, number, "damaged_row_group", message))
+
+    def _parquet(self, uri: str, group: int) -> Iterator[ShardEntry]:
         fs, path = locations.filesystem(uri)
         with fs.open_input_file(path) as stream, pq.ParquetFile(stream) as file:
             column = bytes_column(file.schema_arrow, self._shards.bytes_column, uri)

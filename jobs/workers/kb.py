@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from actors.errors import first_line
 from actors.ids import content_id
 from jobs.corpora.knowledge_base import BadRow, KnowledgeBaseConfig, NodeEntry, entries, image_id, text_id, windows
 from jobs.corpora.knowledge_base_units import SPAN
@@ -91,8 +92,13 @@ class KnowledgeBaseUnit:
         """Yield the distinct rows of the part, in order of first appearance."""
         rows_of: Callable[[NodeEntry, KnowledgeBaseConfig], Iterator[dict[str, Any]]] = _ROWS[self._part]
         written: set[bytes] = set()  # 16 bytes per row, so that a node with several rows does not repeat a text
-        for entry in entries:
-            for row in rows_of(entry, self._config):
+        for number, entry in enumerate(entries):
+            try:
+                rows = list(rows_of(entry, self._config))
+            except Exception as error:
+                writer.reject(Reject(f"node {entry.node_id}", number, type(error).__name__, first_line(error)))
+                continue
+            for row in rows:
                 name = row.pop("name", None)  # of a picture: the exclusions may have its URL
                 if name is not None and self._exclusion_filter.hit(row["image_id"], name):
                     writer.counts.filtered["excluded"] += 1

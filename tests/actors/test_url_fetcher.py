@@ -15,6 +15,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
+from actors.fetching import wikimedia
 from actors.fetching.decoders import Decoders
 from actors.fetching.http_connection import Bounds, tls_context
 from actors.fetching.image_rows import ImageRow
@@ -437,3 +438,19 @@ def test_what_is_no_url_and_what_is_excluded(server: HttpsServer) -> None:
     )
     assert kinds(rows) == [("error", "bad_url")] * 6 + [("blocked", "not_https"), ("reported", "excluded")]
     assert server.seen == []
+
+
+def test_an_error_that_nobody_foresaw_costs_one_picture(
+    server: HttpsServer, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cursed(url: str) -> bool:
+        if "cursed" in url:
+            raise IndexError("out of range")
+        return False
+
+    monkeypatch.setattr(wikimedia, "is_wikimedia", cursed)
+    rows = fetch(server, "https://pictures.example.com/cursed.jpg", "https://nowhere.example.com/a.jpg")
+    assert [(row["status"], row["error_kind"]) for row in rows] == [
+        ("error", "IndexError"),
+        ("blocked", "host_not_allowed"),
+    ]

@@ -1,6 +1,7 @@
 """Tar shards, Parquet, records that repeat a picture, and the keys of `fetch`: without Ray where it is not needed."""
 
 import io
+import random
 import tarfile
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from actors.fetching.decoders import Decoders
 from actors.ids import content_id
 from jobs.runtime import cli
 from jobs.runtime.board import Reporter
@@ -88,6 +90,33 @@ def test_parquet(tmp_path: Path) -> None:
     assert counts.rows_in == 4
     assert next(row for row in rows if row["status"] == "ok")["bytes"] == jpeg()
     assert len({row["image_id"] for row in rows}) == 4
+
+
+def test_one_picture_or_damaged_page_costs_no_other_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    noise = random.Random(3)
+    parts = [jpeg(), *(noise.randbytes(40_000) for _ in range(6))]
+    pq.write_table(
+        pa.table({"image": parts}), tmp_path / "a.parquet", row_group_size=4, data_page_size=1000, use_dictionary=False
+    )
+    group = pq.ParquetFile(tmp_path / "a.parquet").metadata.row_group(1).column(0)
+    damaged = bytearray((tmp_path / "a.parquet").read_bytes())
+    begin = group.data_page_offset
+    damaged[begin : begin + 40] = bytes(40)
+    (tmp_path / "a.parquet").write_bytes(damaged)
+    decode = Decoders.decode
+
+    async def cursed(self: Decoders, data: bytes) -> Any:
+        if data == parts[2]:
+            raise IndexError("cursed")
+        return await decode(self, data)
+
+    monkeypatch.setattr(Decoders, "decode", cursed)
+    units = parquet_units(SourceConfig(name="parquet"), str(tmp_path))
+    rows, counts = written(units, Shards("parquet", str(tmp_path), 10**6, None, None), tmp_path / "out")
+    kinds = [row["error_kind"] for row in rows]
+    assert kinds == [None, "not_an_image", "IndexError", "not_an_image"]
+    assert dict(counts.rejected) == {"damaged_row_group": 1}
+    assert counts.balances()
 
 
 def outcomes(out: Path, root: Path) -> list[tuple[str, str, str | None]]:

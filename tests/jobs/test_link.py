@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from actors.ids import content_id
+from actors.linking import by_frequency
+from jobs.retrieval import link_unit
 from jobs.runtime import cli
 from jobs.store.reading import open_table
 from tests.factories import DIM, embedding_rows, rows_of, write_units
@@ -149,6 +151,24 @@ def test_lemma_vision_equals_a_plain_loop(world: dict[str, Any]) -> None:
         assert [row["score"] for row in mine] == pytest.approx([best[node] for node in expected], abs=2e-3)
         for row in mine:
             assert row["lemma"] == names[int(np.argmin(np.abs(scores - row["score"])))]
+
+
+def test_a_query_at_which_the_ranking_raises_costs_no_other(
+    world: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cursed(near: Any, k: int) -> Any:
+        if near[0].nodes == ("c",):  # of the second query
+            raise ZeroDivisionError("cursed")
+        return by_frequency(near, k)
+
+    monkeypatch.setattr(link_unit, "by_frequency", cursed)
+    links = link(world, "cursed", f"neighbors={world['near']}", "method=frequency_vision", "nearest=2")
+    assert {row["image_id"] for row in links} == {"q1"}
+    table = open_table(f"{world['folder']}/cursed")
+    assert [(r.file, r.reason, r.message) for r in table.rejects()] == [
+        (content_id("3.jpg"), "ZeroDivisionError", "cursed")
+    ]
+    assert table.counts().balances()
 
 
 def test_frequency_and_pictures_of_the_knowledge_base_left_out(world: dict[str, Any]) -> None:

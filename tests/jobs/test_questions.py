@@ -253,6 +253,28 @@ def test_written_by_a_model(
 
 
 @pytest.mark.usefixtures("in_process")
+def test_an_answer_that_cannot_be_read_costs_no_other_text(
+    tmp_path: Path, texts: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parse = scene_graphs.parse
+
+    def cursed(step: str, answer: str, **named: Any) -> Any:
+        if answer == "I cannot.":
+            raise IndexError("cursed")
+        return parse(step, answer, **named)
+
+    def scripted(_: Any, step: str, graphs: list[Any]) -> list[str]:
+        return ["I cannot." if graph.text == "Nothing" else ANSWERS[step] for graph in graphs]
+
+    monkeypatch.setattr(QuestionWriter, "_answers", scripted)
+    monkeypatch.setattr(scene_graphs, "parse", cursed)
+    assert cli.main("questions", texts) == 0
+    assert open_table(f"{tmp_path}/R").rows == 3
+    (reject,) = (r for r in open_table(f"{tmp_path}/R").rejects() if r.reason == "no_questions")
+    assert (reject.file, reject.raw) == (f"set {set_id_of('Nothing')}, tuples", "IndexError: cursed")
+
+
+@pytest.mark.usefixtures("in_process")
 def test_a_model_of_random_weights_writes_no_question(tmp_path: Path, texts: list[str]) -> None:
     assert cli.main("questions", texts) == 0
     source = open_table(f"{tmp_path}/R")

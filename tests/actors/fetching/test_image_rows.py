@@ -8,7 +8,7 @@ from actors.fetching.image_rows import (
     withheld,
 )
 from actors.pictures import PictureError, PictureFacts
-from actors.status import PROCESS_DIED, Status
+from actors.status import PROCESS_DIED, Status, failed_status
 
 
 def test_rendition_names() -> None:
@@ -29,5 +29,5 @@ def test_columns_without_a_picture() -> None:
 def test_pictures_that_must_not_be_read() -> None:
     assert withheld("reported") == excluded()
     assert excluded()["status"] == "reported"
-    assert withheld(PROCESS_DIED.kind) == failed(Status.ERROR, *PROCESS_DIED)
+    assert withheld(failed_status(PROCESS_DIED)) == failed(Status.ERROR, *PROCESS_DIED)
     assert withheld("ok") is withheld(None) is None

@@ -3,6 +3,7 @@
 import json
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,8 +23,10 @@ from jobs.corpora.knowledge_base import (
 from jobs.corpora.knowledge_base_units import SPAN, cut
 from jobs.errors import InputError
 from jobs.runtime.board import Reporter
+from jobs.store.reading import open_table
 from jobs.store.run import TablePlan, open_run
 from jobs.store.writer import UnitWriter
+from jobs.workers import kb
 from jobs.workers.kb import PARTS, KnowledgeBaseUnit, nodes
 from tests.factories import rows_of
 
@@ -186,6 +189,29 @@ def test_a_parquet_file_is_cut_between_nodes_and_read_in_parts(tmp_path: Path) -
     assert SPAN not in unit.extra
     pq.write_table(pa.Table.from_pylist([*rows, rows[1]]), tmp_path / "sorted.parquet")  # a is not in one place
     assert len(list(cut(find_files(config), node="id", unit_rows=2))) == 1
+
+
+def test_a_node_whose_texts_cannot_be_made_costs_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = KnowledgeBaseConfig(
+        name="k", path=str(tmp_path / "kb.csv"), columns=NodeColumns(node="id", lemmas="names")
+    )
+    (tmp_path / "kb.csv").write_text("id,names\nn1,a\nn2,b\nn3,c\n")
+
+    def cursed(entry: NodeEntry, _: Any) -> Any:
+        if entry.node_id == "n2":
+            raise IndexError("cursed")
+        return kb._lemmas(entry, config)
+
+    monkeypatch.setitem(kb._ROWS, "lemmas", cursed)
+    units = list(cut(find_files(config), node="id", unit_rows=10))
+    plan = TablePlan(str(tmp_path / "out"), "texts", {}, units, {}, {}, derived=False)
+    run = open_run(plan, resume=True, overwrite=False, retry=[])
+    with UnitWriter(run.target, run.todo[0]) as writer:
+        KnowledgeBaseUnit(part="lemmas", config=config, excluded=None)(run.todo[0], writer, Reporter(None, "kb"))
+    run.finish()
+    assert [row["source"] for row in rows_of(str(tmp_path / "out"))] == ["n1", "n3"]
+    (reject,) = open_table(str(tmp_path / "out")).rejects()
+    assert (reject.file, reject.position, reject.reason) == ("node n2", 1, "IndexError")
 
 
 def test_units_of_a_file_write_what_the_whole_file_does(tmp_path: Path) -> None:

@@ -3,9 +3,12 @@
 Through the real Ray Data where it matters; what the readers, runners and sinks do themselves is tested in one process.
 """
 
+import ctypes
 import dataclasses
 import os
 import re
+import resource
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -13,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import psutil
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -37,8 +41,34 @@ from tests.in_process import stages_in_process
 
 pytestmark = [pytest.mark.usefixtures("ray_session"), pytest.mark.timeout(600)]
 NUMBERED = pa.schema({"item": pa.string(), "number": pa.int64()})
+POISON = {  # what a row does to its process -> the kind of its error
+    "raise": "ValueError",
+    "exit": "process_died",
+    "kill": "process_died",
+    "hang": "timed_out",
+    "memory": "out_of_memory",
+}
 HALF_SECONDS = 12  # that a quiet unit takes
 LIVE = re.compile(r"mine +(\d+)/12 MB .*?([\d,]+) rows \([\d,]+/s\)")
+
+
+def poison(fault: str) -> None:
+    """What befalls a process at a poisoned row."""
+    if fault == "raise":
+        raise ValueError("this picture is cursed")
+    if fault == "exit":
+        os._exit(7)
+    if fault == "kill":  # as the kernel does when memory is short
+        os.kill(os.getpid(), signal.SIGKILL)
+    if fault == "hang":  # within C, with the interpreter's lock
+        ctypes.PyDLL(None).sleep(1000)
+    if fault == "memory":
+        before = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (psutil.Process().memory_info().vms + (256 << 20), before[1]))
+        try:
+            bytearray(1 << 36)
+        finally:
+            resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 class Double:
@@ -85,10 +115,8 @@ class Finish:
             row = self._row(batch["item"][0].as_py(), 0, 0) | (image_rows.withheld(batch["status"][0].as_py()) or {})
             return pa.Table.from_pylist([row], schema=schemas.IMAGES)
         faults = {self._faults.get(item) for item in batch["item"].to_pylist()}
-        if "raise" in faults:
-            raise ValueError("this picture is cursed")
-        if "exit" in faults:
-            os._exit(7)
+        for fault in faults & set(POISON):
+            poison(fault or "")
         rows = [
             self._row(item, number, copy)
             for item, number in zip(batch["item"].to_pylist(), batch["number"].to_pylist(), strict=True)
@@ -126,6 +154,16 @@ class Logged:
     def __call__(self, task: UnitTask, writer: UnitWriter, report: Reporter) -> None:
         with self._log.open("a") as log:
             log.write(task.unit.name + "\n")
+
+
+class Poisoned:
+    """A unit at a time, some of which do to their process what `faults` says."""
+
+    def __init__(self, *, faults: dict[str, str]) -> None:
+        self._faults = faults
+
+    def __call__(self, task: UnitTask, writer: UnitWriter, report: Reporter) -> None:
+        poison(self._faults.get(task.unit.name, ""))
 
 
 class Gathered:
@@ -186,6 +224,13 @@ def numbered(task: UnitTask) -> pa.Table:
     rows = range(task.unit.rows or 0)
     names = pa.array([f"{task.unit.name}-{row:03}" for row in rows], pa.string())
     return pa.table({"item": names, "number": pa.array(list(rows), pa.int64())})
+
+
+def numbered_but_one(task: UnitTask) -> pa.Table:
+    """As `numbered`; the process that reads unit u001 ends."""
+    if task.unit.name == "u001":
+        os._exit(7)
+    return numbered(task)
 
 
 READ = stages.Read(numbered, item="item", output_item="image_id")
@@ -304,8 +349,8 @@ def test_a_second_run_redoes_only_what_an_error_left(tmp_path: Path) -> None:
     out, sizes = tmp_path / "out", [64] * 8
     one_at_a_time = StageResources(max_in_flight=1)
     resources = Resources(decode=one_at_a_time, embed=one_at_a_time)
-    with pytest.raises(RunError, match=r"^a worker failed: ValueError: this picture is cursed") as caught:
-        go(opened(str(out), sizes), tmp_path / "first", {"u007-000": "raise"}, resources=resources)
+    with pytest.raises(RunError, match=r"^stage Finish: returned 63 rows for 64") as caught:
+        go(opened(str(out), sizes), tmp_path / "first", {"u007-000": "drop"}, resources=resources)
     assert "\n" not in str(caught.value)
     done = units_there(out)
     assert "u007" not in done
@@ -359,14 +404,37 @@ def test_an_actor_that_cannot_be_built_says_why(tmp_path: Path) -> None:
     assert not units_there(tmp_path / "out")
 
 
-def test_a_row_that_always_kills_its_process_is_an_error_and_the_run_completes(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    run = opened(str(out), [64, 64, 64])
-    go(run, tmp_path / "log", {"u002-010": "exit"})
-    counts = run.finish()["counts"]
-    assert counts["status"] == {"ok": 191, "error": 1}
-    (row,) = pq.read_table(out / "u002.parquet").filter(pc.field("status") == "error").to_pylist()
-    assert (row["image_id"], row["error_kind"]) == ("u002-010", "process_died")
+@pytest.mark.parametrize("actors", [1, 2], ids=["warm", "pool"])
+def test_poisoned_rows_are_errors_and_the_rest_of_their_unit_is_kept(tmp_path: Path, actors: int) -> None:
+    run = opened(str(tmp_path / "out"), [4, 2, 16])
+    rows = {f"u002-{number:03}": fault for number, fault in enumerate(POISON, 5)}
+    pool = StageResources(actors=actors, num_cpus=0.2, row_timeout_s=3)
+    resources = Resources(decode=pool, embed=pool, read=TaskResources(0.3), write=TaskResources(0.3))
+    read = stages.Read(numbered_but_one, item="item", output_item="image_id")
+    chain = [stages.Stage("embed", Finish, {"faults": rows})]
+    stages.stream(run, name="test", read=read, stages=chain, resources=resources)
+    with pytest.raises(RunError, match=r"1 of 3 units were not written; u001: the process that reads it ended 3 times"):
+        run.finish()
+    assert units_there(tmp_path / "out") == {"u000", "u002"}
+    written = pq.read_table(tmp_path / "out" / "u002.parquet").to_pylist()
+    kinds = {row["image_id"]: row["error_kind"] for row in written if row["status"] == "error"}
+    assert kinds.keys() == rows.keys()
+    for item, fault in rows.items():  # a process that starts again after more than three seconds looks like a hang
+        assert kinds[item] in {POISON[fault], "timed_out" if fault in ("exit", "kill") else None}, fault
+    assert [row["status"] for row in written].count("ok") == 16 - len(POISON)
+
+
+def test_poisoned_units_are_left_out_and_named(tmp_path: Path) -> None:
+    run = opened(str(tmp_path / "out"), [0] * 5)
+    faults = {"u001": "raise", "u002": "exit", "u003": "hang"}
+    resources = Resources(mine=StageResources(actors=2, num_cpus=0.2, row_timeout_s=3))
+    stage = stages.Stage("mine", Poisoned, {"faults": faults})
+    stages.process(run, name="test", stage=stage, resources=resources, total=None, counted="rows")
+    assert units_there(tmp_path / "out") == {"u000", "u004"}
+    assert run.given_up["u001"] == "Poisoned failed: ValueError: this picture is cursed"
+    assert set(run.given_up) == set(faults)
+    with pytest.raises(RunError, match="3 of 5 units were not written"):
+        run.finish()
 
 
 @pytest.mark.parametrize(
