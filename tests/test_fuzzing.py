@@ -9,6 +9,7 @@ import io
 import json
 import random
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -39,6 +40,7 @@ from jobs.errors import InputError
 from jobs.runtime import cli, config, exclusions
 from jobs.runtime.config_files import CONF
 from jobs.store.writer import Reject
+from tests import reliability
 from tests.jobs.annotation import tool_exports
 from tests.jobs.annotation.tool_exports import Act
 
@@ -66,6 +68,17 @@ URLS = (
     "//commons.wikimedia.org/wiki/Special:FilePath/Example.tif?width=300&page=2",
     "http://user:secret@pictures.example:8443/a/b.png?size=2#part",
 )
+
+
+CASES: Counter[str] = Counter()
+FAILURES: Counter[str] = Counter()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def recorded() -> Iterator[None]:
+    yield
+    for name, cases in CASES.items():
+        reliability.record("random cases", input=name.replace("_", " "), cases=cases, failures=FAILURES[name])
 
 
 @lru_cache
@@ -325,7 +338,10 @@ def pictures_of_any_bytes(draw: random.Random) -> None:
 @given(seed=SEEDS)
 def test_what_cannot_be_trusted(case: Callable[[random.Random], None], seed: int) -> None:
     for draw in draws(seed):
+        CASES[case.__name__] += 1
+        FAILURES[case.__name__] += 1
         case(draw)
+        FAILURES[case.__name__] -= 1
 
 
 @settings(max_examples=max(settings().max_examples // 50, 5))  # composing a configuration takes long

@@ -16,6 +16,7 @@ from jobs.runtime import cli
 from jobs.store import faults, locations
 from jobs.store.reading import open_table
 from jobs.testbed.synthetic import write_corpus
+from tests import reliability
 from tests.fault_proxy import Fault, FaultProxy, Request, through
 from tests.jobs.store.small_runs import ALL_ROWS, FILES, begin, complete, contents, plan, write
 
@@ -180,10 +181,11 @@ def test_jobs_under_random_faults_write_the_rows_of_undisturbed_ones(
             assert cli.main("curate", curate) == 0
             if faults_now:
                 assert sum(proxy.befell.values()) > 10
-                print(f"seed={seed}: {sum(proxy.requests.values())} requests, {dict(proxy.befell)}")
+                requests, befell = sum(proxy.requests.values()), sum(proxy.befell.values())
     for table in ("records", "curated"):
         calm, disturbed = f"{out}/calm/{table}", f"{out}/disturbed/{table}"
         assert rows(disturbed).num_rows > 0
         assert rows(disturbed).equals(rows(calm))
         assert len(names(disturbed)) == len(names(calm))
         assert cli.main("verify", [f"input={disturbed}"]) == 0
+    reliability.record("storage faults", jobs="mine, curate", runs=1, requests=requests, faults=befell)
