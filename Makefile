@@ -55,7 +55,7 @@ torture: $(STAMP) ## the long attacks: kills, faults, races, random examples
 	$(PY) -m pytest -m 'hypothesis and not fuzz' --hypothesis-profile=random $(ARGS)
 	$(PY) -m pytest -m 'hypothesis and fuzz' --hypothesis-profile=million $(ARGS)
 
-soak: $(STAMP) ## the demo's jobs in a loop for an hour (ARGS='--minutes 10'): memory, open files, object store
+soak: $(STAMP) ## eight jobs on a made corpus in a loop for an hour (ARGS='--minutes 10'): memory, files and processes stay flat
 	$(PY) -m tests.soak $(ARGS)
 
 bench: $(STAMP) ## every benchmark at its default size

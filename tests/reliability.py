@@ -21,11 +21,12 @@ TABLES: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "kills": ("Kills", ("killed", "job"), ("kills", "commands", "tables compared")),
     "signals": ("Signals, next to processes that keep all CPUs busy", ("signal", "job"), ("runs", "longest (s)")),
     "leftovers": (
-        "Processes after a killed command with a Ray of its own",
+        "Processes after a killed command with a separate Ray",
         ("job",),
         ("kills", "processes after 60 s"),
     ),
     "storage faults": ("Requests to S3 that met a fault", ("jobs",), ("runs", "requests", "faults")),
+    "soak": ("Rounds of `make soak`", ("jobs",), ("rounds", "growing")),
     "random cases": ("Random cases", ("input",), ("cases", "failures")),
 }
 
@@ -56,7 +57,7 @@ def _table(attack: str, results: Sequence[dict[str, Any]]) -> Iterator[str]:
         if result["attack"] != attack:
             continue
         days.append(result["day"])
-        row = sums.setdefault(tuple(result[name] for name in names), [0] * len(figures))
+        row = sums.setdefault(tuple(result[name] for name in names), [0.0] * len(figures))
         for place, figure in enumerate(figures):
             is_longest = figure.startswith("longest")
             row[place] = max(row[place], result[figure]) if is_longest else row[place] + result[figure]

@@ -1,63 +1,114 @@
-"""The jobs of the demo in a loop, on one Ray: memory, open files, object store and temporary files after each round.
+"""Eight jobs on a small made corpus in a loop, on one Ray: what must stay flat, after each round.
 
 python -m tests.soak --minutes 60
+
+Ends with 1 if a figure still grows after the first rounds (`growing`).
 """
 
 import argparse
 import contextlib
 import io
+import os
 import shutil
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import psutil
-import ray
 
-from jobs.runtime import cli, ray_session
-from jobs.runtime.config import RayConfig
-from jobs.runtime.resources import Resources
+from jobs.runtime import cli
+from tests import reliability
 from tests.jobs.kill_drill import arguments_of, write_inputs
 
 JOBS = ("mine", "curate", "fetch", "embed", "retrieve", "zero_shot", "judge", "generate")
 MB = 1 << 20
+WARM_UP = 3  # rounds in which imports, caches and Ray's pools of processes may grow
+LEAST_ROUNDS = 4  # after them, for a slope
+# What a figure may grow by, per round: Ray keeps a few lines per task; its logs grow.
+ALLOWED = {
+    "driver MB": 2.0,
+    "others MB": 8.0,
+    "open files": 0.5,
+    "threads": 0.5,
+    "processes": 0.5,
+    "object store MB": 1.0,
+    "temporary files": 0.5,
+    "session MB": 4.0,
+}
 
 
-def figures(folder: Path) -> dict[str, int]:
+def growing(rounds: Sequence[dict[str, int]]) -> dict[str, float]:
+    """The figures that grow by more than `ALLOWED` per round after the warm-up, with their slope.
+
+    The slope is the median of those between all pairs of rounds (Theil 1950, Sen 1968), on which one high round has
+    no influence. Empty for fewer than `WARM_UP + LEAST_ROUNDS` rounds.
+    """
+    after = rounds[WARM_UP:]
+    if len(after) < LEAST_ROUNDS:
+        return {}
+    slopes = {}
+    for name, allowed in ALLOWED.items():
+        values = [figures[name] for figures in after]
+        pairs = [
+            (values[late] - values[early]) / (late - early) for late in range(len(values)) for early in range(late)
+        ]
+        if (slope := float(np.median(pairs))) > allowed:
+            slopes[name] = round(slope, 2)
+    return slopes
+
+
+def figures(temporary: Path, session: Path) -> dict[str, int]:
     """What must not grow."""
+    import ray
+
     driver = psutil.Process()
-    workers = 0
-    for child in driver.children(recursive=True):
+    children = driver.children(recursive=True)
+    memory = 0
+    for child in children:
         with contextlib.suppress(psutil.Error):
-            workers += child.memory_info().rss
+            memory += child.memory_info().rss
     total, free = ray.cluster_resources(), ray.available_resources()
     store = total.get("object_store_memory", 0) - free.get("object_store_memory", 0)
     return {
         "driver MB": driver.memory_info().rss // MB,
-        "others MB": workers // MB,
+        "others MB": memory // MB,
         "open files": driver.num_fds(),
         "threads": driver.num_threads(),
-        "processes": len(driver.children(recursive=True)),
+        "processes": len(children),
         "object store MB": int(store) // MB,
-        "temporary files": sum(1 for _ in folder.rglob("*")),
+        "temporary files": sum(1 for _ in temporary.rglob("*")),
+        "session MB": sum(file.stat().st_size for file in session.rglob("*") if file.is_file()) // MB,
     }
 
 
 def main() -> None:
-    """Run rounds until the time is over, and print a line for each."""
+    """Run rounds until the time is over, print a line for each, and fail if a figure grows.
+
+    Raises:
+        SystemExit: a job failed, or a figure grows.
+    """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=60)
     until = time.monotonic() + 60 * parser.parse_args().minutes
-    with tempfile.TemporaryDirectory() as place:
-        inputs, spools = Path(place) / "inputs", Path(place) / "spools"
-        spools.mkdir()
-        tempfile.tempdir = str(spools)
+    rounds: list[dict[str, int]] = []
+    with tempfile.TemporaryDirectory() as place, tempfile.TemporaryDirectory(prefix="soak-") as session:
+        inputs, temporary = Path(place) / "inputs", Path(place) / "temporary"
+        temporary.mkdir()
+        os.environ |= {"TMPDIR": str(temporary), "RAY_TMPDIR": session}  # of the workers too, before Ray starts
+        tempfile.tempdir = str(temporary)
+        import ray
+
+        from jobs.runtime import ray_session
+        from jobs.runtime.config import RayConfig
+        from jobs.runtime.resources import Resources
+
         ray_session.start(RayConfig(num_cpus=2), Resources())
         quiet = io.StringIO()
         with contextlib.redirect_stdout(quiet), contextlib.redirect_stderr(quiet):
             write_inputs(inputs)
-        rounds, names = 0, list(figures(spools))
-        print(f"round  seconds  {'  '.join(names)}", flush=True)
+        print(f"round  seconds  {'  '.join(ALLOWED)}", flush=True)
         while time.monotonic() < until:
             begun = time.monotonic()
             for job in JOBS:
@@ -66,11 +117,15 @@ def main() -> None:
                 if code:
                     raise SystemExit(f"{job}: exit code {code}\n{errors.getvalue()}")
             shutil.rmtree(f"{place}/out")
-            rounds += 1
-            values = "  ".join(f"{value:>{len(name)}}" for name, value in figures(spools).items())
-            print(f"{rounds:>5}  {time.monotonic() - begun:>7.1f}  {values}", flush=True)
+            rounds.append(figures(temporary, Path(session)))
+            values = "  ".join(f"{value:>{len(name)}}" for name, value in rounds[-1].items())
+            print(f"{len(rounds):>5}  {time.monotonic() - begun:>7.1f}  {values}", flush=True)
         tempfile.tempdir = None
-    ray.shutdown()
+        ray.shutdown()
+    if slopes := growing(rounds):
+        raise SystemExit(f"these grow, per round: {slopes}")
+    if len(rounds) >= WARM_UP + LEAST_ROUNDS:
+        reliability.record("soak", jobs=f"{len(JOBS)} jobs", rounds=len(rounds), growing=0)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,8 @@ SLOW_START = "timed out during startup"  # in the message of Ray's Exception
 # Idle processes that Ray keeps; by default as many as there are CPUs. With two, the process that has imported a model's
 # libraries (jobs.runtime.stages) would end between the jobs of a pipeline.
 IDLE_WORKERS = 8
-STOP_S = 15.0  # time for Ray started here to end before its processes are killed
+# Time for Ray started here to end before its processes are killed; schedulers leave ten seconds after SIGTERM.
+STOP_S = 6.0
 # Units in flight per actor at which a pool grows. With Ray's default of 1.75 a pool with max_in_flight=1, which has one
 # unit per actor, would never grow.
 GROW_AT = 0.9

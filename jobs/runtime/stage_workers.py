@@ -201,7 +201,8 @@ class StageRunner:
         return output, None
 
     def _take_tally(self) -> Mapping[str, int]:
-        return self._actor.take_tally() if hasattr(self._actor, "take_tally") else {}
+        tally: Mapping[str, int] = self._actor.take_tally() if hasattr(self._actor, "take_tally") else {}
+        return tally
 
 
 class StageChain:

@@ -4,33 +4,40 @@ Drivers are forked from a server that has imported what they need, so that the m
 """
 
 import contextlib
+import io
 import multiprocessing as mp
 import os
 import random
 import shutil
+import signal
+import tarfile
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import psutil
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from jobs.store import locations
 from jobs.store.counts import Counts
 from jobs.store.reading import open_table
 from jobs.store.spool import sweep
+from tests import factories, reliability
 from tests.jobs.running_job import process_name
 
 IN_A_ROW = 5  # kills before a command may complete its table
 WAIT_S = 600.0  # for a command to end
 GONE_S = 60.0  # after which no process of a killed driver is left
-IDLE = ("ray::IDLE", "ray::DashboardAgent", "ray::RuntimeEnvAgent", "ray::JobSupervisor")
+KILL = (signal.SIGKILL,)
+SIGNAL_PAUSE_S = 0.3  # between the signals of a victim that gets several
+# Exit codes of a driver by its first signal; before remine listens, Python ends by the signal itself, or with 1.
+ENDED = {signal.SIGKILL: (-9,), signal.SIGTERM: (143, -15), signal.SIGINT: (130, -2, 1)}
 PRELOADED = ["jobs.runtime.cli", "jobs.runtime.lifecycle", "jobs.store.run", "pyarrow.parquet", "s3fs", "psutil"]
-Table = tuple[list[str], pa.Table, Counts]
+Tables = tuple[list[str], list[pa.Table], list[Counts]]
 Victims = Callable[[BaseProcess], list[psutil.Process]]
 
 
@@ -53,9 +60,26 @@ def driver(process: BaseProcess) -> list[psutil.Process]:
     return [psutil.Process(process.pid)]
 
 
-def workers(_: BaseProcess) -> list[psutil.Process]:
-    """The processes in which Ray runs stages, reads or writes."""
-    return [child for child in _family() if _title(child).startswith("ray::") and not _title(child).startswith(IDLE)]
+def actor(_: BaseProcess) -> list[psutil.Process]:
+    """The processes of pools of several actors, or of clusters of several machines."""
+    return [child for child in _family() if _title(child).startswith("ray::MapWorker(")]
+
+
+def read(_: BaseProcess) -> list[psutil.Process]:
+    """The processes that read units."""
+    return [child for child in _family() if _title(child).startswith("ray::MapBatches(UnitReader)")]
+
+
+def write(_: BaseProcess) -> list[psutil.Process]:
+    """The processes that write units."""
+    return [child for child in _family() if _title(child).startswith("ray::MapBatches(UnitSink)")]
+
+
+def warm(_: BaseProcess) -> list[psutil.Process]:
+    """The process of a pool of one on one machine, which Ray keeps for the next job."""
+    others = ("ray::MapBatches(UnitReader)", "ray::MapBatches(UnitSink)")
+    titles = ((child, _title(child)) for child in _family())
+    return [child for child, title in titles if title.startswith("ray::MapBatches(") and not title.startswith(others)]
 
 
 def decoders(_: BaseProcess) -> list[psutil.Process]:
@@ -78,10 +102,11 @@ class Drill:
     """A job whose processes are killed.
 
     Attributes:
-        job, arguments: the command, without `out=`.
+        job: its name, perhaps with a source.
+        arguments: of its command, without `out=`.
         folder: for tables and logs; `out` for the tables if they are elsewhere, such as on S3.
         seconds: of an undisturbed run.
-        kills: of each kind of victim.
+        shared: the `TMPDIR` of the Ray that the job joins; None: it is not checked.
         runs: commands that were started.
         completed: tables that were compared.
     """
@@ -90,9 +115,9 @@ class Drill:
     arguments: list[str]
     folder: Path
     out: str = ""
-    expected: Table | None = None
+    expected: Tables | None = None
     seconds: float = 0.0
-    kills: Counter[str] = field(default_factory=Counter)
+    shared: Path | None = None
     runs: int = 0
     completed: int = 0
 
@@ -102,11 +127,12 @@ class Drill:
         self.scratch.mkdir(exist_ok=True)
         self.out = self.out or str(self.folder)
         self.context = mp.get_context("forkserver")
-        self.context.set_forkserver_preload([*PRELOADED, f"jobs.{self.job}"])
+        self.command = self.job.split()[0]
+        self.context.set_forkserver_preload([*PRELOADED, f"jobs.{self.command}"])
 
     def start(self, out: str) -> BaseProcess:
         self.runs += 1
-        arguments = (self.job, [*self.arguments, f"out={out}"], str(self.log), str(self.scratch), dict(os.environ))
+        arguments = (self.command, [*self.arguments, f"out={out}"], str(self.log), str(self.scratch), dict(os.environ))
         process = self.context.Process(target=command, args=arguments)
         process.start()
         return process
@@ -116,45 +142,72 @@ class Drill:
         assert process.exitcode is not None, f"{self.job} does not end:\n{self.log.read_text()}"
         return process.exitcode
 
-    def undisturbed(self) -> None:
-        """Run the job as often as it takes to know its duration, which the first run's imports are not part of."""
-        for number in range(2):
+    def undisturbed(self, *, times: int = 2) -> None:
+        """Run the job; of several runs the last one's duration counts, which has no imports."""
+        for number in range(times):
             out, begun = f"{self.out}/calm{number}", time.monotonic()
             assert self.finish(self.start(out)) == 0, self.log.read_text()
             self.seconds = time.monotonic() - begun
-        self.expected = self.table(out)
-        assert self.expected[1].num_rows > 0
+        self.expected = self.tables(out)
+        assert sum(rows.num_rows for rows in self.expected[1]) > 0
 
-    def table(self, out: str) -> Table:
-        """Names, rows and counts; without the tallies of stages, some of which depend on how rows met in a batch."""
-        table = open_table(out)
-        names = [file.uri.removeprefix(out) for file in locations.listing(out) if file.uri.endswith(".parquet")]
-        return names, pa.concat_tables(table.batches()), replace(table.counts(), tallies={})
+    def tables(self, out: str) -> Tables:
+        """Names, rows and counts of all tables at and below `out`.
 
-    def disturb(self, victims: Victims, *, kills: int, seed: int, by: Callable[[], None] | None = None) -> None:
+        Without the tallies of stages, some of which depend on how rows met in a batch, and without rejects.
+        """
+        names = sorted(file.uri.removeprefix(out) for file in locations.listing(out) if file.uri.endswith(".parquet"))
+        folders = sorted({name.rpartition("/")[0] for name in names if "/_" not in name})
+        tables = [open_table(f"{out}{folder}") for folder in folders]
+        rows = [pa.concat_tables(table.batches()) for table in tables if table.rows]
+        return names, rows, [replace(table.counts(), tallies={}) for table in tables]
+
+    def disturb(
+        self,
+        victims: Victims,
+        *,
+        kills: int,
+        seed: int,
+        name: str = "",
+        signals: Sequence[signal.Signals] = KILL,
+        by: Callable[[], None] | None = None,
+    ) -> None:
         """Kill `kills` victims in as many runs as it takes; each table that is completed must be the undisturbed one.
 
         A command whose driver is killed is run again. The others must complete by themselves.
 
         Args:
+            name: of the victims, for the results.
+            signals: what a victim is sent.
             by: what to do instead of a kill of one of `victims`; the command may then fail, and is run again.
         """
-        draw, name, done = random.Random(seed), getattr(by or victims, "__name__", "kill"), 0
+        draw, done, runs, completed = random.Random(seed), 0, self.runs, self.completed
+        name = name or getattr(by or victims, "__name__", "kill")
         while done < kills:
-            out = f"{self.out}/{name}{self.completed}"
+            out = f"{self.out}/{name}{self.completed}".replace(" ", "_")
             hits, code = 0, 1
             while code:
                 process = self.start(out)
-                hit = done < kills and hits < IN_A_ROW and self._hit(process, victims, draw, by)
+                hit = done < kills and hits < IN_A_ROW and self._hit(process, victims, draw, signals, by)
                 hits, done = hits + hit, done + hit
                 code = self.finish(process)
-                may_fail = hit and (victims is driver or by is not None)
-                assert code == 0 or may_fail, f"exit code {code}:\n{self.log.read_text()}"
-            self.kills[name] += hits
+                allowed = ENDED[signals[0]] if victims is driver else ()
+                assert code == 0 or (hit and (by is not None or code in allowed)), (
+                    f"exit code {code}:\n{self.log.read_text()}"
+                )
             self._compare(out)
+        tables = {"tables compared": self.completed - completed}
+        reliability.record("kills", killed=name, job=self.job, kills=done, commands=self.runs - runs, **tables)
 
-    def _hit(self, process: BaseProcess, victims: Victims, draw: random.Random, by: Callable[[], None] | None) -> bool:
-        """Whether a victim was killed while the process ran, at a random moment of its time."""
+    def _hit(
+        self,
+        process: BaseProcess,
+        victims: Victims,
+        draw: random.Random,
+        signals: Sequence[signal.Signals],
+        by: Callable[[], None] | None,
+    ) -> bool:
+        """Whether a victim was sent the signals while the process ran, at a random moment of its time."""
         process.join(draw.uniform(0, self.seconds))
         while process.is_alive():
             if by is not None:
@@ -164,7 +217,11 @@ class Drill:
                 victim = draw.choice(chosen)
                 family = victim.children(recursive=True) if victims is driver else []
                 with contextlib.suppress(psutil.NoSuchProcess):
-                    victim.kill()
+                    victim.send_signal(signals[0])
+                    for number in signals[1:]:
+                        time.sleep(SIGNAL_PAUSE_S)
+                        with contextlib.suppress(psutil.NoSuchProcess):  # it needed only the first
+                            victim.send_signal(number)
                     self._gone(family)
                     return True
             time.sleep(0.01)
@@ -176,30 +233,24 @@ class Drill:
 
     def _compare(self, out: str) -> None:
         assert self.expected is not None
-        names, rows, counts = self.table(out)
+        names, rows, counts = self.tables(out)
         assert names == self.expected[0]
-        assert rows.equals(self.expected[1])
+        assert all(ours.equals(calm) for ours, calm in zip(rows, self.expected[1], strict=True))
         assert counts == self.expected[2]
         left = [file.uri for file in locations.listing(out) if file.uri.endswith(".tmp")]
         assert left == []
-        for path in self.scratch.iterdir():  # a minute later, when the next command sweeps
-            os.utime(path, (0, 0))
-        sweep.__wrapped__(str(self.scratch))
-        assert [path for folder in self.scratch.iterdir() for path in (folder, *folder.rglob("*"))] == []
+        for scratch in (self.scratch, *([self.shared] if self.shared else [])):
+            for path in scratch.iterdir():  # as the next command does, which finds them a minute old
+                os.utime(path, (0, 0))
+            sweep.__wrapped__(str(scratch))
+            assert [path for folder in scratch.iterdir() for path in (folder, *folder.rglob("*"))] == []
         self.completed += 1
         if not locations.is_s3(out):
             shutil.rmtree(out)
 
-    def __str__(self) -> str:
-        kills = ", ".join(f"{n} of {name}" for name, n in self.kills.items())
-        return (
-            f"{self.job}: {kills}; {self.runs} commands, {self.completed} tables equal to the undisturbed one "
-            f"({self.seconds:.1f} s)"
-        )
-
 
 def arguments_of(job: str, inputs: Path) -> list[str]:
-    """The command of `job` on the tables below `inputs`, with many small units."""
+    """The command of `job`, which may name a source, on the tables below `inputs`, with many small units."""
     few = ["resources.read.num_cpus=0.3", "resources.write.num_cpus=0.3"]
     tiny = [f"input={inputs}/images", "model=local-tiny", "resources.judge.threads=1", *few]
     vectors = [f"{inputs}/embeddings", *few]
@@ -212,12 +263,18 @@ def arguments_of(job: str, inputs: Path) -> list[str]:
         "zero_shot": [f"input={vectors[0]}", "embedder=local-tiny", "targets=[war,peace]", *few],
         "judge": [*tiny, "rubric=century_labels", f"records={inputs}/curated"],
         "generate": [*tiny, "prompt=minimal", "samples=2", "max_tokens=8"],
+        "fetch from parquet": ["source=parquet", f"source.path={inputs}/shards", *few],
+        "fetch from webdataset": ["source=webdataset", f"source.path={inputs}/shards", *few],
+        "kb": ["knowledge_base=table", f"knowledge_base.path={inputs}/kb/*.csv", "knowledge_base.language=en"],
+        "parse": [f"input={inputs}/responses", "rubric=century_labels", *few],
+        "questions": [f"texts={inputs}/texts", "model=local-text-tiny", "max_tokens=8", "unit_rows=2"],
+        "generate_images": [f"input={inputs}/prompts", "image_model=local-tiny", "steps=2", "samples=2", *few],
+        "loglik": [*tiny, "prompt=relevant_to", "targets=[Brazil,Japan]"],
     }[job]
 
 
-def write_inputs(folder: Path) -> None:
-    """A corpus with pictures, and the tables made of it."""
-    from jobs.runtime import cli
+def write_corpus_files(folder: Path) -> None:
+    """A corpus of twelve files, with terms and pictures."""
     from jobs.testbed.synthetic import write_corpus
 
     write_corpus(folder, rows=3000, pictures=60)
@@ -226,6 +283,13 @@ def write_inputs(folder: Path) -> None:
     for part in sorted(folder.glob("*.tsv.gz")):
         for number in range(4):  # every file has another name, hence other records
             shutil.copy(part, corpus / f"{number}-{part.name}")
+
+
+def write_inputs(folder: Path) -> None:
+    """A corpus, and the tables made of it."""
+    from jobs.runtime import cli
+
+    write_corpus_files(folder)
     for job, arguments in (
         ("mine", [*arguments_of("mine", folder), f"out={folder}/records"]),
         ("curate", [f"input={folder}/records", f"out={folder}/curated"]),
@@ -233,3 +297,27 @@ def write_inputs(folder: Path) -> None:
         ("embed", [*arguments_of("embed", folder), f"out={folder}/embeddings"]),
     ):
         assert cli.main(job, arguments) == 0, job
+
+
+def write_further_inputs(folder: Path) -> None:
+    """Files of pictures, a knowledge base in many files, texts, prompts and responses."""
+    from jobs.runtime import cli
+
+    for name in ("kb", "shards"):
+        (folder / name).mkdir()
+    pictures = [path.read_bytes() for path in sorted((folder / "pictures").iterdir()) if path.is_file()]
+    for number in range(8):
+        lines = [f"n{number}-{node},lemma {node}" for node in range(400)]
+        (folder / "kb" / f"{number}.csv").write_text("\n".join(["node,lemmas", *lines]) + "\n", encoding="utf-8")
+        some = pictures[number::8]
+        pq.write_table(pa.table({"image": some}), folder / "shards" / f"{number}.parquet", row_group_size=2)
+        with tarfile.open(folder / "shards" / f"{number}.tar", "w") as tar:
+            for place, data in enumerate(some):
+                member = tarfile.TarInfo(f"{place}.jpg")
+                member.size = len(data)
+                tar.addfile(member, io.BytesIO(data))
+    texts = [{"text_id": f"t{n}", "role": "prompt", "text": f"Two dogs and {n} cats."} for n in range(16)]
+    factories.write_table(folder / "texts", "texts", texts)
+    axes = ["axes.concept=[dance,dinner,house,market]", "axes.country=[Brazil,Japan,Mali]"]
+    assert cli.main("prompts", [*axes, f"out={folder}/prompts"]) == 0
+    assert cli.main("generate", [*arguments_of("generate", folder), f"out={folder}/responses"]) == 0

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 
 ROOT = Path(__file__).parents[2]
-AGENTS = {"ray::DashboardAgent", "ray::RuntimeEnvAgent"}  # Ray's; they end a minute after a killed driver
+AGENTS = {"ray::DashboardAgent", "ray::RuntimeEnvAgent"}  # Ray's; they end up to a minute after a killed driver
 
 
 class Running:
@@ -41,11 +41,15 @@ class Running:
         """Signal the driver, wait for its end and return its exit code."""
         self.family |= set(psutil.Process(self.process.pid).children(recursive=True))
         self.process.send_signal(number)
-        return self.process.wait(timeout=60)
+        return self.process.wait(timeout=300)
 
-    def left_over(self, *, seconds: float = 120) -> list[str]:
-        """Wait for the job's processes and return the names of those that still run and could still write."""
-        working = [process for process in self.family if process_name(process) not in AGENTS]
+    def left_over(self, *, seconds: float = 120, agents: bool = False) -> list[str]:
+        """Wait for the job's processes and return the names of those that still run.
+
+        Args:
+            agents: also wait for those of Ray, which write nothing.
+        """
+        working = [process for process in self.family if agents or process_name(process) not in AGENTS]
         _, alive = psutil.wait_procs(working, timeout=seconds)
         return [process_name(process) for process in alive if process_name(process)]
 

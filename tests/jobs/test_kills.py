@@ -4,19 +4,42 @@
 """
 
 import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from jobs.testbed.loopback_s3 import LoopbackS3
+from tests import reliability
 from tests.fault_proxy import FaultProxy, through
 from tests.in_process import stages_in_process
 from tests.jobs import kill_drill
-from tests.jobs.kill_drill import Drill, Victims, arguments_of, decoders, driver, workers
+from tests.jobs.kill_drill import Drill, Victims, actor, arguments_of, decoders, driver, read, warm, write
+from tests.jobs.running_job import Running
+from tests.jobs.runtime.ray_head import environment, ray_head
 
 pytestmark = pytest.mark.timeout(6 * 3600)
 KILLS = int(os.environ.get("REMINE_KILLS", "50"))
 ON_RAY = ("mine", "fetch", "embed", "retrieve", "zero_shot", "judge", "generate")
+FURTHER = (
+    "fetch from parquet",
+    "fetch from webdataset",
+    "kb",
+    "parse",
+    "questions",
+    "generate_images",
+    "loglik",
+)
+TWO_ACTORS = {"mine": "mine", "embed": "embed", "judge": "judge", "generate": "judge"}  # job -> its pool
+VICTIMS = {"mine": [driver, actor]} | {job: [driver, read, write, warm] for job in ON_RAY if job != "mine"}
+SIGNALS = {143: [signal.SIGTERM], 130: [signal.SIGINT, signal.SIGINT]}  # exit code -> what the driver is sent
 
 
 @pytest.fixture(scope="module")
@@ -24,15 +47,45 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("inputs")
     with stages_in_process():
         kill_drill.write_inputs(folder)
+        kill_drill.write_further_inputs(folder)
     return folder
 
 
-def test_a_driver_that_is_killed_three_times(inputs: Path, tmp_path: Path) -> None:
-    drill = Drill("curate", arguments_of("curate", inputs), tmp_path)
-    drill.undisturbed()
-    drill.disturb(driver, kills=3, seed=3)
-    assert drill.kills["driver"] >= 3
-    assert drill.completed > 0
+def test_a_driver_and_an_actor_that_are_killed_and_a_driver_that_is_told_to_end(
+    ray_session: None, tmp_path: Path
+) -> None:
+    import ray
+
+    kill_drill.write_corpus_files(tmp_path)
+    cluster = f"ray.address={ray.get_runtime_context().gcs_address}"
+    drill = Drill("mine", [*arguments_of("mine", tmp_path), cluster], tmp_path / "drill")
+    drill.undisturbed(times=1)
+    drill.disturb(actor, kills=1, seed=1)
+    drill.disturb(driver, kills=1, seed=2)
+    drill.disturb(driver, kills=1, seed=3, name="driver, by SIGTERM", signals=[signal.SIGTERM])
+    assert drill.completed == 3
+
+
+def has_units(out: Path) -> bool:
+    return any(out.glob("*.parquet"))
+
+
+class OwnRay(NamedTuple):
+    """A Ray of one machine for kills: its address as a key of the command line, and its `TMPDIR`."""
+
+    key: str
+    temporary: Path
+
+
+@pytest.fixture(scope="module")
+def own_ray(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnRay]:
+    temporary = Path(tempfile.mkdtemp(prefix="drill-"))
+    settings = {"RAY_AUTH_MODE": "disabled", "RAY_worker_niceness": "0"}
+    home = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch, ray_head(environment(home, TMPDIR=str(temporary), **settings)) as head:
+        for name, value in settings.items():
+            patch.setenv(name, value)
+        yield OwnRay(f"ray.address={head}", temporary)
 
 
 @pytest.mark.torture
@@ -40,36 +93,54 @@ def test_a_driver_without_ray(inputs: Path, tmp_path: Path) -> None:
     drill = Drill("curate", arguments_of("curate", inputs), tmp_path)
     drill.undisturbed()
     drill.disturb(driver, kills=KILLS, seed=1)
-    print(drill)
 
 
-@pytest.fixture
-def cluster(ray_session: None) -> str:
-    import ray
+@pytest.mark.torture
+@pytest.mark.parametrize(("job", "victims"), [(job, victim) for job in ON_RAY for victim in VICTIMS[job]])
+def test_processes_of_a_job_on_ray(own_ray: OwnRay, inputs: Path, tmp_path: Path, job: str, victims: Victims) -> None:
+    drill = Drill(job, [*arguments_of(job, inputs), own_ray.key], tmp_path, shared=own_ray.temporary)
+    drill.undisturbed()
+    drill.disturb(victims, kills=KILLS, seed=2)
 
-    return f"ray.address={ray.get_runtime_context().gcs_address}"
+
+@pytest.mark.torture
+@pytest.mark.parametrize("job", FURTHER)
+def test_drivers_of_further_jobs(own_ray: OwnRay, inputs: Path, tmp_path: Path, job: str) -> None:
+    drill = Drill(job, [*arguments_of(job, inputs), own_ray.key], tmp_path, shared=own_ray.temporary)
+    drill.undisturbed()
+    drill.disturb(driver, kills=KILLS, seed=7)
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("job", [job for job in TWO_ACTORS if job != "mine"])
+def test_actors_of_a_stream(own_ray: OwnRay, inputs: Path, tmp_path: Path, job: str) -> None:
+    pool = TWO_ACTORS[job]
+    two = [f"resources.{pool}.actors=2", f"resources.{pool}.num_cpus=0.2"]
+    drill = Drill(job, [*arguments_of(job, inputs), *two, own_ray.key], tmp_path, shared=own_ray.temporary)
+    drill.undisturbed()
+    drill.disturb(actor, kills=KILLS, seed=5)
 
 
 @pytest.mark.torture
 @pytest.mark.parametrize("job", ON_RAY)
-@pytest.mark.parametrize("victims", [driver, workers], ids=["driver", "workers"])
-def test_processes_of_a_job_on_ray(cluster: str, inputs: Path, tmp_path: Path, job: str, victims: Victims) -> None:
-    drill = Drill(job, [*arguments_of(job, inputs), cluster], tmp_path)
+@pytest.mark.parametrize("code", SIGNALS)
+def test_drivers_that_are_told_to_end(own_ray: OwnRay, inputs: Path, tmp_path: Path, job: str, code: int) -> None:
+    drill = Drill(job, [*arguments_of(job, inputs), own_ray.key], tmp_path, shared=own_ray.temporary)
     drill.undisturbed()
-    drill.disturb(victims, kills=KILLS, seed=2)
-    print(drill)
+    name = {143: "driver, by SIGTERM", 130: "driver, by Ctrl-C twice"}[code]
+    drill.disturb(driver, kills=KILLS, seed=6, name=name, signals=SIGNALS[code])
 
 
 @pytest.mark.torture
-def test_processes_that_decode(cluster: str, inputs: Path, tmp_path: Path) -> None:
-    drill = Drill("fetch", [*arguments_of("fetch", inputs), cluster], tmp_path)
+def test_processes_that_decode(own_ray: OwnRay, inputs: Path, tmp_path: Path) -> None:
+    drill = Drill("fetch", [*arguments_of("fetch", inputs), own_ray.key], tmp_path, shared=own_ray.temporary)
     drill.undisturbed()
     drill.disturb(decoders, kills=KILLS, seed=3)
-    print(drill)
 
 
 @pytest.mark.torture
-def test_the_s3_server(inputs: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("job", ["curate", "mine", "embed"])
+def test_the_s3_server(inputs: Path, tmp_path: Path, job: str) -> None:
     """It is killed and started again, at the same address."""
     server = LoopbackS3(tmp_path / "server").start()
     with pytest.MonkeyPatch.context() as patch, FaultProxy(server.endpoint) as proxy:
@@ -77,15 +148,62 @@ def test_the_s3_server(inputs: Path, tmp_path: Path) -> None:
             patch.setenv(name, value)
         with through(proxy):
             server.create_bucket("drill")
-            drill = Drill("curate", arguments_of("curate", inputs), tmp_path, out="s3://drill/tables")
-            drill.undisturbed()
+            # Workers have the environment of Ray's start.
+            home, settings = tmp_path / "home", {"RAY_AUTH_MODE": "disabled"}
+            patch.setenv(*next(iter(settings.items())))
+            with ray_head(environment(home, **settings)) as head:
+                arguments = [*arguments_of(job, inputs), *([] if job == "curate" else [f"ray.address={head}"])]
+                drill = Drill(job, arguments, tmp_path, out="s3://drill/tables")
+                drill.undisturbed()
 
-            def s3_server() -> None:
-                os.kill(server.pid or 0, 9)
-                server.stop()
-                server.start()
-                proxy.upstream = server.endpoint
+                def s3_server() -> None:
+                    os.kill(server.pid or 0, 9)
+                    server.stop()
+                    server.start()
+                    proxy.upstream = server.endpoint
 
-            drill.disturb(driver, kills=KILLS, seed=4, by=s3_server)
-            print(drill)
+                drill.disturb(driver, kills=KILLS, seed=4, name="S3 server", by=s3_server)
     server.stop()
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("job", ["mine", "fetch"])
+@pytest.mark.parametrize("code", SIGNALS)
+def test_a_signal_next_to_busy_processes_ends_a_command_with_its_ray(
+    inputs: Path, tmp_path: Path, job: str, code: int
+) -> None:
+    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * (os.cpu_count() or 1))]
+    running = Running(job, [*arguments_of(job, inputs), f"out={tmp_path}/out"], tmp_path / "log")
+    try:
+        running.wait_for(partial(has_units, tmp_path / "out"))
+        begun = time.monotonic()
+        for number in SIGNALS[code][:-1]:
+            running.process.send_signal(number)
+            time.sleep(kill_drill.SIGNAL_PAUSE_S)
+        assert running.send(SIGNALS[code][-1]) == code
+        seconds = round(time.monotonic() - begun, 1)
+        assert running.left_over(agents=True) == []
+        assert running.log.read_text().splitlines()[-1].startswith("interrupted: completed units are kept")
+    finally:
+        running.end()
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+    name = {143: "SIGTERM", 130: "Ctrl-C twice"}[code]
+    reliability.record("signals", signal=name, job=job, runs=1, **{"longest (s)": seconds})
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("job", ["mine", "fetch"])
+def test_a_killed_command_leaves_no_process_of_its_ray(inputs: Path, tmp_path: Path, job: str) -> None:
+    left = 0
+    for kill in range(KILLS):
+        running = Running(job, [*arguments_of(job, inputs), f"out={tmp_path}/{kill}"], tmp_path / "log")
+        try:
+            running.wait_for(partial(has_units, tmp_path / str(kill)))
+            assert running.send(signal.SIGKILL) == -signal.SIGKILL
+            left += len(running.left_over(seconds=kill_drill.GONE_S, agents=True))
+        finally:
+            running.end()
+    reliability.record("leftovers", job=job, kills=KILLS, **{"processes after 60 s": left})
+    assert left == 0

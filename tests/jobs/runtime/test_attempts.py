@@ -158,7 +158,7 @@ def test_a_row_that_takes_too_long_is_done_alone_at_once_and_named_so(
     board: LocalBoard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [0.0]
-    monkeypatch.setattr(attempts.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr("jobs.runtime.attempts.time.monotonic", lambda: clock[0])
 
     class Slow(Rater):
         def __call__(self, batch: pa.Table) -> pa.Table:
