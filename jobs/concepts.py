@@ -26,6 +26,7 @@ from omegaconf import MISSING
 from actors.ids import content_id
 from actors.status import Status
 from jobs.corpora import delimited
+from jobs.corpora.spreadsheet_cells import MARK, escaped
 from jobs.errors import InputError
 from jobs.items_from import concepts
 from jobs.judging.targets import read_targets
@@ -152,7 +153,10 @@ def as_csv(rows: Sequence[Mapping[str, str]]) -> bytes:
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, concepts.COLUMNS)
     writer.writeheader()
-    writer.writerows(rows)
+    # A name that begins with the mark is no formula, and jobs.items takes the cells as they are.
+    writer.writerows(
+        {key: cell if cell.startswith(MARK) else escaped(cell) for key, cell in row.items()} for row in rows
+    )
     return text.getvalue().encode("utf-8-sig")
 
 

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from omegaconf import MISSING
 
 from jobs.analysis.flat_table import FlatTable
+from jobs.corpora.spreadsheet_cells import escaped_rows
 from jobs.errors import InputError
 from jobs.judging.kept_rubric import read_rubrics
 from jobs.judging.rating_tables import open_ratings
@@ -75,7 +76,7 @@ def execute(cfg: ExportConfig) -> dict[str, int]:
             writer = stack.enter_context(_writer(path, flat))
             for source in sources:
                 for rows in flat.rows(source):
-                    writer.write_table(rows)
+                    writer.write_table(rows if suffix == ".parquet" else escaped_rows(rows))
                     by_status.update(rows["status"].to_pylist())
         locations.publish(path, out)
     asked = sum(source.rows for source in sources)

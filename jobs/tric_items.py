@@ -17,10 +17,10 @@ import pyarrow as pa
 from omegaconf import MISSING
 
 from actors.ids import content_id
-from jobs.analysis.tric_reranking import best_captions
+from jobs.analysis.tric_reranking import best_captions, without_excluded
 from jobs.corpora.tric import ANSWERS, DATES, Split, read_split, worded_date
 from jobs.errors import InputError
-from jobs.runtime import cli
+from jobs.runtime import cli, exclusions, summary
 from jobs.runtime.console import say
 from jobs.store.reading import open_table
 from jobs.store.single_unit import write_small
@@ -37,6 +37,7 @@ class TricItemsConfig:
     out: str = MISSING  # the table of items to write
     k: int = 50  # captions per picture, from the best
     dates: str = "day"  # how the prompt words the newspaper's date: none, year, decade or day
+    exclusions: str | None = None  # pictures that must not be used (jobs.runtime.exclusions)
     unit_rows: int = 64  # items per unit, the granularity of distributing and resuming in the jobs that follow
 
 
@@ -50,13 +51,15 @@ def execute(cfg: TricItemsConfig) -> dict[str, Any]:
         raise InputError(f"unit_rows={cfg.unit_rows}: must be at least 1")
     split = read_split(cfg.split)
     neighbors, captions = open_table(cfg.neighbors, "neighbors"), open_table(cfg.captions, "texts")
-    ranked = best_captions(split, neighbors, captions)
+    excluded = exclusions.read_exclusions(cfg.exclusions)
+    exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
+    ranked = without_excluded(split, best_captions(split, neighbors, captions), exclusion_filter)
     rows = items(split, ranked, k=cfg.k, dates=cfg.dates)
     manifest = write_small(
         cfg.out,
         pa.Table.from_pylist(rows, schema=TABLES["items"].schema()),
         table="items",
-        identity={"neighbors": neighbors.identity, "k": cfg.k, "dates": cfg.dates},
+        identity={"neighbors": neighbors.identity, "k": cfg.k, "dates": cfg.dates, **exclusions.identity(excluded)},
         config=asdict(cfg),
         inputs=(neighbors.whole(),),
         unit_rows=cfg.unit_rows,
@@ -64,6 +67,7 @@ def execute(cfg: TricItemsConfig) -> dict[str, Any]:
     )
     targets = sum(len(row["targets"]) for row in rows)
     say(f"tric_items: {manifest['out']}\n  {len(rows):,} pictures, {targets:,} captions to judge, dates: {cfg.dates}")
+    summary.show_exclusions(excluded, exclusion_filter.matched)
     return manifest
 
 

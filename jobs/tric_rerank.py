@@ -27,12 +27,13 @@ from jobs.analysis.tric_reranking import (
     read_judgements,
     rerank,
     reranking_metrics,
+    without_excluded,
 )
 from jobs.corpora.tric import Split, answer_lines, read_split
 from jobs.errors import InputError
 from jobs.judging.rating_tables import open_ratings
 from jobs.metrics.metric import Metric, metrics_table
-from jobs.runtime import cli
+from jobs.runtime import cli, exclusions, summary
 from jobs.runtime.console import say
 from jobs.store import locations
 from jobs.store.reading import open_table
@@ -50,6 +51,7 @@ class TricRerankConfig:
     captions: str = MISSING  # texts (jobs.tric_captions)
     ratings: list[str] = field(default_factory=list)  # tables of ratings, or globs
     out: str = MISSING  # a folder: the table metrics, and out.tsv of each rater and condition
+    exclusions: str | None = None  # pictures that must not be used (jobs.runtime.exclusions)
 
 
 def execute(cfg: TricRerankConfig) -> dict[str, Any]:
@@ -59,7 +61,9 @@ def execute(cfg: TricRerankConfig) -> dict[str, Any]:
     split = read_split(cfg.split)
     neighbors, captions = open_table(cfg.neighbors, "neighbors"), open_table(cfg.captions, "texts")
     ratings = open_ratings(cfg.ratings)
-    before = best_captions(split, neighbors, captions)
+    excluded = exclusions.read_exclusions(cfg.exclusions)
+    exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
+    before = without_excluded(split, best_captions(split, neighbors, captions), exclusion_filter)
     judgements = read_judgements(ratings)
     after = {judge: rerank(split, before, judgement) for judge, judgement in judgements.items()}
     if all(len(reranking.kept) == len(before) for reranking in after.values()):
@@ -75,11 +79,13 @@ def execute(cfg: TricRerankConfig) -> dict[str, Any]:
         identity={
             "sources": [source.identity for source in (neighbors, captions, *ratings)],
             "expected": content_id(*(split.expected or ())),
+            **exclusions.identity(excluded),
         },
         config=asdict(cfg),
         inputs=tuple(source.whole() for source in (neighbors, captions, *ratings)),
     )
     _show(before, after, metrics)
+    summary.show_exclusions(excluded, exclusion_filter.matched)
     say(f"tric_rerank: {len(metrics)} metrics in {manifest['out']}, out.tsv of each rater and condition below {out}")
     return manifest
 

@@ -347,6 +347,7 @@ KEYS = {
         out: str
         k: int
         dates: str
+        exclusions: str | None
         unit_rows: int
     """,
     "tric_rerank": """
@@ -355,6 +356,7 @@ KEYS = {
         captions: str
         ratings: list[str]
         out: str
+        exclusions: str | None
     """,
     "tric_statistics": """
         path: str

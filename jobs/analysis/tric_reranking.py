@@ -13,6 +13,7 @@ from jobs.corpora.tric import ANSWERS, DATES, Split, decade
 from jobs.errors import InputError
 from jobs.metrics import ranking
 from jobs.metrics.metric import Metric
+from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store.reading import TableSource
 
 Ranked = dict[int, list[str]]  # position of a picture in the split -> indices of its captions, best first
@@ -69,6 +70,16 @@ def best_captions(split: Split, neighbors: TableSource, captions: TableSource) -
     if not places:
         raise InputError(f"{neighbors.uri}: no ranked picture")
     return {position: [of_rank[rank] for rank in sorted(of_rank)] for position, of_rank in sorted(places.items())}
+
+
+def without_excluded(split: Split, ranked: Ranked, exclusion_filter: ExclusionFilter) -> Ranked:
+    """Return the ranking without the pictures on the list of exclusions."""
+    names = {position: split.pictures[position] for position in ranked}
+    return {
+        position: indices
+        for position, indices in ranked.items()
+        if not exclusion_filter.hit(content_id(names[position]), names[position])
+    }
 
 
 def read_judgements(sources: Sequence[TableSource]) -> dict[RaterCondition, Judgement]:

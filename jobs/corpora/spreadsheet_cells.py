@@ -2,7 +2,12 @@
 
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_TEXT = r"^(['=@\t\r]|[+-])"
+_NUMBER = r"^[+-]?[0-9.]+([eE][+-]?[0-9]+)?$"  # which programs that read the file as data must find as they are
 MARK = "'"  # in front of such a text; spreadsheet programs take the cell as text
 
 
@@ -11,6 +16,17 @@ def escaped(cell: Any) -> Any:
     if isinstance(cell, str) and cell.startswith((*_FORMULA, MARK)):
         return f"{MARK}{cell}"
     return cell
+
+
+def escaped_rows(rows: pa.Table) -> pa.Table:
+    """The rows to write: as `escaped` for each text, but numbers in columns of texts stay."""
+    for index, field in enumerate(rows.schema):
+        if pa.types.is_string(field.type):
+            texts = rows.column(index)
+            marked = pc.and_not(pc.match_substring_regex(texts, _TEXT), pc.match_substring_regex(texts, _NUMBER))
+            cells = pc.if_else(marked, pc.binary_join_element_wise(MARK, texts, ""), texts)
+            rows = rows.set_column(index, field, cells)
+    return rows
 
 
 def original(cell: str) -> str:

@@ -45,7 +45,11 @@ class ReleasedFile:
 def write_csv(
     folder: Path, name: str, description: str, columns: Mapping[str, Column], rows: Iterable[Mapping[str, Any]]
 ) -> ReleasedFile:
-    """Write rows to `folder`/data/NAME.csv and return what was written; a missing or null value is an empty cell."""
+    """Write rows to `folder`/data/NAME.csv and return what was written; a missing or null value is an empty cell.
+
+    The cells are the values, also where a spreadsheet program would take one for a formula: programs read the files as
+    data, and a mark in front of a text would change it.
+    """
     path = folder / "data" / f"{name}.csv"
     path.parent.mkdir(parents=True, exist_ok=True)
     n = 0

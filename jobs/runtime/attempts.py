@@ -10,7 +10,6 @@ A GPU that fails again and again without a result, or on which an actor cannot s
 
 import contextlib
 import os
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -25,6 +24,7 @@ from actors.status import PROCESS_DIED, TIMED_OUT, Reason, Status, failed_status
 from actors.vlm.errors import is_device_lost
 from jobs.errors import RunError
 from jobs.runtime.bad_devices import Device, device_of_process
+from jobs.runtime.console import say
 
 BATCH_ATTEMPTS = 2  # of a batch as a whole
 UNIT_ATTEMPTS = 3  # of a unit that an actor processes by itself
@@ -187,8 +187,7 @@ class Attempts:
             self._condemn(f"failed {times} times without a result ({first_line(error)})")
             self._check_others()
             self._leave_to_holder()
-        sys.stderr.write(f"{self._device.name} failed ({error}); the actor restarts\n")
-        sys.stderr.flush()
+        say(f"{self._device.name} failed ({error}); the actor restarts", err=True)
         os._exit(1)
 
     def _condemn(self, reason: str) -> None:

@@ -5,7 +5,6 @@ written; 130 interrupted, 143 terminated. Completed units are kept.
 """
 
 import importlib
-import logging
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -72,7 +71,7 @@ def execute_loaded(name: str, cfg: Any) -> object:
 def main(name: str, arguments: list[str] | None = None) -> int:
     """Run a job from the command line and return its exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
+    console.show_log_records()
     signals.listen()
     if _asks_for_json(arguments):  # before the configuration, which may be refused
         console.use_format("json")

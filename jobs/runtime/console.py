@@ -30,6 +30,13 @@ class _Output:
 _output = _Output()
 
 
+def show_log_records() -> None:
+    """Print warnings of Python's logging as lines of this process, unless the process has handlers already."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Formatter())
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+
+
 def use_format(log: str) -> None:
     """Print JSON objects from now on if `log` is json. Text changes nothing: a run's format is that of its steps too.
 
@@ -115,7 +122,7 @@ class _Formatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         text = super().format(record)
-        return as_json(text, level=record.levelname.lower(), logger=record.name) if is_json() else text
+        return as_json(text, level=record.levelname.lower(), logger=record.name) if is_json() else printable(text)
 
 
 def printable(text: str) -> str:

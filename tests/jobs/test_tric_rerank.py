@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -72,6 +72,19 @@ def test_items_have_the_best_captions_as_targets(tmp_path: Path, ranked: list[st
     assert items[IDS["a.png"]]["gold"] == ["A cat\nsleeps"]
     assert items[IDS["b.png"]]["gold"] is None  # not among the best
     assert open_table(f"{tmp_path}/day", "items").metadata["remine.condition"] == "day"
+
+
+def test_excluded_pictures_are_neither_items_nor_ranked(tmp_path: Path, ranked: list[str]) -> None:
+    (tmp_path / "list.txt").write_text(f"{IDS['b.png'].upper()}\n")
+    listed = f"exclusions={tmp_path}/list.txt"
+    assert cli.main("tric_items", [*ranked, listed, f"out={tmp_path}/items"]) == 0
+    assert {row["item_id"] for row in rows_of(f"{tmp_path}/items")} == {IDS[name] for name in RANKED} - {IDS["b.png"]}
+    captions = {name: dict.fromkeys(CAPTIONS.values(), 0.5) for name in RANKED}
+    write_table(tmp_path / "ratings", "ratings", verdicts("day", cast(Any, captions)))
+    for out, keys in (("with", [listed]), ("without", [])):
+        assert cli.main("tric_rerank", [*ranked, *keys, f"ratings=[{tmp_path}/ratings]", f"out={tmp_path}/{out}"]) == 0
+    counts = [max(row["n"] for row in metrics(tmp_path / out).values()) for out in ("with", "without")]
+    assert counts[0] == counts[1] - 1
 
 
 def test_captions_of_one_text_are_one_target(tmp_path: Path, ranked: list[str]) -> None:

@@ -145,7 +145,7 @@ class _Lines:
         self._stream = stream
         self._pending: deque[_Line] = deque()
         self._rest = b""
-        self._ended = False
+        self._ended = self._skipping = False
         self.offset = offset  # of the byte after the last complete line
         self.damage: tuple[str, str] | None = None  # reason and message
 
@@ -188,12 +188,16 @@ class _Lines:
                 self._append(self._rest)
             self._rest = b""
             return
+        if self._skipping:  # the rest of a line whose beginning counted as a line
+            rest, end, chunk = chunk.partition(b"\n")
+            self.offset += len(rest + end)
+            self._skipping = not end
         *whole, self._rest = (self._rest + chunk).split(b"\n")
         for line in whole:
             self._append(line + b"\n")
         if len(self._rest) > MAX_LINE:
             self._append(self._rest)
-            self._rest = b""
+            self._rest, self._skipping = b"", True
 
     def _append(self, raw: bytes) -> None:
         self._pending.append(_Line(self.offset, raw.decode("utf-8", "surrogateescape")))

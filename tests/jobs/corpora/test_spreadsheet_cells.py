@@ -2,13 +2,19 @@
 
 import csv
 import io
+from types import SimpleNamespace
+from typing import Any, cast
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.corpora.spreadsheet_cells import escaped, original
+from jobs.concepts import as_csv
+from jobs.corpora.spreadsheet_cells import escaped, escaped_rows, original
+from jobs.items_from import concepts
 from jobs.page import choice_sheet
+from jobs.papers import output
 
 FORMULAS = ["=cmd|' /C calc'!A0", "+1", "-2+3", "@SUM(A1)", "\t=1", "\r=1"]
 
@@ -27,6 +33,27 @@ def test_every_text_is_read_back(text: str) -> None:
 def test_numbers_and_what_people_write_stay() -> None:
     assert [escaped(cell) for cell in (-0.5, 3, None, "x", "")] == [-0.5, 3, None, "x", ""]
     assert [original(cell) for cell in ("'tis", "x", "=x")] == ["'tis", "x", "=x"]
+
+
+def test_columns_of_texts_have_no_formulas_and_keep_numbers() -> None:
+    texts = [*FORMULAS, "-2", "+1.5e-3", "-inf", "3", "it's", "'x", "", None]
+    rows = escaped_rows(pa.table({"text": texts, "number": pa.array([-1.0] * len(texts))}))
+    numbers = ["+1", "-2", "+1.5e-3"]
+    assert rows["text"].to_pylist() == [text if text in numbers else escaped(text) for text in texts]
+    assert rows["number"].to_pylist() == [-1.0] * len(texts)
+
+
+def test_files_of_concepts_and_papers_have_no_formulas() -> None:
+    row = dict.fromkeys(concepts.COLUMNS, "") | {"concept": FORMULAS[0], "labels": "'s-Hertogenbosch"}
+    (read,) = csv.DictReader(io.StringIO(as_csv(cast(Any, [row])).decode("utf-8-sig")))
+    assert (read["concept"], read["labels"]) == (f"'{FORMULAS[0]}", "'s-Hertogenbosch")
+    cell = SimpleNamespace(metric=None, printed=SimpleNamespace(value=-1.0, low=None, high=None))
+    table = SimpleNamespace(
+        row_headers=["rater"], columns=[("a", "b")], rows=[SimpleNamespace(headers=[FORMULAS[0]], cells=[cell])]
+    )
+    _, line = csv.reader(io.StringIO(output.as_csv(cast(Any, table))))
+    assert line[0] == f"'{FORMULAS[0]}"
+    assert "-1.0" in line
 
 
 def test_a_prompt_is_no_formula_in_the_sheet() -> None:

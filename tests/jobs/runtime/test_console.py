@@ -33,6 +33,16 @@ def test_lines_are_text_unless_json_is_chosen() -> None:
     assert not console.is_json()
 
 
+def test_log_records_cannot_steer_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logger = logging.Logger("root")
+    monkeypatch.setattr(logging, "root", logger)
+    console.show_log_records()
+    logger.warning("%s of\nothers", "a title\x1b]0;mine\x07")
+    assert capsys.readouterr().err == "a title\\x1b]0;mine\\x07 of\nothers\n"
+
+
 def test_a_line_as_json_has_the_fields_of_its_context() -> None:
     console.use_format("json")
     console.use_format("text")  # a step of a run, whose own log is text
