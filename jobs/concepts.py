@@ -153,7 +153,7 @@ def as_csv(rows: Sequence[Mapping[str, str]]) -> bytes:
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, concepts.COLUMNS)
     writer.writeheader()
-    # A name that begins with the mark is no formula, and jobs.items takes the cells as they are.
+    # A name that begins with the mark is not a formula, and jobs.items takes the cells as they are.
     writer.writerows(
         {key: cell if cell.startswith(MARK) else escaped(cell) for key, cell in row.items()} for row in rows
     )

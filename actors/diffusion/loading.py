@@ -52,9 +52,15 @@ def load_pipeline(settings: ImageModelSettings) -> Any:
     dtype = getattr(torch, find_dtype(settings.dtype, device))
     try:
         pipeline = DiffusionPipeline.from_pretrained(
-            resolve(settings.checkpoint), revision=settings.revision, dtype=dtype, use_safetensors=True
+            resolve(settings.checkpoint),
+            revision=settings.revision,
+            dtype=dtype,
+            use_safetensors=True,
+            trust_remote_code=False,
         )
-    except (OSError, ValueError, KeyError, ImportError) as error:
+    except (RuntimeError, MemoryError):  # of the device: too little memory, say
+        raise
+    except Exception as error:  # model files are untrusted, so any exception is possible
         raise ValueError(
             f"cannot load text-to-image model {settings.checkpoint!r} at revision {settings.revision or 'main'!r} "
             f"({first_line(error)}); use a pipeline of diffusers with safetensors, or local:sd3-tiny"
