@@ -2,9 +2,11 @@
 
     python -m tests.screenshots
 
-Writes docs/report.png and docs/pictures.png. Needs Chromium; starts neither Ray nor models.
+Writes docs/report.png and docs/pictures.png, and docs/pictures.sha256, a hash of the templates and styles:
+tests/jobs/page/test_screenshots.py fails when these have changed since. Needs Chromium; starts neither Ray nor models.
 """
 
+import hashlib
 import re
 import subprocess
 import sys
@@ -17,7 +19,11 @@ from jobs.runtime import cli
 from tests.browser import CHROMIUM, FLAGS
 from tests.jobs.page.study import write_study
 
-DOCS = Path(__file__).parents[1] / "docs"
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+HASH = DOCS / "pictures.sha256"
+SHOWN = ("jobs/page/page.html.j2", "jobs/page/figures.html.j2", "jobs/page/gallery.html.j2", "jobs/page/macros.html.j2",
+         "jobs/page/picture.html.j2", "jobs/html/page.css", "tests/jobs/page/study.py")  # fmt: skip
 WIDTH, SCALE = 1280, 0.75  # CSS pixels, and pixels of the file per CSS pixel
 SECTIONS = {"report": ("figures",), "pictures": ("pictures",)}  # file -> sections of the page
 HEIGHTS = {"report": 2120, "pictures": 1250}  # CSS pixels
@@ -44,7 +50,13 @@ def main() -> int:
                 small = picture.convert("RGB").resize(size, Image.Resampling.LANCZOS)
                 small.quantize(192).save(DOCS / f"{name}.png", optimize=True)
             print(DOCS / f"{name}.png")
+    HASH.write_text(hash_of_shown() + "\n")
     return 0
+
+
+def hash_of_shown() -> str:
+    """Return the SHA-256 of the files that determine what the pictures show."""
+    return hashlib.sha256(b"\0".join((ROOT / name).read_bytes() for name in SHOWN)).hexdigest()
 
 
 def only(html: str, sections: tuple[str, ...]) -> str:

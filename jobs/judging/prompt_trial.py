@@ -58,6 +58,7 @@ def show(
     if items is None:
         return
     prepare, answer = stages
+    _without_progress_bars()
     shown = model_to_show(prepare.kwargs["model"])
     prepared = _called(prepare, shown, items)
     for line in _prompt_lines(items.to_pylist(), prepared.to_pylist(), shown):
@@ -115,6 +116,13 @@ def _is_here(model: ModelSettings) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _without_progress_bars() -> None:
+    """A small model loads in a moment, and its bar would appear between the prompts."""
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
 
 
 def _called(stage: Stage, model: ModelSettings, rows: pa.Table) -> pa.Table:

@@ -13,6 +13,7 @@ from jobs.page.metric_families import (
     SHARE_METRICS,
     MetricBlock,
     belongs,
+    label,
     word,
 )
 from jobs.page.model import PageFigure, Wording
@@ -102,9 +103,9 @@ def _tables(
     """Return title of a family -> (label, anchor) of its tables."""
     tables: dict[str, list[tuple[str, str]]] = {}
     for block in blocks:
-        label = question_title((block.rubric, block.question), wording) or block.rubric or "all"
+        question = question_title((block.rubric, block.question), wording) or block.rubric or "all"
         for table in block.tables:
-            tables.setdefault(table.title, []).append((" · ".join(filter(None, (label, block.about))), table.name))
+            tables.setdefault(table.title, []).append((" · ".join(filter(None, (question, block.about))), table.name))
     return tables
 
 
@@ -131,7 +132,7 @@ def _one_level(metrics: Sequence[Metric]) -> list[Metric]:
 def _point(metric: Metric, names: Mapping[str, str], wording: Mapping[tuple[str, str], Wording]) -> _Point:
     dims = metric.dims
     row = next((name for name in ROWS if dims.get(name)), "")
-    measured = [word("metric", metric), *(word(name, metric) for name in MEASURES if dims.get(name) and name != row)]
+    measured = [label(metric), *(word(name, metric) for name in MEASURES if dims.get(name) and name != row)]
     about = [f"{dims[name]}" for name in IN_HEADING[2:] if dims.get(name)]
     rater_names = [names[dims[name]] for name in RATERS if name in dims]
     rest = [word(name, metric) for name in sorted(dims) if name not in (*RATERS, *MEASURES, *IN_HEADING, *ROWS)]

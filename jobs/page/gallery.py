@@ -306,6 +306,7 @@ def _card(
     attributes: dict[str, str] = {}
     if item:
         attributes |= dict(item["attributes"] or ())
+        title = attributes.get("page_title") or title
         writer = " · ".join(attributes[name] for name in WRITER if attributes.get(name))
         title = " — ".join(filter(None, (title, writer or (item["kind"] if item["kind"] != "image" else ""))))
         facts = [(name, value) for name, value in sorted(attributes.items()) if value][:FACTS_PER_CARD] + facts

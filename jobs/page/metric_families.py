@@ -207,10 +207,25 @@ NAMES = {
     "pairwise_pearson": "Pearson, mean of pairs",
     "pairwise_spearman": "Spearman, mean of pairs",
     "status_share": "share",
-    "share_lowest": "lowest",
-    "share_at_least": "at least",
+    "share_lowest": "share of the lowest score",
+    "share_at_least": "share of scores from a threshold",
     "group_mean_score": "mean",
-    "average_of_shares": "average of raters",
+    "average_of_shares": "share of scores from a threshold, averaged over raters",
+    "ratings_total": "ratings",
+    "ratings_double": "rated more than once",
+    "ratings_repeated": "repeated ratings",
+    "ratings_excluded": "excluded ratings",
+    "ratings_left": "ratings used",
+    "people_total": "people",
+    "items_per_person": "items per person",
+    "items_per_person_sd": "items per person, SD",
+    "pearson_with_people": "Pearson with people’s mean",
+    "spearman_with_people": "Spearman with people’s mean",
+    "kendall_with_people": "Kendall with people’s mean",
+    "pearson_by_image": "Pearson by picture",
+    "pearson_by_target": "Pearson by target",
+    "pearson_by_concept_and_target": "Pearson by concept and target",
+    "mean_deviation": "mean deviation from people",
     "majority_share": "share",
     "f1": "F1",
     "welch_p": "Welch’s p",
@@ -232,11 +247,13 @@ NAMES = {
     "remark_share": "share",
 }
 WORDS = {
-    "rule": {"mean": "by mean", "any": "by any rater"},
+    "rule": {"mean": "", "any": "from any rater"},
+    "answer": {"(no majority)": "no majority"},
     "weights": {"none": "unweighted"},
     "first": {"": "no condition"},
     "second": {"": "no condition"},
 }
+AT_LEAST = ("share_at_least", "average_of_shares")  # whose label has the threshold
 SAID_BY_DISTRIBUTIONS = frozenset({"Ratings", "Ratings without an answer"})  # of a single rater
 IN_HEADING = ("rubric", "question", "condition", "method", "order")
 
@@ -268,6 +285,14 @@ def blocks(
     return question_blocks
 
 
+def each_once(metrics: Sequence[Metric]) -> list[Metric]:
+    """Return the metrics of all questions without the groups that are a single rater; see `without_twins`."""
+    of_question: dict[tuple[str, ...], list[Metric]] = {}
+    for metric in metrics:
+        of_question.setdefault(tuple(metric.dims.get(name, "") for name in IN_HEADING), []).append(metric)
+    return [metric for of_key in of_question.values() for metric in without_twins(of_key)]
+
+
 def without_twins(metrics: Sequence[Metric]) -> list[Metric]:
     """Return the metrics of one question without those of all models, or all people, if these are a single rater.
 
@@ -278,9 +303,10 @@ def without_twins(metrics: Sequence[Metric]) -> list[Metric]:
         rest = tuple(f"{name}={value}" for name, value in sorted(metric.dims.items()) if name != "group")
         values = (metric.value, metric.low, metric.n)
         of_group.setdefault(metric.dims.get("group", ""), {})[metric.name, *rest] = values
+    has_people = any(metric.name == "people_total" and (metric.value or 0) > 1 for metric in metrics)
     dropped = {
         whole: single
-        for whole in (MODELS, PEOPLE)
+        for whole in (MODELS, *(() if has_people else (PEOPLE,)))
         for single in of_group
         if single not in ("", MODELS, PEOPLE) and _same(of_group.get(whole, {}), of_group[single])
     }
@@ -349,23 +375,37 @@ def belongs(family: MetricFamily, metric: Metric) -> bool:
 
 
 def _labels(family: MetricFamily, metric: Metric) -> tuple[str, str]:
-    column = " · ".join(filter(None, (word(name, metric) for name in family.columns)))
+    column = " · ".join(filter(None, (_part(name, metric) for name in family.columns)))
     in_columns = {*family.columns, *IN_HEADING}
     named = () if len(family.metrics) == 1 else ("metric",)  # a single metric is named by the title
-    rest = [word(name, metric) for name in (*named, *sorted(metric.dims)) if name not in in_columns]
+    rest = [_part(name, metric) for name in (*named, *sorted(metric.dims)) if name not in in_columns]
     return column or "value", " · ".join(filter(None, rest)) or "all"
+
+
+def _part(name: str, metric: Metric) -> str:
+    return label(metric) if name == "metric" else word(name, metric)
 
 
 def word(name: str, metric: Metric) -> str:
     """Return the words for a metric's name (`metric`) or for the value of one of its dims."""
     if name == "metric":
         return NAMES.get(metric.name, metric.name.replace("_", " ").removeprefix("rater correlation "))
+    if metric.name in AT_LEAST and name in ("threshold", "raters"):
+        return ""
     value = metric.dims.get(name, "")
     if name == "inverted" and value:
         return "scale inverted"
     if name in ("k", "bins") and value:
         return f"{name} = {value}"
     return WORDS.get(name, {}).get(value, value)
+
+
+def label(metric: Metric) -> str:
+    """Return the words for a metric in the label of its numbers, with its threshold if it has one."""
+    if metric.name not in AT_LEAST or not (threshold := metric.dims.get("threshold")):
+        return word("metric", metric)
+    raters = metric.dims.get("raters")
+    return f"share ≥ {threshold}" + (f", average over {raters} raters" if raters else "")
 
 
 def definitions(tables: Iterable[MetricTable]) -> Mapping[str, str]:

@@ -7,7 +7,7 @@ from jobs.metrics.metric import Metric
 from jobs.metrics.observations import Observations
 from jobs.page.anchors import anchor
 from jobs.page.family_figures import TWO_RATERS, family_figures
-from jobs.page.metric_families import FAMILIES, blocks
+from jobs.page.metric_families import FAMILIES, blocks, each_once
 from jobs.page.model import FunnelStep, PageFigure, Wording
 from jobs.page.observed_figures import observed_figures
 from jobs.page.rater_figures import EACH_TWO, rater_figures
@@ -41,6 +41,7 @@ def page_figures(
         sorted(observations.pairs, key=lambda pair: order(pair[0])),
     )
     metric_blocks = blocks(metrics, list(wording))
+    metrics = each_once(metrics)
     figures, left, size = [], 0, 0
     for figure in chain(
         rater_figures(metrics, metric_blocks, wording, places),

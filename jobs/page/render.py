@@ -20,6 +20,7 @@ from jobs.page.metric_families import COUNTS, SHARE_METRICS, MetricBlock, blocks
 from jobs.page.model import FunnelStep, GalleryPicture, MapPoint, Page, PictureRating, Wording, rater_label
 from jobs.page.page_figures import figure_of
 from jobs.page.region_figures import question_place
+from jobs.page.short_names import short_names
 
 MAX_COLUMNS = 12  # answers of a scale
 MAX_CELLS = 30_000  # of all tables of metrics, about 6 MB
@@ -122,6 +123,7 @@ def render(page: Page) -> str:
         page=page,
         css=Markup(STYLE.read_text(encoding="utf-8")),
         letters=letters,
+        rater_names={rater: name.replace(r"\$", "$") for rater, name in short_names(letters).items()},
         single=single,
         sections=_sections(page, rubrics, metric_blocks),
         rubrics=rubrics,
