@@ -47,7 +47,8 @@ def question(**context):
 def drawn():
     rated, observations = question(), Observations()
     observations(DIMS, rated)
-    metrics = [metric.at(**DIMS) for metric in question_metrics(rated)]
+    people = Metric(name="people_total", definition="d", value=2, n=2, coverage=1.0, reason="a count")
+    metrics = [metric.at(**DIMS) for metric in (people, *question_metrics(rated))]
     figures, left = page_figures(metrics, observations, WORDS)
     assert left == 0
     return metrics, {figure.title: figure for figure in figures}
