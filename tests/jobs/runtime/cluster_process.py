@@ -64,6 +64,12 @@ def autoscaled(node_types: dict[str, Any]) -> dict[str, Any]:
         "available_node_types": {head: {"resources": {}, "node_config": {}, "max_workers": 0}} | node_types,
         "head_node_type": head,
         "idle_timeout_minutes": 10,
+        "upscaling_speed": 1.0,
+        **{key: {} for key in ("auth", "docker", "file_mounts")},
+        **{key: [] for key in ("cluster_synced_files", "initialization_commands", "rsync_exclude", "rsync_filter")},
+        **{f"{part}_commands": [] for part in ("setup", "head_setup", "worker_setup", "head_start_ray")},
+        "worker_start_ray_commands": [],
+        "file_mounts_sync_continuously": False,
     }
     file = Path(os.environ["RAY_TMPDIR"]) / "autoscaler.yaml"
     file.write_text(json.dumps(config), encoding="utf-8")

@@ -252,10 +252,14 @@ def the_board_is_lost(cluster: Cluster, folder: str) -> dict[str, Any]:
     return ended | {"restarted": restarted, "progress": done}
 
 
+def _probe() -> None:
+    """What a task does that only has to run somewhere."""
+
+
 def _wait_until_placeable(node: Any) -> None:
     """Wait until the driver's machine knows of `node`; until then Ray places elsewhere what would rather be there."""
     strategy = NodeAffinitySchedulingStrategy(node.node_id, soft=False)
-    probe: Any = ray.remote(os.getpid)
+    probe: Any = ray.remote(_probe)
     while True:
         with contextlib.suppress(ray.exceptions.RayError):
             ray.get(probe.options(num_cpus=0, scheduling_strategy=strategy).remote())
