@@ -1,8 +1,13 @@
-"""Where secrets are found in what jobs wrote: names, raw bytes, and the values of Parquet files."""
+"""Where secrets are found in what jobs wrote: names, raw and encoded bytes, archives, values of Parquet files."""
 
+import base64
 import gzip
+import html
 import io
+import tarfile
+import zipfile
 from collections.abc import Mapping
+from urllib.parse import quote, quote_plus
 
 import pyarrow.parquet as pq
 
@@ -11,18 +16,44 @@ from jobs.store import locations
 
 def find(folder: str, secrets: Mapping[str, str]) -> list[str]:
     """Return `name of the secret in uri` for each object below `folder`, a local folder or an S3 prefix."""
+    forms = {name: _forms(secret) for name, secret in secrets.items()}
     return [
         f"{name} in {file.uri}"
         for file in locations.listing(folder)
-        for name, secret in secrets.items()
-        if secret.encode() in file.uri.encode() + _readable(locations.read_bytes(file.uri))
+        for name, needles in forms.items()
+        if _contains(file.uri.encode() + b"\n" + _readable(locations.read_bytes(file.uri)), needles)
     ]
 
 
+def _contains(content: bytes, needles: set[bytes]) -> bool:
+    return any(needle in content for needle in needles)
+
+
+def _forms(secret: str) -> set[bytes]:
+    """The secret as it is, in URLs, HTML, JSON, and in base64 at each position of the text around it."""
+    data = secret.encode()
+    texts = {secret, quote(secret, safe=""), quote(secret), quote_plus(secret), html.escape(secret)}
+    encoded = {_inner_base64(data, offset, altchars) for offset in range(3) for altchars in (b"+/", b"-_")}
+    return {text.encode() for text in texts} | encoded
+
+
+def _inner_base64(data: bytes, offset: int, altchars: bytes) -> bytes:
+    """The part of the base64 of a text with `offset` bytes before `data` that depends on `data` alone."""
+    first, last = -(-offset * 8 // 6), (offset + len(data)) * 8 // 6
+    return base64.b64encode(bytes(offset) + data, altchars)[first:last]
+
+
 def _readable(content: bytes) -> bytes:
-    """`content`, and where it is compressed also what it holds."""
+    """`content`, and what it holds where it is compressed or an archive."""
     if content[:4] == b"PAR1":
         return content + repr(pq.read_table(io.BytesIO(content)).to_pydict()).encode()
     if content[:2] == b"\x1f\x8b":
-        return content + gzip.decompress(content)
+        return content + _readable(gzip.decompress(content))
+    if content[:4] == b"PK\x03\x04":
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            return content + b"".join(name.encode() + _readable(archive.read(name)) for name in archive.namelist())
+    if content[257:262] == b"ustar":
+        with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+            members = [(member.name, archive.extractfile(member)) for member in archive]
+            return content + b"".join(name.encode() + _readable(file.read()) for name, file in members if file)
     return content

@@ -1,5 +1,11 @@
+import base64
 import gzip
+import html
+import io
+import tarfile
+import zipfile
 from pathlib import Path
+from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -7,17 +13,34 @@ import pytest
 
 from tests import secrets_found
 
+SECRET = "Planted/Secret+1&<é"
+ENCODED = {
+    "text": SECRET,
+    "percent": f"https://example.org/?sig={quote(SECRET, safe='')}",
+    "html": f"<a title='{html.escape(SECRET)}'>",
+    **{f"base64 at {at}": base64.b64encode(f"{'x' * at}{SECRET} and more".encode()).decode() for at in range(3)},
+    "url-safe base64": base64.urlsafe_b64encode(SECRET.encode()).decode(),
+}
 
-@pytest.mark.parametrize("place", ["name", "text", "gzip", "value", "metadata"])
+
+@pytest.mark.parametrize("place", ["name", "gzip", "zip", "tar", "tar.gz", "value", "metadata", *ENCODED])
 def test_a_secret_is_found_wherever_it_is(tmp_path: Path, place: str) -> None:
-    secret = "PlantedSecret"
+    secret = "PlantedSecret" if place == "name" else SECRET
     values = pa.table({"url": [f"https://example.org/?sig={secret}" if place == "value" else ""] * 50})
     table = values.replace_schema_metadata({"settings": secret if place == "metadata" else ""})
     pq.write_table(table, tmp_path / "table.parquet", compression="zstd")
-    packed = gzip.compress(f"{secret if place == 'gzip' else ''} text".encode() * 50)
-    (tmp_path / "packed.gz").write_bytes(packed)
-    (tmp_path / (secret if place == "name" else "notes")).write_text(secret if place == "text" else "nothing")
+    data = f"{secret if place in ('gzip', 'zip', 'tar', 'tar.gz') else ''} text".encode() * 50
+    (tmp_path / "packed.gz").write_bytes(gzip.compress(data if place == "gzip" else b"nothing"))
+    with zipfile.ZipFile(tmp_path / "packed.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("member", data if place == "zip" else b"nothing")
+    for suffix, mode in (("tar", "w"), ("tar.gz", "w:gz")):
+        with tarfile.open(tmp_path / f"packed.{suffix}", mode) as members:
+            member = tarfile.TarInfo("member")
+            member.size = len(data)
+            members.addfile(member, io.BytesIO(data if place == suffix else bytes(len(data))))
+    (tmp_path / (secret if place == "name" else "notes")).write_text(ENCODED.get(place, "nothing"))
 
     matches = secrets_found.find(str(tmp_path), {"key": secret, "other": "NotThere"})
-    file = {"name": secret, "text": "notes", "gzip": "packed.gz"}.get(place, "table.parquet")
-    assert matches == [f"key in {tmp_path / file}"]
+    packed = {"gzip": "packed.gz", "zip": "packed.zip", "tar": "packed.tar", "tar.gz": "packed.tar.gz"}
+    places = packed | dict.fromkeys(("value", "metadata"), "table.parquet") | {"name": secret}
+    assert matches == [f"key in {tmp_path / places.get(place, 'notes')}"]
