@@ -213,7 +213,7 @@ def self_preference(
     compared = ~np.isnan(gap) & written
     coverage = compared.sum() / written.sum() if written.any() else None
     if not (compared & own_family).any() or not (compared & ~own_family).any():
-        family = "its own family" if not (compared & own_family).any() else "other families"
+        family = "its family" if not (compared & own_family).any() else "other families"
         return undefined(
             "self_preference",
             _SELF,
@@ -229,7 +229,7 @@ def self_preference(
         return sums[:, 0] / sums[:, 1] - sums[:, 2] / sums[:, 3]
 
     value = float(preference(rows.sum(0)[None])[0])
-    smaller, family = min((int(is_own.sum()), "its own family"), (int((1 - is_own).sum()), "other families"))
+    smaller, family = min((int(is_own.sum()), "its family"), (int((1 - is_own).sum()), "other families"))
     return estimated(
         "self_preference",
         _SELF,
