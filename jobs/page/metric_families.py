@@ -1,7 +1,7 @@
 """Tables of metrics for the page: one table per family of metrics, one cell per metric."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jobs.metrics.metric import Metric
 from jobs.metrics.question import MODELS, PEOPLE
@@ -255,6 +255,7 @@ WORDS = {
 }
 AT_LEAST = ("share_at_least", "average_of_shares")  # whose label has the threshold
 SAID_BY_DISTRIBUTIONS = frozenset({"Ratings", "Ratings without an answer"})  # of a single rater
+COUNTED = ("People", "Ratings", "Ratings without an answer")  # often the same for every question
 IN_HEADING = ("rubric", "question", "condition", "method", "order")
 
 
@@ -282,7 +283,30 @@ def blocks(
         if tables:
             about = ", ".join(f"{name} {value}" for name, value in zip(IN_HEADING[2:], key[2:], strict=True) if value)
             question_blocks.append(MetricBlock(key[0], key[1], about, tuple(tables)))
+    for title in COUNTED:
+        question_blocks = _counted_once(question_blocks, title)
     return question_blocks
+
+
+def _counted_once(question_blocks: Sequence[MetricBlock], title: str) -> list[MetricBlock]:
+    """Return the blocks with the table `title` in the first only, if it has the same numbers for every question."""
+    tables = [table for block in question_blocks for table in block.tables if table.title == title]
+    if len(tables) < 2 or any(_numbers(table) != _numbers(tables[0]) for table in tables):
+        return list(question_blocks)
+    once = replace(tables[0], remarks=(*tables[0].remarks, "The same for every question."))
+    others = [tuple(table for table in block.tables if table.title != title) for block in question_blocks]
+    first = next(number for number, block in enumerate(question_blocks) if tables[0] in block.tables)
+    others[first] = tuple(once if table is tables[0] else table for table in question_blocks[first].tables)
+    return [replace(block, tables=kept) for block, kept in zip(question_blocks, others, strict=True) if kept]
+
+
+def _numbers(table: MetricTable) -> list[object]:
+    """Return the labels and numbers of a table."""
+    return [
+        table.columns,
+        *((row, [metric and (metric.value, metric.low, metric.high, metric.n) for metric in line])
+          for row, line in table.rows),
+    ]  # fmt: skip
 
 
 def each_once(metrics: Sequence[Metric]) -> list[Metric]:

@@ -127,3 +127,18 @@ def test_a_single_row_is_a_line_and_no_table():
         ("Krippendorff’s α · nominal · people", 0.1), ("Krippendorff’s α · nominal · models", 0.2),
     ]  # fmt: skip
     assert "<table" not in render(Page(title="t", metrics=[alpha(0.1)]))
+
+
+def test_numbers_that_are_the_same_for_every_question_are_shown_once():
+    def people(question, value):
+        return Metric(name="people_total", definition="d", value=value, n=value, coverage=1.0, reason="a count",
+                      dims={"rubric": "r", "question": question})  # fmt: skip
+
+    def other(question):
+        return replace(people(question, 2), name="kappa", dims={"rubric": "r", "question": question})
+
+    metrics = [metric for name in "ab" for metric in (people(name, 3), other(name))]
+    titles = [[table.title for table in block.tables] for block in blocks(metrics)]
+    assert titles == [["People", "Agreement of two raters"], ["Agreement of two raters"]]
+    titles = [[table.title for table in block.tables] for block in blocks([*metrics[:2], people("b", 4)])]
+    assert titles == [["People", "Agreement of two raters"], ["People"]]
