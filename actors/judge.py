@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from actors.rubric_rater import PreparedItem, RubricRater, RubricSettings
-from actors.vlm import errors
 from actors.vlm.answers import AnswerCodes
 from actors.vlm.engines import ENGINES
-from actors.vlm.errors import EngineError, ScoringError
+from actors.vlm.errors import ScoringError
 from actors.vlm.loading import RaterFacts
 from actors.vlm.ratings import METHODS, answered
 from actors.vlm.requests import RequestGroup, Scores
@@ -63,6 +62,7 @@ class Judge(RubricRater):
     ) -> None:
         self.settings = settings
         super().__init__(settings, model=model, targets=targets, threads=threads)
+        self.items_at_once = None if settings.engine == "vllm" else 1  # vLLM batches the prompts of all items
         self.rescore_fraction = settings.rescore_fraction
         self._answers = {
             question.name: self.scorer.answers(question.codes, start=self.rubric.answer_start)
@@ -86,21 +86,23 @@ class Judge(RubricRater):
     def _answers_to(self, question: Question) -> AnswerCodes:
         return self._answers[self.rubric.question(question.name).name]
 
-    def _ratings(self, item: PreparedItem) -> list[dict[str, Any]]:
-        answers = [self._answers_to(question) for _, question in item.pairs]
-        group = RequestGroup.of_suffixes(item.inputs, item.suffixes, answers, shared=item.shared)
-        try:
-            results = self.scorer.run(group)
-        except EngineError:
-            raise
-        except Exception as error:
-            results = dict.fromkeys(group.places, errors.reason(error))
-        self._count(results.values())
+    def _ratings(self, items: Sequence[PreparedItem]) -> list[list[dict[str, Any]]]:
+        groups = []
+        for item in items:
+            answers = [self._answers_to(question) for _, question in item.pairs]
+            groups.append(RequestGroup.of_suffixes(item.inputs, item.suffixes, answers, shared=item.shared))
+        scores = self.scorer.run_many(groups)
+        for results in scores:
+            self._count(results.values())
         if self.rescore_fraction:
-            self._rescore(item, group, results)
+            for item, group, results in zip(items, groups, scores, strict=True):
+                self._rescore(item, group, results)
         return [
-            self._key(item.item_id, target, question) | answered(question, results[index], item.truncated)
-            for index, (target, question) in enumerate(item.pairs)
+            [
+                self._key(item.item_id, target, question) | answered(question, results[index], item.truncated)
+                for index, (target, question) in enumerate(item.pairs)
+            ]
+            for item, results in zip(items, scores, strict=True)
         ]
 
     def _rescore(self, item: PreparedItem, group: RequestGroup, results: Mapping[int, Scores | ScoringError]) -> None:
@@ -111,8 +113,10 @@ class Judge(RubricRater):
             if isinstance(results[index], Scores)
             and _uniform(item.item_id, target, question.name) < self.rescore_fraction
         ]
-        for index in sample:  # the whole prompt is then the prefix, so that every matrix product has another shape
-            first, second = results[index], self.scorer.run(group.subset([index]))[index]
+        # The whole prompt is then the prefix, so that every matrix product has another shape.
+        again = self.scorer.run_many([group.subset([index]) for index in sample])
+        for index, scores in zip(sample, again, strict=True):
+            first, second = results[index], scores[index]
             self._tally["rescored/rows"] += 1
             if not isinstance(second, Scores) or not isinstance(first, Scores):
                 self._tally["rescored/failed"] += 1

@@ -60,7 +60,7 @@ class PreparedItem:
 
 
 class RubricRater:
-    """Loads a model and maps prepared items to ratings; a subclass rates one item (`_ratings`).
+    """Loads a model and maps prepared items to ratings; a subclass rates items (`_ratings`).
 
     Args:
         settings: rubric, layout and limits.
@@ -76,6 +76,7 @@ class RubricRater:
     OUTPUTS = schemas.RATINGS
 
     samples = 1  # ratings per item, target and question
+    items_at_once: int | None = 1  # items whose tensors are in memory at a time; None: all of a batch
 
     def __init__(
         self,
@@ -123,9 +124,9 @@ class RubricRater:
         begin = time.perf_counter()
         since = begin if self._last_end is None else self._last_end
         rows: list[dict[str, Any]] = []
-        for number in range(batch.num_rows):  # one by one: only one item's tensors are in memory at a time
-            (row,) = batch.slice(number, 1).to_pylist()
-            rows += self._rows(row)
+        step = self.items_at_once or max(1, batch.num_rows)
+        for first in range(0, batch.num_rows, step):
+            rows += self._rows(batch.slice(first, step).to_pylist())
         self._last_end = time.perf_counter()
         self._tally["milliseconds/all"] += round(1000 * (self._last_end - since))
         return rating_table(rows)
@@ -135,27 +136,48 @@ class RubricRater:
         tally, self._tally = dict(self._tally), Counter()
         return tally
 
-    def _rows(self, row: Mapping[str, Any]) -> list[dict[str, Any]]:
-        pairs = asked_pairs(self.rubric, row, row[TARGETS] or self.targets)
-        if row["inputs"] is None:
-            reason = ScoringError(row["error_kind"] or "", row["error_message"] or "")
-            if self.rubric.asks_own_questions and not pairs:
-                pairs = (("", self.rubric.question(ANY)),)  # one row for an item without questions
-            return self._unanswered(row["item_id"], pairs, failed(Status(row["status"]), reason))
+    def _rows(self, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Return the rows of the items that `rows` prepares, those without prompts included."""
+        ratings: list[list[dict[str, Any]]] = []
+        items: list[PreparedItem] = []
+        places: list[int] = []
         begin = time.perf_counter()
+        for place, row in enumerate(rows):
+            pairs = asked_pairs(self.rubric, row, row[TARGETS] or self.targets)
+            ratings.append([])
+            if row["inputs"] is None:
+                reason = ScoringError(row["error_kind"] or "", row["error_message"] or "")
+                if self.rubric.asks_own_questions and not pairs:
+                    pairs = (("", self.rubric.question(ANY)),)  # one row for an item without questions
+                ratings[place] = self._unanswered(row["item_id"], pairs, failed(Status(row["status"]), reason))
+                continue
+            try:
+                inputs = from_bytes(row["inputs"])
+            except Exception as error:
+                ratings[place] = self._unanswered(row["item_id"], pairs, failed(Status.ERROR, errors.reason(error)))
+                continue
+            items.append(PreparedItem(row["item_id"], pairs, inputs, row["shared"], row["suffixes"], row["truncated"]))
+            places.append(place)
+        for place, rated in zip(places, self._rated(items) if items else [], strict=True):
+            ratings[place] = rated
+        if items:
+            self._tally["milliseconds/device"] += round(1000 * (time.perf_counter() - begin))
+        return [row for rated in ratings for row in rated]
+
+    def _rated(self, items: Sequence[PreparedItem]) -> list[list[dict[str, Any]]]:
+        """Return the rows of each item; if rating them together fails, each is rated alone."""
         try:
-            inputs = from_bytes(row["inputs"])
-            prepared = PreparedItem(row["item_id"], pairs, inputs, row["shared"], row["suffixes"], row["truncated"])
-            return self._ratings(prepared)
+            return self._ratings(items)
         except EngineError:
             raise
         except Exception as error:
-            return self._unanswered(row["item_id"], pairs, failed(Status.ERROR, errors.reason(error)))
-        finally:
-            self._tally["milliseconds/device"] += round(1000 * (time.perf_counter() - begin))
+            if len(items) > 1:
+                return [rows for item in items for rows in self._rated([item])]
+            (item,) = items
+            return [self._unanswered(item.item_id, item.pairs, failed(Status.ERROR, errors.reason(error)))]
 
-    def _ratings(self, item: PreparedItem) -> list[dict[str, Any]]:
-        """Return the rows of an item whose prompts are ready.
+    def _ratings(self, items: Sequence[PreparedItem]) -> list[list[dict[str, Any]]]:
+        """Return the rows of each item; their prompts are ready.
 
         Raises:
             EngineError: the device failed.

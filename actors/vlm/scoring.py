@@ -6,7 +6,7 @@ is reported as `outside_mass`. `actors.vlm.engines` has the ways to compute like
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 class AnswerScorer:
-    """Base class of the scorers: answers as tokens, groups of requests, and the result of each; needs `_likelihoods`.
+    """Base class of the scorers: answers as tokens, groups of requests, results; needs `_all_likelihoods`.
 
     Args:
         config: the model's config.
@@ -111,33 +111,50 @@ class AnswerScorer:
         Raises:
             EngineError: the device failed.
         """
-        if group.error:
-            return dict.fromkeys(group.places, group.error)
-        results: dict[int, Scores | ScoringError] = {}
-        fitting = []
-        for number, place in enumerate(group.places):
-            if self.max_tokens is not None and group.length(number) > self.max_tokens:
-                message = f"{group.length(number)} tokens; the model takes {self.max_tokens}"
-                results[place] = ScoringError("prompt_too_long", message)
-            else:
-                fitting.append(number)
-        if not fitting:
-            return results
-        try:
-            likelihoods = self._likelihoods(group, fitting)
-        except EngineError:
-            raise
-        except Exception as error:
-            if errors.is_fatal(error):
-                raise EngineError(f"{self.label}: {error}") from error
-            return results | {group.places[number]: errors.reason(error) for number in fitting}
-        for number, result in zip(fitting, likelihoods, strict=True):
-            place = group.places[number]
-            results[place] = result if isinstance(result, ScoringError) else _scores(result, group, number)
+        (results,) = self.run_many([group])
         return results
 
-    def _likelihoods(self, group: RequestGroup, numbers: Sequence[int]) -> Sequence[RequestLikelihoods | ScoringError]:
-        """Return the likelihoods of the requests of `group` with these numbers."""
+    def run_many(self, groups: Sequence[RequestGroup]) -> list[dict[int, Scores | ScoringError]]:
+        """Return the scores of prepared groups, as `run` for each of them.
+
+        Raises:
+            EngineError: the device failed.
+        """
+        results: list[dict[int, Scores | ScoringError]] = []
+        fitting: list[tuple[int, list[int]]] = []  # (index of a group, numbers of its requests to score)
+        for index, group in enumerate(groups):
+            results.append({})
+            if group.error:
+                results[index] = dict.fromkeys(group.places, group.error)
+                continue
+            numbers = []
+            for number, place in enumerate(group.places):
+                if self.max_tokens is not None and group.length(number) > self.max_tokens:
+                    message = f"{group.length(number)} tokens; the model takes {self.max_tokens}"
+                    results[index][place] = ScoringError("prompt_too_long", message)
+                else:
+                    numbers.append(number)
+            if numbers:
+                fitting.append((index, numbers))
+        likelihoods = self._all_likelihoods([(groups[index], numbers) for index, numbers in fitting])
+        for (index, numbers), values in zip(fitting, likelihoods, strict=True):
+            group = groups[index]
+            for number, value in zip(numbers, values, strict=True):
+                scores = value if isinstance(value, ScoringError) else _scores(value, group, number)
+                results[index][group.places[number]] = scores
+        return results
+
+    def _all_likelihoods(
+        self, parts: Sequence[tuple[RequestGroup, Sequence[int]]]
+    ) -> Iterable[Sequence[RequestLikelihoods | ScoringError]]:
+        """Return the likelihoods of requests of several groups, whose failures do not affect each other.
+
+        Args:
+            parts: each group with the numbers of its requests.
+
+        Raises:
+            EngineError: the device failed.
+        """
         raise NotImplementedError
 
 
@@ -172,6 +189,21 @@ class ClosedSetScorer(AnswerScorer):
     def engine(self) -> str:
         """Name of the engine in use."""
         return self.engines.current.name
+
+    def _all_likelihoods(
+        self, parts: Sequence[tuple[RequestGroup, Sequence[int]]]
+    ) -> Iterator[Sequence[RequestLikelihoods | ScoringError]]:
+        for group, numbers in parts:
+            values: Sequence[RequestLikelihoods | ScoringError]
+            try:
+                values = self._likelihoods(group, numbers)
+            except EngineError:
+                raise
+            except Exception as error:
+                if errors.is_fatal(error):
+                    raise EngineError(f"{self.label}: {error}") from error
+                values = [errors.reason(error)] * len(numbers)
+            yield values
 
     def _likelihoods(self, group: RequestGroup, numbers: Sequence[int]) -> Sequence[RequestLikelihoods]:
         """Run the engine; while the memory is exhausted, again with half of the budget.

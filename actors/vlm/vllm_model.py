@@ -4,7 +4,7 @@ vLLM runs in the process of the actor; on several GPUs with one worker process e
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from actors.devices import find_dtype, has_cuda
@@ -21,6 +21,7 @@ from actors.vlm.vllm_prompts import EnginePrompt
 DRAWS = "actors.vlm.vllm_draws:SeededDraws"
 DRAWS_KEY = "seeded_draws"  # of a request's `extra_args`: [seed, temperature, top_p, max_tokens]
 MOST_PICTURES = 64  # of a prompt
+PIXELS_AT_ONCE = 128 << 20  # of the pictures of one call: the models' inputs take 24 bytes each
 ENVIRONMENT = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # no process besides the actor is left over when it is killed
     "VLLM_USE_V2_MODEL_RUNNER": "0",  # `actors.vlm.vllm_draws` has the interface of the first one
@@ -148,9 +149,17 @@ class VllmModel:
     def run(self, prompts: Sequence[EnginePrompt], params: Sequence[Any]) -> list[Any]:
         """Return vLLM's `RequestOutput` of each prompt, or the `ScoringError` of one that failed.
 
+        All prompts are one call, which ends with the longest text, unless they show more pictures than fit into memory
+        as the model's inputs.
+
         Raises:
             EngineError: the engine failed; it answers no further request.
         """
+        return [
+            output for first, last in _calls(prompts) for output in self._call(prompts[first:last], params[first:last])
+        ]
+
+    def _call(self, prompts: Sequence[EnginePrompt], params: Sequence[Any]) -> list[Any]:
         try:
             outputs = self._llm.generate([prompt.request for prompt in prompts], list(params), use_tqdm=False)
         except Exception as error:
@@ -159,8 +168,28 @@ class VllmModel:
             if len(prompts) == 1:
                 return [errors.reason(error)]
             # vLLM refuses all prompts of a call for one that it does not accept.
-            return [self.run([prompt], [parameters])[0] for prompt, parameters in zip(prompts, params, strict=True)]
+            middle = len(prompts) // 2
+            return [
+                *self._call(prompts[:middle], params[:middle]),
+                *self._call(prompts[middle:], params[middle:]),
+            ]
         return [_checked(output, prompt) for output, prompt in zip(outputs, prompts, strict=True)]
+
+
+def _calls(prompts: Sequence[EnginePrompt]) -> Iterator[tuple[int, int]]:
+    """Yield the first prompt of each call, and the one after its last; pictures that prompts share count once."""
+    first, pixels, shown = 0, 0, set[int]()
+    for number, prompt in enumerate(prompts):
+        pictures = prompt.request.get("multi_modal_data", {}).get("image", ())
+        new = {id(picture): picture.width * picture.height for picture in pictures if id(picture) not in shown}
+        if number > first and new and pixels + sum(new.values()) > PIXELS_AT_ONCE:
+            yield first, number
+            first, pixels, shown = number, 0, set()
+            new = {id(picture): picture.width * picture.height for picture in pictures}
+        pixels += sum(new.values())
+        shown |= set(new)
+    if prompts:
+        yield first, len(prompts)
 
 
 def _checked(output: Any, prompt: EnginePrompt) -> Any:

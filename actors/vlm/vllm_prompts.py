@@ -5,7 +5,7 @@ go into that processor, next to the tokens that the processor makes of the whole
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 MARKED_IDS, OPTIONS, PICTURE = "marked_ids", "image_options", "picture_"  # names of tensors
@@ -43,25 +43,33 @@ def pack(
     return packed | {f"{PICTURE}{i}": torch.from_numpy(np.array(picture)) for i, picture in enumerate(pictures)}
 
 
-def unpack(inputs: Mapping[str, Any], *, shared: int | None = None, suffix: Sequence[int] = ()) -> EnginePrompt:
-    """Return a prompt from the tensors of `pack`, or from a processor's output if it shows no picture.
+def unpack(inputs: Mapping[str, Any]) -> EnginePrompt:
+    """Return a prompt from the tensors of `pack`, or from a processor's output if it shows no picture."""
+    return prompts_of(inputs, shared=int(inputs["input_ids"].shape[1]))([])
+
+
+def prompts_of(inputs: Mapping[str, Any], *, shared: int) -> Callable[[Sequence[int]], EnginePrompt]:
+    """Return what makes a prompt of each suffix; all of them have the same pictures, which are made once.
 
     Args:
-        shared: how many tokens of `inputs` the prompt begins with, pictures included; None: all.
-        suffix: the tokens after them.
+        inputs: the tensors of `pack`, or a processor's output if it shows no picture.
+        shared: how many tokens of `inputs` each prompt begins with, pictures included.
     """
     from PIL import Image
 
     tokens = inputs["input_ids"][0].tolist()
-    shared = len(tokens) if shared is None else shared
-    whole = [*tokens[:shared], *suffix]
-    if MARKED_IDS not in inputs:
-        return EnginePrompt({"prompt_token_ids": whole}, whole)
-    marked = inputs[MARKED_IDS][0].tolist()
-    # Behind the last picture, which all prompts share, both lists of tokens are the same.
-    request: dict[str, Any] = {"prompt_token_ids": [*marked[: len(marked) - len(tokens) + shared], *suffix]}
-    arrays = [inputs[f"{PICTURE}{i}"].numpy() for i in range(sum(name.startswith(PICTURE) for name in inputs))]
-    request["multi_modal_data"] = {"image": [Image.fromarray(array) for array in arrays]}
-    if OPTIONS in inputs:
-        request["mm_processor_kwargs"] = {"images_kwargs": json.loads(bytes(inputs[OPTIONS].tolist()))}
-    return EnginePrompt(request, whole)
+    start = marked = tokens[:shared]
+    options: dict[str, Any] = {}
+    if MARKED_IDS in inputs:
+        ids = inputs[MARKED_IDS][0].tolist()
+        # Behind the last picture, which all prompts share, both lists of tokens are the same.
+        marked = ids[: len(ids) - len(tokens) + shared]
+        arrays = [inputs[f"{PICTURE}{i}"].numpy() for i in range(sum(name.startswith(PICTURE) for name in inputs))]
+        options["multi_modal_data"] = {"image": [Image.fromarray(array) for array in arrays]}
+    if MARKED_IDS in inputs and OPTIONS in inputs:
+        options["mm_processor_kwargs"] = {"images_kwargs": json.loads(bytes(inputs[OPTIONS].tolist()))}
+
+    def prompt(suffix: Sequence[int]) -> EnginePrompt:
+        return EnginePrompt({"prompt_token_ids": [*marked, *suffix], **options}, [*start, *suffix])
+
+    return prompt

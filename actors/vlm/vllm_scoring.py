@@ -6,8 +6,10 @@ picture share all but their last tokens through vLLM's cache of prefixes.
 """
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
+from actors.vlm import errors
 from actors.vlm.answers import AnswerCodes
 from actors.vlm.engines import RequestLikelihoods
 from actors.vlm.errors import ScoringError
@@ -15,7 +17,7 @@ from actors.vlm.picture_size import NO_BOUNDS, PixelBounds
 from actors.vlm.requests import RequestGroup
 from actors.vlm.scoring import AnswerScorer
 from actors.vlm.vllm_model import VllmModel
-from actors.vlm.vllm_prompts import EnginePrompt, unpack
+from actors.vlm.vllm_prompts import EnginePrompt, prompts_of
 
 MOST_IDS = 128  # log-probabilities that vLLM returns for one request
 
@@ -36,40 +38,71 @@ class VllmScorer(AnswerScorer):
         """Name of the engine."""
         return "vllm"
 
-    def _likelihoods(self, group: RequestGroup, numbers: Sequence[int]) -> Sequence[RequestLikelihoods | ScoringError]:
-        prompts: list[EnginePrompt] = []
-        asked: list[list[int]] = []  # ids of each prompt
-        errors: dict[int, ScoringError] = {}
-        owners: list[int] = []  # number of each prompt's request
-        starts: list[tuple[int, ...]] = []  # the beginning of an answer with which each prompt ends
+    def _all_likelihoods(
+        self, parts: Sequence[tuple[RequestGroup, Sequence[int]]]
+    ) -> list[list[RequestLikelihoods | ScoringError]]:
+        """See `AnswerScorer`; all requests are one call of vLLM, which batches them itself."""
+        readings = [self._reading(group, numbers) for group, numbers in parts]
+        prompts = [prompt for reading in readings for prompt in reading.prompts]
+        params = [self.model.params(max_tokens=1, logprob_token_ids=ids) for r in readings for ids in r.asked]
+        outputs = iter(self.model.run(prompts, params) if prompts else [])
+        return [reading.likelihoods(list(islice(outputs, len(reading.prompts)))) for reading in readings]
+
+    def _reading(self, group: RequestGroup, numbers: Sequence[int]) -> "_Reading":
+        reading = _Reading(group, numbers)
+        try:
+            prompt_of = prompts_of(group.inputs, shared=group.shared)
+        except Exception as error:
+            reading.errors = dict.fromkeys(numbers, errors.reason(error))
+            return reading
         for number in numbers:
             steps = following(group.answers[number])
             longest = group.length(number) + max(map(len, steps))
             if error := self.model.too_long(longest, positions=self.max_tokens):
-                errors[number] = error
+                reading.errors[number] = error
                 continue
             for start, ids in steps.items():
-                prompt = unpack(group.inputs, shared=group.shared, suffix=[*group.suffixes[number], *start])
-                for first in range(0, len(ids), MOST_IDS):
-                    prompts.append(prompt)
-                    asked.append(ids[first : first + MOST_IDS])
-                    owners.append(number)
-                    starts.append(start)
-        params = [self.model.params(max_tokens=1, logprob_token_ids=ids) for ids in asked]
-        values: dict[int, dict[tuple[int, ...], float]] = {number: {} for number in numbers}
-        tokens = dict.fromkeys(numbers, 0)
-        for number, start, ids, output in zip(
-            owners, starts, asked, self.model.run(prompts, params) if prompts else [], strict=True
-        ):
+                reading.add(number, start, prompt_of([*group.suffixes[number], *start]), ids)
+        return reading
+
+
+class _Reading:
+    """The prompts by which the answers of a group are read along their tokens, and the resulting likelihoods."""
+
+    def __init__(self, group: RequestGroup, numbers: Sequence[int]) -> None:
+        self._group, self._numbers = group, numbers
+        self.prompts: list[EnginePrompt] = []
+        self.asked: list[list[int]] = []  # token ids of each prompt
+        self.errors: dict[int, ScoringError] = {}  # of requests
+        self._owners: list[tuple[int, tuple[int, ...]]] = []  # of each prompt: request, and beginning of an answer
+
+    def add(self, number: int, start: tuple[int, ...], prompt: EnginePrompt, ids: Sequence[int]) -> None:
+        """Ask for the likelihoods of the tokens `ids` after `start` in request `number`."""
+        for first in range(0, len(ids), MOST_IDS):
+            self.prompts.append(prompt)
+            self.asked.append(list(ids[first : first + MOST_IDS]))
+            self._owners.append((number, start))
+
+    def likelihoods(self, outputs: Sequence[Any]) -> list[RequestLikelihoods | ScoringError]:
+        """Return the likelihoods of the requests, in the order of their numbers.
+
+        Args:
+            outputs: vLLM's for each prompt, or a ScoringError.
+        """
+        values: dict[int, dict[tuple[int, ...], float]] = {number: {} for number in self._numbers}
+        tokens = dict.fromkeys(self._numbers, 0)
+        failed = dict(self.errors)
+        for (number, start), ids, output in zip(self._owners, self.asked, outputs, strict=True):
             if isinstance(output, ScoringError):
-                errors[number] = output
+                failed[number] = output
                 continue
             logprobs = output.outputs[0].logprobs[0]
             values[number] |= {(*start, token): float(logprobs[token].logprob) for token in ids}
             tokens[number] += len(output.prompt_token_ids) - (output.num_cached_tokens or 0)
+        answers = self._group.answers
         return [
-            errors[number] if number in errors else _summed(group.answers[number], values[number], tokens[number])
-            for number in numbers
+            failed[number] if number in failed else _summed(answers[number], values[number], tokens[number])
+            for number in self._numbers
         ]
 
 

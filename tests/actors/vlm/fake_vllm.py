@@ -25,11 +25,12 @@ class SamplingParams(SimpleNamespace):
 
 
 class LLM:
-    """Runs one prompt after the other; `fails` and `limit` of the class are set by tests."""
+    """Runs one prompt after the other and records calls; `fails` and `limit` of the class are set by tests."""
 
     fails: Callable[[Mapping[str, Any]], Exception | None] = staticmethod(lambda prompt: None)
     limit: int | None = None
     made: list[dict[str, Any]] = []
+    calls: list[int] = []  # numbers of prompts
 
     def __init__(self, **options: Any) -> None:
         from actors.vlm.encoding import load_processor
@@ -47,6 +48,7 @@ class LLM:
         self, prompts: Sequence[Mapping[str, Any]], params: Sequence[SamplingParams], *, use_tqdm: bool
     ) -> list[Any]:
         """Results as vLLM's `RequestOutput`; one bad prompt refuses all."""
+        LLM.calls.append(len(prompts))
         for prompt in prompts:
             if error := self.fails(prompt):
                 raise error
@@ -124,5 +126,6 @@ def installed() -> Iterator[type[LLM]]:
             patch.setitem(sys.modules, name, module)
         patch.delitem(sys.modules, "actors.vlm.vllm_draws", raising=False)
         patch.setattr(LLM, "made", [])
+        patch.setattr(LLM, "calls", [])
         yield LLM
     sys.modules.pop("actors.vlm.vllm_draws", None)

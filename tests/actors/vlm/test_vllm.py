@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from actors.vlm import vllm_model
 from actors.vlm.answers import AnswerCodes
 from actors.vlm.errors import EngineError
 from actors.vlm.vllm_scoring import following
@@ -42,6 +43,21 @@ def test_ratings_are_those_of_the_other_engines(vllm: type[fake_vllm.LLM]) -> No
     rows = engine_rows.ratings(MODEL, "vllm", rubrics, count=2)
     assert engine_rows.differences(expected, rows, tolerance=1e-4) == []
     assert {row["method"] for row in rows} == {"closed", "closed_sequence"}
+    # One call for all items of a batch: one prompt per label, and per beginning of an answer of several tokens.
+    assert vllm.calls[0] == 2 * 3
+    assert (len(vllm.calls), vllm.calls[1] % 6, vllm.calls[1] > 6) == (2, 0, True)
+
+
+def test_a_call_shows_as_many_pictures_as_fit_into_memory(
+    vllm: type[fake_vllm.LLM], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rubrics = [(engine_rows.relevance(), 1)]
+    expected = engine_rows.ratings(MODEL, "vllm", rubrics, count=3)
+    vllm.calls.clear()
+    monkeypatch.setattr(vllm_model, "PIXELS_AT_ONCE", 400 * 300 + 28 * 28)
+    rows = engine_rows.ratings(MODEL, "vllm", rubrics, count=3)
+    assert engine_rows.differences(expected, rows, tolerance=0) == []
+    assert vllm.calls == [3, 6]  # pictures of 120 x 90, 400 x 300 and 28 x 28 pixels
 
 
 def test_text_models_are_asked_without_pictures(vllm: type[fake_vllm.LLM]) -> None:
@@ -58,8 +74,9 @@ def test_a_prompt_that_the_engine_refuses_fails_alone(
         return ValueError("bad picture") if prompt["multi_modal_data"]["image"][0].width > 200 else None
 
     monkeypatch.setattr(vllm, "fails", staticmethod(refuse_large))
-    rows = responses("vllm", draws=DRAWS[1:])
-    assert [row["status"] for row in rows] == ["truncated"] * 2 + ["error"] * 2
+    rows = responses("vllm", count=3, draws=DRAWS[1:])
+    assert [row["status"] for row in rows] == ["truncated"] * 2 + ["error"] * 2 + ["truncated"] * 2
+    rows = rows[:4]
     assert (rows[-1]["error_kind"], rows[-1]["error_message"]) == ("ValueError", "bad picture")
 
 
