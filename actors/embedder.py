@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import torch
     from PIL import Image
 
+# Of a call, on a GPU: the next batch is packed and copied while one is computed, but not across calls.
+BATCHES_PER_CALL = 8
 _OUTCOME = ("status", "error_kind", "error_message")
 Outcomes = tuple[list[str], list[str | None], list[str | None]]  # statuses, error kinds and error messages of rows
 log = logging.getLogger(__name__)

@@ -22,7 +22,7 @@ from jobs.models.encoder_inputs import read_pictures, read_texts
 from jobs.runtime import cli, exclusions, lifecycle
 from jobs.runtime.config import FailingRows
 from jobs.store.compact_list import CompactList
-from jobs.store.pieces import in_pieces
+from jobs.store.pieces import cut_of, in_pieces
 from jobs.store.reading import TableSource, open_table
 from jobs.store.run import TablePlan, TableRun
 
@@ -67,11 +67,12 @@ def execute(cfg: EmbedConfig) -> dict[str, Any] | None:
 
 def _plan(cfg: EmbedConfig, source: TableSource, facts: "EncoderFacts", excluded: dict[str, str]) -> TablePlan:
     vectors = {"encoder": facts.encoder, "preprocessing": facts.preprocessing}
+    cut = cut_of(cfg.out, actors=cfg.resources.embed.most_actors, overwrite=cfg.overwrite)
     return TablePlan(
         out=cfg.out,
         table="embeddings",
         identity={**vectors, "dtype": cfg.embedder.dtype, "input": source.identity, **excluded},
-        units=CompactList(in_pieces(source.units())),
+        units=CompactList(in_pieces(source.units(), cut)),
         config=asdict(cfg),
         metadata=vectors if cfg.only_plans else vectors | logit_scalars(cfg.embedder),
         derived=True,
@@ -82,18 +83,19 @@ def _plan(cfg: EmbedConfig, source: TableSource, facts: "EncoderFacts", excluded
 
 def _embed(cfg: EmbedConfig, run: TableRun, source: TableSource, excluded: str | None) -> None:
     """Read, decode and encode the units of `run`."""
-    from actors.embedder import Embedder, PictureDecoder, TextEmbedder
+    from actors.embedder import BATCHES_PER_CALL, Embedder, PictureDecoder, TextEmbedder
     from jobs.runtime import stages
 
     pool = cfg.resources.embed
+    batches = BATCHES_PER_CALL if pool.num_gpus else 1
     encoder = {"settings": cfg.embedder, "batch_size": pool.batch_size, "threads": pool.threads}
     if source.name == "texts":
         read = stages.Read(read_texts, item="text_id", output_item="item_id", excluded=excluded)
-        chain = [stages.Stage("embed", TextEmbedder, encoder)]
+        chain = [stages.Stage("embed", TextEmbedder, encoder, batches=batches)]
     else:
         read = stages.Read(read_pictures, item="image_id", output_item="item_id", excluded=excluded)
         decode = stages.Stage("decode", PictureDecoder, {"settings": cfg.embedder})
-        chain = [decode, stages.Stage("embed", Embedder, encoder)]
+        chain = [decode, stages.Stage("embed", Embedder, encoder, batches=batches)]
     stages.stream(run, name="embed", read=read, stages=chain, resources=cfg.resources)
 
 

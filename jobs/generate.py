@@ -41,6 +41,7 @@ from jobs.runtime.console import say
 from jobs.runtime.draws import CompleteDrawConfig
 from jobs.runtime.exclusions import Exclusions
 from jobs.runtime.stage_contract import Stage
+from jobs.store.pieces import cut_of
 from jobs.store.reading import open_table
 from jobs.store.run import TablePlan, TableRun
 from jobs.store.units import Unit
@@ -72,7 +73,8 @@ def _generate(cfg: GenerateConfig) -> dict[str, Any] | None:
     cfg = with_condition(cfg, sources.items)
     excluded = exclusions.read_exclusions(cfg.exclusions)
     dependencies = _dependencies(cfg, instruction, questions)
-    drawn = item_units(sources, cfg.draw, excluded.marks)
+    cut = cut_of(cfg.out, actors=cfg.resources.judge.most_actors, overwrite=cfg.overwrite)
+    drawn = item_units(sources, cfg.draw, excluded.marks, cut)
     rows = drawn.rows
     texts = f"{rows * cfg.samples:,} texts ({rows:,} items x {cfg.samples})"
     note = f"writes {texts} of at most {cfg.max_tokens:,} tokens"
@@ -155,7 +157,10 @@ def _stages(
         "prompt_hash": content_id(json.dumps(dependencies | cfg.model.pixels, sort_keys=True)),
         "threads": cfg.resources.judge.threads,
     }
-    return [Stage("decode", PromptPreparer, prepare), Stage("judge", Generator, write, rows_out=cfg.samples)]
+    return [
+        Stage("decode", PromptPreparer, prepare),
+        Stage("judge", Generator, write, rows_out=cfg.samples, batches=vllm_engine.batches(cfg.engine)),
+    ]
 
 
 def show_refusals(run: TableRun) -> None:

@@ -37,6 +37,7 @@ from jobs.models.plan import plan_lines
 from jobs.runtime import cli, exclusions, lifecycle
 from jobs.runtime.exclusions import Exclusions
 from jobs.runtime.stage_contract import Stage
+from jobs.store.pieces import cut_of
 from jobs.store.run import TablePlan
 
 
@@ -105,7 +106,7 @@ def _plan(
             **sources.identity,
             **exclusions.identity(excluded),
         },
-        units=sources.units(),
+        units=sources.units(cut_of(cfg.out, actors=cfg.resources.judge.most_actors, overwrite=cfg.overwrite)),
         config=asdict(cfg),
         metadata={**kept.metadata, "rater": cfg.model.rater},
         derived=True,

@@ -37,6 +37,7 @@ from jobs.runtime.console import say
 from jobs.runtime.draws import CompleteDrawConfig
 from jobs.runtime.exclusions import Exclusions
 from jobs.runtime.stage_contract import Stage
+from jobs.store.pieces import cut_of
 from jobs.store.reading import open_table
 from jobs.store.run import TablePlan
 
@@ -64,7 +65,8 @@ def _mark_spans(cfg: MarkSpansConfig) -> dict[str, Any] | None:
     sources = _sources(cfg)
     cfg = with_condition(cfg, sources.items)
     excluded = exclusions.read_exclusions(cfg.exclusions)
-    drawn = item_units(sources, cfg.draw, excluded.marks)
+    cut = cut_of(cfg.out, actors=cfg.resources.judge.most_actors, overwrite=cfg.overwrite)
+    drawn = item_units(sources, cfg.draw, excluded.marks, cut)
     note = f"asks {cfg.model.name} to mark {2 * drawn.rows:,} texts of {drawn.rows:,} items ({cfg.method})"
     if cfg.plan and cfg.shows_picture:
         note += picture_tokens.expected(cfg.model, sources.pictures)

@@ -31,6 +31,7 @@ from jobs.models.encoder import EmbedderConfig, check_available, encoder_facts
 from jobs.models.encoder_inputs import read_pictures, read_vectors
 from jobs.runtime import cli, exclusions, lifecycle
 from jobs.runtime.config import FailingRows
+from jobs.store.pieces import cut_of
 from jobs.store.reading import TableSource, open_table, refuse_absent
 from jobs.store.run import TablePlan, TableRun
 
@@ -146,7 +147,7 @@ def _plan(
             **tables.identity,
             **excluded,
         },
-        units=tables.units(),
+        units=tables.units(cut_of(cfg.out, actors=cfg.resources.embed.most_actors, overwrite=cfg.overwrite)),
         config=asdict(cfg),
         metadata={**rubric.metadata, "rater": facts.encoder},
         derived=True,
@@ -165,14 +166,15 @@ def _rate(
     excluded: str | None,
 ) -> None:
     """Read and rate the units of `run`, of a table `kind`; pictures are decoded first."""
-    from actors.embedder import PictureDecoder
+    from actors.embedder import BATCHES_PER_CALL, PictureDecoder
     from actors.zero_shot_rater import ZeroShotRater
     from jobs.runtime import stages
 
     pool = cfg.resources.embed
     encoder = {"settings": cfg.embedder, "batch_size": pool.batch_size, "threads": pool.threads}
     labels = {"template": sentences.data, "targets": sentences.targets, "condition": cfg.condition}
-    chain = [stages.Stage("embed", ZeroShotRater, encoder | labels, rows_out=rows_out)]
+    batches = BATCHES_PER_CALL if pool.num_gpus else 1
+    chain = [stages.Stage("embed", ZeroShotRater, encoder | labels, rows_out=rows_out, batches=batches)]
     reader = read_item_vectors if kind == "items" else read_vectors
     read = stages.Read(reader, item="item_id", output_item="item_id", excluded=excluded)
     if kind == "images":

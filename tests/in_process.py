@@ -52,7 +52,7 @@ def _stream(run: TableRun | RunPart, *, name: str, read: Read, stages: Sequence[
             rows = reader(_block(task))
             runners = runners or [StageRunner(stage=_one_thread(_sent(stage)), board=None) for stage in stages]
             for stage, runner in zip(stages, runners, strict=True):
-                size = getattr(resources, stage.pool).batch_size
+                size = getattr(resources, stage.pool).batch_size * stage.batches
                 rows = pa.concat_tables(
                     [runner(rows.slice(at, size)) for at in range(0, rows.num_rows, size)] or [rows]
                 )

@@ -8,6 +8,7 @@ from actors.devices import find_dtype, has_cuda
 from actors.errors import first_line
 from actors.local_models import is_local
 from actors.model_files import is_s3, name_of, resolve
+from actors.vlm import memory
 
 
 class RaterFacts(NamedTuple):
@@ -89,7 +90,12 @@ def load_vlm(
         else:
             loader, processor = AutoModelForCausalLM, TextProcessor(AutoTokenizer.from_pretrained(source, **options))
         loaded = loader.from_pretrained(
-            source, dtype=getattr(torch, dtype), device_map=device_map, use_safetensors=True, **options
+            source,
+            dtype=getattr(torch, dtype),
+            device_map=device_map,
+            **({"max_memory": room} if (room := memory.placement()) else {}),
+            use_safetensors=True,
+            **options,
         )
     except (RuntimeError, MemoryError):  # of the device: too little memory, say
         raise

@@ -8,16 +8,37 @@ SHARE = 0.5  # of the memory that is free with the weights loaded; the rest is f
 # Longer passes are no faster: matrices are large enough for full speed, and memory stays constant in the labels.
 MOST_TOKENS = {"cpu": 4096, "cuda": 16384}
 LEAST_TOKENS = 64
+GPU_SHARE = "REMINE_GPU_SHARE"  # environment variable of an actor on a part of a GPU
+
+
+def gpu_share() -> float:
+    """Return the share of its GPU that this process may use; below 1 if others use it too."""
+    return float(os.environ.get(GPU_SHARE, "1"))
 
 
 def free_bytes(device: Any) -> int:
-    """Return the free memory of `device`; for a CPU, that of the machine or its container."""
+    """Return the free memory of `device`; for a CPU, that of the machine or its container.
+
+    Of a GPU that processes share it is this process's share less what it has allocated: what is free includes what the
+    others are about to take.
+    """
     import torch
 
     if device.type == "cuda":
-        free, _ = torch.cuda.mem_get_info(device)
-        return int(free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device))
+        free, total = torch.cuda.mem_get_info(device)
+        allocated = torch.cuda.memory_allocated(device)
+        if (share := gpu_share()) < 1:
+            return max(0, int(share * total) - allocated)
+        return int(free + torch.cuda.memory_reserved(device) - allocated)
     return free_cpu_bytes()
+
+
+def placement() -> dict[int | str, int] | None:
+    """Return the most bytes of weights per device, as accelerate's `max_memory`; None: all that is free."""
+    share = gpu_share()
+    if share == 1 or not (totals := gpu_bytes()):
+        return None
+    return {number: int(share * total) for number, total in enumerate(totals)} | {"cpu": free_cpu_bytes()}
 
 
 def free_cpu_bytes() -> int:

@@ -12,6 +12,7 @@ from jobs.judging.items import DRAWN, ItemTables
 from jobs.runtime.draws import CompleteDrawConfig, Draw, draw_columns, usable
 from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store.compact_list import CompactList
+from jobs.store.pieces import STANDARD, Cut
 from jobs.store.units import WHOLE, Unit
 
 
@@ -29,7 +30,9 @@ class ItemUnits(NamedTuple):
     lines: list[str]
 
 
-def item_units(sources: ItemTables, config: CompleteDrawConfig, marks: frozenset[str]) -> ItemUnits:
+def item_units(
+    sources: ItemTables, config: CompleteDrawConfig, marks: frozenset[str], cut: Cut = STANDARD
+) -> ItemUnits:
     """Return the units of `sources`, with the rows that the draw leaves of each.
 
     A unit's version covers its drawn rows: if other units of the input change, only units of which other rows are
@@ -37,11 +40,12 @@ def item_units(sources: ItemTables, config: CompleteDrawConfig, marks: frozenset
 
     Args:
         marks: of the exclusions. Excluded pictures, and those not ok, are not drawn.
+        cut: the pieces of the units.
 
     Raises:
         InputError: the draw is not possible.
     """
-    units = sources.units()
+    units = sources.units(cut)
     if not config.is_set:
         return ItemUnits(units, sources.items.rows, [])
     table, exclusion_filter = sources.items.name, ExclusionFilter(marks)

@@ -24,7 +24,7 @@ from jobs.runtime import exclusions
 from jobs.store import locations
 from jobs.store.footers import data_objects
 from jobs.store.locations import Object
-from jobs.store.pieces import in_pieces, read_piece
+from jobs.store.pieces import STANDARD, Cut, in_pieces, read_piece
 from jobs.store.reading import TableSource, open_rows, open_table, reading_rows
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask
@@ -68,10 +68,13 @@ class ItemTables:
         """Return the inputs' part of a run's identity."""
         return {"input": self.items.identity, **{name: table.identity for name, table in self.joined_tables.items()}}
 
-    def units(self) -> list[Unit]:
-        """Return the items' units, large ones in pieces.
+    def units(self, cut: Cut = STANDARD) -> list[Unit]:
+        """Return the items' units, in pieces.
 
         Each has one further input per joined table, its object of that unit or the table.
+
+        Args:
+            cut: how many pieces.
 
         Raises:
             InputError: the pictures were fetched for other records.
@@ -90,11 +93,11 @@ class ItemTables:
                 inputs_by_table.append([source for source in matches if source is not None])
             else:
                 inputs_by_table.append([table.whole()] * len(units))
-        joined = (
+        joined = [
             Unit(unit.name, (*unit.inputs, *(inputs[index] for inputs in inputs_by_table)), rows=unit.rows)
             for index, unit in enumerate(units)
-        )
-        return list(in_pieces(joined))
+        ]
+        return list(in_pieces(joined, cut))
 
 
 def open_sources(

@@ -76,7 +76,13 @@ def stages(cfg: MethodConfig, targets: Sequence[str] | None, ratings: RatingCoun
                 RubricPreparer,
                 {"settings": closed, **shared, "keeps_pictures": cfg.engine == vllm_engine.NAME},
             ),
-            Stage("judge", Judge, {"settings": closed, **shared, "threads": threads}, rows_out=ratings.rows_out),
+            Stage(
+                "judge",
+                Judge,
+                {"settings": closed, **shared, "threads": threads},
+                rows_out=ratings.rows_out,
+                batches=vllm_engine.batches(cfg.engine),
+            ),
         ]
     reasoned = ReasoningSettings.part_of(cfg)
     reasoning = {"instruction": REASONING_INSTRUCTION, "answer_tokens": reasoned.reserved_tokens}

@@ -15,6 +15,7 @@ from jobs.judging.settings import check_model
 from jobs.judging.targets import RatingCounts, count_ratings, read_targets
 from jobs.runtime import exclusions
 from jobs.runtime.exclusions import Exclusions
+from jobs.store.pieces import cut_of
 from jobs.store.reading import open_table
 from jobs.store.run import TablePlan
 
@@ -121,7 +122,7 @@ def plan(cfg: MethodConfig, job: JudgingJob, excluded: Exclusions) -> TablePlan:
             **({"empty_context": cfg.empty_context} if cfg.empty_context != "answer" else {}),
             **exclusions.identity(excluded),
         },
-        units=job.sources.units(),
+        units=job.sources.units(cut_of(cfg.out, actors=cfg.resources.judge.most_actors, overwrite=cfg.overwrite)),
         config=asdict(cfg),
         metadata={**kept.metadata, "rater": cfg.model.rater},
         derived=True,

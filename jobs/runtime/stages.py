@@ -21,6 +21,7 @@ from typing import Any
 import ray.data
 from ray.data import ActorPoolStrategy, TaskPoolStrategy
 
+from actors.vlm.memory import GPU_SHARE
 from jobs.runtime import ray_session
 from jobs.runtime import resources as res
 from jobs.runtime.progress import Progress, StageProgress
@@ -28,6 +29,7 @@ from jobs.runtime.stage_contract import Read, Stage
 from jobs.runtime.stage_workers import TASK, StageChain, UnitReader, UnitRunner, UnitSink, WarmRunner, count_rows
 from jobs.runtime.worker_errors import as_run_errors
 from jobs.store.compact_list import CompactList
+from jobs.store.pieces import PIECES_PER_ACTOR
 from jobs.store.run import RunPart, TableRun
 from jobs.store.writer import UnitTask, UnitWriter
 
@@ -64,11 +66,13 @@ def stream(
             num_cpus=resources.read.num_cpus,
         )
         one_machine = ray_session.is_one_machine(resources)
+        unit_rows = [task.unit.rows for task in tasks]
         for group, group_pool in groups_of(stages, resources):
             pool = _limit_actors(group_pool, len(tasks))
             name = "_".join(stage.name for stage in group)
             kwargs = {"stages": group, "board": progress.board, "row_timeout_s": pool.row_timeout_s}
-            data = _map(data, name, StageChain, kwargs, pool, batch_size=pool.batch_size, one_machine=one_machine)
+            rows = rows_per_call(pool, group[-1].batches, unit_rows)
+            data = _map(data, name, StageChain, kwargs, pool, batch_size=rows, one_machine=one_machine)
         sink = UnitSink(run.target, counts_items=stages[-1].rows_out is None, board=progress.board)
         _run(data.map_batches(sink, batch_format="pyarrow", batch_size=None, num_cpus=resources.write.num_cpus))
     run.given_up.update(progress.given_up)
@@ -162,6 +166,20 @@ def _limit_actors(pool: res.StageResources, units: int) -> res.StageResources:
     return replace(pool, actors=min(pool.actors, units), max_actors=pool.max_actors and min(pool.max_actors, units))
 
 
+def rows_per_call(pool: res.StageResources, batches: int, unit_rows: Sequence[int | None]) -> int:
+    """The rows of a call of an actor: `batches` times the pool's batch size, less if actors would be without work.
+
+    Ray joins units until a call has its rows. Of a small table, one actor would get the units of all.
+
+    Args:
+        unit_rows: the rows of each unit; None if unknown.
+    """
+    most, rows = pool.batch_size * batches, [rows for rows in unit_rows if rows is not None]
+    if pool.most_actors == 1 or len(rows) < len(unit_rows):
+        return most
+    return min(most, max(*rows, sum(rows) // (PIECES_PER_ACTOR * pool.most_actors), 1))
+
+
 def pool_sizes(pool: res.StageResources) -> dict[str, Any]:
     """The sizes of a pool, as arguments of `ray.data.ActorPoolStrategy`.
 
@@ -213,6 +231,7 @@ def _map(
         num_cpus=pool.num_cpus,
         num_gpus=pool.num_gpus or None,
         memory=memory,
+        **({"runtime_env": {"env_vars": {GPU_SHARE: f"{pool.num_gpus:g}"}}} if 0 < pool.num_gpus < 1 else {}),
         max_restarts=-1,  # machines are withdrawn; jobs.runtime.attempts finds data that end a process
         max_task_retries=-1,
     )

@@ -2,32 +2,83 @@
 
 The pictures of a tar are one unit of `images`. As one unit of `embed` or `judge` they would be one GPU's work, and lost
 as a whole with its machine. A piece is named after its parent and its first row, and reads only its rows.
+
+Small tables are cut finer where many actors share them: with as many pieces as actors, or a few more, most of them
+would wait for the last ones. A table that has begun keeps its cut, whatever the pool that continues it.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
+from jobs.store import locations, run_files
 from jobs.store.reading import read_rows, read_unit
+from jobs.store.run_files import INPUTS, run_uri
 from jobs.store.units import Unit
 
 PIECE_ROWS = 256  # as many as the units that `curate` writes
+PIECE_BYTES = 128 << 20  # of the parent's object: its rows travel between stages as one block
+PIECES_PER_ACTOR = 4  # all actors then end within a quarter of the time that each one works
+LEAST_ROWS = 8  # a piece is an object, whose writing takes longer than some models need for a row
 FROM, TO = "from", "to"  # `Unit.extra`: the rows of the parent's object that a piece covers
+PIECES = "pieces"  # `Unit.extra`: how many pieces its parent has
 
 
-def in_pieces(units: Iterable[Unit]) -> Iterator[Unit]:
-    """Yield the units; one of 512 rows or more as pieces of at most 256 rows each.
+@dataclass(frozen=True)
+class Cut:
+    """How the units of a table are cut.
+
+    Attributes:
+        actors: how many share the table.
+        begun: unit -> its number of pieces, of a table that has begun.
+    """
+
+    actors: int = 1
+    begun: Mapping[str, int] = field(default_factory=dict)
+
+
+STANDARD = Cut()
+
+
+def cut_of(out: str, *, actors: int, overwrite: bool) -> Cut:
+    """Return how the units of the table at `out` are cut: as it began, or for `actors`.
+
+    Args:
+        overwrite: the table at `out` will be deleted.
+
+    Raises:
+        InputError: the list of its units is damaged.
+    """
+    if overwrite:
+        return Cut(actors)
+    begun: dict[str, int] = {}
+    try:
+        for unit in run_files.read_inputs(run_uri(locations.absolute(out), INPUTS)):
+            # Tables of earlier versions do not name the number.
+            begun[unit.parent] = unit.extra.get(PIECES) or begun.get(unit.parent, 0) + 1
+    except FileNotFoundError:
+        return Cut(actors)
+    return Cut(1, begun)
+
+
+def in_pieces(units: Sequence[Unit], cut: Cut = STANDARD) -> Iterator[Unit]:
+    """Yield the units, large ones as pieces of at most 256 rows and about 128 MB.
+
+    A unit below 512 rows stays whole unless it has more bytes, or the actors of `cut` would have less than four pieces
+    each.
 
     Args:
         units: units of a derived table, whose first input is the parent's object.
     """
+    rows_for_all = sum(unit.rows or 0 for unit in units) // (PIECES_PER_ACTOR * cut.actors)
+    piece_rows = PIECE_ROWS if cut.actors == 1 else max(LEAST_ROWS, min(PIECE_ROWS, rows_for_all))
     for unit in units:
         rows = unit.rows or 0
-        if rows < 2 * PIECE_ROWS or unit.limit is not None:
+        count = min(max(rows, 1), cut.begun.get(unit.name) or _count(unit, rows, piece_rows))
+        if count == 1 or unit.limit is not None:
             yield unit
             continue
-        count = -(-rows // PIECE_ROWS)
         for number in range(count):
             first, last = rows * number // count, rows * (number + 1) // count
             yield replace(
@@ -35,8 +86,15 @@ def in_pieces(units: Iterable[Unit]) -> Iterator[Unit]:
                 name=f"{unit.name}-{first:09}",
                 piece=f"rows {first}-{last}",
                 rows=last - first,
-                extra={**unit.extra, "parent": unit.name, FROM: first, TO: last},
+                extra={**unit.extra, "parent": unit.name, FROM: first, TO: last, PIECES: count},
             )
+
+
+def _count(unit: Unit, rows: int, piece_rows: int) -> int:
+    """Return the number of pieces of a unit."""
+    by_bytes = -(-unit.inputs[0].size // PIECE_BYTES)
+    is_small = rows < 2 * PIECE_ROWS and piece_rows == PIECE_ROWS
+    return max(by_bytes, 1 if is_small else -(-rows // piece_rows))
 
 
 def read_piece(unit: Unit, columns: Sequence[str]) -> pa.Table:

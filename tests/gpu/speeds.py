@@ -17,9 +17,12 @@ TOWERS = {
 
 
 def embed(name: str, device: Any, rates: dict[str, float], *, tiny: bool) -> dict[str, Any]:
-    """Decoded pictures to vectors in the device's dtype; idle is the time that the model alone would not need."""
+    """Decoded pictures to vectors in the device's dtype, in calls as large as the job's.
+
+    Idle is the time that the model alone would not need, at the ends of each call too; without that between calls.
+    """
     need("open_clip")
-    from actors.embedder import Embedder, PictureDecoder
+    from actors.embedder import BATCHES_PER_CALL, Embedder, PictureDecoder
     from actors.encoders.settings import EncoderSettings
     from tests.benchmarks.suites.embed import write_model
 
@@ -32,7 +35,7 @@ def embed(name: str, device: Any, rates: dict[str, float], *, tiny: bool) -> dic
     import pyarrow as pa
     import torch
 
-    times = 1 if tiny else 8
+    times = 1 if tiny else BATCHES_PER_CALL
     rows = pa.concat_tables([decoded] * times)
     whole = seconds(device, lambda: embedder(rows)) / times
     size = embedder._tower.size

@@ -76,3 +76,30 @@ def test_free_memory_of_the_machine_or_its_container(
     monkeypatch.setattr(os, "sysconf", names.__getitem__)
     monkeypatch.setattr(memory, "Path", lambda path: tmp_path / path.lstrip("/"))
     assert memory.free_cpu_bytes() == free
+
+
+def test_actors_that_share_a_gpu_share_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    total, weights, device = 80 << 30, 16 << 30, SimpleNamespace(type="cuda")
+    cuda = memory_of_gpu(monkeypatch, total=total, free=total - weights, allocated=weights)
+    assert (memory.gpu_share(), memory.placement()) == (1, None)
+    assert memory.free_bytes(device) == total - weights
+    monkeypatch.setenv(memory.GPU_SHARE, "0.5")
+    # Also where the other one has not loaded its weights yet.
+    assert 2 * (memory.free_bytes(device) + weights) == total
+    cuda["free"] = 0
+    assert 2 * (memory.free_bytes(device) + weights) == total
+    cuda["allocated"] = total
+    assert memory.free_bytes(device) == 0
+    monkeypatch.setattr(memory, "free_cpu_bytes", lambda: 7)
+    assert memory.placement() == {0: total // 2, "cpu": 7}
+
+
+def memory_of_gpu(monkeypatch: pytest.MonkeyPatch, **numbers: int) -> dict[str, int]:
+    """One GPU with these bytes; the result can be changed."""
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (numbers["free"], numbers["total"]))
+    for name in ("memory_allocated", "memory_reserved"):
+        monkeypatch.setattr(torch.cuda, name, lambda device: numbers["allocated"])
+    monkeypatch.setattr(memory, "gpu_bytes", lambda: [numbers["total"]])
+    return numbers

@@ -8,7 +8,7 @@ from jobs.mine import MineConfig
 from jobs.runtime import config, ray_session
 from jobs.runtime.config import RayConfig
 from jobs.runtime.resources import Demand, Resources, StageResources, check_machines, demands, preflight
-from jobs.runtime.stages import pool_sizes
+from jobs.runtime.stages import pool_sizes, rows_per_call
 
 ASKED = [Demand("read", 1, 0.5, 0), Demand("embed", 2, 1.0, 1.0), Demand("write", 1, 0.5, 0)]
 
@@ -100,3 +100,14 @@ def test_gpu_pools_ask_for_all_their_actors_at_once_and_need_one() -> None:
         assert pool_sizes(pool) == {"min_size": 1, "max_size": 8, "initial_size": 8}
     assert pool_sizes(resources.decode) == {"min_size": 4, "max_size": 64, "initial_size": 4}
     assert pool_sizes(StageResources(actors=2, num_gpus=1)) == {"size": 2}
+
+
+def test_a_call_has_no_units_that_other_actors_wait_for() -> None:
+    gpus = StageResources(actors=8, num_gpus=1, batch_size=256)
+    assert rows_per_call(gpus, 1, [256] * 100) == 256
+    assert rows_per_call(gpus, 8, [256] * 1000) == 8 * 256
+    assert rows_per_call(gpus, 8, [256] * 64) == 2 * 256  # four calls for each
+    assert rows_per_call(gpus, 8, [16, 17] * 18) == 18  # in Ray, a call of 256 rows would be 15 units
+    assert rows_per_call(gpus, 8, [300]) == 300
+    assert rows_per_call(gpus, 8, [None, 3]) == 8 * 256
+    assert rows_per_call(StageResources(batch_size=64), 2, [3] * 9) == 128

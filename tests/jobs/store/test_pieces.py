@@ -1,5 +1,8 @@
 """Large units of a parent's table are read in pieces: each row once, a bounded number at a time."""
 
+import itertools
+import re
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +20,7 @@ from jobs.runtime.draws import CompleteDrawConfig
 from jobs.runtime.resources import Resources
 from jobs.store import writer as store_writer
 from jobs.store.locations import Object
-from jobs.store.pieces import PIECE_ROWS, in_pieces, read_piece
+from jobs.store.pieces import PIECE_BYTES, PIECE_ROWS, Cut, cut_of, in_pieces, read_piece
 from jobs.store.reading import open_table
 from jobs.store.run import TablePlan, open_run
 from jobs.store.units import Unit
@@ -73,6 +76,48 @@ def test_pieces_cover_a_unit(rows: int, sizes: list[int]) -> None:
     else:
         assert [piece.name for piece in pieces][:2] == ["u-000000000", f"u-{sizes[0]:09}"]
         assert len({piece.version for piece in pieces}) == len(pieces)
+
+
+def test_many_actors_share_a_small_table() -> None:
+    units = [Unit(f"u{number}", (Object(f"/t/{number}", 1, str(number)),), rows=100) for number in range(6)]
+    pieces = list(in_pieces(units, Cut(actors=8)))
+    assert len(pieces) >= 4 * 6
+    assert len({piece.version for piece in pieces}) == len({piece.name for piece in pieces}) == len(pieces)
+    ranges = [(piece.parent, piece.extra["from"], piece.extra["to"]) for piece in pieces]
+    for unit in units:
+        ends = [0, *(last for name, _, last in ranges if name == unit.name)]
+        assert [(first, last) for name, first, last in ranges if name == unit.name] == [*itertools.pairwise(ends)]
+        assert ends[-1] == 100
+    few = [replace(unit, rows=10) for unit in units]
+    assert list(in_pieces(few, Cut(actors=64))) != few
+    assert min(piece.rows or 0 for piece in in_pieces(few, Cut(actors=64))) == 5
+    large = [replace(unit, rows=100_000) for unit in units]
+    assert list(in_pieces(large, Cut(actors=8))) == list(in_pieces(large))
+    assert list(in_pieces(units)) == units
+
+
+def test_pieces_have_a_bounded_number_of_bytes() -> None:
+    photos = Unit("u", (Object("/t/u.parquet", 3 * PIECE_BYTES, "1"),), rows=100)
+    assert [piece.rows for piece in in_pieces([photos])] == [33, 33, 34]
+    assert [piece.rows for piece in in_pieces([replace(photos, rows=2)])] == [1, 1]
+    assert list(in_pieces([replace(photos, rows=0)])) == [replace(photos, rows=0)]
+
+
+def test_a_table_that_has_begun_keeps_its_cut(images: str, tmp_path: Path) -> None:
+    out, source = str(tmp_path / "copy"), open_table(images, "images")
+
+    def plan(actors: int, *, overwrite: bool = False) -> TablePlan:
+        units = list(in_pieces(source.units(), cut_of(out, actors=actors, overwrite=overwrite)))
+        return TablePlan(out, "images", {"by": "copy"}, units, {}, {}, derived=True)
+
+    first = plan(8)
+    assert len(first.units) > 30
+    open_run(first, resume=True, overwrite=False, retry=[]).target  # noqa: B018
+    assert plan(1).units == first.units
+    assert [unit.rows for unit in plan(1, overwrite=True).units] == [3, 233, 233, 234]
+    frozen = Path(out, "_run", "inputs.jsonl")
+    frozen.write_text(re.sub(r',? ?"pieces": ?\d+', "", frozen.read_text()))  # as of an earlier version
+    assert plan(1).units == first.units
 
 
 def test_a_table_made_of_pieces_has_every_row_once(images: str, tmp_path: Path) -> None:
