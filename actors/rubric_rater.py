@@ -19,6 +19,7 @@ from actors.vlm.loading import RaterFacts, load_vlm, model_facts
 from actors.vlm.ratings import failed, rating_key, rating_table
 from actors.vlm.rubric import ANY, Question, Rubric
 from actors.vlm.settings import ContextSettings, ModelSettings
+from actors.vlm.vllm_prompts import EnginePrompt, prompts_of
 
 
 @dataclass(kw_only=True)
@@ -57,6 +58,10 @@ class PreparedItem:
         """Return the inputs of each prompt: name -> tensor, batch 1."""
         prefix = families.cut(self.inputs, self.shared)
         return [families.extended(prefix, suffix) for suffix in self.suffixes]
+
+    def engine_prompts(self) -> list[EnginePrompt]:
+        """Return each prompt for vLLM; `inputs` has the pictures themselves."""
+        return list(map(prompts_of(self.inputs, shared=self.shared), self.suffixes))
 
 
 class RubricRater:

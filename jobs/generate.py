@@ -11,8 +11,8 @@ rules of `conf/refusals` and counted.
 
 import json
 import sys
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from actors.generator import Generator, GeneratorSettings
@@ -25,7 +25,7 @@ from actors.vlm.settings import ContextSettings, ModelSettings
 from actors.vlm.templates import TARGET_WORD
 from jobs.analysis.responses import refusal_rates
 from jobs.errors import InputError
-from jobs.judging import prompt_trial, vllm_engine
+from jobs.judging import engine_choice, prompt_trial, vllm_engine
 from jobs.judging.condition import with_condition
 from jobs.judging.drawn_items import item_units
 from jobs.judging.items import ItemTables, reading, sources_of
@@ -72,7 +72,6 @@ def _generate(cfg: GenerateConfig) -> dict[str, Any] | None:
     sources = sources_of(cfg, fields=fields, pictures=pictures)
     cfg = with_condition(cfg, sources.items)
     excluded = exclusions.read_exclusions(cfg.exclusions)
-    dependencies = _dependencies(cfg, instruction, questions)
     cut = cut_of(cfg.out, actors=cfg.resources.judge.most_actors, overwrite=cfg.overwrite)
     drawn = item_units(sources, cfg.draw, excluded.marks, cut)
     rows = drawn.rows
@@ -80,10 +79,20 @@ def _generate(cfg: GenerateConfig) -> dict[str, Any] | None:
     note = f"writes {texts} of at most {cfg.max_tokens:,} tokens"
     if cfg.plan and pictures:
         note += picture_tokens.expected(cfg.model, sources.pictures)
-    plan = _plan(cfg, instruction, dependencies, sources, excluded, units=drawn.units)
+    reader = reading(sources, fields=fields, pictures=pictures)
+    engine = engine_choice.choose(
+        cfg,
+        _prepare(cfg, questions),
+        texts=min(rows, cfg.limit or rows) * cfg.samples,
+        units=drawn.units,
+        reader=reader,
+        excluded=excluded,
+    )
+    cfg = replace(cfg, engine=engine.name)
+    dependencies = _dependencies(cfg, instruction, questions)
+    plan = _plan(cfg, instruction, dependencies, sources, excluded, units=drawn.units, files=engine.files)
     pools, lines = ["decode", "judge"], [*plan_lines(cfg, cfg.model), *drawn.lines]
     run = lifecycle.begin("generate", cfg, plan, pools=pools, note=note, lines=lines)
-    reader = reading(sources, fields=fields, pictures=pictures)
     stages = _stages(cfg, instruction, questions, dependencies)
     if run is None:
         prompt_trial.show(cfg, plan.units, reader, stages)
@@ -116,6 +125,7 @@ def _plan(
     excluded: Exclusions,
     *,
     units: Sequence[Unit],
+    files: Mapping[str, bytes],
 ) -> TablePlan:
     return TablePlan(
         out=cfg.out,
@@ -135,30 +145,34 @@ def _plan(
         metadata={"model": cfg.model.rater, "prompt": instruction.name},
         derived=True,
         models={cfg.model.name: cfg.model.rater},
+        files=files,
     )
 
 
-def _stages(
-    cfg: GenerateConfig, instruction: Instruction, questions: list[QuestionWords], dependencies: dict[str, Any]
-) -> list[Stage]:
-    model = ModelSettings.part_of(cfg.model)
-    prepare = {
+def _prepare(cfg: GenerateConfig, questions: list[QuestionWords]) -> dict[str, Any]:
+    """Return the arguments of the stage that prepares prompts."""
+    return {
         "settings": ContextSettings.part_of(cfg),
-        "model": model,
+        "model": ModelSettings.part_of(cfg.model),
         "instruction": cfg.prompt,
         "questions": questions,
         "answer_tokens": cfg.max_tokens,
         "keeps_pictures": cfg.engine == vllm_engine.NAME,
     }
+
+
+def _stages(
+    cfg: GenerateConfig, instruction: Instruction, questions: list[QuestionWords], dependencies: dict[str, Any]
+) -> list[Stage]:
     write = {
         "settings": GeneratorSettings.part_of(cfg),
-        "model": model,
+        "model": ModelSettings.part_of(cfg.model),
         "prompt": instruction.name,
         "prompt_hash": content_id(json.dumps(dependencies | cfg.model.pixels, sort_keys=True)),
         "threads": cfg.resources.judge.threads,
     }
     return [
-        Stage("decode", PromptPreparer, prepare),
+        Stage("decode", PromptPreparer, _prepare(cfg, questions)),
         Stage("judge", Generator, write, rows_out=cfg.samples, batches=vllm_engine.batches(cfg.engine)),
     ]
 

@@ -20,6 +20,8 @@ BUILDERS = {  # name -> module with VERSION, and its function that writes into a
     "qwen2.5-vl-tiny": "actors.local_models.qwen:build",
     "qwen2.5-vl-70m": "actors.local_models.qwen:build_70m",
     "qwen3-vl-tiny": "actors.local_models.qwen:build_qwen3",
+    "qwen2-tiny": "actors.local_models.qwen:build_text_qwen2",
+    "qwen3-tiny": "actors.local_models.qwen:build_text_qwen3",
     "llava-next-tiny": "actors.local_models.others:build_llava_next",
     "mllama-tiny": "actors.local_models.others:build_mllama",
     "gemma3-tiny": "actors.local_models.others:build_gemma3",

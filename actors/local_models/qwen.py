@@ -1,7 +1,8 @@
-"""Small random checkpoints of Qwen-VL: `local:qwen2.5-vl-tiny`, `local:qwen2.5-vl-70m` and `local:qwen3-vl-tiny`.
+"""Small random checkpoints of Qwen: `local:qwen2.5-vl-tiny`, `local:qwen2.5-vl-70m`, `local:qwen3-vl-tiny`, and of text
+`local:qwen2-tiny` and `local:qwen3-tiny`.
 
 Architecture, special tokens, preprocessing and the ChatML format are those of Qwen2.5-VL (Bai et al. 2025,
-arXiv:2502.13923) and Qwen3-VL; sizes and weights are not.
+arXiv:2502.13923), Qwen3-VL and their text models; sizes and weights are not.
 """
 
 from collections.abc import Mapping
@@ -116,6 +117,24 @@ def build_qwen3(folder: Path) -> None:
         chat_template=CHAT_TEMPLATE,
     )
     tiny.save(folder, make=lambda: Qwen3VLForConditionalGeneration(config), processor=processor)
+
+
+def build_text_qwen2(folder: Path) -> None:
+    """Write Qwen2, the text model of Qwen2.5, into `folder`."""
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    tokenizer, tokens = _tokenizer(folder)
+    config = Qwen2Config(**_text(TINY, tokens), **tiny.rope(1e6))
+    tiny.save(folder, make=lambda: Qwen2ForCausalLM(config), processor=tokenizer)
+
+
+def build_text_qwen3(folder: Path) -> None:
+    """Write Qwen3, a text model that normalises queries and keys, into `folder`."""
+    from transformers import Qwen3Config, Qwen3ForCausalLM
+
+    tokenizer, tokens = _tokenizer(folder)
+    config = Qwen3Config(**_text(TINY, tokens), head_dim=TINY.hidden // TINY.heads, **tiny.rope(1e6))
+    tiny.save(folder, make=lambda: Qwen3ForCausalLM(config), processor=tokenizer)
 
 
 _VISION: dict[str, Any] = {"depth": 2, "hidden_size": 128, "intermediate_size": 256, "num_heads": 4}

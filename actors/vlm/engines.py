@@ -75,16 +75,16 @@ class NaiveEngine:
     def _request(self, prompt: dict[str, Any], codes: AnswerCodes) -> RequestLikelihoods:
         length = int(prompt["input_ids"].shape[1])
         if codes.rule == "code":
-            logits = self._log_probabilities(prompt, last=1)
+            logits = self.log_probabilities(prompt, last=1)
             return RequestLikelihoods(logits[0, [sequence[0] for sequence in codes.sequences]].tolist(), length)
         logprobs, tokens = [], 0
         for sequence in codes.sequences:
-            logits = self._log_probabilities(families.extended(prompt, list(sequence[:-1])), last=len(sequence))
+            logits = self.log_probabilities(families.extended(prompt, list(sequence[:-1])), last=len(sequence))
             logprobs.append(float(logits[range(len(sequence)), list(sequence)].sum()))
             tokens += length + len(sequence) - 1
         return RequestLikelihoods(logprobs, tokens)
 
-    def _log_probabilities(self, inputs: dict[str, Any], *, last: int) -> Any:
+    def log_probabilities(self, inputs: dict[str, Any], *, last: int) -> Any:
         """Return log-probabilities [last, vocabulary], float64, after the last tokens of a forward pass."""
         import torch
 

@@ -11,14 +11,15 @@ its texts are bitwise reproducible on the same machine and versions.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from actors.vlm import errors, memory
+from actors.vlm import errors, families, memory
 from actors.vlm.decoding import advance, encode_once, repeated, run_custom
 from actors.vlm.encoding import collate
+from actors.vlm.engines import NaiveEngine
 from actors.vlm.errors import EngineError, ScoringError
 from actors.vlm.sampling import Sampling, draw
 
@@ -117,6 +118,17 @@ class TextGenerator:
             for place, result in zip(group, texts, strict=True):
                 results[place] = result
         return results
+
+    def reserve(self, tokens: int) -> None:
+        """Leave so many of the model's positions free after each text."""
+        if self.max_positions is not None:
+            self.max_positions -= tokens
+
+    def token_logprobs(self, inputs: Mapping[str, Any], tokens: Sequence[int]) -> list[float]:
+        """Return the natural logarithm of the probability of each token of a text after a prompt."""
+        whole = families.extended(families.on_device(self.model, inputs), list(tokens[:-1]))
+        values = NaiveEngine(self.model).log_probabilities(whole, last=len(tokens))
+        return [float(values[number, token]) for number, token in enumerate(tokens)]
 
     def _groups(
         self, places: Sequence[int], lengths: Sequence[int], samples: int, max_tokens: int

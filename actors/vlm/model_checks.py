@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from actors import hub, model_files
 from actors.local_models import is_local, resolve
@@ -41,6 +41,42 @@ def model_type(model: str, *, revision: str | None = None) -> str:
     """
     files = _files(model, revision)
     return str(_config(model, files)["model_type"])
+
+
+class HeadCounts(NamedTuple):
+    """Numbers of attention heads, which tensor parallelism splits over GPUs.
+
+    Attributes:
+        queries, keys: of the text model.
+        pictures: of the encoder of pictures; None of a text model.
+    """
+
+    queries: int
+    keys: int
+    pictures: int | None
+
+    def fit(self, devices: int) -> bool:
+        """Return whether each of so many GPUs has the same part; keys may be on several."""
+        keys_fit = not self.keys % devices if self.keys >= devices else not devices % self.keys
+        return not self.queries % devices and keys_fit and not (self.pictures or 0) % devices
+
+
+def head_counts(model: str, *, revision: str | None = None) -> HeadCounts:
+    """Return the attention heads of `model`.
+
+    Args:
+        model: as for `check_vlm`.
+
+    Raises:
+        ValueError: the model does not exist or cannot be reached, or its config does not name them.
+    """
+    config = _config(model, _files(model, revision))
+    text, vision = config.get("text_config") or config, config.get("vision_config") or {}
+    queries = text.get("num_attention_heads") or config.get("num_attention_heads")
+    if not queries:
+        raise ValueError(f"{model}: {CONFIG} does not name num_attention_heads")
+    keys = text.get("num_key_value_heads") or config.get("num_key_value_heads") or queries
+    return HeadCounts(queries, keys, vision.get("num_heads") or vision.get("num_attention_heads"))
 
 
 class _ModelFiles(Protocol):

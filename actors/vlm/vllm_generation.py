@@ -1,14 +1,14 @@
 """Generation of free text by vLLM, with the interface of `actors.vlm.generation.TextGenerator`."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from actors.vlm.errors import ScoringError
 from actors.vlm.generation import Generated
 from actors.vlm.sampling import Sampling
 from actors.vlm.vllm_model import DRAWS_KEY, VllmModel
-from actors.vlm.vllm_prompts import unpack
+from actors.vlm.vllm_prompts import EnginePrompt, prompts_of, unpack
 
 
 class VllmTextGenerator:
@@ -26,14 +26,15 @@ class VllmTextGenerator:
         text = model.config.get_text_config()
         self.max_positions: int | None = getattr(text, "max_position_embeddings", None)
         self.on_tokens: Callable[[int], None] | None = None
+        self._reserved = 0
 
     def generate(
-        self, prompts: Sequence[dict[str, Any]], *, seeds: Sequence[Sequence[int]], sampling: Sampling
+        self, prompts: Sequence[Mapping[str, Any] | EnginePrompt], *, seeds: Sequence[Sequence[int]], sampling: Sampling
     ) -> list[list[Generated] | ScoringError]:
         """Return the samples of each prompt, in the order of `prompts`.
 
         Args:
-            prompts: inputs from `ChatEncoder.encode` of an encoder that keeps pictures.
+            prompts: inputs from `ChatEncoder.encode` of an encoder that keeps pictures, or made of those of several.
             seeds: for each prompt, one per sample.
 
         Raises:
@@ -42,12 +43,12 @@ class VllmTextGenerator:
         results: list[list[Generated] | ScoringError] = []
         requests, params, places = [], [], []
         for place, (inputs, prompt_seeds) in enumerate(zip(prompts, seeds, strict=True)):
-            prompt = unpack(inputs)
+            prompt = inputs if isinstance(inputs, EnginePrompt) else unpack(inputs)
             error = self.model.too_long(len(prompt.tokens), positions=self.max_positions)
             results.append(error if error else [])
             if error:
                 continue
-            steps = min(sampling.max_tokens, self.model.max_positions - len(prompt.tokens))
+            steps = max(1, min(sampling.max_tokens, self.model.max_positions - self._reserved - len(prompt.tokens)))
             for seed in prompt_seeds:
                 requests.append(prompt)
                 params.append(self._params(seed, steps, sampling))
@@ -60,6 +61,29 @@ class VllmTextGenerator:
             elif not isinstance(texts, ScoringError):
                 texts.append(text)
         return results
+
+    def reserve(self, tokens: int) -> None:
+        """As `actors.vlm.generation.TextGenerator.reserve`."""
+        self._reserved = tokens
+        if self.max_positions is not None:
+            self.max_positions -= tokens
+
+    def token_logprobs(self, inputs: Mapping[str, Any], tokens: Sequence[int]) -> list[float]:
+        """As `actors.vlm.generation.TextGenerator.token_logprobs`.
+
+        Raises:
+            ValueError: vLLM refuses the prompt.
+            EngineError: the engine failed.
+        """
+        prompt_of = prompts_of(inputs, shared=int(inputs["input_ids"].shape[1]))
+        prompts = [prompt_of(tokens[:number]) for number in range(len(tokens))]
+        params = [self.model.params(max_tokens=1, logprob_token_ids=[token]) for token in tokens]
+        values = []
+        for token, output in zip(tokens, self.model.run(prompts, params), strict=True):
+            if isinstance(output, ScoringError):
+                raise ValueError(output.message)
+            values.append(float(output.outputs[0].logprobs[0][token].logprob))
+        return values
 
     def _params(self, seed: int, steps: int, sampling: Sampling) -> Any:
         draws = {DRAWS_KEY: [seed, sampling.temperature, sampling.top_p, steps]} if sampling.temperature else None

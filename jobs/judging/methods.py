@@ -12,9 +12,10 @@ from typing import Any
 
 from actors.ids import content_id
 from actors.judge import ClosedSettings, Judge
+from actors.reasoning_judge import ENGINES as REASONING_ENGINES
 from actors.reasoning_judge import REASONING_INSTRUCTION, ReasoningJudge, ReasoningSettings
 from actors.rubric_preparer import RubricPreparer
-from actors.rubric_rater import RubricSettings
+from actors.rubric_rater import RubricRater, RubricSettings
 from actors.vlm.settings import ModelSettings
 from jobs.judging import vllm_engine
 from jobs.judging.own_questions import OwnQuestionsConfig
@@ -50,6 +51,9 @@ def check_method(cfg: MethodConfig) -> None:
                     f"{field.name}={value}: method={cfg.method} has no such key; omit it, or set method={name}"
                 )
 
+    if cfg.method == "reasoned" and cfg.engine not in REASONING_ENGINES:
+        raise ValueError(f"engine={cfg.engine}: method=reasoned has {' and '.join(REASONING_ENGINES)}")
+
 
 def identity(cfg: MethodConfig) -> dict[str, Any]:
     """Return the part of a run's identity that depends on the method."""
@@ -67,26 +71,18 @@ def stages(cfg: MethodConfig, targets: Sequence[str] | None, ratings: RatingCoun
         ratings: the number of rows per item.
     """
     shared = {"model": ModelSettings.part_of(cfg.model), "targets": targets}
-    threads = cfg.resources.judge.threads
+    prepare: dict[str, Any] = {**shared, "keeps_pictures": cfg.engine == vllm_engine.NAME}
+    rate: dict[str, Any] = {**shared, "threads": cfg.resources.judge.threads}
+    rater: type[RubricRater]
     if cfg.method == "closed":
-        closed = ClosedSettings.part_of(cfg)
-        return [
-            Stage(
-                "decode",
-                RubricPreparer,
-                {"settings": closed, **shared, "keeps_pictures": cfg.engine == vllm_engine.NAME},
-            ),
-            Stage(
-                "judge",
-                Judge,
-                {"settings": closed, **shared, "threads": threads},
-                rows_out=ratings.rows_out,
-                batches=vllm_engine.batches(cfg.engine),
-            ),
-        ]
-    reasoned = ReasoningSettings.part_of(cfg)
-    reasoning = {"instruction": REASONING_INSTRUCTION, "answer_tokens": reasoned.reserved_tokens}
+        rater, prepare["settings"] = Judge, ClosedSettings.part_of(cfg)
+    else:
+        reasoned = ReasoningSettings.part_of(cfg)
+        rater, prepare["settings"] = ReasoningJudge, reasoned
+        prepare |= {"instruction": REASONING_INSTRUCTION, "answer_tokens": reasoned.reserved_tokens}
+    rate["settings"] = prepare["settings"]
+    batches = vllm_engine.batches(cfg.engine)
     return [
-        Stage("decode", RubricPreparer, {"settings": reasoned, **shared, **reasoning}),
-        Stage("judge", ReasoningJudge, {"settings": reasoned, **shared, "threads": threads}, rows_out=ratings.rows_out),
+        Stage("decode", RubricPreparer, prepare),
+        Stage("judge", rater, rate, rows_out=ratings.rows_out, batches=batches),
     ]

@@ -76,7 +76,7 @@ def items_to_show(cfg: TriedKeys, units: Iterable[Unit], reader: Callable[[UnitT
     """Return the first `show_prompts` items; None if that is 0, or, having said so, if the input has none."""
     if not cfg.show_prompts:
         return None
-    items = _first_items(units, reader, cfg.show_prompts)
+    items = first_items(units, reader, cfg.show_prompts)
     if not items.num_rows:
         say("prompts: the input has no items")
         return None
@@ -94,8 +94,8 @@ def model_to_show(model: ModelSettings) -> ModelSettings:
     return TINY
 
 
-def _first_items(units: Iterable[Unit], reader: Callable[[UnitTask], pa.Table], count: int) -> pa.Table:
-    """The first `count` items; units after them are not read."""
+def first_items(units: Iterable[Unit], reader: Callable[[UnitTask], pa.Table], count: int) -> pa.Table:
+    """Return the first `count` items; units after them are not read."""
     parts: list[pa.Table] = []
     for unit in units:
         parts.append(reader(UnitTask(unit)).slice(0, count - sum(part.num_rows for part in parts)))

@@ -4,7 +4,7 @@ import importlib.util
 from importlib import metadata
 from typing import Protocol
 
-from actors.vlm.model_checks import model_type
+from actors.vlm.model_checks import head_counts, model_type
 from jobs.models.vlm import ModelConfig
 from jobs.runtime import extras
 from jobs.runtime.resources import Resources
@@ -34,8 +34,20 @@ def check(cfg: EngineKeys) -> None:
     Raises:
         ValueError: vLLM is not installed, does not support the model's architecture, or cannot follow another key.
     """
-    if cfg.engine != NAME:
-        return
+    if cfg.engine == NAME:
+        _check(cfg)
+
+
+def is_possible(cfg: EngineKeys) -> bool:
+    """Return whether vLLM can run the model with these keys, whatever the key `engine`."""
+    try:
+        _check(cfg)
+    except ValueError:
+        return False
+    return True
+
+
+def _check(cfg: EngineKeys) -> None:
     if importlib.util.find_spec(NAME) is None:
         raise ValueError(f"engine={NAME}: the package is not installed; install it with {extras.command(NAME)}")
     gpus = cfg.resources.judge.num_gpus
@@ -55,6 +67,13 @@ def check(cfg: EngineKeys) -> None:
         raise ValueError(
             f"engine={NAME}: not tested with {cfg.model.checkpoint} of family {kind!r} "
             f"(tested families: {', '.join(FAMILIES)}); use another engine="
+        )
+    heads, devices = head_counts(cfg.model.checkpoint, revision=cfg.model.revision), max(1, int(gpus))
+    if not heads.fit(devices):
+        numbers = ", ".join(str(number) for number in range(1, heads.queries + 1) if heads.fit(number))
+        raise ValueError(
+            f"resources.judge.num_gpus={devices}: engine={NAME} splits the attention heads of {cfg.model.checkpoint} "
+            f"evenly ({heads.queries}, of keys {heads.keys}, of pictures {heads.pictures or 0}); use one of {numbers}"
         )
 
 

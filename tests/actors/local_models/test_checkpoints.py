@@ -15,6 +15,8 @@ GOLDEN = {
     "qwen2.5-vl-tiny": "08b7a40d0aba3df5",
     "qwen2.5-vl-70m": "66967d12ef21a6f7",
     "qwen3-vl-tiny": "9a92f420cc4a88bf",
+    "qwen2-tiny": "20bfd0236dd7b464",
+    "qwen3-tiny": "7426927ba697f34b",
     "llava-next-tiny": "1ae13657ff032b06",
     "mllama-tiny": "de2c1bd9f8ccc972",
     "gemma3-tiny": "1fa07107e1d5d086",

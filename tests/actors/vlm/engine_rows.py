@@ -101,6 +101,30 @@ def ratings(
     return rows
 
 
+def reasoned(
+    checkpoint: str, engine: str, *, shows: bool = True, count: int = 2, max_tokens: int = 4
+) -> list[dict[str, Any]]:
+    """Rows of table `ratings` after two reasonings for each label."""
+    from actors.reasoning_judge import REASONING_INSTRUCTION, ReasoningJudge, ReasoningSettings
+    from actors.rubric_preparer import RubricPreparer
+
+    model = model_settings(checkpoint)
+    settings = ReasoningSettings(
+        engine=engine, rubric=relevance(), memory_budget_gb=0.3, samples=2, max_tokens=max_tokens
+    )
+    preparer = RubricPreparer(
+        settings,
+        model=model,
+        instruction=REASONING_INSTRUCTION,
+        answer_tokens=settings.reserved_tokens,
+        keeps_pictures=engine == "vllm",
+    )
+    rows = ReasoningJudge(settings, model=model, threads=1)(
+        preparer(items(pictures=int(shows), count=count))
+    ).to_pylist()
+    return [dict(row) for row in rows]
+
+
 def judge_with_scores(kind: Any, loaded: Any) -> Any:
     """A subclass that keeps the scores of each row, and uses the model that another instance has loaded."""
 

@@ -48,6 +48,14 @@ def test_ratings_are_those_of_the_other_engines(vllm: type[fake_vllm.LLM]) -> No
     assert (len(vllm.calls), vllm.calls[1] % 6, vllm.calls[1] > 6) == (2, 0, True)
 
 
+def test_reasonings_and_the_ratings_after_them_are_those_of_the_other_engine(vllm: type[fake_vllm.LLM]) -> None:
+    expected, rows = engine_rows.reasoned(MODEL, "auto"), engine_rows.reasoned(MODEL, "vllm")
+    assert engine_rows.differences(expected, rows, tolerance=1e-4) == []
+    assert {row["status"] for row in rows} == {"ok"}
+    assert len({row["comment"] for row in rows}) > 6
+    assert vllm.calls == [2 * 3 * 2] * 2  # the texts of all items, then the answers after them
+
+
 def test_a_call_shows_as_many_pictures_as_fit_into_memory(
     vllm: type[fake_vllm.LLM], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -65,6 +73,20 @@ def test_text_models_are_asked_without_pictures(vllm: type[fake_vllm.LLM]) -> No
     expected = engine_rows.responses(TEXT_MODEL, "transformers", shows=False, count=1, draws=DRAWS[:1], max_tokens=2)
     assert engine_rows.differences(expected, rows, tolerance=0) == []
     assert "limit_mm_per_prompt" not in vllm.made[0]
+
+
+def test_a_model_is_split_over_the_gpus_of_the_actor(
+    vllm: type[fake_vllm.LLM], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    monkeypatch.setattr(vllm_model, "has_cuda", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    model = vllm_model.VllmModel(engine_rows.model_settings(TEXT_MODEL))
+    (options,) = vllm.made
+    assert (options["tensor_parallel_size"], options["distributed_executor_backend"]) == (2, "mp")
+    assert (options["enforce_eager"], options["kv_cache_memory_bytes"]) == (False, None)
+    assert model.facts.engine.endswith(", 2 x cuda")
 
 
 def test_a_prompt_that_the_engine_refuses_fails_alone(

@@ -14,7 +14,7 @@ TOLERANCE = 1e-4  # of log-likelihoods and probabilities
 
 
 def main(checkpoint: str, answer: str) -> None:
-    """Write {family, responses, ratings: numbers of rows, differences, largest, texts} as JSON."""
+    """Write {responses, ratings: numbers of rows, reasoned: of reasonings, differences, largest, …} as JSON."""
     os.environ |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""}
     from actors.vlm.model_checks import check_vlm
     from tests.actors.vlm import engine_rows
@@ -25,20 +25,24 @@ def main(checkpoint: str, answer: str) -> None:
     rubrics = [(engine_rows.relevance(), int(shows)), (engine_rows.relevance(reply="label"), int(shows))]
     rubrics += [(COMPARISON, 2)] if shows else []
     rated = {engine: engine_rows.ratings(checkpoint, engine, rubrics) for engine in ("naive", "vllm")}
+    reasoned = {engine: engine_rows.reasoned(checkpoint, engine, shows=shows) for engine in ("auto", "vllm")}
     pairs = [
         (a, b)
         for one, other in zip(rated["naive"], rated["vllm"], strict=True)
         for a, b in zip(one["logprobs"] or (), other["logprobs"] or (), strict=False)
     ]
     result = {
+        "shows": shows,
         "texts": sorted({row["text"] or "" for row in texts["vllm"]}),
         "statuses": sorted({row["status"] for row in (*texts["vllm"], *rated["vllm"])}),
         "responses": len(texts["vllm"]),
         "ratings": len(rated["vllm"]),
+        "reasoned": len({row["comment"] for row in reasoned["vllm"]}),
         "largest": max(abs(a - b) for a, b in pairs),
         "differences": [
             *engine_rows.differences(texts["transformers"], texts["vllm"], tolerance=0),
             *engine_rows.differences(rated["naive"], rated["vllm"], tolerance=TOLERANCE),
+            *engine_rows.differences(reasoned["auto"], reasoned["vllm"], tolerance=TOLERANCE),
         ],
     }
     Path(answer).write_text(json.dumps(result), encoding="utf-8")

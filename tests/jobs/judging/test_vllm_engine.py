@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from actors.vlm.model_checks import HeadCounts
 from jobs.errors import InputError
 from jobs.judging import vllm_engine
 from jobs.runtime import cli
@@ -39,6 +40,7 @@ def test_without_the_package_the_command_to_install_it_is_named(
     ("override", "key"),
     [
         ("resources.judge.num_gpus=0.5", "resources.judge.num_gpus=0.5"),
+        ("resources.judge.num_gpus=3", "use one of 1, 2, 4"),
         ("model.device_map=balanced", "model.device_map=balanced"),
         ("model.offload=true", "model.offload=true"),
         ("model.checkpoint=local:mllama-tiny", "'mllama'"),
@@ -49,8 +51,21 @@ def test_what_it_cannot_follow_is_refused(override: str, key: str, tmp_path: Pat
     assert key in refused("judge", tmp_path, override)
 
 
-def test_reasoned_answers_have_no_engine(tmp_path: Path, installed: None) -> None:
-    assert "engine=vllm" in refused("judge", tmp_path, "method=reasoned")
+@pytest.mark.parametrize(
+    ("heads", "devices"),
+    [
+        (HeadCounts(28, 4, 16), [1, 2, 4]),  # Qwen2.5-VL-7B; seven GPUs would divide 28 but neither 4 nor 16
+        (HeadCounts(16, 2, 16), [1, 2, 4, 8, 16]),  # of two heads of keys, each is on several GPUs
+        (HeadCounts(32, 8, None), [1, 2, 4, 8, 16, 32]),
+    ],
+)
+def test_gpus_have_the_same_number_of_heads(heads: HeadCounts, devices: list[int]) -> None:
+    assert [number for number in range(1, 33) if heads.fit(number)] == devices
+
+
+def test_reasoned_answers_have_two_engines(tmp_path: Path, installed: None) -> None:
+    assert "engine=naive" in refused("judge", tmp_path, "method=reasoned", "engine=naive")
+    assert "model.offload=true" in refused("judge", tmp_path, "method=reasoned", "model.offload=true")
 
 
 def test_other_engines_are_refused_by_name(tmp_path: Path) -> None:

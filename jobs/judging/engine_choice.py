@@ -1,0 +1,166 @@
+"""`generate engine=auto`: vLLM on GPUs, if it writes what transformers writes about a sample of the items.
+
+Both engines write the likeliest texts about two items, one after the other on a GPU of the pool: vLLM is chosen if the
+tokens are the same, and their log-probabilities within `TOLERANCE`. The comparison is kept in `_run/engine.json`; a
+table that has begun keeps its engine, which its identity names.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from actors.errors import first_line
+from actors.generator import GreedyTexts, greedy_texts
+from actors.status import Status
+from jobs.judging import vllm_engine
+from jobs.judging.prompt_trial import first_items
+from jobs.judging.vllm_engine import EngineKeys
+from jobs.runtime import ray_session
+from jobs.runtime.config import RayConfig
+from jobs.runtime.console import say
+from jobs.runtime.exclusions import ExclusionFilter, Exclusions, withhold
+from jobs.runtime.resources import demands
+from jobs.store import locations, run_files
+from jobs.store.run_files import IDENTITY, run_uri
+from jobs.store.units import Unit
+from jobs.store.writer import UnitTask
+
+AUTO, DEFAULT = "auto", "transformers"
+FILE = "engine.json"
+TOLERANCE = {"float32": 1e-4}  # of log-probabilities of tokens
+ROUNDED_TOLERANCE = 0.2  # with 16-bit numbers; our own engines differ by up to 0.16
+SAMPLE, TOKENS = 2, 16
+LEAST_TEXTS = 256  # fewer are written before vLLM has started twice
+TRIAL_S = 3600  # longest time to load and run one engine
+
+
+class AutoKeys(EngineKeys, Protocol):
+    """The configuration of a job whose engine may be `auto`."""
+
+    out: str
+    overwrite: bool
+    memory_budget_gb: float | None
+    ray: RayConfig
+
+
+class ChosenEngine(NamedTuple):
+    """The engine of a run.
+
+    Attributes:
+        name: `transformers` or `vllm`.
+        files: the comparison that led to it, as a file of `_run/`; empty without one.
+    """
+
+    name: str
+    files: Mapping[str, bytes] = {}
+
+
+def choose(
+    cfg: AutoKeys,
+    prepare: Mapping[str, Any],
+    *,
+    texts: int,
+    units: Iterable[Unit],
+    reader: Callable[[UnitTask], pa.Table],
+    excluded: Exclusions,
+) -> ChosenEngine:
+    """Return the engine of a run; `engine=auto` is resolved.
+
+    Args:
+        prepare: arguments of `actors.prompt_preparer.PromptPreparer`.
+        texts: how many the run writes.
+        units, reader: the items, of which the first ones are compared.
+
+    Raises:
+        InputError: there is no cluster, or it is too small.
+    """
+    if cfg.engine != AUTO:
+        return ChosenEngine(cfg.engine)
+    if not cfg.overwrite and (begun := _engine_of(cfg.out)):
+        return ChosenEngine(begun)
+    if cfg.only_plans or texts < LEAST_TEXTS or not cfg.resources.judge.num_gpus or not vllm_engine.is_possible(cfg):
+        return ChosenEngine(DEFAULT)
+    rows = withhold(
+        first_items(units, reader, 10 * SAMPLE), item="item_id", exclusion_filter=ExclusionFilter(excluded.marks)
+    )
+    items = rows.filter(pc.equal(rows["status"], Status.OK.value)).slice(0, SAMPLE)
+    if not items.num_rows:
+        return ChosenEngine(DEFAULT)
+    verdict = _compare(cfg, items, prepare)
+    if reason := verdict["difference"]:
+        say(f"warning: engine=auto: {DEFAULT}, not {vllm_engine.NAME}: {reason}", err=True)
+    else:
+        say(f"  engine=auto: {vllm_engine.NAME}, with the texts of {DEFAULT} on a sample of {items.num_rows}")
+    name = DEFAULT if reason else vllm_engine.NAME
+    return ChosenEngine(name, {FILE: json.dumps({"engine": name, **verdict}, indent=1).encode()})
+
+
+def difference(ours: GreedyTexts, theirs: GreedyTexts) -> str:
+    """Return how vLLM's texts, and its probabilities of the tokens of ours, differ; empty if they do not."""
+    if not any(ours.texts):
+        return "the sample has no texts to compare"
+    for number, (one, other) in enumerate(zip(ours.texts, theirs.texts, strict=True), 1):
+        if one != other or ours.reasons != theirs.reasons:
+            same = next(
+                (n for n, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]),
+                min(len(one), len(other)),
+            )
+            return f"its text {number} of {len(ours.texts)} is another after {same} tokens"
+    tolerance = TOLERANCE.get(ours.dtype, ROUNDED_TOLERANCE)
+    if (largest := _largest(ours, theirs)) <= tolerance:
+        return ""
+    return f"its log-probabilities differ by {largest:.2g} (allowed in {ours.dtype}: {tolerance:g})"
+
+
+def _largest(ours: GreedyTexts, theirs: GreedyTexts) -> float:
+    return float(np.max(np.abs(np.concatenate(ours.logprobs) - np.concatenate(theirs.logprobs))))
+
+
+def _engine_of(out: str) -> str | None:
+    """Return the engine of the table that has begun at `out`; None if there is none."""
+    try:
+        identity = run_files.read_json(run_uri(locations.absolute(out), IDENTITY))
+    except FileNotFoundError:
+        return None
+    return vllm_engine.NAME if str(identity.get("engine", "")).startswith(vllm_engine.NAME) else DEFAULT
+
+
+def _compare(cfg: AutoKeys, items: pa.Table, prepare: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the comparison as JSON values; `difference` says why vLLM is not used, and is empty if it is."""
+    arguments = {"prepare": dict(prepare), "max_tokens": TOKENS, "memory_budget_gb": cfg.memory_budget_gb}
+    try:
+        ours = on_gpu(cfg, items, **arguments, engine=DEFAULT)
+        theirs = on_gpu(cfg, items, **arguments, engine=vllm_engine.NAME, texts=ours.texts)
+    except Exception as error:  # of the libraries, the device or Ray; the run itself says what else is wrong
+        return {"difference": f"the comparison failed ({first_line(error)})"}
+    return {
+        "difference": difference(ours, theirs),
+        "items": items["item_id"].to_pylist(),
+        "tokens": sum(map(len, ours.texts)),
+        "largest difference of log-probabilities": _largest(ours, theirs),
+        "dtype": ours.dtype,
+        "engines": [ours.engine, theirs.engine],
+    }
+
+
+def on_gpu(cfg: AutoKeys, items: pa.Table, **arguments: Any) -> GreedyTexts:
+    """Return `greedy_texts` of a process of its own, with the resources of an actor of the pool `judge`."""
+    ray_session.start(cfg.ray, cfg.resources, demands(cfg.resources, ["judge"], streamed=False))
+    import ray
+
+    pool = cfg.resources.judge
+    memory = pool.memory_gb * 2**30 if pool.memory_gb else None
+    task = ray.remote(num_cpus=pool.num_cpus, num_gpus=pool.num_gpus, memory=memory, max_calls=1, max_retries=0)(
+        greedy_texts
+    )
+    texts = task.remote(items, **arguments)
+    try:
+        result: GreedyTexts = ray.get(texts, timeout=cfg.resources.wait_s + TRIAL_S)
+    except BaseException:
+        ray.cancel(texts, force=True)
+        raise
+    return result

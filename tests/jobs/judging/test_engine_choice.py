@@ -1,0 +1,114 @@
+"""`generate engine=auto`: vLLM where it writes the same texts on a sample, which the table keeps."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.generator import GreedyTexts, greedy_texts
+from jobs.judging import engine_choice, vllm_engine
+from jobs.judging.engine_choice import difference
+from jobs.runtime import cli
+from tests.actors.vlm import fake_vllm
+from tests.actors.vlm.helpers import png
+from tests.factories import rows_of, write_units
+
+GPU = ["resources.judge.num_gpus=1", "resources.judge.threads=1", "model=local-tiny", "model.dtype=float32"]
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> str:
+    """One picture that is missing, and two others."""
+    rows = [{"image_id": f"{n:032}", "rendition": "w", "attempts": 1, "status": "missing"} for n in range(3)]
+    for number in (1, 2):
+        rows[number] |= {"status": "ok", "bytes": png(number)}
+    return write_units(tmp_path / "images", "images", [rows])
+
+
+@pytest.fixture
+def vllm(in_process: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[fake_vllm.LLM]]:
+    """The fake; comparisons run in this process."""
+    find_spec = vllm_engine.importlib.util.find_spec
+    monkeypatch.setattr(
+        vllm_engine.importlib.util, "find_spec", lambda name: object() if name == "vllm" else find_spec(name)
+    )
+    monkeypatch.setattr(engine_choice, "LEAST_TEXTS", 1)
+    monkeypatch.setattr(engine_choice, "TOKENS", 3)
+    monkeypatch.setattr(engine_choice, "on_gpu", lambda cfg, items, **keys: greedy_texts(items, **keys))
+    with fake_vllm.installed() as engine:
+        yield engine
+
+
+def generate(images: str, out: Path, *overrides: str) -> dict[str, Any]:
+    command = [f"input={images}", f"out={out}", "prompt=explicit", "samples=1", "max_tokens=2", *GPU, *overrides]
+    manifest: Any = cli.execute("generate", command)
+    return manifest
+
+
+def test_vllm_is_chosen_if_it_writes_the_same_texts(
+    images: str, tmp_path: Path, vllm: type[fake_vllm.LLM], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    manifest = generate(images, out)
+    assert manifest["identity"]["engine"].startswith("vllm")
+    verdict = json.loads((out / "_run" / "engine.json").read_text())
+    assert (verdict["engine"], verdict["difference"], len(verdict["items"])) == ("vllm", "", 2)
+    assert verdict["largest difference of log-probabilities"] <= engine_choice.TOLERANCE["float32"]
+    assert [row["status"] for row in rows_of(str(out))] == ["missing_input", "truncated", "truncated"]
+
+    def fail(*_: object, **__: object) -> GreedyTexts:
+        raise AssertionError("compared again")
+
+    monkeypatch.setattr(engine_choice, "on_gpu", fail)
+    assert generate(images, out)["identity"] == manifest["identity"]
+    # What is too little work, has no GPU or does not fit vLLM is not compared.
+    monkeypatch.setattr(engine_choice, "LEAST_TEXTS", 4)
+    assert "engine" not in generate(images, tmp_path / "few", "plan=calibrate")["identity"]
+    monkeypatch.setattr(engine_choice, "LEAST_TEXTS", 1)
+    assert "engine" not in generate(images, tmp_path / "cpu", "resources.judge.num_gpus=0")["identity"]
+
+
+def test_other_texts_and_failures_leave_transformers_with_a_warning(
+    images: str,
+    tmp_path: Path,
+    vllm: type[fake_vllm.LLM],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    output = vllm._output
+
+    def other(self: Any, *arguments: Any) -> Any:
+        result = output(self, *arguments)
+        for entry in result.outputs[0].logprobs[0].values():
+            entry.logprob += 2e-4
+        return result
+
+    monkeypatch.setattr(vllm, "_output", other)
+    manifest = generate(images, tmp_path / "out")
+    assert "engine" not in manifest["identity"]
+    verdict = json.loads((tmp_path / "out" / "_run" / "engine.json").read_text())
+    assert verdict["engine"] == "transformers"
+    assert verdict["difference"] in capsys.readouterr().err
+    monkeypatch.setattr(vllm, "__init__", lambda self, **_: exec("raise RuntimeError('no kernel')"))
+    manifest = generate(images, tmp_path / "broken")
+    assert "engine" not in manifest["identity"]
+    assert "no kernel" in capsys.readouterr().err
+
+
+def test_how_texts_differ() -> None:
+    def texts(*tokens: list[int], reasons: str = "stop", by: float = 0.0, dtype: str = "float32") -> GreedyTexts:
+        logprobs = [[-1.0 - by] * len(text) for text in tokens]
+        return GreedyTexts(list(tokens), [reasons] * len(tokens), logprobs, dtype, "e")
+
+    ours = texts([1, 2, 3], [4])
+    assert difference(ours, texts([1, 2, 3], [4], by=9e-5)) == ""
+    assert "2e-04" in difference(ours, texts([1, 2, 3], [4], by=2e-4)) or "0.0002" in difference(
+        ours, texts([1, 2, 3], [4], by=2e-4)
+    )
+    assert difference(texts([1], dtype="bfloat16"), texts([1], by=0.1, dtype="bfloat16")) == ""
+    assert "text 1 of 2 is another after 1 tokens" in difference(ours, ours._replace(texts=[[1, 9, 3], [4]]))
+    assert "text 2 of 2 is another after 1 tokens" in difference(ours, ours._replace(texts=[[1, 2, 3], [4, 5]]))
+    assert difference(ours, ours._replace(reasons=["length", "stop"]))
+    assert difference(texts([], []), texts([], []))
