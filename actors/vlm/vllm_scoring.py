@@ -58,8 +58,8 @@ class VllmScorer(AnswerScorer):
         for number in numbers:
             steps = following(group.answers[number])
             longest = group.length(number) + max(map(len, steps))
-            if error := self.model.too_long(longest, positions=self.max_tokens):
-                reading.errors[number] = error
+            if reason := self.model.too_long(longest, positions=self.max_tokens):
+                reading.errors[number] = reason
                 continue
             for start, ids in steps.items():
                 reading.add(number, start, prompt_of([*group.suffixes[number], *start]), ids)

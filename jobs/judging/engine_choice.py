@@ -153,11 +153,11 @@ def on_gpu(cfg: AutoKeys, items: pa.Table, **arguments: Any) -> GreedyTexts:
     import ray
 
     pool = cfg.resources.judge
-    memory = pool.memory_gb * 2**30 if pool.memory_gb else None
-    task = ray.remote(num_cpus=pool.num_cpus, num_gpus=pool.num_gpus, memory=memory, max_calls=1, max_retries=0)(
-        greedy_texts
-    )
-    texts = task.remote(items, **arguments)
+    options: dict[str, Any] = {"num_cpus": pool.num_cpus, "num_gpus": pool.num_gpus, "max_calls": 1, "max_retries": 0}
+    if pool.memory_gb:
+        options["memory"] = pool.memory_gb * 2**30
+    remote: Any = ray.remote(**options)
+    texts = remote(greedy_texts).remote(items, **arguments)
     try:
         result: GreedyTexts = ray.get(texts, timeout=cfg.resources.wait_s + TRIAL_S)
     except BaseException:

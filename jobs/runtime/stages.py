@@ -222,6 +222,9 @@ def _map(
             runtime_env={"env_vars": {"REMINE_WORKER": "stages"}},
             max_retries=-1,  # as for actors
         )
+    environment: dict[str, Any] = {}
+    if 0 < pool.num_gpus < 1:
+        environment = {"runtime_env": {"env_vars": {GPU_SHARE: f"{pool.num_gpus:g}"}}}
     return data.map_batches(
         _named(name, runner),
         batch_format="pyarrow",
@@ -231,7 +234,7 @@ def _map(
         num_cpus=pool.num_cpus,
         num_gpus=pool.num_gpus or None,
         memory=memory,
-        **({"runtime_env": {"env_vars": {GPU_SHARE: f"{pool.num_gpus:g}"}}} if 0 < pool.num_gpus < 1 else {}),
+        **environment,
         max_restarts=-1,  # machines are withdrawn; jobs.runtime.attempts finds data that end a process
         max_task_retries=-1,
     )
