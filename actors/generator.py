@@ -1,15 +1,14 @@
 """Generate n samples of text for each prompt that `actors.prompt_preparer` prepared."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 
 from actors import schemas
 from actors.conditions import ConditionSettings
 from actors.ids import content_id
-from actors.prompt_preparer import PromptPreparer
 from actors.status import Status
 from actors.vlm.encoding import ChatEncoder, from_bytes
 from actors.vlm.errors import ScoringError
@@ -40,24 +39,6 @@ class GeneratorSettings(SamplingSettings, ConditionSettings):
         super().__post_init__()
 
 
-class GreedyTexts(NamedTuple):
-    """The likeliest texts about some items, for a comparison of engines.
-
-    Attributes:
-        texts: tokens of each, without the one that ended it.
-        reasons: `stop` or `length`, why each ended.
-        logprobs: natural logarithm of the probability of each token of each text.
-        dtype: of the weights.
-        engine: libraries with their versions, and the kind of device.
-    """
-
-    texts: list[list[int]]
-    reasons: list[str]
-    logprobs: list[list[float]]
-    dtype: str
-    engine: str
-
-
 class Generator:
     """Generates n samples for each prepared prompt and marks refusals.
 
@@ -86,7 +67,7 @@ class Generator:
     ) -> None:
         self.samples, self.seed, self.sampling = settings.samples, settings.seed, settings.sampling
         self.rules = RefusalRules(settings.refusals)
-        load = _load_in_vllm if settings.engine == "vllm" else _load
+        load = load_in_vllm if settings.engine == "vllm" else load_in_transformers
         self.engine, self.chat, self.facts = load(settings, model, threads)
         self.prompt, self.prompt_hash, self.condition = prompt, prompt_hash, settings.condition
         self._items = 0
@@ -168,7 +149,8 @@ class Generator:
         return row
 
 
-def _load(settings: SamplingSettings, model: ModelSettings, threads: int | None) -> LoadedModel:
+def load_in_transformers(settings: SamplingSettings, model: ModelSettings, threads: int | None) -> LoadedModel:
+    """Return the generator of a model, its chat format and the facts about it, by transformers."""
     import torch
 
     if threads is not None:
@@ -185,49 +167,13 @@ def _load(settings: SamplingSettings, model: ModelSettings, threads: int | None)
     return engine, chat, model_facts(loaded, model=model.checkpoint, revision=model.revision)
 
 
-def _load_in_vllm(settings: SamplingSettings, model: ModelSettings, threads: int | None) -> LoadedModel:
+def load_in_vllm(settings: SamplingSettings, model: ModelSettings, threads: int | None) -> LoadedModel:
+    """Return the generator of a model, its chat format and the facts about it, in vLLM."""
     loaded = VllmModel(
         model, memory_budget_gb=settings.memory_budget_gb, sequences=settings.group_rows, threads=threads
     )
     chat = ChatEncoder(loaded.processor)
     return VllmTextGenerator(loaded, ends=text_ends(loaded, chat)), chat, loaded.facts
-
-
-def greedy_texts(
-    items: pa.Table,
-    *,
-    engine: str,
-    prepare: Mapping[str, Any],
-    max_tokens: int,
-    memory_budget_gb: float | None = None,
-    texts: Sequence[Sequence[int]] | None = None,
-) -> GreedyTexts:
-    """Load a model in an engine and return the likeliest texts about items.
-
-    Args:
-        items: as for `actors.prompt_preparer.PromptPreparer`; those without a prompt are left out.
-        prepare: the arguments of its constructor.
-        max_tokens: longest text.
-        texts: whose tokens' probabilities are returned; by default the engine's own.
-
-    Raises:
-        ValueError: the model cannot be loaded, or a prompt has no text.
-    """
-    model: ModelSettings = prepare["model"]
-    prepared = PromptPreparer(**{**prepare, "keeps_pictures": engine == "vllm"})(items)
-    inputs = [from_bytes(data) for data in prepared["inputs"].to_pylist() if data is not None]
-    settings = SamplingSettings(temperature=0.0, max_tokens=max_tokens, memory_budget_gb=memory_budget_gb)
-    generator, _, facts = (_load_in_vllm if engine == "vllm" else _load)(settings, model, None)
-    own: list[Generated] = []
-    for result in generator.generate(inputs, seeds=[[0]] * len(inputs), sampling=settings.sampling):
-        if isinstance(result, ScoringError):
-            raise ValueError(result.message)
-        own += result
-    asked = [text.tokens for text in own] if texts is None else texts
-    logprobs = [
-        generator.token_logprobs(prompt, text) if text else [] for prompt, text in zip(inputs, asked, strict=True)
-    ]
-    return GreedyTexts([t.tokens for t in own], [t.finish_reason for t in own], logprobs, facts.dtype, facts.engine)
 
 
 def text_ends(model: Any, chat: ChatEncoder) -> list[int]:

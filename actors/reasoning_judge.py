@@ -115,7 +115,7 @@ class ReasoningJudge(RubricRater):
         reasonings = self._reasonings(items)
         requests = [_requests(texts) for texts in reasonings]
         scores = self.scorer.run_many([self._group(*pair) for pair in zip(items, requests, strict=True)])
-        return [self._rows_of(*each) for each in zip(items, reasonings, requests, scores, strict=True)]
+        return [self._rows_of(*parts) for parts in zip(items, reasonings, requests, scores, strict=True)]
 
     def _group(self, item: PreparedItem, requests: Sequence[_Request]) -> RequestGroup:
         """Return the requests for the answers after each reasoning about an item."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from actors.errors import first_line
-from actors.generator import GreedyTexts, greedy_texts
+from actors.greedy_texts import GreedyTexts, greedy_texts
 from actors.status import Status
 from jobs.judging import vllm_engine
 from jobs.judging.prompt_trial import first_items
@@ -148,7 +148,7 @@ def _compare(cfg: AutoKeys, items: pa.Table, prepare: Mapping[str, Any]) -> dict
 
 
 def on_gpu(cfg: AutoKeys, items: pa.Table, **arguments: Any) -> GreedyTexts:
-    """Return `greedy_texts` of a process of its own, with the resources of an actor of the pool `judge`."""
+    """Return `greedy_texts` in a separate process, with the resources of an actor of the pool `judge`."""
     ray_session.start(cfg.ray, cfg.resources, demands(cfg.resources, ["judge"], streamed=False))
     import ray
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from actors.generator import GreedyTexts, greedy_texts
+from actors.greedy_texts import GreedyTexts, greedy_texts
 from jobs.judging import engine_choice, vllm_engine
 from jobs.judging.engine_choice import difference
 from jobs.runtime import cli
