@@ -33,11 +33,14 @@ def test_a_secret_is_found_wherever_it_is(tmp_path: Path, place: str) -> None:
     (tmp_path / "packed.gz").write_bytes(gzip.compress(data if place == "gzip" else b"nothing"))
     with zipfile.ZipFile(tmp_path / "packed.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("member", data if place == "zip" else b"nothing")
-    for suffix, mode in (("tar", "w"), ("tar.gz", "w:gz")):
-        with tarfile.open(tmp_path / f"packed.{suffix}", mode) as members:
+    for suffix in ("tar", "tar.gz"):
+        packed_tar = io.BytesIO()
+        with tarfile.open(fileobj=packed_tar, mode="w") as members:
             member = tarfile.TarInfo("member")
             member.size = len(data)
             members.addfile(member, io.BytesIO(data if place == suffix else bytes(len(data))))
+        content = packed_tar.getvalue()
+        (tmp_path / f"packed.{suffix}").write_bytes(gzip.compress(content) if suffix == "tar.gz" else content)
     (tmp_path / (secret if place == "name" else "notes")).write_text(ENCODED.get(place, "nothing"))
 
     matches = secrets_found.find(str(tmp_path), {"key": secret, "other": "NotThere"})

@@ -110,7 +110,7 @@ def other_files(root: str, tables: Sequence[TableSource], *, without: Sequence[s
         rejects_uri(table.uri, record["unit"]["name"], record["generation"])
         for table in tables
         for footer in table.footers
-        if (record := footer.record) is not None and sum(record["counts"]["rejected"].values())
+        if (record := footer.record) is not None and any(record["counts"]["rejected"].values())
     )
     return OtherFiles(others, frozenset(table.uri for table in tables), in_use)
 

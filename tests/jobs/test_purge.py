@@ -251,7 +251,12 @@ def test_what_was_not_read_is_reported(
 def test_tables_are_locked_before_they_are_read(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that ends between the reading of its rows and the lock would bring pictures back."""
     locked: list[str] = []
-    monkeypatch.setattr(lock, "acquire", lambda uri: locked.append(uri) or True)
+
+    def acquire(uri: str) -> bool:
+        locked.append(uri)
+        return True
+
+    monkeypatch.setattr(lock, "acquire", acquire)
     monkeypatch.setattr(lock, "release", locked.remove)
     gather = matching.gather
 

@@ -8,7 +8,7 @@ import hashlib
 import shutil
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,7 @@ def _rows(name: str, numbers: Sequence[int], schema: Any) -> Any:
     urls = [f"https://pictures.example/{number}.jpg" for number in numbers]
     ids = [content_id(url) for url in urls]
     draw = np.random.default_rng(numbers[0])
-    columns: dict[str, list[Any]] = {
+    by_table: dict[str, dict[str, list[Any]]] = {
         "records": {"record_id": ids, "image_id": ids, "image_url": urls,
                     "page_title": [f"Title of {number}" for number in numbers]},
         "images": {"image_id": ids, "source_url": urls, "status": ["ok"] * len(ids), "rendition": ["w300"] * len(ids),
@@ -67,7 +67,8 @@ def _rows(name: str, numbers: Sequence[int], schema: Any) -> Any:
         "ratings": {"item_id": ids, "rater": ["m"] * len(ids), "value": ["1"] * len(ids), "status": ["ok"] * len(ids)}
         | {key: ["x"] * len(ids) for key in ("target", "rubric", "question", "condition", "method", "order")}
         | {"sample": [0] * len(ids)},
-    }[name]  # fmt: skip
+    }  # fmt: skip
+    columns = by_table[name]
     missing = {field.name: pa.nulls(len(ids), field.type) for field in schema if field.name not in columns}
     arguments = {key: pa.array(values, schema.field(key).type) for key, values in columns.items()}
     return pa.table({field.name: (arguments | missing)[field.name] for field in schema}, schema=schema)
@@ -115,7 +116,7 @@ def filtered(workdir: Path, size: Size) -> Result:
     return Result(rows=rows, digest=digest)
 
 
-def _left(root: Path, *, without: set[str] = frozenset()) -> tuple[int, str]:
+def _left(root: Path, *, without: Set[str] = frozenset()) -> tuple[int, str]:
     """The number of ids that the tables have, and a digest of them in order."""
     import pyarrow.parquet as pq
 

@@ -1,5 +1,6 @@
 """Two processes do not write one table; what one process does twice is its own affair."""
 
+import _thread
 import itertools
 import json
 import socket
@@ -147,7 +148,7 @@ class TestLease:
 
     def test_a_lease_is_renewed_until_another_process_has_it(self, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
         interrupted: list[bool] = []
-        monkeypatch.setattr(lease._thread, "interrupt_main", lambda: interrupted.append(True))
+        monkeypatch.setattr(_thread, "interrupt_main", lambda: interrupted.append(True))
         monkeypatch.setattr(lease, "RENEW_S", 0.01)
         clock = itertools.count(1e9)
         held = lease.Lease(table, clock=lambda: float(next(clock)))
