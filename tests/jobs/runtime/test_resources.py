@@ -73,7 +73,7 @@ def test_every_job_fits_two_cores_on_a_laptop_and_gpu_node_does_not() -> None:
     for stages in (["mine"], ["fetch"], ["decode", "embed"], ["decode", "judge"]):
         preflight(demands(laptop, stages, streamed=True), {"CPU": 2.0}, autoscaling=laptop.autoscaling)
     node = config.load("embed", EmbedConfig, [*arguments, "resources=gpu-node"]).resources
-    with pytest.raises(InputError, match="GPUs"):
+    with pytest.raises(InputError, match="needs 1 GPU "):
         preflight(demands(node, ["embed"], streamed=True), {"CPU": 64.0}, autoscaling=node.autoscaling)
     assert config.load(
         "mine", MineConfig, ["corpus.path=c", "terms.path=t", "out=o", "resources=cluster"]
