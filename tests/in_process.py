@@ -41,7 +41,8 @@ def _stream(run: TableRun | RunPart, *, name: str, read: Read, stages: Sequence[
     from jobs.runtime.stage_workers import StageRunner, UnitReader, UnitSink, count_rows
 
     with _as_run_errors():
-        reader = UnitReader(*_sent((read, run.target, list(stages))), board=None)
+        sent_read, target, sent_stages = _sent((read, run.target, list(stages)))
+        reader = UnitReader(sent_read, target, sent_stages, board=None)
         sink = UnitSink(run.target, counts_items=stages[-1].rows_out is None)
         runners = None
         for task in run.todo:

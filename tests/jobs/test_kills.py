@@ -23,7 +23,7 @@ from tests.in_process import stages_in_process
 from tests.jobs import kill_drill
 from tests.jobs.kill_drill import Drill, Victims, actor, arguments_of, decoders, driver, read, warm, write
 from tests.jobs.running_job import Running
-from tests.jobs.runtime.ray_head import environment, ray_head
+from tests.jobs.runtime.ray_clusters import environment, running_cluster
 
 pytestmark = pytest.mark.timeout(6 * 3600)
 KILLS = int(os.environ.get("REMINE_KILLS", "50"))
@@ -82,10 +82,11 @@ def own_ray(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnRay]:
     temporary = Path(tempfile.mkdtemp(prefix="drill-"))
     settings = {"RAY_AUTH_MODE": "disabled", "RAY_worker_niceness": "0"}
     home = tmp_path_factory.mktemp("home")
-    with pytest.MonkeyPatch.context() as patch, ray_head(environment(home, TMPDIR=str(temporary), **settings)) as head:
+    own = environment(home, TMPDIR=str(temporary), **settings)
+    with pytest.MonkeyPatch.context() as patch, running_cluster(own) as cluster:
         for name, value in settings.items():
             patch.setenv(name, value)
-        yield OwnRay(f"ray.address={head}", temporary)
+        yield OwnRay(f"ray.address={cluster.address}", temporary)
 
 
 @pytest.mark.torture
@@ -151,8 +152,11 @@ def test_the_s3_server(inputs: Path, tmp_path: Path, job: str) -> None:
             # Workers have the environment of Ray's start.
             home, settings = tmp_path / "home", {"RAY_AUTH_MODE": "disabled"}
             patch.setenv(*next(iter(settings.items())))
-            with ray_head(environment(home, **settings)) as head:
-                arguments = [*arguments_of(job, inputs), *([] if job == "curate" else [f"ray.address={head}"])]
+            with running_cluster(environment(home, **settings)) as cluster:
+                arguments = [
+                    *arguments_of(job, inputs),
+                    *([] if job == "curate" else [f"ray.address={cluster.address}"]),
+                ]
                 drill = Drill(job, arguments, tmp_path, out="s3://drill/tables")
                 drill.undisturbed()
 

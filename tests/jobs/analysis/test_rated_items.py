@@ -1,5 +1,7 @@
 """Tables of ratings whose items or targets do not meet those of the others."""
 
+from typing import Any
+
 import pyarrow as pa
 
 from jobs.analysis.rated_items import RatedItems, mismatches
@@ -37,7 +39,7 @@ def test_answers_about_other_targets_are_named():
 
 
 def test_ratings_of_no_item_of_the_table_of_items_are_named():
-    items = TableInMemory("items", [{"item_id": "0f"}])
+    items: Any = TableInMemory("items", [{"item_id": "0f"}])
     hashes = hash_texts(["0f"])
     assert mismatches([rated("m", "m", ["0f", "x"])], [items], hashes) == []
     (sentence,) = mismatches([rated("R/p", "p", ["00.png"])], [items], hashes)

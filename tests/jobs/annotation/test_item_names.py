@@ -1,5 +1,7 @@
 """`import_ratings items=TABLE`: items by id and by picture."""
 
+from typing import Any
+
 import pytest
 
 from actors.ids import content_id
@@ -21,7 +23,7 @@ def items(tmp_path):
 def imported(tmp_path, names, *more):
     source = write_csv(tmp_path / "people.csv", ["file", "rater", "value"], [[name, "p", "1"] for name in names])
     out = tmp_path / "R"
-    manifest = cli.execute("import_ratings", [f"input={source}", *KEYS, *more, f"out={out}", "overwrite=true"])
+    manifest: Any = cli.execute("import_ratings", [f"input={source}", *KEYS, *more, f"out={out}", "overwrite=true"])
     return [row["item_id"] for row in rows_of(str(out))], manifest["counts"]["rejected"]
 
 
