@@ -1,4 +1,4 @@
-"""`python -m jobs` lists the jobs; `python -m jobs NAME …` is the same as `python -m jobs.NAME …`."""
+"""`python -m jobs` lists the jobs; `python -m jobs NAME …` is the same as `remine NAME …`."""
 
 import sys
 

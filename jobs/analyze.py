@@ -1,8 +1,8 @@
 """Compute metrics of the ratings in a CSV, TSV or Parquet file -> `metrics`, `metrics.csv`, `index.html`.
 
-    python -m jobs.analyze input=ratings.csv columns.item=image columns.rater=who columns.value=score out=F
-    python -m jobs.analyze task=crowdtruth input=judgments.csv columns.value=answer out=F
-    python -m jobs.analyze task=dsg input=answers.csv people=likert.csv out=F
+    remine analyze input=ratings.csv columns.item=image columns.rater=who columns.value=score out=F
+    remine analyze task=crowdtruth input=judgments.csv columns.value=answer out=F
+    remine analyze task=dsg input=answers.csv people=likert.csv out=F
 
 The task `agreement` computes percent agreement, Krippendorff's alpha, ICC, correlations and majorities; numeric answers
 form a scale, other answers categories. Columns can also be attributes of items (metrics.disaggregate=[COLUMN]) and of

@@ -1,16 +1,16 @@
 """Assign items to raters -> table `assignments`, and tasks for Label Studio or Prodigy.
 
-    python -m jobs.annotate input=R/images records=R/records rubric=century_labels tool=label_studio \\
+    remine annotate input=R/images records=R/records rubric=century_labels tool=label_studio \\
         raters=raters.csv per_item=3 out=R/tasks
-    python -m jobs.annotate input=R/images rubric=cultural_relevance raters=raters.csv group=country \\
+    remine annotate input=R/images rubric=cultural_relevance raters=raters.csv group=country \\
         per_group=20 out=R/tasks
-    python -m jobs.annotate input=R/items responses=R/responses texts=R/texts images=R/images \\
+    remine annotate input=R/items responses=R/responses texts=R/texts images=R/images \\
         span_labels=mistakes_omissions raters=raters.csv per_item=2 audit=0.1 auditor=checker out=R/tasks
-    python -m jobs.annotate input=R/items texts=R/texts images=R/images rubric=dsg questions=R/questions \\
+    remine annotate input=R/items texts=R/texts images=R/images rubric=dsg questions=R/questions \\
         raters=raters.csv per_item=3 tool=spreadsheet out=R/tasks
 
 Writes OUT/assignments (which rater sees which items, in which order) and OUT/label_studio, OUT/prodigy or
-OUT/spreadsheet: the form, and one file of tasks per rater, in a random order. `python -m jobs.import_ratings` reads the
+OUT/spreadsheet: the form, and one file of tasks per rater, in a random order. `remine import_ratings` reads the
 answers. In the tools, pictures are blurred until the rater shows them; raters can report a picture and skip any task
 (`welfare=`). The same seed gives the same plan.
 """

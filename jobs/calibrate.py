@@ -1,7 +1,7 @@
 """Choose lambda, T and threshold of likelihoods on one half of the items and apply them to the other -> `ratings`.
 
-    python -m jobs.calibrate input=R/loglik 'items=[R/items]' out=R/ratings/loglik
-    python -m jobs.calibrate input=R/loglik criterion=pearson reference=R/people out=R/ratings/loglik
+    remine calibrate input=R/loglik 'items=[R/items]' out=R/ratings/loglik
+    remine calibrate input=R/loglik criterion=pearson reference=R/people out=R/ratings/loglik
 
 `input` is what jobs.loglik wrote with several lambdas and thresholds. CAIRE (appendix B.1) publishes neither them nor
 the log-likelihood from which a label counts as relevant. criterion=f1 chooses all three by the gold labels of `items=`,

@@ -1,8 +1,8 @@
 """Turn the pictures that a search found into records, to fetch and choose among -> tables `records`, `neighbors`.
 
-    python -m jobs.candidates neighbors=R/neighbors corpus.path='s3://b/datacomp/*.parquet' k=8 out=R/candidates
-    python -m jobs.fetch source=urls input=R/candidates/records source.contact=you@example.org out=R/images
-    python -m jobs.choose neighbors=R/candidates/neighbors prompts=R/prompts images=R/images out=R/choose
+    remine candidates neighbors=R/neighbors corpus.path='s3://b/datacomp/*.parquet' k=8 out=R/candidates
+    remine fetch source=urls input=R/candidates/records source.contact=you@example.org out=R/images
+    remine choose neighbors=R/candidates/neighbors prompts=R/prompts images=R/images out=R/choose
 
 A search in published vectors (jobs.retrieve corpus=datacomp) returns ids of the corpus; the corpus' Parquet files have
 their URLs. OUT/records has each distinct picture once, with the corpus' id as record_id; OUT/neighbors has the same

@@ -1,7 +1,7 @@
 """Let a person choose among the nearest pictures of each prompt -> a page and a CSV; then the choices -> `items`.
 
-    python -m jobs.choose neighbors=R/neighbors prompts=R/prompts images=R/images out=R/choose
-    python -m jobs.choose chosen=R/choose/choose.csv out=R/items
+    remine choose neighbors=R/neighbors prompts=R/prompts images=R/images out=R/choose
+    remine choose chosen=R/choose/choose.csv out=R/items
 
 The first command writes OUT/choose.csv, one row per prompt and neighbour with an empty column `chosen`, and
 OUT/index.html, which shows the same rows with the pictures (blurred until the reader clicks). The second reads the

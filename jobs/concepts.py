@@ -1,9 +1,9 @@
 """Have a language model propose rare concepts of sets of labels, and match them to articles -> `items`; then a CSV.
 
-    python -m jobs.concepts 'lists=[states_of_india,world_religions]' out=R/proxies
-    python -m jobs.generate input=R/proxies/items texts=R/proxies/texts model=qwen2.5-7b-text \\
+    remine concepts 'lists=[states_of_india,world_religions]' out=R/proxies
+    remine generate input=R/proxies/items texts=R/proxies/texts model=qwen2.5-7b-text \\
         prompt=rare_concepts out=R/proposed
-    python -m jobs.concepts responses=R/proposed input_items=R/proxies/items kb.path=R/kb out=R/concepts
+    remine concepts responses=R/proposed input_items=R/proxies/items kb.path=R/kb out=R/concepts
 
 The specific set of CAIRE (section 4.1). The first command writes an item per set of labels, which the second asks the
 model about. The third writes OUT/concepts.csv: one row per concept whose name is a lemma or title of an entity with an

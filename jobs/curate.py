@@ -1,9 +1,9 @@
 """Select among matched records by the rules that need the whole set -> table `records`.
 
-    python -m jobs.curate input=R/matches out=R/records
-    python -m jobs.curate input=R/matches images=R/images draw.n=1500 out=R/century
-    python -m jobs.curate input=R/matches page_rule.by=page_title 'page_rule.methods=[knowledge_graph]' out=R/records
-    python -m jobs.curate input=R/century select=starter 'ratings=[R/ratings/*,R/people]' out=R/starter
+    remine curate input=R/matches out=R/records
+    remine curate input=R/matches images=R/images draw.n=1500 out=R/century
+    remine curate input=R/matches page_rule.by=page_title 'page_rule.methods=[knowledge_graph]' out=R/records
+    remine curate input=R/century select=starter 'ratings=[R/ratings/*,R/people]' out=R/starter
 
 In the paper's order (Century, appendix E.1), for each method's records alone: main images; pages with one image URL;
 pictures that still exist (`images=`); https; URLs that Wikimedia can resize. Then for all methods together: one record

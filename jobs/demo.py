@@ -1,6 +1,6 @@
 """Run a pipeline on an invented world and a local S3 server: mine, curate, fetch, embed, judge, link, report.
 
-    python -m jobs.demo
+    remine demo
 
 Writes some thousand rows in WIT format in a dozen languages, and pictures of a little world whose truth is computed
 (docs/demo.md); starts an S3 server on the loopback interface; runs the pipeline `demo` with two small models that come

@@ -1,7 +1,7 @@
 """Turn pictures or texts into vectors with a dual encoder -> table `embeddings`.
 
-    python -m jobs.embed input=R/images embedder=siglip-i18n-base out=R/embeddings
-    python -m jobs.embed input=R/prompts embedder=siglip-i18n-base out=R/prompt-embeddings
+    remine embed input=R/images embedder=siglip-i18n-base out=R/embeddings
+    remine embed input=R/prompts embedder=siglip-i18n-base out=R/prompt-embeddings
 
 A CPU pool decodes pictures and resizes them to the model's input size; a second pool, on GPUs if `resources` gives it
 any, encodes them. Texts are cleaned, truncated and padded as in training. Vectors are L2-normalised float16; the

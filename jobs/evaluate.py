@@ -1,7 +1,7 @@
 """Evaluate ranked lists against gold answers: accuracy, recall and reciprocal rank -> table `metrics`.
 
-    python -m jobs.evaluate ranked=R/links/lemma_vision gold=gold.csv out=R/metrics/links
-    python -m jobs.evaluate ranked=R/neighbors gold=gold.csv columns.query=query_id columns.answer=item_id \\
+    remine evaluate ranked=R/links/lemma_vision gold=gold.csv out=R/metrics/links
+    remine evaluate ranked=R/neighbors gold=gold.csv columns.query=query_id columns.answer=item_id \\
         out=R/metrics/n
 
 `ranked` is a table `links` or `neighbors`. `gold` is a file with one row per query and right answer. The job computes

@@ -1,11 +1,11 @@
 """Fetch pictures -> table `images`.
 
-    python -m jobs.fetch source=urls source.contact=ADDRESS input=R/records width=300 out=R/images
-    python -m jobs.fetch source=folder source.path=DIR out=R/images
-    python -m jobs.fetch source=folder source.path=s3://b/pictures input=R/records out=R/images
-    python -m jobs.fetch source=webdataset source.path='s3://b/shards/*.tar' out=R/images
-    python -m jobs.fetch source=parquet source.path='DIR/*.parquet' out=R/images
-    python -m jobs.fetch source=wit_base source.path='s3://b/wit_base/*.parquet' input=R/records out=R/images
+    remine fetch source=urls source.contact=ADDRESS input=R/records width=300 out=R/images
+    remine fetch source=folder source.path=DIR out=R/images
+    remine fetch source=folder source.path=s3://b/pictures input=R/records out=R/images
+    remine fetch source=webdataset source.path='s3://b/shards/*.tar' out=R/images
+    remine fetch source=parquet source.path='DIR/*.parquet' out=R/images
+    remine fetch source=wit_base source.path='s3://b/wit_base/*.parquet' input=R/records out=R/images
 
 Writes one row per picture, whether or not it could be fetched; records of the same picture share a row. With `width`,
 pictures are resized to at most that width, upright, 8 bits, on white; without it their bytes are kept.

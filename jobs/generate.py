@@ -1,7 +1,7 @@
 """Generate n samples of text about each picture or item with a model -> table `responses`.
 
-    python -m jobs.generate input=R/images model=qwen2.5-vl-7b prompt=explicit samples=3 out=R/responses/qwen
-    python -m jobs.generate input=R/images 'models=[qwen2.5-vl-7b,pangea-7b]' prompt=explicit out=R/responses
+    remine generate input=R/images model=qwen2.5-vl-7b prompt=explicit samples=3 out=R/responses/qwen
+    remine generate input=R/images 'models=[qwen2.5-vl-7b,pangea-7b]' prompt=explicit out=R/responses
 
 `input` is a table of images, or of items with their pictures in `images=` and their texts in `texts=`; context about a
 picture comes from `records=`. Each prompt is encoded once for all its samples. Each sample has its own seed, derived
@@ -195,7 +195,7 @@ def _checked(cfg: GenerateConfig) -> tuple[Instruction, list[QuestionWords]]:
     try:
         instruction = Instruction.from_dict(cfg.prompt)
         if TARGET_WORD in instruction.words:
-            raise ValueError(f"prompt={instruction.name}: uses a label; use it with python -m jobs.loglik")
+            raise ValueError(f"prompt={instruction.name}: uses a label; use it with remine loglik")
         if QUESTIONS_WORD in instruction.words and not cfg.rubric:
             raise ValueError(f"prompt={instruction.name}: asks a rubric's questions; set rubric=")
         questions: list[QuestionWords] = []

@@ -1,7 +1,7 @@
 """Draw pictures from prompts with a text-to-image model -> tables `images` and `items`.
 
-    python -m jobs.generate_images input=R/prompts image_model=sd3-medium out=R/generated
-    python -m jobs.generate_images input=R/rome/items texts=R/rome/texts samples=6 \\
+    remine generate_images input=R/prompts image_model=sd3-medium out=R/generated
+    remine generate_images input=R/rome/items texts=R/rome/texts samples=6 \\
         'image_models=[sd3-medium,sdxl-base]' out=R/generated
 
 `input` is a table of texts (jobs.prompts) or of items with a text of role `prompt` in `texts=`. OUT/images has the

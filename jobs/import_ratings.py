@@ -1,13 +1,13 @@
 """Import annotations by people -> table `ratings`, `spans`, `remarks` or `raters`.
 
-    python -m jobs.import_ratings input=people.csv columns.item_id=picture columns.rater=worker columns.value=answer \\
+    remine import_ratings input=people.csv columns.item_id=picture columns.rater=worker columns.value=answer \\
         question=sensitive rubric=century_labels out=R/people
-    python -m jobs.import_ratings input='export/*.json' format=label_studio rubric=century_labels out=R/people
-    python -m jobs.import_ratings input='export/*.json' format=label_studio span_labels=mistakes_omissions \\
+    remine import_ratings input='export/*.json' format=label_studio rubric=century_labels out=R/people
+    remine import_ratings input='export/*.json' format=label_studio span_labels=mistakes_omissions \\
         table=spans out=R/spans
-    python -m jobs.import_ratings input=people.csv 'columns.remarks={sources: links}' table=remarks out=R/remarks
-    python -m jobs.import_ratings input=annotations.csv format=century rubric=century_labels out=R/released
-    python -m jobs.import_ratings input=raters.csv table=raters out=R/raters
+    remine import_ratings input=people.csv 'columns.remarks={sources: links}' table=remarks out=R/remarks
+    remine import_ratings input=annotations.csv format=century rubric=century_labels out=R/released
+    remine import_ratings input=raters.csv table=raters out=R/raters
 
 Reads CSV and Parquet through a mapping of columns, Label Studio's JSON export, Prodigy's db-out, and annotations in the
 shape in which Century released its own (docs/release.md). A cell becomes the

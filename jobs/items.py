@@ -1,21 +1,21 @@
 """Turn a user's file, responses or links into things to be judged -> tables `items`, `texts` and, for URLs, `records`.
 
-    python -m jobs.items input=set.csv columns.pictures=file pictures.path=photos columns.texts.prompt=prompt out=R/set
-    python -m jobs.items input=set.csv columns.pictures=url columns.targets=labels columns.gold=gold out=R/set
-    python -m jobs.items input=urls.txt out=R/set
-    python -m jobs.items responses='[R/responses/*]' labels='[R/ratings/*]' out=R/judged
-    python -m jobs.items links=R/links/lemma_vision kb.path=R/kb context=article out=R/article
-    python -m jobs.items topics=century out=R/request
+    remine items input=set.csv columns.pictures=file pictures.path=photos columns.texts.prompt=prompt out=R/set
+    remine items input=set.csv columns.pictures=url columns.targets=labels columns.gold=gold out=R/set
+    remine items input=urls.txt out=R/set
+    remine items responses='[R/responses/*]' labels='[R/ratings/*]' out=R/judged
+    remine items links=R/links/lemma_vision kb.path=R/kb context=article out=R/article
+    remine items topics=century out=R/request
 
 Writes OUT/items and OUT/texts; pictures that are given by URL also become OUT/records, which
-`python -m jobs.fetch source=urls input=OUT/records` fetches. Paths are resolved and identified as `python -m jobs.fetch
+`remine fetch source=urls input=OUT/records` fetches. Paths are resolved and identified as `remine fetch
 source=folder` does, so that its table of images fits. Columns without another role become attributes.
 
 With links=, the linked pictures (or the items that show them, input_items=) become items with a context out of the
 knowledge base: the whole article of the best entity, the titles of the k best, the article of the right entity, or
 nothing. Each is one condition, and an item keeps its id in all of them.
 
-With topics= there is one item, which asks models for page titles (`python -m jobs.generate prompt=page_titles`).
+With topics= there is one item, which asks models for page titles (`remine generate prompt=page_titles`).
 """
 
 import sys

@@ -1,9 +1,9 @@
 """Have a vision-language model answer a rubric's closed questions about pictures or items -> table `ratings`.
 
-    python -m jobs.judge input=R/images records=R/records rubric=century_labels model=qwen2.5-vl-7b out=R/ratings/qwen
-    python -m jobs.judge input=R/images rubric=cultural_relevance targets=cultures.txt \\
+    remine judge input=R/images records=R/records rubric=century_labels model=qwen2.5-vl-7b out=R/ratings/qwen
+    remine judge input=R/images rubric=cultural_relevance targets=cultures.txt \\
         'models=[qwen2.5-vl-7b,pangea-7b]' out=R/ratings
-    python -m jobs.judge input=R/images method=reasoned samples=3 model=qwen2.5-vl-7b out=R/ratings/reasoned
+    remine judge input=R/images method=reasoned samples=3 model=qwen2.5-vl-7b out=R/ratings/reasoned
 
 method=closed scores the likelihood of each allowed answer and generates no text. method=reasoned first lets the model
 write its reasoning, which takes much longer, and then scores the answers. Each rating has the whole distribution over

@@ -1,7 +1,7 @@
 """Read a knowledge base -> tables `nodes`, `texts` (four of them) and `node_images` below one folder.
 
-    python -m jobs.kb knowledge_base=wordnet knowledge_base.path=wordnet.parquet out=R/kb
-    python -m jobs.kb knowledge_base=babelnet knowledge_base.path='babelnet/*.tsv' out=R/kb
+    remine kb knowledge_base=wordnet knowledge_base.path=wordnet.parquet out=R/kb
+    remine kb knowledge_base=babelnet knowledge_base.path='babelnet/*.tsv' out=R/kb
 
 Writes R/kb/nodes, R/kb/lemmas, R/kb/glosses, R/kb/windows, R/kb/articles and R/kb/node_images. Lemmas, glosses and
 windows are embedded (jobs.embed) and searched (jobs.retrieve) separately: CAIRE's three indices (A.3). A window is a

@@ -1,9 +1,9 @@
 """Rank the entities of a knowledge base that a picture shows -> table `links`.
 
-    python -m jobs.link method=lemma_vision neighbors=R/near_pictures kb.path=R/kb kb.vectors=R/kb_lemmas \\
+    remine link method=lemma_vision neighbors=R/near_pictures kb.path=R/kb kb.vectors=R/kb_lemmas \\
         pictures=R/embeddings out=R/links/lemma_vision
-    python -m jobs.link method=frequency_vision neighbors=R/near_pictures kb.path=R/kb out=R/links/frequency
-    python -m jobs.link method=lemma neighbors=R/near_lemmas kb.path=R/kb out=R/links/lemma
+    remine link method=frequency_vision neighbors=R/near_pictures kb.path=R/kb out=R/links/frequency
+    remine link method=lemma neighbors=R/near_lemmas kb.path=R/kb out=R/links/lemma
 
 CAIRE's methods (sections 3.1, A.3, A.4). The vision methods take the nodes of the nearest pictures of the knowledge
 base (neighbors: the queries' pictures searched in its pictures, k=20) and rank them by lemma, by gloss or by the

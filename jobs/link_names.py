@@ -1,8 +1,8 @@
 """Match the names that a vision-language model gives to a picture to a knowledge base -> table `links`, method `named`.
 
-    python -m jobs.generate input=R/images model=qwen2.5-vl-7b prompt=name_entity temperature=0 samples=1 out=R/names
-    python -m jobs.link_names responses=R/names kb.path=R/kb out=R/links/named
-    python -m jobs.evaluate ranked=R/links/named gold=gold.csv unlisted=wrong out=R/metrics/named
+    remine generate input=R/images model=qwen2.5-vl-7b prompt=name_entity temperature=0 samples=1 out=R/names
+    remine link_names responses=R/names kb.path=R/kb out=R/links/named
+    remine evaluate ranked=R/links/named gold=gold.csv unlisted=wrong out=R/metrics/named
 
 The baseline of CAIRE's entity linking (appendix A.1). A name is matched to lemmas and titles of all languages by its
 words, without case, accents and punctuation; of a name that the knowledge base lacks, the longest parts that it has.

@@ -1,6 +1,6 @@
 """Rate labels by their likelihood under a model, corrected for base rates -> table `ratings`.
 
-    python -m jobs.loglik input=R/images records=R/records model=qwen2.5-vl-7b \\
+    remine loglik input=R/images records=R/records model=qwen2.5-vl-7b \\
         'targets=[Japan,Peru]' out=R/ratings/loglik
 
 CAIRE, appendix B.1: score = log P(label | picture, text) - lambda x max(log P(label | nothing), T); higher is more

@@ -1,8 +1,8 @@
 """Have a vision-language model mark mistakes and omissions in descriptions of pictures -> table `spans`.
 
-    python -m jobs.mark_spans input=R/docent/items images=R/images texts=R/docent/texts model=qwen2.5-vl-7b \\
+    remine mark_spans input=R/docent/items images=R/images texts=R/docent/texts model=qwen2.5-vl-7b \\
         out=R/spans/direct
-    python -m jobs.mark_spans input=R/docent/items images=R/images texts=R/docent/texts method=claims \\
+    remine mark_spans input=R/docent/items images=R/images texts=R/docent/texts method=claims \\
         'models=[qwen2.5-vl-7b,pangea-7b]' out=R/spans/claims
 
 An item has a picture, a correct description and a generated one. method=direct has the model list the wrong words of

@@ -1,7 +1,7 @@
 """Find the records of a corpus whose page title contains a search term -> table `records`.
 
-    python -m jobs.mine corpus=wit corpus.path='s3://b/wit/*.tsv.gz' terms.path=R/terms out=R/matches
-    python -m jobs.mine corpus=wit_base corpus.path='s3://b/wit_base/*.parquet' terms.path=R/terms out=R/matches
+    remine mine corpus=wit corpus.path='s3://b/wit/*.tsv.gz' terms.path=R/terms out=R/matches
+    remine mine corpus=wit_base corpus.path='s3://b/wit_base/*.parquet' terms.path=R/terms out=R/matches
 
 Each file is one work unit. The job only matches: a row is kept if it has the language and its title contains a term,
 regardless of case (Century, section 3.2 and appendix E). Rules that need the whole set are in `curate`. `match=word`

@@ -1,7 +1,7 @@
 """Pair the items of each prompt, for comparing their pictures -> tables `items` and `texts`.
 
-    python -m jobs.pairs input=R/rome/items texts=R/rome/texts by=prompt out=R/pairs
-    python -m jobs.judge input=R/pairs/items texts=R/pairs/texts images=R/images rubric=image_comparison \\
+    remine pairs input=R/rome/items texts=R/rome/texts by=prompt out=R/pairs
+    remine judge input=R/pairs/items texts=R/pairs/texts images=R/images rubric=image_comparison \\
         model=qwen2.5-vl-7b out=R/comparisons/qwen
 
 Items with the same value of `by` (an attribute, or the texts of a role) are paired with each other: n(n-1)/2 pairs of n

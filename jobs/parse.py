@@ -1,8 +1,8 @@
 """Parse models' JSON answers to a rubric's questions -> table `ratings`.
 
-    python -m jobs.parse input=R/responses/json rubric=century_labels out=R/ratings/json
+    remine parse input=R/responses/json rubric=century_labels out=R/ratings/json
 
-`input` is a table of responses that `python -m jobs.generate prompt=rubric_json rubric=…` wrote. Only unambiguous
+`input` is a table of responses that `remine generate prompt=rubric_json rubric=…` wrote. Only unambiguous
 answers become values (actors/vlm/parsing.py); all others have the status `unparsed` or `out_of_range`, and keep their
 text.
 """

@@ -1,7 +1,7 @@
 """Fill a template with every combination of values -> table `texts`, the queries of a search.
 
-    python -m jobs.prompts out=R/prompts  # CAIRE's 20 concepts in 10 countries
-    python -m jobs.prompts template='a photo of {thing}' axes='{thing: [bread, rice]}' out=R/prompts
+    remine prompts out=R/prompts  # CAIRE's 20 concepts in 10 countries
+    remine prompts template='a photo of {thing}' axes='{thing: [bread, rice]}' out=R/prompts
 
 An axis is a list of values, or a text file with one value per line. The column `source` has a text's values as JSON.
 Next steps: jobs.embed input=R/prompts, jobs.retrieve queries=… k=8, jobs.choose.

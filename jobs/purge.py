@@ -1,8 +1,8 @@
 """Remove pictures that must go from everything that a run has written, and nothing else.
 
-    python -m jobs.purge input=R exclusions=withdrawn.txt plan=true
-    python -m jobs.purge input=R exclusions=withdrawn.txt
-    python -m jobs.verify input=R exclusions=withdrawn.txt
+    remine purge input=R exclusions=withdrawn.txt plan=true
+    remine purge input=R exclusions=withdrawn.txt
+    remine verify input=R exclusions=withdrawn.txt
 
 INPUT is one table or a folder of tables. The list has one image_id or URL per line. All rows about these pictures go:
 records, images, vectors, neighbors, links, items that show one, their texts, responses, ratings, spans, remarks and

@@ -1,8 +1,8 @@
 """Score pictures by the answers to the questions about their text -> table `ratings`.
 
-    python -m jobs.judge input=R/rome/items texts=R/rome/texts images=R/images rubric=dsg questions=R/questions \\
+    remine judge input=R/rome/items texts=R/rome/texts images=R/images rubric=dsg questions=R/questions \\
         model=qwen2.5-vl-7b out=R/answers/qwen
-    python -m jobs.question_scores input=R/answers/qwen questions=R/questions out=R/scores/qwen
+    remine question_scores input=R/answers/qwen questions=R/questions out=R/scores/qwen
 
 A picture's score is the share of the valid questions of its set that are answered yes (DSG), with dependencies (a
 question counts as no if a parent is answered no) and without. The scores are ratings of the rubric `dsg_score`, so that

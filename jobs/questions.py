@@ -1,8 +1,8 @@
 """Write the questions to ask about pictures of a text, as a scene graph after DSG -> table `questions`.
 
-    python -m jobs.questions texts=R/rome/texts role=prompt model=qwen2.5-7b-text out=R/questions
-    python -m jobs.questions input=questions.csv out=R/questions
-    python -m jobs.judge input=R/rome/items texts=R/rome/texts images=R/images rubric=dsg questions=R/questions \\
+    remine questions texts=R/rome/texts role=prompt model=qwen2.5-7b-text out=R/questions
+    remine questions input=questions.csv out=R/questions
+    remine judge input=R/rome/items texts=R/rome/texts images=R/images rubric=dsg questions=R/questions \\
         model=qwen2.5-vl-7b out=R/answers/qwen
 
 With texts= a model writes for each different text tuples, then a question about each, then which questions depend on

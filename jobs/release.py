@@ -1,8 +1,8 @@
 """Write a data set for publication: links to pictures, terms and annotations, with a data card -> CSV, README.md.
 
-    python -m jobs.release records=R/records ratings=[R/ratings/*,R/people] terms=[R/graph/terms] \\
+    remine release records=R/records ratings=[R/ratings/*,R/people] terms=[R/graph/terms] \\
         card.title='My pictures' card.licence=cc-by-4.0 key_file=key.txt out=R/release
-    python -m jobs.release records=R/records ratings=[R/ratings/*] responses=[R/responses/*] items=[R/items] \\
+    remine release records=R/records ratings=[R/ratings/*] responses=[R/responses/*] items=[R/items] \\
         include=[responses,response_ratings] card.licence=cc-by-4.0 out=R/release
 
 By default the files hold what Century released: search terms, pictures as links with metadata, and annotations of

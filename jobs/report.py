@@ -1,6 +1,6 @@
 """Compute metrics of ratings and write one self-contained page -> table `metrics` and `index.html`.
 
-    python -m jobs.report 'ratings=[R/ratings/*,R/people]' images=R/images records=R/records out=R/report
+    remine report 'ratings=[R/ratings/*,R/people]' images=R/images records=R/records out=R/report
 
 The page has counts after each step, distributions of answers by rater and question, a gallery and the metrics that the
 tables allow: agreement among raters, scores of models, models against people and gold, spans, scene graphs

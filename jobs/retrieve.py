@@ -1,7 +1,7 @@
 """Find the k nearest vectors of a corpus for each query, exactly -> table `neighbors`.
 
-    python -m jobs.retrieve queries=R/prompts corpus=embeddings corpus.path=R/embeddings k=8 out=R/neighbors
-    python -m jobs.retrieve queries=R/prompts corpus=datacomp corpus.path='s3://b/datacomp/*' k=8 out=R/neighbors
+    remine retrieve queries=R/prompts corpus=embeddings corpus.path=R/embeddings k=8 out=R/neighbors
+    remine retrieve queries=R/prompts corpus=datacomp corpus.path='s3://b/datacomp/*' k=8 out=R/neighbors
 
 The smaller side stays in the workers' memory, the other is streamed. If the corpus is streamed, the best rows of each
 of its work units become a shard of `out`/_partial, from which a killed run resumes; merging needs memory for queries

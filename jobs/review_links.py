@@ -1,10 +1,10 @@
 """Prepare `links` for review by people: pairs of a picture and a linked entity -> tables `items` and `texts`.
 
-    python -m jobs.review_links 'links=[R/links/lemma,R/links/lemma_vision]' kb.path=R/kb out=R/review
-    python -m jobs.annotate input=R/review/items texts=R/review/texts images=R/images rubric=link_verdict \\
+    remine review_links 'links=[R/links/lemma,R/links/lemma_vision]' kb.path=R/kb out=R/review
+    remine annotate input=R/review/items texts=R/review/texts images=R/images rubric=link_verdict \\
         raters=raters.csv per_item=3 out=R/tasks
-    python -m jobs.import_ratings  input='export/*.json' format=label_studio rubric=link_verdict out=R/people
-    python -m jobs.report   'ratings=[R/people]' 'items=[R/review/items]' \\
+    remine import_ratings  input='export/*.json' format=label_studio rubric=link_verdict out=R/people
+    remine report   'ratings=[R/people]' 'items=[R/review/items]' \\
         'metrics.disaggregate=[lemma,lemma_vision]' out=R/report
 
 CAIRE's manual evaluation (section 6, appendix C.1): is the entity the one that the picture shows, a similar one, or a

@@ -1,6 +1,6 @@
 """Run a pipeline: a list of jobs, one after another, with one Ray.
 
-    python -m jobs.run pipeline=century profile=debug|full out=R pipeline.inputs.corpus='s3://b/wit/*.tsv.gz' \\
+    remine run pipeline=century profile=debug|full out=R pipeline.inputs.corpus='s3://b/wit/*.tsv.gz' \\
         pipeline.inputs.terms=terms.csv pipeline.inputs.pictures=DIR
 
 A pipeline (`conf/pipeline/`) lists the jobs and connects the output of one to the input of the next; a profile

@@ -1,6 +1,6 @@
 """Show how pictures were linked: their nearest pictures by each encoder, and the ranking by each method -> a page.
 
-    python -m jobs.show_links 'pictures=[3f2a…]' 'neighbors=[R/near/siglip,R/near/clip,R/near/dinov2]' \\
+    remine show_links 'pictures=[3f2a…]' 'neighbors=[R/near/siglip,R/near/clip,R/near/dinov2]' \\
         'links=[R/links/*]' kb.path=R/kb kb.images=R/kb_images images=R/images out=R/example
 
 For each picture OUT/index.html has its nearest pictures of the knowledge base with nodes and scores, and the distinct

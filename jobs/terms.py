@@ -1,8 +1,8 @@
 """Collect search terms from a knowledge graph or from language models -> table `terms` below one folder.
 
-    python -m jobs.terms source=wikidata source.path='latest-all.json.bz2' out=R/graph
-    python -m jobs.terms source=wikidata entities=R/graph/entities punctuation=strip out=R/stripped
-    python -m jobs.terms source=language_model 'responses=[R/titles/*]' out=R/models
+    remine terms source=wikidata source.path='latest-all.json.bz2' out=R/graph
+    remine terms source=wikidata entities=R/graph/entities punctuation=strip out=R/stripped
+    remine terms source=language_model 'responses=[R/titles/*]' out=R/models
 
 From a JSON dump of Wikidata: the persons, events, organizations and locations that are linked to the concepts of
 `conf/concepts` (Century, section 3.2, appendices C and D). Writes R/graph/class_edges, R/graph/entities and

@@ -1,6 +1,6 @@
 """Combine the captions of a TRIC split with dates, by templates -> table `texts`.
 
-    python -m jobs.tric_captions split=tric/dev-0 out=R/captions
+    remine tric_captions split=tric/dev-0 out=R/captions
 
 The table has one text for each template, caption and date of a picture in the split. The template (`none`, `year`,
 `decade`) says how the text gives the date; jobs.tric_rank compares the templates. The column `source` has the caption's

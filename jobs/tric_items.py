@@ -1,8 +1,8 @@
 """Make the best captions of each TRIC picture the targets of an item, to be judged -> table `items`.
 
-    python -m jobs.tric_items split=tric/dev-0 neighbors=R/tric/neighbors captions=R/captions dates=day out=R/items/day
-    python -m jobs.judge input=R/items/day images=R/images rubric=caption_match model=qwen2.5-vl-7b out=R/ratings/day
-    python -m jobs.tric_rerank split=tric/dev-0 neighbors=R/tric/neighbors captions=R/captions \\
+    remine tric_items split=tric/dev-0 neighbors=R/tric/neighbors captions=R/captions dates=day out=R/items/day
+    remine judge input=R/items/day images=R/images rubric=caption_match model=qwen2.5-vl-7b out=R/ratings/day
+    remine tric_rerank split=tric/dev-0 neighbors=R/tric/neighbors captions=R/captions \\
         'ratings=[R/ratings/*]' out=R/reranked
 
 Each ranked picture is an item with its `k` best captions as targets. The attribute `date` words the date of its

@@ -1,6 +1,6 @@
 """Rank all captions of a TRIC split for each picture and its newspaper's date -> tables `neighbors` and `metrics`.
 
-    python -m jobs.tric_rank split=tric/dev-0 pictures=R/pictures captions=R/captions \\
+    remine tric_rank split=tric/dev-0 pictures=R/pictures captions=R/captions \\
         vectors=R/caption_vectors out=R/tric
 
 The job writes the table OUT/neighbors (the best captions of each picture, worded for its date by the template

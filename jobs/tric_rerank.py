@@ -1,6 +1,6 @@
 """Re-rank the best captions of each TRIC picture by a judge's ratings -> table `metrics` and the challenge's output.
 
-    python -m jobs.tric_rerank split=tric/dev-0 neighbors=R/tric/neighbors captions=R/captions \\
+    remine tric_rerank split=tric/dev-0 neighbors=R/tric/neighbors captions=R/captions \\
         'ratings=[R/ratings/*]' out=R/reranked
 
 The captions that the judge was asked about (jobs.tric_items, then jobs.judge rubric=caption_match) are sorted by the

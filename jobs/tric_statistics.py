@@ -1,6 +1,6 @@
 """Describe the splits of TRIC, and unions of them: years, words and characters -> table `metrics`.
 
-    python -m jobs.tric_statistics path=tric out=R/statistics
+    remine tric_statistics path=tric out=R/statistics
 
 `path` has one folder per split (train, train2, dev-0, test-A, test-B). The table has the number of pictures, the mean,
 median, standard deviation, smallest and largest value of year, words and characters per caption, and their histograms,

@@ -1,8 +1,8 @@
 """Check a table: units, footers, counts, schema, rejects, checksums of all pages, and that all keys are unique.
 
-    python -m jobs.verify input=R/records
-    python -m jobs.verify input=R/records repair=true
-    python -m jobs.verify input=R exclusions=withdrawn.txt
+    remine verify input=R/records
+    remine verify input=R/records repair=true
+    remine verify input=R exclusions=withdrawn.txt
 
 Reads the whole table and writes nothing; exits 1 and lists the faults if there are any. With repair=true it removes the
 units and run files that are damaged; then the command that wrote the table writes these again, and nothing else. With

@@ -1,7 +1,7 @@
 """Rate pictures with an image encoder: the nearest of five sentences per label -> table `ratings`.
 
-    python -m jobs.zero_shot input=R/embeddings embedder=siglip-i18n-base 'targets=[Japan,Brazil]' out=R/ratings/siglip
-    python -m jobs.zero_shot input=R/items embeddings=R/embeddings targets=caire_countries out=R/ratings/siglip
+    remine zero_shot input=R/embeddings embedder=siglip-i18n-base 'targets=[Japan,Brazil]' out=R/ratings/siglip
+    remine zero_shot input=R/items embeddings=R/embeddings targets=caire_countries out=R/ratings/siglip
 
 The baseline of CAIRE, section 5.1. `input` is a table of embeddings that the same encoder made (those of another
 encoder are refused); a table of images, which are then encoded first; or a table of items, whose pictures' vectors are

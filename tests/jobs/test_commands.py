@@ -130,7 +130,7 @@ def test_docstrings_keep_their_continued_lines(name: str) -> None:
     lines = DOCSTRINGS[name].splitlines()
     assert [line for line in lines if len(line) > WIDEST] == []
     for line, following in pairwise(lines):
-        continued = "python -m jobs." in line and following.startswith(" " * 8)
+        continued = re.match(" +(python -m jobs\\.|remine )", line) and following.startswith(" " * 8)
         assert line.endswith(" \\") or not (continued or " " * 8 in line.strip()), line
 
 

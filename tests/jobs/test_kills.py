@@ -82,8 +82,8 @@ def own_ray(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnRay]:
     temporary = Path(tempfile.mkdtemp(prefix="drill-"))
     settings = {"RAY_AUTH_MODE": "disabled", "RAY_worker_niceness": "0"}
     home = tmp_path_factory.mktemp("home")
-    own = environment(home, TMPDIR=str(temporary), **settings)
-    with pytest.MonkeyPatch.context() as patch, running_cluster(own) as cluster:
+    variables = environment(home, TMPDIR=str(temporary), **settings)
+    with pytest.MonkeyPatch.context() as patch, running_cluster(variables) as cluster:
         for name, value in settings.items():
             patch.setenv(name, value)
         yield OwnRay(f"ray.address={cluster.address}", temporary)
