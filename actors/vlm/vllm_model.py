@@ -3,6 +3,7 @@
 vLLM runs in the process of the actor; on several GPUs with one worker process each. Its usage reports are off.
 """
 
+import gc
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -81,6 +82,7 @@ class VllmModel:
         if device == "cpu":
             cache = cache or int(memory.SHARE * memory.free_cpu_bytes())
         self.label = f"model {model.checkpoint!r}"
+        gc.collect()  # with an earlier model of this process vLLM frees the groups of processes of all
         try:
             self._llm = vllm.LLM(
                 model=source,
