@@ -27,7 +27,7 @@ from typing import Any
 from actors.vlm import checks, pieces
 from actors.vlm.pieces import Piece
 from actors.vlm.prompts import Prompt
-from actors.vlm.templates import environment, words
+from actors.vlm.templates import compiled, words
 
 MISTAKES, OMISSIONS = "mistakes", "omissions"  # names of the kinds of spans, and of the steps that mark them
 _TEXTS = ("correct", "generated", "labels")
@@ -100,7 +100,7 @@ class MarkingStep:
         for entry in self.order:
             if pieces.is_picture(entry):
                 rendered.append(pieces.place(entry))
-            elif text := environment().from_string(self.parts[entry]).render(words).strip():
+            elif text := compiled(self.parts[entry]).render(words).strip():
                 rendered.append(text)
         return rendered
 
@@ -205,6 +205,6 @@ def _check_words(step: MarkingStep, allowed: tuple[str, ...], *, is_scored: bool
                 raise ValueError(f"unknown word {unknown[0]!r}; must be one of {', '.join(allowed)}")
             if is_scored and entry != step.order[-1] and (early := sorted(used & set(_CLAIM))):
                 raise ValueError(f"uses {early[0]!r}; only the last part of a scored step may")
-            environment().from_string(step.parts[entry]).render(dict.fromkeys((*allowed, "labels"), ""))
+            compiled(step.parts[entry]).render(dict.fromkeys((*allowed, "labels"), ""))
         except Exception as error:
             raise ValueError(f"{where}, part {entry!r}: not a valid template: {error}") from error

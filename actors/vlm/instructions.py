@@ -27,7 +27,7 @@ from typing import Any, TypedDict
 from actors.vlm import checks, pieces
 from actors.vlm.pieces import Piece
 from actors.vlm.rubric import Rubric
-from actors.vlm.templates import TARGET_WORD, environment, words
+from actors.vlm.templates import TARGET_WORD, compiled, words
 
 QUESTIONS_WORD = "questions"
 
@@ -122,12 +122,12 @@ class Instruction:
 
     def _rendered(self, template: str, context: Mapping[str, str], values: Mapping[str, Any]) -> str:
         names = {field: (context.get(field) or "").strip() for field in self.context_fields}
-        return environment().from_string(template).render({**names, **values}).strip()
+        return compiled(template).render({**names, **values}).strip()
 
     def begin(self, **values: Any) -> str:
         """Return the start of the model's own turn."""
         end = "\n" if self.start.endswith("\n") else ""  # Jinja2 drops one
-        return environment().from_string(self.start).render(values) + end
+        return compiled(self.start).render(values) + end
 
 
 def identity(instruction: Instruction) -> str:
@@ -189,6 +189,6 @@ def _check(instruction: Instruction, *, where: str) -> None:
                 raise ValueError(f"unknown word {unknown[0]!r}; must be one of {', '.join(sorted(allowed))}")
             for filler in ("", "x"):
                 values = {**dict.fromkeys(fields, filler), QUESTIONS_WORD: [sample], TARGET_WORD: "x"}
-                environment().from_string(text).render(values)
+                compiled(text).render(values)
         except Exception as error:
             raise ValueError(f"{where}, part {name!r}: not a valid template: {error}") from error

@@ -13,7 +13,7 @@ import jinja2
 from actors.vlm import pieces
 from actors.vlm.pieces import Piece
 from actors.vlm.rubric import Question, Rubric
-from actors.vlm.templates import environment
+from actors.vlm.templates import compiled
 
 
 @dataclass(frozen=True)
@@ -76,10 +76,10 @@ class PromptBuilder:
         self.layout = rubric.resolve_layout(layout)
         order, split = rubric.layouts[self.layout], rubric.split(self.layout)
         self._shared, self._suffix = ([self._piece(entry) for entry in part] for part in (order[:split], order[split:]))
-        self._system = environment().from_string(rubric.system)
+        self._system = compiled(rubric.system)
 
     def _piece(self, entry: str) -> jinja2.Template | int | None:
-        return pieces.place(entry) if pieces.is_picture(entry) else environment().from_string(self.rubric.parts[entry])
+        return pieces.place(entry) if pieces.is_picture(entry) else compiled(self.rubric.parts[entry])
 
     def prompts(self, context: Mapping[str, str], *, targets: Sequence[str] = ("",)) -> list[TargetPrompt]:
         """Return a prompt for each target and question about one picture; targets are the outer loop.
