@@ -12,7 +12,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 BUCKET = "remine-demo"
 OUT = f"s3://{BUCKET}/out"
 MODELS = """\
-demo: a SigLIP of 1.2 M and a Qwen2.5-VL of 1.4 M parameters, which come with the package. They were trained on pictures
+demo: a SigLIP of 1.2 M and a Qwen2.5-VL of 1.2 M parameters, which come with the package. They were trained on pictures
 demo: of an invented world (docs/demo.md): they are right about this world, and about nothing else."""
 MARK = ".remine-demo"  # the demo may replace a folder that has this file
 
@@ -59,7 +59,7 @@ def execute(cfg: DemoConfig) -> None:
     Raises:
         InputError: `out` cannot be used, or the corpus is too small.
         ModuleNotFoundError: a package of the extra `demo` is not installed.
-        RunError: a count differs from that of the plain loop.
+        RunError: a count differs from that of the plain loop, or models are nearer to chance than to being right.
     """
     from jobs.testbed.loopback_s3 import LoopbackS3, server_program
 
@@ -89,6 +89,7 @@ def execute(cfg: DemoConfig) -> None:
     say(f"\ndemo: {time.monotonic() - begun:.0f} s; report: {page}")
     if different := [count for count, (plain, remine) in expected.items() if plain != remine]:
         raise RunError(f"demo: {', '.join(different)}: different from a plain loop over the same files")
+    _check(answers)
 
 
 def _write_world(folder: Path, cfg: DemoConfig) -> "World":
@@ -129,6 +130,15 @@ def _answers(world: "World") -> Iterator["Compared"]:
     for name, chance in (("captions", 1 / len(world.scenes)), ("feasts", 1 / len(list(entities())))):
         (first,) = (row for row in _rows(f"{OUT}/metrics/{name}") if row["metric"] == "accuracy@1")
         yield comparison.Compared(f"{name} found first", first["value"], chance, first["n"])
+
+
+def _check(answers: Sequence["Compared"]) -> None:
+    """Raise a RunError if models answer as if they did not see."""
+    if low := [f"{a.name} ({a.share:.2f}; at least {a.least:.2f})" for a in answers if a.share < a.least]:
+        raise RunError(
+            f"demo: {', '.join(low)}: too few right answers; the installed torch or transformers may compute something "
+            "else than those of constraints.txt"
+        )
 
 
 def _rows(uri: str) -> list[dict[str, Any]]:

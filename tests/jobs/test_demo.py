@@ -1,5 +1,7 @@
 """The demo's checks before it starts, and its environment afterwards; `.ci/run` runs all of it."""
 
+import json
+import math
 import os
 from importlib import metadata
 from pathlib import Path
@@ -7,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from jobs import demo
-from jobs.errors import InputError
+from jobs.errors import InputError, RunError
 from jobs.runtime import cli
 from jobs.store.s3 import forget_settings, settings
+from jobs.testbed.little_world.comparison import Compared
 
 
 def test_a_strangers_folder_is_refused_and_untouched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -79,3 +82,25 @@ def test_the_environment_is_restored_and_settings_follow_it(monkeypatch: pytest.
     assert settings()["endpoint"] == "http://mine.example"
     monkeypatch.undo()
     forget_settings()
+
+
+def test_models_that_answer_as_by_chance_end_the_demo() -> None:
+    right = Compared("shape", 0.9, 0.25, 80)
+    assert right.least == 0.625
+    demo._check([right, Compared("feasts", 0.6, 0.0, 80)])
+    with pytest.raises(RunError, match=r"^demo: colour \(0.60; at least 0.62\): too few right answers"):
+        demo._check([right, Compared("colour", 0.6, 0.25, 80)])
+
+
+@pytest.mark.parametrize(("name", "architecture"), [("demo-encoder", "SigLIP"), ("demo-judge", "Qwen2.5-VL")])
+def test_the_demo_and_the_texts_have_the_numbers_of_parameters(name: str, architecture: str) -> None:
+    root = Path(demo.__file__).parents[1]
+    folder = root / "actors" / "local_models" / "trained" / name
+    with (folder / "model.safetensors").open("rb") as file:
+        tensors = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+    millions = f"{sum(math.prod(t['shape']) for key, t in tensors.items() if key != '__metadata__') / 1e6:.1f} M"
+    assert f"a {architecture} of {millions}" in demo.MODELS
+    assert f"of {millions} parameters" in (folder / "README.md").read_text(encoding="utf-8")
+    assert f"{name}` | {architecture}, {millions} parameters" in (root / "docs" / "demo.md").read_text(
+        encoding="utf-8"
+    )

@@ -13,6 +13,11 @@ class Compared(NamedTuple):
     chance: float
     n: int
 
+    @property
+    def least(self) -> float:
+        """What the share must reach for models that work: halfway between chance and 1."""
+        return (1 + self.chance) / 2
+
     def __str__(self) -> str:
         return f"{self.name:24}{self.share:12.2f}{self.chance:12.2f}"
 
