@@ -101,6 +101,4 @@ def test_the_demo_and_the_texts_have_the_numbers_of_parameters(name: str, archit
     millions = f"{sum(math.prod(t['shape']) for key, t in tensors.items() if key != '__metadata__') / 1e6:.1f} M"
     assert f"a {architecture} of {millions}" in demo.MODELS
     assert f"of {millions} parameters" in (folder / "README.md").read_text(encoding="utf-8")
-    assert f"{name}` | {architecture}, {millions} parameters" in (root / "docs" / "demo.md").read_text(
-        encoding="utf-8"
-    )
+    assert f"{name}` | {architecture}, {millions} parameters" in (root / "docs" / "demo.md").read_text(encoding="utf-8")

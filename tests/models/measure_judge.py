@@ -30,6 +30,7 @@ from tests.models.pool import HELD_OUT
 
 LONGEST = 120  # tokens of a written answer
 Change = Callable[[Image.Image], Image.Image]
+Asked = tuple[Task, tuple[Image.Image, ...]]  # a task and its pictures
 
 
 class Answered(NamedTuple):
@@ -60,40 +61,43 @@ class Judge:
         self.writer = text_generator(loaded, self.chat)
 
     def answers(self, taught: Sequence[Lesson], change: Change | None = None) -> list[Answered]:
-        """Return the answers to all tasks, in their order; pictures go through `change` first."""
-        if not taught[0].tasks[0].codes:
-            return self._written(taught, change)
-        return [answer for lesson in taught for answer in self._chosen(lesson, change)]
+        """Return the answers to all tasks, in their order; pictures go through `change` first.
 
-    def _chosen(self, lesson: Lesson, change: Change | None) -> Iterator[Answered]:
-        pictures = _painted(lesson, change)
-        picture = None if not pictures else pictures[0] if len(pictures) == 1 else pictures
-        requests = [ScoringRequest(task.prompt, picture, task.codes) for task in lesson.tasks]
-        for task, scores in zip(lesson.tasks, self.scorer.score(requests), strict=True):
+        Closed questions are scored in one call, so that whatever wrongly belongs to two pictures at once is noticed;
+        lessons about the same scenes have the same picture.
+        """
+        shown: dict[tuple[Scene, ...], tuple[Image.Image, ...]] = {}
+        for lesson in taught:
+            if lesson.scenes not in shown:
+                painted = [drawing.paint(one, seed=HELD_OUT) for one in lesson.scenes]
+                shown[lesson.scenes] = tuple(change(picture) if change else picture for picture in painted)
+        asked = [(task, shown[lesson.scenes]) for lesson in taught for task in lesson.tasks]
+        return self._chosen(asked) if asked[0][0].codes else self._written(asked)
+
+    def _chosen(self, asked: Sequence[Asked]) -> list[Answered]:
+        requests = [
+            ScoringRequest(task.prompt, pictures[0] if len(pictures) == 1 else pictures or None, task.codes)
+            for task, pictures in asked
+        ]
+        answered = []
+        for (task, _), scores in zip(asked, self.scorer.score(requests), strict=True):
             assert isinstance(scores, Scores), scores
             best = int(np.argmax(scores.probabilities))
-            yield Answered(task, task.codes[best], scores.probabilities[best], scores.outside_mass)
+            answered.append(Answered(task, task.codes[best], scores.probabilities[best], scores.outside_mass))
+        return answered
 
-    def _written(self, taught: Sequence[Lesson], change: Change | None) -> list[Answered]:
-        tasks, prompts = [], []
-        for lesson in taught:
-            pictures = _painted(lesson, change)
-            for task in lesson.tasks:
-                turn = [piece for piece in (*task.prompt.shared, task.prompt.suffix) if piece != ""]
-                tasks.append(task)
-                prompts.append(self.chat.encode(turn, pictures, system=task.prompt.system))
+    def _written(self, asked: Sequence[Asked]) -> list[Answered]:
+        prompts = []
+        for task, pictures in asked:
+            turn = [piece for piece in (*task.prompt.shared, task.prompt.suffix) if piece != ""]
+            prompts.append(self.chat.encode(turn, pictures, system=task.prompt.system))
         sampling = Sampling(temperature=0, max_tokens=LONGEST)
         results = self.writer.generate(prompts, seeds=[[0]] * len(prompts), sampling=sampling)
         answered = []
-        for task, result in zip(tasks, results, strict=True):
+        for (task, _), result in zip(asked, results, strict=True):
             assert not isinstance(result, ScoringError), result
             answered.append(Answered(task, self.chat.decode(result[0].tokens)))
         return answered
-
-
-def _painted(lesson: Lesson, change: Change | None) -> tuple[Image.Image, ...]:
-    shown = [drawing.paint(one, seed=HELD_OUT) for one in lesson.scenes]
-    return tuple(change(picture) if change else picture for picture in shown)
 
 
 class Measured(NamedTuple):

@@ -6,11 +6,9 @@ Thresholds lie between what `python -m tests.models.measure_judge` finds (the mo
 import random
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from jobs.testbed.little_world import questions
 from jobs.testbed.little_world.questions import ASKED
@@ -19,14 +17,12 @@ from tests.models import lessons
 from tests.models.lessons import Lesson
 from tests.models.measure_judge import Answered, Judge
 from tests.models.pool import HELD_OUT
-from tests.models.pool import SEEN as PIXELS
 
 SCENES = distinct_scenes(40, seed=HELD_OUT)
 SEEN = [question.name for question in lessons.rubric("little_world").questions]
 LABELS = [question.name for question in lessons.rubric("century_labels").questions]
 NOMINAL = {q.name for q in lessons.rubric("century_labels").questions if q.scale == "nominal"}
 LEAST_SEEN, LEAST_LABELLED = 0.9, 0.9  # chance: 0.08 to 0.5, and 0.04 to 0.33
-LEAST_MIRRORED = 0.9  # chance: 0.5
 LEAST_RELEVANT = 0.9  # chance: 0.4, the share of the most frequent grade
 LEAST_PREFERRED = {"fast": 0.8, "paper": 0.55}  # chance: 0.5
 LEAST_MATCHED = 0.9  # chance: 0.5
@@ -107,6 +103,12 @@ def test_questions_without_their_picture_are_not_answered(judge: Judge) -> None:
     assert share(unsure) > 0.95  # the right answer is `unsure`
 
 
+def test_an_article_does_not_answer_what_only_the_picture_shows(judge: Judge) -> None:
+    names = [name for name in LABELS if name != "sensitive"]  # which cannot be answered by `unsure`
+    right = accuracy(judge.answers(labels(picture=False)), names)
+    assert min(right["image_type"], right["content_type"]) > 0.95, right  # the right answer is `unsure`
+
+
 def test_yes_and_no_are_right_for_each_fact(judge: Judge, asked: list[Lesson]) -> None:
     right = accuracy(judge.answers(asked), ASKED)
     assert min(right.values()) > 0.9, right  # chance: 0.5
@@ -115,18 +117,6 @@ def test_yes_and_no_are_right_for_each_fact(judge: Judge, asked: list[Lesson]) -
 def test_without_the_picture_nothing_is_confirmed(judge: Judge, asked: list[Lesson]) -> None:
     answered = judge.answers([Lesson((), lesson.tasks) for lesson in asked[:8]])
     assert np.mean([answer.value == "No" for answer in answered]) > 0.9
-
-
-def test_the_system_turn_changes_the_answers_and_a_lost_one_is_noticed(judge: Judge) -> None:
-    mirrored = taught(lessons.mirrored, SCENES[:24])
-    side = SEEN.index("side")
-    counts = [answer for number, answer in enumerate(judge.answers(mirrored)) if number % len(SEEN) == side]
-    assert share(counts) > LEAST_MIRRORED
-    lost = [
-        Lesson(one.scenes, [t._replace(prompt=replace(t.prompt, system="")) for t in one.tasks]) for one in mirrored
-    ]
-    untold = [answer for number, answer in enumerate(judge.answers(lost)) if number % len(SEEN) == side]
-    assert share(untold) < 0.3
 
 
 def test_grades_of_relevance_are_those_of_the_census(judge: Judge) -> None:
@@ -169,34 +159,3 @@ def test_json_has_the_labels_of_the_census(judge: Judge) -> None:
 def test_descriptions_are_true_of_their_pictures(judge: Judge) -> None:
     answered = judge.answers(taught(lessons.written, SCENES[:24]))
     assert share(answered) > LEAST_WRITTEN
-
-
-def test_swapped_channels_are_noticed(judge: Judge) -> None:
-    def swap(picture: Image.Image) -> Image.Image:
-        return Image.fromarray(np.ascontiguousarray(np.asarray(picture)[..., ::-1]))
-
-    wrong = accuracy(judge.answers(taught(lessons.sight), swap), SEEN)
-    assert wrong["colour"] < LEAST_SEEN
-    assert wrong["country"] < LEAST_SEEN
-
-
-def test_a_wrong_resampling_is_noticed(judge: Judge) -> None:
-    def pick(picture: Image.Image) -> Image.Image:
-        return picture.resize((PIXELS, PIXELS), Image.Resampling.NEAREST)
-
-    wrong = accuracy(judge.answers(taught(lessons.sight), pick), SEEN)
-    assert min(wrong.values()) < LEAST_SEEN, wrong
-
-
-def test_a_dropped_picture_is_noticed(judge: Judge) -> None:
-    assert share(judge.answers([Lesson((), lesson.tasks) for lesson in taught(lessons.sight)])) < 0.5
-
-
-def test_a_shared_cache_is_noticed(judge: Judge) -> None:
-    mixed = [Lesson((SCENES[0],), lesson.tasks) for lesson in taught(lessons.sight)]
-    assert share(judge.answers(mixed)) < 0.5
-
-
-def test_a_shifted_row_is_noticed(seen: list[Answered]) -> None:
-    shifted = seen[len(SEEN) :] + seen[: len(SEEN)]
-    assert np.mean([one.value == other.task.answer for one, other in zip(shifted, seen, strict=True)]) < 0.5
