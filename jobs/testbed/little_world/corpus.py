@@ -42,8 +42,8 @@ def write_world(folder: Path, rubric: Rubric, *, rows: int, pictures: int) -> Wo
     facts = write_corpus(folder, rows=rows, pictures=pictures, subjects=subjects, terms=tuple(EVENTS))
     by_url = dict(zip(facts.planned, scenes, strict=True))
     _write_knowledge_base(folder / "kb.jsonl", scenes)
-    _write(folder / "census.csv", _answers(by_url, rubric, {"census": 0.0}))
-    _write(folder / "people.csv", _answers(by_url, rubric, PEOPLE))
+    _write(folder / "census.csv", answers(by_url, rubric, {"census": 0.0}, column="image_url"))
+    _write(folder / "people.csv", answers(by_url, rubric, PEOPLE, column="image_url"))
     nodes = {url: (entities.entity_of(one).node, _page(one)) for url, one in by_url.items()}
     for place, name in enumerate(("feasts", "captions")):
         gold = ({"image_id": content_id(url), "node_id": pair[place]} for url, pair in nodes.items())
@@ -72,11 +72,20 @@ def _write_knowledge_base(path: Path, scenes: Sequence[Scene]) -> None:
             file.write(json.dumps({"node": _page(one), "lemmas": [], "gloss": gloss}, ensure_ascii=False) + "\n")
 
 
-def _answers(scenes: Mapping[str, Scene], rubric: Rubric, raters: Mapping[str, float]) -> Iterator[dict[str, str]]:
-    """Yield each rater's answers: the census', or by the rater's share of errors another, on a scale the next one."""
+def answers(
+    scenes: Mapping[str, Scene], rubric: Rubric, raters: Mapping[str, float], *, column: str
+) -> Iterator[dict[str, str]]:
+    """Yield each rater's answers: the census', or by the rater's share of errors another, on a scale the next one.
+
+    Args:
+        scenes: by what names a picture.
+        rubric: `century_labels`.
+        raters: name -> share of errors.
+        column: the name of the column with what names a picture.
+    """
     for rater, share in raters.items():
         draw = random.Random(f"answers of {rater}")
-        for url, one in scenes.items():
+        for image, one in scenes.items():
             truth = census.century_labels(one)
             for question in rubric.questions:
                 values = [answer.value for answer in question.answers]
@@ -85,7 +94,7 @@ def _answers(scenes: Mapping[str, Scene], rubric: Rubric, raters: Mapping[str, f
                     place = values.index(value)
                     near = [p for p in (place - 1, place + 1) if 0 <= p < len(values)]
                     value = values[draw.choice(near)] if question.scale == "ordinal" else draw.choice(values)
-                yield {"rater": rater, "image_url": url, "question": question.name, "value": value}
+                yield {"rater": rater, column: image, "question": question.name, "value": value}
 
 
 def _write(path: Path, rows: Iterable[Mapping[str, str]]) -> None:

@@ -56,12 +56,16 @@ def changed(scene: Scene, facts: Sequence[str], draw: random.Random) -> Scene:
     return replace(scene, **others)
 
 
-def planted(scene: Scene, *, seed: int) -> Planted:
-    """Return a description with none to two mistakes and none or one omission."""
+def planted(scene: Scene, *, seed: int, omissions: Sequence[int] = (0, 0, 1)) -> Planted:
+    """Return a description with none to two mistakes and none or one omission.
+
+    Args:
+        omissions: the numbers of omissions to draw from.
+    """
     draw = random.Random(f"planted {seed} {scene.number}")
     wrong = tuple(fact for fact in STATED if fact in draw.sample(STATED, draw.choice((0, 1, 1, 2))))
     others = [fact for fact in OPTIONAL if fact not in wrong]
-    omitted = tuple(draw.sample(others, min(len(others), draw.choice((0, 0, 1)))))
+    omitted = tuple(draw.sample(others, min(len(others), draw.choice(omissions))))
     described = changed(scene, wrong, draw)
     return Planted(description(described, omitted=omitted), wrong, omitted, described)
 

@@ -11,7 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jobs.testbed.little_world import census, descriptions, drawing, entities, questions
+from actors.vlm.rubric import Rubric
+from jobs.testbed.little_world import census, corpus, descriptions, drawing, entities, questions
 from jobs.testbed.little_world.scenes import Scene, scene
 
 SEED = 7  # of the pictures: none of them is among those of the training
@@ -19,6 +20,8 @@ TWIN = 700_000  # what the number of a twin is higher by
 PICTURES_PER_ENTITY = 3
 WRONG = {"master": 0, "pupil": 1, "stranger": 3}  # facts that the invented models that draw have wrong
 WRITERS = ("herald", "gazette")  # invented models that write descriptions
+
+AnswersOfPeople = Mapping[str, Mapping[str, Mapping[str, str]]]  # person -> item -> question -> value
 
 
 class DrawnPicture(NamedTuple):
@@ -102,7 +105,7 @@ def write_rome(folder: Path, scenes: Sequence[Scene]) -> dict[str, DrawnPicture]
             values = {fact: _another(one, fact, getattr(other, fact)) for fact in facts}
             name = f"{model}-{one.number}.png"
             drawn[name] = DrawnPicture(replace(one, number=other.number, **values), one)
-            rows.append({"file": name, "prompt": prompt, "scenario": one.shape, "image_model": model})
+            rows.append({"file": name, "prompt": prompt, "scenario": one.side, "image_model": model})
         asked += [
             {"prompt": prompt, "question_id": place, "question": questions.ask(one, fact), "parents": ""}
             for place, fact in enumerate(questions.ASKED, 1)
@@ -123,13 +126,61 @@ def write_docent(folder: Path, scenes: Sequence[Scene]) -> dict[tuple[str, str],
     rows = []
     for one in scenes:
         name = f"{one.number}.png"
-        by_writer = {writer: descriptions.planted(one, seed=number) for number, writer in enumerate(WRITERS)}
+        by_writer = {
+            writer: descriptions.planted(one, seed=number, omissions=(0, 1, 1)) for number, writer in enumerate(WRITERS)
+        }
         written |= {(name, writer): planted for writer, planted in by_writer.items()}
         texts = {writer: planted.text for writer, planted in by_writer.items()}
         rows.append({"picture": name, "correct": descriptions.description(one)} | texts)
     _paint(folder / "pictures", {f"{one.number}.png": one for one in scenes})
     _write_csv(folder / "docent.csv", rows)
     return written
+
+
+def write_century_people(path: Path, scenes: Mapping[str, Scene], rubric: Rubric) -> AnswersOfPeople:
+    """Write what invented people answer about pictures, with the errors of `corpus.PEOPLE`.
+
+    Args:
+        scenes: by image_id.
+        rubric: `century_labels`.
+    """
+    rows = list(corpus.answers(scenes, rubric, corpus.PEOPLE, column="item_id"))
+    given: dict[str, dict[str, dict[str, str]]] = {}
+    for row in rows:
+        given.setdefault(row["rater"], {}).setdefault(row["item_id"], {})[row["question"]] = row["value"]
+    _write_csv(path, rows)
+    return given
+
+
+def rating_of(drawn: DrawnPicture) -> int:
+    """Return how well a picture matches its prompt, 1 to 5: a point less for each wrong fact."""
+    return 5 - sum(not drawn.has(fact) for fact in questions.ASKED)
+
+
+def ratings_of_people(drawn: DrawnPicture) -> dict[str, str]:
+    """Return how well a picture matches its prompt, as Ada says, and Bela, who always gives a point less."""
+    return {"Ada": str(rating_of(drawn)), "Bela": str(max(1, rating_of(drawn) - 1))}
+
+
+def preferences_of_people(first: DrawnPicture, second: DrawnPicture) -> dict[str, str]:
+    """Return which picture matches the prompt better, as Ada says, and Bela, who takes the worse if it has a 2."""
+    best, worst = ("first", "second") if rating_of(first) > rating_of(second) else ("second", "first")
+    return {"Ada": best, "Bela": worst if 2 in (rating_of(first), rating_of(second)) else best}
+
+
+def answers_of_people(drawn: DrawnPicture, fact: str) -> dict[str, str]:
+    """Return whether a picture has a fact of its prompt, as Ada says, and Bela, who never counts and says yes."""
+    right = "yes" if drawn.has(fact) else "no"
+    return {"Ada": right, "Bela": "yes" if fact == "count" else right}
+
+
+def spans_of_people(planted: Mapping[str, Sequence[tuple[int, int]]], number: int) -> dict[str, dict[str, Any]]:
+    """Return what two people mark in description `number`: Ada all that is planted; Bela in every second one nothing.
+
+    Args:
+        planted: kind -> places of what is wrong or missing.
+    """
+    return {"Ada": dict(planted), "Bela": dict(planted) if number % 2 else dict.fromkeys(planted, ())}
 
 
 def _another(one: Scene, fact: str, value: Any) -> Any:

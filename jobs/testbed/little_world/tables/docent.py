@@ -1,0 +1,126 @@
+"""DOCENT's tables about descriptions with planted mistakes and omissions, and two people of whom one overlooks some."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from statistics import mean
+from typing import NamedTuple
+
+from jobs.testbed.little_world import descriptions
+from jobs.testbed.little_world.descriptions import Planted
+from jobs.testbed.little_world.scenes import Scene
+from jobs.testbed.little_world.tables import Table, Tables
+from jobs.testbed.little_world.tables.statistics import pearson, ranks
+
+KINDS = {"mistake": "Mistakes", "omission": "Omissions"}
+PEOPLE = "people"
+Place = tuple[int, int]
+
+
+class Described(NamedTuple):
+    """A description, its writer, and what each person marks in it: kind -> places."""
+
+    scene: Scene
+    writer: str
+    planted: Planted
+    marks: Mapping[str, Mapping[str, tuple[Place, ...]]]  # person -> kind -> places
+
+
+def planted_places(one: Scene, planted: Planted) -> dict[str, tuple[Place, ...]]:
+    """Return where the mistakes are in the generated description, and the omissions in the true one."""
+    return {
+        "mistake": tuple(descriptions.places(planted.text, planted.described, planted.wrong)),
+        "omission": tuple(descriptions.places(descriptions.description(one), one, planted.omitted)),
+    }
+
+
+def tables(described: Sequence[Described], *, markers: Sequence[str]) -> Tables:
+    """Return all tables of the report.
+
+    Args:
+        markers: labels of the models that mark spans, of which none makes mistakes.
+    """
+    own: dict[str, Callable[[Described], list[Mapping[str, tuple[Place, ...]]]]] = {
+        PEOPLE: lambda one: list(one.marks.values())
+    }
+    own |= dict.fromkeys(markers, lambda one: [planted_places(one.scene, one.planted)])
+    scores: dict[tuple[str, ...], float | None] = {}
+    for writer in [*dict.fromkeys(one.writer for one in described), "all"]:
+        chosen = [one for one in described if writer in (one.writer, "all")]
+        for label, marks in own.items():
+            values = [_scores(one, marks(one)) for one in chosen]
+            scores |= {(writer, label, column): mean(v[column] for v in values) for column in values[0]}
+    figure = {key: value for key, value in scores.items() if key[0] != "all" and key[-1] in ("Precision", "Coverage")}
+    return {
+        "docent_scores": scores,
+        "docent_scores_figure": figure,
+        "docent_spans": _spans(described, markers),
+        "docent_measures": _measures(described, own),
+    }
+
+
+def _scores(one: Described, marks: Sequence[Mapping[str, tuple[Place, ...]]]) -> dict[str, float]:
+    """Return the means over raters; a planted word is a token of its text."""
+    generated, correct = (len(re.findall(r"\w+|[^\w\s]", text)) for text in
+                          (one.planted.text, descriptions.description(one.scene)))  # fmt: skip
+    mistakes, omissions = (mean(len(marked[kind]) for marked in marks) for kind in KINDS)
+    return {
+        "Mistakes": mistakes,
+        "Mistakes, share of tokens": mistakes / generated,
+        "Precision": 1 - mistakes / generated,
+        "Omissions": omissions,
+        "Omissions, share of tokens": omissions / correct,
+        "Coverage": 1 - omissions / correct,
+    }
+
+
+def _spans(described: Sequence[Described], markers: Sequence[str]) -> Table:
+    """Return precision, recall and F1 against people: each text counts for each pair of a rater and another person.
+
+    Marked words do not touch each other and are marked as a whole or not at all.
+    """
+    sizes: Mapping[str, Callable[[Place], int]] = {
+        "Characters": lambda place: place[1] - place[0], "Tokens": lambda _: 1, "Spans": lambda _: 1,
+    }  # fmt: skip
+    table: dict[tuple[str, ...], float | None] = {}
+    for kind, header in KINDS.items():
+        pairs: dict[str, list[tuple[set[Place], set[Place]]]] = {label: [] for label in (PEOPLE, *markers)}
+        for one in described:
+            people = {name: set(marked[kind]) for name, marked in one.marks.items()}
+            true = set(planted_places(one.scene, one.planted)[kind])
+            pairs[PEOPLE] += [(people[a], people[b]) for a in people for b in people if a != b]
+            for marker in markers:
+                pairs[marker] += [(true, marked) for marked in people.values()]
+        for label, listed in pairs.items():
+            for unit, size in sizes.items():
+                both, marked, gold = (
+                    sum(size(place) for pair in listed for place in chosen(pair))
+                    for chosen in (lambda pair: pair[0] & pair[1], lambda pair: pair[0], lambda pair: pair[1])
+                )
+                key = (header, label, unit)
+                table |= {
+                    (*key[:2], f"{unit} · Precision"): both / marked,
+                    (*key[:2], f"{unit} · Recall"): both / gold,
+                    (*key[:2], f"{unit} · F1"): 2 * both / (marked + gold),
+                }
+    return table
+
+
+def _measures(
+    described: Sequence[Described], own: Mapping[str, Callable[[Described], list[Mapping[str, tuple[Place, ...]]]]]
+) -> Table:
+    """Return the correlations over descriptions of each model's scores with people's."""
+    scores = {label: [_scores(one, marks(one)) for one in described] for label, marks in own.items()}
+    columns: Mapping[str, Callable[[Mapping[str, float]], float]] = {
+        "Precision": lambda s: s["Precision"],
+        "Coverage": lambda s: s["Coverage"],
+        "Quality": lambda s: (s["Precision"] + s["Coverage"]) / 2,
+    }
+    table: dict[tuple[str, ...], float | None] = {}
+    for label in own:
+        if label == PEOPLE:
+            continue
+        for header, column in columns.items():
+            one, other = ([column(score) for score in scores[name]] for name in (label, PEOPLE))
+            table[label, f"{header} · Pearson"] = pearson(one, other)
+            table[label, f"{header} · Spearman"] = pearson(ranks(one), ranks(other))
+    return table

@@ -1,0 +1,170 @@
+"""Rome's tables of pictures by three invented models, which two people and a judge rate, compare and question."""
+
+from collections import Counter
+from collections.abc import Sequence
+from math import exp, nan
+from statistics import mean, stdev
+
+from jobs.testbed.little_world import questions, studies
+from jobs.testbed.little_world.studies import DrawnPicture
+from jobs.testbed.little_world.tables import Tables
+from jobs.testbed.little_world.tables.statistics import krippendorff, pearson, ranks, welch
+
+LEVELS = ("1", "2", "3", "4", "5")
+STEPS = 20  # bins of the histogram of scores
+PEOPLE = "People"
+SCENARIOS = ("left", "right")
+Cells = dict[tuple[str, ...], float | None]
+
+
+def tables(drawn: Sequence[DrawnPicture], pairs: Sequence[tuple[DrawnPicture, DrawnPicture]], *, judge: str) -> Tables:
+    """Return the tables of the report but figure 5, whose pictures are examples.
+
+    Args:
+        drawn: the pictures.
+        pairs: those that people compared, each in one order; the judge in both.
+        judge: the rater that makes no mistakes.
+    """
+    return {
+        "table_1": _assessments(drawn, pairs),
+        "table_2": _comparison(pairs, judge),
+        "figure_3_left": _distributions(drawn, judge),
+        "figure_3_right": _deviations(drawn, judge),
+        "table_3": _by_scenario(drawn, judge),
+        "table_4": _agreement(drawn, judge),
+        "figure_4": _histogram(drawn, judge),
+        "by_scenario": _scores_by_scenario(drawn, judge),
+        "image_models": _of_models(drawn, judge),
+        "bradley_terry": _strengths(pairs, judge),
+    }
+
+
+def score(drawn: DrawnPicture) -> float:
+    """Return the share of the questions about a picture that are answered yes."""
+    return mean(drawn.has(fact) for fact in questions.ASKED)
+
+
+def _ratings(drawn: DrawnPicture) -> list[int]:
+    return [int(value) for value in studies.ratings_of_people(drawn).values()]
+
+
+def _assessments(drawn: Sequence[DrawnPicture], pairs: Sequence[tuple[DrawnPicture, DrawnPicture]]) -> Cells:
+    table: Cells = {}
+    for label, items in (("Image comparison (IC)", len(pairs)), ("Image rating (IR)", len(drawn))):
+        counts = {"Total assessments": 2 * items, "Multiple annotations": items, "Excluded": 0,
+                  "After exclusions": 2 * items}  # fmt: skip
+        table |= {(label, f"{header} · "): float(count) for header, count in counts.items()}
+        table |= {(label, "Per person · mean"): float(items), (label, "Per person · SD"): 0.0}
+    return table
+
+
+def _comparison(pairs: Sequence[tuple[DrawnPicture, DrawnPicture]], judge: str) -> Cells:
+    agrees = []
+    for first, second in pairs:
+        given = studies.preferences_of_people(first, second)
+        agrees += [value == given["Ada"] for value in given.values()]
+    share = mean(agrees)
+    of_people = ("same order", "both orders, by answer", "both orders, by probability")
+    table: Cells = {(judge, f"Agreement with people · {header}"): share for header in of_people}
+    return table | {(judge, "Position · bias"): 0.0, (judge, "Position · chose the first"): 0.5}
+
+
+def _distributions(drawn: Sequence[DrawnPicture], judge: str) -> Cells:
+    people = [value for one in drawn for value in _ratings(one)]
+    own = [studies.rating_of(one) for one in drawn]
+    return {(label, level): values.count(int(level)) / len(values)
+            for label, values in ((PEOPLE, people), (judge, own)) for level in LEVELS}  # fmt: skip
+
+
+def _deviations(drawn: Sequence[DrawnPicture], judge: str) -> Cells:
+    steps = [studies.rating_of(one) - value for one in drawn for value in _ratings(one)]
+    counts = Counter(steps)
+    widest = len(LEVELS) - 1
+    table: Cells = {
+        (judge, f"{step:+d}" if step else "0"): counts[step] / len(steps) for step in range(-widest, widest + 1)
+    }
+    return table | {(judge, "mean"): mean(steps)}
+
+
+def _by_scenario(drawn: Sequence[DrawnPicture], judge: str) -> Cells:
+    table: Cells = {}
+    for label in (PEOPLE, judge):
+        parts = [
+            [mean(_ratings(one)) if label == PEOPLE else float(studies.rating_of(one)) for one in drawn
+             if one.asked.side == side]
+            for side in SCENARIOS
+        ]  # fmt: skip
+        for side, values in zip(SCENARIOS, parts, strict=True):
+            column = f"{label} · {side}"
+            table |= {("Samples", column): float(len(values)), ("Average score", column): mean(values),
+                      ("SD", column): stdev(values)}  # fmt: skip
+        table["p-value", f"{label} · {SCENARIOS[0]}"] = welch(*parts)
+    return table
+
+
+def _agreement(drawn: Sequence[DrawnPicture], judge: str) -> Cells:
+    table: Cells = {}
+    for side in SCENARIOS:
+        rows = [(float(studies.rating_of(one)), mean(_ratings(one))) for one in drawn if one.asked.side == side]
+        for level in ("nominal", "ordinal", "interval", "ratio"):
+            table[f"{judge} and people", level, side] = krippendorff(rows, level)
+    return table
+
+
+def _histogram(drawn: Sequence[DrawnPicture], judge: str) -> Cells:
+    bins = Counter(int(score(one) * STEPS + 1e-9) for one in drawn)
+    return {(judge, f"{step / STEPS:.2f}"): float(bins[step]) for step in range(STEPS + 1)}
+
+
+def _scores_by_scenario(drawn: Sequence[DrawnPicture], judge: str) -> Cells:
+    parts = [[score(one) for one in drawn if one.asked.side == side] for side in SCENARIOS]
+    scores, people = [score(one) for one in drawn], [mean(_ratings(one)) for one in drawn]
+    key = (judge, *SCENARIOS)
+    return {
+        (*key, "Mean · first"): mean(parts[0]),
+        (*key, "Mean · second"): mean(parts[1]),
+        (*key, "Welch · p-value"): welch(*parts),
+        (*key, "With people · Spearman"): pearson(ranks(scores), ranks(people)),
+        (*key, "With people · Kendall"): 1.0,  # each wrong fact costs people's rating a point, and a question
+    }
+
+
+def _of_models(drawn: Sequence[DrawnPicture], judge: str) -> Cells:
+    table: Cells = {}
+    for model, wrong in studies.WRONG.items():
+        own = [one for one in drawn if 5 - studies.rating_of(one) == wrong]
+        table |= {
+            (model, f"Mean rating · {PEOPLE}"): mean(value for one in own for value in _ratings(one)),
+            (model, f"Mean rating · {judge}"): float(5 - wrong),
+            (model, f"Mean score by questions · {judge}"): 1 - wrong / len(questions.ASKED),
+        }
+    return table
+
+
+def _strengths(pairs: Sequence[tuple[DrawnPicture, DrawnPicture]], judge: str) -> Cells:
+    """Return how often each model wins, and people's strengths; the judge's has no finite value without mistakes.
+
+    Of people the best model beats the second always, and both halve with the third: its strength is 0, and the others'
+    is x and -x, where the best one's wins, 1.5 of 2, are those that x lets expect.
+    """
+    wins: dict[str, dict[str, list[float]]] = {}
+    for pair in pairs:
+        given = studies.preferences_of_people(*pair)
+        first = mean(value == "first" for value in given.values())
+        for place, one in enumerate(pair):
+            (model,) = (model for model, wrong in studies.WRONG.items() if wrong == 5 - studies.rating_of(one))
+            best = studies.rating_of(one) > studies.rating_of(pair[1 - place])
+            won = wins.setdefault(model, {judge: [], "people": []})
+            won[judge].append(float(best))
+            won["people"].append(1 - first if place else first)
+    low, high = 0.0, 9.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        expected = 1 / (1 + exp(-2 * middle)) + 1 / (1 + exp(-middle))
+        low, high = (middle, high) if expected < 1.5 else (low, middle)
+    strengths = dict(zip(studies.WRONG, (low, -low, 0.0), strict=True))
+    table: Cells = {}
+    for model, won in wins.items():
+        table |= {(model, f"{rater} · win rate"): mean(values) for rater, values in won.items()}
+        table |= {(model, f"{judge} · strength"): nan, (model, "people · strength"): strengths[model]}
+    return table

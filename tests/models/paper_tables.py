@@ -1,0 +1,46 @@
+"""Compares the tables and figures of a report's paper with those that the little world computes."""
+
+import csv
+from collections.abc import Collection, Mapping
+from math import isnan
+from pathlib import Path
+
+from jobs.testbed.little_world.tables import Table, Tables
+
+EXACT = 1e-9
+
+
+def read_tables(report: str) -> dict[str, Table]:
+    """Return the tables of a report in its paper's shape, without cells that only the paper has."""
+    return {path.stem: _read(path) for path in sorted(Path(report, "paper").glob("*.csv"))}
+
+
+def _read(path: Path) -> Table:
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    headers = list(rows[0])[: list(rows[0]).index("column") + 1] if rows else []
+    return {tuple(row[name] for name in headers): float(row["value"]) if row["value"] else None
+            for row in rows if row["status"]}  # fmt: skip
+
+
+def assert_tables(
+    report: str, expected: Tables, within: Mapping[str, float] | None = None, *, others: Collection[str] = ()
+) -> None:
+    """Check that the report has these tables, and in each of them these values and no others.
+
+    Args:
+        others: tables that are not compared.
+        within: how far the values of a table may differ, by its name: the error of models; else they are equal.
+    """
+    written = read_tables(report)
+    assert sorted(written) == sorted([*expected, *others])
+    different = []
+    for name, table in expected.items():
+        error = (within or {}).get(name, EXACT)
+        for key in dict.fromkeys((*table, *written[name])):
+            one, other = table.get(key), written[name].get(key)  # None: undefined, or not in the table
+            is_equal = one is other if one is None or other is None else abs(one - other) <= error
+            if not is_equal and not (one is not None and isnan(one)):
+                different.append((name, key, one, other))
+    if different:
+        raise AssertionError("\n".join(map(str, different)))
