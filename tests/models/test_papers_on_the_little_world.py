@@ -124,7 +124,7 @@ def test_rome_has_the_tables_of_the_models_mistakes(tmp_path: Path, folder: Path
         fact = questions.ASKED[int(row["question"]) - 1]  # a question's number is its place
         right[fact].append((row["value"] == "yes") == shown[row["item_id"]].has(fact))
     assert {fact: np.mean(hits) > 0.9 for fact, hits in right.items()} == dict.fromkeys(questions.ASKED, True), right
-    given = {
+    replies = {
         "ratings": [
             (item, person, "match", value)
             for item, one in shown.items()
@@ -142,7 +142,7 @@ def test_rome_has_the_tables_of_the_models_mistakes(tmp_path: Path, folder: Path
             for person, value in studies.answers_of_people(one, fact).items()
         ],
     }
-    for name, rows in given.items():
+    for name, rows in replies.items():
         write_csv(folder / f"{name}.csv", ("item_id", "rater", "question", "value"), rows)
         inputs[f"people_{name}"] = f"{folder}/{name}.csv"
     out = run("rome", tmp_path, inputs)

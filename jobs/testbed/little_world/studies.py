@@ -145,11 +145,11 @@ def write_century_people(path: Path, scenes: Mapping[str, Scene], rubric: Rubric
         rubric: `century_labels`.
     """
     rows = list(corpus.answers(scenes, rubric, corpus.PEOPLE, column="item_id"))
-    given: dict[str, dict[str, dict[str, str]]] = {}
+    replies: dict[str, dict[str, dict[str, str]]] = {}
     for row in rows:
-        given.setdefault(row["rater"], {}).setdefault(row["item_id"], {})[row["question"]] = row["value"]
+        replies.setdefault(row["rater"], {}).setdefault(row["item_id"], {})[row["question"]] = row["value"]
     _write_csv(path, rows)
-    return given
+    return replies
 
 
 def rating_of(drawn: DrawnPicture) -> int:

@@ -29,7 +29,8 @@ def label_tables(rubric: Rubric, truths: Answers, people: Mapping[str, Answers],
     """
     values = {q.name: [_pooled(answer.value) for answer in q.answers] for q in rubric.questions}
     of_items = {
-        item: {q: [given[item][q] for given in people.values()] for q in values} for item in next(iter(people.values()))
+        item: {q: [replies[item][q] for replies in people.values()] for q in values}
+        for item in next(iter(people.values()))
     }
     judged = {item: {q: [truth[q]] for q in values} for item, truth in truths.items()}
     by_people, by_judge = _majorities(of_items, values), _majorities(judged, values)
@@ -57,14 +58,14 @@ def _titled(name: str) -> str:
 
 
 def _majorities(
-    given: Mapping[str, Mapping[str, Sequence[str]]], values: Mapping[str, Sequence[str]]
+    replies: Mapping[str, Mapping[str, Sequence[str]]], values: Mapping[str, Sequence[str]]
 ) -> dict[tuple[str, str], float]:
     """Return the share of items whose answer by more than half of the ratings is this one, by question and answer."""
     shares = {}
     for question in DIVERSITY:
-        chosen = Counter(_majority([_pooled(v) for v in answers[question]]) for answers in given.values())
+        chosen = Counter(_majority([_pooled(v) for v in answers[question]]) for answers in replies.values())
         for answer in dict.fromkeys((*values[question], NO_MAJORITY)):
-            shares[question, answer] = chosen[answer] / len(given)
+            shares[question, answer] = chosen[answer] / len(replies)
     return shares
 
 
@@ -78,8 +79,8 @@ def _scale_shares(
 ) -> Cells:
     table: Cells = {}
     for question in SCALES:
-        for label, given in ((PEOPLE, people), (judge, judged), (MODELS, judged)):
-            scores = [[int(value) for value in answers[question]] for answers in given.values()]
+        for label, replies in ((PEOPLE, people), (judge, judged), (MODELS, judged)):
+            scores = [[int(value) for value in answers[question]] for answers in replies.values()]
             key = (_titled(question), label)
             table[(*key, "“Not at all” (1) · by mean")] = mean(mean(s) == 1 for s in scores)
             table[(*key, "“Somewhat” (3) or higher · by mean")] = mean(mean(s) >= 3 for s in scores)
@@ -93,8 +94,8 @@ def _distributions(
 ) -> Cells:
     table: Cells = {}
     for question in SCALES:
-        for label, given in ((judge, judged), (PEOPLE, people)):
-            values = [value for answers in given.values() for value in answers[question]]
+        for label, replies in ((judge, judged), (PEOPLE, people)):
+            values = [value for answers in replies.values() for value in answers[question]]
             table |= {(_titled(question), label, level): values.count(level) / len(values) for level in LEVELS}
     return table
 
@@ -131,17 +132,17 @@ def _agreement(people: Mapping[str, Mapping[str, Sequence[str]]], names: Sequenc
     The unit quality is 0 where no two people say no (1, 2), neither (3) or yes (4, 5).
     """
     listed = [answers["sensitive"] for answers in people.values()]
-    known = [(given, _majority(given)) for given in listed if _majority(given) != NO_MAJORITY]
+    decided = [(replies, _majority(replies)) for replies in listed if _majority(replies) != NO_MAJORITY]
     table: Cells = {
-        (name, "Agreement with majority"): mean(given[place] == most for given, most in known)
+        (name, "Agreement with majority"): mean(replies[place] == most for replies, most in decided)
         for place, name in enumerate(names)
     }
-    split = mean(len({(int(value) > 2) + (int(value) > 3) for value in given}) == len(given) for given in listed)
+    split = mean(len({(int(value) > 2) + (int(value) > 3) for value in replies}) == len(replies) for replies in listed)
     return table | {("all: pictures with unit quality 0", "Agreement with majority"): split}
 
 
 def _participation(people: Mapping[str, Mapping[str, Sequence[str]]], persons: Mapping[str, Answers]) -> Cells:
-    counts = [len(given) for given in persons.values()]
+    counts = [len(replies) for replies in persons.values()]
     key = ("Pictures", "Sensitive")
     return {
         (*key, "People · "): float(len(persons)),

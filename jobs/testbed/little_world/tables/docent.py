@@ -39,14 +39,14 @@ def tables(described: Sequence[Described], *, markers: Sequence[str]) -> Tables:
     Args:
         markers: labels of the models that mark spans, of which none makes mistakes.
     """
-    own: dict[str, Callable[[Described], list[Mapping[str, tuple[Place, ...]]]]] = {
+    marks_of: dict[str, Callable[[Described], list[Mapping[str, tuple[Place, ...]]]]] = {
         PEOPLE: lambda one: list(one.marks.values())
     }
-    own |= dict.fromkeys(markers, lambda one: [planted_places(one.scene, one.planted)])
+    marks_of |= dict.fromkeys(markers, lambda one: [planted_places(one.scene, one.planted)])
     scores: dict[tuple[str, ...], float | None] = {}
     for writer in [*dict.fromkeys(one.writer for one in described), "all"]:
         chosen = [one for one in described if writer in (one.writer, "all")]
-        for label, marks in own.items():
+        for label, marks in marks_of.items():
             values = [_scores(one, marks(one)) for one in chosen]
             scores |= {(writer, label, column): mean(v[column] for v in values) for column in values[0]}
     figure = {key: value for key, value in scores.items() if key[0] != "all" and key[-1] in ("Precision", "Coverage")}
@@ -54,7 +54,7 @@ def tables(described: Sequence[Described], *, markers: Sequence[str]) -> Tables:
         "docent_scores": scores,
         "docent_scores_figure": figure,
         "docent_spans": _spans(described, markers),
-        "docent_measures": _measures(described, own),
+        "docent_measures": _measures(described, marks_of),
     }
 
 
@@ -106,17 +106,17 @@ def _spans(described: Sequence[Described], markers: Sequence[str]) -> Table:
 
 
 def _measures(
-    described: Sequence[Described], own: Mapping[str, Callable[[Described], list[Mapping[str, tuple[Place, ...]]]]]
+    described: Sequence[Described], marks_of: Mapping[str, Callable[[Described], list[Mapping[str, tuple[Place, ...]]]]]
 ) -> Table:
     """Return the correlations over descriptions of each model's scores with people's."""
-    scores = {label: [_scores(one, marks(one)) for one in described] for label, marks in own.items()}
+    scores = {label: [_scores(one, marks(one)) for one in described] for label, marks in marks_of.items()}
     columns: Mapping[str, Callable[[Mapping[str, float]], float]] = {
         "Precision": lambda s: s["Precision"],
         "Coverage": lambda s: s["Coverage"],
         "Quality": lambda s: (s["Precision"] + s["Coverage"]) / 2,
     }
     table: dict[tuple[str, ...], float | None] = {}
-    for label in own:
+    for label in marks_of:
         if label == PEOPLE:
             continue
         for header, column in columns.items():

@@ -61,8 +61,8 @@ def _assessments(drawn: Sequence[DrawnPicture], pairs: Sequence[tuple[DrawnPictu
 def _comparison(pairs: Sequence[tuple[DrawnPicture, DrawnPicture]], judge: str) -> Cells:
     agrees = []
     for first, second in pairs:
-        given = studies.preferences_of_people(first, second)
-        agrees += [value == given["Ada"] for value in given.values()]
+        replies = studies.preferences_of_people(first, second)
+        agrees += [value == replies["Ada"] for value in replies.values()]
     share = mean(agrees)
     of_people = ("same order", "both orders, by answer", "both orders, by probability")
     table: Cells = {(judge, f"Agreement with people · {header}"): share for header in of_people}
@@ -71,9 +71,9 @@ def _comparison(pairs: Sequence[tuple[DrawnPicture, DrawnPicture]], judge: str) 
 
 def _distributions(drawn: Sequence[DrawnPicture], judge: str) -> Cells:
     people = [value for one in drawn for value in _ratings(one)]
-    own = [studies.rating_of(one) for one in drawn]
+    ratings = [studies.rating_of(one) for one in drawn]
     return {(label, level): values.count(int(level)) / len(values)
-            for label, values in ((PEOPLE, people), (judge, own)) for level in LEVELS}  # fmt: skip
+            for label, values in ((PEOPLE, people), (judge, ratings)) for level in LEVELS}  # fmt: skip
 
 
 def _deviations(drawn: Sequence[DrawnPicture], judge: str) -> Cells:
@@ -132,9 +132,9 @@ def _scores_by_scenario(drawn: Sequence[DrawnPicture], judge: str) -> Cells:
 def _of_models(drawn: Sequence[DrawnPicture], judge: str) -> Cells:
     table: Cells = {}
     for model, wrong in studies.WRONG.items():
-        own = [one for one in drawn if 5 - studies.rating_of(one) == wrong]
+        pictures = [one for one in drawn if 5 - studies.rating_of(one) == wrong]
         table |= {
-            (model, f"Mean rating · {PEOPLE}"): mean(value for one in own for value in _ratings(one)),
+            (model, f"Mean rating · {PEOPLE}"): mean(value for one in pictures for value in _ratings(one)),
             (model, f"Mean rating · {judge}"): float(5 - wrong),
             (model, f"Mean score by questions · {judge}"): 1 - wrong / len(questions.ASKED),
         }
@@ -149,8 +149,8 @@ def _strengths(pairs: Sequence[tuple[DrawnPicture, DrawnPicture]], judge: str) -
     """
     wins: dict[str, dict[str, list[float]]] = {}
     for pair in pairs:
-        given = studies.preferences_of_people(*pair)
-        first = mean(value == "first" for value in given.values())
+        replies = studies.preferences_of_people(*pair)
+        first = mean(value == "first" for value in replies.values())
         for place, one in enumerate(pair):
             (model,) = (model for model, wrong in studies.WRONG.items() if wrong == 5 - studies.rating_of(one))
             best = studies.rating_of(one) > studies.rating_of(pair[1 - place])
