@@ -67,7 +67,7 @@ def _group_by(patch: pytest.MonkeyPatch, key: Callable[[ScoringRequest], Any]) -
             numbers[key(request)].append(number)
         return list(numbers.values())
 
-    assert scoring.group_by_prefix is requests.group_by_prefix
+    assert vars(scoring)["group_by_prefix"] is requests.group_by_prefix
     patch.setattr(scoring, "group_by_prefix", groups)
 
 
