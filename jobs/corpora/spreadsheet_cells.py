@@ -1,5 +1,6 @@
 """Cells of CSV files that people open in spreadsheet programs: texts of others must not become formulas."""
 
+import re
 from typing import Any
 
 import pyarrow as pa
@@ -18,8 +19,13 @@ def escaped(cell: Any) -> Any:
     return cell
 
 
+def escaped_data(cell: Any) -> Any:
+    """The cell to write to a file that programs read as data: as `escaped`, but a text that is a number stays."""
+    return cell if isinstance(cell, str) and re.match(_NUMBER, cell) else escaped(cell)
+
+
 def escaped_rows(rows: pa.Table) -> pa.Table:
-    """The rows to write: as `escaped` for each text, but numbers in columns of texts stay."""
+    """The rows to write: as `escaped_data` for each text."""
     for index, field in enumerate(rows.schema):
         if pa.types.is_string(field.type):
             texts = rows.column(index)

@@ -48,11 +48,10 @@ def test_files_of_concepts_and_papers_have_no_formulas() -> None:
     (read,) = csv.DictReader(io.StringIO(as_csv(cast(Any, [row])).decode("utf-8-sig")))
     assert (read["concept"], read["labels"]) == (f"'{FORMULAS[0]}", "'s-Hertogenbosch")
     cell = SimpleNamespace(metric=None, printed=SimpleNamespace(value=-1.0, low=None, high=None))
-    table = SimpleNamespace(
-        row_headers=["rater"], columns=[("a", "b")], rows=[SimpleNamespace(headers=[FORMULAS[0]], cells=[cell])]
-    )
-    _, line = csv.reader(io.StringIO(output.as_csv(cast(Any, table))))
-    assert line[0] == f"'{FORMULAS[0]}"
+    rows = [SimpleNamespace(headers=[header], cells=[cell]) for header in (FORMULAS[0], "-4")]
+    table = SimpleNamespace(row_headers=["rater"], columns=[("a", "b")], rows=rows)
+    _, line, number = csv.reader(io.StringIO(output.as_csv(cast(Any, table))))
+    assert (line[0], number[0]) == (f"'{FORMULAS[0]}", "-4")
     assert "-1.0" in line
 
 
