@@ -63,7 +63,7 @@ def test_a_driver_and_an_actor_that_are_killed_and_a_driver_that_is_told_to_end(
     drill.disturb(actor, kills=1, seed=1)
     drill.disturb(driver, kills=1, seed=2)
     drill.disturb(driver, kills=1, seed=3, name="driver, by SIGTERM", signals=[signal.SIGTERM])
-    assert drill.completed == 3
+    assert drill.completed >= 3  # a run that ends before its victim is drawn again
 
 
 def has_units(out: Path) -> bool:
