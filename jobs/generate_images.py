@@ -62,7 +62,7 @@ def execute(cfg: GenerateImagesConfig) -> dict[str, Any] | None:
     Raises:
         InputError: a table, a model or a value is not allowed; nothing was written.
     """
-    refuse_absent(cfg.input, cfg.texts)
+    refuse_absent(cfg.input)
     models = _models(cfg)
     prompts = image_prompts.open_prompts(cfg.input, texts=cfg.texts, role=cfg.prompt_role)
     excluded = exclusions.read_exclusions(cfg.exclusions)

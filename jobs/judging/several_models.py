@@ -10,7 +10,6 @@ from jobs.models.several import read_models
 from jobs.runtime import cli, dtypes
 from jobs.runtime.console import say
 from jobs.store import locations
-from jobs.store.reading import refuse_absent
 
 Manifest = dict[str, Any]
 
@@ -46,7 +45,6 @@ def run_each(
         InputError: an unknown or duplicate model, or a value that is not allowed; nothing was written.
         RunError: the run failed. With several models it is raised after all have run, and names those that failed.
     """
-    refuse_absent(cfg.input, cfg.images, cfg.texts)
     if not cfg.models:
         return run(cfg)
     configs = _per_model(job, cfg)

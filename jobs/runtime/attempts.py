@@ -194,7 +194,8 @@ class Attempts:
         """Leave the device out from now on, and tell the user."""
         self._ask("condemn", self._device, reason)
         self._board.tell("forget_attempts", self._device.name)
-        self._board.tell("warn", f"{self._device.name} {reason}; it is not used any more in this run")
+        place = {"node": self._device.machine}
+        self._board.tell("warn", f"{self._device.name} {reason}; it is not used any more in this run", place)
 
     def _check_others(self) -> None:
         """Check that there is another device.

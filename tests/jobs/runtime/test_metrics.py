@@ -78,7 +78,8 @@ def test_ray_exports_what_the_stages_did(address: str) -> None:
     }
     timed = {(f"ray_remine_{part}_seconds_total", "embed") for part in ("device", "actor")}
     deadline, values = time.monotonic() + EXPORT_S, dict[tuple[str, ...], float]()
-    while time.monotonic() < deadline and not counted.keys() | timed <= values.keys():
+    # A gauge is exported before its last value.
+    while time.monotonic() < deadline and not (counted.items() <= values.items() and timed <= values.keys()):
         with urllib.request.urlopen(f"http://{address}/metrics", timeout=30) as answer:
             values = of_run(list(samples(answer.read().decode())))
         time.sleep(1)

@@ -66,6 +66,8 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Ray's own provider for AWS, as `cluster.yaml` names it, in front of a simulated EC2 without spot machines."""
     for key in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(key, "x")
+    for key in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_CA_BUNDLE"):  # of the tests' own server
+        monkeypatch.delenv(key, raising=False)
     with mock_aws():
         settings = {"type": "external", "module": "jobs.runtime.spot_aws.AwsProvider", "region": "us-east-1"}
         provider = _get_node_provider_cls(settings)({**settings, "cache_stopped_nodes": False}, "remine")
