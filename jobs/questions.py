@@ -34,7 +34,7 @@ from jobs.runtime.config import check_plan
 from jobs.runtime.console import say
 from jobs.runtime.stage_contract import Stage
 from jobs.runtime.summary import reconciliation, show_tally
-from jobs.store.reading import open_table
+from jobs.store.reading import open_table, refuse_absent
 from jobs.store.run import TablePlan
 from jobs.store.single_unit import write_small
 from jobs.tables import TABLES
@@ -86,6 +86,7 @@ def _by_model(cfg: QuestionsConfig) -> dict[str, Any] | None:
     assert cfg.texts is not None
     if cfg.samples != 1:
         raise InputError(f"samples={cfg.samples}: must be 1, a text has one set of questions")
+    refuse_absent(cfg.texts)
     try:
         instructions = SceneGraphInstructions.from_dict(cfg.scene_graph)
         check_model(cfg)

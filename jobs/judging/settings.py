@@ -32,8 +32,11 @@ class AskingConfig(ContextSettings, ModelRunConfig):
 class UsesModel(Protocol):
     """The configuration of a job with a model, which it asks about a table."""
 
-    input: str
     model: ModelConfig
+
+    @property
+    def input(self) -> str | None:
+        """The table; None if the job reads another one."""
 
     @property
     def only_plans(self) -> bool:
