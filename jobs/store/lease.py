@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import random
+import signal
 import socket
 import threading
 import time
@@ -109,11 +110,17 @@ class Lease:
             try:
                 if not self._is_ours():
                     self.is_lost = True
-                    _thread.interrupt_main()
+                    _interrupt_main_thread()
                     return
                 locations.replace(self._uri, self._content())
             except Exception as error:  # the store may answer next time
                 log.warning("out=%s: the lease could not be renewed (%s)", self._out, error)
+
+
+def _interrupt_main_thread() -> None:
+    """Interrupt the main thread as a signal would, by one that it handles: background jobs of shells ignore Ctrl-C."""
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    _thread.interrupt_main(next((number for number in numbers if callable(signal.getsignal(number))), signal.SIGINT))
 
 
 def settle() -> None:

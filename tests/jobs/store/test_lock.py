@@ -148,7 +148,7 @@ class TestLease:
 
     def test_a_lease_is_renewed_until_another_process_has_it(self, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
         interrupted: list[bool] = []
-        monkeypatch.setattr(_thread, "interrupt_main", lambda: interrupted.append(True))
+        monkeypatch.setattr(_thread, "interrupt_main", lambda _: interrupted.append(True))
         monkeypatch.setattr(lease, "RENEW_S", 0.01)
         clock = itertools.count(1e9)
         held = lease.Lease(table, clock=lambda: float(next(clock)))

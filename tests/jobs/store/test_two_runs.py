@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from jobs.errors import InputError, RunError
-from jobs.runtime import cli
+from jobs.runtime import cli, signals
 from jobs.store import lease, locations
 from jobs.store.run_files import IDENTITY, read_json, run_uri
 from tests.fault_proxy import FaultProxy, through
@@ -171,6 +172,13 @@ def test_a_run_that_lost_its_lease_is_interrupted_and_writes_no_manifest(
             time.sleep(0.1)
 
     monkeypatch.setattr(cli, "job", lambda name: cli.Job(name, object, execute))
-    with pytest.raises(RunError, match="another process took over"):
-        cli.execute_loaded("mine", None)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in the background of a shell
+    signals.listen()
+    try:
+        with pytest.raises(RunError, match="another process took over"):
+            cli.execute_loaded("mine", None)
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
     assert lease._read(run_uri(out, lease.NAME)) == stolen
