@@ -13,22 +13,19 @@ ratings, and the scores stay log-likelihoods. What was chosen, and its value on 
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from omegaconf import MISSING
 
-from actors.conditions import ConditionSettings
 from actors.vlm.rubric import Question, Rubric
-from jobs.errors import InputError
-from jobs.judging import calibration, kept_raters, kept_rubric
-from jobs.judging.calibration import CRITERIA, SettingChoice
-from jobs.judging.halves import HALVES, attribute_values, halves, other
+from jobs.judging import calibrate_config, calibration, kept_raters, kept_rubric
+from jobs.judging.calibrate_config import CalibrateConfig
+from jobs.judging.calibration import SettingChoice
+from jobs.judging.halves import attribute_values, halves, other
 from jobs.judging.reference import read_reference
 from jobs.runtime import cli, exclusions, summary
-from jobs.runtime.config import Writing
 from jobs.runtime.console import say
 from jobs.store.reading import TableSource, open_table, open_tables, read_unit
 from jobs.store.run import TablePlan, check_place, open_run
@@ -38,22 +35,6 @@ from jobs.store.writer import UnitWriter
 CONDITION = "log-likelihood"
 
 
-@dataclass
-class CalibrateConfig(ConditionSettings, Writing):
-    """Keys of `calibrate`."""
-
-    input: str = MISSING  # a table of ratings by jobs.loglik, of one model and one condition
-    items: list[str] = field(default_factory=list)  # tables of items with gold, or globs; also for split_by=
-    criterion: str = "f1"  # f1 with the gold of items=, or pearson with reference=
-    reference: str | None = None  # people's ratings, for criterion=pearson: a table or a glob
-    threshold: float | None = None  # log-likelihood from which a label holds; null: chosen with lambda and T
-    choose_on: str = "a"  # the half on which is chosen; the other one is rated
-    cross: bool = False  # choose on the other half too, so that all items are rated
-    split_by: str | None = None  # attribute of items=, such as prompt_id, whose values stay in one half; null: none
-    seed: int = 0  # of the halves
-    rubric: dict[str, Any] = field(default_factory=dict)  # with criterion=f1: whose highest and lowest answers are used
-
-
 def execute(cfg: CalibrateConfig) -> dict[str, Any] | None:
     """Run the job; see the module's docstring. Returns the manifest, None with plan=true.
 
@@ -61,7 +42,7 @@ def execute(cfg: CalibrateConfig) -> dict[str, Any] | None:
         InputError: the value of a key is not allowed, the tables do not fit, or nothing can be chosen; nothing was
             written.
     """
-    question = _checked(cfg)
+    question = calibrate_config.checked(cfg)
     source, items = open_table(cfg.input, "ratings"), open_tables(cfg.items, "items")
     base, raters = calibration.facts(source)
     cfg = replace(cfg, condition=cfg.condition or (f"{base}; {CONDITION}" if base else CONDITION))
@@ -97,33 +78,6 @@ def execute(cfg: CalibrateConfig) -> dict[str, Any] | None:
         say(f"  {choice.text}: {cfg.criterion} {choice.value:.3f} there, {other_value} on the other half")
     summary.show_exclusions(excluded, exclusion_filter.matched)
     return manifest
-
-
-def _checked(cfg: CalibrateConfig) -> Question | None:
-    """Return the question whose answers are used; None with criterion=pearson.
-
-    Raises:
-        InputError: the value of a key is not allowed.
-    """
-    if cfg.criterion not in CRITERIA:
-        raise InputError(f"criterion={cfg.criterion}: must be one of {', '.join(CRITERIA)}")
-    if cfg.choose_on not in HALVES:
-        raise InputError(f"choose_on={cfg.choose_on}: must be one of {', '.join(HALVES)}")
-    if cfg.split_by and not cfg.items:
-        raise InputError(f"split_by={cfg.split_by}: set items= to the tables with this attribute")
-    if cfg.criterion == "pearson":
-        if not cfg.reference or cfg.threshold is not None:
-            raise InputError("criterion=pearson: reference= is required, and threshold= is not allowed")
-        return None
-    if not cfg.items or cfg.reference:
-        raise InputError("criterion=f1: items= with gold is required, and reference= is not allowed")
-    try:
-        questions = Rubric.from_dict(cfg.rubric).questions
-    except ValueError as error:
-        raise InputError(f"calibrate: {error}") from error
-    if len(questions) != 1 or questions[0].scale != "ordinal":
-        raise InputError(f"rubric={cfg.rubric['name']}: must have one question, whose answers have scores")
-    return questions[0]
 
 
 def _halves(cfg: CalibrateConfig, source: TableSource, items: Sequence[TableSource]) -> dict[str, str]:

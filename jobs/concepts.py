@@ -12,11 +12,8 @@ column `picture`. A person checks the labels and adds the file name of a picture
 jobs.items input=concepts.csv then makes the items to be judged.
 """
 
-import csv
-import io
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -25,10 +22,8 @@ from omegaconf import MISSING
 
 from actors.ids import content_id
 from actors.status import Status
-from jobs.corpora import delimited
-from jobs.corpora.spreadsheet_cells import MARK, escaped
 from jobs.errors import InputError
-from jobs.items_from import concepts
+from jobs.items_from import concepts, concepts_sheet
 from jobs.judging.targets import read_targets
 from jobs.retrieval.lemma_index import LemmaIndex, words_of
 from jobs.runtime import cli
@@ -103,7 +98,7 @@ def write_sheet(cfg: ConceptsConfig, responses: TableSource, items: TableSource,
         InputError: a person has edited the CSV, or no proposal has an article.
     """
     sheet = locations.join(locations.absolute(cfg.out), SHEET)
-    check_not_completed(sheet)
+    concepts_sheet.check_not_completed(sheet)
     texts = _texts_by_item(responses)
     names = {
         " ".join(words_of(proposal.concept))
@@ -125,39 +120,8 @@ def write_sheet(cfg: ConceptsConfig, responses: TableSource, items: TableSource,
     reasons = [f"{n:,} {reason}" for reason, n in sorted(left_out.items())]
     if not rows:
         raise InputError(f"responses={cfg.responses}: no concept can be used ({', '.join(reasons) or 'no responses'})")
-    locations.replace(sheet, as_csv(rows))
+    locations.replace(sheet, concepts_sheet.as_csv(rows))
     say(f"concepts: {sheet}\n  {len(rows):,} concepts with an article; left out: {', '.join(reasons) or 'none'}")
-
-
-def check_not_completed(sheet: str) -> None:
-    """Check that writing the CSV loses no person's entries.
-
-    Raises:
-        InputError: it names pictures, or has another form.
-    """
-    if not locations.exists(sheet):
-        return
-    try:
-        dialect = delimited.read_dialect(sheet)
-        unchanged = dialect.header == concepts.COLUMNS and not any(
-            row["picture"].strip() for _, row in delimited.records(sheet, dialect, concepts.COLUMNS)
-        )
-    except InputError:  # another program saved it in a form that cannot be read
-        unchanged = False
-    if not unchanged:
-        raise InputError(f"{sheet}: has been edited, and a new sheet would overwrite it; use another out=")
-
-
-def as_csv(rows: Sequence[Mapping[str, str]]) -> bytes:
-    """Return the rows as CSV in UTF-8 with a byte-order mark, without which Excel shows accents wrongly."""
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, concepts.COLUMNS)
-    writer.writeheader()
-    # A name that begins with the mark is not a formula, and jobs.items takes the cells as they are.
-    writer.writerows(
-        {key: cell if cell.startswith(MARK) else escaped(cell) for key, cell in row.items()} for row in rows
-    )
-    return text.getvalue().encode("utf-8-sig")
 
 
 def _texts_by_item(responses: TableSource) -> dict[str, list[str]]:

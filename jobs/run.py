@@ -8,18 +8,16 @@ A pipeline (`conf/pipeline/`) lists the jobs and connects the output of one to t
 continue an interrupted pipeline, run the same command again: steps that are complete do nothing.
 """
 
-import functools
-import shlex
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, cast
+from typing import Any
 
-from omegaconf import MISSING, DictConfig, OmegaConf
+from omegaconf import MISSING, DictConfig
 
 from jobs.errors import InputError
-from jobs.runtime import cli, commands, config, config_files, console, pipeline_plan, pipelines
+from jobs.runtime import cli, commands, config, console, pipeline_commands, pipeline_plan, pipelines
 from jobs.runtime.config import RayConfig
 from jobs.runtime.console import say
 from jobs.runtime.overrides import literal
@@ -79,7 +77,8 @@ def execute(cfg: RunConfig) -> list[StepResult]:
     loaded = [config.load(name, cli.job(name).schema, overrides) for name, overrides in prepared]
     _check_outputs(steps, loaded)
     if cfg.plan:
-        _print_commands(cfg, loaded)
+        for line in pipeline_commands.lines(steps, loaded, cfg.resources):
+            say(line)
         for line in pipeline_plan.lines(pipeline_plan.plan_steps(steps, loaded, cfg.plan)):
             say(line)
         return []
@@ -128,48 +127,6 @@ def _check_outputs(steps: Sequence[Step], loaded: Sequence[Any]) -> None:
                 "with all its variables, as in out: ${out}/ratings/${each.model}"
             )
         writers[place] = writer
-
-
-def _print_commands(cfg: RunConfig, loaded: list[Any]) -> None:
-    """Print the steps, whose configurations are `loaded`, as commands that can be run one by one."""
-    for step, config_of_step in zip(cfg.pipeline.steps, loaded, strict=True):
-        changed = _run_keys(cfg, step, config_of_step)
-        keys = [f"{key}={_as_typed(value)}" for key, value in (step.set | changed).items()]
-        say(f"python -m jobs.{step.job} {shlex.join(keys)}")
-
-
-def _run_keys(cfg: RunConfig, step: Step, config_of_step: Any) -> dict[str, Any]:
-    """The keys of a step that the keys of the run change; `resources=NAME` if a file of conf/ has these resources."""
-    step_overrides = [f"{key}={literal(value)}" for key, value in step.set.items()]
-    without_run = pipelines.leaves(asdict(config.load(step.job, cli.job(step.job).schema, step_overrides)))
-    with_run = pipelines.leaves(asdict(config_of_step))
-    changed = {key: value for key, value in with_run.items() if value != without_run[key]}
-    if any(key.startswith("resources.") for key in changed) and (name := _resources_name(cfg.resources)):
-        changed = {key: value for key, value in changed.items() if not key.startswith("resources.")}
-        return changed | {"resources": name}
-    return changed
-
-
-def _resources_name(resources: Resources) -> str | None:
-    """The file of conf/resources that has these resources; None: no file has."""
-    return next((name for name, of_file in _named_resources().items() if of_file == resources), None)
-
-
-@functools.cache
-def _named_resources() -> dict[str, Resources]:
-    """The resources of each file of conf/resources, by its name."""
-    composed = {
-        name: config.compose("run", RunConfig, [f"resources={name}"])
-        for name in config_files.options("resources", None)
-    }
-    return {name: cast(Resources, OmegaConf.to_object(files.resources)) for name, files in composed.items()}
-
-
-def _as_typed(value: Any) -> str:
-    """`value` as a user types it: texts without quotes."""
-    if isinstance(value, list):
-        return f"[{','.join(_as_typed(entry) for entry in value)}]"
-    return value if isinstance(value, str) else literal(value)
 
 
 def _overrides(cfg: RunConfig, step: Step) -> list[str]:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.concepts import as_csv
 from jobs.corpora.spreadsheet_cells import escaped, escaped_rows, original
 from jobs.items_from import concepts
+from jobs.items_from.concepts_sheet import as_csv
 from jobs.page import choice_sheet
 from jobs.papers import output
 

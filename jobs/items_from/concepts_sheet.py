@@ -1,0 +1,42 @@
+"""The CSV of concepts, which a person completes with pictures."""
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+
+from jobs.corpora import delimited
+from jobs.corpora.spreadsheet_cells import MARK, escaped
+from jobs.errors import InputError
+from jobs.items_from import concepts
+from jobs.store import locations
+
+
+def check_not_completed(sheet: str) -> None:
+    """Check that writing the CSV loses no person's entries.
+
+    Raises:
+        InputError: it names pictures, or has another form.
+    """
+    if not locations.exists(sheet):
+        return
+    try:
+        dialect = delimited.read_dialect(sheet)
+        unchanged = dialect.header == concepts.COLUMNS and not any(
+            row["picture"].strip() for _, row in delimited.records(sheet, dialect, concepts.COLUMNS)
+        )
+    except InputError:  # another program saved it in a form that cannot be read
+        unchanged = False
+    if not unchanged:
+        raise InputError(f"{sheet}: has been edited, and a new sheet would overwrite it; use another out=")
+
+
+def as_csv(rows: Sequence[Mapping[str, str]]) -> bytes:
+    """Return the rows as CSV in UTF-8 with a byte-order mark, without which Excel shows accents wrongly."""
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, concepts.COLUMNS)
+    writer.writeheader()
+    # A name that begins with the mark is not a formula, and jobs.items takes the cells as they are.
+    writer.writerows(
+        {key: cell if cell.startswith(MARK) else escaped(cell) for key, cell in row.items()} for row in rows
+    )
+    return text.getvalue().encode("utf-8-sig")
