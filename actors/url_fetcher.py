@@ -5,6 +5,7 @@ import ssl
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 from urllib.parse import urljoin
 
 from actors.errors import first_line
@@ -16,6 +17,7 @@ from actors.fetching.image_rows import DEFAULT_MAX_BYTES, ImageRow
 from actors.fetching.net_safety import BlockedError, Lookup, Rules
 from actors.fetching.politeness import opted_out, retry_after
 from actors.fetching.rate_limits import Limit, Limiter
+from actors.fetching.request_settings import RequestSettings
 from actors.fetching.signed_urls import without_signature
 from actors.pictures import PictureError
 from actors.status import Status
@@ -30,7 +32,6 @@ VERIFIED = "verified"
 NO_HEAD = (400, 403, 405, 501)  # answers to HEAD after which a GET is tried
 # What a picture may raise by its URL, headers or bytes; any other error, such as one of the limiter, ends the unit.
 FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, TypeError)
-FORMS = ("served", "paper")
 
 Credits = dict[str, tuple[str, str]]  # image_id -> author, licence
 
@@ -45,65 +46,26 @@ class ImageRequest:
     reported: bool = False  # on the list of exclusions: it gets a row, and no request is sent
 
 
-@dataclass(frozen=True, kw_only=True)
-class UrlFetcherSettings:
-    """How pictures are requested; conf/source/urls.yaml has the same keys.
+@dataclass(kw_only=True)
+class UrlFetcherSettings(RequestSettings):
+    """How and in whose name pictures are requested.
 
     Attributes:
         agent: the header User-Agent, with an address at which the sender can be reached.
         rules: allowed hosts and addresses.
-        width, form: as in `actors.fetching.wikimedia.request_url`.
+        width: as in `actors.fetching.wikimedia.request_url`.
         verify_only: only check that the picture exists.
-        connections: concurrent connections to a host.
-        mbit_s: rate of all connections to a host; None: not limited.
-        attempts: requests for one picture.
-        backoff_s: first pause of a host that names none; doubles each time.
-        max_wait_s: longest pause of a host that is waited for.
-        max_timeouts: requests to a host in a row that may time out; the other pictures of the call are not requested.
         bounds: limits of one request.
-        opt_out: words of X-Robots-Tag that forbid the use.
-        credits: whether author and licence are requested.
-        api: URL of the API that has them.
 
     Raises:
-        ValueError: `name=value` with what is allowed.
+        ValueError: `source.name=value` with what is allowed.
     """
 
     agent: str
     rules: Rules
     width: int | None = None
-    form: wikimedia.Form = "served"
     verify_only: bool = False
-    connections: int = 2
-    mbit_s: float | None = None
-    attempts: int = 5
-    backoff_s: float = 1.0
-    max_wait_s: float = 900.0
-    max_timeouts: int = 10
     bounds: Bounds = field(default_factory=lambda: Bounds(DEFAULT_MAX_BYTES))
-    opt_out: tuple[str, ...] = ("noai", "noimageai")
-    credits: bool = True
-    api: str = "https://{host}/w/api.php"
-
-    def __post_init__(self) -> None:
-        for name, value in (
-            ("connections", self.connections),
-            ("mbit_s", self.mbit_s),
-            ("attempts", self.attempts),
-            ("backoff_s", self.backoff_s),
-            ("max_wait_s", self.max_wait_s),
-            ("max_timeouts", self.max_timeouts),
-        ):
-            if value is not None and not value > 0:
-                raise ValueError(f"{name}={value}: must be greater than 0")
-        if self.form not in FORMS:
-            raise ValueError(f"form={self.form}: must be one of {', '.join(FORMS)}")
-        try:
-            api = self.api.format(host="wiki.example")
-        except (KeyError, IndexError, ValueError):
-            api = ""
-        if not api.startswith("https://"):
-            raise ValueError(f"api={self.api}: must be an https:// URL, with {{host}} in place of the wiki's host")
 
     @property
     def rendition(self) -> str:
@@ -245,7 +207,8 @@ class UrlFetcher:
         if self._settings.verify_only:
             return (url if wikimedia.why_no_thumbnail(url) else wikimedia.parse(url).original_url()), None
         file = wikimedia.parse(url)
-        rendition = wikimedia.request_url(file, self._settings.width, request.original_width, self._settings.form)
+        form = cast(wikimedia.Form, self._settings.form)  # RequestSettings allows no other
+        rendition = wikimedia.request_url(file, self._settings.width, request.original_width, form)
         original = file.original_url() if file.extension in wikimedia.PICTURES else None
         return rendition, None if rendition == original else original
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from actors.fetching.image_rows import DEFAULT_MAX_BYTES
+from actors.fetching.request_settings import RequestSettings
 from jobs.errors import InputError
 from jobs.runtime.config import FailingRows
 
@@ -16,7 +17,7 @@ class TestingConfig:
 
 
 @dataclass
-class SourceConfig:
+class SourceConfig(RequestSettings):
     """Keys of all sources; `name` selects one."""
 
     name: str = "folder"
@@ -28,23 +29,9 @@ class SourceConfig:
     # urls
     contact: str | None = None  # your e-mail address or web page, for the operators of the hosts; required
     allow_hosts: list[str] = field(default_factory=list)  # `name`, `*.name`, `*`; with `:port` for another than 443
-    connections: int = 2  # concurrent, per host, all workers together; Wikimedia's hosts count as one
-    mbit_s: float | None = 25.0  # per host, all workers together; null: not limited
-    form: str = "served"  # of Wikimedia's thumbnail URLs: served (in 2026), or paper (Century's, any width)
-    opt_out: list[str] = field(
-        default_factory=lambda: ["noai", "noimageai"]
-    )  # words of X-Robots-Tag that block a picture
-    attempts: int = 5  # requests for a picture before 429, 503, lost connections and the like become an error
-    backoff_s: float = 1.0  # first pause of a host that does not specify one; doubles each time
-    max_timeouts: int = (
-        10  # of requests to a host in a row; the unit's other pictures of the host then become error rows
-    )
-    max_wait_s: float = 900.0  # a host that demands a longer pause gives error rows instead
     connect_s: float = 10.0  # timeout of connecting to a host
     read_s: float = 30.0  # timeout between two pieces of a reply
     total_s: float = 180.0  # timeout of a whole reply
-    credits: bool = True  # author and licence from the files' pages (Wikimedia)
-    api: str = "https://{host}/w/api.php"  # where author and licence are requested
     ca_file: str | None = None  # PEM file of a certificate authority to trust in addition to the system's
     testing: TestingConfig = field(default_factory=TestingConfig)
 

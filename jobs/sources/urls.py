@@ -2,16 +2,16 @@
 
 import re
 from functools import partial
-from typing import cast
 
 from actors.fetching import wikimedia
 from actors.fetching.http_connection import Bounds, tls_context
 from actors.fetching.net_safety import Rules
 from actors.fetching.politeness import user_agent
+from actors.fetching.request_settings import RequestSettings
 from actors.url_fetcher import UrlFetcherSettings
 from jobs.corpora.records import RecordsInput, open_records
 from jobs.errors import InputError
-from jobs.sources.config import FetchConfig, SourceConfig, TestingConfig, required_input
+from jobs.sources.config import FetchConfig, TestingConfig, required_input
 from jobs.sources.source_plan import SourcePlan
 from jobs.store.run import TableRun
 from jobs.workers import fetch_urls
@@ -84,30 +84,16 @@ def fetcher_settings(cfg: FetchConfig) -> UrlFetcherSettings:
             raise InputError(f"source.ca_file={source.ca_file}: not a readable PEM file of certificates") from error
     rules = Rules(tuple(source.allow_hosts), frozenset(source.testing.allow_addresses), _resolved(source.testing))
     try:
-        return _settings(source, agent, rules, width=cfg.width, verify_only=cfg.verify_only)
+        bounds = Bounds(source.max_bytes, source.connect_s, source.read_s, source.total_s)
     except ValueError as error:
         raise InputError(f"source.{error}") from error
-
-
-def _settings(
-    source: SourceConfig, agent: str, rules: Rules, *, width: int | None, verify_only: bool
-) -> UrlFetcherSettings:
     return UrlFetcherSettings(
+        **vars(RequestSettings.part_of(source)),
         agent=agent,
         rules=rules,
-        width=width,
-        form=cast(wikimedia.Form, source.form),  # checked by UrlFetcherSettings
-        verify_only=verify_only,
-        connections=source.connections,
-        mbit_s=source.mbit_s,
-        attempts=source.attempts,
-        backoff_s=source.backoff_s,
-        max_wait_s=source.max_wait_s,
-        max_timeouts=source.max_timeouts,
-        bounds=Bounds(source.max_bytes, source.connect_s, source.read_s, source.total_s),
-        opt_out=tuple(source.opt_out),
-        credits=source.credits,
-        api=source.api,
+        width=cfg.width,
+        verify_only=cfg.verify_only,
+        bounds=bounds,
     )
 
 
