@@ -16,7 +16,7 @@ from jobs.page.card_links import CardLinks, card_links
 from jobs.page.card_orders import answer_index
 from jobs.page.embedding_map import embedding_map
 from jobs.page.gallery import Gallery, cards, titled_cards
-from jobs.page.model import FunnelStep, GalleryPicture, ModelFacts, Page, PageFigure, TableSummary, Wording
+from jobs.page.model import FunnelStep, GalleryPicture, ModelFacts, Page, PageFigure, TableSummary, Wording, letters_of
 from jobs.page.page_figures import funnel_figures, page_figures
 from jobs.page.region_figures import region_figures
 from jobs.runtime import estimates
@@ -132,7 +132,7 @@ def _linked_figures(
     """Return the cards that plots link to, the plots, and how many were left out for their size."""
     with_cards = [card for card in pictures if card.thumbnails]
     links = card_links(observations.confusions, metrics, with_cards, words)
-    figures, left_out = page_figures(metrics, observations, words, links.places)
+    figures, left_out = page_figures(metrics, observations, words, links.places, letters_of(distributions, pictures))
     answered = {answer.name for entry in answer_index(with_cards, words) for answer in entry.answers}
     return links, [*figures, *region_figures(distributions, words, answered)], left_out
 

@@ -7,15 +7,8 @@ from dataclasses import dataclass, replace
 from jobs.metrics.metric import Metric
 from jobs.page.anchors import anchor
 from jobs.page.card_links import part_anchor
-from jobs.page.metric_families import (
-    FAMILIES,
-    IN_HEADING,
-    SHARE_METRICS,
-    MetricBlock,
-    belongs,
-    label,
-    word,
-)
+from jobs.page.metric_families import FAMILIES, SHARE_METRICS, MetricBlock, belongs
+from jobs.page.metric_labels import IN_HEADING, IN_NAME, label, rater_words, word
 from jobs.page.model import PageFigure, Wording
 from jobs.page.short_names import short_names, shortened, unique
 from jobs.plots.figures import plot
@@ -105,7 +98,7 @@ def _tables(
     for block in blocks:
         question = question_title((block.rubric, block.question), wording) or block.rubric or "all"
         for table in block.tables:
-            tables.setdefault(table.title, []).append((" · ".join(filter(None, (question, block.about))), table.name))
+            tables.setdefault(table.title, []).append((", ".join(filter(None, (question, block.about))), table.name))
     return tables
 
 
@@ -132,18 +125,18 @@ def _one_level(metrics: Sequence[Metric]) -> list[Metric]:
 def _point(metric: Metric, names: Mapping[str, str], wording: Mapping[tuple[str, str], Wording]) -> _Point:
     dims = metric.dims
     row = next((name for name in ROWS if dims.get(name)), "")
-    measured = [label(metric), *(word(name, metric) for name in MEASURES if dims.get(name) and name != row)]
+    measured = label(metric, ["metric", *(name for name in MEASURES if name not in (row, "attribute"))])
+    by = f" by {dims['attribute']}" if dims.get("attribute") else ""
     about = [f"{dims[name]}" for name in IN_HEADING[2:] if dims.get(name)]
-    rater_names = [names[dims[name]] for name in RATERS if name in dims]
-    rest = [word(name, metric) for name in sorted(dims) if name not in (*RATERS, *MEASURES, *IN_HEADING, *ROWS)]
-    if "rater_a" in dims:
-        rater_names = [f"{names[dims['rater_a']]} – {names[dims['rater_b']]}"]
+    short = replace(metric, dims={**dims, **{name: names[dims[name]] for name in RATERS if name in dims}})
+    others = (*RATERS, *MEASURES, *IN_HEADING, *ROWS, *IN_NAME.get(metric.name, ()))
+    rest = [word(name, metric) for name in sorted(dims) if name not in others]
     return _Point(
         metric,
-        " · ".join(dict.fromkeys(filter(None, measured))),
-        " · ".join(filter(None, (question_title((dims.get("rubric", ""), dims.get("question", "")), wording), *about))),
+        measured + by,
+        ", ".join(filter(None, (question_title((dims.get("rubric", ""), dims.get("question", "")), wording), *about))),
         word(row, metric) if row else "",
-        " · ".join(filter(None, (*rater_names, *rest))),
+        ", ".join(filter(None, (rater_words(short, RATERS), *rest))),
     )
 
 
@@ -216,11 +209,14 @@ def _joined(plots: Iterable[tuple[str, Intervals, int]]) -> Iterator[tuple[str, 
             yield title, panel, left
         else:
             alone.setdefault(panel.percent, []).append((title, panel.estimates[0]))
-    for percent, estimates in alone.items():
+    for percent, titled in alone.items():
+        questions = {title.rpartition(", ")[2] for title, _ in titled}
+        heading = questions.pop() if len(questions) == 1 else ""
+        estimates = [(title.removesuffix(f", {heading}"), estimate) for title, estimate in titled]
         names = unique([title for title, _ in estimates][:MAX_ROWS])
         rows = [replace(estimate, label=names[title], series="") for title, estimate in estimates if title in names]
         if len(rows) > 1:
-            yield "", _intervals(rows, percent=percent), len(estimates) - len(rows)
+            yield heading, _intervals(rows, percent=percent), len(estimates) - len(rows)
 
 
 def _notes(plots: Sequence[tuple[str, Intervals, int]]) -> Iterator[str]:

@@ -3,9 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from jobs.metrics.majority import NO_MAJORITY
 from jobs.metrics.metric import Metric
 from jobs.metrics.question import MODELS, PEOPLE
 from jobs.page.anchors import anchor
+from jobs.page.metric_labels import IN_HEADING, label, name_of
 
 MAX_OPEN = 12  # rows of a table that is not folded
 MAX_ROWS = 60  # of a table on the page; all rows are in the table `metrics`
@@ -26,7 +28,7 @@ class MetricFamily:
 class MetricTable:
     """The table of a family: labels of columns, and rows of (label, one metric or None per column).
 
-    `name` is its anchor on the page.
+    `name` is its anchor on the page; `metric_columns`: whether the columns, rather than the rows, name the metrics.
     """
 
     name: str
@@ -36,6 +38,7 @@ class MetricTable:
     more: int  # rows beyond MAX_ROWS
     notes: tuple[str, ...]  # reasons of undefined metrics, without duplicates
     remarks: tuple[str, ...]  # reasons for missing intervals, and caveats, without duplicates
+    metric_columns: bool = False
 
     @property
     def empty(self) -> bool:
@@ -59,8 +62,9 @@ class MetricTable:
         if len(self.rows) > 1 and len(cells) > 2:
             return []
         return [
-            (" · ".join(part for part in (row, column) if part not in ("all", "value")) or self.title.lower(), metric)
+            (", ".join(part for part in parts if part not in ("all", "value")) or self.title.lower(), metric)
             for row, column, metric in cells
+            for parts in ((column, row) if self.metric_columns else (row, column),)
         ]
 
 
@@ -145,7 +149,8 @@ FAMILIES = (
     MetricFamily("One rater asked in several ways", (*_AGREEMENT, "kappa", *_SHARES), ("rater",), needs="versions"),
     MetricFamily("Agreement of two raters", ("kappa",), ("weights",)),
     MetricFamily("Each rater and the other raters", ("agreement_with_majority", "agreement_with_mean"), ("metric",)),
-    MetricFamily("Answers by majority", ("majority_share",), ("group",)),
+    MetricFamily("Answers by majority", ("majority_share",), ("group",), without="attribute"),
+    MetricFamily("Answers by majority, by subgroup", ("majority_share",), ("group",), needs="attribute"),
     MetricFamily("Scores", _SHARES, ("metric", "threshold", "rule"), without="attribute"),
     MetricFamily("Scores by subgroup", ("group_mean_score", "share_at_least", "average_of_shares"), ("metric", "group"),
            needs="attribute"),
@@ -196,67 +201,9 @@ WITHOUT_INTERVAL = COUNTS | {
     "ratings_per_person",
     "ratings_per_person_sd",
 }  # by definition, so no remark is needed
-NAMES = {
-    "percent_agreement": "equal answers",
-    "percent_agreement_within": "answers within",
-    "alpha": "Krippendorff’s α",
-    "icc1": "ICC(1)",
-    "icc2": "ICC(2,1)",
-    "icc2k": "ICC(2,k)",
-    "kappa": "Cohen’s κ",
-    "pairwise_pearson": "Pearson, mean of pairs",
-    "pairwise_spearman": "Spearman, mean of pairs",
-    "status_share": "share",
-    "share_lowest": "share of the lowest score",
-    "share_at_least": "share of scores from a threshold",
-    "group_mean_score": "mean",
-    "average_of_shares": "share of scores from a threshold, averaged over raters",
-    "ratings_total": "ratings",
-    "ratings_double": "rated more than once",
-    "ratings_repeated": "repeated ratings",
-    "ratings_excluded": "excluded ratings",
-    "ratings_left": "ratings used",
-    "people_total": "people",
-    "items_per_person": "items per person",
-    "items_per_person_sd": "items per person, SD",
-    "pearson_with_people": "Pearson with people’s mean",
-    "spearman_with_people": "Spearman with people’s mean",
-    "kendall_with_people": "Kendall with people’s mean",
-    "pearson_by_image": "Pearson by picture",
-    "pearson_by_target": "Pearson by target",
-    "pearson_by_concept_and_target": "Pearson by concept and target",
-    "mean_deviation": "mean deviation from people",
-    "majority_share": "share",
-    "f1": "F1",
-    "welch_p": "Welch’s p",
-    "part_sd": "SD",
-    "part_mean": "mean",
-    "span_f1": "F1",
-    "span_auc": "AUC",
-    "span_status_share": "share",
-    "description_mistake_share": "mistakes, share of tokens",
-    "description_omission_share": "omissions, share of tokens",
-    "description_pearson": "Pearson",
-    "description_spearman": "Spearman",
-    "span_alpha": "Krippendorff’s α",
-    "dsg_score": "score",
-    "bradley_terry": "Bradley-Terry",
-    "ratings_per_person": "per person",
-    "ratings_per_person_sd": "per person, SD",
-    "refusal_rate": "rate",
-    "remark_share": "share",
-}
-WORDS = {
-    "rule": {"mean": "", "any": "from any rater"},
-    "answer": {"(no majority)": "no majority"},
-    "weights": {"none": "unweighted"},
-    "first": {"": "no condition"},
-    "second": {"": "no condition"},
-}
-AT_LEAST = ("share_at_least", "average_of_shares")  # whose label has the threshold
-SAID_BY_DISTRIBUTIONS = frozenset({"Ratings", "Ratings without an answer"})  # of a single rater
+# Families that distributions of a single rater say.
+SAID_BY_DISTRIBUTIONS = frozenset({"Ratings", "Ratings without an answer", "Answers by majority"})
 COUNTED = ("People", "Ratings", "Ratings without an answer")  # often the same for every question
-IN_HEADING = ("rubric", "question", "condition", "method", "order")
 
 
 def blocks(
@@ -276,9 +223,10 @@ def blocks(
     question_blocks = []
     for key in keys:
         of_key = without_twins(metrics_of[key])
-        families = [family for family in FAMILIES if not (one_rater and family.title in SAID_BY_DISTRIBUTIONS)]
+        if one_rater:
+            of_key = _without_group([metric for metric in of_key if not is_said_by_distributions(metric)])
         tables = [
-            table for family in families if (table := _table(family, of_key, anchor("metrics", *key, family.title)))
+            table for family in FAMILIES if (table := _table(family, of_key, anchor("metrics", *key, family.title)))
         ]
         if tables:
             about = ", ".join(f"{name} {value}" for name, value in zip(IN_HEADING[2:], key[2:], strict=True) if value)
@@ -286,6 +234,23 @@ def blocks(
     for title in COUNTED:
         question_blocks = _counted_once(question_blocks, title)
     return question_blocks
+
+
+def is_said_by_distributions(metric: Metric) -> bool:
+    """Return whether the distribution of the only rater says what this metric does."""
+    if metric.name == "majority_share" and metric.dims.get("answer") == NO_MAJORITY:
+        return True
+    return any(family.title in SAID_BY_DISTRIBUTIONS and belongs(family, metric) for family in FAMILIES)
+
+
+def _without_group(metrics: Sequence[Metric]) -> list[Metric]:
+    """Return the metrics without the dim `group` if all that have it have the same one: it is the only rater."""
+    if len({metric.dims["group"] for metric in metrics if "group" in metric.dims}) != 1:
+        return list(metrics)
+    return [
+        replace(metric, dims={name: value for name, value in metric.dims.items() if name != "group"})
+        for metric in metrics
+    ]
 
 
 def _counted_once(question_blocks: Sequence[MetricBlock], title: str) -> list[MetricBlock]:
@@ -369,7 +334,10 @@ def _table(family: MetricFamily, metrics: Iterable[Metric], name: str) -> Metric
     explained = [f for _, line in shown for f in line if f and f.reason]
     notes = dict.fromkeys(str(f.reason) for f in explained if f.value is None)
     remarks = _remarks(f for f in explained if f.value is not None and f.name not in WITHOUT_INTERVAL)
-    return MetricTable(name, family.title, tuple(columns), tuple(shown), len(names) - len(shown), tuple(notes), remarks)
+    return MetricTable(
+        name, family.title, tuple(columns), tuple(shown), len(names) - len(shown), tuple(notes), remarks,
+        metric_columns="metric" in family.columns,
+    )  # fmt: skip
 
 
 def _remarks(metrics: Iterable[Metric]) -> tuple[str, ...]:
@@ -381,7 +349,7 @@ def _remarks(metrics: Iterable[Metric]) -> tuple[str, ...]:
     for metric in metrics:
         for part in str(metric.reason).split("; "):
             if not part.startswith("fewer than "):
-                names_of.setdefault(part, {})[word("metric", metric)] = None
+                names_of.setdefault(part, {})[name_of(metric)] = None
     return tuple(f"{'; '.join(names)} — {reason}" for reason, names in names_of.items())
 
 
@@ -399,37 +367,11 @@ def belongs(family: MetricFamily, metric: Metric) -> bool:
 
 
 def _labels(family: MetricFamily, metric: Metric) -> tuple[str, str]:
-    column = " · ".join(filter(None, (_part(name, metric) for name in family.columns)))
+    """Return the labels of the column and of the row of a metric."""
     in_columns = {*family.columns, *IN_HEADING}
     named = () if len(family.metrics) == 1 else ("metric",)  # a single metric is named by the title
-    rest = [_part(name, metric) for name in (*named, *sorted(metric.dims)) if name not in in_columns]
-    return column or "value", " · ".join(filter(None, rest)) or "all"
-
-
-def _part(name: str, metric: Metric) -> str:
-    return label(metric) if name == "metric" else word(name, metric)
-
-
-def word(name: str, metric: Metric) -> str:
-    """Return the words for a metric's name (`metric`) or for the value of one of its dims."""
-    if name == "metric":
-        return NAMES.get(metric.name, metric.name.replace("_", " ").removeprefix("rater correlation "))
-    if metric.name in AT_LEAST and name in ("threshold", "raters"):
-        return ""
-    value = metric.dims.get(name, "")
-    if name == "inverted" and value:
-        return "scale inverted"
-    if name in ("k", "bins") and value:
-        return f"{name} = {value}"
-    return WORDS.get(name, {}).get(value, value)
-
-
-def label(metric: Metric) -> str:
-    """Return the words for a metric in the label of its numbers, with its threshold if it has one."""
-    if metric.name not in AT_LEAST or not (threshold := metric.dims.get("threshold")):
-        return word("metric", metric)
-    raters = metric.dims.get("raters")
-    return f"share ≥ {threshold}" + (f", average over {raters} raters" if raters else "")
+    rest = [name for name in (*named, *sorted(metric.dims)) if name not in in_columns]
+    return label(metric, family.columns) or "value", label(metric, rest) or "all"
 
 
 def definitions(tables: Iterable[MetricTable]) -> Mapping[str, str]:
@@ -439,5 +381,5 @@ def definitions(tables: Iterable[MetricTable]) -> Mapping[str, str]:
         for _, line in table.rows:
             for metric in line:
                 if metric:
-                    definition_of.setdefault(word("metric", metric), metric.definition)
+                    definition_of.setdefault(name_of(metric), metric.definition)
     return definition_of

@@ -8,6 +8,7 @@ from actors.status import Status
 from jobs.html.thumbnails import Thumbnail
 from jobs.metrics.distributions import Distribution
 from jobs.metrics.metric import Metric
+from jobs.page.short_names import rater_letters
 
 if TYPE_CHECKING:
     from jobs.judging.sent_prompts import SentPrompt
@@ -47,6 +48,11 @@ class Wording:
 def rater_label(rater: str, extra: Iterable[tuple[str, str]]) -> str:
     """Return a rater with the values of the columns that distinguish its ratings, such as `m · condition article`."""
     return " · ".join([rater, *(f"{column} {value}" for column, value in extra if value)])
+
+
+def label_of(distribution: Distribution) -> str:
+    """Return the rater of a distribution as `rater_label` writes it."""
+    return rater_label(distribution.rater, distribution.extra)
 
 
 @dataclass(frozen=True)
@@ -111,6 +117,11 @@ class GalleryPicture:
     item_id: str = ""
     attributes: Mapping[str, str] = field(default_factory=dict)
     prompts: Sequence["SentPrompt"] = ()
+
+
+def letters_of(distributions: Iterable[Distribution], pictures: Iterable[GalleryPicture]) -> dict[str, str]:
+    """Return rater -> its letter on the page: those of the distributions, then those that only cards have."""
+    return rater_letters(map(label_of, distributions), (r.rater for card in pictures for r in card.ratings))
 
 
 class MapPoint(NamedTuple):

@@ -2,12 +2,13 @@
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from itertools import chain
+from types import MappingProxyType
 
 from jobs.metrics.metric import Metric
 from jobs.metrics.observations import Observations
 from jobs.page.anchors import anchor
 from jobs.page.family_figures import TWO_RATERS, family_figures
-from jobs.page.metric_families import FAMILIES, blocks, each_once
+from jobs.page.metric_families import FAMILIES, blocks, each_once, is_said_by_distributions
 from jobs.page.model import FunnelStep, PageFigure, Wording
 from jobs.page.observed_figures import observed_figures
 from jobs.page.rater_figures import EACH_TWO, rater_figures
@@ -24,11 +25,13 @@ def page_figures(
     observations: Observations,
     wording: Mapping[tuple[str, str], Wording],
     places: Container[str] = (),
+    letters: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[list[PageFigure], int]:
     """Return the plots of ratings and metrics, in the order of the page, and how many were left out for their size.
 
     Args:
         places: anchors of the cells and rows that have cards (`jobs.page.card_links`).
+        letters: rater -> its letter on the page; of a single rater, what its distributions say is not drawn again.
     """
     place = {key: number for number, key in enumerate(wording)}
 
@@ -40,11 +43,12 @@ def page_figures(
         sorted(observations.confusions, key=lambda pair: order(pair[0])),
         sorted(observations.pairs, key=lambda pair: order(pair[0])),
     )
-    metric_blocks = blocks(metrics, list(wording))
-    metrics = each_once(metrics)
+    one_rater = len(letters) == 1
+    metric_blocks = blocks(metrics, list(wording), one_rater=one_rater)
+    metrics = [metric for metric in each_once(metrics) if not (one_rater and is_said_by_distributions(metric))]
     figures, left, size = [], 0, 0
     for figure in chain(
-        rater_figures(metrics, metric_blocks, wording, places),
+        rater_figures(metrics, metric_blocks, wording, places, letters),
         observed_figures(observations, metric_blocks, wording, places),
         family_figures(metrics, metric_blocks, wording, places),
     ):

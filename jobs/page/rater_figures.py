@@ -1,6 +1,7 @@
 """Plots of all raters together: pairwise agreement, and their mean scores by question."""
 
 from collections.abc import Container, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from jobs.metrics.metric import Metric
 from jobs.metrics.question import MODELS, PEOPLE
@@ -24,19 +25,28 @@ MAX_SCORED = 30  # its rows
 
 
 def rater_figures(
-    metrics: Sequence[Metric], blocks: Sequence[MetricBlock], wording: Words, places: Container[str] = ()
+    metrics: Sequence[Metric],
+    blocks: Sequence[MetricBlock],
+    wording: Words,
+    places: Container[str] = (),
+    letters: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[PageFigure]:
     """Yield the heat maps of agreement and of mean scores that the metrics allow.
 
     Args:
         places: anchors of the pairs of raters who differ on a card.
+        letters: rater -> its letter on the page; the raters of a map are numbered if one of them has none.
     """
-    yield from agreement_map(metrics, blocks, wording, places)
+    yield from agreement_map(metrics, blocks, wording, places, letters)
     yield from score_map(metrics, blocks, wording)
 
 
 def agreement_map(
-    metrics: Sequence[Metric], blocks: Sequence[MetricBlock], wording: Words, places: Container[str] = ()
+    metrics: Sequence[Metric],
+    blocks: Sequence[MetricBlock],
+    wording: Words,
+    places: Container[str] = (),
+    letters: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[PageFigure]:
     """Yield a heat map of the kappas of all pairs of raters, of the mean of all questions and of each question."""
     kappas: dict[Question, dict[frozenset[str], float]] = {}
@@ -51,6 +61,8 @@ def agreement_map(
         return
     shown = raters[:MAX_RATERS]
     names = short_names(raters)
+    numbers = {rater: str(place) for place, rater in enumerate(shown, start=1)}
+    marks = letters if set(shown) <= letters.keys() else numbers
     maps = [(_title(key, wording), pairs) for key, pairs in kappas.items()]
     notes = []
     if len(maps) > 1:
@@ -70,7 +82,7 @@ def agreement_map(
         "cell links to the cards on which the two differ, if there are any.",
         plots=[
             plot(
-                _kappa_map(pairs, shown, names, places),
+                _kappa_map(pairs, shown, names, marks, places),
                 title=f"{EACH_TWO}: {title}",
                 description=f"Heat map of Cohen's kappa of every pair of {', '.join(names[r] for r in shown)}.",
                 heading=title,
@@ -131,7 +143,7 @@ def score_map(metrics: Sequence[Metric], blocks: Sequence[MetricBlock], wording:
 def tables_of(blocks: Sequence[MetricBlock], wording: Words, family: str) -> list[tuple[str, str]]:
     """Return (question, anchor) of the tables of a family."""
     return [
-        (" · ".join(filter(None, (question_title((b.rubric, b.question), wording) or "all", b.about))), table.name)
+        (", ".join(filter(None, (question_title((b.rubric, b.question), wording) or "all", b.about))), table.name)
         for b in blocks
         for table in b.tables
         if table.title == family
@@ -150,10 +162,13 @@ def _order(metrics: Sequence[Metric], raters: set[str]) -> list[str]:
 
 
 def _kappa_map(
-    pairs: Mapping[frozenset[str], float], raters: Sequence[str], names: Mapping[str, str], places: Container[str]
+    pairs: Mapping[frozenset[str], float],
+    raters: Sequence[str],
+    names: Mapping[str, str],
+    marks: Mapping[str, str],
+    places: Container[str],
 ) -> HeatMap:
-    """Return the map of the raters that are in a pair; each keeps its number in other maps."""
-    number = {rater: str(place) for place, rater in enumerate(raters, start=1)}
+    """Return the map of the raters that are in a pair; `marks` has the letter or number of each."""
     paired = [rater for rater in raters if any(rater in pair for pair in pairs)]
     values = [[None if a == b else pairs.get(frozenset((a, b))) for b in paired] for a in paired]
     links = {
@@ -162,9 +177,9 @@ def _kappa_map(
         for column, b in enumerate(paired)
         if a != b and (name := pair_anchor(a, b)) in places
     }
-    rows, columns = [f"{names[r]}  {number[r]}" for r in paired], [number[r] for r in paired]
+    rows, columns = [f"{names[r]}  {marks[r]}" for r in paired], [marks[r] for r in paired]
     return HeatMap(values, rows, columns, percent=False, links=links)
 
 
 def _title(key: Question, wording: Words) -> str:
-    return shortened(" · ".join(filter(None, (question_title((key[0], key[1]), wording), *key[2:]))))
+    return shortened(", ".join(filter(None, (question_title((key[0], key[1]), wording), *key[2:]))))

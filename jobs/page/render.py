@@ -17,10 +17,10 @@ from jobs.metrics.distributions import Distribution, Share
 from jobs.metrics.metric import Metric
 from jobs.page.card_orders import QuestionEntry, answer_anchor, answer_index, card_orders, question_anchor
 from jobs.page.metric_families import COUNTS, SHARE_METRICS, MetricBlock, blocks, definitions
-from jobs.page.model import FunnelStep, GalleryPicture, MapPoint, Page, PictureRating, Wording, rater_label
+from jobs.page.model import FunnelStep, GalleryPicture, MapPoint, Page, PictureRating, Wording, label_of, letters_of
 from jobs.page.page_figures import figure_of
 from jobs.page.region_figures import question_place
-from jobs.page.short_names import short_names
+from jobs.page.short_names import rater_hues, short_names
 
 MAX_COLUMNS = 12  # answers of a scale
 MAX_CELLS = 30_000  # of all tables of metrics, about 6 MB
@@ -115,7 +115,7 @@ def render(page: Page) -> str:
     environment.filters |= {"n": number, "pct": percent, "link": link, "data_uri": _data_uri, "words": _words}
     environment.filters |= {"value_text": value_text, "interval_text": interval_text, "basis": basis}
     environment.filters |= {"unit_text": unit_text, "markup": Markup}
-    letters, index = _letters(page), answer_index(page.pictures, page.wording)
+    letters, index = letters_of(page.distributions, page.pictures), answer_index(page.pictures, page.wording)
     single = len(letters) == 1
     metric_blocks, left_out = within(blocks(page.metrics, list(page.wording), one_rater=single))
     rubrics = _rubrics(page, letters)
@@ -123,8 +123,10 @@ def render(page: Page) -> str:
         page=page,
         css=Markup(STYLE.read_text(encoding="utf-8")),
         letters=letters,
+        hues=rater_hues(letters),
         rater_names={rater: name.replace(r"\$", "$") for rater, name in short_names(letters).items()},
         single=single,
+        counts=COUNTS,
         sections=_sections(page, rubrics, metric_blocks),
         rubrics=rubrics,
         blocks=metric_blocks,
@@ -254,22 +256,6 @@ def kept(steps: Sequence[FunnelStep]) -> list[float | None]:
     return shares
 
 
-def _name(distribution: Distribution) -> str:
-    return rater_label(distribution.rater, distribution.extra)
-
-
-def _letters(page: Page) -> dict[str, str]:
-    """Return rater -> A, B, …, Z, AA, …: short names for bars and cards."""
-    names = sorted({_name(d) for d in page.distributions})
-    names += sorted({r.rater for p in page.pictures for r in p.ratings} - set(names))
-    return {name: _letter(position) for position, name in enumerate(names)}
-
-
-def _letter(position: int) -> str:
-    before, last = divmod(position, 26)
-    return (_letter(before - 1) if before else "") + chr(ord("A") + last)
-
-
 def _rubrics(page: Page, letters: dict[str, str]) -> list[RubricSection]:
     worded = list(page.wording)
     keys = sorted(
@@ -284,7 +270,7 @@ def _rubrics(page: Page, letters: dict[str, str]) -> list[RubricSection]:
 
 def _question(page: Page, key: tuple[str, str], letters: dict[str, str]) -> QuestionBlock:
     """Return a question's block; a scale of more than `MAX_COLUMNS` answers has only the raters' summaries."""
-    distributions = sorted((d for d in page.distributions if (d.rubric, d.question) == key), key=_name)
+    distributions = sorted((d for d in page.distributions if (d.rubric, d.question) == key), key=label_of)
     words = page.wording.get(key, Wording(title=key[1]))
     ordinal = any(d.ordinal for d in distributions)
     listed = dict.fromkeys(a.answer for d in distributions for a in d.answers if a.listed)
@@ -305,7 +291,7 @@ def _question(page: Page, key: tuple[str, str], letters: dict[str, str]) -> Ques
             shares[code] if distribution in closed and code in shares else Share(code, 0, share, None, None)
             for code in codes
         )
-        rows.append(RaterRow(letters[_name(distribution)], _name(distribution), distribution, cells))
+        rows.append(RaterRow(letters[label_of(distribution)], label_of(distribution), distribution, cells))
     return QuestionBlock(
         rubric=key[0],
         name=key[1],
@@ -336,7 +322,7 @@ def _totals(page: Page) -> dict[str, int]:
     return {
         "asked": sum(d.with_input for d in distributions),
         "ok": sum(d.ok for d in distributions),
-        "raters": page.raters_total or len({_name(d) for d in distributions}),
+        "raters": page.raters_total or len({label_of(d) for d in distributions}),
         "questions": len({(d.rubric, d.question) for d in distributions}),
     }
 

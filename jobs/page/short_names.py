@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+HUE_STEP = 137.5  # degrees: the colours of successive raters are far from one another
 LONGEST = 28  # characters of a label in a plot
 
 
@@ -14,6 +15,23 @@ def short_names(raters: Iterable[str]) -> Mapping[str, str]:
     cut = {rater: shortened(bare[rater] if used[bare[rater]] == 1 else rater) for rater in listed}
     again = Counter(cut.values())
     return {rater: name if again[name] == 1 else rater for rater, name in cut.items()}
+
+
+def rater_letters(names: Iterable[str], further: Iterable[str] = ()) -> dict[str, str]:
+    """Return rater -> A, B, …, Z, AA, …: both kinds in alphabetic order, those of `further` after those of `names`."""
+    ordered = sorted(set(names))
+    ordered += sorted(set(further) - set(ordered))
+    return {name: _letter(position) for position, name in enumerate(ordered)}
+
+
+def _letter(position: int) -> str:
+    before, last = divmod(position, 26)
+    return (_letter(before - 1) if before else "") + chr(ord("A") + last)
+
+
+def rater_hues(letters: Iterable[str]) -> dict[str, str]:
+    """Return rater -> the hue of its colour on the page, in degrees."""
+    return {rater: f"{position * HUE_STEP % 360:.0f}" for position, rater in enumerate(letters)}
 
 
 def shortened(text: str, longest: int = LONGEST) -> str:

@@ -68,7 +68,8 @@ class HeatMap:
 
     def size(self) -> tuple[float, float]:
         """Return width and height in inches of the axes."""
-        return 0.56 * max(1, len(self.columns)), 0.23 * max(1, len(self.rows))
+        cell = 0.44 if max(map(len, self.columns), default=0) <= SHORT else 0.56
+        return cell * max(1, len(self.columns)), 0.23 * max(1, len(self.rows))
 
     def draw(self, axes: Axes) -> None:
         """Draw one rectangle and one text per cell."""

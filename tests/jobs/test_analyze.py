@@ -47,7 +47,7 @@ def test_agreement_of_a_csv(tmp_path, capsys):
         counts = [r for r in csv.DictReader(output) if r["metric"] == "alpha" and r["level"] == "ordinal"]
     assert float(counts[0]["value"]) == pytest.approx(alpha["value"])
     page = (tmp_path / "F" / "index.html").read_text(encoding="utf-8")
-    assert "Krippendorff’s α · ordinal" in page
+    assert "Krippendorff’s α (ordinal)" in page
 
 
 def test_metrics_csv_has_no_two_columns_of_one_name(tmp_path):

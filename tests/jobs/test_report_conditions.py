@@ -65,7 +65,7 @@ def test_changes_between_conditions_are_paired(tmp_path):
     assert by_item["pearson_with_people_change", None][1]["value"] < 0
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     assert "Changes between conditions" in page
-    assert "article · none" in page
+    assert "article → none" in page
 
 
 def test_with_many_conditions_a_baseline_is_needed(tmp_path):
@@ -79,7 +79,7 @@ def test_with_many_conditions_a_baseline_is_needed(tmp_path):
     assert pairs == {("b", other) for other in ("", "a", "c", "d")}
     results = metrics(tmp_path / "c", tables, "metrics.baseline_condition=''")
     assert {dims["first"] for name, dims, _ in results if name == "score_change"} == {""}
-    assert "no condition · a" in (tmp_path / "c" / "out" / "index.html").read_text(encoding="utf-8")
+    assert "no condition → a" in (tmp_path / "c" / "out" / "index.html").read_text(encoding="utf-8")
     with pytest.raises(InputError, match=r"metrics.baseline_condition='x': .* 'a', 'b', 'c', 'd'"):
         cli.execute("report", [f"ratings=[{tmp_path}/t*]", "metrics.baseline_condition=x", f"out={tmp_path}/no"])
     assert not (tmp_path / "no").exists()

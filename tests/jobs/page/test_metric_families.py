@@ -26,8 +26,8 @@ def test_a_family_is_a_table_and_a_group_a_column():
     assert (block.rubric, block.question, table.title) == ("r", "q", "Agreement among raters")
     assert table.columns == ("people", "models")
     assert [(label, [f and f.value for f in line]) for label, line in table.rows] == [
-        ("Krippendorff’s α · nominal", [0.1, 0.3]),
-        ("Krippendorff’s α · ordinal", [0.2, None]),
+        ("Krippendorff’s α (nominal)", [0.1, 0.3]),
+        ("Krippendorff’s α (ordinal)", [0.2, None]),
     ]
 
 
@@ -97,7 +97,7 @@ def test_the_sample_page_shows_values_intervals_n_and_marks():
     wanted = {"group": "people", "level": "ordinal"}
     fitting = [f for f in sample.told() if f.name == "alpha" and wanted.items() <= f.dims.items()]
     (metric,) = [f for f in fitting if "attribute" not in f.dims]
-    assert f"Krippendorff’s α · ordinal {value_text(metric)} {interval_text(metric)} · n {metric.n}" in page
+    assert f"Krippendorff’s α (ordinal) {value_text(metric)} {interval_text(metric)} · n {metric.n}" in page
     assert 'title="fewer than 30: interpret with caution">few</span>' in html
     assert "Definitions of the metrics" in page
 
@@ -124,7 +124,7 @@ def test_a_single_row_is_a_line_and_no_table():
     (block,) = blocks([alpha(0.1), alpha(0.2, group="models")])
     assert block.grids == []
     assert [(label, metric.value) for label, metric in block.lines[0].line] == [
-        ("Krippendorff’s α · nominal · people", 0.1), ("Krippendorff’s α · nominal · models", 0.2),
+        ("Krippendorff’s α (nominal), people", 0.1), ("Krippendorff’s α (nominal), models", 0.2),
     ]  # fmt: skip
     assert "<table" not in render(Page(title="t", metrics=[alpha(0.1)]))
 
