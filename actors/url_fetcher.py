@@ -18,7 +18,7 @@ from actors.fetching.net_safety import BlockedError, Lookup, Rules
 from actors.fetching.politeness import opted_out, retry_after
 from actors.fetching.rate_limits import Limit, Limiter
 from actors.fetching.request_settings import RequestSettings
-from actors.fetching.signed_urls import without_signature
+from actors.fetching.signed_urls import without_secrets, without_signature
 from actors.pictures import PictureError
 from actors.status import Status
 
@@ -174,7 +174,7 @@ class UrlFetcher:
         except ValueError:
             row |= image_rows.failed(Status.ERROR, "bad_url", "not a URL of the web")
         except FAULTS as error:
-            row |= image_rows.failed(Status.ERROR, type(error).__name__, first_line(error))
+            row |= image_rows.failed(Status.ERROR, type(error).__name__, without_secrets(first_line(error)))
         return row | {
             "attempts": history.attempts,
             "http_status": history.http_status,

@@ -15,6 +15,7 @@ from yarl import URL
 
 from actors.errors import first_line
 from actors.fetching.net_safety import BlockedError, Lookup, Rules, address_error, connector
+from actors.fetching.signed_urls import without_secrets
 
 CHUNK = 64 * 1024
 CLOSING_S = 0.05  # between closing a connection and opening the next, so that the host counts one
@@ -217,10 +218,14 @@ _CAUSES: tuple[tuple[type[Exception], str, str, bool], ...] = (  # type, kind, m
 def _classify(error: Exception) -> Exception:
     if private := address_error(error):
         return BlockedError("private_address", str(private))
+    if isinstance(error, aiohttp.ClientResponseError):  # further lines quote headers, such as cookies
+        reason = f"{error.status}, {(error.message.splitlines() or [''])[0].rstrip(':')}"[:200]
+    else:
+        reason = without_secrets(first_line(error))[:200]
     for cause, kind, message, retry in _CAUSES:
         if isinstance(error, cause):
-            return HttpError(kind, f"{message} ({first_line(error)[:200]})", retry=retry)
-    return HttpError("bad_url", f"not a valid URL ({first_line(error)[:200]})", retry=False)
+            return HttpError(kind, f"{message} ({reason})", retry=retry)
+    return HttpError("bad_url", f"not a valid URL ({reason})", retry=False)
 
 
 def tls_context(ca_file: str | None = None) -> ssl.SSLContext:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
+from actors.fetching.signed_urls import gives_access
 from actors.vlm.people import FreeText
 from actors.vlm.rubric import ANY, Question, Rubric
 from jobs.annotation.own_questions import OwnSet
@@ -265,8 +266,11 @@ def links_of(links: Sequence[Mapping[str, str]], facts: Mapping[str, Any]) -> tu
 
 def is_web(address: str | None) -> bool:
     """Return whether a browser can open the address and it contains no credentials."""
-    parts = urlsplit(address or "")
-    return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.username is None
+    try:
+        parts = urlsplit(address or "")
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and not gives_access(address or "")
+    except ValueError:
+        return False
 
 
 def examples(question: FormQuestion) -> str:

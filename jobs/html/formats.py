@@ -1,10 +1,10 @@
 """Numbers, shares and addresses as pages show them."""
 
 import re
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import urlsplit
 
-# Parameters of signed addresses (AWS, Google, Azure), because a page must not contain credentials.
-_SECRETS = re.compile(r"x-amz-.*|x-goog-.*|awsaccesskeyid|signature|sig|.*token|.*secret.*|.*password|api_?key", re.I)
+from actors.fetching.signed_urls import gives_access
+
 # Characters that HTML does not allow, and lone surrogates, which UTF-8 cannot encode.
 _UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
@@ -32,7 +32,7 @@ def link(url: str | None) -> str | None:
         return None
     try:
         parts = urlsplit(url)
-        secret = "@" in parts.netloc or any(_SECRETS.fullmatch(name) for name, _ in parse_qsl(parts.query))
+        secret = gives_access(url)
     except ValueError:
         return None
     return url if parts.scheme in {"http", "https"} and parts.hostname and not secret else None

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from actors.fetching.signed_urls import gives_access, without_secrets
 from jobs.corpora.released_pictures import METHODS, SPLITS
 from jobs.releasing.files import Column
 from jobs.runtime.exclusions import ExclusionFilter
@@ -68,11 +69,13 @@ def read_pictures(
                 pictures.left_out["excluded"] += 1
             elif not (url or "").startswith(("http://", "https://")):
                 pictures.left_out["without a link"] += 1
+            elif _gives_access(url):
+                pictures.left_out["with a link that contains credentials or a signature"] += 1
             else:
                 author, licence = credits.get(name, (None, None))
                 pictures.rows[name] = {
                     "image_url": url,
-                    "wikipedia_url": row["page_url"],
+                    "wikipedia_url": without_secrets(row["page_url"] or "") or None,
                     "wit_split": SPLITS.get(row["split"] or "", row["split"]),
                     "century_method": ";".join(METHODS.get(method, method) for method in row["methods"] or ()),
                     "is_starter_set": None if in_starter is None else name in in_starter,
@@ -83,6 +86,13 @@ def read_pictures(
                 }
     pictures.rows = dict(sorted(pictures.rows.items()))
     return pictures
+
+
+def _gives_access(url: str) -> bool:
+    try:
+        return gives_access(url)
+    except ValueError:
+        return True
 
 
 def _ids(records: TableSource) -> set[str]:

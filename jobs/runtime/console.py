@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
+from actors.fetching.signed_urls import without_secrets
 from jobs.errors import InputError
 
 FORMATS = ("text", "json")
@@ -126,8 +127,11 @@ class _Formatter(logging.Formatter):
 
 
 def printable(text: str) -> str:
-    """`text` with characters that steer a terminal, or reorder a line, as escapes such as \\x1b and \\u202e."""
-    return _UNSAFE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+    """`text` without credentials and signatures in its URLs.
+
+    Characters that steer a terminal, or reorder a line, are written as escapes such as \\x1b and \\u202e.
+    """
+    return _UNSAFE.sub(lambda match: match[0].encode("unicode_escape").decode(), without_secrets(text))
 
 
 def confirm(question: str) -> bool | None:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from actors.fetching.signed_urls import without_secrets
 from actors.status import Status
 from jobs.store.json_types import FailureJson
 
@@ -42,7 +43,8 @@ def failures_of(rows: pa.Table) -> Failures:
     )
     failures: Failures = {}
     for group in grouped.to_pylist():
-        example_where, example_message = (str(group[name] or "") for name in ("where_first", "message_first"))
+        texts = (str(group[name] or "") for name in ("where_first", "message_first"))
+        example_where, example_message = map(without_secrets, texts)
         failure = Failure(group["status_count"], example_where[:WHERE_LENGTH], example_message[:MESSAGE_LENGTH])
         add(failures, {f"{group['status']}/{group['kind'] or ''}": failure})
     return failures

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from actors.errors import first_line
+from actors.fetching.signed_urls import without_secrets
 
 CHECKSUM_SETTINGS = "AWS_REQUEST_CHECKSUM_CALCULATION=when_required AWS_RESPONSE_CHECKSUM_VALIDATION=when_required"
 
@@ -226,4 +227,4 @@ def _one_line(text: str) -> str:
 
 
 def _join(where: str, cause: str, remedy: str) -> str:
-    return (f"{where}: " if where else "") + cause + (f"; {remedy}" if remedy else "")
+    return (f"{where}: " if where else "") + without_secrets(cause) + (f"; {remedy}" if remedy else "")

@@ -10,9 +10,11 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pyarrow.fs as pafs
 
+from actors.fetching.signed_urls import without_secrets
 from jobs.errors import InputError
 from jobs.store import faults, local_files, nearby, s3
 from jobs.store.compact_list import CompactList
@@ -60,13 +62,18 @@ def absolute(uri: str) -> str:
     """
     if not uri.strip():
         raise InputError(f"empty path; {_ALLOWED}")
+    if "://" in uri and "@" in urlsplit(uri, allow_fragments=False).netloc:
+        raise InputError(
+            f"{without_secrets(uri)!r}: the address has a user name or password; write it without, and set "
+            f"AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
+        )
     if is_s3(uri):
         uri = "s3://" + re.sub("/{2,}", "/", s3.key_path(uri))
         if not s3.bucket_of(uri):
             raise InputError(f"{uri!r}: no bucket; {_ALLOWED}")
         return uri.rstrip("/")
     if "://" in uri:
-        raise InputError(f"{uri!r}: unknown scheme; {_ALLOWED}")
+        raise InputError(f"{without_secrets(uri)!r}: unknown scheme; {_ALLOWED}")
     return os.path.abspath(Path(uri).expanduser())  # noqa: PTH100 (folds "..", follows no link)
 
 

@@ -41,7 +41,12 @@ RATED = {
 }
 SAMPLES = 2
 PEOPLE = {"ann": 1, "bo": 3, "cy": 3}  # person -> score of each picture; each description gets one more
-SECRETS = {"key of pseudonyms": "planted-key-of-pseudonyms", "token of the Hub": "hf_PlantedTokenOfTheHub"}
+SECRETS = {
+    "key of pseudonyms": "planted-key-of-pseudonyms",
+    "token of the Hub": "hf_PlantedTokenOfTheHub",
+    "token of Ray": "PlantedTokenOfRay",
+    "password of the proxy": "PlantedPasswordOfTheProxy",
+}
 QUESTIONS = ("identification", "beginner_friendly")  # that people answer about descriptions
 
 
@@ -146,6 +151,8 @@ def run_twice(tmp_path_factory: pytest.TempPathFactory, s3: str, ray_session: No
         contextlib.redirect_stderr(printed),
     ):
         patch.setenv("HF_TOKEN", SECRETS["token of the Hub"])
+        patch.setenv("RAY_AUTH_TOKEN", SECRETS["token of Ray"])
+        patch.setenv("HTTPS_PROXY", f"http://user:{SECRETS['password of the proxy']}@127.0.0.1:9")
         run = ["pipeline=century", f"out={out}", *write_inputs(folder, f"{s3}/century-inputs")]
         assert cli.main("run", run) == 0, printed.getvalue()
         people = [f"people_labels={folder}/labels.csv", f"people_ratings={answers_about_descriptions(folder, out)}"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from actors.fetching.signed_urls import without_signature
+from actors.fetching.signed_urls import gives_access, without_secrets, without_signature
 
 
 @pytest.mark.parametrize(
@@ -15,6 +15,8 @@ from actors.fetching.signed_urls import without_signature
         ("https://storage.googleapis.com/b/a.jpg?x-goog-signature=1&x-goog-date=2#f",
          "https://storage.googleapis.com/b/a.jpg#f"),
         ("https://user:word@files.example/a.jpg?access_token=t", "https://files.example/a.jpg"),
+        ("https://files.example/a.jpg?%74oken=t&a=1#access_token=u", "https://files.example/a.jpg?a=1"),
+        ("s3://key:word@bucket/a", "s3://bucket/a"),
         ("https://wiki.example/index.php?title=File:A.jpg&width=300", None),
         ("https://files.example/a.jpg?", None),
         ("https://files.example/a.jpg?sp=2&st=3", None),
@@ -23,3 +25,25 @@ from actors.fetching.signed_urls import without_signature
 )  # fmt: skip
 def test_signatures_and_credentials_are_left_out(url: str, stored: str | None) -> None:
     assert without_signature(url) == (url if stored is None else stored)
+    assert gives_access(url) == (stored is not None)
+    assert (
+        without_secrets(f"see '{url}' ({url}), or {url}.")
+        == f"see '{stored or url}' ({stored or url}), or {stored or url}."
+    )
+
+
+def test_texts_without_secrets() -> None:
+    for text in (
+        "",
+        "a // b",
+        "C://x",
+        "/tmp/a//b@c",
+        "mail@example.org",
+        "https://",
+        "'//': no bucket",
+        "//" * 50_000,
+    ):
+        assert without_secrets(text) == text
+    assert without_secrets("https://u:word@[half/a?sig=word") == "https://[half/a"
+    assert without_secrets("GET /a?size=1&sig=word HTTP") == "GET /a?size=1&sig=… HTTP"
+    assert without_secrets("proxy http://u:word@127.0.0.1:9/, then") == "proxy http://127.0.0.1:9/, then"
