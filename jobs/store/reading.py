@@ -26,6 +26,7 @@ from jobs.store.counts import Counts
 from jobs.store.footers import Footer, Footers, data_objects, read_footers
 from jobs.store.limits import first_rows
 from jobs.store.objects import Object
+from jobs.store.pages import column_pages
 from jobs.store.repeating import repeated
 from jobs.store.run_files import FOLDER, IDENTITY, INPUTS, identity_at, read_inputs, run_uri
 from jobs.store.units import Unit
@@ -188,17 +189,29 @@ def read_unit(uri: str, *, columns: Sequence[str] | None = None, dictionaries: S
 
 
 def read_rows(uri: str, columns: Sequence[str], first: int, last: int) -> pa.Table:
-    """Return the rows [first, last) of a data object; reads only row groups that contain some of them."""
+    """Return the rows [first, last) of a data object; reads only row groups that contain some of them.
+
+    Of pictures it reads only those of the rows, if `jobs.store.pages` can.
+    """
     fs, path = locations.filesystem(uri)
     with reading_rows(uri), fs.open_input_file(path) as stream, open_rows(uri, stream) as file:
-        tables, begin = [file.schema_arrow.empty_table().select(list(columns))], 0
-        for group in range(file.num_row_groups):
+        schema, paged = file.schema_arrow, {}
+        for name in (name for name in columns if pa.types.is_large_binary(schema.field(name).type)):
+            if (pages := column_pages(uri, stream, name)) is not None:
+                values = pages.read(uri, stream, range(first, min(last, pages.rows)))
+                paged[name] = pa.array(values, schema.field(name).type)
+        others = [name for name in columns if name not in paged]
+        tables, begin = [schema.empty_table().select(others)], 0
+        for group in range(file.num_row_groups if others else 0):
             end = begin + file.metadata.row_group(group).num_rows
             if (low := max(begin, first)) < (high := min(end, last)):
-                rows = file.read_row_group(group, columns=list(columns))
+                rows = file.read_row_group(group, columns=others)
                 tables.append(rows.slice(low - begin, high - low))
             begin = end
-    return pa.concat_tables(tables).replace_schema_metadata(None)
+    rows = pa.concat_tables(tables)
+    for name, values in paged.items():
+        rows = rows.append_column(schema.field(name), values) if others else pa.table({name: values})
+    return rows.select(list(columns)).replace_schema_metadata(None)
 
 
 def tables_in(pattern: str) -> list[str]:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,6 +17,7 @@ from jobs.store import failures, locations
 from jobs.store.counts import Counts
 from jobs.store.item_errors import ItemErrors, count_errors
 from jobs.store.json_types import FOOTER_KEY, REPLACED, FooterJson, GenerationJson, ReplacedJson
+from jobs.store.pages import PAGE_BYTES
 from jobs.store.spool import Spool
 from jobs.store.units import Unit
 
@@ -144,6 +145,7 @@ class UnitWriter:
             compression="zstd",
             use_dictionary=_dictionaries(self._schema),
             write_page_checksum=True,
+            **_paged(self._schema),
         )
         return self
 
@@ -227,3 +229,10 @@ def _dictionaries(schema: pa.Schema) -> list[str] | bool:
     if any(pa.types.is_fixed_size_list(field.type) or pa.types.is_large_binary(field.type) for field in schema):
         return [field.name for field in schema if pa.types.is_string(field.type)]
     return True
+
+
+def _paged(schema: pa.Schema) -> dict[str, Any]:
+    """The options that write each picture as a page, with an index of pages (`jobs.store.pages`)."""
+    if not any(pa.types.is_large_binary(field.type) for field in schema):
+        return {}
+    return {"data_page_size": PAGE_BYTES, "write_batch_size": 1, "write_page_index": True}

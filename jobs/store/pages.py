@@ -1,0 +1,212 @@
+"""Single values of a column of pictures, read from the pages of a data object that have them.
+
+A row group of pictures has 64 MB. Items show pictures in any order, and pieces of a large unit begin anywhere: by row
+groups, a unit of 256 items would read the pictures of many others. `jobs.store.writer` therefore writes each picture of
+64 kB or more as a page by itself, smaller ones a few to a page, and an offset index, which says where the pages are.
+pyarrow writes that index but does not read by it.
+
+Format: https://github.com/apache/parquet-format (data pages version 1, PLAIN, one optional column of BYTE_ARRAY).
+"""
+
+import struct
+import zlib
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from jobs.store import thrift
+from jobs.store.repeating import repeated
+
+PAGE_BYTES = 64 << 10  # a page ends with the value that reaches them
+TAIL_BYTES = 32 << 10  # read at once: usually the footer and the index of pages
+RANGE_BYTES = 8 << 20  # of consecutive pages that are read at once
+THREADS = 8  # ranges of an object at a time
+_MAGIC = b"PAR1"
+_BYTE_ARRAY, _PLAIN, _RLE, _DATA_PAGE = 6, 0, 3, 0
+_OPTIONAL = 1
+_CODECS = {0: None, 1: "snappy", 2: "gzip", 6: "zstd"}
+
+
+class _Page(NamedTuple):
+    offset: int
+    size: int  # with its header
+    first_row: int  # in the object
+
+
+@dataclass(frozen=True)
+class ColumnPages:
+    """Where the pages of a column of one data object are.
+
+    Attributes:
+        pages: in order of their rows.
+        rows: of the object.
+        codec: by which pages are compressed.
+    """
+
+    pages: tuple[_Page, ...]
+    rows: int
+    codec: str | None
+
+    def read(self, uri: str, stream: Any, rows: Sequence[int]) -> list[bytes | None]:
+        """Return the values of `rows`, in that order, from the open object `stream`.
+
+        Raises:
+            OSError: a page is damaged, as of pyarrow, or cannot be read.
+        """
+        starts = [page.first_row for page in self.pages]
+        wanted = [bisect_right(starts, row) - 1 for row in rows]
+        values: dict[int, list[bytes | None]] = {}
+        ranges = list(self._ranges(sorted(set(wanted))))
+        with ThreadPoolExecutor(min(THREADS, max(1, len(ranges)))) as pool:
+            for part in pool.map(partial(self._read_range, uri, stream), ranges):
+                values.update(part)
+        return [values[page][row - starts[page]] for page, row in zip(wanted, rows, strict=True)]
+
+    def _ranges(self, numbers: Sequence[int]) -> Iterator[list[int]]:
+        """The pages as runs of consecutive ones."""
+        run: list[int] = []
+        for number in numbers:
+            page = self.pages[number]
+            if run and (
+                self.pages[run[-1]].offset + self.pages[run[-1]].size != page.offset
+                or page.offset + page.size - self.pages[run[0]].offset > RANGE_BYTES
+            ):
+                yield run
+                run = []
+            run.append(number)
+        if run:
+            yield run
+
+    def _read_range(self, uri: str, stream: Any, run: Sequence[int]) -> dict[int, list[bytes | None]]:
+        begin = self.pages[run[0]].offset
+        size = self.pages[run[-1]].offset + self.pages[run[-1]].size - begin
+        data = memoryview(repeated(uri, partial(stream.read_at, size, begin)))
+        ends = [page.first_row for page in self.pages[1:]] + [self.rows]
+        values = {}
+        for number in run:
+            page = self.pages[number]
+            part = data[page.offset - begin :][: page.size]
+            try:
+                values[number] = _values(part, ends[number] - page.first_row, self.codec)
+            except (ValueError, KeyError, struct.error, pa.ArrowException) as error:
+                raise OSError(f"Unexpected end of stream: page at byte {page.offset}: {error}") from error
+        return values
+
+
+def column_pages(uri: str, stream: Any, column: str) -> ColumnPages | None:
+    """Return where the pages of a top-level column of binary values are.
+
+    Args:
+        uri: of the object.
+        stream: the object, open.
+
+    Returns:
+        None if the object has no index of them, or pages of another kind.
+    """
+    end = stream.size()
+    tail = _Tail(uri, stream, end)
+    last = tail.read(end - 8, end)
+    if last[4:] != _MAGIC:
+        return None
+    footer_begin = end - 8 - int(struct.unpack("<I", last[:4])[0])
+    try:
+        footer, _ = thrift.decode(tail.read(footer_begin, end - 8))
+        return _column_pages(footer, column, tail)
+    except (ValueError, KeyError, IndexError, TypeError):  # damaged, which its reading by row groups reports
+        return None
+
+
+def _column_pages(footer: dict[int, Any], column: str, tail: "_Tail") -> ColumnPages | None:
+    name = column.encode()
+    schema = next((one for one in footer[2] if one.get(4) == name), None)
+    if schema is None or (schema.get(1), schema.get(3)) != (_BYTE_ARRAY, _OPTIONAL):
+        return None
+    pages: list[_Page] = []
+    rows, codec = 0, None
+    for group in footer[4]:
+        chunk = next(one for one in group[1] if one[3][3] == [name])
+        meta = chunk[3]
+        if 4 not in chunk or meta[4] not in _CODECS or 11 in meta or not {_PLAIN, _RLE} >= set(meta[2]):
+            return None
+        codec = _CODECS[meta[4]]
+        index, _ = thrift.decode(tail.read(chunk[4], chunk[4] + chunk[5]))
+        pages += [_Page(one[1], one[2], rows + one.get(3, 0)) for one in index[1]]
+        rows += group[3]
+    return ColumnPages(tuple(pages), rows, codec)
+
+
+class _Tail:
+    """The end of an object, of which the first read takes the last 32 kB."""
+
+    def __init__(self, uri: str, stream: Any, end: int) -> None:
+        self._uri, self._stream = uri, stream
+        self._begin = max(0, end - TAIL_BYTES)
+        self._data: bytes = self._get(self._begin, end)
+
+    def read(self, begin: int, end: int) -> bytes:
+        if not 0 <= begin < end:
+            raise ValueError(f"bytes {begin} to {end} of the object do not exist")
+        if begin < self._begin:
+            return self._get(begin, end)
+        return self._data[begin - self._begin : end - self._begin]
+
+    def _get(self, begin: int, end: int) -> bytes:
+        data: bytes = repeated(self._uri, partial(self._stream.read_at, end - begin, begin))
+        return data
+
+
+def _values(page: memoryview, count: int, codec: str | None) -> list[bytes | None]:
+    """The `count` values of a page.
+
+    Raises:
+        ValueError: it is damaged.
+    """
+    header, begin = thrift.decode(page)
+    data = page[begin : begin + header[3]]
+    about = header[5]
+    if (header[1], about[2], about[1]) != (_DATA_PAGE, _PLAIN, count):
+        raise ValueError("not the page that the index says")
+    if len(data) != header[3] or (4 in header and zlib.crc32(data) != header[4] % 2**32):
+        raise ValueError("its checksum differs")
+    if codec is not None:
+        data = memoryview(pa.decompress(data, decompressed_size=header[2], codec=codec))
+    size = int(struct.unpack_from("<I", data)[0])
+    is_valid = _levels(data[4 : 4 + size], count)
+    at, values = 4 + size, []
+    for valid in is_valid:
+        if not valid:
+            values.append(None)
+            continue
+        size = int(struct.unpack_from("<I", data, at)[0])
+        value = bytes(data[at + 4 : at + 4 + size])
+        if len(value) < size:
+            raise ValueError("it ends within a value")
+        values.append(value)
+        at += 4 + size
+    return values
+
+
+def _levels(data: memoryview, count: int) -> list[bool]:
+    """Whether each value exists: runs of one bit, or bits in groups of eight."""
+    levels: list[bool] = []
+    at = 0
+    while len(levels) < count:
+        head = shift = 0
+        while (byte := data[at] if at < len(data) else -1) >= 0x80:
+            head, shift, at = head | (byte & 0x7F) << shift, shift + 7, at + 1
+        if byte < 0:
+            raise ValueError("its levels end too early")
+        head, at = head | byte << shift, at + 1
+        if head & 1:
+            bits = data[at : at + (head >> 1)]
+            levels += [bool(value >> bit & 1) for value in bits for bit in range(8)]
+            at += head >> 1
+        else:
+            levels += [bool(data[at] & 1)] * (head >> 1)
+            at += 1
+    return levels[:count]

@@ -1,0 +1,91 @@
+"""Decoding of Thrift's compact protocol, in which Parquet's footers, page headers and page indexes are written."""
+
+import struct
+from typing import Any
+
+_STOP, _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = 0, 1, 2, 3, 7, 8, 9, 10, 11, 12
+_INTEGERS = (4, 5, 6)  # 16, 32 and 64 bits
+_LONG_LIST = 15
+
+
+def decode(data: bytes | memoryview, start: int = 0) -> tuple[dict[int, Any], int]:
+    """Return the struct at `start`, field number -> value, and the position behind it.
+
+    Raises:
+        ValueError: the bytes are no struct.
+    """
+    reader = _Reader(memoryview(data), start)
+    try:
+        return reader.struct(), reader.position
+    except (IndexError, struct.error, RecursionError) as error:
+        raise ValueError("not a struct of Thrift's compact protocol") from error
+
+
+class _Reader:
+    def __init__(self, data: memoryview, position: int) -> None:
+        self._data, self.position = data, position
+
+    def struct(self) -> dict[int, Any]:
+        fields: dict[int, Any] = {}
+        number = 0
+        while (head := self._byte()) != _STOP:
+            number = number + (head >> 4) if head >> 4 else self._integer()
+            fields[number] = self._value(head & 15)
+        return fields
+
+    def _value(self, kind: int) -> Any:
+        if kind in (_TRUE, _FALSE):
+            return kind == _TRUE
+        if kind == _BYTE:
+            return self._byte()
+        if kind in _INTEGERS:
+            return self._integer()
+        if kind == _DOUBLE:
+            return struct.unpack("<d", self._take(8))[0]
+        if kind == _BINARY:
+            return bytes(self._take(self._varint()))
+        if kind in (_LIST, _SET):
+            return self._list()
+        if kind == _MAP:
+            return self._map()
+        if kind == _STRUCT:
+            return self.struct()
+        raise ValueError(f"type {kind} does not exist in Thrift's compact protocol")
+
+    def _list(self) -> list[Any]:
+        head = self._byte()
+        size = self._varint() if head >> 4 == _LONG_LIST else head >> 4
+        return [self._element(head & 15) for _ in range(size)]
+
+    def _map(self) -> dict[Any, Any]:
+        if not (size := self._varint()):
+            return {}
+        kinds = self._byte()
+        return {self._element(kinds >> 4): self._element(kinds & 15) for _ in range(size)}
+
+    def _element(self, kind: int) -> Any:
+        """A value inside a list or map, where a boolean is a byte."""
+        return self._byte() == _TRUE if kind in (_TRUE, _FALSE) else self._value(kind)
+
+    def _byte(self) -> int:
+        value = self._data[self.position]
+        self.position += 1
+        return value
+
+    def _take(self, size: int) -> memoryview:
+        part = self._data[self.position : self.position + size]
+        if len(part) < size:
+            raise IndexError
+        self.position += size
+        return part
+
+    def _varint(self) -> int:
+        value = shift = 0
+        while (byte := self._byte()) & 0x80:
+            value |= (byte & 0x7F) << shift
+            shift += 7
+        return value | byte << shift
+
+    def _integer(self) -> int:
+        value = self._varint()  # zigzag
+        return value >> 1 ^ -(value & 1)

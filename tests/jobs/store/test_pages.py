@@ -1,0 +1,110 @@
+"""Pages of pictures are read as pyarrow reads them, and only those that are asked for."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from jobs.errors import RunError
+from jobs.store.pages import PAGE_BYTES, column_pages
+from jobs.store.reading import read_rows, read_unit
+from jobs.store.thrift import decode
+from jobs.store.writer import UnitWriter
+from jobs.tables import TABLES
+from tests.jobs.store.small_runs import begin, plan
+
+OPTIONS: dict[str, Any] = {"data_page_size": PAGE_BYTES, "write_batch_size": 1, "write_page_index": True}
+
+
+class CountedFile:
+    """A file that counts the bytes that are read from it."""
+
+    def __init__(self, path: Path) -> None:
+        self._file, self.bytes = pa.OSFile(str(path)), 0
+
+    def size(self) -> int:
+        return int(self._file.size())
+
+    def read_at(self, size: int, begin: int) -> bytes:
+        self.bytes += size
+        data: bytes = self._file.read_at(size, begin)
+        return data
+
+
+def pictures(draws: random.Random, count: int, largest: int) -> list[bytes | None]:
+    return [None if draws.random() < 0.2 else draws.randbytes(draws.randrange(largest)) for _ in range(count)]
+
+
+def test_values_are_those_of_pyarrow(tmp_path: Path) -> None:
+    draws, path = random.Random(0), tmp_path / "a.parquet"
+    for compression in ("zstd", "none", "snappy", "gzip"):
+        for count, largest, group in ((1, 9, 9), (40, 200_000, 17), (300, 3, 100), (700, 4_000, 700)):
+            values = pictures(draws, count, largest)
+            columns = {"bytes": pa.array(values, pa.large_binary()), "n": range(count)}
+            pq.write_table(
+                pa.table(columns),
+                path,
+                compression=compression,
+                use_dictionary=False,
+                row_group_size=group,
+                write_page_checksum=True,
+                **OPTIONS,
+            )
+            file = CountedFile(path)
+            pages = column_pages(str(path), file, "bytes")
+            assert pages is not None and pages.rows == count
+            wanted = [draws.randrange(count) for _ in range(20)]
+            assert pages.read(str(path), file, wanted) == [values[row] for row in wanted]
+            assert pages.read(str(path), file, range(count)) == values
+
+
+def test_only_the_pages_of_the_rows_are_read(tmp_path: Path) -> None:
+    values, path = [random.Random(n).randbytes(100_000) for n in range(100)], tmp_path / "a.parquet"
+    pq.write_table(pa.table({"bytes": pa.array(values, pa.large_binary())}), path, use_dictionary=False, **OPTIONS)
+    file = CountedFile(path)
+    pages = column_pages(str(path), file, "bytes")
+    assert pages is not None and len(pages.pages) == 100 and file.bytes < 50_000
+    assert pages.read(str(path), file, [70, 3, 4, 70]) == [values[70], values[3], values[4], values[70]]
+    assert 300_000 < file.bytes < 400_000
+
+
+def test_other_files_have_no_such_pages(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    rows = pa.table({"bytes": pa.array([b"a", b"a"], pa.large_binary()), "lists": [[b"a"], [b"b"]], "n": [1, 2]})
+    for options in ({}, {"write_page_index": True}, {"use_dictionary": False, "compression": "brotli", **OPTIONS}):
+        pq.write_table(rows, path, **options)
+        assert column_pages(str(path), CountedFile(path), "bytes") is None
+    pq.write_table(rows, path, use_dictionary=False, **OPTIONS)
+    assert [column_pages(str(path), CountedFile(path), name) for name in ("lists", "n", "absent")] == [None] * 3
+    path.write_bytes(b"no Parquet at all")
+    assert column_pages(str(path), CountedFile(path), "bytes") is None
+
+
+def test_a_unit_of_images_is_written_in_pages_and_read_in_pieces(tmp_path: Path) -> None:
+    run = begin(plan(str(tmp_path / "table"), table="images"))
+    (task, *_), values = run.todo, [random.Random(n).randbytes(70_000) for n in range(50)]
+    rows = [{"image_id": str(n), "rendition": "w", "bytes": value, "status": "ok"} for n, value in enumerate(values)]
+    with UnitWriter(run.target, task) as writer:
+        writer.counts.rows_in = len(rows)
+        writer.write(pa.Table.from_pylist(rows, schema=TABLES["images"].schema()))
+    uri = run.target.data_uri(task.unit.name)
+    for columns in (["image_id", "bytes", "status"], ["bytes"], ["status", "image_id"]):
+        whole = read_unit(uri, columns=columns).select(columns)
+        for first, last in ((0, 50), (7, 20), (49, 60), (10, 10)):
+            assert read_rows(uri, columns, first, last).equals(whole.slice(first, last - first))
+    data = bytearray(Path(uri).read_bytes())
+    data[data.index(values[20]) + 100] ^= 1
+    Path(uri).write_bytes(data)
+    assert read_rows(uri, ["bytes"], 0, 20).num_rows == 20
+    with pytest.raises(RunError, match="damaged"):
+        read_rows(uri, ["bytes"], 15, 25)
+
+
+def test_thrift_refuses_what_is_no_struct() -> None:
+    assert decode(bytes([0x15, 4, 0x11, 0x28, 1, 65, 0x19, 0x25, 1, 2, 0])) == ({1: 2, 2: True, 4: b"A", 5: [-1, 1]}, 11)
+    for data in (b"", b"\x18\x7f", b"\x1d", b"\x19\xff"):
+        with pytest.raises(ValueError):
+            decode(data)
