@@ -1,5 +1,6 @@
 """Servers on the loopback interface that pass connections on: in front of another server, or as a proxy."""
 
+import os
 import re
 import select
 import socket
@@ -9,17 +10,22 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from urllib.parse import urlsplit
+
+from jobs.store.s3 import forget_settings
 
 REQUEST = re.compile(rb"(?:^|\r?\n)(GET|HEAD|PUT|POST|DELETE) \S+ HTTP/1\.1\r\n")
 HOST = "127.0.0.1"
+ENDPOINT = "AWS_ENDPOINT_URL"
 
 
 class Forwarding:
-    """What a server has passed on: its port, requests by method (of plain HTTP), and the targets of its connections."""
+    """What a server has passed on: requests by method (of plain HTTP), bytes of answers, targets of connections."""
 
     def __init__(self) -> None:
         self.port = 0
         self.requests: Counter[str] = Counter()
+        self.answered = 0
         self.targets: Counter[tuple[str, int]] = Counter()
 
 
@@ -28,6 +34,23 @@ def forwarding(target: tuple[str, int], *, tls: ssl.SSLContext | None = None) ->
     """Pass connections on to `target`; with `tls` they are encrypted up to this server."""
     with _server(lambda _: target, tls=tls) as seen:
         yield seen
+
+
+@contextmanager
+def counted_s3() -> Iterator[Forwarding]:
+    """Within the context, what this process asks the S3 server of its environment for goes through a server."""
+    before = dict(os.environ)
+    name = next(key for key in (f"{ENDPOINT}_S3", ENDPOINT) if key in before)
+    parts = urlsplit(before[name])
+    with forwarding((str(parts.hostname), int(parts.port or 80))) as front:
+        os.environ[name] = f"http://{HOST}:{front.port}"
+        forget_settings()
+        try:
+            yield front
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
+            forget_settings()
 
 
 @contextmanager
@@ -81,4 +104,6 @@ def _pass_on(client: socket.socket, server: socket.socket, seen: Forwarding) -> 
                 return
             if source is client:
                 seen.requests.update(match.decode() for match in REQUEST.findall(data))
+            else:
+                seen.answered += len(data)
             (server if source is client else client).sendall(data)

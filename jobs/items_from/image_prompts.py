@@ -15,7 +15,8 @@ from actors.ids import content_id
 from actors.status import Status
 from jobs.errors import InputError
 from jobs.items_from.output import ITEMS, UnitRows, rows_of
-from jobs.judging.items import ItemTables, lookup, open_sources
+from jobs.judging.items import ItemTables, open_sources
+from jobs.judging.joined_rows import lookup
 from jobs.store.compact_list import CompactList
 from jobs.store.reading import TableSource, open_table, read_unit
 from jobs.store.units import Unit

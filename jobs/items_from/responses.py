@@ -14,7 +14,7 @@ from jobs.items_from.config import ItemsConfig
 from jobs.items_from.labels import NO_RATING, Labels, read_labels
 from jobs.items_from.output import ITEMS, ItemsPlan, UnitRows, rows_of
 from jobs.items_from.response_rows import GENERATED, LABELS_BY, TAKEN, AskedItem, picture_item, response_item
-from jobs.judging.items import lookup
+from jobs.judging.joined_rows import lookup
 from jobs.judging.rating_tables import open_ratings
 from jobs.runtime import exclusions
 from jobs.runtime.draws import Draw, usable

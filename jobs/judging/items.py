@@ -4,28 +4,26 @@ In a table `images` each picture is an item. In a table `items` each row lists i
 up in the tables `images=` and `texts=`. Columns about a picture come from the table `records=`. The value of a context
 field is the item's attribute of that name, else its texts of that role (`text`: all of them), else the record's column.
 
-Tables derived from one parent share the names of their units: one object of each is read. Any other table is searched
-one row group at a time, and only the rows needed are kept in memory.
+Tables derived from one parent share the names of their units: one object of each is read. Of any other table, each
+machine keeps a copy to look rows up in, without pictures (`jobs.judging.joined_rows`).
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from actors.items import JUDGED, NO_RESPONSE, RESPONSE_STATUS, TARGETS
 from actors.status import Status
 from jobs.errors import InputError
+from jobs.judging.joined_rows import lookup, lookup_pictures
 from jobs.judging.settings import AskingConfig
 from jobs.runtime import exclusions
-from jobs.store import locations
-from jobs.store.footers import data_objects
 from jobs.store.locations import Object
 from jobs.store.pieces import STANDARD, Cut, in_pieces, read_piece
-from jobs.store.reading import TableSource, open_rows, open_table, reading_rows
+from jobs.store.reading import TableSource, open_table
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask
 from jobs.tables import TABLES
@@ -187,8 +185,7 @@ class Reader:
 
     def _items(self, items: Sequence[Mapping[str, Any]], joined: dict[str, Object]) -> pa.Table:
         image_ids = {i for item in items for i in item["image_ids"] or []}
-        image_columns = ["source_url", "status", *(["bytes"] if self.pictures else [])]
-        images = lookup(joined.get("images"), "image_id", image_ids, image_columns)
+        images = lookup_pictures(joined.get("images"), image_ids, with_bytes=self.pictures)
         text_ids = {t for item in items for t in item["text_ids"] or []}
         needed = text_ids if self.fields or self.whole_texts else ()
         texts = lookup(joined.get("texts"), "text_id", needed, ["role", "text"])
@@ -296,43 +293,6 @@ def _item_vector(image_ids: Sequence[str], rows: Mapping[str, Mapping[str, Any]]
     return {**row, "embedding": vector}
 
 
-def lookup(
-    source: Object | None, key: str, values: Collection[str], columns: Sequence[str]
-) -> dict[str, dict[str, Any]]:
-    """Return rows of a data object or a whole table by their key.
-
-    Args:
-        source: the object, or a table as `ItemTables.units` names it; None has no rows.
-        key: name of the key's column.
-        values: values of the key to look up; of several rows with one value the first is returned.
-        columns: further columns to read.
-    """
-    first_rows: dict[str, dict[str, Any]] = {}
-    if source is not None:
-        for rows in matching_rows(source, key, values, columns):
-            for row in rows.to_pylist():
-                first_rows.setdefault(row.pop(key), row)
-    return first_rows
-
-
-def matching_rows(source: Object, key: str, values: Collection[str], columns: Sequence[str]) -> Iterator[pa.Table]:
-    """Yield the rows of a data object or a whole table whose `key` is one of `values`; arguments as for `lookup`."""
-    if values:
-        keys = pa.array(sorted(values), pa.string())
-        for uri in _objects(source):
-            yield from _matching_rows(uri, key, keys, columns)
-
-
-def _matching_rows(uri: str, key: str, keys: pa.Array, columns: Sequence[str]) -> Iterator[pa.Table]:
-    """Yield the rows with one of `keys`, by row group; reads the key's column first to skip other pictures' bytes."""
-    fs, path = locations.filesystem(uri)
-    with reading_rows(uri), fs.open_input_file(path) as stream, open_rows(uri, stream) as file:
-        for group in range(file.num_row_groups):
-            is_match = pc.is_in(file.read_row_group(group, columns=[key])[key], keys)
-            if pc.any(is_match).as_py():
-                yield file.read_row_group(group, columns=[key, *columns]).filter(is_match)
-
-
 def _records(source: Object | None, image_ids: Sequence[str], fields: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Return the context fields that are columns of `records`, by image_id."""
     columns = [field for field in fields if field in TABLES["records"].columns]
@@ -359,12 +319,6 @@ def _by_first(pairs: Sequence[tuple[str, str]]) -> list[tuple[str, list[str]]]:
 def _single_picture_lists(pictures: pa.Array) -> pa.Array:
     """Return one list per picture, without copying the bytes."""
     return pa.ListArray.from_arrays(pa.array(range(len(pictures) + 1), pa.int32()), pictures)
-
-
-def _objects(source: Object) -> list[str]:
-    if source.uri.endswith(".parquet"):
-        return [source.uri]
-    return [data.uri for data in data_objects(source.uri, locations.listing(source.uri))]
 
 
 def _string(value: Any) -> str | None:

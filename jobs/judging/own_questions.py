@@ -15,7 +15,8 @@ from actors.items import QUESTIONS
 from actors.schemas import OWN_QUESTIONS
 from actors.vlm.rubric import Rubric
 from jobs.errors import InputError
-from jobs.judging.items import ItemTables, Reader, matching_rows
+from jobs.judging.items import ItemTables, Reader
+from jobs.judging.joined_rows import matching_rows
 from jobs.store.objects import Object
 from jobs.store.writer import UnitTask
 

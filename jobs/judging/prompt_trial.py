@@ -14,7 +14,7 @@ import pyarrow as pa
 from actors.status import Status
 from actors.vlm.settings import ModelSettings
 from jobs.errors import InputError
-from jobs.judging import vllm_engine
+from jobs.judging import joined_rows, vllm_engine
 from jobs.runtime.console import say
 from jobs.runtime.stage_contract import Stage
 from jobs.store.units import Unit
@@ -98,7 +98,8 @@ def first_items(units: Iterable[Unit], reader: Callable[[UnitTask], pa.Table], c
     """Return the first `count` items; units after them are not read."""
     parts: list[pa.Table] = []
     for unit in units:
-        parts.append(reader(UnitTask(unit)).slice(0, count - sum(part.num_rows for part in parts)))
+        with joined_rows.without_copies():
+            parts.append(reader(UnitTask(unit)).slice(0, count - sum(part.num_rows for part in parts)))
         if sum(part.num_rows for part in parts) >= count:
             break
     return pa.concat_tables(parts) if parts else pa.table({})

@@ -2,7 +2,8 @@
 
 import errno
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -17,8 +18,11 @@ from jobs.store.hashing import hash_texts
 from jobs.store.lookup import RowLookup
 from jobs.store.machine_copy import MachineCopy
 from jobs.store.objects import Object
+from jobs.store.s3 import CONNECTIONS
 
 BATCH_ROWS = 16_384  # rows per batch of the copy
+HELD_BYTES = 1 << 30  # of objects whose rows are in memory while the copy is written
+OBJECT, ROW = "_object", "_row"
 _ROWS, _HASHES, _PLACES = "rows.arrow", "hashes.npy", "places.npy"
 
 
@@ -34,13 +38,15 @@ class SharedLookup:
         objects: the table's data objects, in order.
         key: the string column to look up.
         columns: further columns to return.
+        places: add the columns `OBJECT`, the number of the row's object in `objects`, and `ROW`, its number in it.
 
     Attributes:
         bytes_read: size of the objects that this process copied; 0 if another process did, or before the first call.
     """
 
-    def __init__(self, objects: Sequence[Object], *, key: str, columns: Sequence[str]) -> None:
+    def __init__(self, objects: Sequence[Object], *, key: str, columns: Sequence[str], places: bool = False) -> None:
         self._objects, self._key, self._columns = list(objects), key, [name for name in columns if name != key]
+        self._places = [OBJECT, ROW] if places else []
         self._opened: _Opened | None = None
         self.bytes_read = 0
 
@@ -57,19 +63,18 @@ class SharedLookup:
     def _open(self) -> "_Opened":
         if self._opened is None:
             parts = [f"{source.uri} {source.etag} {source.size}" for source in self._objects]
-            copy = MachineCopy(content_id(self._key, *self._columns, "", *parts), self._fill)
+            copy = MachineCopy(content_id(self._key, *self._columns, *self._places, "", *parts), self._fill)
             self.bytes_read = sum(source.size for source in self._objects) if copy.filled else 0
             self._opened = _Opened(copy)
         return self._opened
 
     def _fill(self, folder: Path) -> None:
         """Write the copy: the rows in order, and the places of rows sorted by the hash of their key."""
-        lookup = RowLookup([source.uri for source in self._objects], key=self._key, columns=self._columns)
         hashes = [np.empty(0, np.uint64)]
         try:
             with ExitStack() as stack:
                 writer: pa.ipc.RecordBatchFileWriter | None = None
-                for rows in lookup.matching(None):
+                for rows in self._all_rows():
                     whole = rows.replace_schema_metadata(None).combine_chunks()
                     if writer is None:
                         sink = stack.enter_context(pa.OSFile(str(folder / _ROWS), "wb"))
@@ -87,6 +92,31 @@ class SharedLookup:
                 f"TMPDIR={tempfile.gettempdir()}: full while copying {self._objects[0].uri.rsplit('/', 1)[0]}; set "
                 "TMPDIR to a folder with more space on every machine"
             ) from error
+
+    def _all_rows(self) -> Iterator[pa.Table]:
+        """Yield the rows of each object, in order; small objects are read in threads, since S3 answers slowly."""
+        threads = min(CONNECTIONS, HELD_BYTES // max(source.size for source in self._objects))
+        if threads < 2:
+            for number in range(len(self._objects)):
+                yield from self._rows_of(number)
+            return
+        with ThreadPoolExecutor(threads) as pool:
+            for first in range(0, len(self._objects), threads):
+                numbers = range(first, min(first + threads, len(self._objects)))
+                for parts in pool.map(lambda number: list(self._rows_of(number)), numbers):
+                    yield from parts
+
+    def _rows_of(self, number: int) -> Iterator[pa.Table]:
+        lookup = RowLookup([self._objects[number].uri], key=self._key, columns=self._columns)
+        begin = 0
+        for rows in lookup.matching(None):
+            end = begin + rows.num_rows
+            if self._places:
+                objects = pa.array(np.full(rows.num_rows, number, np.int32))
+                yield rows.append_column(OBJECT, objects).append_column(ROW, pa.array(np.arange(begin, end)))
+            else:
+                yield rows
+            begin = end
 
 
 class _Opened:

@@ -1,6 +1,7 @@
 """Decoding of Thrift's compact protocol, in which Parquet's footers, page headers and page indexes are written."""
 
 import struct
+from collections.abc import Callable
 from typing import Any
 
 _STOP, _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = 0, 1, 2, 3, 7, 8, 9, 10, 11, 12
@@ -36,28 +37,23 @@ class _Reader:
     def _value(self, kind: int) -> Any:
         if kind in (_TRUE, _FALSE):
             return kind == _TRUE
-        if kind == _BYTE:
-            return self._byte()
-        if kind in _INTEGERS:
-            return self._integer()
-        if kind == _DOUBLE:
-            return struct.unpack("<d", self._take(8))[0]
-        if kind == _BINARY:
-            return bytes(self._take(self._varint()))
-        if kind in (_LIST, _SET):
-            return self._list()
-        if kind == _MAP:
-            return self._map()
-        if kind == _STRUCT:
-            return self.struct()
-        raise ValueError(f"type {kind} does not exist in Thrift's compact protocol")
+        if kind not in _READERS:
+            raise ValueError(f"type {kind} does not exist in Thrift's compact protocol")
+        return _READERS[kind](self)
 
-    def _list(self) -> list[Any]:
+    def _double(self) -> float:
+        value: float = struct.unpack("<d", self._take(8))[0]
+        return value
+
+    def _binary(self) -> bytes:
+        return bytes(self._take(self._varint()))
+
+    def _sequence(self) -> list[Any]:
         head = self._byte()
         size = self._varint() if head >> 4 == _LONG_LIST else head >> 4
         return [self._element(head & 15) for _ in range(size)]
 
-    def _map(self) -> dict[Any, Any]:
+    def _mapping(self) -> dict[Any, Any]:
         if not (size := self._varint()):
             return {}
         kinds = self._byte()
@@ -89,3 +85,15 @@ class _Reader:
     def _integer(self) -> int:
         value = self._varint()  # zigzag
         return value >> 1 ^ -(value & 1)
+
+
+_READERS: dict[int, Callable[[_Reader], Any]] = {
+    _BYTE: _Reader._byte,
+    **dict.fromkeys(_INTEGERS, _Reader._integer),
+    _DOUBLE: _Reader._double,
+    _BINARY: _Reader._binary,
+    _LIST: _Reader._sequence,
+    _SET: _Reader._sequence,
+    _MAP: _Reader._mapping,
+    _STRUCT: _Reader.struct,
+}

@@ -1,11 +1,5 @@
 """The requests to S3 that a plan announces are those that a unit makes, counted in front of a real server."""
 
-import os
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
-from urllib.parse import urlsplit
-
 import pytest
 
 from jobs.runtime.estimates import GETS_PER_FOOTER, GETS_PER_INPUT, PUTS_PER_UNIT
@@ -13,28 +7,8 @@ from jobs.store import locations
 from jobs.store.footers import read_footers
 from jobs.store.objects import Object
 from jobs.store.reading import open_table, read_unit
-from jobs.store.s3 import forget_settings
-from tests.forwarding import forwarding
+from tests.forwarding import counted_s3
 from tests.jobs.store.small_runs import begin, plan, write
-
-NAME = "AWS_ENDPOINT_URL"
-
-
-@contextmanager
-def counted() -> Iterator[Counter[str]]:
-    """Within the context, requests go through a server of this process, which counts them by method."""
-    before = dict(os.environ)
-    name = next(key for key in (f"{NAME}_S3", NAME) if key in before)
-    parts = urlsplit(before[name])
-    with forwarding((str(parts.hostname), int(parts.port or 80))) as front:
-        os.environ[name] = f"http://127.0.0.1:{front.port}"
-        forget_settings()
-        try:
-            yield front.requests
-        finally:
-            os.environ.clear()
-            os.environ.update(before)
-            forget_settings()
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +17,8 @@ def out(s3: str) -> str:
 
 
 def test_a_unit_is_written_with_one_put_and_read_with_few_gets(out: str) -> None:
-    with counted() as counts:
+    with counted_s3() as front:
+        counts = front.requests
         run = begin(plan(out))
         counts.clear()
         for task in run.todo:

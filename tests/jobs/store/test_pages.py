@@ -55,7 +55,8 @@ def test_values_are_those_of_pyarrow(tmp_path: Path) -> None:
             )
             file = CountedFile(path)
             pages = column_pages(str(path), file, "bytes")
-            assert pages is not None and pages.rows == count
+            assert pages is not None
+            assert pages.rows == count
             wanted = [draws.randrange(count) for _ in range(20)]
             assert pages.read(str(path), file, wanted) == [values[row] for row in wanted]
             assert pages.read(str(path), file, range(count)) == values
@@ -66,7 +67,9 @@ def test_only_the_pages_of_the_rows_are_read(tmp_path: Path) -> None:
     pq.write_table(pa.table({"bytes": pa.array(values, pa.large_binary())}), path, use_dictionary=False, **OPTIONS)
     file = CountedFile(path)
     pages = column_pages(str(path), file, "bytes")
-    assert pages is not None and len(pages.pages) == 100 and file.bytes < 50_000
+    assert pages is not None
+    assert len(pages.pages) == 100
+    assert file.bytes < 50_000
     assert pages.read(str(path), file, [70, 3, 4, 70]) == [values[70], values[3], values[4], values[70]]
     assert 300_000 < file.bytes < 400_000
 
@@ -104,7 +107,10 @@ def test_a_unit_of_images_is_written_in_pages_and_read_in_pieces(tmp_path: Path)
 
 
 def test_thrift_refuses_what_is_no_struct() -> None:
-    assert decode(bytes([0x15, 4, 0x11, 0x28, 1, 65, 0x19, 0x25, 1, 2, 0])) == ({1: 2, 2: True, 4: b"A", 5: [-1, 1]}, 11)
-    for data in (b"", b"\x18\x7f", b"\x1d", b"\x19\xff"):
-        with pytest.raises(ValueError):
-            decode(data)
+    assert decode(bytes([0x15, 4, 0x11, 0x28, 1, 65, 0x19, 0x25, 1, 2, 0])) == (
+        {1: 2, 2: True, 4: b"A", 5: [-1, 1]},
+        11,
+    )
+    for damaged in (b"", b"\x18\x7f", b"\x1d", b"\x19\xff"):
+        with pytest.raises(ValueError, match="Thrift"):
+            decode(damaged)

@@ -1,0 +1,167 @@
+"""Rows of the tables joined to items, by their key, such as an item's pictures by image_id.
+
+A unit's input is an object of the joined table, or the whole table. An object is read. Of a whole table each machine
+copies the columns once (`jobs.store.shared_lookup`), since each unit may need rows from anywhere in it. Pictures are
+not copied: the copy says where they are, and only they are read (`jobs.store.pages`).
+"""
+
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from jobs.store import locations
+from jobs.store.footers import data_objects
+from jobs.store.lookup import RowLookup
+from jobs.store.objects import Object
+from jobs.store.pages import ColumnPages, column_pages
+from jobs.store.reading import open_rows, read_unit, reading_rows
+from jobs.store.shared_lookup import OBJECT, ROW, SharedLookup
+
+COPIES = 8  # tables that a process keeps open
+OBJECTS_AT_ONCE = 8  # from which pictures are read
+INDEXES = 4096  # of pages that a process keeps, 10 kB each
+ROOM = 4  # times a table's size that must be free for a copy: its objects are compressed
+PICTURE_COLUMNS = ["source_url", "status"]
+_copies_allowed = ContextVar("_copies_allowed", default=True)
+
+
+@contextlib.contextmanager
+def without_copies() -> Iterator[None]:
+    """Within the context nothing is copied: a plan shows a few items, and a copy of the table would take long."""
+    token = _copies_allowed.set(False)
+    try:
+        yield
+    finally:
+        _copies_allowed.reset(token)
+
+
+def lookup(
+    source: Object | None, key: str, values: Collection[str], columns: Sequence[str]
+) -> dict[str, dict[str, Any]]:
+    """Return rows of a data object or a whole table by their key.
+
+    Args:
+        source: the object, or a table as `ItemTables.units` names it; None has no rows.
+        key: name of the key's column.
+        values: values of the key to look up; of several rows with one value the first is returned.
+        columns: further columns to read.
+    """
+    first_rows: dict[str, dict[str, Any]] = {}
+    if source is not None:
+        for rows in matching_rows(source, key, values, columns):
+            for row in rows.select([key, *columns]).to_pylist():
+                first_rows.setdefault(row.pop(key), row)
+    return first_rows
+
+
+def matching_rows(source: Object, key: str, values: Collection[str], columns: Sequence[str]) -> Iterator[pa.Table]:
+    """Yield the rows of a data object or a whole table whose `key` is one of `values`; arguments as for `lookup`."""
+    if not values:
+        return
+    keys = pa.array(sorted(values), pa.string())
+    if _is_object(source):
+        yield from RowLookup([source.uri], key=key, columns=columns).matching(keys)
+    elif _copies_allowed.get() and shutil.disk_usage(tempfile.gettempdir()).free > ROOM * source.size:
+        yield _copy(source, key, tuple(columns), places=False).rows(keys)
+    else:
+        yield from RowLookup([part.uri for part in _objects(source)], key=key, columns=columns).matching(keys)
+
+
+def lookup_pictures(source: Object | None, values: Collection[str], *, with_bytes: bool) -> dict[str, dict[str, Any]]:
+    """Return rows of `images` by image_id, with `source_url` and `status`; arguments as for `lookup`.
+
+    Args:
+        with_bytes: whether with `bytes`, too.
+    """
+    if source is None or not values:
+        return {}
+    if not _is_object(source) and not _copies_allowed.get():
+        return lookup(source, "image_id", values, [*PICTURE_COLUMNS, *(["bytes"] if with_bytes else [])])
+    keys = pa.array(sorted(values), pa.string())
+    if _is_object(source):
+        objects: Sequence[Object] = [source]
+        rows = read_unit(source.uri, columns=["image_id", *PICTURE_COLUMNS])
+        rows = rows.append_column(OBJECT, pa.array(np.zeros(rows.num_rows, np.int32)))
+        rows = rows.append_column(ROW, pa.array(np.arange(rows.num_rows)))
+        rows = rows.filter(pc.is_in(rows["image_id"], keys))
+    else:
+        objects = _objects(source)
+        rows = _copy(source, "image_id", tuple(PICTURE_COLUMNS), places=True).rows(keys)
+    first_rows: dict[str, dict[str, Any]] = {}
+    for row in rows.to_pylist():
+        first_rows.setdefault(row.pop("image_id"), row)
+    places = [(row.pop(OBJECT), row.pop(ROW)) for row in first_rows.values()]
+    if with_bytes:
+        for row, value in zip(first_rows.values(), _pictures(objects, places), strict=True):
+            row["bytes"] = value
+    return first_rows
+
+
+def _pictures(objects: Sequence[Object], places: Sequence[tuple[int, int]]) -> list[bytes | None]:
+    """The bytes of the pictures at these places: number of the object, row."""
+    numbers = sorted({number for number, _ in places})
+    rows = [sorted({row for one, row in places if one == number}) for number in numbers]
+    pictures: dict[tuple[int, int], bytes | None] = {}
+    with ThreadPoolExecutor(min(OBJECTS_AT_ONCE, max(1, len(numbers)))) as pool:
+        values = pool.map(_of_object, [objects[number] for number in numbers], rows)
+        for number, places_in, of_object in zip(numbers, rows, values, strict=True):
+            pictures.update(zip(((number, row) for row in places_in), of_object, strict=True))
+    return [pictures[place] for place in places]
+
+
+def _of_object(source: Object, rows: Sequence[int]) -> list[bytes | None]:
+    """The bytes of the pictures in ascending `rows` of an object."""
+    fs, path = locations.filesystem(source.uri)
+    with reading_rows(source.uri), fs.open_input_file(path) as stream:
+        if (pages := _pages(source, stream)) is not None:
+            return pages.read(source.uri, stream, rows)
+        return _of_row_groups(source, stream, rows)
+
+
+_indexes: dict[Object, ColumnPages | None] = {}
+
+
+def _pages(source: Object, stream: Any) -> ColumnPages | None:
+    if source not in _indexes:
+        if len(_indexes) >= INDEXES:
+            _indexes.clear()
+        _indexes[source] = column_pages(source.uri, stream, "bytes")
+    return _indexes[source]
+
+
+def _of_row_groups(source: Object, stream: Any, rows: Sequence[int]) -> list[bytes | None]:
+    """As `_of_object`, by row groups: of an object that another program or an earlier version wrote."""
+    values: list[bytes | None] = []
+    with open_rows(source.uri, stream) as file:
+        begin = 0
+        for group in range(file.num_row_groups):
+            end = begin + file.metadata.row_group(group).num_rows
+            if inside := [row - begin for row in rows if begin <= row < end]:
+                values += file.read_row_group(group, columns=["bytes"])["bytes"].take(inside).to_pylist()
+            begin = end
+    return values
+
+
+def _is_object(source: Object) -> bool:
+    return source.uri.endswith(".parquet")
+
+
+@lru_cache(COPIES)
+def _objects(source: Object) -> Sequence[Object]:
+    """The data objects of a whole table."""
+    return list(data_objects(source.uri, locations.listing(source.uri)))
+
+
+@lru_cache(COPIES)
+def _copy(source: Object, key: str, columns: tuple[str, ...], *, places: bool) -> SharedLookup:
+    """This machine's copy of the columns of a whole table."""
+    return SharedLookup(_objects(source), key=key, columns=columns, places=places)
