@@ -177,7 +177,8 @@ def _values(page: memoryview, count: int, codec: str | None) -> list[bytes | Non
         data = memoryview(pa.decompress(data, decompressed_size=header[2], codec=codec))
     size = int(struct.unpack_from("<I", data)[0])
     is_valid = _levels(data[4 : 4 + size], count)
-    at, values = 4 + size, []
+    values: list[bytes | None] = []
+    at = 4 + size
     for valid in is_valid:
         if not valid:
             values.append(None)
