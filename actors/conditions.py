@@ -11,7 +11,8 @@ LONGEST = 100  # characters
 class ConditionSettings(Settings):
     """The condition of a run's rows."""
 
-    condition: str = ""  # experimental condition, a column of the rows; empty: that of the table of items, if any
+    # rarely: experimental condition, a column of the rows; empty: that of the table of items, if any
+    condition: str = ""
 
     def __post_init__(self) -> None:
         check_condition(self.condition)

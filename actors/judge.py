@@ -24,8 +24,8 @@ from actors.vlm.vllm_scoring import VllmScorer
 class ClosedSettings(RubricSettings, MemorySettings):
     """Settings of `Judge`."""
 
-    engine: str = "auto"  # auto, cascade, batched, naive or vllm (docs/judging.md)
-    rescore_fraction: float = 0.0  # share of the rows to score twice, which measures rounding
+    engine: str = "auto"  # rarely: auto, cascade, batched, naive or vllm (docs/judging.md)
+    rescore_fraction: float = 0.0  # rarely: share of the rows to score twice, which measures rounding
 
     def __post_init__(self) -> None:
         if self.engine not in (*ENGINES, "vllm"):

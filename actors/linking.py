@@ -30,7 +30,7 @@ class LinkSettings(Settings):
     method: str = "lemma_vision"  # lemma_vision, gloss_vision, frequency_vision, lemma, gloss or article
     k: int = 20  # nodes per picture
     nearest: int = 20  # pictures of the knowledge base that the vision methods use (CAIRE: 20)
-    # score of a node with several lemmas or glosses: max, mean or first (only lemma_vision and gloss_vision)
+    # rarely: score of a node with several lemmas or glosses: max, mean or first (only lemma_vision and gloss_vision)
     lemma_aggregation: str = "max"
     language: str = "en"  # language of the lemma shown for a node whose score is not that of a lemma
 

@@ -47,7 +47,7 @@ _FINAL = re.compile(r"\**final\s+(?:answer|score)\b.*", re.IGNORECASE | re.DOTAL
 class ReasoningSettings(RubricSettings, SamplingSettings):
     """Settings of `ReasoningJudge`: the questions, and the sampling of the reasoning before each answer."""
 
-    engine: str = "auto"  # auto (transformers) or vllm
+    engine: str = "auto"  # rarely: auto (transformers) or vllm
 
     @property
     def reserved_tokens(self) -> int:

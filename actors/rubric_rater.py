@@ -27,7 +27,7 @@ class RubricSettings(ContextSettings, ConditionSettings):
     """The questions, the order of the parts in their prompts, and the condition of the ratings."""
 
     rubric: dict[str, Any] = field(default_factory=dict)  # the questions and their closed answers
-    layout: str | None = None  # one of the rubric's orders of parts; null: its default
+    layout: str | None = None  # rarely: one of the rubric's orders of parts; null: its default
 
     def __post_init__(self) -> None:
         Rubric.from_dict(self.rubric).resolve_layout(self.layout)

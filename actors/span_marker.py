@@ -38,9 +38,9 @@ class MarkingSettings(MemorySettings, ConditionSettings):
     method: str = "direct"  # direct: the model lists words; claims: it cuts the text, and each piece is scored
     span_labels: dict[str, Any] = field(default_factory=dict)  # kinds of spans and their labels (conf/span_labels)
     span_prompts: dict[str, Any] = field(default_factory=dict)  # what the model is asked (conf/span_prompts)
-    threshold: float = 0.5  # method=claims: the least probability of a marked claim
-    max_tokens: int = 512  # of one answer
-    group_rows: int | None = None  # most prompts in a batch that is written; null: what the memory budget holds
+    threshold: float = 0.5  # rarely: method=claims: the least probability of a marked claim
+    max_tokens: int = 512  # rarely: of one answer
+    group_rows: int | None = None  # rarely: most prompts in a batch that is written; null: what the memory budget holds
 
     def __post_init__(self) -> None:
         check_positive(group_rows=self.group_rows)

@@ -99,7 +99,7 @@ def _embed(cfg: EmbedConfig, run: TableRun, source: TableSource, excluded: str |
     stages.stream(run, name="embed", read=read, stages=chain, resources=cfg.resources)
 
 
-JOB = cli.Job("embed", EmbedConfig, execute)
+JOB = cli.Job("embed", EmbedConfig, execute, pools=("decode", "embed"))
 
 if __name__ == "__main__":
     sys.exit(cli.main("embed"))

@@ -215,7 +215,7 @@ def _checked(cfg: GenerateConfig) -> tuple[Instruction, list[QuestionWords]]:
     return instruction, questions
 
 
-JOB = cli.Job("generate", GenerateConfig, execute)
+JOB = cli.Job("generate", GenerateConfig, execute, pools=("decode", "judge"))
 
 if __name__ == "__main__":
     sys.exit(cli.main("generate"))

@@ -181,7 +181,7 @@ def _draw(
     stages.stream(part, name="generate_images", read=read, stages=chain, resources=cfg.resources)
 
 
-JOB = cli.Job("generate_images", GenerateImagesConfig, execute)
+JOB = cli.Job("generate_images", GenerateImagesConfig, execute, pools=("judge",))
 
 if __name__ == "__main__":
     sys.exit(cli.main("generate_images"))

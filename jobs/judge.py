@@ -65,7 +65,7 @@ def _judge(cfg: JudgeConfig) -> dict[str, Any] | None:
     return manifest
 
 
-JOB = cli.Job("judge", JudgeConfig, execute)
+JOB = cli.Job("judge", JudgeConfig, execute, pools=("decode", "judge"))
 
 if __name__ == "__main__":
     sys.exit(cli.main("judge"))

@@ -32,7 +32,8 @@ class KbConfig(ReadingRows):
     """Keys of `kb`."""
 
     knowledge_base: KnowledgeBaseConfig = field(default_factory=KnowledgeBaseConfig)
-    unit_rows: int = 20_000  # rows per unit of a Parquet file whose rows are sorted by node; other files are one unit
+    # rarely: rows per unit of a Parquet file whose rows are sorted by node; other files are one unit
+    unit_rows: int = 20_000
 
 
 def execute(cfg: KbConfig) -> dict[str, Any] | None:
@@ -86,7 +87,7 @@ def execute(cfg: KbConfig) -> dict[str, Any] | None:
     return manifests
 
 
-JOB = cli.Job("kb", KbConfig, execute)
+JOB = cli.Job("kb", KbConfig, execute, pools=("kb",))
 
 if __name__ == "__main__":
     sys.exit(cli.main("kb"))

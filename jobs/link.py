@@ -135,7 +135,7 @@ def _show_tallies(cfg: LinkConfig, tallies: Mapping[str, Mapping[str, int]]) -> 
         say(f"  {sum(short.values()):,} pictures have fewer than {cfg.k} nodes; increase {key}")
 
 
-JOB = cli.Job("link", LinkConfig, execute)
+JOB = cli.Job("link", LinkConfig, execute, pools=("link",))
 
 if __name__ == "__main__":
     sys.exit(cli.main("link"))

@@ -155,7 +155,7 @@ def _checked(cfg: LoglikConfig) -> tuple[Instruction, list[str]]:
     return instruction, targets
 
 
-JOB = cli.Job("loglik", LoglikConfig, execute)
+JOB = cli.Job("loglik", LoglikConfig, execute, pools=("decode", "judge"))
 
 if __name__ == "__main__":
     sys.exit(cli.main("loglik"))

@@ -147,7 +147,7 @@ def _check(cfg: MarkSpansConfig) -> None:
         raise InputError(f"mark_spans: {error}") from error
 
 
-JOB = cli.Job("mark_spans", MarkSpansConfig, execute)
+JOB = cli.Job("mark_spans", MarkSpansConfig, execute, pools=("judge",))
 
 if __name__ == "__main__":
     sys.exit(cli.main("mark_spans"))

@@ -121,7 +121,7 @@ def _check_names(files: Iterable[Object]) -> None:
             raise InputError(f"corpus.path: {first} and {file.uri} have the same name; record ids would collide")
 
 
-JOB = cli.Job("mine", MineConfig, execute)
+JOB = cli.Job("mine", MineConfig, execute, pools=("mine",))
 
 if __name__ == "__main__":
     sys.exit(cli.main("mine"))

@@ -30,7 +30,7 @@ class PairsConfig(Writing):
     texts: str | None = None  # the texts of the items
     by: str = "prompt"  # an attribute or the role of texts; items with the same value are paired
     orders: str = pairs.BOTH  # both: each pair in both orders; one: in one order, drawn by a hash of its items
-    unit_rows: int = UNIT_ROWS  # pairs per unit, the granularity of resuming in the jobs that follow
+    unit_rows: int = UNIT_ROWS  # rarely: pairs per unit, the granularity of resuming in the jobs that follow
 
 
 def execute(cfg: PairsConfig) -> dict[str, Any] | None:

@@ -93,7 +93,7 @@ def read_responses(task: UnitTask) -> pa.Table:
     return read_piece(task.unit, COLUMNS)
 
 
-JOB = cli.Job("parse", ParseConfig, execute)
+JOB = cli.Job("parse", ParseConfig, execute, pools=("decode",))
 
 if __name__ == "__main__":
     sys.exit(cli.main("parse"))

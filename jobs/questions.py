@@ -150,7 +150,7 @@ def _show(out: str) -> None:
     show_tally("faults", faults)
 
 
-JOB = cli.Job("questions", QuestionsConfig, execute)
+JOB = cli.Job("questions", QuestionsConfig, execute, pools=("judge",))
 
 if __name__ == "__main__":
     sys.exit(cli.main("questions"))

@@ -64,7 +64,7 @@ class ReportConfig:
     images: str | None = None  # images table: thumbnails and fetch status
     records: str | None = None  # records of these pictures
     terms: list[str] = field(default_factory=list)  # tables, or globs: search terms, for the numbers of entities
-    matches: str | None = None  # output of jobs.mine, for the funnel of counts
+    matches: str | None = None  # rarely: output of jobs.mine, for the funnel of counts
     embeddings: str | None = None  # embeddings table, for its counts
     raters: list[str] = field(default_factory=list)  # tables, or globs: kinds, families, countries of raters
     # tables, or globs: attributes to disaggregate by, targets, right values
@@ -77,14 +77,14 @@ class ReportConfig:
     questions: str | None = None  # scene graphs: questions and their parents; the answers are in ratings
     questions_rubric: str = "dsg"  # rubric of these answers
     likert: str | None = None  # rubric/question of people's ratings to correlate scene graphs with
-    # tables of metrics of other jobs (evaluate, tric_rank, …), or globs, for the tables of a paper
+    # rarely: tables of metrics of other jobs (evaluate, tric_rank, …), or globs, for the tables of a paper
     computed: list[str] = field(default_factory=list)
     metrics: MetricSettings = field(default_factory=MetricSettings)
     # a paper, of conf/paper: its tables and figures, with the printed numbers next to this report's
     paper: PaperSettings = field(default_factory=PaperSettings)
     title: str = "Report"  # of the page
     gallery: int = 48  # number of pictures and items on the page
-    gallery_seed: int = 0  # the sample depends only on the pictures' ids and this number
+    gallery_seed: int = 0  # rarely: the sample depends only on the pictures' ids and this number
     exclusions: str | None = None  # file of pictures that must not be used (jobs.runtime.exclusions)
 
 

@@ -41,10 +41,10 @@ class RetrieveConfig(SearchSettings, ReadingRows):
 
     queries: str = MISSING  # a table of embeddings, or a glob of several
     corpus: VectorsConfig = field(default_factory=VectorsConfig)
-    logit_scale: float | None = None  # SigLIP's scale as stored (before exp); null: from the queries' table
-    logit_bias: float | None = None  # SigLIP's bias; null: from the queries' table
-    resident: str = "auto"  # queries or corpus: the side kept in memory; auto: the smaller one
-    faiss: FaissConfig = field(default_factory=FaissConfig)
+    logit_scale: float | None = None  # rarely: SigLIP's scale as stored (before exp); null: from the queries' table
+    logit_bias: float | None = None  # rarely: SigLIP's bias; null: from the queries' table
+    resident: str = "auto"  # rarely: queries or corpus: the side kept in memory; auto: the smaller one
+    faiss: FaissConfig = field(default_factory=FaissConfig)  # rarely: export an index for FAISS
 
 
 def execute(cfg: RetrieveConfig) -> dict[str, Any] | None:
@@ -154,7 +154,7 @@ def _balance(out: str, manifest: dict[str, Any], corpus: VectorCorpus) -> None:
         raise RunError(f"{out}: only {sum(tally.values()):,} of {corpus.rows:,} corpus rows are accounted for")
 
 
-JOB = cli.Job("retrieve", RetrieveConfig, execute)
+JOB = cli.Job("retrieve", RetrieveConfig, execute, pools=("search",))
 
 if __name__ == "__main__":
     sys.exit(cli.main("retrieve"))

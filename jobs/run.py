@@ -38,11 +38,11 @@ class RunConfig:
     # print the steps as commands, what each would read, write and spend, and the sums, and stop; calibrate: first do
     # some units of each step whose inputs exist
     plan: bool | str = False
-    resume: bool = True  # continue existing tables; false refuses them
+    resume: bool = True  # rarely: continue existing tables; false refuses them
     overwrite: bool = False  # delete existing tables first
     timings: bool = False  # print where the seconds of each step went (-v)
-    log: str = "text"  # of what is printed: text, or json for a JSON object per line
-    ray: RayConfig = field(default_factory=RayConfig)
+    log: str = "text"  # rarely: of what is printed: text, or json for a JSON object per line
+    ray: RayConfig = field(default_factory=RayConfig)  # rarely: how Ray is reached or started
 
     @staticmethod
     def prepare(composed: DictConfig) -> DictConfig:

@@ -39,7 +39,7 @@ def execute(cfg: TermSourcesConfig) -> dict[str, Any] | None:
     return write_terms(cfg, graph)
 
 
-JOB = cli.Job("terms", TermSourcesConfig, execute)
+JOB = cli.Job("terms", TermSourcesConfig, execute, pools=("mine",))
 
 if __name__ == "__main__":
     sys.exit(cli.main("terms"))

@@ -32,7 +32,8 @@ class TricCaptionsConfig:
     out: str = MISSING  # the table of texts to write
     templates: dict[str, str] = field(default_factory=dict)  # none, year, decade -> text with {caption} and {date}
     language: str = "en"  # BCP 47 tag of the captions
-    unit_rows: int = 4096  # texts per unit, the granularity of distributing and resuming in the jobs that follow
+    # rarely: texts per unit, the granularity of distributing and resuming in the jobs that follow
+    unit_rows: int = 4096
 
 
 def execute(cfg: TricCaptionsConfig) -> dict[str, Any]:

@@ -38,7 +38,7 @@ class TricItemsConfig:
     k: int = 50  # captions per picture, from the best
     dates: str = "day"  # how the prompt words the newspaper's date: none, year, decade or day
     exclusions: str | None = None  # pictures that must not be used (jobs.runtime.exclusions)
-    unit_rows: int = 64  # items per unit, the granularity of distributing and resuming in the jobs that follow
+    unit_rows: int = 64  # rarely: items per unit, the granularity of distributing and resuming in the jobs that follow
 
 
 def execute(cfg: TricItemsConfig) -> dict[str, Any]:

@@ -183,7 +183,7 @@ def _rate(
     stages.stream(run, name="zero_shot", read=read, stages=chain, resources=cfg.resources)
 
 
-JOB = cli.Job("zero_shot", ZeroShotConfig, execute)
+JOB = cli.Job("zero_shot", ZeroShotConfig, execute, pools=("decode", "embed"))
 
 if __name__ == "__main__":
     sys.exit(cli.main("zero_shot"))

@@ -10,9 +10,9 @@ class ImageModelSettings(Settings):
     """A text-to-image pipeline of diffusers, and where it computes."""
 
     checkpoint: str  # hub name, folder or local:NAME
-    revision: str | None = None  # of the hub's repository: a branch, tag or commit
-    dtype: str = "auto"  # auto: bfloat16 on a GPU, float32 on a CPU; or float32, bfloat16, float16
-    device: str = "auto"  # auto: a GPU if there is one; else cpu, cuda, cuda:1
+    revision: str | None = None  # rarely: of the hub's repository: a branch, tag or commit
+    dtype: str = "auto"  # rarely: auto: bfloat16 on a GPU, float32 on a CPU; or float32, bfloat16, float16
+    device: str = "auto"  # rarely: auto: a GPU if there is one; else cpu, cuda, cuda:1
 
 
 @dataclass(kw_only=True)

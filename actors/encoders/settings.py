@@ -15,7 +15,7 @@ class EncoderSettings(Settings):
     checkpoint: (
         str  # open_clip name, hf-hub:org/name, local-dir:FOLDER, local:NAME, transformers:org/name or …:local:NAME
     )
-    # with an open_clip name: a tag, tag@COMMIT or a .safetensors file; with transformers: a revision
+    # rarely: with an open_clip name: a tag, tag@COMMIT or a .safetensors file; with transformers: a revision
     pretrained: str | None = None
-    device: str = "auto"  # auto: a GPU if there is one; else cpu, cuda, cuda:1
-    dtype: str = "auto"  # bfloat16 on a GPU, float32 on a CPU (bfloat16 pays on CPUs that have avx512_bf16)
+    device: str = "auto"  # rarely: auto: a GPU if there is one; else cpu, cuda, cuda:1
+    dtype: str = "auto"  # rarely: bfloat16 on a GPU, float32 on a CPU (bfloat16 pays on CPUs that have avx512_bf16)

@@ -18,7 +18,7 @@ class SearchSettings(Settings):
 
     k: int = 10  # neighbours of each query
     score: str = INNER_PRODUCT  # inner_product, or cosine: the vectors' lengths divided out
-    device: str = "auto"  # cuda if there is one, else cpu
+    device: str = "auto"  # rarely: cuda if there is one, else cpu
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -13,14 +13,14 @@ class ModelSettings(Settings):
     """A model, and the size at which it is shown pictures."""
 
     checkpoint: str  # hub name, folder, s3://bucket/folder or local:NAME
-    revision: str | None = None  # of the hub's repository: a branch, tag or commit
-    dtype: str = "auto"  # auto: bfloat16 on a GPU, float32 on a CPU; or float32, bfloat16, float16
-    device_map: str = "auto"  # accelerate's: auto spreads a model that is larger than one GPU
+    revision: str | None = None  # rarely: of the hub's repository: a branch, tag or commit
+    dtype: str = "auto"  # rarely: auto: bfloat16 on a GPU, float32 on a CPU; or float32, bfloat16, float16
+    device_map: str = "auto"  # rarely: accelerate's: auto spreads a model that is larger than one GPU
     offload: bool = (
-        False  # whether weights that no GPU has room for may stay in main memory or on disk: 100 times slower
+        False  # rarely: whether weights that no GPU has room for may stay in main memory or on disk: 100 times slower
     )
     max_pixels: int | None = 1_003_520  # width x height of a picture as the model sees it; null: the model's own bound
-    min_pixels: int | None = None  # smaller pictures are enlarged to it; null: as the model's processor does
+    min_pixels: int | None = None  # rarely: smaller pictures are enlarged to it; null: as the model's processor does
 
     @property
     def bounds(self) -> PixelBounds:
@@ -36,8 +36,8 @@ class ModelSettings(Settings):
 class ContextSettings(Settings):
     """How much of an item's context a prompt holds."""
 
-    max_context_tokens: int | None = None  # a longer context is cut; null: only where the model's positions end
-    empty_context: str = "answer"  # items without context: answer without it, or skip
+    max_context_tokens: int | None = None  # rarely: a longer context is cut; null: only where the model's positions end
+    empty_context: str = "answer"  # rarely: items without context: answer without it, or skip
 
     def __post_init__(self) -> None:
         context.check_options(self.max_context_tokens, self.empty_context)
@@ -48,7 +48,8 @@ class ContextSettings(Settings):
 class MemorySettings(Settings):
     """The device memory besides the weights."""
 
-    memory_budget_gb: float | None = None  # for one forward pass, or the caches of a batch; null: half of what is free
+    # rarely: for one forward pass, or the caches of a batch; null: half of what is free
+    memory_budget_gb: float | None = None
 
     def __post_init__(self) -> None:
         check_positive(memory_budget_gb=self.memory_budget_gb)
@@ -61,10 +62,10 @@ class SamplingSettings(MemorySettings):
 
     samples: int = 1  # texts per prompt
     temperature: float = 1.0  # 0: always the most likely token
-    top_p: float = 1.0  # nucleus sampling: the share of the most likely tokens to draw from
+    top_p: float = 1.0  # rarely: nucleus sampling: the share of the most likely tokens to draw from
     max_tokens: int = MAX_TOKENS  # longest text
     seed: int = 0  # each sample's seed is derived from it
-    group_rows: int | None = None  # most prompts x samples in a batch; null: what the memory budget holds
+    group_rows: int | None = None  # rarely: most prompts x samples in a batch; null: what the memory budget holds
 
     def __post_init__(self) -> None:
         check_positive(samples=self.samples, group_rows=self.group_rows)

@@ -32,23 +32,23 @@ class AnnotateConfig(OwnQuestionsConfig, Writing):
     show_columns: list[str] = field(default_factory=lambda: ["page_title"])  # columns of records that the form shows
     tool: str = LABEL_STUDIO  # prodigy, or spreadsheet: a CSV per rater
     raters: str = MISSING  # CSV or Parquet with a column rater, or a table of raters
-    raters_encoding: str | None = None  # of the CSV; null: by its byte-order mark, else UTF-8
+    raters_encoding: str | None = None  # rarely: of the CSV; null: by its byte-order mark, else UTF-8
     group: str | None = None  # column of raters: country, pool, …
     per_item: int | None = None  # different raters per item, from all groups together
     per_group: int | None = None  # different raters per item of each group …
-    quotas: Any = None  # … or of these groups: {China: 20, India: 10}
+    quotas: Any = None  # rarely: … or of these groups: {China: 20, India: 10}
     target: str = "rubric"  # rate each item against the rubric's targets; or group: against the rater's own group
     shared: int = 0  # items (sets, with together) that every rater (of a group) sees
     # items of one picture, or with one value of this column or attribute, go to the same raters, one after another
     together: str | None = None
     per_rater: int | None = None  # most tasks per rater; a column limit of raters takes precedence
-    audit: float = 0.0  # share of each rater's tasks that the auditor repeats
-    auditor: str | None = None  # who repeats them; not one of the raters
+    audit: float = 0.0  # rarely: share of each rater's tasks that the auditor repeats
+    auditor: str | None = None  # rarely: who repeats them; not one of the raters
     draw: CompleteDrawConfig = field(default_factory=CompleteDrawConfig)  # which of the items to show
     seed: int = 0  # the same seed, items and raters give the same plan
     files: str = "rater"  # one file of tasks per rater; or group: one file per group
     pictures: str = "url"  # link to their sources; or files: write their bytes to OUT/pictures
-    picture_base: str = "pictures/"  # for pictures=files: prepended to a file's name, so that the tool finds it
+    picture_base: str = "pictures/"  # rarely: for pictures=files: prepended to a file's name, so that the tool finds it
 
     @property
     def raters_per_item(self) -> int:

@@ -26,31 +26,32 @@ MAPPINGS = ("questions", "remarks")  # fields of RatingColumns that map names to
 class RatingColumns:
     """The column of each role; null: the column of the same name, if the file has one. a+b joins two columns by `/`."""
 
-    item_id: str | None = None
-    rater: str | None = None
+    item_id: str | None = None  # the picture or item: `items=` says whose ids these are
+    rater: str | None = None  # who answered
     value: str | None = None  # long form: the answers
     question: str | None = None  # long form: names or texts of the questions
     questions: Any = None  # wide form, and tools: {question: its column or control}
     remarks: Any = None  # table=remarks: {field for free text: its column or control}
-    target: str | None = None
-    condition: str | None = None
-    order: str | None = None
-    sample: str | None = None
-    comment: str | None = None
-    seconds: str | None = None
-    time: str | None = None  # ISO 8601 or seconds since 1970; orders repeated answers
-    skipped: str | None = None  # yes where the person skipped the item
-    reported: str | None = None  # yes where the person reported the picture
-    country: str | None = None
-    pool: str | None = None
-    experience: str | None = None
-    text_id: str | None = None
-    kind: str | None = None
-    start: str | None = None
-    end: str | None = None
-    category: str | None = None
-    score: str | None = None
-    probability: str | None = None  # table=spans: that the span is a mistake or omission; below 0.5 it is not marked
+    target: str | None = None  # the target that the item was rated against
+    condition: str | None = None  # experimental condition
+    order: str | None = None  # rarely: place of the answer in the rater's task
+    sample: str | None = None  # rarely: number of a repeated answer by the same rater
+    comment: str | None = None  # rarely: free text next to an answer
+    seconds: str | None = None  # rarely: time that the answer took
+    time: str | None = None  # rarely: ISO 8601 or seconds since 1970; orders repeated answers
+    skipped: str | None = None  # rarely: yes where the person skipped the item
+    reported: str | None = None  # rarely: yes where the person reported the picture
+    country: str | None = None  # rarely: table=raters: of the rater
+    pool: str | None = None  # rarely: table=raters: where the rater was recruited
+    experience: str | None = None  # rarely: table=raters: of the rater
+    text_id: str | None = None  # rarely: table=spans: the text in which the span is marked
+    kind: str | None = None  # rarely: table=spans: kind of the span; table=raters: of the rater
+    start: str | None = None  # rarely: table=spans: its first character
+    end: str | None = None  # rarely: table=spans: the character after its last
+    category: str | None = None  # rarely: table=spans: kind of mistake
+    score: str | None = None  # rarely: table=spans: severity of the mistake
+    # rarely: table=spans: that the span is a mistake or omission; below 0.5 it is not marked
+    probability: str | None = None
 
 
 @dataclass(frozen=True)

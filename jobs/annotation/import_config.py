@@ -29,26 +29,27 @@ class ImportRatingsConfig(ConditionSettings, Writing):
     table: str = "ratings"  # the table to write: ratings, spans, remarks or raters
     rubric: dict[str, Any] = field(default_factory=dict)  # the questions that people answered
     span_labels: dict[str, Any] = field(default_factory=dict)  # kinds of spans that people marked (conf/span_labels)
-    name: str = "people"  # without a rubric: value of column `rubric` …
-    answers: list[str] = field(default_factory=list)  # … the allowed answers in their order …
-    scale: str = "ordinal"  # … and whether they are numbers on a scale (ordinal) or categories (nominal)
+    name: str = "people"  # rarely: without a rubric: value of column `rubric` …
+    answers: list[str] = field(default_factory=list)  # rarely: … the allowed answers in their order …
+    scale: str = "ordinal"  # rarely: … and whether they are numbers on a scale (ordinal) or categories (nominal)
     columns: RatingColumns = field(default_factory=RatingColumns)
     question: str | None = None  # the question that all rows answer, for a file that names none
     rater: str | None = None  # the rater of all rows, for a file that names none
     rater_kind: str = "human"  # in table raters: human, gold or model
-    rater_from: str = "annotator"  # of a tool's export: who answered (annotator), or whose task it was (assigned)
-    method: str = "human"  # value of column `method`
+    # rarely: of a tool's export: who answered (annotator), or whose task it was (assigned)
+    rater_from: str = "annotator"
+    method: str = "human"  # rarely: value of column `method`
     # id: item_id as the file has it; url: it holds URLs of pictures and becomes their image_ids; or a table of items,
     # whose ids, or paths or URLs of pictures, the file has
     items: str = "id"
-    encoding: str | None = None  # of CSV; null: by its byte-order mark, else UTF-8
-    delimiter: str | None = None  # of CSV; null: comma, semicolon, tab or bar, whichever fits
+    encoding: str | None = None  # rarely: of CSV; null: by its byte-order mark, else UTF-8
+    delimiter: str | None = None  # rarely: of CSV; null: comma, semicolon, tab or bar, whichever fits
     limit: int | None = None  # read only the first rows or tasks of each file, for a trial run; null: all
     duplicates: str = "last"  # one person, item and question twice: last, first, sample (keep all, numbered) or refuse
     anonymise: bool = False  # replace raters by pseudonyms under a key from $REMINE_RATER_KEY or key_file
-    key_file: str | None = None  # file with the key of the pseudonyms, at least 16 bytes
+    key_file: str | None = None  # rarely: file with the key of the pseudonyms, at least 16 bytes
     reports: str | None = None  # exclusions list to which the job adds reported pictures
-    reports_min: int = 1  # people who must have reported a picture
+    reports_min: int = 1  # rarely: people who must have reported a picture
 
 
 def check(cfg: ImportRatingsConfig) -> None:

@@ -41,11 +41,13 @@ class VectorsConfig:
     name: str = "embeddings"
     layout: str = "table"  # how the files are laid out; the option of corpus= sets it
     path: str = MISSING  # a table or a glob of tables; files or a folder for the other layouts
-    array: str | None = None  # the array of vectors: a member of the .npz files (l14_img), or img_emb or text_emb
+    # rarely: the array of vectors: a member of the .npz files (l14_img), or img_emb or text_emb
+    array: str | None = None
     id: str | None = None  # column of the .parquet files that is the item_id; null: a hash of the vector
     embedder: EmbedderConfig | None = None  # encoder of the vectors; null: a table names it
-    where: str | None = None  # condition on columns, such as "language = en and width >= 300" (jobs.corpora.where)
-    unit_mb: int = 256  # MB of vectors per work unit; a crash repeats the search of at most one unit per worker
+    # rarely: condition on columns, such as "language = en and width >= 300" (jobs.corpora.where)
+    where: str | None = None
+    unit_mb: int = 256  # rarely: MB of vectors per work unit; a crash repeats the search of at most one unit per worker
 
 
 class VectorCorpus(NamedTuple):

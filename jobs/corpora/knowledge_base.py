@@ -33,12 +33,12 @@ BLOCK = 8 << 20  # bytes of JSON lines
 class NodeColumns:
     """The source's columns; null: the source has no such column."""
 
-    node: str = "node"
-    language: str | None = None
+    node: str = "node"  # its identifier
+    language: str | None = None  # of its texts
     lemmas: str | None = None  # one lemma, or a list of them
     title: str | None = None  # the title of the article
-    gloss: str | None = None
-    article: str | None = None
+    gloss: str | None = None  # a short description
+    article: str | None = None  # text of its article
     images: str | None = None  # an image_id, URL or path inside the folder of pictures, or a list of them
 
 
@@ -48,13 +48,14 @@ class KnowledgeBaseConfig:
 
     name: str = MISSING
     path: str = MISSING  # a file, a folder or a glob of .parquet, .csv, .tsv or .jsonl files
-    encoding: str | None = None  # of .csv and .tsv files; null: by their byte-order mark, else UTF-8
+    encoding: str | None = None  # rarely: of .csv and .tsv files; null: by their byte-order mark, else UTF-8
     language: str = ""  # BCP 47 tag of rows without a language
     columns: NodeColumns = field(default_factory=NodeColumns)
-    separator: str | None = None  # splits a lemmas or images field of a text file into several
-    window_words: int = 40  # words per window of an article, each embedded alone: SigLIP's text tower reads 64 tokens
-    overlap_words: int = 10  # words that a window shares with the previous one
-    windows: int | None = None  # maximum number of windows per article; null: all
+    separator: str | None = None  # rarely: splits a lemmas or images field of a text file into several
+    # rarely: words per window of an article, each embedded alone: SigLIP's text tower reads 64 tokens
+    window_words: int = 40
+    overlap_words: int = 10  # rarely: words that a window shares with the previous one
+    windows: int | None = None  # rarely: maximum number of windows per article; null: all
 
 
 class NodeEntry(NamedTuple):

@@ -28,8 +28,9 @@ class TermsConfig:
 
     path: Any = MISSING  # a table of terms, or a .csv, .tsv, .txt or .parquet file; or a list of them
     column: str | None = None  # the column of phrases; null: term, terms, phrase or page_title, in any case
-    encoding: str | None = None  # of a .csv, .tsv or .txt file; null: by its byte-order mark, else UTF-8
-    source: str | None = None  # the source to which hits are credited; null: the column `source`, else the file's name
+    encoding: str | None = None  # rarely: of a .csv, .tsv or .txt file; null: by its byte-order mark, else UTF-8
+    # rarely: the source to which hits are credited; null: the column `source`, else the file's name
+    source: str | None = None
 
 
 @dataclass
@@ -38,9 +39,9 @@ class FoldConfig:
 
     case: str = "lower"  # the paper's rule; casefold: also ß as ss, final sigma as sigma
     compose: str | None = (
-        None  # NFC: composed and decomposed accents are equal; NFKC: ligatures and full-width forms too
+        None  # rarely: NFC: composed and decomposed accents are equal; NFKC: ligatures and full-width forms too
     )
-    dashes: bool = False  # every dash and the minus sign equal the hyphen
+    dashes: bool = False  # rarely: every dash and the minus sign equal the hyphen
 
 
 def fold_of(config: FoldConfig) -> Fold:

@@ -55,14 +55,15 @@ class FileKeys(LimitKeys):
 
     input: str | None = None  # CSV, TSV, JSON lines or Parquet; or .txt with one picture per line
     columns: ItemColumns = field(default_factory=ItemColumns)
+    # rarely: characters that separate the entries of a cell with several
     separators: ListSeparators = field(default_factory=ListSeparators)
     pictures: FolderConfig = field(default_factory=FolderConfig)
     images: str | None = None  # a table of images, for pictures that are given by image_id
     kind: str | None = None  # column `kind`: image, pair, description or caption; null: by the number of pictures
     item_per: str | None = None  # the role of columns.texts whose texts become an item each
     language: str = ""  # BCP 47 tag of the texts, for a file without columns.language
-    encoding: str | None = None  # of CSV; null: by its byte-order mark, else UTF-8
-    delimiter: str | None = None  # of CSV; null: comma, semicolon, tab or bar, whichever fits
+    encoding: str | None = None  # rarely: of CSV; null: by its byte-order mark, else UTF-8
+    delimiter: str | None = None  # rarely: of CSV; null: comma, semicolon, tab or bar, whichever fits
 
 
 @dataclass
@@ -115,7 +116,7 @@ class TopicsKeys:
 class ItemsConfig(FileKeys, ResponseKeys, LinksKeys, TopicsKeys, Writing):
     """Keys of `items`."""
 
-    unit_rows: int = UNIT_ROWS  # items per unit, the granularity of resuming in the jobs that follow
+    unit_rows: int = UNIT_ROWS  # rarely: items per unit, the granularity of resuming in the jobs that follow
     condition: str = ""  # the default condition of the ratings that jobs make of these items
 
     def __post_init__(self) -> None:

@@ -31,7 +31,8 @@ class OwnQuestionsConfig:
     """Keys of questions of the items themselves."""
 
     questions: str | None = None  # table of questions, for a rubric that has each item asked its own, such as dsg
-    questions_by: str = "prompt"  # attribute, or role of texts, whose value is the item's set_id or the text of its set
+    # rarely: attribute, or role of texts, whose value is the item's set_id or the text of its set
+    questions_by: str = "prompt"
 
 
 def check(cfg: OwnQuestionsConfig, rubric: Rubric) -> None:

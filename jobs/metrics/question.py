@@ -24,35 +24,35 @@ class MetricSettings:
     """Keys of `metrics`: what to compute, and thresholds."""
 
     group_by: list[str] = field(default_factory=list)  # of method, order: columns to separate
-    tolerance: float = 1  # points of the scale, for percent_agreement_within
+    tolerance: float = 1  # rarely: points of the scale, for percent_agreement_within
     weights: dict[str, list[list[float]]] = field(
         default_factory=dict
-    )  # name -> matrix of disagreement between levels, for alpha
+    )  # rarely: name -> matrix of disagreement between levels, for alpha
     # Thresholds of share_at_least, if they are on the scale; subgroups and contrasts use the highest.
     at_least: list[float] = field(default_factory=lambda: [3.0, 4.0])
-    people: int | None = None  # ratings by people that an item needs; null: 3, or the most of any item
+    people: int | None = None  # rarely: ratings by people that an item needs; null: 3, or the most of any item
     ensembles: dict[str, list[str]] = field(default_factory=dict)  # name -> raters (globs) evaluated as one
-    leave_out: list[str] = field(default_factory=list)  # raters (globs) left out of the group of all models
-    inverted: list[str] = field(default_factory=lambda: ["factual_errors"])  # questions where high is bad
+    leave_out: list[str] = field(default_factory=list)  # rarely: raters (globs) left out of the group of all models
+    inverted: list[str] = field(default_factory=lambda: ["factual_errors"])  # rarely: questions where high is bad
     gold: list[str] = field(
         default_factory=list
     )  # raters (globs) whose answers are right, in addition to those of kind gold
-    positive: float = 4  # the least score at which the label holds
+    positive: float = 4  # rarely: the least score at which the label holds
     groups: list[str] = field(default_factory=lambda: ["country"])  # columns of raters= that divide people into groups
     disaggregate: list[str] = field(default_factory=list)  # attributes of items, or target; a+b crosses two
-    minimum: int = 30  # a subgroup's metric of fewer items is marked
+    minimum: int = 30  # rarely: a subgroup's metric of fewer items is marked
     compare: list[str] = field(default_factory=list)  # attributes whose values Welch's t-test compares
     contrast: list[str] = field(default_factory=list)  # attribute:first-second, a difference of shares
-    # condition that the others are compared with; null: all pairs of at most 4 conditions
+    # rarely: condition that the others are compared with; null: all pairs of at most 4 conditions
     baseline_condition: str | None = None
-    reference_condition: str | None = None  # condition to whose F1 that of each other condition is divided
-    concept: str = "concept"  # attribute of items by which CAIRE's averages are grouped
-    competitors: str = "model"  # attribute of the items of pairs whose values Bradley-Terry ranks
+    reference_condition: str | None = None  # rarely: condition to whose F1 that of each other condition is divided
+    concept: str = "concept"  # rarely: attribute of items by which CAIRE's averages are grouped
+    competitors: str = "model"  # rarely: attribute of the items of pairs whose values Bradley-Terry ranks
     crowdtruth: bool = False  # compute the qualities of units, workers and annotations
-    crowdtruth_raters: str = PEOPLE  # the group of raters that CrowdTruth uses
-    stop: float = REFERENCE  # CrowdTruth iterates until no quality changes by this much
-    overlap: float = 0.5  # least intersection / union of matched spans
-    # Measures of the overlap of generated and correct descriptions to compare with people: bleu, rouge_l, cider.
+    crowdtruth_raters: str = PEOPLE  # rarely: the group of raters that CrowdTruth uses
+    stop: float = REFERENCE  # rarely: CrowdTruth iterates until no quality changes by this much
+    overlap: float = 0.5  # rarely: least intersection / union of matched spans
+    # rarely: overlaps of generated and correct descriptions to compare with people: bleu, rouge_l, cider
     text_overlap: list[str] = field(default_factory=list)
 
 

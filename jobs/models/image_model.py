@@ -14,9 +14,9 @@ class ImageModelConfig(ImageModelSettings):
 
     name: str = MISSING
     checkpoint: str = MISSING  # hub name, folder or local:NAME
-    # GB that an actor needs with the weights loaded in 16-bit numbers (float32: twice); plan=true compares it
+    # rarely: GB that an actor needs with the weights loaded in 16-bit numbers (float32: twice); plan=true compares it
     memory_gb: float | None = None
-    licence: str | None = None  # of the weights; kept with the pictures, not checked
+    licence: str | None = None  # rarely: of the weights; kept with the pictures, not checked
 
     @property
     def identity(self) -> dict[str, Any]:

@@ -14,9 +14,9 @@ class ModelConfig(ModelSettings):
 
     name: str = MISSING
     checkpoint: str = MISSING  # hub name, folder, s3://bucket/folder or local:NAME
-    # GB that an actor needs with the weights loaded in 16-bit numbers (float32: twice); plan=true compares it
+    # rarely: GB that an actor needs with the weights loaded in 16-bit numbers (float32: twice); plan=true compares it
     memory_gb: float | None = None
-    licence: str | None = None  # of the weights; shown by plan=true and on the report's page, not checked
+    licence: str | None = None  # rarely: of the weights; shown by plan=true and on the report's page, not checked
 
     @property
     def identity(self) -> dict[str, Any]:

@@ -31,10 +31,10 @@ class QuestionsConfig(SamplingSettings, ReadingRows):
     input: str | None = None  # CSV, TSV, JSON lines or Parquet with one question per row
     columns: QuestionColumns = field(default_factory=QuestionColumns)
     faults: str = REFUSE  # of a file: refuse unknown parents, cycles, duplicate ids and empty questions, or mark them
-    encoding: str | None = None  # of CSV; null: by its byte-order mark, else UTF-8
-    delimiter: str | None = None  # of CSV; null: comma, semicolon, tab or bar, whichever fits
+    encoding: str | None = None  # rarely: of CSV; null: by its byte-order mark, else UTF-8
+    delimiter: str | None = None  # rarely: of CSV; null: comma, semicolon, tab or bar, whichever fits
     texts: str | None = None  # table of texts about which a model writes questions
     role: str = "prompt"  # the role of these texts
     model: ModelConfig = field(default_factory=ModelConfig)
     scene_graph: dict[str, Any] = field(default_factory=dict)  # instructions and examples of the three steps
-    unit_rows: int = 64  # texts per unit, the granularity of resuming
+    unit_rows: int = 64  # rarely: texts per unit, the granularity of resuming

@@ -30,6 +30,7 @@ class Job:
     Attributes:
         positional: the keys of arguments that are values alone, in their order; the last may be a list, which takes the
             rest. Only for jobs on whole tables, such as `ls R`, whose arguments need no name.
+        pools: the stages, of those in `resources`, that the job uses; empty: all, or no stages.
         resumes: whether the same command continues an interrupted run.
     """
 
@@ -38,6 +39,7 @@ class Job:
     execute: Callable[[Any], object]
     positional: tuple[str, ...] = ()
     resumes: bool = True
+    pools: tuple[str, ...] = ()
 
 
 def job(name: str) -> Job:
@@ -115,7 +117,7 @@ def _exit_code(name: str, arguments: list[str]) -> int:
 def _main(name: str, arguments: list[str]) -> None:
     if {"-h", "--help"} & set(arguments):
         say((importlib.import_module(f"jobs.{name}").__doc__ or "").strip())
-        say("\n" + help_text.render(name, job(name).schema))
+        say("\n" + help_text.render(name, job(name).schema, pools=job(name).pools))
         say(FORMS + " -v is timings=true." * has_timings(job(name).schema))
     elif "--version" in arguments:
         say(commands.version())

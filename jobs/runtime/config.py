@@ -45,7 +45,7 @@ class Writing:
     """Keys of every job that writes a table."""
 
     out: str = MISSING  # the table to write: a separate folder or s3://bucket/prefix
-    resume: bool = True  # continue an existing table; false refuses it
+    resume: bool = True  # rarely: continue an existing table; false refuses it
     overwrite: bool = False  # delete an existing table first
     retry: list[str] = field(default_factory=list)  # redo rows of these statuses, as in [error] or [blocked,missing]
     # print what would be read, written and used, and stop; calibrate (jobs with Ray): first do some units, to measure
@@ -63,8 +63,8 @@ class Common(Writing):
     """Keys of every job that uses Ray."""
 
     timings: bool = False  # print where the seconds went (-v): imports, Ray, start of the workers, first batch
-    log: str = "text"  # of what is printed: text, or json for a JSON object per line
-    ray: RayConfig = field(default_factory=RayConfig)
+    log: str = "text"  # rarely: of what is printed: text, or json for a JSON object per line
+    ray: RayConfig = field(default_factory=RayConfig)  # rarely: how Ray is reached or started
     resources: Resources = field(default_factory=Resources)  # what each stage may use
 
 
@@ -79,7 +79,8 @@ class ReadingRows(Common):
 class FailingRows(ReadingRows):
     """Keys of every job whose rows can fail because of machines, models, storage or the network."""
 
-    max_error_share: float = 0.01  # stop if more items than this share fail for reasons that are not in the input
+    # rarely: stop if more items than this share fail for reasons that are not in the input
+    max_error_share: float = 0.01
 
 
 def load(job: str, schema: type, overrides: list[str]) -> Any:

@@ -60,7 +60,7 @@ class DrawConfig:
 class CompleteDrawConfig(DrawConfig):
     """A draw of groups of rows, possibly only of those with a complete set of rows."""
 
-    # Columns or attributes; only groups with each of their combinations that occurs are drawn: [model,prompt,sample]
+    # rarely: columns or attributes, [model,prompt,sample]; only groups with each of their combinations are drawn
     complete: list[str] = field(default_factory=list)
 
     @property

@@ -1,7 +1,8 @@
 """Text of `--help`: the keys of a job, with their defaults and explanations.
 
 The explanation of a key is the comment on the line that declares it in the job's dataclass, or the comment line above.
-Keys that choose a file of `conf/` are listed with the available files.
+A comment that begins with `rarely:` puts the key, and those below it, in a separate section. Keys that choose a
+file of `conf/` are listed with the available files.
 """
 
 import ast
@@ -10,7 +11,7 @@ import io
 import shutil
 import textwrap
 import tokenize
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 from types import NoneType
@@ -25,6 +26,7 @@ from jobs.runtime.resources import Resources, StageResources
 REQUIRED, REST = "???", "…"  # in place of a default: the key is required; its keys are listed below it
 KEY_COLUMN = 36  # characters; the explanation of a longer key starts on the next line
 WIDEST, NARROWEST = 120, 80
+RARELY = "rarely: "  # begins the comment of a key that few users set
 SHOWN = 60  # characters of a list or a text; --cfg prints all of it
 KINDS = {str: "text", int: "int", float: "number", bool: "true or false", list: "list", dict: "{name: value}"}
 
@@ -38,11 +40,25 @@ class HelpKey:
     kind: str
     text: str
     options: tuple[str, ...] = ()
+    rare: bool = False  # few users set it
 
 
 def keys(job: str, schema: type) -> Iterator[HelpKey]:
     """The keys of `job` in the order of declaration, without those of `resources` (`stage_keys`)."""
-    yield from _below(schema, config.compose(job, schema, []), config_files.groups(job), "")
+    rare = set(rare_names(schema, ""))
+    for key in _below(schema, config.compose(job, schema, []), config_files.groups(job), ""):
+        parts = key.name.split(".")
+        yield replace(key, rare=any(".".join(parts[:length]) in rare for length in range(1, len(parts) + 1)))
+
+
+def rare_names(schema: type, prefix: str) -> Iterator[str]:
+    """The dotted keys whose comment says that few users set them."""
+    hints = get_type_hints(schema)
+    for name, comment in _all_comments(schema).items():
+        if comment.startswith(RARELY):
+            yield prefix + name
+        elif (inner := nested_dataclass(hints[name])) not in (None, Resources):
+            yield from rare_names(inner, f"{prefix}{name}.")
 
 
 def stage_keys() -> Iterator[HelpKey]:
@@ -114,9 +130,13 @@ def _kind(kind: Any) -> str:
     return " or ".join(dict.fromkeys(name for name in names if name))
 
 
-@cache
 def explanations(schema: type) -> dict[str, str]:
-    """Field -> the comment on its declaration, in `schema` or a class that it inherits from."""
+    """Field -> the comment on its declaration, in `schema` or a class that it inherits from, without `rarely:`."""
+    return {name: comment.removeprefix(RARELY) for name, comment in _all_comments(schema).items()}
+
+
+@cache
+def _all_comments(schema: type) -> dict[str, str]:
     comments: dict[str, str] = {}
     for owner in reversed(schema.__mro__):
         if is_dataclass(owner):
@@ -148,17 +168,23 @@ def _is_comment(source: str, number: int) -> bool:
     return source.split("\n")[number - 1].lstrip().startswith("#")
 
 
-def render(job: str, schema: type, *, width: int | None = None) -> str:
-    """All keys as lines of at most `width` characters; None: as wide as the terminal, within limits."""
+def render(job: str, schema: type, *, pools: Sequence[str] = (), width: int | None = None) -> str:
+    """All keys as lines of at most `width` characters; None: as wide as the terminal, within limits.
+
+    Args:
+        pools: the stages that the job uses; empty: all.
+    """
     width = width or max(NARROWEST, min(WIDEST, shutil.get_terminal_size((WIDEST, 24)).columns))
     job_keys = list(keys(job, schema))
+    set_keys = [key for key in job_keys if key.default != REQUIRED]
     sections = [
         ("Required:", [key for key in job_keys if key.default == REQUIRED]),
-        ("Keys and their defaults:", [key for key in job_keys if key.default != REQUIRED and not _is_common(key)]),
-        ("Keys of every job:", [key for key in job_keys if key.default != REQUIRED and _is_common(key)]),
+        ("Keys and their defaults:", [key for key in set_keys if not (key.rare or _is_common(key))]),
+        ("Keys of every job:", [key for key in set_keys if not key.rare and _is_common(key)]),
+        ("Rarely needed:", [key for key in set_keys if key.rare]),
     ]
     if "resources" in config_files.groups(job):
-        sections.append((f"STAGE: {', '.join(stages())}; resources= sets:", list(stage_keys())))
+        sections.append((f"STAGE: {', '.join(pools or stages())}; resources= sets:", list(stage_keys())))
     return "\n\n".join(
         "\n".join([title, *(_lines(key, width) for key in entries)]) for title, entries in sections if entries
     )

@@ -22,18 +22,20 @@ class SourceConfig(RequestSettings):
 
     name: str = "folder"
     path: str | None = None  # a folder, a glob or an s3:// prefix; not for urls
-    max_bytes: int = DEFAULT_MAX_BYTES  # of one picture; a larger one becomes an error row
+    max_bytes: int = DEFAULT_MAX_BYTES  # rarely: of one picture; a larger one becomes an error row
     # parquet
-    bytes_column: str | None = None  # null: `image` or `bytes`, whichever exists (also a struct with a field `bytes`)
-    key_column: str | None = None  # identifies a picture; null: its file and row do
+    # rarely: null: `image` or `bytes`, whichever exists (also a struct with a field `bytes`)
+    bytes_column: str | None = None
+    key_column: str | None = None  # rarely: identifies a picture; null: its file and row do
     # urls
     contact: str | None = None  # your e-mail address or web page, for the operators of the hosts; required
-    allow_hosts: list[str] = field(default_factory=list)  # `name`, `*.name`, `*`; with `:port` for another than 443
-    connect_s: float = 10.0  # timeout of connecting to a host
-    read_s: float = 30.0  # timeout between two pieces of a reply
-    total_s: float = 180.0  # timeout of a whole reply
-    ca_file: str | None = None  # PEM file of a certificate authority to trust in addition to the system's
-    testing: TestingConfig = field(default_factory=TestingConfig)
+    # rarely: `name`, `*.name`, `*`; with `:port` for another than 443
+    allow_hosts: list[str] = field(default_factory=list)
+    connect_s: float = 10.0  # rarely: timeout of connecting to a host
+    read_s: float = 30.0  # rarely: timeout between two pieces of a reply
+    total_s: float = 180.0  # rarely: timeout of a whole reply
+    ca_file: str | None = None  # rarely: PEM file of a certificate authority to trust in addition to the system's
+    testing: TestingConfig = field(default_factory=TestingConfig)  # rarely: for tests on one machine
 
 
 @dataclass
@@ -43,8 +45,9 @@ class FetchConfig(FailingRows):
     source: SourceConfig = field(default_factory=SourceConfig)
     input: str | None = None  # a table of records; null: all pictures of the folder or shards
     width: int | None = None  # pixels; null: not resized
-    verify_only: bool = False  # only check that the picture exists, without its bytes (source=urls)
-    unit_rows: int | None = None  # pictures of a unit, refetched after a kill; null: 256 of records, 64 of a folder
+    verify_only: bool = False  # rarely: only check that the picture exists, without its bytes (source=urls)
+    # rarely: pictures of a unit, refetched after a kill; null: 256 of records, 64 of a folder
+    unit_rows: int | None = None
 
 
 def required_path(cfg: FetchConfig) -> str:

@@ -35,7 +35,7 @@ class TermsSource:
 
     name: str = MISSING  # wikidata, or language_model
     path: str | None = None  # a file, a folder or a glob of .json, .json.gz or .json.bz2 files, one entity per line
-    unit_mb: int = 64  # compressed megabytes per unit, the granularity of resuming
+    unit_mb: int = 64  # rarely: compressed megabytes per unit, the granularity of resuming
 
 
 class Line(NamedTuple):

@@ -40,18 +40,19 @@ class AnalyzeConfig:
     out: str = MISSING  # a folder: index.html, metrics.csv and the table metrics
     task: str = "agreement"  # agreement, crowdtruth or dsg
     columns: Columns = field(default_factory=Columns)
-    encoding: str | None = None  # of CSV; null: by its byte-order mark, else UTF-8
+    encoding: str | None = None  # rarely: of CSV; null: by its byte-order mark, else UTF-8
     # agreement: texts in columns.value that mean no answer, such as [n/a, unsure]
     missing: list[str] = field(default_factory=list)
     # agreement: lowest and highest answer of the scale, [1,5]; without it, metrics that depend on it are undefined
     scale: list[float] = field(default_factory=list)
     keep_rows: dict[str, str] = field(default_factory=dict)  # column: text; read only rows with this text
-    separator: str | None = None  # crowdtruth: separates several annotations in a cell
-    annotations: list[str] = field(default_factory=list)  # crowdtruth: the closed set; empty: those in the file
-    empty: str | None = None  # crowdtruth: the annotation of an empty cell; null: empty cells do not count
+    separator: str | None = None  # rarely: crowdtruth: separates several annotations in a cell
+    annotations: list[str] = field(default_factory=list)  # rarely: crowdtruth: the closed set; empty: those in the file
+    empty: str | None = None  # rarely: crowdtruth: the annotation of an empty cell; null: empty cells do not count
     people: str | None = None  # dsg: a file of people's ratings
+    # rarely: names of columns of people's ratings of pictures (dsg)
     people_columns: PeopleColumns = field(default_factory=PeopleColumns)
-    # a file has no table of raters, so there is no default column for groups of people
+    # what is computed, as in `report`; metrics.groups has no default, because a file has no table of raters
     metrics: MetricSettings = field(default_factory=lambda: MetricSettings(groups=[]))
     exclusions: str | None = None  # file of items (image_ids or URLs) whose rows are left out, one per line
     title: str = "Metrics"  # of the page

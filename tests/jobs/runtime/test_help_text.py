@@ -1,5 +1,8 @@
 """`--help` explains every key of every job, with its default and what it can be."""
 
+import inspect
+import re
+import sys
 from dataclasses import dataclass, field
 
 import pytest
@@ -13,7 +16,7 @@ def test_every_key_of_every_job_is_explained() -> None:
         f"{name}: {key.name}"
         for name in commands.JOBS
         for key in help_text.keys(name, cli.job(name).schema)
-        if not key.text and "columns." not in key.name
+        if not key.text
     ]
     assert silent == []
 
@@ -80,3 +83,51 @@ def test_lines_fit_the_terminal(width: int) -> None:
     for name in ("judge", "mine", "retrieve"):
         lines = help_text.render(name, cli.job(name).schema, width=width).splitlines()
         assert [line for line in lines if len(line) > width and " " in line.strip()] == []
+
+
+@dataclass
+class Inner:
+    """Keys below a key."""
+
+    a: int = 1  # a number
+    b: int = 2  # rarely: another
+
+
+@dataclass
+class Marked:
+    """Keys of which some are rarely needed."""
+
+    plain: int = 1  # says what it is
+    seldom: int = 1  # rarely: says what it is
+    below: Inner = field(default_factory=Inner)  # of all
+    hidden: Inner = field(default_factory=Inner)  # rarely: of few
+
+
+def test_rarely_needed_keys_and_those_below_them_have_their_own_section() -> None:
+    assert help_text.explanations(Marked)["seldom"] == "says what it is"
+    assert set(help_text.rare_names(Marked, "")) == {"seldom", "below.b", "hidden"}
+    text = help_text.render("judge", cli.job("judge").schema)
+    first, rare = text.split("Rarely needed:")
+    for key, is_rare in {"targets": False, "plan": False, "model.revision": True, "ray.address": True}.items():
+        assert (f"  {key}=" in rare, f"  {key}=" in first) == (is_rare, not is_rare)
+    required = [key.name for name in commands.JOBS for key in help_text.keys(name, cli.job(name).schema)
+                if key.rare and key.default == help_text.REQUIRED]  # fmt: skip
+    assert required == []
+
+
+@pytest.mark.parametrize("name", [name for name in commands.JOBS if cli.job(name).pools])
+def test_help_lists_the_stages_that_the_job_begins_with(name: str) -> None:
+    """The stages in the code of the job are those that it declares."""
+    job = cli.job(name)
+    assert set(job.pools) <= set(help_text.stages())
+    begun = re.findall(
+        r"pools(?:, lines)? ?= ?(\[.*?\](?: if .*? else \[.*?\])?)", inspect.getsource(sys.modules[f"jobs.{name}"])
+    )
+    assert {pool for text in begun for pool in re.findall(r'"(\w+)"', text)} - {"texts", "images"} <= set(job.pools)
+    assert f"STAGE: {', '.join(job.pools)};" in help_text.render(name, job.schema, pools=job.pools)
+
+
+def test_every_job_with_stages_declares_them() -> None:
+    silent = [name for name in commands.JOBS
+              if "resources" in config_files.groups(name) and not cli.job(name).pools]  # fmt: skip
+    assert silent == ["run"]  # whose steps may have any
