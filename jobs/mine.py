@@ -9,6 +9,7 @@ requires whole words, `match=exact` whole titles; `fold.*` defines which letters
 `limit=n` reads each file only until it has given n records.
 """
 
+import difflib
 import sys
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -47,7 +48,9 @@ class MineConfig(ReadingRows):
 def execute(cfg: MineConfig) -> dict[str, Any] | None:
     """Run the job; see the module's docstring. Returns the manifest, None with plan=true."""
     if cfg.match not in MATCHES:
-        raise InputError(f"match={cfg.match}: must be one of {', '.join(MATCHES)}")
+        near = difflib.get_close_matches(cfg.match, MATCHES, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise InputError(f"match={cfg.match}: must be one of {', '.join(MATCHES)}{hint}")
     if cfg.corpus.name not in CORPORA:
         raise InputError(f"corpus.name={cfg.corpus.name}: must be one of {', '.join(CORPORA)}")
     fold, corpus = fold_of(cfg.fold), CORPORA[cfg.corpus.name]

@@ -63,7 +63,7 @@ def check_attributes(settings: MetricSettings, available: Collection[str]) -> No
         listed = ", ".join([*sorted(available), TARGET])
         raise InputError(
             f"metrics: no item has the attribute {wrong[0]!r}; must be one of {listed} (attributes come from "
-            "the columns of a file that jobs.items reads: add its table with items=)"
+            "the columns of a file that remine items reads: add its table with items=)"
         )
 
 

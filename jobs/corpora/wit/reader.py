@@ -75,7 +75,7 @@ def check_header(uri: str) -> None:
             if missing := [c for c in NEEDED if c not in header]:
                 raise InputError(
                     f"{uri}: no column {', '.join(missing)} in its header, which WIT's files have; "
-                    "read your own file with jobs.items"
+                    "read your own file with remine items"
                 )
         except InputError:
             if name := foreign_format(uri):

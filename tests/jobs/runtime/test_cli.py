@@ -69,6 +69,27 @@ BAD = {
         "resources=x: no such option; must be one of",
     ),
     "mistyped": ([*MINE, "corpus.path={f}/good.tsv", "resume=maybe"], "resume=maybe: must be true or false"),
+    "misspelt key": ([*MINE, "corpus.pth=x"], "corpus.pth: no such key (did you mean corpus.path?)"),
+    "letters swapped": (
+        [*MINE, "corpus=wti", "corpus.path={f}/good.tsv"],
+        "corpus=wti: no such option (did you mean wit?)",
+    ),
+    "misspelt model": (
+        ["judge", "input={f}/matches", "model=local-tinny", "out={f}/out"],
+        "model=local-tinny: no such option (did you mean local-tiny?)",
+    ),
+    "misspelt rule": (
+        [*MINE, "corpus.path={f}/good.tsv", "match=words"],
+        "match=words: must be one of substring, word, exact; did you mean word?",
+    ),
+    "no such local model": (
+        ["judge", "input={f}/matches", "model.checkpoint=local:nosuch", "out={f}/out"],
+        "no local model 'nosuch'; available are demo-encoder",
+    ),
+    "a key of another job": (
+        ["judge", "input={f}/matches", "--corpus.language", "en"],
+        "corpus.language: no such key; allowed: ",
+    ),
     "not given": (["mine"], "required: corpus.path=, out=, terms.path="),
     "unknown option with dashes": (["mine", "--verbose"], "verbose: no such key"),
     "option without a value": ([*MINE, "--corpus.path"], "--corpus.path: a value is missing"),
