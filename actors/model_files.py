@@ -1,6 +1,7 @@
 """Where the files of a model are on this machine: a hub's name or a folder, a small local model, or a copy from S3."""
 
 import fcntl
+import json
 import os
 import shutil
 import tempfile
@@ -84,6 +85,21 @@ def storage() -> Any:
     import s3fs
 
     return s3fs.S3FileSystem(use_listings_cache=False)
+
+
+def check_index(folder: Path) -> None:
+    """Check that the indexes of weights in a folder, or directly below it, name files next to themselves.
+
+    Raises:
+        ValueError: an index that is not one, or names a file elsewhere.
+    """
+    for index in sorted((*folder.glob("*.index.json"), *folder.glob("*/*.index.json"))):
+        try:
+            names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise ValueError(f"{index}: not an index of weights ({type(error).__name__})") from error
+        if outside := sorted(str(name) for name in names if not isinstance(name, str) or Path(name).name != name):
+            raise ValueError(f"{index}: names the file {outside[0]!r}; only files next to the index are allowed")
 
 
 def _copy(store: Any, model: str, names: Sequence[str], folder: Path) -> None:

@@ -9,8 +9,10 @@ from actors.devices import check_device, check_dtype, find_device, find_dtype
 from actors.diffusion.settings import ImageModelSettings
 from actors.errors import first_line
 from actors.local_models import is_local, resolve
+from actors.model_files import check_index
 
 INDEX = "model_index.json"
+LIBRARIES = ("diffusers", "transformers")
 
 
 def check_image_model(settings: ImageModelSettings) -> None:
@@ -23,6 +25,7 @@ def check_image_model(settings: ImageModelSettings) -> None:
     check_device(settings.device)
     model = settings.checkpoint
     if is_local(model) or Path(model).is_dir():
+        check_index(Path(resolve(model)))
         file = Path(resolve(model)) / INDEX
         text = file.read_text(encoding="utf-8") if file.is_file() else None
     elif model.startswith(("/", ".", "~")):
@@ -30,13 +33,26 @@ def check_image_model(settings: ImageModelSettings) -> None:
     else:
         text = hub.read(model, INDEX, revision=settings.revision)
     try:
-        kind = json.loads(text or "")["_class_name"]
-    except (ValueError, KeyError, TypeError):
+        index = json.loads(text or "")
+        kind = index["_class_name"]
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise ValueError(f"{model}: not a pipeline of diffusers (no {INDEX} with a _class_name)") from None
     import diffusers
 
-    if not hasattr(diffusers, str(kind)):
+    if str(kind).startswith("_") or not hasattr(diffusers, str(kind)):
         raise ValueError(f"{model}: the installed diffusers {diffusers.__version__} has no {kind}")
+    for part, value in index.items():  # diffusers imports the library that a part names
+        library = value[0] if isinstance(value, list) and len(value) == 2 else None
+        if part[:1] != "_" and isinstance(library, str) and not _is_known(library):
+            raise ValueError(
+                f"{model}: {INDEX}: {part} is of {library!r}; only parts of {' and '.join(LIBRARIES)} are allowed"
+            )
+
+
+def _is_known(library: str) -> bool:
+    from diffusers import pipelines
+
+    return library in LIBRARIES or hasattr(pipelines, library)
 
 
 def load_pipeline(settings: ImageModelSettings) -> Any:

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from actors import local_models
-from actors.encoders.transformers_encoders import PREFIX, HubEncoder, is_hub_encoder
+from actors.encoders.transformers_encoders import MOST_DIM, PREFIX, HubEncoder, check_size, is_hub_encoder
+from actors.errors import first_line
 from actors.hub import check_reachable
 
 if TYPE_CHECKING:
@@ -22,6 +23,12 @@ LOCAL_DIR, HF_HUB = "local-dir:", "hf-hub:"
 
 _CONFIG_FILE = "open_clip_config.json"
 _WEIGHTS = ("open_clip_model.safetensors", "open_clip_pytorch_model.safetensors", "open_clip_pytorch_model.bin")
+
+
+# What open_clip's tokenizers take themselves; anything else goes to transformers, `trust_remote_code` among it.
+_TOKENIZER_KEYS = frozenset(
+    {"clean", "strip_sep_token", "language", "tokenizer_mode", "reduction_mask", "context_length"}
+)
 
 
 class EncoderFacts(NamedTuple):
@@ -177,11 +184,40 @@ def _from_hub(model: str) -> EncoderSource:
 
 
 def _from_config(model: str, file: Path, revision: Callable[[], str]) -> EncoderSource:
-    config = json.loads(file.read_text(encoding="utf-8"))
-    if "model_cfg" not in config:
+    try:
+        config = json.loads(file.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{model}: {_CONFIG_FILE} is not JSON ({first_line(error)})") from error
+    if not isinstance(config, dict) or not isinstance(config.get("model_cfg"), dict):
         raise ValueError(f"{model}: {_CONFIG_FILE} has no model_cfg")
-    preprocessing = _preprocessing(model, config.get("preprocess_cfg") or {}, config["model_cfg"])
+    try:
+        _check_untrusted(config["model_cfg"])
+        preprocessing = _preprocessing(model, config.get("preprocess_cfg") or {}, config["model_cfg"])
+        check_size(preprocessing.size)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{model}: {_CONFIG_FILE} has an unexpected form ({error!r})") from error
+    except ValueError as error:
+        raise ValueError(str(error) if str(error).startswith(model) else f"{model}: {error}") from error
     return EncoderSource(model, None, config["model_cfg"], preprocessing, revision)
+
+
+def _check_untrusted(config: dict[str, Any]) -> None:
+    """Refuse what open_clip would pass on to libraries that load code or other people's files."""
+    vision, text = config["vision_cfg"], config["text_cfg"]
+    if unknown := sorted(set(text.get("tokenizer_kwargs") or ()) - _TOKENIZER_KEYS):
+        raise ValueError(
+            f"{_CONFIG_FILE}: tokenizer_kwargs.{unknown[0]} is not allowed, as it may run code of the model; "
+            f"allowed: {', '.join(sorted(_TOKENIZER_KEYS))}"
+        )
+    for name, value in (
+        ("timm_model_name", vision.get("timm_model_name")),
+        ("hf_model_name", text.get("hf_model_name")),
+    ):
+        if value and (not isinstance(value, str) or ":" in value or value.startswith(("/", ".", "~"))):
+            raise ValueError(f"{_CONFIG_FILE}: {name}={value!r} must be the name of an architecture, not a place")
+    dim = config["embed_dim"]
+    if not isinstance(dim, int) or not 0 < dim <= MOST_DIM:
+        raise ValueError(f"{_CONFIG_FILE}: embed_dim={dim!r} must be from 1 to {MOST_DIM}")
 
 
 def _from_name(model: str, pretrained: str | None) -> EncoderSource:

@@ -8,6 +8,7 @@ import numpy as np
 from actors.devices import DTYPES
 from actors.encoders.facts import EncoderSource, Preprocessing, complete, find_source, geometry, pinned_weights
 from actors.encoders.transformers_encoders import HubEncoder, exponential, is_hub_encoder
+from actors.errors import first_line
 
 if TYPE_CHECKING:
     import torch
@@ -51,13 +52,19 @@ def load_tower(model: str, pretrained: str | None, *, device: "torch.device", dt
 
     Raises:
         ValueError, OSError: as `actors.encoders.facts.encoder_facts`.
-        RuntimeError: the weights cannot be loaded, or open_clip's preprocessing differs from the config's.
+        ValueError: the files of the model cannot be loaded.
+        RuntimeError: the device's error, or open_clip's preprocessing differs from the config's.
     """
     import torch
 
-    if is_hub_encoder(model):
-        return HubEncoder(model, pretrained).load(device=device, dtype=getattr(torch, dtype))
-    return OpenClipTower(find_source(model, pretrained), device=device, dtype=dtype)
+    try:
+        if is_hub_encoder(model):
+            return HubEncoder(model, pretrained).load(device=device, dtype=getattr(torch, dtype))
+        return OpenClipTower(find_source(model, pretrained), device=device, dtype=dtype)
+    except (ValueError, OSError, RuntimeError, MemoryError):
+        raise
+    except Exception as error:  # model files are untrusted, so any exception is possible
+        raise ValueError(f"{model}: cannot be loaded ({type(error).__name__}: {first_line(error)})") from error
 
 
 class OpenClipTower:

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from actors import local_models
+from actors.errors import first_line
 from actors.hub import check_reachable, read
+from actors.model_files import check_index
 
 if TYPE_CHECKING:
     import torch
@@ -33,6 +35,16 @@ _GEMMA_VOCABULARY = 256_000  # SigLIP 2 uses Gemma's tokenizer
 _UNCLEAN_AND_CLEAN = ("A cat, here!", "a cat here")
 
 
+MOST_DIM = 65_536  # length of a vector
+MOST_PIXELS = 4096  # of a side of a model's input; the largest encoders have some hundreds
+
+
+def check_size(size: tuple[int, int]) -> None:
+    """Check height and width of a model's input. Raises ValueError for those that no encoder has."""
+    if not all(isinstance(side, int) and 0 < side <= MOST_PIXELS for side in size):
+        raise ValueError(f"its pictures have {size[0]} x {size[1]} pixels; allowed are 1 to {MOST_PIXELS} a side")
+
+
 class HubEncoder:
     """An encoder that transformers can load: its config and processors, without weights."""
 
@@ -41,11 +53,9 @@ class HubEncoder:
 
         Raises:
             ValueError: an architecture that is not supported; no such folder; a model that is neither in the hub's
-                cache nor on the hub.
+                cache nor on the hub; files that cannot be read or have absurd values.
             OSError: the config or the picture processor is missing.
         """
-        from transformers import AutoConfig, AutoImageProcessor
-
         self.name = local_models.resolve(model.removeprefix(PREFIX))
         self.folder = Path(self.name) if Path(self.name).is_dir() else None
         if self.folder and revision is not None:
@@ -57,6 +67,18 @@ class HubEncoder:
             if read(self.name, "config.json", revision=revision) is None:
                 raise ValueError(f"{model}: the hub has no such model for transformers (no config.json)")
         self._options: dict[str, Any] = {"revision": revision, "trust_remote_code": False}
+        try:
+            self._read(model)
+        except (ValueError, OSError, MemoryError):
+            raise
+        except Exception as error:  # model files are untrusted, so any exception is possible
+            raise ValueError(f"{model}: cannot be read ({type(error).__name__}: {first_line(error)})") from error
+
+    def _read(self, model: str) -> None:
+        from transformers import AutoConfig, AutoImageProcessor
+
+        if self.folder:
+            check_index(self.folder)
         self.config = AutoConfig.from_pretrained(self.name, **self._options)
         if self.config.model_type == "siglip2":
             raise ValueError(f"{model}: takes pictures of any shape (NaFlex); choose a model with a fixed size")
@@ -65,6 +87,9 @@ class HubEncoder:
         loader: Any = AutoImageProcessor
         self.processor = loader.from_pretrained(self.name, **self._options)
         self.dim = _DIM[self.config.model_type](self.config)
+        if not 0 < self.dim <= MOST_DIM:
+            raise ValueError(f"{model}: its vectors have {self.dim} numbers; allowed are 1 to {MOST_DIM}")
+        check_size(self.size)
 
     @property
     def texts(self) -> bool:
@@ -126,10 +151,16 @@ class HubEncoder:
         return AutoModel.from_pretrained(self.name, dtype=dtype, use_safetensors=True, **self._options)
 
     def load_tokenizer(self) -> Any:
-        """Load the tokenizer."""
+        """Load the tokenizer; raises ValueError or OSError if its files cannot be read."""
         from transformers import AutoTokenizer
 
-        return AutoTokenizer.from_pretrained(self.name, **self._options)
+        try:
+            return AutoTokenizer.from_pretrained(self.name, **self._options)
+        except (ValueError, OSError, MemoryError):
+            raise
+        except Exception as error:  # model files are untrusted, so any exception is possible
+            reason = f"{type(error).__name__}: {first_line(error)}"
+            raise ValueError(f"{self.name}: its tokenizer cannot be read ({reason})") from error
 
 
 class HubTower:
