@@ -28,7 +28,8 @@ SLOW = tuple(
     actors/vlm/test_generation actors/vlm/test_loading actors/vlm/test_loglik
     actors/vlm/test_picture_size actors/vlm/test_real_configs actors/vlm/test_scoring actors/vlm/test_system_turn
     actors/vlm/test_token_trees actors/vlm/test_vllm
-    actors/fetching/test_decoders actors/test_embedder actors/test_folder_fetcher actors/test_generator actors/test_hostile_pipelines
+    actors/fetching/test_decoders actors/test_embedder actors/test_folder_fetcher actors/test_generator
+    actors/test_hostile_pipelines
     actors/test_judge actors/test_reasoning_judge actors/test_searcher actors/test_two_pictures actors/test_url_fetcher
     actors/test_zero_shot_rater
     benchmarks gpu jobs/test_ jobs/annotation/test_century_annotations jobs/corpora/test_delimited

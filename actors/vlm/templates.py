@@ -2,16 +2,23 @@
 
 import functools
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import jinja2
 import jinja2.meta
 import jinja2.sandbox
+import jinja2.visitor
+from jinja2 import nodes
 from jinja2.filters import do_format
 
 QUESTION_WORDS = frozenset({"question", "note", "options", "numbers"})
 LONGEST = 10_000  # characters of a width, or of a text that is repeated
+LONGEST_TEXT = 1_000_000  # characters of a text that is put together
+MOST_STEPS = 100_000  # of all loops of a rendering
+_STEPS, _TEXT = "remine_steps", "remine_text"  # filters that are added to templates
+_OF_WIDTHS = ("batch", "center", "indent", "round", "slice", "tojson", "truncate", "wordwrap")
+_OF_PRODUCTS = {"join": 1, "replace": 1}  # filter -> place of its input, after Jinja's context
 _PERCENT = re.compile(r"%(?:\(\w*\))?([-+ #0-9.*]*)")  # width and precision of a printf-style format
 _SPEC = re.compile(r"\{[^{}:]*:([^}]*)\}")  # of str.format
 _DIGITS = re.compile(r"\d{1,4000}")
@@ -21,7 +28,7 @@ TARGET_WORD = "target"
 class _Sandbox(jinja2.sandbox.ImmutableSandboxedEnvironment):
     """Refuses formats and repetitions that make a text of gigabytes from a few characters."""
 
-    intercepted_binops = frozenset({"%", "*"})
+    intercepted_binops = frozenset({"%", "*", "**", "+"})
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         if operator == "%" and isinstance(left, str):
@@ -30,12 +37,35 @@ class _Sandbox(jinja2.sandbox.ImmutableSandboxedEnvironment):
             for text, times in ((left, right), (right, left)):
                 if isinstance(text, str | list | tuple) and isinstance(times, int):
                     _check_widths([len(text) * times])
+            if isinstance(left, int) and isinstance(right, int):
+                _check_widths([left.bit_length() + right.bit_length()])
+        elif operator == "**":
+            if not isinstance(left, int | float) or not isinstance(right, int | float):
+                raise jinja2.sandbox.SecurityError("** is for numbers")
+            if isinstance(left, int):
+                _check_widths([left.bit_length() * abs(int(right))])
+        elif operator == "+" and isinstance(left, str | list | tuple) and isinstance(right, str | list | tuple):
+            _check_widths([len(left) + len(right)], LONGEST_TEXT)
         return super().call_binop(context, operator, left, right)
 
     def call(self, context: Any, function: Any, *arguments: Any, **named: Any) -> Any:
         if isinstance(getattr(function, "__self__", None), str):  # such as `ljust`
             _check_widths([*arguments, *named.values()])
+            texts = [value for value in (*arguments, *named.values()) if isinstance(value, str | list | tuple)]
+            longest = max((sum(map(len, map(str, value))) for value in texts), default=0)
+            _check_widths([(len(function.__self__) + 1) * (longest + 1)], LONGEST_TEXT)
         return super().call(context, function, *arguments, **named)
+
+    def _parse(self, source: str, name: str | None, filename: str | None) -> jinja2.nodes.Template:
+        tree: jinja2.nodes.Template = super()._parse(source, name, filename)
+        if macro := tree.find(nodes.Macro) or tree.find(nodes.CallBlock):
+            raise jinja2.TemplateSyntaxError("macros are not allowed", macro.lineno)
+        for loop in tree.find_all(nodes.For):
+            if loop.recursive:
+                raise jinja2.TemplateSyntaxError("recursive loops are not allowed", loop.lineno)
+            loop.iter = nodes.Filter(loop.iter, _STEPS, [], [], None, None, lineno=loop.lineno)
+        _Bounding().generic_visit(tree)
+        return tree
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
         safe = super().wrap_str_format(value)
@@ -51,15 +81,69 @@ class _Sandbox(jinja2.sandbox.ImmutableSandboxedEnvironment):
         return bounded
 
 
+class _Bounding(jinja2.visitor.NodeTransformer):
+    """Bounds the texts that `~` and blocks of `set` put together."""
+
+    def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802 (the name that Jinja looks for)
+        self.generic_visit(node)
+        return nodes.Filter(node, _TEXT, [], [], None, None, lineno=node.lineno)
+
+    def visit_AssignBlock(self, node: nodes.AssignBlock) -> nodes.Node:  # noqa: N802
+        self.generic_visit(node)
+        node.filter = nodes.Filter(node.filter, _TEXT, [], [], None, None, lineno=node.lineno)
+        return node
+
+
+@jinja2.pass_context
+def _steps(context: Any, values: Iterable[Any]) -> Iterator[Any]:
+    """The values of a loop; all loops of a rendering share `MOST_STEPS`."""
+    for value in values:
+        context.eval_ctx.steps = getattr(context.eval_ctx, "steps", 0) + 1
+        if context.eval_ctx.steps > MOST_STEPS:
+            raise jinja2.sandbox.SecurityError(f"loops of too many steps; at most {MOST_STEPS:,}")
+        yield value
+
+
+def _bounded_text(text: str) -> str:
+    _check_widths([len(text)], LONGEST_TEXT)
+    return text
+
+
+def _with_bounded_widths(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A filter of Jinja whose whole numbers are widths."""
+
+    @functools.wraps(function)
+    def bounded(*arguments: Any, **named: Any) -> Any:
+        _check_widths([*arguments[1:], *named.values()])
+        return function(*arguments, **named)
+
+    return bounded
+
+
+def _bounded_product(function: Callable[..., Any], place: int) -> Callable[..., Any]:
+    """A filter of Jinja that may put an argument after each character or value of its input."""
+
+    @functools.wraps(function)
+    def bounded(*arguments: Any, **named: Any) -> Any:
+        values = arguments[place]
+        values = values if isinstance(values, str | list | tuple) else list(values)
+        texts = [len(text) for text in (*arguments[place + 1 :], *named.values()) if isinstance(text, str)]
+        lengths = sum(len(value) if isinstance(value, str) else 1 for value in values)
+        _check_widths([lengths + (len(values) + 1) * max(texts, default=0)], LONGEST_TEXT)
+        return function(*arguments[:place], values, *arguments[place + 1 :], **named)
+
+    return bounded
+
+
 def _check_percent(form: str, arguments: Iterable[Any]) -> None:
     for spec in _PERCENT.findall(form):
         _check_widths([*map(int, _DIGITS.findall(spec)), *(arguments if "*" in spec else ())])
 
 
-def _check_widths(widths: Iterable[Any]) -> None:
-    """Raise SecurityError if one of the whole numbers is larger than `LONGEST`."""
-    if (widest := max((width for width in widths if isinstance(width, int)), default=0)) > LONGEST:
-        raise jinja2.sandbox.SecurityError(f"a text of {widest:,} characters; at most {LONGEST:,}")
+def _check_widths(widths: Iterable[Any], most: int = LONGEST) -> None:
+    """Raise SecurityError if one of the whole numbers is larger than `most`."""
+    if max((width for width in widths if isinstance(width, int)), default=0) > most:
+        raise jinja2.sandbox.SecurityError(f"a text or number of too many characters; at most {most:,}")
 
 
 def _format(form: str, *arguments: Any, **named: Any) -> str:
@@ -72,7 +156,9 @@ def environment() -> jinja2.Environment:
     """Return the sandbox that renders parts: no globals, no attributes of Python objects, no undefined names."""
     sandbox = _Sandbox(undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False)
     sandbox.globals.clear()
-    sandbox.filters["format"] = _format
+    sandbox.filters |= {"format": _format, _STEPS: _steps, _TEXT: _bounded_text}
+    sandbox.filters |= {name: _with_bounded_widths(sandbox.filters[name]) for name in _OF_WIDTHS}
+    sandbox.filters |= {name: _bounded_product(sandbox.filters[name], place) for name, place in _OF_PRODUCTS.items()}
     return sandbox
 
 

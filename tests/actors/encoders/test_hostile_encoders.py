@@ -96,14 +96,18 @@ OF_TRANSFORMERS: dict[str, Callable[[Path], object]] = {
     "cut weights": lambda folder: os.truncate(folder / "model.safetensors", 500),
     "an empty tokenizer": lambda folder: (folder / "tokenizer.json").write_text("{}"),
 }
+
+
+def trusted(folder: Path) -> None:
+    with_code(folder, tokenizer_config="tokenizer_class")
+    edit(folder / OPEN_CLIP, *TEXT, tokenizer_kwargs={"trust_remote_code": True})
+
+
 OPEN_CLIP = "open_clip_config.json"
 TEXT = ("model_cfg", "text_cfg")
 OF_OPEN_CLIP: dict[str, Callable[[Path], object]] = {
     "pickled weights": pickled,
-    "code of a tokenizer that is trusted": lambda folder: (
-        with_code(folder, tokenizer_config="tokenizer_class"),
-        edit(folder / OPEN_CLIP, *TEXT, tokenizer_kwargs={"trust_remote_code": True}),
-    ),
+    "code of a tokenizer that is trusted": trusted,
     "code of a tokenizer": lambda folder: with_code(folder, tokenizer_config="tokenizer_class"),
     "a picture tower of elsewhere": lambda folder: edit(
         folder / OPEN_CLIP, "model_cfg", "vision_cfg", timm_model_name="hf-hub:evil/model"
