@@ -91,7 +91,7 @@ def check_index(folder: Path) -> None:
     """Check that the indexes of weights in a folder, or directly below it, name files next to themselves.
 
     Raises:
-        ValueError: an index that is not one, or names a file elsewhere.
+        ValueError: a damaged index, or one that names a file elsewhere.
     """
     for index in sorted((*folder.glob("*.index.json"), *folder.glob("*/*.index.json"))):
         try:

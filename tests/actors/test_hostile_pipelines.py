@@ -43,9 +43,9 @@ def cut(folder: Path) -> None:
 BEFORE: dict[str, Callable[[Path], object]] = {  # known from the small files, before a run
     "a list": lambda folder: (folder / INDEX).write_text("[1]"),
     "brackets": lambda folder: (folder / INDEX).write_text("[" * 100_000),
-    "a pipeline of its own": lambda folder: with_code(folder, _class_name=["evil", "Evil"]),
-    "a name that is no pipeline": lambda folder: edit(folder / INDEX, _class_name="__file__"),
-    "a part of its own": lambda folder: with_code(folder, transformer=["evil", "Evil"]),
+    "a pipeline with code": lambda folder: with_code(folder, _class_name=["evil", "Evil"]),
+    "the name of a module": lambda folder: edit(folder / INDEX, _class_name="__file__"),
+    "a part with code": lambda folder: with_code(folder, transformer=["evil", "Evil"]),
     "a part of the system": lambda folder: edit(folder / INDEX, transformer=["subprocess", "Popen"]),
     "weights outside": outside,
 }

@@ -79,7 +79,7 @@ OF_TRANSFORMERS: dict[str, Callable[[Path], object]] = {
     "pickled weights": pickled,
     "weights above the folder": lambda folder: elsewhere(folder, "../outside.safetensors"),
     "weights at an absolute path": lambda folder: elsewhere(folder, f"{folder.parent}/outside.safetensors"),
-    "an index that is none": lambda folder: (folder / "model.safetensors.index.json").write_text("[" * 100_000),
+    "a damaged index": lambda folder: (folder / "model.safetensors.index.json").write_text("[" * 100_000),
     "code of a configuration": lambda folder: with_code(folder, config="model_type"),
     "code of a processor": lambda folder: with_code(folder, preprocessor_config="image_processor_type"),
     "code of a tokenizer": lambda folder: with_code(folder, tokenizer_config="tokenizer_class"),
