@@ -1,6 +1,5 @@
 """Completion of `remine` in shells: the scripts that shells load, and the candidates that they ask for."""
 
-from jobs.runtime.help_text import keys
 from jobs.runtime.key_types import alternatives, type_of
 
 _BASH = """_remine() {
@@ -37,6 +36,8 @@ def of_job(job: str, schema: type, before: list[str], word: str) -> list[str]:
     A word without `=` is completed to `key=`, in the form that it has (`--key`), without keys that are already given;
     a value to the files of its group in `conf/`, or to true and false.
     """
+    from jobs.runtime.help_text import keys  # not for the scripts: it imports Hydra and pyarrow
+
     dashes = "--" if word.startswith("-") else ""
     options = {key.name: key.options for key in keys(job, schema) if not key.name.endswith(".…")}
 

@@ -291,6 +291,7 @@ def test_lists_help_and_refusals_import_little() -> None:
     # Each takes seconds to import, and a folder that does not exist is refused before a model is built.
     cases: dict[tuple[str, ...], tuple[int, set[str]]] = {
         (): (0, MODELS | DRAWING | {"hydra", "omegaconf", "pyarrow", "numpy"}),
+        ("completion", "bash"): (0, MODELS | DRAWING | {"hydra", "omegaconf", "pyarrow", "numpy"}),
         ("judge", "--help"): (0, MODELS | DRAWING),
         ("report", "--help"): (0, MODELS | DRAWING),
         ("embed", "nokey=1"): (2, MODELS | DRAWING),
