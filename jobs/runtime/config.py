@@ -21,13 +21,14 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from jobs.errors import InputError
-from jobs.runtime import config_errors
+from jobs.runtime import config_errors, yaml_parser
 from jobs.runtime import overrides as override_grammar
 from jobs.runtime.config_files import CONF, describe_yaml_error, file_of, options, register_user_files
 from jobs.runtime.key_types import nested_dataclass, type_of
 from jobs.runtime.resources import Resources, check
 
 CALIBRATE = "calibrate"  # a value of plan=
+yaml_parser.install()
 _NEAR = 0.76  # similarity from which a name is suggested; lang and plan have 0.75
 
 
@@ -176,9 +177,14 @@ def _compose(job: str, schema: type, overrides: list[str]) -> DictConfig:
 @functools.lru_cache(maxsize=256)
 def _compose_files(job: str, schema: type, choices: tuple[str, ...]) -> DictConfig:
     """The files of conf/ that `choices` select. Hydra takes 0.1 s; a pipeline composes a job many times."""
-    ConfigStore.instance().store(name=f"{job}_schema", node=schema)
+    _store_schema(job, schema)
     with hydra.initialize_config_dir(str(CONF), version_base="1.3", job_name=job):
         return hydra.compose(job, overrides=list(choices))
+
+
+@functools.cache
+def _store_schema(job: str, schema: type) -> None:
+    ConfigStore.instance().store(name=f"{job}_schema", node=schema)
 
 
 def _explain(job: str, schema: type, overrides: list[str], error: Exception) -> str:

@@ -149,7 +149,7 @@ def test_a_file_of_the_users_is_an_option_like_those_of_conf(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("name: [", "own.yaml, line 1: not YAML (expected the node content, but found '<stream end>')"),
+        ("name: [\n", "own.yaml, line 2: not YAML (did not find expected node content)"),
         ("- a", "own.yaml: not a configuration; it must be a mapping of keys"),
         ("nmae: wit", "own.yaml: not an option of mine"),
         (None, "own.yaml: does not exist"),
