@@ -37,10 +37,15 @@ class MetricIndex:
             self._by_name[metric.name].append(metric)
             self._exact[metric.name, frozenset(dims.items())] = metric
         self._condition = condition
+        self._others: dict[str | None, MetricIndex] = {}
 
-    def under(self, condition: str) -> "MetricIndex":
+    def under(self, condition: str | None) -> "MetricIndex":
         """Return the metrics of another condition; the same if the ratings have only one."""
-        return MetricIndex(self.all, condition=condition)
+        if condition == self._condition or not self.conditions:
+            return self
+        if condition not in self._others:  # arrangements ask for the same few conditions hundreds of times
+            self._others[condition] = MetricIndex(self.all, condition=condition)
+        return self._others[condition]
 
     def get(self, name: str, dims: Mapping[str, str], *, reason: str = "") -> Metric:
         """Return the metric with exactly these dims, besides condition and inverted; an undefined one if there is none.
