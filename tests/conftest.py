@@ -39,6 +39,18 @@ SLOW = tuple(
     jobs/viewer models test_cluster test_collection test_site
     """.split()
 )
+# The files that take longest, by measured seconds. They start first: a process of xdist that begins one of them when
+# the others have nothing left would finish alone.
+LONGEST = tuple(
+    f"{name}.py"
+    for name in """
+    jobs/runtime/test_cluster_of_nodes jobs/test_century_pipeline jobs/runtime/test_stages jobs/test_caire_planted
+    test_site
+    jobs/test_resume jobs/test_caire_pipeline jobs/papers/test_caire jobs/runtime/test_config
+    actors/vlm/test_real_configs
+    jobs/test_corridors actors/vlm/test_attacks jobs/test_fetch_urls jobs/test_kills jobs/runtime/test_cli gpu/test_gpu
+    """.split()
+)
 DATA = Path(os.environ.get("REMINE_DATA") or ROOT.parent / "shared" / "data")
 
 
@@ -68,14 +80,20 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if "not slow" in (config.option.markexpr or "") and is_slow_file(collection_path) else None
 
 
+def place(path: Path) -> int:
+    """Where the file is in `LONGEST`; after its end if it is not."""
+    name = path.relative_to(ROOT / "tests").as_posix() if path.is_relative_to(ROOT / "tests") else ""
+    return LONGEST.index(name) if name in LONGEST else len(LONGEST)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the files with Ray first, since they take longest, and mark the slow tests.
+    """Put the longest files first, then the other files with Ray, and mark the slow tests.
 
     With `--dist loadfile` a file's tests run in one process of xdist. Each process starts its own Ray for its
     first file that needs one, so that files with Ray run in parallel.
     """
     with_ray = {item.path for item in items if uses_ray(item)}
-    items.sort(key=lambda item: (item.path not in with_ray, not is_slow(item)))
+    items.sort(key=lambda item: (place(item.path), item.path not in with_ray, not is_slow(item)))
     for item in items:
         if is_slow(item):
             item.add_marker(pytest.mark.slow)
