@@ -14,12 +14,11 @@ from actors.searcher import BadRows, Search
 from jobs.corpora.vectors import UnitVectors, VectorLayout
 from jobs.retrieval.neighbor_rows import CORPUS_TALLY, Calibration, neighbors
 from jobs.retrieval.queries import NOT_FINITE, OUT_OF_RANGE, ZERO, read_queries
+from jobs.retrieval.resident import ResidentCorpus
 from jobs.runtime import exclusions
 from jobs.runtime.board import Reporter
 from jobs.store.units import Unit
 from jobs.store.writer import Reject, UnitTask, UnitWriter
-
-_RESIDENT_ROWS = 1 << 16  # rows per block of a corpus that stays in memory
 
 
 @dataclass(frozen=True)
@@ -84,20 +83,18 @@ class SearchQueries(_Searcher):
     """Searches the whole corpus, which stays in memory, for one unit of queries."""
 
     def __init__(
-        self, task: SearchTask, *, corpus: Sequence[Unit], first: str, calibration: Calibration | None
+        self, task: SearchTask, *, corpus: Sequence[Unit], first: str, calibration: Calibration | None, shared: bool
     ) -> None:
-        """Read the corpus. The unit of queries named `first` carries the corpus's counts and rejects."""
+        """Read the corpus.
+
+        Args:
+            first: the unit of queries that carries the corpus's counts and rejects.
+            shared: several processes of a machine may search.
+        """
         super().__init__(task)
         self._first, self._calibration = first, calibration
         corpus = sorted(corpus, key=lambda unit: unit.name)  # the order of rejects is that of a scan's units
-        self._units = [UnitVectors(unit, task.layout, exclusion_filter=self._excluded) for unit in corpus]
-        self._starts = np.concatenate([[0], np.cumsum([unit.rows or 0 for unit in corpus])]).astype(np.int64)
-        self._blocks = [
-            (block.vectors.copy(), block.places + start)
-            for unit, start in zip(self._units, self._starts[:-1].tolist(), strict=True)
-            for block in unit.blocks(_RESIDENT_ROWS)
-        ]
-        self._matched = self._excluded.take_matched()
+        self._corpus = ResidentCorpus(corpus, task.layout, self._excluded, shared=shared)
 
     def __call__(self, task: UnitTask, writer: UnitWriter, report: Reporter) -> None:
         """Search for one unit of queries and write its neighbours."""
@@ -105,7 +102,7 @@ class SearchQueries(_Searcher):
         settings = self._task.search
         search = Search(Queries(vectors, settings), ids=self._ids, threads=self._threads)
         bad: dict[str, list[np.ndarray]] = defaultdict(list)
-        for block, places in self._blocks:
+        for block, places in self._corpus.blocks:
             for reason, rows in _by_reason(search.add(block, places)).items():
                 bad[reason].append(rows)
         table = neighbors(unit.ids, search.finish(), self._calibration)
@@ -118,21 +115,23 @@ class SearchQueries(_Searcher):
     def _ids(self, places: np.ndarray) -> list[str]:
         """Return the item ids of rows of the corpus, in the order of `places`."""
         ids = np.empty(len(places), object)
-        numbers = np.searchsorted(self._starts, places, "right") - 1
+        starts = self._corpus.starts
+        numbers = np.searchsorted(starts, places, "right") - 1
         for number in np.unique(numbers).tolist():
             inside = np.flatnonzero(numbers == number)
-            ids[inside] = self._units[number].ids(places[inside] - self._starts[number])
+            ids[inside] = self._corpus.units[number].ids(places[inside] - starts[number])
         names: list[str] = ids.tolist()
         return names
 
     def _count_corpus(self, writer: UnitWriter, bad: Mapping[str, np.ndarray]) -> None:
         total: Counter[str] = Counter()
-        for unit, start, end in zip(self._units, self._starts[:-1].tolist(), self._starts[1:].tolist(), strict=True):
+        starts = self._corpus.starts.tolist()
+        for unit, start, end in zip(self._corpus.units, starts[:-1], starts[1:], strict=True):
             inside = {reason: places[(places >= start) & (places < end)] - start for reason, places in bad.items()}
             self._reject(writer, unit, inside)
             total += unit.counts
         writer.counts.tallies[CORPUS_TALLY] = dict(total)
-        exclusions.count(writer.counts, self._matched)
+        exclusions.count(writer.counts, self._corpus.matched)
 
 
 def _by_reason(bad: BadRows) -> dict[str, np.ndarray]:

@@ -46,7 +46,12 @@ def stream_queries(run: TableRun, task: SearchTask, inputs: SearchInputs, *, res
     """Stream the queries, which are the units of `run`, with the corpus in memory."""
     from jobs.runtime import stages
 
-    resident = {"corpus": inputs.corpus.units, "first": run.units[0].name, "calibration": inputs.calibration}
+    resident = {
+        "corpus": inputs.corpus.units,
+        "first": run.units[0].name,
+        "calibration": inputs.calibration,
+        "shared": resources.search.most_actors > 1,
+    }
     stage = stages.Stage("search", SearchQueries, {"task": task, **resident})
     total = sum(todo.unit.rows or 0 for todo in run.todo)
     stages.process(run, name="retrieve", stage=stage, resources=resources, total=total, counted="rows")

@@ -80,6 +80,11 @@ class ExclusionFilter:
     def __bool__(self) -> bool:
         return bool(self._marks)
 
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the list."""
+        return content_id(*sorted(self._marks))
+
     def hit(self, *names: str | None) -> bool:
         """Whether a picture with these ids and URLs is on the list."""
         hits = {mark for name in names if name for mark in self._hits(name)} if self._marks else ()

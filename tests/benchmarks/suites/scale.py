@@ -5,7 +5,9 @@ processes share this machine's cores, so that the rate of many actors is that of
 """
 
 import contextlib
+import os
 import resource
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -15,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.benchmarks.child import Result, SkippedError
 from tests.benchmarks.harness import Benchmark, Contender, Size
+from tests.forwarding import counted_s3
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,12 +37,13 @@ class Shape:
     actors: int
     nodes: int = 1
     model_s: float = 0.0
+    on_s3: bool = False  # its table, whose requests of the driver are counted
 
     @property
     def name(self) -> str:
         """The name of the contender."""
         slept = f"_{self.model_s * 1000:.0f}ms" if self.model_s else ""
-        return f"units_{self.units}_actors_{self.actors}_nodes_{self.nodes}{slept}"
+        return f"units_{self.units}_actors_{self.actors}_nodes_{self.nodes}{slept}{'_s3' if self.on_s3 else ''}"
 
 
 SHAPES = (
@@ -50,6 +54,8 @@ SHAPES = (
     Shape(150_000, 2),
     Shape(1_000, 4, 2),
     Shape(1_000, 16, 4),
+    Shape(400, 2, on_s3=True),
+    Shape(2_000, 2, on_s3=True),
     Shape(100, 2, model_s=1.0),
     Shape(400, 8, 4, model_s=1.0),
 )
@@ -99,21 +105,42 @@ def measured(shape: Shape, size: Size) -> Result:
     pool = StageResources(actors=shape.actors, num_cpus=0.01, num_gpus=1, batch_size=ROWS)
     tasks = TaskResources(0.5)
     limits = Resources(judge=pool, read=tasks, write=tasks, wait_s=600)
-    with tempfile.TemporaryDirectory() as folder, _cluster(shape, limits):
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        out = stack.enter_context(_bucket(Path(folder))) if shape.on_s3 else folder
+        stack.enter_context(_cluster(shape, limits))
+        front = stack.enter_context(counted_s3()) if shape.on_s3 else None  # of this process only
         units = [Unit(f"u{number:06}", (), rows=ROWS) for number in range(shape.units)]
-        plan = TablePlan(f"{folder}/table", "images", {"by": "scale"}, units, {}, {}, derived=True)
+        plan = TablePlan(f"{out}/table", "images", {"by": "scale"}, units, {}, {}, derived=True)
         run = open_run(plan, resume=True, overwrite=False, retry=[])
         read_rows: Any = stages.Read(read, item="image_id", output_item="image_id")
         chain = [stages.Stage("judge", Sleeper, {"seconds": shape.model_s})]
         cpu = time.process_time()
         stages.stream(run, name="scale", read=read_rows, stages=chain, resources=limits)
         cpu = time.process_time() - cpu
+        before, finishing = dict(front.requests) if front else {}, time.process_time()
         run.finish()
+        finishing = time.process_time() - finishing
+        if front:
+            total = dict(front.requests)
+            print(f"{shape.name}: requests until the last unit {before}, with the end {total}; "
+                  f"CPU s of the end {finishing:.2f}", file=sys.stderr)  # fmt: skip
         ended = sorted(end for end, _ in survey(plan).ended())
     first = min(2 * shape.actors, shape.units - 2)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
     counted = shape.units - 1 - first
     return Result(rows=counted, digest="", wall_s=ended[-1] - ended[first], cpu_s=cpu, peak_mb=peak)
+
+
+@contextlib.contextmanager
+def _bucket(folder: Path) -> Iterator[str]:
+    """A bucket of a server on this machine, in the environment of this process and of those that it starts."""
+    from jobs.testbed.loopback_s3 import LoopbackS3
+
+    with LoopbackS3(folder / "s3") as server:
+        os.environ.update(server.environment())
+        server.create_bucket("scale")
+        yield "s3://scale"
 
 
 @contextlib.contextmanager

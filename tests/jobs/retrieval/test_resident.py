@@ -1,0 +1,66 @@
+"""A corpus in memory is the same whether each process reads it or maps the copy of its machine."""
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from jobs.corpora.vectors import VectorLayout
+from jobs.retrieval import resident
+from jobs.retrieval.resident import ResidentCorpus
+from jobs.runtime.exclusions import ExclusionFilter
+from jobs.store.reading import open_table
+from jobs.store.units import Unit
+from tests.factories import DIM, embedding_rows, write_units
+
+TABLE = VectorLayout(table=True)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of temporary files."""
+    place = tmp_path / "temporary"
+    place.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    return place
+
+
+def corpus_units(out: Path) -> list[Unit]:
+    draw = np.random.default_rng(0)
+    rows = embedding_rows([f"n{number}" for number in range(50)], "image", draw.normal(size=(50, DIM)))
+    rows[7] = {**rows[7], "embedding": None, "status": "error"}
+    write_units(out, "embeddings", [rows[:20], rows[20:21], rows[21:]])
+    return [
+        Unit(f.unit.name, (f.object,), rows=f.rows, extra={"parts": [[0, 0, 0, f.rows]]})
+        for f in open_table(str(out)).footers
+    ]
+
+
+def described(corpus: ResidentCorpus) -> list[object]:
+    blocks = [(block.vectors.dtype.str, block.vectors.tolist(), block.places.tolist()) for block in corpus.blocks]
+    return [blocks, [unit.counts for unit in corpus.units], corpus.matched, corpus.starts.tolist()]
+
+
+def test_a_shared_corpus_is_that_of_one_process(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resident, "BLOCK_ROWS", 8)
+    units = corpus_units(tmp_path / "corpus")
+    for marks in (frozenset[str](), frozenset(["n3", "n30"])):
+        single = ResidentCorpus(units, TABLE, ExclusionFilter(marks), shared=False)
+        first, second = (ResidentCorpus(units, TABLE, ExclusionFilter(marks), shared=True) for _ in range(2))
+        assert described(first) == described(second) == described(single)
+        assert sum(len(block.places) for block in first.blocks) == 49 - len(marks)
+        assert sum(single.matched.values()) == len(marks)
+        (copy,) = folder.iterdir()
+        del first
+        assert copy.is_dir()
+        del second
+        assert not copy.exists()
+
+
+def test_without_room_each_process_reads_it(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    units = corpus_units(tmp_path / "corpus")
+    expected = described(ResidentCorpus(units, TABLE, ExclusionFilter(frozenset()), shared=False))
+    monkeypatch.setattr(resident, "ROOM", 1e12)
+    assert described(ResidentCorpus(units, TABLE, ExclusionFilter(frozenset()), shared=True)) == expected
+    assert not list(folder.iterdir())
