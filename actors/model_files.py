@@ -25,7 +25,7 @@ def is_s3(model: str) -> bool:
     return model.startswith(SCHEME)
 
 
-def resolve(model: str, *, weights: bool = True) -> str:
+def resolve(model: str, *, weights: bool = True, nested: bool = False) -> str:
     """Return the folder of `local:NAME` (built on first use) or of `s3://...` (copied); any other `model` unchanged.
 
     A model of S3 is copied once per machine into the cache (`actors.local_models.cache_folder`): processes that need it
@@ -33,13 +33,14 @@ def resolve(model: str, *, weights: bool = True) -> str:
 
     Args:
         weights: copy the weights too; without them the folder has what a processor needs.
+        nested: the model has its parts in folders, as a pipeline of diffusers.
 
     Raises:
         ValueError: `local:NAME` with an unknown name, or no model at that place of S3.
     """
     if not is_s3(model):
         return local_models.resolve(model)
-    store, files = storage(), objects(model)
+    store, files = storage(), objects(model, nested=nested)
     version = content_id(model, *(f"{name} {size} {etag}" for name, size, etag in files))
     folder = local_models.cache_folder() / "s3" / version / ("whole" if weights else "without-weights") / name_of(model)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -55,21 +56,34 @@ def name_of(model: str) -> str:
     return PurePosixPath(model.removeprefix(SCHEME)).name
 
 
-def objects(model: str) -> list[tuple[str, int, str]]:
-    """Return name, size and ETag of the files of a model of S3, directly below its prefix.
+def objects(model: str, *, nested: bool = False) -> list[tuple[str, int, str]]:
+    """Return name, size and ETag of the files of a model of S3.
+
+    Args:
+        nested: with the files of its folders, and without weights outside them, which are the same in one file.
 
     Raises:
         ValueError: there are none, or they cannot be listed.
     """
     prefix = model.removeprefix(SCHEME).rstrip("/")
     try:
-        listed = storage().ls(prefix, detail=True)
+        listed = storage().find(prefix, detail=True) if nested else storage().ls(prefix, detail=True)
     except (OSError, ValueError) as error:
         raise ValueError(f"{model}: cannot be listed ({error}); allowed: a folder of a model on S3") from error
-    files = [(PurePosixPath(one["name"]).name, one["size"], str(one.get("ETag", ""))) for one in listed]
+    entries = listed.values() if isinstance(listed, dict) else listed
+    files = [(one["name"].removeprefix(f"{prefix}/"), one["size"], str(one.get("ETag", ""))) for one in entries]
+    if nested:
+        files = [file for file in files if not _is_unused_weight(file[0])]
     if not (chosen := sorted(file for file in files if file[0].endswith(SUFFIXES))):
         raise ValueError(f"{model}: no files of a model there; copy a folder with config.json and .safetensors to it")
+    if outside := [name for name, _, _ in chosen if ".." in name.split("/") or name.startswith("/")]:
+        raise ValueError(f"{model}: has the object {outside[0]!r}; only names within the folder are allowed")
     return chosen
+
+
+def _is_unused_weight(name: str) -> bool:
+    """Whether a pipeline of diffusers is loaded without this file: the whole in one file, or a variant."""
+    return name.endswith(WEIGHTS) and ("/" not in name or name.endswith(f".fp16{WEIGHTS}"))
 
 
 def read(model: str, name: str) -> str | None:
@@ -106,6 +120,8 @@ def _copy(store: Any, model: str, names: Sequence[str], folder: Path) -> None:
     prefix = model.removeprefix(SCHEME).rstrip("/")
     temporary = Path(tempfile.mkdtemp(prefix=".copy-", dir=folder.parent))
     try:
+        for name in names:
+            (temporary / name).parent.mkdir(parents=True, exist_ok=True)
         with ThreadPoolExecutor(THREADS) as pool:
             list(pool.map(lambda name: store.get_file(f"{prefix}/{name}", os.fspath(temporary / name)), names))
         temporary.chmod(0o755)

@@ -8,8 +8,8 @@ from actors import hub
 from actors.devices import check_device, check_dtype, find_device, find_dtype
 from actors.diffusion.settings import ImageModelSettings
 from actors.errors import first_line
-from actors.local_models import is_local, resolve
-from actors.model_files import check_index
+from actors.local_models import is_local
+from actors.model_files import check_index, is_s3, read, resolve
 
 INDEX = "model_index.json"
 LIBRARIES = ("diffusers", "transformers")
@@ -24,7 +24,9 @@ def check_image_model(settings: ImageModelSettings) -> None:
     check_dtype(settings.dtype)
     check_device(settings.device)
     model = settings.checkpoint
-    if is_local(model) or Path(model).is_dir():
+    if is_s3(model):
+        text = read(model, INDEX)
+    elif is_local(model) or Path(model).is_dir():
         check_index(Path(resolve(model)))
         file = Path(resolve(model)) / INDEX
         text = file.read_text(encoding="utf-8") if file.is_file() else None
@@ -66,9 +68,12 @@ def load_pipeline(settings: ImageModelSettings) -> Any:
 
     device = find_device(settings.device)
     dtype = getattr(torch, find_dtype(settings.dtype, device))
+    name = resolve(settings.checkpoint, nested=True)
+    if Path(name).is_dir():
+        check_index(Path(name))
     try:
         pipeline = DiffusionPipeline.from_pretrained(
-            resolve(settings.checkpoint),
+            name,
             revision=settings.revision,
             dtype=dtype,
             use_safetensors=True,

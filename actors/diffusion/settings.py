@@ -9,7 +9,7 @@ from actors.settings import Settings, check_positive
 class ImageModelSettings(Settings):
     """A text-to-image pipeline of diffusers, and where it computes."""
 
-    checkpoint: str  # hub name, folder or local:NAME
+    checkpoint: str  # hub name, folder, s3://bucket/folder or local:NAME
     revision: str | None = None  # rarely: of the hub's repository: a branch, tag or commit
     dtype: str = "auto"  # rarely: auto: bfloat16 on a GPU, float32 on a CPU; or float32, bfloat16, float16
     device: str = "auto"  # rarely: auto: a GPU if there is one; else cpu, cuda, cuda:1

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from actors import local_models
+from actors import local_models, model_files
 from actors.encoders.transformers_encoders import MOST_DIM, PREFIX, HubEncoder, check_size, is_hub_encoder
 from actors.errors import first_line
 from actors.hub import check_reachable
@@ -73,7 +73,8 @@ def encoder_facts(model: str, *, pretrained: str | None) -> EncoderFacts:
 
     Args:
         model: an open_clip name (`ViT-B-16-SigLIP-i18n-256`), `hf-hub:org/name`, `local-dir:FOLDER`,
-            `local:siglip-tiny` (`actors.local_models`), or `transformers:org/name` or `transformers:FOLDER`.
+            `s3://bucket/folder` with the files of such a folder, `local:siglip-tiny` (`actors.local_models`), or
+            `transformers:` before a name of the hub, a folder or `s3://bucket/folder`.
         pretrained: for an open_clip name the tag of its weights (`webli`, or `webli@COMMIT` with a commit of the tag's
             repository on the hub) or a .safetensors file; for transformers a revision or None; else None.
 
@@ -147,8 +148,8 @@ def pinned_weights(source: EncoderSource) -> str:
 
 def find_source(model: str, pretrained: str | None) -> EncoderSource:
     """Find a model's config and preprocessing. Raises as `encoder_facts`."""
-    resolved = local_models.resolve(model)
-    if local_models.is_local(model):
+    resolved = model_files.resolve(model)
+    if local_models.is_local(model) or model_files.is_s3(model):
         resolved = LOCAL_DIR + resolved
     if resolved.startswith((LOCAL_DIR, HF_HUB)):
         if pretrained is not None:
@@ -226,7 +227,9 @@ def _from_name(model: str, pretrained: str | None) -> EncoderSource:
     name = model.replace("/", "-")  # as open_clip does: ViT-B/32
     config = open_clip.get_model_config(name)
     if config is None:
-        raise ValueError(f"model={model}: unknown; must be one of open_clip's names, hf-hub:…, local-dir:… and local:…")
+        raise ValueError(
+            f"model={model}: unknown; must be one of open_clip's names, hf-hub:…, local-dir:…, s3://… and local:…"
+        )
     tags = open_clip.list_pretrained_tags_by_model(name)
     if pretrained is None:
         raise ValueError(f"pretrained=null: {model} would have random weights; must be one of {', '.join(tags)}")

@@ -12,9 +12,8 @@ class EncoderSettings(Settings):
     Encoders are found, and names checked, by `actors.encoders.facts.encoder_facts`.
     """
 
-    checkpoint: (
-        str  # open_clip name, hf-hub:org/name, local-dir:FOLDER, local:NAME, transformers:org/name or …:local:NAME
-    )
+    # open_clip name, hf-hub:org/name, local-dir:FOLDER, s3://…, local:NAME, or transformers: before a name, FOLDER, s3://…
+    checkpoint: str
     # rarely: with an open_clip name: a tag, tag@COMMIT or a .safetensors file; with transformers: a revision
     pretrained: str | None = None
     device: str = "auto"  # rarely: auto: a GPU if there is one; else cpu, cuda, cuda:1

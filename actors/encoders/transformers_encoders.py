@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from actors import local_models
+from actors import model_files
 from actors.errors import first_line
 from actors.hub import check_reachable, read
 from actors.model_files import check_index
@@ -56,7 +56,7 @@ class HubEncoder:
                 cache nor on the hub; files that cannot be read or have absurd values.
             OSError: the config or the picture processor is missing.
         """
-        self.name = local_models.resolve(model.removeprefix(PREFIX))
+        self.name = model_files.resolve(model.removeprefix(PREFIX))
         self.folder = Path(self.name) if Path(self.name).is_dir() else None
         if self.folder and revision is not None:
             raise ValueError(f"pretrained={revision}: a folder has no revisions; use null")

@@ -13,7 +13,7 @@ class ImageModelConfig(ImageModelSettings):
     """Which text-to-image model draws; `conf/image_model/` has named ones."""
 
     name: str = MISSING
-    checkpoint: str = MISSING  # hub name, folder or local:NAME
+    checkpoint: str = MISSING  # hub name, folder, s3://bucket/folder or local:NAME
     # rarely: GB that an actor needs with the weights loaded in 16-bit numbers (float32: twice); plan=true compares it
     memory_gb: float | None = None
     licence: str | None = None  # rarely: of the weights; kept with the pictures, not checked

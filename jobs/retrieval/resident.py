@@ -69,7 +69,7 @@ class ResidentCorpus:
                 for array in block:
                     file.write(bytes(-file.tell() % ALIGNED))
                     entries.append([file.tell(), array.dtype.str, array.shape])
-                    file.write(memoryview(np.ascontiguousarray(array)).cast("B"))
+                    file.write(np.ascontiguousarray(array).view(np.uint8).data)
                 listed.append(entries)
         counts = [dict(unit.counts) for unit in self.units]
         description = {"blocks": listed, "counts": counts, "matched": self._filter.take_matched()}

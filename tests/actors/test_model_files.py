@@ -2,14 +2,23 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
+import torch
 
 from actors import local_models, model_files
+from actors.diffusion.loading import check_image_model, load_pipeline
+from actors.diffusion.settings import ImageModelSettings
+from actors.encoders.calibration import logit_scalars
+from actors.encoders.facts import check_weights, encoder_facts
+from actors.encoders.towers import find_geometry, load_tower
 from actors.vlm.encoding import load_processor
 from actors.vlm.loading import rater_name
 from actors.vlm.model_checks import check_vlm
 from jobs.store import locations
+from tests.factories import copy_folder
 
 NAME = "local:llama-tiny"
 
@@ -49,3 +58,57 @@ def test_places_without_a_model(s3: str) -> None:
     for uri in (f"{s3}/nothing", "s3://no-such-bucket/model"):
         with pytest.raises(ValueError, match=uri):
             check_vlm(uri)
+
+
+def test_encoders_on_s3_are_those_of_their_folders(s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folders = {name: Path(local_models.resolve(f"local:{name}")) for name in ("siglip-tiny", "demo-encoder")}
+    for name, folder in folders.items():
+        copy_folder(folder, f"{s3}/encoders/{name}")
+    monkeypatch.setenv("REMINE_CACHE", str(tmp_path / "cache"))
+    picture = np.random.default_rng(0).integers(0, 256, (1, 3, 64, 64), np.uint8)
+    for prefix, local, name in (("", "local-dir:", "siglip-tiny"), ("transformers:", "transformers:", "demo-encoder")):
+        model, same = f"{prefix}{s3}/encoders/{name}", f"{local}{folders[name]}"
+        facts, expected = encoder_facts(model, pretrained=None), encoder_facts(same, pretrained=None)
+        assert facts._replace(encoder="") == expected._replace(encoder="")
+        assert facts.encoder.partition("@")[2] == expected.encoder.partition("@")[2]  # the hash of the weights
+        assert name in facts.encoder
+        check_weights(model, pretrained=None)
+        assert logit_scalars(model, pretrained=None) == logit_scalars(same, pretrained=None) is not None
+        size = find_geometry(model, None).size
+        pixels = torch.from_numpy(picture[..., : size[0], : size[1]])
+        one, other = (
+            load_tower(name, None, device=torch.device("cpu"), dtype="float32").pictures(pixels)
+            for name in (model, same)
+        )
+        assert torch.allclose(one, other, atol=1e-3)
+    with pytest.raises(ValueError, match="includes its weights"):
+        encoder_facts(f"{s3}/encoders/siglip-tiny", pretrained="webli")
+
+
+def test_an_image_model_on_s3_is_copied_with_its_folders(
+    s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("diffusers")
+    folder, uri = Path(local_models.resolve("local:sd3-tiny")), f"{s3}/drawers/sd3-tiny"
+    copy_folder(folder, uri)
+    for name in ("whole.safetensors", "transformer/model.fp16.safetensors"):
+        locations.replace(f"{uri}/{name}", b"unused")
+    monkeypatch.setenv("REMINE_CACHE", str(tmp_path / "cache"))
+    settings = ImageModelSettings(checkpoint=uri)
+    check_image_model(settings)
+    load_pipeline(settings)
+    copy = Path(model_files.resolve(uri, nested=True))
+    unused = {path.name for path in copy.rglob("*.safetensors")} & {"whole.safetensors", "model.fp16.safetensors"}
+    assert not unused
+    assert {path.parent.name for path in copy.rglob("*.safetensors")} == {
+        path.parent.name for path in folder.rglob("*.safetensors")
+    }
+    with pytest.raises(ValueError, match=r"no model_index\.json"):
+        check_image_model(ImageModelSettings(checkpoint=f"{s3}/drawers/sd3-tiny/transformer"))
+
+
+def test_no_object_is_copied_outside_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = {name: {"name": f"bucket/model/{name}", "size": 1} for name in ("config.json", "unet/../../../x.json")}
+    monkeypatch.setattr(model_files, "storage", lambda: SimpleNamespace(find=lambda prefix, detail: listed))
+    with pytest.raises(ValueError, match=r"unet/\.\./"):
+        model_files.objects("s3://bucket/model", nested=True)
