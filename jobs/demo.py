@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 BUCKET = "remine-demo"
 OUT = f"s3://{BUCKET}/out"
 MODELS = """\
-demo: a SigLIP of 1.2 M and a Qwen2.5-VL of 1.2 M parameters, which come with the package. They were trained on pictures
+demo: a SigLIP of 1.2 M and a Qwen2.5-VL of 1.3 M parameters, which come with the package. They were trained on pictures
 demo: of an invented world (docs/demo.md): they are right about this world, and about nothing else."""
 MARK = ".remine-demo"  # the demo may replace a folder that has this file
 

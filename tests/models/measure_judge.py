@@ -24,9 +24,10 @@ from actors.vlm.sampling import Sampling
 from actors.vlm.scoring import ClosedSetScorer
 from jobs.testbed.little_world import drawing
 from jobs.testbed.little_world.scenes import Scene, distinct_scenes
+from tests.models import harder_lessons as harder
 from tests.models import lessons
-from tests.models.lessons import Lesson, Task
 from tests.models.pool import HELD_OUT
+from tests.models.tasks import Lesson, Task
 
 LONGEST = 120  # tokens of a written answer
 Change = Callable[[Image.Image], Image.Image]
@@ -109,20 +110,29 @@ class Measured(NamedTuple):
     chance: float
 
     def __str__(self) -> str:
-        return f"{self.kind:16}{self.right:6}{self.asked:6}{self.right / self.asked:8.3f}{self.chance:8.3f}"
+        return f"{self.kind:20}{self.right:6}{self.asked:6}{self.right / self.asked:8.3f}{self.chance:8.3f}"
 
 
 def measured(judge: Judge, scenes: Sequence[Scene], *, seed: int = 0) -> Iterator[Measured]:
-    """Yield how many answers to each kind of lesson are right, two lessons per scene."""
-    for _, teach in lessons.LESSONS:
+    """Yield how many answers to each kind of lesson are right, two lessons per scene, and to harder questions."""
+    for _, teach in lessons.ALL:
         draw = random.Random(f"{teach.__name__} {seed}")
-        answered = judge.answers([teach(one, draw) for one in scenes for _ in range(2)])
-        expected: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
-        for answer in answered:
-            expected[answer.task.codes][answer.task.answer] += 1
-        most = sum(max(counts.values()) for codes, counts in expected.items() if codes)
-        right = sum(answer.is_right for answer in answered)
-        yield Measured(teach.__name__, right, len(answered), most / len(answered))
+        yield _measured(teach.__name__, judge.answers([teach(one, draw) for one in scenes for _ in range(2)]))
+    for layout in ("fast", "paper"):
+        for wrong in (1, 2):
+            asked = harder.pairs(scenes, wrong=wrong, layout=layout)
+            yield _measured(f"pair {layout} {wrong} wrong", judge.answers(asked))
+    for distance in harder.DISTANCES:
+        answered = judge.answers([harder.years(one, distance) for one in scenes])
+        yield _measured(f"year {distance} away", answered)
+
+
+def _measured(kind: str, answered: Sequence[Answered]) -> Measured:
+    expected: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
+    for answer in answered:
+        expected[answer.task.codes][answer.task.answer] += 1
+    most = sum(max(counts.values()) for codes, counts in expected.items() if codes)
+    return Measured(kind, sum(answer.is_right for answer in answered), len(answered), most / len(answered))
 
 
 def main() -> None:
@@ -131,7 +141,7 @@ def main() -> None:
     parser.add_argument("--model", default="local:demo-judge")
     parser.add_argument("--pictures", type=int, default=24)
     arguments = parser.parse_args()
-    print(f"{'kind':16}{'right':>6}{'asked':>6}{'share':>8}{'chance':>8}")
+    print(f"{'kind':20}{'right':>6}{'asked':>6}{'share':>8}{'chance':>8}")
     for one in measured(Judge(arguments.model), distinct_scenes(arguments.pictures, seed=HELD_OUT)):
         print(one, flush=True)
 

@@ -4,7 +4,7 @@ In one sequence each question sees the beginning and itself, as in `judge`'s sha
 from the end of the beginning.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
@@ -13,11 +13,12 @@ import numpy as np
 import torch
 
 from actors.vlm.chat import Chat
-from tests.models.lessons import Lesson
 from tests.models.pool import SEEN
+from tests.models.tasks import Lesson
 
 PATCH = 16
 GRID = SEEN // PATCH  # tokens per side of a picture
+COPIED = 4.0
 _MARK = "REMINE7SUFFIX"
 
 
@@ -25,7 +26,7 @@ class Packed(NamedTuple):
     """One lesson as tokens: ids, three-dimensional positions, part of each token (0: shared), and targets.
 
     A token's target is the id that should follow it, or -100; the weights of a lesson's answers are equal and
-    have the sum 1, each shared by the answer's tokens.
+    have the sum 1, each shared by the answer's tokens. Of these, copied ones get several shares.
     """
 
     ids: list[int]
@@ -41,10 +42,11 @@ class Packer:
     Args:
         chat: the model's chat format.
         picture: id of the token that stands for a part of a picture.
+        copied: ids of tokens that are to be copied from the prompt; they weigh `COPIED` times as much in an answer.
     """
 
-    def __init__(self, chat: Chat, *, picture: int) -> None:
-        self.chat, self.picture = chat, picture
+    def __init__(self, chat: Chat, *, picture: int, copied: Collection[int] = ()) -> None:
+        self.chat, self.picture, self.copied = chat, picture, copied
         self.ids = lru_cache(maxsize=20000)(chat.ids)
         self._answers = cache(lambda codes, start: chat.answers(codes, start=start))
 
@@ -71,14 +73,18 @@ class Packer:
                 answer = [*self.ids(task.answer), self.chat.turn_end]
                 asked = self.ids(task.prompt.suffix + end) if task.prompt.suffix + end else []
             suffix = [*asked, *answer]
+            sizes = [COPIED if token in self.copied else 1.0 for token in answer]
+            shares = [share * size / sum(sizes) for size in sizes]
             if not asked:  # the last shared token predicts the first of the answer
-                targets[-1], weights[-1] = answer[0], share / len(answer)
-                lines = [*answer[1:], -100]
+                targets[-1], weights[-1] = answer[0], shares[0]
+                weighted = [*shares[1:], 0.0]
+                next_tokens = [*answer[1:], -100]
             else:
-                lines = [*[-100] * (len(asked) - 1), *answer, -100]
+                next_tokens = [*[-100] * (len(asked) - 1), *answer, -100]
+                weighted = [*[0.0] * (len(asked) - 1), *shares, 0.0]
             ids += suffix[:-1]
-            weights += [share / len(answer)] * (len(suffix) - 1)
-            targets += lines[:-1]
+            weights += weighted[:-1]
+            targets += next_tokens[:-1]
             parts += [number] * (len(suffix) - 1)
             columns.append(np.tile(np.arange(begin, begin + len(suffix) - 1), (3, 1)))
         return Packed(ids, np.concatenate(columns, 1), parts, targets, weights)

@@ -17,19 +17,19 @@ from jobs.runtime import cli
 from jobs.testbed.little_world import census, entities, questions, studies
 from jobs.testbed.little_world.corpus import write_world
 from jobs.testbed.little_world.scenes import Scene, distinct_scenes
-from jobs.testbed.little_world.tables import century, docent, rome, tric
+from jobs.testbed.little_world.tables import caire, century, docent, rome, tric
 from tests.factories import rows_of, write_csv
-from tests.models.lessons import rubric
 from tests.models.paper_tables import assert_tables
+from tests.models.tasks import rubric
 
 pytestmark = [pytest.mark.usefixtures("in_process"), pytest.mark.timeout(900)]
 
 JUDGE = "local:demo-judge"
 SCENES = distinct_scenes(16, seed=studies.SEED)
 LEAST_LINKED = 0.8  # chance: 1/72
-LEAST_RELEVANT = 0.9  # chance: 0.75, the share of grade 1
+RELATED, CORRELATED = 0.05, 0.25  # how far F1 and its ratios, and correlations with people, may be from the truth
 LEAST_RIGHT = 0.97  # of the answers to Century's questions; chance: 0.3
-COMPARED = 0.16  # … shares of comparisons: of pairs that differ in one fact the judge orders half wrongly
+COMPARED = 0.2  # … shares of comparisons
 LABELLED = 1 / 16  # how far a share of pictures may be from the truth: one answer about the fewest pictures
 RANKED, MARKED = 0.04, 0.1  # how far mean reciprocal ranks, and scores of marked spans, may be from the truth
 
@@ -79,8 +79,8 @@ def test_tric_ranks_a_picture_s_caption_and_its_twin_s_first(tmp_path: Path, fol
     assert_tables(f"{out}/report", expected, within={"table_2": RANKED, "reranking": RANKED})
 
 
-def test_caire_links_to_the_feasts_by_each_method(tmp_path: Path, folder: Path) -> None:
-    grades = studies.write_caire(folder, SCENES)
+def test_caire_has_the_tables_of_the_feasts(tmp_path: Path, folder: Path) -> None:
+    named = studies.write_caire(folder, SCENES)
     inputs = {"kb": f"{folder}/kb.jsonl", "kb_pictures": f"{folder}/kb_pictures", "set": f"{folder}/set.csv"}
     inputs |= {"pictures": f"{folder}/pictures", "target_column": "labels", "gold_column": "gold", "gold_node": "node"}
     columns = ("node", "lemmas", "title", "gloss", "article", "images")
@@ -88,26 +88,39 @@ def test_caire_links_to_the_feasts_by_each_method(tmp_path: Path, folder: Path) 
     inputs |= dict.fromkeys(
         ("text_judges", "likelihoods", "text_likelihoods", "rating_encoders", "text_contexts"), "[]"
     )
-    inputs |= {"judges": "[demo-judge]", "contexts": "[none,article]"}
-    inputs |= {"encoders": "[demo-encoder]", "linker": "demo-encoder"}
-    out = run("caire", tmp_path, inputs)
-    by_image = {content_id(f"{one.number}.png"): one for one in SCENES}
-    for method in ("lemma_vision", "gloss_vision", "lemma", "gloss", "article"):
-        assert linked(f"{out}/links/{method}", by_image) > LEAST_LINKED, method
-    assert linked(f"{out}/links_by_frequency/demo-encoder", by_image) > LEAST_LINKED
-    truth = {content_id(name): arguments for name, arguments in grades.items()}
-    for context in ("none", "article", "gold"):
-        rated = {
-            (row["item_id"], row["target"]): row["value"] for row in rows_of(f"{out}/ratings/demo-judge-{context}")
-        }
-        assert set(rated) == {(item, name) for item, own_values in truth.items() for name in own_values}
-        assert np.mean([truth[item][name] == grade for (item, name), grade in rated.items()]) > LEAST_RELEVANT, context
+    inputs |= {"judges": "[demo-judge]", "encoders": "[demo-encoder]", "linker": "demo-encoder"}
+    rows = [
+        (content_id(name), person, "relevance", target, grade)
+        for name, one in named.items()
+        for target in caire.TARGETS
+        for person, grade in studies.relevance_to_people(one, target).items()
+    ]
+    write_csv(folder / "people.csv", ("item_id", "rater", "question", "target", "value"), rows)
+    out = run("caire", tmp_path, inputs | {"people_ratings": f"{folder}/people.csv"})
+    by_image = {content_id(name): one for name, one in named.items()}
+    places = {}
+    for method in caire.ROWS:
+        keys = [f"ranked={out}/links/{method}", f"gold={folder}/gold.csv", "group_by=dataset", "k=[1,5]"]
+        cli.execute("evaluate", [*keys, f"out={out}/linking/{method}"])
+        places[method] = ranks_of_the_right_entity(f"{out}/links/{method}", by_image)
+        assert np.mean([rank == 1 for rank in places[method]]) > LEAST_LINKED, method
+    by_frequency = ranks_of_the_right_entity(f"{out}/links_by_frequency/demo-encoder", by_image)
+    assert np.mean([rank == 1 for rank in by_frequency]) > LEAST_LINKED
+    tables = [f"ratings=[{out}/ratings/*]", f"items=[{out}/set/items]", f"computed=[{out}/linking/*]"]
+    cli.execute("report", [*tables, "paper=caire", f"out={out}/with_links"])
+    first = {row["image_id"]: row["node_id"] for row in rows_of(f"{out}/links/lemma_vision") if row["rank"] == 1}
+    by_node = {entity.node: entity for entity in entities.entities()}
+    linked = [by_node[first[image]] for image in by_image]
+    expected = caire.relevance_tables(SCENES, linked, judge=JUDGE)
+    of_models = dict.fromkeys(("table_1", "table_10", "table_11"), RELATED)
+    of_models |= dict.fromkeys(("table_2", "table_15", "table_16", "table_17"), CORRELATED)
+    assert_tables(f"{out}/with_links", {**expected, **caire.linking_tables(SCENES, places)}, within=of_models)
 
 
-def linked(links: str, scenes: Mapping[str, Scene]) -> float:
-    """Return the share of pictures whose first link is the feast that they show."""
-    first = {row["image_id"]: row["node_id"] for row in rows_of(links) if row["rank"] == 1}
-    return float(np.mean([first.get(image) == entities.entity_of(one).node for image, one in scenes.items()]))
+def ranks_of_the_right_entity(links: str, scenes: Mapping[str, Scene]) -> list[int | None]:
+    """Return the rank of each picture's feast among its links."""
+    ranks = {(row["image_id"], row["node_id"]): row["rank"] for row in rows_of(links)}
+    return [ranks.get((image, entities.entity_of(one).node)) for image, one in scenes.items()]
 
 
 def test_rome_has_the_tables_of_the_models_mistakes(tmp_path: Path, folder: Path) -> None:
@@ -147,10 +160,11 @@ def test_rome_has_the_tables_of_the_models_mistakes(tmp_path: Path, folder: Path
         inputs[f"people_{name}"] = f"{folder}/{name}.csv"
     out = run("rome", tmp_path, inputs)
     expected = dict(rome.tables(list(shown.values()), list(in_one_order.values()), judge=JUDGE))
-    for name in ("figure_3_left", "figure_3_right", "table_3", "table_4", "image_models"):  # it has not learnt to rate
+    # In the layout of the paper, where the text precedes the picture, it rates a third rightly (its card).
+    for name in ("figure_3_left", "figure_3_right", "table_3", "table_4", "image_models"):
         expected[name] = {key: nan if JUDGE in " ".join(key) else value for key, value in expected[name].items()}
     errors = {
-        "by_scenario": 0.06,
+        "by_scenario": 0.12,
         "figure_4": 2.0,
         "image_models": 0.06,
         "bradley_terry": COMPARED,

@@ -19,7 +19,8 @@ from actors.vlm import pieces, requests, scoring
 from actors.vlm.prompts import Prompt
 from actors.vlm.requests import Scores, ScoringRequest
 from jobs.testbed.little_world.scenes import distinct_scenes
-from tests.models import lessons
+from tests.models import closed_lessons as closed
+from tests.models import tasks
 from tests.models.measure_judge import Judge
 from tests.models.pool import HELD_OUT
 
@@ -30,9 +31,9 @@ LEAST = 0.9  # of the answers to each question; chance: 0.08 to 0.5
 def shares(judge: Judge) -> dict[str, float]:
     """Return the share of right answers to each question of `little_world`, plain and with the system turn."""
     draw = random.Random(0)
-    taught = [teach(one, draw) for one in SCENES for teach in (lessons.sight, lessons.mirrored)]
+    taught = [teach(one, draw) for one in SCENES for teach in (closed.sight, closed.mirrored)]
     names = [f"{kind} {question.name}" for kind in ("plain", "mirrored") for question in
-             lessons.rubric("little_world").questions]  # fmt: skip
+             tasks.rubric("little_world").questions]  # fmt: skip
     right = defaultdict(list)
     for number, answer in enumerate(judge.answers(taught, loaded)):
         right[names[number % len(names)]].append(answer.is_right)

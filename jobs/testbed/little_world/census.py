@@ -1,5 +1,6 @@
 """The census: the true answer of each rubric's questions, computed from the scene."""
 
+from jobs.testbed.little_world.commentaries import Commentary
 from jobs.testbed.little_world.facts import CONTENT, COUNTRIES, EVENTS, IMAGE_TYPES, relevance
 from jobs.testbed.little_world.scenes import MODERN, Scene
 
@@ -22,9 +23,34 @@ def century_labels(scene: Scene) -> dict[str, str]:
     }
 
 
-def cultural_relevance(scene: Scene) -> dict[str, str]:
-    """Return the true value of `cultural_relevance` for each country."""
-    return {country.name: str(relevance(scene.country_name, country.name)) for country in COUNTRIES}
+def cultural_relevance(scene: Scene, *, guests: str = "") -> dict[str, str]:
+    """Return the true value of `cultural_relevance` for each country.
+
+    Args:
+        guests: the country that the feast's article names as that of its guests, where the article is known.
+    """
+    grades = {country.name: str(relevance(scene.country_name, country.name)) for country in COUNTRIES}
+    return grades | ({guests: "4"} if guests else {})
+
+
+def image_rating(wrong: int) -> str:
+    """Return the true value of `image_rating` for a picture that has so many facts of its text wrong."""
+    return str(max(1, 5 - wrong))
+
+
+def century_contextualisation(commentary: Commentary) -> dict[str, str]:
+    """Return the true value of each question of the rubric `century_contextualisation`."""
+    named = len({"shape", "country_name"} & {*commentary.wrong, *commentary.omitted})
+    grades = {
+        "beginner_friendly": 5 if commentary.has_background else 1,
+        "appropriate_summary": 5 - 2 * len(commentary.omitted),
+        "due_weight": 5 - 2 * commentary.is_loaded - 2 * commentary.has_opinion,
+        "no_loaded_language": 1 if commentary.is_loaded else 5,
+        "opinions_not_stated_as_facts": 1 if commentary.has_opinion else 5,
+        "identification": 5 - 2 * named,
+        "factual_errors": 1 + 2 * min(2, len(commentary.wrong)),
+    }
+    return {name: str(grade) for name, grade in grades.items()}
 
 
 def little_world(scene: Scene) -> dict[str, str]:

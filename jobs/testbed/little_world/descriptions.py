@@ -19,7 +19,7 @@ VALUES: dict[str, Sequence[Any]] = {
     "style": STYLES,
     "country_name": tuple(country.name for country in COUNTRIES),
 }
-NO_PICTURE = "There is no picture to describe."
+NO_PICTURE = "I cannot see any picture."  # which the rules of `conf/refusals/` find
 
 
 class Planted(NamedTuple):

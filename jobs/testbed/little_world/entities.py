@@ -56,6 +56,17 @@ class Entity(NamedTuple):
         )
 
     @property
+    def guests(self) -> str:
+        """A country of another union whose people come to the feast: neither names nor pictures show which."""
+        union = BY_NAME[self.country_name].union
+        others = [country.name for country in COUNTRIES if country.union != union]
+        return others[(SHAPES.index(self.shape) + list(BY_NAME).index(self.country_name)) % len(others)]
+
+    def article_with_guests(self, country_name: str) -> str:
+        """The article, with a sentence on where guests come from."""
+        return f"{self.article} Guests come from {country_name}."
+
+    @property
     def catalogue_name(self) -> str:
         """A name that says nothing, as plants and animals have them: only pictures show what it is."""
         return f"Specimen {list(entities()).index(self) + 101}"

@@ -77,6 +77,12 @@ def dated_caption(scene: Scene, year: int) -> str:
     return f"{caption(scene, 'en')[:-1]}, {year}."
 
 
+def wrong_year(year: int, draw: random.Random) -> int:
+    """Return another year: every second one is at most nine years away, and every fourth at most three."""
+    within = draw.choice((3, 9, len(YEARS), len(YEARS)))
+    return draw.choice([other for other in YEARS if 0 < abs(other - year) <= within])
+
+
 def day_of(scene: Scene) -> date:
     """Return the day of the newspaper that a scene's picture is from."""
     return date(scene.year, 1 + scene.number % 12, 1 + scene.number % 28)
@@ -87,7 +93,7 @@ def captioned(scene: Scene, *, seed: int) -> list[Captioned]:
     draw = random.Random(f"caption {seed} {scene.number}")
     captions = [Captioned(dated_caption(scene, scene.year), scene.year, True, True)] * draw.choice((1, 2))
     for _ in range(2):
-        year = draw.choice([y for y in YEARS if y != scene.year])
+        year = wrong_year(scene.year, draw)
         captions.append(Captioned(dated_caption(scene, year), year, True, False))
     while len(captions) < 5:
         facts = draw.sample(("shape", "colour", "count", "country_name"), draw.choice((1, 2, 3)))

@@ -11,8 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from actors.ids import content_id
 from actors.vlm.rubric import Rubric
 from jobs.testbed.little_world import census, corpus, descriptions, drawing, entities, questions
+from jobs.testbed.little_world.facts import COUNTRIES
 from jobs.testbed.little_world.scenes import Scene, scene
 
 SEED = 7  # of the pictures: none of them is among those of the training
@@ -53,11 +55,14 @@ def twin(one: Scene) -> Scene:
     return replace(one, number=one.number + TWIN, year=scene(one.number + TWIN, seed=SEED).year)
 
 
-def write_caire(folder: Path, scenes: Sequence[Scene]) -> dict[str, dict[str, str]]:
+def write_caire(folder: Path, scenes: Sequence[Scene]) -> dict[str, Scene]:
     """Write the knowledge base of the feasts with its pictures, and a set of pictures with the countries as labels.
 
+    Right labels are the country of the feast, which the picture shows, and that of the guests, which only the feast's
+    article names.
+
     Returns:
-        The grade of each country by the name of a picture's file.
+        What each picture shows, by the name of its file.
     """
     scene_of_file: dict[str, Scene] = {}
     with _opened(folder / "kb.jsonl") as file:
@@ -67,24 +72,38 @@ def write_caire(folder: Path, scenes: Sequence[Scene]) -> dict[str, dict[str, st
             for name, one in drawn.items():
                 scene_of_file[name] = replace(one, shape=entity.shape, country_name=entity.country_name)
             row = {"node": entity.node, "lemmas": [entity.title], "title": entity.title, "gloss": entity.gloss}
-            file.write(json.dumps(row | {"article": entity.article, "images": list(drawn)}) + "\n")
+            article = entity.article_with_guests(entity.guests)
+            file.write(json.dumps(row | {"article": article, "images": list(drawn)}) + "\n")
     _paint(folder / "kb_pictures", scene_of_file)
     named = {f"{one.number}.png": one for one in scenes}
     _paint(folder / "pictures", named)
-    grades = {name: census.cultural_relevance(one) for name, one in named.items()}
+    feasts = {name: entities.entity_of(one) for name, one in named.items()}
+    labels = ";".join(country.name for country in COUNTRIES)
     _write_csv(
         folder / "set.csv",
         (
             {
                 "picture": name,
-                "labels": ";".join(grades[name]),
-                "gold": one.country_name,
-                "node": entities.entity_of(one).node,
+                "labels": labels,
+                "gold": f"{feast.country_name};{feast.guests}",
+                "node": feast.node,
+                "country": feast.country_name,
+                "concept": feast.shape,
             }
-            for name, one in named.items()
+            for name, feast in feasts.items()
         ),
     )
-    return grades
+    rows = ((content_id(name), feast.node, "feasts") for name, feast in feasts.items())
+    _write_csv(folder / "gold.csv", (dict(zip(("image_id", "node_id", "dataset"), row, strict=True)) for row in rows))
+    return named
+
+
+def relevance_to_people(one: Scene, country_name: str) -> dict[str, str]:
+    """Return how relevant a picture is to a country, as Ada says, who was at the feast, and Bela, who knows flags."""
+    return {
+        "Ada": census.cultural_relevance(one, guests=entities.entity_of(one).guests)[country_name],
+        "Bela": "5" if country_name == one.country_name else "1",
+    }
 
 
 def write_rome(folder: Path, scenes: Sequence[Scene]) -> dict[str, DrawnPicture]:

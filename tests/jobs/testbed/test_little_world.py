@@ -6,11 +6,26 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import yaml
 
+from actors.vlm.refusals import Refusal, RefusalRules
 from actors.vlm.rubric import Rubric
-from jobs.testbed.little_world import articles, captions, census, descriptions, drawing, entities, facts, questions
+from jobs.testbed.little_world import (
+    articles,
+    captions,
+    census,
+    commentaries,
+    descriptions,
+    drawing,
+    entities,
+    facts,
+    questions,
+)
 from jobs.testbed.little_world.scenes import VISIBLE, Scene, distinct_scenes, scene
-from tests.models import lessons
+from tests.models import claim_lessons as claims
+from tests.models import closed_lessons as closed
+from tests.models import lessons, tasks
+from tests.models import written_lessons as written
 
 SCENES = distinct_scenes(300, seed=3)
 
@@ -61,7 +76,7 @@ def test_a_caption_is_true_of_the_scenes_with_its_facts() -> None:
 
 @pytest.mark.parametrize("one", SCENES[:5])
 def test_the_census_answers_with_values_of_the_rubrics(one: Scene) -> None:
-    rubric: Rubric = lessons.rubric("century_labels")
+    rubric: Rubric = tasks.rubric("century_labels")
     truth = census.century_labels(one)
     assert set(truth) == {question.name for question in rubric.questions} == {*census.SEEN, *census.READ}
     for question in rubric.questions:
@@ -115,14 +130,72 @@ def test_days_of_newspapers_are_in_the_year_of_the_scene() -> None:
 
 
 def test_grades_of_relevance_are_balanced_in_lessons() -> None:
-    grades = Counter(task.answer for one in SCENES for task in lessons.relevance(one, random.Random(0)).tasks)
-    assert max(grades.values()) == 2 * min(grades.values())
+    draw = random.Random(0)
+    grades = Counter(task.answer for one in SCENES for task in closed.relevance(one, draw).tasks)
+    assert grades["1"] == grades["3"] == 2 * grades["5"] == 2 * len(SCENES)
+    assert 0.4 < grades["4"] / len(SCENES) < 0.6  # where the article names the country of the guests
+
+
+def test_every_second_wrong_year_is_near_and_every_fourth_very_near() -> None:
+    draw = random.Random(0)
+    distances = [abs(questions.wrong_year(1850, draw) - 1850) for _ in range(2000)]
+    assert min(distances) == 1
+    assert 0.5 < np.mean([distance <= 9 for distance in distances]) < 0.58
+    assert 0.25 < np.mean([distance <= 3 for distance in distances]) < 0.4
+
+
+def test_guests_are_from_another_union_and_only_the_article_names_them() -> None:
+    for entity in entities.entities():
+        guests = facts.BY_NAME[entity.guests]
+        assert guests.union != facts.BY_NAME[entity.country_name].union
+        assert entity.guests not in entity.article + entity.title + entity.gloss
+        assert entity.guests in entity.article_with_guests(entity.guests)
+    one = SCENES[0]
+    grades = census.cultural_relevance(one, guests=entities.entity_of(one).guests)
+    assert Counter(grades.values()) == {"1": 8, "3": 2, "4": 1, "5": 1}
+
+
+def test_merits_and_faults_of_a_commentary_decide_its_grades() -> None:
+    one = SCENES[0]
+    plain = commentaries.Commentary(f"{descriptions.description(one)}.")
+    grades = census.century_contextualisation(plain)
+    assert set(grades) == {question.name for question in tasks.rubric("century_contextualisation").questions}
+    assert grades == dict.fromkeys(grades, "5") | {"beginner_friendly": "1", "factual_errors": "1"}
+    faulty = plain._replace(wrong=("shape", "count"), omitted=("side",), has_background=True, is_loaded=True)
+    assert census.century_contextualisation(faulty) == {
+        "beginner_friendly": "5", "appropriate_summary": "3", "due_weight": "3", "no_loaded_language": "1",
+        "opinions_not_stated_as_facts": "5", "identification": "3", "factual_errors": "5",
+    }  # fmt: skip
+    draw = random.Random(0)
+    for one in SCENES[:50]:
+        commentary = commentaries.commentary(one, draw)
+        assert commentary.has_background == (commentaries.background(one) in commentary.text)
+        assert commentary.is_loaded == any(sentence in commentary.text for sentence in commentaries.LOADED)
+        assert commentary.has_opinion == any(sentence in commentary.text for sentence in commentaries.OPINIONS)
+
+
+def test_the_sentence_about_a_missing_picture_is_a_refusal() -> None:
+    (taught,) = written.described_as(SCENES[0], "explicit", has_picture=False).tasks
+    assert taught.answer == descriptions.NO_PICTURE
+    rules = yaml.safe_load((tasks.CONF / "refusals" / "en.yaml").read_text(encoding="utf-8"))
+    assert RefusalRules(rules).find(taught.answer) == Refusal("full", answered=False)
+
+
+def test_claims_are_wrong_missing_or_corrections_as_planted() -> None:
+    one = SCENES[0]
+    planted = next(p for seed in range(99) if (p := descriptions.planted(one, seed=seed)).wrong and p.omitted)
+    for name, fault in (("mistakes", planted.wrong), ("omissions", planted.omitted)):
+        lesson = claims.judged_as(one, planted, name)
+        assert sum(task.answer == "A" for task in lesson.tasks) == len(fault)
+        assert all("[[" in task.prompt.suffix for task in lesson.tasks)
+    corrected = [task.answer for task in claims.judged_as(one, planted, "omissions").tasks]
+    assert corrected.count("C") == len(planted.wrong)
 
 
 def test_lessons_answer_with_allowed_codes() -> None:
     draw = random.Random(0)
     for one in SCENES[:30]:
-        for _, teach in lessons.LESSONS:
+        for _, teach in lessons.ALL:
             for task in teach(one, draw).tasks:
                 assert task.answer
                 assert not task.codes or task.answer in task.codes

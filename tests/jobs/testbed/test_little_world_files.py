@@ -10,13 +10,13 @@ import pytest
 from actors.ids import content_id
 from jobs.testbed.little_world import articles, census, comparison
 from jobs.testbed.little_world.corpus import PEOPLE, World, write_world
-from tests.models import lessons
+from tests.models import tasks
 
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, World]:
     folder = tmp_path_factory.mktemp("world")
-    return folder, write_world(folder, lessons.rubric("century_labels"), rows=200, pictures=20)
+    return folder, write_world(folder, tasks.rubric("century_labels"), rows=200, pictures=20)
 
 
 def rows(path: Path) -> list[dict[str, str]]:
