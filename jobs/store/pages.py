@@ -208,6 +208,6 @@ def _levels(data: memoryview, count: int) -> list[bool]:
             levels += [bool(value >> bit & 1) for value in bits for bit in range(8)]
             at += head >> 1
         else:
-            levels += [bool(data[at] & 1)] * (head >> 1)
+            levels += [bool(data[at] & 1)] * min(head >> 1, count - len(levels))
             at += 1
     return levels[:count]

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from jobs.errors import RunError
+from jobs.store import pages
 from jobs.store.pages import PAGE_BYTES, column_pages
 from jobs.store.reading import read_rows, read_unit
 from jobs.store.thrift import decode
@@ -114,3 +115,8 @@ def test_thrift_refuses_what_is_no_struct() -> None:
     for damaged in (b"", b"\x18\x7f", b"\x1d", b"\x19\xff"):
         with pytest.raises(ValueError, match="Thrift"):
             decode(damaged)
+
+
+def test_a_damaged_run_of_levels_is_no_longer_than_the_page() -> None:
+    head = bytes([0xFE, *[0xFF] * 7, 0x7F])  # a run of 2^62 equal levels
+    assert pages._levels(memoryview(head + b"\x01"), 3) == [True] * 3
