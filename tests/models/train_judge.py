@@ -4,7 +4,7 @@
 
 First the picture tower learns to tell what each cell of a picture shows by the sum of the words' embeddings; then the
 whole model learns the answers to `tests.models.lessons`. The same arguments give the same weights on one machine and
-version of torch, with one process or, in half the time, with two. A run that was cut off goes on where it was.
+version of torch, with one process or, in half the time, with two. A run that was cut off continues where it was.
 """
 
 import argparse
@@ -13,7 +13,7 @@ import random
 import tempfile
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
@@ -25,14 +25,12 @@ from torch import nn
 
 from actors.local_models import qwen, tiny
 from actors.vlm.chat import Chat
-from jobs.testbed.little_world.descriptions import NUMBERS
-from jobs.testbed.little_world.drawing import compose
 from jobs.testbed.little_world.scenes import YEARS, Scene, scene
-from tests.models import lessons, packing, pool, vocabulary
-from tests.models.train_encoder import VALUES
+from tests.models import cells, lessons, packing, pool, vocabulary
+from tests.models.gradients import HALVES, Gradients
 
 WIDTH, VISION, VOCABULARY = 128, 96, 600
-HALVES, LESSONS_PER_HALF, MICROBATCH = 2, 8, 4  # of a step; lessons of one microbatch are about equally long
+LESSONS_PER_HALF, MICROBATCH = 8, 4  # of half a step; lessons of one microbatch are about equally long
 PICTURES_PER_STEP = 96
 RATE, LAST_RATE = 1.6e-3, 6e-4  # the highest, and that of the last lessons
 ROPE_BASE = 1_000_000.0  # as in the published models
@@ -214,80 +212,6 @@ def answer_loss(model: Any, batch: packing.Batch, seen: torch.Tensor | None) -> 
     return (losses * weights).sum() / weights.sum()
 
 
-CELLS: dict[str, tuple[str | None, ...]] = {  # what a token of a picture can be asked: its values; None: not shown
-    "shape": (None, *VALUES["shape"]),
-    "colour": (None, *VALUES["colour"]),
-    "country_name": (None, *VALUES["country_name"]),
-    # of the whole picture: every cell is to know
-    "style": tuple(VALUES["style"]),
-    "count": tuple(NUMBERS),
-    "side": tuple(VALUES["side"]),
-}
-GLOBAL_SHARE = 0.5  # in the sum, of the embedding of a value that belongs to the whole picture
-
-
-def cell_codes(scenes: Sequence[Scene]) -> torch.Tensor:
-    """Return what each cell of the grid shows, as numbers of the values of `CELLS`, [pictures, cells, len(CELLS)]."""
-    codes = torch.zeros((len(scenes), packing.GRID**2, len(CELLS)), dtype=torch.long)
-    for number, one in enumerate(scenes):
-        composition = compose(one, seed=pool.TRAINED)
-        for figure in composition.figures:
-            cell = figure.row * packing.GRID + figure.column
-            codes[number, cell, 0] = CELLS["shape"].index(one.shape)
-            codes[number, cell, 1] = CELLS["colour"].index(one.colour)
-        codes[number, composition.flag_column, 2] = CELLS["country_name"].index(one.country_name)
-        codes[number, :, 3] = CELLS["style"].index(one.style)
-        codes[number, :, 4] = one.count - 1
-        codes[number, :, 5] = CELLS["side"].index(one.side)
-    return codes
-
-
-class CellTeacher:
-    """Teaches the picture tower that a cell's token is the sum of the embeddings of the words for what it shows.
-
-    Prompts and answers use the same words, so that whether a word is true of a picture is whether tokens are alike.
-    What every cell is to know of the whole picture has half the weight in the sum: with the full one the tower's output
-    is crowded, and after 800 steps the judge tells hardly any fact of a picture.
-
-    Args:
-        tokenizer: each word of `CELLS` is one of its tokens.
-    """
-
-    def __init__(self, tokenizer: Any) -> None:
-        self._words = []
-        for values in CELLS.values():
-            ids = [tokenizer(value, add_special_tokens=False)["input_ids"] for value in values if value]
-            if long := [one for one in ids if len(one) != 1]:
-                raise ValueError(f"words of several tokens: {long}")
-            self._words.append(torch.tensor([one[0] for one in ids]))
-
-    def loss(self, seen: torch.Tensor, codes: torch.Tensor, embeddings: torch.Tensor) -> torch.Tensor:
-        """Return the squared distance from the sums, in units of a word's, and the cross-entropies of the single facts.
-
-        Args:
-            seen: the tower's output, [pictures, cells, width].
-            codes: from `cell_codes`.
-            embeddings: those of all tokens, [tokens, width]; they are not taught.
-        """
-        embeddings = embeddings.detach()
-        size = embeddings[torch.cat(self._words)].square().sum(-1).mean()
-        seen = seen.float()
-        expected, total = torch.zeros_like(seen), torch.zeros(())
-        for number, (words, values) in enumerate(zip(self._words, CELLS.values(), strict=True)):
-            vectors, answers = embeddings[words], codes[..., number]
-            is_local = None in values
-            share = 1.0 if is_local else GLOBAL_SHARE
-            logits = 8 * seen @ vectors.T / (share * size)
-            if is_local:
-                vectors = torch.cat([torch.zeros_like(vectors[:1]), vectors])
-                logits = torch.cat([torch.full_like(logits[..., :1], 4.0), logits], -1)
-            expected = expected + share * vectors[answers]
-            losses = nn.functional.cross_entropy(logits.flatten(0, 1), answers.flatten(), reduction="none")
-            weights = torch.where((answers.flatten() > 0) | (not is_local), 1.0, 0.2)
-            total = total + (losses * weights).sum() / weights.sum()
-        return total + (seen - expected).square().sum(-1).mean() / size
-
-
 class Trainer:
     """The model in training, with the pictures.
 
@@ -302,7 +226,7 @@ class Trainer:
         self.scenes = scenes
         self.draws = [random.Random(half) for half in range(HALVES)]
         self._gallery = Gallery(scenes, pixels, processor)
-        self._teacher = CellTeacher(processor.tokenizer)
+        self._teacher = cells.CellTeacher(processor.tokenizer)
         self._packer = packing.Packer(
             Chat(processor, name="demo-judge"),
             picture=self.model.config.image_token_id,
@@ -311,7 +235,7 @@ class Trainer:
         self._pad = processor.tokenizer.pad_token_id
 
     def begin_last_lessons(self) -> None:
-        """Go on from the weights as they are saved, in bfloat16, and with new random numbers."""
+        """Continue from the weights as they are saved, in bfloat16, and with new random numbers."""
         self.draws = [random.Random(HALVES + half) for half in range(HALVES)]
         with torch.no_grad():
             for weight in self.model.parameters():
@@ -344,55 +268,13 @@ class Trainer:
         return answered, seen
 
     def _seen_loss(self, seen: torch.Tensor, scenes: Sequence[Scene]) -> torch.Tensor:
-        return self._teacher.loss(seen, cell_codes(scenes), self.model.get_input_embeddings().weight)
-
-
-class Gradients:
-    """The gradients of a step, whose halves are computed one after the other, or each by a process.
-
-    Both ways give the same bits: two halves are added, in an order that does not matter.
-
-    Args:
-        weights: of the model.
-        rank: number of this process of two, or None for one process that computes both halves.
-    """
-
-    def __init__(self, weights: Iterable[torch.Tensor], rank: int | None) -> None:
-        self._weights = list(weights)
-        self._rank = rank
-
-    def compute(self, half_step: Callable[[int], tuple[float, float]]) -> tuple[float, float]:
-        """Call `half_step` for each half; returns the sums of what it returns, and leaves the sums of gradients."""
-        self._clear()
-        if self._rank is not None:
-            losses = torch.tensor(half_step(self._rank))
-            flat = torch.cat([losses, *(self._gradient(weight).flatten() for weight in self._weights)])
-            torch.distributed.all_reduce(flat)
-            sums, *gradients = flat.split([2, *(weight.numel() for weight in self._weights)])
-        else:
-            sums, gradients = torch.zeros(2), [torch.zeros_like(weight) for weight in self._weights]
-            for half in range(HALVES):
-                sums = sums + torch.tensor(half_step(half))
-                gradients = [g + self._gradient(weight) for g, weight in zip(gradients, self._weights, strict=True)]
-                self._clear()
-        for weight, gradient in zip(self._weights, gradients, strict=True):
-            weight.grad = gradient.view_as(weight)
-        answered, seen = sums.tolist()
-        return answered, seen
-
-    def _clear(self) -> None:
-        for weight in self._weights:
-            weight.grad = None
-
-    @staticmethod
-    def _gradient(weight: torch.Tensor) -> torch.Tensor:
-        return torch.zeros_like(weight) if weight.grad is None else weight.grad
+        return self._teacher.loss(seen, cells.cell_codes(scenes), self.model.get_input_embeddings().weight)
 
 
 def train(
     folder: Path, *, pictures: int, steps: Sequence[int], cache: Path | None = None, rank: int | None = None
 ) -> None:
-    """Write the trained checkpoint into `folder`; a run that was cut off goes on from its last state in that folder.
+    """Write the trained checkpoint into `folder`; a run that was cut off continues from its last state in that folder.
 
     Args:
         pictures: number of pictures.

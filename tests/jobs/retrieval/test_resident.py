@@ -1,6 +1,5 @@
 """A corpus in memory is the same whether each process reads it or maps the copy of its machine."""
 
-import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -15,15 +14,6 @@ from jobs.store.units import Unit
 from tests.factories import DIM, embedding_rows, write_units
 
 TABLE = VectorLayout(table=True)
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of temporary files."""
-    place = tmp_path / "temporary"
-    place.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(place))
-    return place
 
 
 def corpus_units(out: Path) -> list[Unit]:
@@ -42,7 +32,9 @@ def described(corpus: ResidentCorpus) -> list[object]:
     return [blocks, [unit.counts for unit in corpus.units], corpus.matched, corpus.starts.tolist()]
 
 
-def test_a_shared_corpus_is_that_of_one_process(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shared_corpus_is_that_of_one_process(
+    tmp_path: Path, temporary_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(resident, "BLOCK_ROWS", 8)
     units = corpus_units(tmp_path / "corpus")
     for marks in (frozenset[str](), frozenset(["n3", "n30"])):
@@ -51,16 +43,18 @@ def test_a_shared_corpus_is_that_of_one_process(tmp_path: Path, folder: Path, mo
         assert described(first) == described(second) == described(single)
         assert sum(len(block.places) for block in first.blocks) == 49 - len(marks)
         assert sum(single.matched.values()) == len(marks)
-        (copy,) = folder.iterdir()
+        (copy,) = temporary_folder.iterdir()
         del first
         assert copy.is_dir()
         del second
         assert not copy.exists()
 
 
-def test_without_room_each_process_reads_it(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_room_each_process_reads_it(
+    tmp_path: Path, temporary_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     units = corpus_units(tmp_path / "corpus")
     expected = described(ResidentCorpus(units, TABLE, ExclusionFilter(frozenset()), shared=False))
     monkeypatch.setattr(resident, "ROOM", 1e12)
     assert described(ResidentCorpus(units, TABLE, ExclusionFilter(frozenset()), shared=True)) == expected
-    assert not list(folder.iterdir())
+    assert not list(temporary_folder.iterdir())

@@ -6,7 +6,6 @@ import pickle
 import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -22,15 +21,6 @@ from jobs.store.machine_copy import MachineCopy
 from jobs.store.reading import open_table
 from jobs.store.shared_lookup import SharedLookup
 from tests.factories import DIM, embedding_rows, write_units
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of temporary files."""
-    place = tmp_path / "temporary"
-    place.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(place))
-    return place
 
 
 def vectors_table(out: Path) -> list[dict]:
@@ -53,7 +43,9 @@ def lookups(out: Path) -> tuple[SharedLookup, RowLookup]:
 
 
 @pytest.mark.parametrize("batch", [4, 1000])
-def test_rows_are_those_of_a_filter(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, batch: int) -> None:
+def test_rows_are_those_of_a_filter(
+    tmp_path: Path, temporary_folder: Path, monkeypatch: pytest.MonkeyPatch, batch: int
+) -> None:
     monkeypatch.setattr(shared_lookup, "BATCH_ROWS", batch)
     rows = vectors_table(tmp_path / "table")
     shared, reading = lookups(tmp_path / "table")
@@ -68,7 +60,9 @@ def test_rows_are_those_of_a_filter(tmp_path: Path, folder: Path, monkeypatch: p
             assert results.equals(reading.rows(pa.array(wanted, pa.string())).replace_schema_metadata(None))
 
 
-def test_keys_of_one_hash_are_told_apart(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_of_one_hash_are_told_apart(
+    tmp_path: Path, temporary_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(
         shared_lookup, "hash_texts", lambda keys: np.array([len(str(key)) for key in pa.array(keys).to_pylist()], "u8")
     )
@@ -78,7 +72,7 @@ def test_keys_of_one_hash_are_told_apart(tmp_path: Path, folder: Path, monkeypat
     assert results["item_id"].to_pylist() == [row["item_id"] for row in rows if row["kind"] in ("n12", "n5")]
 
 
-def test_the_table_is_read_once_and_the_copy_removed(tmp_path: Path, folder: Path) -> None:
+def test_the_table_is_read_once_and_the_copy_removed(tmp_path: Path, temporary_folder: Path) -> None:
     vectors_table(tmp_path / "table")
     first, _ = lookups(tmp_path / "table")
     second = pickle.loads(pickle.dumps(first))
@@ -90,26 +84,26 @@ def test_the_table_is_read_once_and_the_copy_removed(tmp_path: Path, folder: Pat
         file.unlink()
     assert first.rows(pa.array(["n2"])).num_rows == 2  # from the copy
     del first
-    assert len(list(folder.iterdir())) == 1
+    assert len(list(temporary_folder.iterdir())) == 1
     del second
-    assert list(folder.iterdir()) == []
+    assert list(temporary_folder.iterdir()) == []
 
 
-def test_a_copy_of_a_killed_process_is_filled_again(folder: Path) -> None:
+def test_a_copy_of_a_killed_process_is_filled_again(temporary_folder: Path) -> None:
     call = "MachineCopy('x', lambda folder: (folder / 'half').touch() or os.kill(os.getpid(), 9))"
-    code = f"import os, tempfile; tempfile.tempdir = {str(folder)!r}; "
+    code = f"import os, tempfile; tempfile.tempdir = {str(temporary_folder)!r}; "
     code += f"from jobs.store.machine_copy import MachineCopy; {call}"
     assert subprocess.run([sys.executable, "-c", code], cwd=Path.cwd(), check=False).returncode == -9
-    (left,) = folder.iterdir()
+    (left,) = temporary_folder.iterdir()
     assert {file.name for file in left.iterdir()} == {".lock", "half"}
     copy = MachineCopy("x", lambda place: (place / "whole").touch())
     assert copy.filled
     assert {"whole", "complete"} <= {file.name for file in copy.path.iterdir()}
     copy.close()
-    assert list(folder.iterdir()) == []
+    assert list(temporary_folder.iterdir()) == []
 
 
-def test_a_failed_copy_is_no_copy(folder: Path) -> None:
+def test_a_failed_copy_is_no_copy(temporary_folder: Path) -> None:
     def fail(_: Path) -> None:
         raise ValueError("no")
 
@@ -137,24 +131,24 @@ def during_lock(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], objec
     return act
 
 
-def test_a_copy_that_is_removed_in_the_meantime_is_filled_once(folder: Path, during_lock: Any) -> None:
+def test_a_copy_that_is_removed_in_the_meantime_is_filled_once(temporary_folder: Path, during_lock: Any) -> None:
     filled: list[Path] = []
 
     def fill(place: Path) -> None:
         (place / "whole").touch()
         filled.append(place)
 
-    during_lock(lambda: shutil.rmtree(next(folder.iterdir())))
+    during_lock(lambda: shutil.rmtree(next(temporary_folder.iterdir())))
     copy = MachineCopy("x", fill)
     assert (filled, copy.filled) == ([copy.path], True)
     assert {"whole", "complete"} <= {file.name for file in copy.path.iterdir()}
     copy.close()
-    assert list(folder.iterdir()) == []
+    assert list(temporary_folder.iterdir()) == []
 
 
-def test_a_copy_that_another_process_fills_in_the_meantime_is_used(folder: Path, during_lock: Any) -> None:
+def test_a_copy_that_another_process_fills_in_the_meantime_is_used(temporary_folder: Path, during_lock: Any) -> None:
     def fill() -> None:
-        (place,) = folder.iterdir()
+        (place,) = temporary_folder.iterdir()
         (place / "complete").touch()
 
     during_lock(fill)
@@ -163,11 +157,13 @@ def test_a_copy_that_another_process_fills_in_the_meantime_is_used(folder: Path,
     copy.close()
 
 
-def test_a_copy_that_another_process_replaces_in_the_meantime_is_locked(folder: Path, during_lock: Any) -> None:
+def test_a_copy_that_another_process_replaces_in_the_meantime_is_locked(
+    temporary_folder: Path, during_lock: Any
+) -> None:
     """The lock is on the new folder: nobody else may remove it."""
 
     def replace() -> None:
-        (place,) = folder.iterdir()
+        (place,) = temporary_folder.iterdir()
         shutil.rmtree(place)
         place.mkdir()
         (place / ".lock").touch()
@@ -180,10 +176,10 @@ def test_a_copy_that_another_process_replaces_in_the_meantime_is_locked(folder: 
     copy.close()
 
 
-def test_processes_that_start_together_copy_once(folder: Path) -> None:
+def test_processes_that_start_together_copy_once(temporary_folder: Path) -> None:
     code = f"""
 import sys, tempfile, time
-tempfile.tempdir = {str(folder)!r}
+tempfile.tempdir = {str(temporary_folder)!r}
 from jobs.store.machine_copy import MachineCopy
 print("ready", flush=True)
 sys.stdin.readline()
@@ -209,12 +205,12 @@ sys.stdin.readline()
         for worker in workers:
             worker.kill()
     assert sorted(answers[0]) == [["False", "True"], ["False", "True"], ["True", "True"]]
-    assert list(folder.iterdir()) == []
+    assert list(temporary_folder.iterdir()) == []
 
 
 @pytest.mark.timeout(60)
 def test_processes_that_find_the_folder_empty_at_once_wait_for_no_user(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    temporary_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process that has seen the folder incomplete must not wait until those that use it end."""
     together = threading.Barrier(2)
@@ -238,10 +234,10 @@ def test_processes_that_find_the_folder_empty_at_once_wait_for_no_user(
     assert sorted(copy.filled for copy in copies) == [False, True]
     for copy in copies:
         copy.close()
-    assert list(folder.iterdir()) == []
+    assert list(temporary_folder.iterdir()) == []
 
 
-def test_a_full_folder_is_named(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_folder_is_named(tmp_path: Path, temporary_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from jobs.errors import RunError
 
     def full(*_: object) -> None:
