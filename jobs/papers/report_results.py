@@ -1,0 +1,121 @@
+"""What a report computes from its tables and reduced ratings: metrics, and the tables and figures of a paper."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from jobs.analysis import metric_settings
+from jobs.analysis.computed_metrics import read_computed
+from jobs.analysis.conditions import CONDITION
+from jobs.analysis.item_attributes import Items
+from jobs.analysis.rated_items import mismatches
+from jobs.analysis.rating_codes import Reduction
+from jobs.analysis.report_tables import RatingSummary, ReportTables, read_report_items, report_metrics
+from jobs.judging.kept_rubric import Rubrics
+from jobs.metrics.distributions import metrics_of
+from jobs.metrics.metric import Metric
+from jobs.metrics.observations import Observations
+from jobs.metrics.question import MetricSettings
+from jobs.papers import registry
+from jobs.papers.metric_index import MetricIndex
+from jobs.papers.model import PaperPart
+from jobs.papers.settings import PaperSettings
+from jobs.papers.study import Study
+from jobs.runtime.exclusions import ExclusionFilter
+
+
+@dataclass
+class ResultSettings:
+    """Keys that say what a report computes."""
+
+    questions_rubric: str = "dsg"  # rubric of the answers to the questions of scene graphs
+    likert: str | None = None  # rubric/question of people's ratings to correlate scene graphs with
+    metrics: MetricSettings = field(default_factory=MetricSettings)
+    # a paper, of conf/paper: its tables and figures, with the printed numbers next to this report's
+    paper: PaperSettings = field(default_factory=PaperSettings)
+
+
+@dataclass(frozen=True)
+class ReportResults:
+    """The metrics, and what the page shows besides them."""
+
+    of_answers: list[Metric]  # of the distributions of answers
+    metrics: list[Metric]
+    observations: Observations  # what plots need of each question besides its metrics
+    mismatches: list[str]  # tables of ratings that share no items or targets with others
+    methods: Mapping[str, set[str]]  # rater -> the methods of its ratings
+    parts: list[PaperPart]
+
+
+def check(settings: ResultSettings) -> None:
+    """Raise InputError if the value of a key is not allowed."""
+    metric_settings.check(settings.metrics)
+    registry.check(settings.paper)
+
+
+def compute_results(
+    settings: ResultSettings,
+    tables: ReportTables,
+    reduction: Reduction,
+    *,
+    summary: RatingSummary,
+    rubrics: Rubrics,
+    exclusion_filter: ExclusionFilter,
+) -> ReportResults:
+    """Return the metrics that the tables allow, and the parts of the paper.
+
+    Args:
+        settings: keys that `check` accepted.
+        tables: the opened tables.
+        reduction: the ratings, reduced by condition and by `metrics.group_by`; open.
+        summary: what the same pass over the ratings summarized.
+        rubrics: the rubrics kept with the ratings.
+        exclusion_filter: the exclusions; it counts the entries that matched.
+    """
+    items, of_metrics = _items_and_settings(settings, tables, reduction)
+    observations = Observations()
+    metrics = list(
+        report_metrics(
+            tables,
+            reduction,
+            of_metrics,
+            items=items,
+            summary=summary,
+            rubrics=rubrics,
+            questions_rubric=settings.questions_rubric,
+            likert=settings.likert,
+            exclusion_filter=exclusion_filter,
+            observe=observations,
+        )
+    )
+    of_answers = [m for distribution in summary.distributions.result() for m in metrics_of(distribution)]
+    of_people = [m for distribution in summary.pooled.result() for m in metrics_of(distribution)]
+    index = MetricIndex([*of_answers, *of_people, *metrics], condition=settings.paper.condition)
+    study = Study(
+        settings.paper,
+        of_metrics,
+        index,
+        tables,
+        summary,
+        items,
+        reduction,
+        rubrics,
+        exclusion_filter,
+        computed=MetricIndex(read_computed(tables.computed)),
+    )
+    apart = mismatches(summary.rated, tables.items, items.hashes)
+    return ReportResults(of_answers, metrics, observations, apart, reduction.methods, registry.arrange(study))
+
+
+def _items_and_settings(
+    settings: ResultSettings, tables: ReportTables, reduction: Reduction
+) -> tuple[Items, MetricSettings]:
+    """The items' attributes, and the metrics' settings with what the paper adds for the conditions of the ratings."""
+    paper = settings.paper
+    items, of_metrics = read_report_items(
+        tables, settings.metrics, disaggregate=paper.disaggregate, compare=paper.compare, contrast=paper.contrast
+    )
+    conditions = {dict(zip(reduction.by, key[2:], strict=True))[CONDITION] for key in reduction.keys}
+    of_metrics = metric_settings.with_conditions(
+        of_metrics, conditions, baseline=paper.baseline_condition, reference=paper.reference_condition
+    )
+    return items, of_metrics
