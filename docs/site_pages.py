@@ -13,7 +13,7 @@ from typing import Any
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-from jobs.runtime import cli, commands, config, help_text
+from jobs.runtime import cli, commands, config, help_text, key_comments
 from jobs.tables import TABLES, WRITTEN_BY
 
 ROOT = Path(__file__).parents[1]
@@ -69,7 +69,7 @@ def _cell(text: str) -> str:
 def _jobs() -> Iterator[str]:
     yield "# Jobs and their keys\n\nAs `remine JOB --help` prints them; a default of ??? is required.\n"
     yield "Every job that writes a table has these keys, and those that use Ray also `ray.*` and `resources.*`:\n"
-    texts = help_text.explanations(config.Writing)
+    texts = key_comments.explanations(config.Writing)
     yield "| key | |\n|---|---|"
     yield from (f"| `{name}` | {_cell(text)} |" for name, text in texts.items())
     for name in commands.JOBS:

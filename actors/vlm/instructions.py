@@ -162,7 +162,7 @@ def asked_questions(rubric: Rubric) -> list[QuestionWords]:
         ValueError: the rubric asks each item its own questions.
     """
     if rubric.asks_own_questions:
-        raise ValueError(f"rubric={rubric.name}: asks each item its own questions; use it with python -m jobs.judge")
+        raise ValueError(f"rubric={rubric.name}: asks each item its own questions; use it with remine judge")
     return [
         {
             "name": question.name,

@@ -56,15 +56,21 @@ def check_attributes(settings: MetricSettings, available: Collection[str]) -> No
     """Refuse settings with attributes that are not in `available`, those of the items.
 
     Raises:
-        InputError: an attribute is not available.
+        InputError: an attribute is not available; names its key.
     """
-    wanted = sorted({part for name in compared_attributes(settings) for part in name.split("+")} - {TARGET})
-    if wrong := [name for name in wanted if name not in available]:
-        listed = ", ".join([*sorted(available), TARGET])
-        raise InputError(
-            f"metrics: no item has the attribute {wrong[0]!r}; must be one of {listed} (attributes come from "
-            "the columns of a file that remine items reads: add its table with items=)"
-        )
+    named = {
+        "disaggregate": settings.disaggregate,
+        "compare": settings.compare,
+        "contrast": [contrast.partition(":")[0] for contrast in settings.contrast],
+    }
+    for key, names in named.items():
+        wanted = {part for name in names for part in name.split("+")} - {TARGET}
+        if wrong := sorted(wanted - set(available)):
+            raise InputError(
+                f"metrics.{key}={wrong[0]}: no item has this attribute; must be one of "
+                f"{', '.join([*sorted(available), TARGET])} (attributes come from the columns of a file that remine "
+                "items reads: add its table with items=)"
+            )
 
 
 def with_available(

@@ -58,7 +58,7 @@ def open_pictures(cfg: ItemsConfig, file: UserFile) -> Pictures:
 
 
 class Paths:
-    """Pictures by their path in a folder; the image_id is that of `python -m jobs.fetch source=folder`.
+    """Pictures by their path in a folder; the image_id is that of `remine fetch source=folder`.
 
     Holds the names of all files of the folder in memory.
     """

@@ -8,7 +8,7 @@ from omegaconf import MISSING
 from actors.vlm.settings import ContextSettings
 from jobs.models.vlm import ModelConfig, check_bounds
 from jobs.runtime.config import FailingRows
-from jobs.store.reading import refuse_absent
+from jobs.store.reading import refuse_early
 
 
 @dataclass
@@ -55,7 +55,7 @@ def check_model(cfg: UsesModel, *, shown_by: str = "") -> bool | None:
 
     Raises:
         ValueError: the model, its dtype or its bounds of pixels cannot be used.
-        InputError: there is nothing at `input`, which is said before a model is looked up or built.
+        InputError: there is no table of images or items at `input`, which is said before a model is looked up or built.
     """
     from actors.devices import check_dtype
     from actors.vlm.model_checks import check_vlm
@@ -64,7 +64,7 @@ def check_model(cfg: UsesModel, *, shown_by: str = "") -> bool | None:
     check_bounds(cfg.model)
     if cfg.only_plans:
         return None
-    refuse_absent(cfg.input)
+    refuse_early(cfg.input, "images", "items")
     sees_pictures = check_vlm(cfg.model.checkpoint, revision=cfg.model.revision)
     if shown_by and not sees_pictures:
         raise ValueError(

@@ -58,7 +58,7 @@ def open_queries(pattern: str, corpus: VectorsConfig) -> list[TableSource]:
         embedder = corpus.embedder.name if corpus.embedder else "…"
         raise InputError(
             f"queries={pattern}: a table of texts; embed them first, with the encoder of the corpus: "
-            f"python -m jobs.embed input={pattern} embedder={embedder} out=…"
+            f"remine embed input={pattern} embedder={embedder} out=…"
         )
     return open_tables(pattern)
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from jobs.errors import InputError, RunError
-from jobs.runtime import commands, config, console, dtypes, extras, help_text, signals, timings
+from jobs.runtime import commands, config, console, dtypes, extras, help_text, named_keys, signals, timings
 from jobs.runtime.arguments import to_overrides
 from jobs.runtime.console import say
 from jobs.runtime.key_types import UNKNOWN, type_of
@@ -62,6 +62,8 @@ def execute_loaded(name: str, cfg: Any) -> object:
         with console.fields(job=name):
             return job(name).execute(cfg)
     except BaseException as error:
+        if isinstance(error, InputError):
+            error.args = (named_keys.with_key(str(error), name, cfg),)
         try:
             if isinstance(error, KeyboardInterrupt):  # a lease that is lost interrupts the main thread
                 lock.check_held()

@@ -21,7 +21,7 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from jobs.errors import InputError
-from jobs.runtime import config_errors, yaml_parser
+from jobs.runtime import config_errors, key_comments, yaml_parser
 from jobs.runtime import overrides as override_grammar
 from jobs.runtime.config_files import CONF, describe_yaml_error, file_of, options, register_user_files
 from jobs.runtime.key_types import nested_dataclass, type_of
@@ -195,7 +195,9 @@ def _explain(job: str, schema: type, overrides: list[str], error: Exception) -> 
             # Hydra takes what precedes a slash for a folder.
             option = next((value for value in _values_of(group, overrides) if value.endswith(option)), option)
             hint = _hint(option, allowed) or _hint_of_checkpoint(group, option)
-            return f"{group}={option}: no such option{hint}; must be one of {', '.join(allowed)}"
+            return (
+                f"{group}={option}: no such option{hint}; must be one of {', '.join(allowed)}, or your own .yaml file"
+            )
         case config_errors.ForeignOption(group, option):
             return f"{group}={file_of(option)}: not an option of {job}, which does not have all of its keys"
     if isinstance(error, override_grammar.UnknownKeyError):
@@ -227,7 +229,7 @@ def _unknown_key(job: str, schema: type, overrides: list[str], key: str) -> str:
             allowed = sorted(map(str, node)) if isinstance(node, DictConfig) else []
             hint = _hint(name, allowed, prefix="".join(f"{parent}." for parent in path[:depth]))
             if not hint and not depth:
-                hint = _hint_below(name, node)
+                hint = _hint_below(name, node) or _hint_of_comments(name, schema)
             parent = f" in {'.'.join(path[:depth])}" if depth else ""
             return f"{key}: no such key{hint}; allowed{parent}: {', '.join(allowed) or 'no further keys'}"
         node = node[name] if not OmegaConf.is_missing(node, name) else None
@@ -237,6 +239,7 @@ def _unknown_key(job: str, schema: type, overrides: list[str], key: str) -> str:
 def _hint(name: str, allowed: Sequence[str], *, prefix: str = "") -> str:
     near = difflib.get_close_matches(name, allowed, n=1, cutoff=_NEAR)
     near = near or [other for other in allowed if sorted(other) == sorted(name)]  # wti for wit
+    near = near or [other for other in allowed if difflib.get_close_matches(name, other.split("_"), cutoff=_NEAR)]
     return f" (did you mean {prefix}{near[0]}?)" if near else ""
 
 
@@ -246,3 +249,9 @@ def _hint_below(name: str, node: DictConfig) -> str:
     longer = [key for key in keys if "." in key and key.rsplit(".", 1)[1].startswith(name) and "resources." not in key]
     exact = [key for key in longer if key.rsplit(".", 1)[1] == name]
     return f" (did you mean {(exact or longer)[0]}?)" if len(exact or longer) == 1 else ""
+
+
+def _hint_of_comments(name: str, schema: type) -> str:
+    """The one key whose explanation begins with `name`, as that of `draw.n` with "size"."""
+    keys = [key for key, text in key_comments.comments_below(schema) if re.match(rf"{re.escape(name)}\b", text)]
+    return f" (did you mean {keys[0]}?)" if len(keys) == 1 else ""

@@ -79,7 +79,7 @@ def _register(override: str, job_groups: Mapping[str, str]) -> str:
     if group not in job_groups or not path.endswith(".yaml"):
         return override
     if not locations.is_s3(path) and not Path(path).expanduser().exists():
-        raise InputError(f"{group}={path}: {path}: does not exist{nearby.hint(locations.absolute(path))}")
+        raise InputError(f"{group}={path}: does not exist{nearby.hint(locations.absolute(path))}")
     with locations.named_errors(path):
         text = locations.read_bytes(locations.absolute(path))
     option = f"user_{content_id(path, text.decode('utf-8', 'replace'))}"

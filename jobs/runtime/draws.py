@@ -34,7 +34,7 @@ Keys = NDArray[np.uint64]
 class DrawConfig:
     """A draw of groups of rows."""
 
-    n: int | None = None  # number of groups to draw; null: all
+    n: int | None = None  # size of the draw: number of groups; null: all
     seed: int = 0  # the same seed draws the same groups, whatever the order and the units of the input
     by: str = PICTURE  # rows that stay together: those of a picture, or with one value of this column or attribute
 

@@ -1,17 +1,13 @@
 """Text of `--help`: the keys of a job, with their defaults and explanations.
 
-The explanation of a key is the comment on the line that declares it in the job's dataclass, or the comment line above.
-A comment that begins with `rarely:` puts the key, and those below it, in a separate section. Keys that choose a
-file of `conf/` are listed with the available files.
+The explanation of a key is its comment (`jobs.runtime.key_comments`). A comment that begins with `rarely:` puts the
+key, and those below it, in a separate section. Keys that choose a file of `conf/` are listed with the available files.
 """
 
-import ast
 import inspect
-import io
 import shutil
 import textwrap
-import tokenize
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 from types import NoneType
@@ -20,13 +16,13 @@ from typing import Any, get_origin, get_type_hints
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from jobs.runtime import config, config_files
+from jobs.runtime.key_comments import RARELY, all_comments, explanations
 from jobs.runtime.key_types import alternatives, nested_dataclass
 from jobs.runtime.resources import Resources, StageResources
 
 REQUIRED, REST = "???", "…"  # in place of a default: the key is required; its keys are listed below it
 KEY_COLUMN = 36  # characters; the explanation of a longer key starts on the next line
 WIDEST, NARROWEST = 120, 80
-RARELY = "rarely: "  # begins the comment of a key that few users set
 SHOWN = 60  # characters of a list or a text; --cfg prints all of it
 KINDS = {str: "text", int: "int", float: "number", bool: "true or false", list: "list", dict: "{name: value}"}
 
@@ -44,17 +40,34 @@ class HelpKey:
 
 
 def keys(job: str, schema: type) -> Iterator[HelpKey]:
-    """The keys of `job` in the order of declaration, without those of `resources` (`stage_keys`)."""
-    rare = set(rare_names(schema, ""))
-    for key in _below(schema, config.compose(job, schema, []), config_files.groups(job), ""):
+    """The keys of `job`, without those of `resources` (`stage_keys`).
+
+    First come the keys that choose a file of conf/, then those that only this job has, those that it shares with some,
+    and those of every job; each in the order of declaration.
+    """
+    rare, chosen = set(rare_names(schema, "")), config_files.groups(job)
+    listed = list(_below(schema, config.compose(job, schema, []), chosen, ""))
+    for key in sorted(listed, key=lambda key: _rank(key.name.split(".")[0], chosen, _separate_names(schema))):
         parts = key.name.split(".")
         yield replace(key, rare=any(".".join(parts[:length]) in rare for length in range(1, len(parts) + 1)))
+
+
+def _rank(name: str, chosen: Container[str], separate: Container[str]) -> int:
+    if _is_common(name):
+        return 3
+    return 0 if name in chosen else 1 if name in separate else 2
+
+
+@cache
+def _separate_names(schema: type) -> frozenset[str]:
+    """The fields of the first class of `schema` and its bases that declares any."""
+    return frozenset(next(names for owner in schema.__mro__ if (names := inspect.get_annotations(owner))))
 
 
 def rare_names(schema: type, prefix: str) -> Iterator[str]:
     """The dotted keys whose comment says that few users set them."""
     hints = get_type_hints(schema)
-    for name, comment in _all_comments(schema).items():
+    for name, comment in all_comments(schema).items():
         if comment.startswith(RARELY):
             yield prefix + name
         elif (inner := nested_dataclass(hints[name])) not in (None, Resources):
@@ -130,44 +143,6 @@ def _kind(kind: Any) -> str:
     return " or ".join(dict.fromkeys(name for name in names if name))
 
 
-def explanations(schema: type) -> dict[str, str]:
-    """Field -> the comment on its declaration, in `schema` or a class that it inherits from, without `rarely:`."""
-    return {name: comment.removeprefix(RARELY) for name, comment in _all_comments(schema).items()}
-
-
-@cache
-def _all_comments(schema: type) -> dict[str, str]:
-    comments: dict[str, str] = {}
-    for owner in reversed(schema.__mro__):
-        if is_dataclass(owner):
-            comments |= _comments(owner)
-    return comments
-
-
-def _comments(owner: type) -> dict[str, str]:
-    source = textwrap.dedent(inspect.getsource(owner))
-    by_line: dict[int, str] = {
-        token.start[0]: token.string.lstrip("# ").strip()
-        for token in tokenize.generate_tokens(io.StringIO(source).readline)
-        if token.type == tokenize.COMMENT
-    }
-    (body,) = ast.parse(source).body
-    assert isinstance(body, ast.ClassDef)
-    comments = {}
-    for node in body.body:
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            lines = range(node.lineno, (node.end_lineno or node.lineno) + 1)
-            on_it = " ".join(by_line[number] for number in lines if number in by_line)
-            above = by_line.get(node.lineno - 1, "") if _is_comment(source, node.lineno - 1) else ""
-            comments[node.target.id] = on_it or above
-    return comments
-
-
-def _is_comment(source: str, number: int) -> bool:
-    """Whether line `number` is only a comment."""
-    return source.split("\n")[number - 1].lstrip().startswith("#")
-
-
 def render(job: str, schema: type, *, pools: Sequence[str] = (), width: int | None = None) -> str:
     """All keys as lines of at most `width` characters; None: as wide as the terminal, within limits.
 
@@ -179,8 +154,8 @@ def render(job: str, schema: type, *, pools: Sequence[str] = (), width: int | No
     set_keys = [key for key in job_keys if key.default != REQUIRED]
     sections = [
         ("Required:", [key for key in job_keys if key.default == REQUIRED]),
-        ("Keys and their defaults:", [key for key in set_keys if not (key.rare or _is_common(key))]),
-        ("Keys of every job:", [key for key in set_keys if not key.rare and _is_common(key)]),
+        ("Keys and their defaults:", [key for key in set_keys if not (key.rare or _is_common(key.name))]),
+        ("Keys of every job:", [key for key in set_keys if not key.rare and _is_common(key.name)]),
         ("Rarely needed:", [key for key in set_keys if key.rare]),
     ]
     if "resources" in config_files.groups(job):
@@ -190,9 +165,9 @@ def render(job: str, schema: type, *, pools: Sequence[str] = (), width: int | No
     )
 
 
-def _is_common(key: HelpKey) -> bool:
+def _is_common(name: str) -> bool:
     """Whether every job that writes a table, or that uses Ray, has the key."""
-    return key.name.split(".")[0] in {field.name for field in fields(config.Common)}
+    return name.split(".", maxsplit=1)[0] in {field.name for field in fields(config.Common)}
 
 
 def _lines(key: HelpKey, width: int) -> str:

@@ -19,7 +19,7 @@ def lines(steps: Sequence[Step], loaded: Sequence[Any], resources: Resources) ->
     for step, config_of_step in zip(steps, loaded, strict=True):
         changed = _run_keys(resources, step, config_of_step)
         keys = [f"{key}={_as_typed(value)}" for key, value in (step.set | changed).items()]
-        yield f"python -m jobs.{step.job} {shlex.join(keys)}"
+        yield f"remine {step.job} {shlex.join(keys)}"
 
 
 def _run_keys(resources: Resources, step: Step, config_of_step: Any) -> dict[str, Any]:

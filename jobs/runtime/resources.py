@@ -159,21 +159,27 @@ def preflight(
         total = available.get(kind, 0.0)
         if sum(need) > total + 1e-9:
             listed = ", ".join(str(d) for d, n in zip(needs, need, strict=True) if n)
+            stages = [demand.stage for demand, n in zip(needs, need, strict=True) if n]
             raise InputError(
-                f"this run needs {sum(need):g} {kind}{'s' * (sum(need) != 1)} ({listed}) and {place} has {total:g}; "
-                f"{_remedy(kind, total, place)}"
+                f"resources: this run needs {sum(need):g} {kind}{'s' * (sum(need) != 1)} ({listed}) and {place} has "
+                f"{total:g}; {_remedy(kind, total, place, stages)}"
             )
 
 
-def _remedy(kind: str, total: float, place: str) -> str:
+def _remedy(kind: str, total: float, place: str, stages: Sequence[str]) -> str:
     if place == CLUSTER and not total:  # only the head is there
         return "if it starts machines when they are asked for, use resources=cluster, which waits for them"
     if place == MACHINE:
-        return (
-            "use resources=laptop, name a cluster with ray.address= or $RAY_ADDRESS, or lower "
-            f"resources.<stage>.actors or num_{kind.lower()}s"
-        )
-    return f"use resources=laptop, or lower resources.<stage>.actors or num_{kind.lower()}s"
+        return f"use resources=laptop, name a cluster with ray.address= or $RAY_ADDRESS, or lower {_keys(kind, stages)}"
+    return f"use resources=laptop, or lower {_keys(kind, stages)}"
+
+
+def _keys(kind: str, stages: Sequence[str]) -> str:
+    """The keys of the stages that decide how much of `kind` they need."""
+    name = f"num_{kind.lower()}s"
+    if len(stages) > 1:
+        return f"resources.STAGE.actors or resources.STAGE.{name} of {', '.join(stages)}"
+    return f"resources.{stages[0]}.actors or resources.{stages[0]}.{name}"
 
 
 def bundle(num_cpus: float, num_gpus: float, memory_gb: float | None) -> dict[str, float]:

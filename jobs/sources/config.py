@@ -57,7 +57,9 @@ def required_path(cfg: FetchConfig) -> str:
         InputError: it is not set.
     """
     if cfg.source.path is None:
-        raise InputError(f"source={cfg.source.name}: source.path= is required")
+        raise InputError(
+            f"source.path= is required with source={cfg.source.name}: where the pictures are; source=urls fetches them"
+        )
     return cfg.source.path
 
 
@@ -68,5 +70,7 @@ def required_input(cfg: FetchConfig) -> str:
         InputError: it is not set.
     """
     if cfg.input is None:
-        raise InputError(f"source={cfg.source.name}: input= is required, a table of records (jobs.curate writes one)")
+        raise InputError(
+            f"input= is required with source={cfg.source.name}: a table of records (remine curate writes one)"
+        )
     return cfg.input

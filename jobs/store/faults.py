@@ -196,7 +196,10 @@ def _client_side(error: BaseException) -> tuple[str, str]:
     """Cause and remedy of an error that botocore raised without an answer from the store."""
     kinds = {kind.__name__ for kind in type(error).__mro__}
     if kinds & {"NoCredentialsError", "PartialCredentialsError"}:
-        return "no AWS credentials in the environment, profile or instance role", "set AWS_ACCESS_KEY_ID or AWS_PROFILE"
+        cause = "no AWS credentials in the environment, profile or instance role"
+        return cause, "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE=NAME of ~/.aws/config"
+    if "ProxyConnectionError" in kinds:
+        return f"the proxy cannot be reached ({first_line(error)})", "check HTTPS_PROXY, HTTP_PROXY and NO_PROXY"
     if kinds & {"HTTPClientError", "ConnectionError"}:
         return f"the storage endpoint cannot be reached ({first_line(error)})", "check AWS_ENDPOINT_URL and the network"
     return first_line(error), ""

@@ -24,11 +24,12 @@ from jobs.store import faults, locations, nearby
 from jobs.store.compact_list import CompactList, HashSet
 from jobs.store.counts import Counts
 from jobs.store.footers import Footer, Footers, data_objects, read_footers
+from jobs.store.identity import TABLE
 from jobs.store.limits import first_rows
 from jobs.store.objects import Object
 from jobs.store.pages import column_pages
 from jobs.store.repeating import repeated
-from jobs.store.run_files import FOLDER, IDENTITY, INPUTS, identity_at, read_inputs, run_uri
+from jobs.store.run_files import FOLDER, IDENTITY, INPUTS, identity_at, read_inputs, read_json, run_uri
 from jobs.store.units import Unit
 from jobs.store.writer import REJECTS_HELD, Reject, rejects_uri
 
@@ -269,8 +270,26 @@ def refuse_absent(*uris: str | None) -> None:
             raise InputError(_no_table(locations.absolute(uri)))
 
 
-def _no_table(uri: str) -> str:
-    return f"{uri}: no table here (no .parquet objects){nearby.hint(uri)}"
+def refuse_early(uri: str | None, *expected: str) -> None:
+    """As `refuse_absent`, also a local table with another name than `expected`, by its `_run/identity.json` alone.
+
+    Raises:
+        InputError: a local path does not exist, or has another table.
+    """
+    refuse_absent(uri)
+    if uri and not locations.is_s3(uri) and Path(file := run_uri(locations.absolute(uri), IDENTITY)).exists():
+        name = read_json(file).get(TABLE)
+        if isinstance(name, str) and name not in expected:
+            raise InputError(_other_table(locations.absolute(uri), name, expected))
+
+
+def _no_table(uri: str, expected: Sequence[str] = ()) -> str:
+    wanted = f", expected {_wanted(expected)}" if expected else ""
+    return f"{uri}: no table here (no .parquet objects){wanted}{nearby.hint(uri)}"
+
+
+def _other_table(uri: str, name: str, expected: Sequence[str]) -> str:
+    return f"{uri}: is a table {name!r}, expected {_wanted(expected)}"
 
 
 def open_table(uri: str, *expected: str) -> TableSource:
@@ -286,7 +305,7 @@ def open_table(uri: str, *expected: str) -> TableSource:
         raise InputError(f"{uri}: a folder of several tables: {', '.join(below)}; name one of them")
     footers = Footers(_sound_footers(uri, listed))
     if not footers:
-        raise InputError(_no_table(uri))
+        raise InputError(_no_table(uri, expected))
     name = _table_name(uri, footers, expected)
     _check_version(name, footers)
     _check_schema(footers)
@@ -337,7 +356,7 @@ def _table_name(uri: str, footers: Footers, expected: Sequence[str]) -> str:
     if name not in tables.TABLES:
         raise InputError(f"{uri}: a table {name!r}, which this version of remine does not have")
     if expected and name not in expected:
-        raise InputError(f"{uri}: is a table {name!r}, expected {_wanted(expected)}")
+        raise InputError(_other_table(uri, name, expected))
     return name
 
 

@@ -312,7 +312,7 @@ def _check_identity(out: str, plan: TablePlan) -> None:
         raise InputError(
             f"out={out}: written with another configuration: exclusions= names another list of pictures than the one "
             "of this table; give that list, or first apply a longer one to what exists: "
-            "python -m jobs.purge input=TABLE_OR_FOLDER exclusions=FILE"
+            "remine purge input=TABLE_OR_FOLDER exclusions=FILE"
         )
     if differing:
         change = describe(

@@ -88,7 +88,7 @@ def arrow_filesystem() -> pafs.S3FileSystem:
         options["scheme"], _, options["endpoint_override"] = configured["endpoint"].rstrip("/").partition("://")
     if configured["ca_bundle"]:
         options["tls_ca_file_path"] = configured["ca_bundle"]
-    if proxy := proxy_of(configured["endpoint"] or f"https://s3.{configured['region'] or 'us-east-1'}.amazonaws.com"):
+    if proxy := proxy_of(_endpoint(configured)):
         options["proxy_options"] = proxy
     # Not the standard strategy: it allows a process about a hundred repetitions more than it has successes, and a store
     # that is busy for a minute of a run of days would end it.
@@ -103,8 +103,9 @@ def client() -> Any:
     import s3fs
 
     configured = settings()
-    if configured["endpoint"]:
-        _check_reachable(configured["endpoint"])
+    endpoint = _endpoint(configured)
+    if configured["endpoint"] or proxy_of(endpoint):  # hosts of Amazon's depend on the bucket and the region
+        _check_reachable(endpoint)
     return s3fs.S3FileSystem(
         endpoint_url=configured["endpoint"] or None,
         client_kwargs={"region_name": configured["region"]} if configured["region"] else {},
@@ -115,6 +116,11 @@ def client() -> Any:
             "read_timeout": READ_TIMEOUT_S,
         },
     )
+
+
+def _endpoint(configured: Mapping[str, str]) -> str:
+    """The address of the configured store; of no configured one, Amazon's in the region."""
+    return configured["endpoint"] or f"https://s3.{configured['region'] or 'us-east-1'}.amazonaws.com"
 
 
 def proxy_of(endpoint: str) -> str | None:
@@ -130,18 +136,27 @@ def proxy_of(endpoint: str) -> str | None:
 
 @lru_cache(maxsize=4)
 def _check_reachable(endpoint: str) -> None:
+    """Check that something listens at the endpoint, or at the proxy that it is reached through; botocore and pyarrow
+    would try for more than a minute.
+
+    Raises:
+        EndpointConnectionError, ProxyConnectionError: no connection.
+    """
     import botocore.exceptions as boto
 
-    parts = urlsplit(endpoint)
+    proxy = proxy_of(endpoint)  # behind it only the real request shows whether the endpoint can be reached
+    parts = urlsplit(proxy or endpoint)
     port = parts.port or (443 if parts.scheme == "https" else 80)
-    if not parts.hostname or proxy_of(endpoint):
-        return  # behind a proxy only the real request shows whether the endpoint can be reached
+    if not parts.hostname:
+        return
     for attempt in range(1, REACH_ATTEMPTS + 1):
         try:
             socket.create_connection((parts.hostname, port), timeout=CONNECT_TIMEOUT_S).close()
             return
         except OSError as error:
             if attempt == REACH_ATTEMPTS:
+                if proxy:
+                    raise boto.ProxyConnectionError(proxy_url=proxy) from error
                 raise boto.EndpointConnectionError(endpoint_url=endpoint) from error
             time.sleep(attempt * 0.5)
 

@@ -1,6 +1,6 @@
 """Faults of a table on disk or S3: damaged objects, wrong counts, missing units and files, duplicate keys.
 
-Each check yields faults and writes nothing. `python -m jobs.verify` runs all of them: `damage` first, because a table
+Each check yields faults and writes nothing. `remine verify` runs all of them: `damage` first, because a table
 with damage cannot be opened, and then the others on the opened table.
 """
 

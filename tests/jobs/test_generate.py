@@ -196,7 +196,11 @@ def test_values_that_are_not_allowed_are_refused(tables: Path) -> None:
         ("generate", "input=R/images samples=0", "samples=0: "),
         ("generate", "input=R/images empty_context=guess", "empty_context=guess: "),
         ("generate", "input=R/images prompt.order=[]", "'order' is empty"),
-        ("generate", "input=R/images model.checkpoint=local:no-such", "no local model 'no-such'"),
+        (
+            "generate",
+            "input=R/images model.checkpoint=local:no-such",
+            "model.checkpoint=local:no-such: no such local model",
+        ),
         (
             "generate",
             "input=R/images model=local-text-tiny",

@@ -289,7 +289,7 @@ def test_texts_are_sent_to_embed(tmp_path: Path, tables: dict[str, Any]) -> None
         writer.write(TABLES["texts"].schema().empty_table())
     run.finish()
     text = refused(queries=tmp_path / "t", corpus__path=tables["corpus"], out=tmp_path / "out")
-    assert f"python -m jobs.embed input={tmp_path / 't'}" in text
+    assert f"remine embed input={tmp_path / 't'}" in text
 
 
 def test_the_probability_is_of_cosines() -> None:

@@ -26,7 +26,7 @@ def steps(monkeypatch: pytest.MonkeyPatch, *overrides: str) -> dict[str, Any]:
 
 def commands(capsys: pytest.CaptureFixture[str]) -> list[str]:
     """The printed commands, without the amounts of each step."""
-    return [line for line in capsys.readouterr().out.splitlines() if line.startswith("python -m jobs.")]
+    return [line for line in capsys.readouterr().out.splitlines() if line.startswith("remine ")]
 
 
 def test_resources_chosen_for_the_run_reach_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,7 +53,7 @@ def test_century_has_as_many_judges_as_its_input_names(
 ) -> None:
     arguments = ["profile=debug", "pipeline.inputs.judges=[qwen2.5-vl-7b,pangea-7b]", "plan=true"]
     assert steps(monkeypatch, *arguments) == {}
-    lines = [shlex.split(line)[3:] for line in commands(capsys) if "jobs.judge" in line]
+    lines = [shlex.split(line)[2:] for line in commands(capsys) if "remine judge " in line]
     judges = [config.load("judge", cli.job("judge").schema, keys) for keys in lines]
     names = ["qwen2.5-vl-7b", "pangea-7b"]
     assert [judge.model.name for judge in judges] == [f"debug-{name}" for name in names]
@@ -65,8 +65,8 @@ def test_century_has_as_many_judges_as_its_input_names(
 
 def planned(capsys: pytest.CaptureFixture[str]) -> list[tuple[str, Any]]:
     """The job and the configuration of each command of a printed plan."""
-    split = [shlex.split(line)[2:] for line in commands(capsys)]
-    jobs = [(command[0].removeprefix("jobs."), command[1:]) for command in split]
+    split = [shlex.split(line)[1:] for line in commands(capsys)]
+    jobs = [(command[0], command[1:]) for command in split]
     return [(job, config.load(job, cli.job(job).schema, keys)) for job, keys in jobs]
 
 
@@ -172,8 +172,8 @@ def test_a_plan_has_the_keys_of_the_whole_run(
     assert single[0].endswith(" overwrite=true resources.mine.actors=3")
     assert named[1].endswith(" overwrite=true")  # curate has no resources
     for line in (*named, *single):
-        job = line.split()[2].removeprefix("jobs.")
-        config.load(job, cli.job(job).schema, shlex.split(line)[3:])
+        job = line.split()[1]
+        config.load(job, cli.job(job).schema, shlex.split(line)[2:])
 
 
 def test_a_plan_is_the_steps_as_commands_and_runs_none(
@@ -182,11 +182,11 @@ def test_a_plan_is_the_steps_as_commands_and_runs_none(
     keys = ["profile=debug", "pipeline.inputs.terms=my terms.csv", "pipeline.inputs.corpus=wit/*.gz", "plan=true"]
     assert steps(monkeypatch, *keys) == {}
     printed_commands = commands(capsys)
-    first = "python -m jobs.mine corpus=wit 'corpus.path=wit/*.gz' 'terms.path=[my terms.csv]' out=/r/matches"
+    first = "remine mine corpus=wit 'corpus.path=wit/*.gz' 'terms.path=[my terms.csv]' out=/r/matches"
     assert printed_commands[0] == first
-    assert printed_commands[5] == "python -m jobs.embed input=/r/images out=/r/embeddings embedder=local-tiny"
-    assert [line.split()[2] for line in printed_commands] == [f"jobs.{name}" for name in CENTURY]
-    mine = shlex.split(printed_commands[0])[3:]
+    assert printed_commands[5] == "remine embed input=/r/images out=/r/embeddings embedder=local-tiny"
+    assert tuple(line.split()[1] for line in printed_commands) == CENTURY
+    mine = shlex.split(printed_commands[0])[2:]
     assert config.load("mine", cli.job("mine").schema, mine).terms.path == ["my terms.csv"]
-    report = shlex.split(printed_commands[-1])[3:]
+    report = shlex.split(printed_commands[-1])[2:]
     assert config.load("report", cli.job("report").schema, report).ratings == ["/r/ratings/labels*"]

@@ -53,7 +53,10 @@ def test_bfloat16_is_loaded_when_asked_for(one_thread: None) -> None:
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("local:nothing", "no local model 'nothing'"), ("FOLDER", "cannot load model .*empty' at revision 'main'")],
+    [
+        ("local:nothing", "local:nothing: no such local model"),
+        ("FOLDER", "cannot load model .*empty' at revision 'main'"),
+    ],
 )
 def test_a_model_that_is_not_there(tmp_path: Path, name: str, message: str) -> None:
     (tmp_path / "empty").mkdir()

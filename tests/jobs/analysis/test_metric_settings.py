@@ -50,7 +50,9 @@ def test_attributes_are_those_of_all_settings_and_must_exist() -> None:
     settings = MetricSettings(disaggregate=["a+b"], compare=["c"], contrast=["target:x-y"], concept="d")
     assert attributes(settings) == {"a+b", "c", "target", "d", "model"}
     check_attributes(settings, {"a", "b", "c"})
-    with pytest.raises(InputError, match=r"no item has the attribute 'b'; must be one of a, c, target "):
+    with pytest.raises(
+        InputError, match=r"^metrics\.disaggregate=b: no item has this attribute; must be one of a, c, target "
+    ):
         check_attributes(settings, {"a", "c"})
 
 

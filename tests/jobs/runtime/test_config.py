@@ -79,6 +79,8 @@ def test_unknown_keys_are_named_with_what_is_allowed() -> None:
         ("ray.adress", "ray.address"),
         ("resources.mine.actrs", "resources.mine.actors"),
         ("corpus.langauge", "corpus.language"),
+        ("lang", "corpus.language"),  # the last part of one key begins with it
+        ("delete", "overwrite"),  # the explanation of one key begins with it
     ],
 )
 def test_a_near_miss_is_pointed_out(key: str, near: str) -> None:
@@ -121,11 +123,9 @@ def test_a_mistyped_value_is_refused_by_its_key(override: str, message: str) -> 
 
 
 def test_an_unknown_option_is_refused_with_the_options() -> None:
-    assert (
-        refused("resources=tower")
-        == "mine: resources=tower: no such option; must be one of cluster, gpu-node, gpus-8, laptop"
-    )
-    refusal = "no such option; must be one of wit, wit_base"
+    options = "cluster, gpu-node, gpus-8, laptop, or your own .yaml file"
+    assert refused("resources=tower") == f"mine: resources=tower: no such option; must be one of {options}"
+    refusal = "no such option; must be one of wit, wit_base, or your own .yaml file"
     assert refused("corpus=laion") == f"mine: corpus=laion: {refusal}"
     assert refused("corpus=wit_bass") == f"mine: corpus=wit_bass: {refusal.replace(';', ' (did you mean wit_base?);')}"
     assert refused("corpus=wit,wit").startswith("mine: corpus=wit,wit: no such option")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from jobs.runtime import cli, commands, config_files, help_text
+from jobs.runtime import cli, commands, config_files, help_text, key_comments
 from jobs.runtime.help_text import HelpKey
 
 
@@ -68,8 +68,14 @@ class Derived(Base):
     silent: float = 0.5
 
 
+def test_keys_that_choose_a_file_and_those_of_the_job_itself_come_first() -> None:
+    names = [key.name for key in help_text.keys("judge", cli.job("judge").schema)]
+    order = ["model", "model.checkpoint", "rubric", "method", "targets", "input", "temperature", "out", "plan"]
+    assert sorted(order, key=names.index) == order
+
+
 def test_comments_are_found_beside_above_and_in_a_base() -> None:
-    assert help_text.explanations(Derived) == {
+    assert key_comments.explanations(Derived) == {
         "kept": "from the base",
         "changed": "what the job says",
         "above": "On a separate line.",
@@ -104,7 +110,7 @@ class Marked:
 
 
 def test_rarely_needed_keys_and_those_below_them_have_their_own_section() -> None:
-    assert help_text.explanations(Marked)["seldom"] == "says what it is"
+    assert key_comments.explanations(Marked)["seldom"] == "says what it is"
     assert set(help_text.rare_names(Marked, "")) == {"seldom", "below.b", "hidden"}
     text = help_text.render("judge", cli.job("judge").schema)
     first, rare = text.split("Rarely needed:")

@@ -37,10 +37,14 @@ def test_what_fits_exactly_passes() -> None:
             {"CPU": 2.0, "GPU": 2.0},
             r"needs 3 CPUs \(read 1 x 0.5 CPU, embed 2 x 1 CPU \+ 1 GPU, .*\) and the cluster has 2;",
         ),
-        ({"CPU": 8.0, "GPU": 1.0}, r"needs 2 GPUs \(embed 2 x 1 CPU \+ 1 GPU\) and the cluster has 1;"),
+        (
+            {"CPU": 8.0, "GPU": 1.0},
+            r"^resources: this run needs 2 GPUs \(embed 2 x 1 CPU \+ 1 GPU\) and the cluster has 1; "
+            r"use resources=laptop, or lower resources\.embed\.actors or resources\.embed\.num_gpus$",
+        ),
         (
             {"CPU": 2.0, "GPU": 1.0},
-            "the cluster has 2; use resources=laptop, or lower resources.<stage>.actors or num_cpus",
+            r"the cluster has 2; .* resources\.STAGE\.actors or resources\.STAGE\.num_cpus of read, embed, write$",
         ),
         ({"CPU": 8.0}, "needs 2 GPUs .* the cluster has 0; .* use resources=cluster"),
         ({"CPU": 0.0}, "needs 3 CPUs .* the cluster has 0; .* use resources=cluster"),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import ssl
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 import trustme
 
+from jobs.errors import InputError
 from jobs.store import locations, s3
 from tests.forwarding import connect_proxy, forwarding
 from tests.https_server import Answer, HttpsServer, Seen
@@ -63,6 +65,26 @@ def test_a_store_with_an_authority_of_its_own_is_reached_through_a_proxy(
         forget_settings()
         assert locations.read_bytes(uri) == b"data"
         assert sum(proxy.targets.values()) == before
+
+
+@pytest.mark.parametrize("endpoint", ["http://store.example:9000", ""], ids=["own store", "Amazon's"])
+def test_a_proxy_that_does_not_listen_is_named_after_few_tries(endpoint: str, environment: pytest.MonkeyPatch) -> None:
+    tried: list[tuple[str, int]] = []
+
+    def refused(place: tuple[str, int], **_: object) -> None:
+        tried.append(place)
+        raise ConnectionRefusedError
+
+    for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"):
+        environment.setenv(name, endpoint)
+    for name in ("HTTP_PROXY", "HTTPS_PROXY"):
+        environment.setenv(name, "http://ada:word@proxy.example:3128")
+    environment.setattr(socket, "create_connection", refused)
+    s3.forget_settings()
+    with pytest.raises(InputError, match=r"s3://b/x: the proxy .*proxy\.example:3128.*; check HTTPS_PROXY") as raised:
+        locations.find("s3://b/x")
+    assert "word" not in str(raised.value)
+    assert tried == [("proxy.example", 3128)] * s3.REACH_ATTEMPTS
 
 
 def hub_answer(seen: Seen) -> Answer:

@@ -1,0 +1,56 @@
+"""An error about a path names the key that has it."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.errors import InputError
+from jobs.runtime import cli
+from jobs.runtime.named_keys import with_key
+
+
+@dataclass
+class Corpus:
+    path: str = "/c/*.tsv"
+
+
+@dataclass
+class Keys:
+    input: str = "/r/a"
+    out: str = "/r"
+    model: str = "local:tiny"
+    hub: str = "org/model"
+    ratings: list[str] = field(default_factory=lambda: ["/r/x", "s3://b/y"])
+    corpus: Corpus = field(default_factory=Corpus)
+    columns: Any = None
+
+
+@pytest.mark.parametrize(
+    ("message", "named"),
+    [
+        ("/r/a: no table", "input=/r/a: no table"),
+        ("job: /r/a: no table", "input=/r/a: no table"),
+        ("/r/a/x.parquet: damaged", "input=/r/a: /r/a/x.parquet: damaged"),
+        ("/r/b: not empty", "out=/r: /r/b: not empty"),
+        ("s3://b/y: no table", "ratings=s3://b/y: no table"),
+        ("/c/1.tsv: empty", "corpus.path=/c/*.tsv: /c/1.tsv: empty"),
+        ("local:tiny: no such local model", "model=local:tiny: no such local model"),
+        ("job: org/model at revision main: no weights", "hub=org/model at revision main: no weights"),
+        ("out=/r/a: not empty", "out=/r/a: not empty"),
+        ("job: required: out=", "job: required: out="),
+        ("/r2/a: no table", "/r2/a: no table"),
+        ("/c/d: a file", "/c/d: a file"),
+    ],
+)
+def test_a_message_that_begins_with_a_value_gets_its_key(message: str, named: str) -> None:
+    assert with_key(message, "job", Keys()) == named
+
+
+def test_relative_paths_are_recognised_as_they_were_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert with_key(f"{tmp_path}/r/a: no table", "job", Keys(input="r/a")) == f"input={tmp_path}/r/a: no table"
+    assert with_key("r/a: no table", "job", Keys(input="r/a")) == "input=r/a: no table"
+    with pytest.raises(InputError, match=f"^input={tmp_path}/r: no table here"):
+        cli.execute("verify", ["input=r"])
