@@ -224,7 +224,7 @@ def kappas_across(answers: RatingTable, groups: Sequence[Sequence[str]]) -> list
     has more than `MAX_PAIRS` pairs. Of more than `MAX_COMPARED` raters, those of each group in turn with the most
     answers count. Pairs that rated no item in common are left out, and so are continuous scores.
     """
-    if (answers.scored and len(answers.levels()) > MAX_LEVELS_OF_A_SCALE) or not (answers.scored or answers.values):
+    if answers.scored and len(answers.levels()) > MAX_LEVELS_OF_A_SCALE:
         return []
     number = dict(zip(answers.raters, np.bincount(answers.rater, minlength=len(answers.raters)).tolist(), strict=True))
     ranked = [sorted(group, key=lambda name: (-number[name], name)) for group in groups]

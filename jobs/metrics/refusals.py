@@ -146,7 +146,7 @@ def design_effect(tally: _Tally, group: _Group) -> float:
     # sum over items of (refused - share x texts)², from the sums that were kept
     spread = tally.squares - 2 * share * tally.products + share**2 * group.squares
     between = spread * group.items / (group.items - 1) / group.n**2
-    return min(max(1.0, between / (share * (1 - share) / group.n)), max(1.0, bound))
+    return min(max(1.0, between / (share * (1 - share) / group.n)), bound)
 
 
 def refusal_metrics(rates: Iterable[RefusalRate]) -> Iterator[Metric]:

@@ -219,7 +219,8 @@ def span_agreement(
             continue
         f1_scores = []
         for a, b in combinations(raters, 2):
-            common = sorted((marks[a].keys() & marks[b].keys()) & (texts or marks[a]).keys(), key=str)
+            read = marks[a].keys() & marks[b].keys()
+            common = sorted(read if texts is None else read & texts.keys(), key=str)
             total = sum(
                 (cells(marks[a][t], marks[b][t], unit, text=(texts or {}).get(t), overlap=overlap) for t in common),
                 start=np.zeros(3),

@@ -259,3 +259,37 @@ def test_of_a_crowd_the_raters_with_most_answers_are_compared():
     kappas = kappas_across(answers, [answers.raters])
     assert len(kappas) == MAX_COMPARED * (MAX_COMPARED - 1) // 2
     assert {f.dims["rater_b"] for f in kappas} == {f"p{n:02}" for n in range(1, 14)}
+
+
+def test_a_score_of_zero_has_ratio_differences():
+    # ((0 - 2) / (0 + 2))² = 1, as of categories: 1 - 5 * 2 / (2 * 3 * 3)
+    assert krippendorff_alpha(RatingTable.from_matrix([[0, 0], [0, 2], [2, 2]]), "ratio").value == pytest.approx(4 / 9)
+
+
+def test_weights_of_zero_expect_no_disagreement():
+    alpha = krippendorff_alpha(RatingTable.from_matrix(EXAMPLE), np.zeros((5, 5)), name="none")
+    assert (alpha.value, alpha.n, alpha.dims) == (None, 11, {"level": "none"})
+
+
+def test_a_scale_has_at_most_101_levels():
+    scale, slider = (RatingTable.from_matrix(np.stack([np.arange(n)] * 2, 1).astype(float)) for n in (101, 102))
+    assert [metric.value for metric in agreement(scale, pairs=False)] == pytest.approx([1] * 6)
+    assert [metric.value for metric in agreement(slider, pairs=False)] == [None, 1]
+    assert [len(kappas_across(answers, [("r0",), ("r1",)])) for answers in (scale, slider)] == [1, 0]
+
+
+def test_blocks_of_items_change_no_value(monkeypatch):
+    answers = RatingTable.from_matrix(EXAMPLE)
+    two = answers.of_raters(["r1", "r2"])
+    alphas, kappa, share = [[krippendorff_alpha(answers, level).value for level in LEVELS], cohen_kappa(two).value,
+                            percent_agreement(answers, tolerance=1).value]  # fmt: skip
+    monkeypatch.setattr("jobs.metrics.agreement.BLOCKS", 3)
+    assert [krippendorff_alpha(answers, level).value for level in LEVELS] == pytest.approx(alphas, abs=1e-12)
+    assert cohen_kappa(two).value == pytest.approx(kappa, abs=1e-12)
+    assert percent_agreement(answers, tolerance=1).value == pytest.approx(share, abs=1e-12)
+
+
+def test_raters_without_a_common_item_have_no_kappa():
+    apart = RatingTable.from_matrix([[1, NAN], [NAN, 2]], raters=["p", "m"])
+    assert kappas_across(apart, [("p",), ("m",)]) == []
+    assert kappas_across(replace(apart, score=np.full(2, NAN), value=np.full(2, -1), values=()), [("p",), ("m",)]) == []

@@ -63,3 +63,9 @@ def test_too_many_answers_are_no_closed_set() -> None:
     assert RatingTable.from_matrix(np.arange(512.0)[:, None]).counts()[0].shape == (512, 512)
     with pytest.raises(ValueError, match="513 different answers"):
         RatingTable.from_matrix(np.arange(513.0)[:, None]).counts()
+
+
+def test_twice_a_count_fits_into_its_type() -> None:
+    for raters, kind in ((16_382, np.int16), (20_000, np.int64)):
+        counts, _ = RatingTable.from_matrix(np.ones((1, raters))).counts()
+        assert (counts.dtype, (2 * counts).tolist()) == (kind, [[2 * raters]])

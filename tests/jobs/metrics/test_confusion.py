@@ -1,5 +1,7 @@
 """Confusion matrices by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from jobs.metrics.answers import RatingTable
@@ -50,3 +52,11 @@ def test_too_many_answers_have_no_matrix():
     assert len(list(confusions(rated([[n, n] for n in range(12)], ["p1", "m"])))) == 1
     assert len(list(confusions(rated([[1, 1], [2, 1]], ["p1", "m"])))) == 1
     assert list(confusions(rated([[1, 1], [1, 1]], ["p1", "m"]))) == []
+
+
+def test_gold_raters_and_scores_that_are_not_on_the_scale_have_no_matrix():
+    question = rated([[1, 1, 2, -7.5], [2, 2, 1, -3]], ["p1", "m", "g", "likelihood"])
+    kinds = {**PEOPLE, "g": "gold"}
+    question = replace(question, context=replace(question.context, kinds=kinds), unscaled=frozenset({"likelihood"}))
+    (matrix,) = confusions(question)
+    assert (matrix.rater, matrix.answers, matrix.counts.tolist()) == ("m", ("1", "2"), [[1, 0], [0, 1]])

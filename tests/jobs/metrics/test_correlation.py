@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 
 from jobs.metrics.correlation import against_single_raters, concept_average, correlations, global_average, within
+from jobs.metrics.intervals import fisher
 
 NAN, NOTHING = np.nan, np.zeros(0)
 
@@ -24,6 +25,16 @@ def test_correlations_are_scipys():
         assert metric.value == pytest.approx(function(x, y).statistic)
         assert (metric.n, metric.coverage) == (60, 0.75)
         assert inside(metric)
+        interval = fisher(function(x, y).statistic, 60, kind=kind)
+        assert (metric.low, metric.high) == pytest.approx((interval.low, interval.high))
+
+
+def test_the_interval_over_groups_by_hand():
+    # five images with r = 1, 1, 1, 1 and 0.5: mean 0.9, s = sqrt((4 * 0.1² + 0.4²) / 4), s / sqrt(5) = 0.1
+    model, people = np.tile([1.0, 2, 3], 5), np.array([1.0, 2, 3] * 4 + [1, 3, 2])
+    metric = within(model, people, np.repeat(np.arange(5), 3), group_name="image", source="x")
+    assert metric.value == pytest.approx(0.9)
+    assert (metric.low, metric.high) == (pytest.approx(0.9 - 0.1959964), 1)
 
 
 def test_perfect_reversed_and_undefined():

@@ -56,7 +56,7 @@ def test_no_item_with_enough_ratings():
 
 
 def test_words_for_none_are_pooled_whatever_their_case():
-    names, place = pooled(["Unsure", "event", "None of the above"])
+    names, place = pooled([" Unsure", "event", "None of the above"])
     assert (names, place.tolist()) == (("event", NONE), [1, 0, 1])
 
 
@@ -73,5 +73,9 @@ def test_agreement_with_the_majority_and_with_the_mean():
     assert by_key["agreement_with_mean", "c"].coverage == 3 / 4
     halves = rater_unit_agreement(RatingTable.from_matrix(np.array([[1, 2]]), raters=["a", "b"]))
     assert [f.value for f in halves if f.name == "agreement_with_mean"] == [1, 1]  # half a point away
+    # the mean is half a point away from the first, for the second set up to rounding
+    for scores in ([1, 1.5, 2], [0.3, 0.5, 1.6]):
+        rounded = rater_unit_agreement(RatingTable.from_matrix([scores]))
+        assert next(f.value for f in rounded if f.name == "agreement_with_mean") == 1
     alone = list(rater_unit_agreement(RatingTable.from_matrix([[3], [4]])))
     assert all(f.value is None and f.reason for f in alone)

@@ -42,9 +42,13 @@ def test_table_2_by_hand():
 
 
 def test_means_of_thirds_reach_their_threshold():
-    # 3.1 + 3.5 + 5.4 = 12: the mean is 4, be it by rounding a hair below
-    thirds = RatingTable.from_matrix([[3.1, 3.5, 5.4], [4.1, 3.6, 4.3]])
-    assert share_at_least(thirds, RaterGroup("all", thirds.raters), 4).value == 1
+    # 4.3 + 4.1 + 3.6 = 12: the mean is 4, by rounding a hair below
+    thirds = RatingTable.from_matrix([[4.3, 4.1, 3.6], [4.1, 4.8, 3.1]])
+    group, first = RaterGroup("all", thirds.raters), np.array([True, False])
+    assert share_at_least(thirds, group, 4).value == 1
+    assert average_of_shares(thirds, [group], 4).value == 1
+    assert difference(RatingTable.from_matrix([[4.3, 4.1, 3.6], [1.0, 1.0, 1.0]]), group, 4, first, ~first).value == 1
+    assert share_lowest(RatingTable.from_matrix([[0.1, 0.1, 0.1]]), group, 0.1).value == 1  # 0.1 and a hair
 
 
 def test_factual_errors_are_turned_round():
@@ -73,7 +77,19 @@ def test_parts_under_the_minimum_are_marked():
     assert {f.dims["part"]: (f.value, f.n) for f in results} == {"a": (1 / 2, 2), "b": (1 / 2, 2)}
     assert all(f.reason == "fewer than 3: interpret with caution" for f in results)
     whole = list(disaggregated(TABLE, [MODELS], {"all": np.ones(4, bool)}, 4, attribute="region", minimum=3))
-    assert whole[0].reason is None
+    assert [(f.name, f.reason) for f in whole] == [("share_at_least", None)]
+    assert marked(whole[0], 4).reason is None  # as many as the minimum
+
+
+def test_the_average_of_a_part_is_that_of_the_groups_that_are_named():
+    groups, parts = [MODELS, RaterGroup("m1", ("m1",))], {"all": np.ones(4, bool)}
+    for averaged in (None, [RaterGroup("m1", ("m1",)), RaterGroup("m2", ("m2",))]):
+        results = list(disaggregated(TABLE, groups, parts, 4, attribute="region", minimum=3, averaged=averaged))
+        assert [f.name for f in results] == ["share_at_least", "share_at_least", "average_of_shares"]
+        # at 4 or more: models 2 of 4, m1 2 of 3, m2 2 of 4
+        assert results[-1].value == pytest.approx((2 / 4 + 2 / 3) / 2)
+    alone = disaggregated(TABLE, groups, parts, 4, attribute="region", minimum=3, averaged=[PEOPLE])
+    assert [f.name for f in alone] == ["share_at_least", "share_at_least"]
 
 
 def test_self_preference_is_what_was_put_in():
@@ -120,6 +136,8 @@ def test_the_difference_of_two_conditions():
     assert (metric.value, metric.n) == (pytest.approx(0.2), 150)
     assert (metric.low, metric.high) == (pytest.approx(0.0524, abs=1e-4), pytest.approx(0.3339, abs=1e-4))
     assert difference(answers, RaterGroup("r0", ("r0",)), 4, first, first & ~first).value is None
+    half = difference(TABLE, RaterGroup("m1", ("m1",)), 4, np.arange(4) < 1, np.arange(4) > 1)
+    assert (half.value, half.n, half.coverage) == (-1, 2, 2 / 3)  # 1 against 5; m1 did not rate the third
     assert difference(answers, RaterGroup("r0", ("r0",)), None, first, ~first).reason == "no threshold is on the scale"
 
 

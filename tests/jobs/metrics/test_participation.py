@@ -17,7 +17,7 @@ def test_people_items_and_reports_by_hand():
     answers = RatingTable.from_matrix(
         np.array([[1, NAN, 2], [3, NAN, NAN], [2, 5, 1], [NAN, NAN, NAN]]), raters=["p", "q", "r"]
     )
-    ended = {"p": {"ok": 3}, "q": {"ok": 1, "reported": 2}, "r": {"ok": 2, "reported": 0}}
+    ended = {"p": {"ok": 3}, "q": {"ok": 1, "reported": 2}, "r": {"ok": 2, "reported": 0}, "model": {"reported": 1}}
     asked, reported = np.array([1, 1, 0, 1, 1], bool), np.array([0, 1, 0, 1, 0], bool)
     metrics = {
         (m.name, m.dims.get("of")): m
@@ -26,6 +26,7 @@ def test_people_items_and_reports_by_hand():
     assert metrics["people_total", None].value == 3
     assert metrics["items_per_person", None].value == pytest.approx(2)
     assert metrics["items_per_person_sd", None].value == pytest.approx(1)
+    assert {metrics[name, None].coverage for name in ("items_per_person", "items_per_person_sd")} == {6 / 12}
     assert (metrics["reported_share", "items"].value, metrics["reported_share", "items"].n) == (0.5, 4)
     assert (metrics["reported_share", "people"].value, metrics["reported_share", "people"].n) == (1 / 3, 3)
 

@@ -35,6 +35,7 @@ def test_the_change_of_the_mrr_is_paired() -> None:
     assert change.low is not None
     assert change.high is not None
     assert change.low < float(change.value or 0) < change.high
+    assert ranking.mrr_change([100], [101], cut=100).value == pytest.approx(-0.01)
     same = ranking.mrr_change(first, first)
     assert (same.value, same.low) == (0, None)  # no pair differs: no interval
     with pytest.raises(ValueError, match="6 ranks before, 5 after"):

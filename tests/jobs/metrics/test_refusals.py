@@ -71,6 +71,19 @@ def test_the_design_effect_is_that_of_the_ratio_estimator() -> None:
     assert (results.low, results.high) == pytest.approx(wilson(3, 12, z=Z95 * (4 / 3) ** 0.5))
 
 
+def test_refusals_of_every_text_count_items() -> None:
+    refused = rates(responses({"a": ["full"] * 2, "b": ["full"] * 2, "c": ["full"] * 2}))["full"]
+    assert (refused.low, refused.high) == pytest.approx(wilson(3, 3))
+
+
+def test_the_first_refused_items_are_kept_and_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jobs.metrics.refusals.MAX_ITEMS", 2)
+    refused = rates(responses({"a": ["full"], "b": ["full"], "c": ["full"]}))
+    assert (refused["full"].item_ids, refused["full"].items) == (("a", "b"), 3)
+    assert lines([refused["full"]], shown=3)[0].endswith("3 items: a, b")
+    assert lines([refused["full"]], shown=2)[0].endswith("3 items: a, b and 1 more")
+
+
 def test_samples_that_differ_count_in_full() -> None:
     """One refusal in three of every item: no two items differ, so that 60 texts count as 60."""
     refusal_rates = rates(responses({str(n): ["full", None, None] for n in range(20)}))["full"]

@@ -89,6 +89,18 @@ def test_half_of_the_items_are_enough_to_be_crossed():
     assert {f.dims["columns"] for f in icc(RatingTable.from_matrix(matrix))} == {"rating slots"}
 
 
+def test_slots_have_the_most_frequent_number_of_ratings_and_of_several_the_largest():
+    draw = np.random.default_rng(2)
+    matrix = np.full((11, 20), NAN)
+    for item, ratings in enumerate([3, 3, 3, 2, 2, 2, 1, 1, 1, 1, 1]):
+        matrix[item, draw.choice(20, ratings, replace=False)] = draw.integers(1, 6, ratings)
+    answers = RatingTable.from_matrix(matrix)
+    for k, expected in ((None, "3"), (2, "2")):
+        assert {(f.dims["k"], f.dims["columns"], f.n) for f in icc(answers, k=k)} == {(expected, "rating slots", 3)}
+    crossed = icc(RatingTable.from_matrix(SHROUT_FLEISS), k=4)
+    assert {f.dims["columns"] for f in crossed} == {"raters"}
+
+
 def test_items_that_few_lack_are_left_out_and_show_in_the_coverage():
     matrix = np.array(SHROUT_FLEISS, float)
     matrix[0, 0] = NAN
@@ -183,11 +195,26 @@ def test_the_jackknife_over_raters_by_hand():
     assert (metrics.value, metrics.low, metrics.high) == pytest.approx((value, value - half, value + half))
 
 
+def test_the_jackknife_ends_at_1_and_needs_pairs_without_each_rater():
+    # four raters alike and a fifth with r = 0.5: mean 0.8; without the fifth 1, without another 0.75;
+    # error sqrt(4 / 5 * (0.2² + 4 * 0.05²)) = 0.2
+    matrix = np.array([[1, 1, 1, 1, 1], [2, 2, 2, 2, 3], [3, 3, 3, 3, 2]], float)
+    metrics = named(pairwise_correlations(RatingTable.from_matrix(matrix)))["pairwise_pearson"]
+    assert (metrics.value, metrics.low, metrics.high) == (pytest.approx(0.8), pytest.approx(0.8 - 0.3919928), 1)
+    star = np.full((12, 5), NAN)
+    star[:, 0] = np.arange(12) % 5
+    for rater in range(1, 5):
+        star[3 * rater - 3 : 3 * rater, rater] = [1, 2, 4]
+    metrics = named(pairwise_correlations(RatingTable.from_matrix(star)))["pairwise_pearson"]
+    assert (metrics.n, metrics.low, metrics.reason) == (4, None, "no interval: one rater is in every pair")
+
+
 def test_reversed_constant_and_single_raters():
     against = named(pairwise_correlations(RatingTable.from_matrix([[1, 5], [2, 4], [3, 3], [4, 2]])))
     assert against["pairwise_pearson"].value == pytest.approx(-1)
     constant = named(pairwise_correlations(RatingTable.from_matrix([[1, 3, 1], [2, 3, 2], [3, 3, 4]])))
-    assert (constant["pairwise_pearson"].n, constant["pairwise_pearson"].coverage) == (1, pytest.approx(1 / 3))
+    for metric in constant.values():
+        assert (metric.n, metric.coverage) == (1, pytest.approx(1 / 3))
     alone = named(pairwise_correlations(RatingTable.from_matrix([[1], [2]])))
     assert alone["pairwise_spearman"].reason == "one rater"
 

@@ -1,10 +1,22 @@
 """Marked spans: by hand, with holes, overlaps, empty texts."""
 
+from collections.abc import Hashable
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.metrics.spans import Spans, against_gold, common_characters, matched, merged, span_agreement, touched_tokens
+from jobs.metrics.spans import (
+    Spans,
+    against_gold,
+    common_characters,
+    matched,
+    merged,
+    ranking_of_tokens,
+    span_agreement,
+    status_shares,
+    touched_tokens,
+)
 
 TEXT = "A black dog, on a beach."  # tokens: A black dog , on a beach .
 spans_of = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 8)).map(lambda p: (p[0], p[0] + p[1])), max_size=5)
@@ -44,6 +56,8 @@ def test_matching_is_the_largest_not_the_first():
     assert matched([(0, 10), (0, 4)], [(0, 5), (5, 10)], overlap=0.4) == 2
     assert matched([(0, 3)], [(3, 6)], overlap=0) == 0  # touching is not overlap
     assert matched([], [(0, 1)], overlap=0.5) == 0
+    assert matched([(0, 3)], [(0, 10)], overlap=0.3) == 1  # exactly the overlap
+    assert matched([(0, 3)], [(0, 10)], overlap=0.31) == 0
 
 
 def test_tokens_that_a_span_touches():
@@ -84,3 +98,48 @@ def test_agreement_between_raters():
 def test_a_span_that_ends_before_it_starts():
     with pytest.raises(ValueError, match="span from 5 to 3"):
         merged([(5, 3)])
+
+
+def test_a_span_counts_once_and_an_empty_one_never():
+    cells = cells_of(against_gold({"t": [(0, 2), (0, 2), (3, 3)]}, {"t": [(0, 2)]}))
+    assert cells["span_precision", "span"].value == 1
+
+
+def test_intervals_draw_pictures():
+    gold: Spans = {n: [(0, 2)] for n in range(10)}
+    marked: Spans = {n: [(0, 2 + n % 4)] for n in range(10)}
+    of_five: dict[Hashable, str] = {n: str(n // 2) for n in range(10)}
+    apart, alike = (cells_of(against_gold(marked, gold, pictures=pictures)) for pictures in (None, of_five))
+    assert alike["span_precision", "character"].value == apart["span_precision", "character"].value
+    assert alike["span_precision", "character"].low is not None
+    assert alike["span_precision", "character"].low != apart["span_precision", "character"].low
+    assert cells_of(against_gold(marked, gold, pictures=dict.fromkeys(gold, "one")))["span_f1", "span"].low is None
+
+
+def test_texts_that_are_not_there_do_not_count():
+    marks: dict[str, Spans] = {"a": {"t": [(2, 7)], "u": [(0, 1)]}, "b": {"t": [(2, 7)], "u": []}}
+    cells = cells_of(span_agreement(marks, texts={"t": TEXT}))
+    assert cells["span_agreement", "character"].value == 1
+    assert cells_of(span_agreement(marks, texts={}))["span_alpha", "token"].value is None
+
+
+def test_the_ranking_of_tokens_by_hand():
+    # tokens: A black dog , on a beach . with 0.2, 0.9 (the larger of two), 0.9, 0, 0, 0, 0.1, 0; gold: black, beach
+    probabilities: dict[Hashable, list[tuple[int, int, float]]] = {
+        "t": [(0, 7, 0.2), (2, 11, 0.9), (11, 11, 1.0), (18, 23, 0.1)],
+        "u": [(0, 1, 1.0)],
+        "w": [],
+    }
+    gold: Spans = {"t": [(2, 7), (18, 23)], "v": [], "w": []}
+    auc = ranking_of_tokens(probabilities, gold, texts={"t": TEXT, "u": "x"})
+    # black is above 5 of 6 and equal to dog, beach above the 4 with 0; the text of w is unknown
+    assert (auc.value, auc.n, auc.coverage) == (pytest.approx((5.5 + 4) / 12), 1, 1 / 3)
+    assert ranking_of_tokens(probabilities, gold, texts=None).value is None
+    assert ranking_of_tokens(probabilities, {"t": []}, texts={"t": TEXT}).reason == "gold marks all tokens, or none"
+    apart = ranking_of_tokens({"u": []}, {"t": []}, texts={"t": TEXT})
+    assert apart.reason == "the rater and gold saw no common text"
+
+
+def test_shares_of_statuses():
+    shares = {metric.dims["status"]: (metric.value, metric.n) for metric in status_shares({"ok": 3, "error": 1})}
+    assert shares == {"ok": (3 / 4, 4), "error": (1 / 4, 4)}
