@@ -1,0 +1,50 @@
+"""Majority labels of pictures, by hand."""
+
+from typing import Any
+
+import pytest
+
+from jobs.errors import InputError
+from jobs.items_from.labels import NO_RATING, read_labels
+from jobs.metrics.majority import NO_MAJORITY
+from tests.factories import TableInMemory, rating
+
+ROWS = [
+    rating("a", "p1", "kind", "event"),
+    rating("a", "p2", "kind", "event"),
+    rating("a", "m", "kind", "person"),
+    rating("b", "p1", "kind", "event"),
+    rating("b", "m", "kind", "person"),
+    rating("b", "g", "kind", "person", method="gold"),
+    rating("b", "p2", "kind", "person", target="joy"),
+    rating("c", "p1", "kind", None),
+    rating("d", "e", "kind", "person", method="encoder"),
+    rating("d", "p1", "other", "yes"),
+]
+ITEMS = ["d", "c", "b", "a", "nowhere"]
+
+
+def labels(*questions: str, by: str = "everyone") -> dict[str, list[str]]:
+    sources: Any = [TableInMemory("ratings", ROWS[:4]), TableInMemory("ratings", ROWS[4:])]
+    return {name: of.of(ITEMS) for name, of in read_labels(sources, questions=questions, by=by).items()}
+
+
+def test_more_than_half_of_those_who_count_without_gold_and_targets() -> None:
+    everyone = labels()
+    assert everyone["kind"] == ["person", NO_RATING, NO_MAJORITY, "event", NO_RATING]
+    assert everyone["other"] == ["yes", *[NO_RATING] * 4]
+    assert labels("kind", by="people")["kind"] == [NO_RATING, NO_RATING, "event", "event", NO_RATING]
+    assert labels("kind", by="models")["kind"] == [NO_RATING, NO_RATING, "person", "person", NO_RATING]
+    assert labels("kind", by="g")["kind"] == [NO_RATING, NO_RATING, "person", NO_RATING, NO_RATING]
+    assert list(labels("kind")) == ["kind"]
+
+
+def test_what_has_no_labels_is_refused() -> None:
+    for keys, message in (({"by": "x*"}, "labels_by=x"), ({"by": "models"}, "of other")):
+        with pytest.raises(InputError, match=message):
+            labels(**keys)
+    with pytest.raises(InputError, match="no ratings of colour"):
+        labels("colour")
+    twice: Any = [TableInMemory("ratings", [ROWS[0], ROWS[1] | {"condition": "x"}])]
+    with pytest.raises(InputError, match="several ways"):
+        read_labels(twice, questions=(), by="everyone")
