@@ -1,0 +1,59 @@
+"""From words in files to answers, by hand."""
+
+from actors.status import Status
+from actors.vlm.people import PeopleOption, PeopleQuestion
+from actors.vlm.rubric import Answer, Question
+from jobs.annotation.answers import ISSUE, answer_set, of_list
+
+SCALE = Question("q", "How sad?", "", "ordinal", (
+    Answer("1", "Not at all", 1.0), Answer("2", "Somewhat", 2.0), Answer("3", "2", 3.0), Answer("4", "very", 4.0),
+    Answer("5", "VERY", 5.0),
+))  # fmt: skip
+
+
+def test_values_labels_options_and_numbers_name_an_answer() -> None:
+    people = PeopleQuestion(
+        "",
+        (
+            PeopleOption("no sadness", "1"),
+            PeopleOption("cannot say", None),
+            PeopleOption("somewhat", "4"),
+            PeopleOption("2", "4"),
+        ),
+        (),
+    )
+    answers = answer_set(SCALE, people)
+    meanings = {word: answers.meaning(word) for word in (
+        "1", " not  AT all ", "No sadness", "3.0", "3,0", "2", "somewhat", "very", "cannot say", "6", "x", " ", None,
+    )}  # fmt: skip
+    assert [meanings[word].answer_index for word in ("1", " not  AT all ", "No sadness", "3.0", "3,0")] == [
+        0,
+        0,
+        0,
+        2,
+        2,
+    ]
+    assert meanings["2"].answer_index == 1  # a value names itself, whatever has it as its label
+    ambiguous = {word: (meanings[word].status, meanings[word].kind) for word in ("somewhat", "very")}
+    assert set(ambiguous.values()) == {(Status.OUT_OF_RANGE, "ambiguous")}
+    assert (meanings["cannot say"].status, meanings["cannot say"].kind) == (Status.REFUSED, "no_rating")
+    assert {(meanings[word].status, meanings[word].kind) for word in ("6", "x")} == {
+        (Status.OUT_OF_RANGE, "unknown_answer")
+    }
+    assert {(meanings[word].status, meanings[word].kind) for word in (" ", None)} == {(Status.SKIPPED, "no_answer")}
+
+
+def test_values_that_differ_in_case_alone_are_ambiguous() -> None:
+    question = Question("q", "?", "", "nominal", (Answer("A", "first"), Answer("a", "second"), Answer("b", "A")))
+    answers = answer_set(question, None)
+    assert answers.meaning("a").kind == answers.meaning("A").kind == "ambiguous"
+    assert [answers.meaning(word).answer_index for word in ("first", "SECOND", "B")] == [0, 1, 2]
+
+
+def test_a_list_of_answers_has_scores_only_on_a_scale() -> None:
+    ordinal, nominal = (of_list("r", ["0", "1.5"], ordinal=ordinal) for ordinal in (True, False))
+    assert ordinal.answers("any").scores == (0.0, 1.5)
+    assert ordinal.answers("any").meaning("1,5").answer_index == 1
+    assert nominal.answers("any").scores == (None, None)
+    assert (ordinal.question("Anything"), ordinal.question(ISSUE)) == ("Anything", ISSUE)
+    assert ordinal.answers(ISSUE).values == ("no", "yes")

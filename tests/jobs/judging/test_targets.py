@@ -1,0 +1,69 @@
+"""Labels and numbers of ratings, by hand."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from actors.items import QUESTIONS, TARGETS
+from jobs.errors import InputError
+from jobs.judging.halves import HALVES, half_of, halves, other
+from jobs.judging.targets import count_labels, own_labels, questions_per_item, ratings_per_item, read_targets
+from tests.factories import TableInMemory
+
+
+def test_labels_of_a_list_and_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "labels.txt").write_text("# source\njoy # not sadness\n\n C# \n#x\n", encoding="utf-8-sig")
+    assert read_targets(str(tmp_path / "labels.txt")) == ("joy", "C#")
+    assert read_targets(["a", 1]) == ("a", "1")
+    assert read_targets(None) is None
+    for wrong in ([], ["# a"], ["a", "a "]):
+        with pytest.raises(InputError):
+            read_targets(wrong)
+
+
+def test_numbers_of_ratings_by_hand() -> None:
+    rows = pa.table({TARGETS: [["a", "b", "c"], [], None]})
+    assert ratings_per_item(rows, per_label=2, once=1, labels=5) == [7, 11, 11]
+    asked = pa.table({QUESTIONS: [["x", "y"], [], None]})
+    assert questions_per_item(asked, samples=3) == [6, 3, 3]
+
+
+def items(*targets: list[str] | None) -> Any:
+    source: Any = TableInMemory("items", [{"item_id": str(n), TARGETS: t} for n, t in enumerate(targets)])
+    source.name, source.rows = "items", len(targets)
+    return source
+
+
+def test_labels_of_items_count_instead_of_the_common_ones() -> None:
+    source = items(["a", "b"], None, ["c"], [])
+    counts = count_labels(source, ["x", "y", "z"], per_label=2, once=1, asker="the rubric")
+    assert counts.total == (1 + 4) + (1 + 6) + (1 + 2) + (1 + 6)
+    assert list(own_labels(source)) == ["a", "b", "c"]
+    with pytest.raises(InputError, match="2 items have no targets"):
+        count_labels(source, [], per_label=2, once=1, asker="the rubric")
+    assert count_labels(items(["a"]), [], per_label=2, once=1, asker="the rubric").total == 3
+
+
+def test_pictures_need_common_labels() -> None:
+    source = items(None, None)
+    source.name = "images"
+    counts = count_labels(source, ["x", "y"], per_label=2, once=1, asker="the rubric")
+    assert (counts.rows_out, counts.total) == (5, 10)
+    assert list(own_labels(source)) == []
+    with pytest.raises(InputError, match="targets=null"):
+        count_labels(source, [], per_label=2, asker="the rubric")
+
+
+def test_halves_are_disjoint_and_keep_values_together() -> None:
+    names = [f"item {n}" for n in range(200)]
+    parts = halves(names, 1)
+    assert 70 < sum(part == "a" for part in parts.values()) < 130
+    assert parts == {name: half_of(name, 1) for name in names}
+    assert parts != halves(names, 2)
+    assert [other(half) for half in HALVES] == ["b", "a"]
+    together = halves(names, 1, {name: name[-1] for name in names})
+    assert all(part == half_of(name[-1], 1) for name, part in together.items())
+    with pytest.raises(InputError, match="item 1"):
+        halves(names, 1, {"item 0": "x"})

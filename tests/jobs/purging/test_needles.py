@@ -1,0 +1,68 @@
+"""What names a picture that must go, in texts, rows and files; and files without it."""
+
+import csv
+import io
+import json
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from jobs.purging.contents import rows_without, without
+from jobs.purging.matching import Gone
+from jobs.purging.needles import Needles
+from jobs.runtime.exclusions import marks_of
+
+ID, URL = "0123456789abcdef0123456789abcdef", "https://h.example/p.jpg"
+NEEDLES = Needles(Gone(set(marks_of(ID) | {"item-7"}), {URL, "https://"}))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [ID, f"see {ID}.", f'["{ID}"]', f"x={ID},y", f"files/{ID}.jpg", "(item-7)", f"<img src={URL}>", f"a {URL}?w=1"],
+)
+def test_texts_that_name_it(text: str) -> None:
+    assert NEEDLES.in_text(text)
+
+
+@pytest.mark.parametrize("text", ["", f"{ID}0", f"a{ID}", "item-70", "item 7", "https://h.example/q.jpg", "https://"])
+def test_texts_that_do_not(text: str) -> None:
+    assert not NEEDLES.in_text(text)
+
+
+def test_rows_and_files_that_name_it() -> None:
+    chunks = [
+        pa.table({"image_ids": pa.array([["x"], None, ["y", ID]], pa.list_(pa.string()))}),
+        pa.table({"image_ids": pa.array([[], [ID, "x"], ["z"]], pa.list_(pa.string()))}),
+    ]
+    assert NEEDLES.mask(pa.concat_tables(chunks)).tolist() == [False, False, True, False, True, False]
+    urls = pa.table({"comment": [ID, "a", "b"], "query_id": ["b", "item-7", "c"], "final_url": [None, "d", "item-7"]})
+    assert NEEDLES.mask(urls).tolist() == [False, True, True]
+    names = ("item-7.JPG", f"{ID}.png", f"{ID}.txt", "other.jpg")
+    assert [NEEDLES.is_picture(name) for name in names] == [True, True, False, False]
+
+
+def test_lines_entries_and_cells_go_and_the_rest_stays() -> None:
+    lines = [json.dumps(value) for value in ({"a": 1}, {"id": ID}, {"e": {}, "by": {ID: 2, "x": 3}}, {"by": {ID: 2}})]
+    kept = without("\n".join(lines) + "\n", "x.jsonl", NEEDLES)
+    assert [json.loads(line) for line in str(kept).splitlines()] == [{"a": 1}, {"e": {}, "by": {"x": 3}}]
+    tasks: list[Any] = [{"id": ID, "n": 1}, {"id": "x", "by": {}}, "item-7"]
+    assert json.loads(str(without(json.dumps(tasks), "x.json", NEEDLES))) == [{"id": "x", "by": {}}]
+    assert json.loads(str(without(json.dumps({ID: 1, "x": 2}), "x.json", NEEDLES))) == {"x": 2}
+    assert without(json.dumps({"x": {"y": ID}}), "x.json", NEEDLES) is None
+    assert without(f'"{ID}"', "x.json", NEEDLES) is None
+    assert without(ID, "x.txt", NEEDLES) is None
+    sheet = io.StringIO(newline="")
+    csv.writer(sheet).writerows([["id", "note"], [ID, "a"], ["x", "two\nlines"], ["y", f"see {ID}"]])
+    rows = csv.reader(io.StringIO(str(without(sheet.getvalue(), "x.csv", NEEDLES)), newline=""))
+    assert list(rows) == [["id", "note"], ["x", "two\nlines"]]
+
+
+def test_rows_of_parquet_go_and_a_file_without_them_stays() -> None:
+    table, sink = pa.table({"image_id": [ID, "x"], "n": [1, 2]}), io.BytesIO()
+    pq.write_table(table, sink)
+    kept = rows_without(sink.getvalue(), NEEDLES)
+    assert kept is not None
+    assert pq.read_table(io.BytesIO(kept)).to_pylist() == [{"image_id": "x", "n": 2}]
+    assert rows_without(kept, NEEDLES) is None

@@ -1,0 +1,50 @@
+"""The pictures that a search found, by hand."""
+
+from typing import Any
+
+from actors.ids import content_id
+from jobs.retrieval.candidate_rows import best_neighbors, candidates
+from jobs.runtime.exclusions import ExclusionFilter, marks_of
+from tests.factories import TableInMemory
+
+NEIGHBORS = [
+    {"query_id": query, "rank": rank, "item_id": item, "score": 1 - rank / 10}
+    for query, items in (("r", "ba"), ("q", "abcdef"))
+    for rank, item in enumerate(items, 1)
+]
+DESCRIBED = {
+    "a": ("https://h/a.jpg", "A"), "b": (" https://h/a.jpg ", "B"), "c": (None, "C"), "d": (" ", None),
+    "e": ("https://h/e.jpg", None),
+}  # fmt: skip
+
+
+def best(k: int | None) -> Any:
+    source: Any = TableInMemory("neighbors", NEIGHBORS)
+    return best_neighbors(source, k)
+
+
+def test_the_best_neighbours_by_query_and_rank() -> None:
+    rows = best(2).to_pylist()
+    assert [(row["query_id"], row["rank"], row["item_id"]) for row in rows] == [
+        ("q", 1, "a"), ("q", 2, "b"), ("r", 1, "b"), ("r", 2, "a")
+    ]  # fmt: skip
+    assert best(None).num_rows == 8
+
+
+def test_a_picture_is_one_record_and_one_neighbour_of_a_query() -> None:
+    result = candidates(best(None), DESCRIBED, ExclusionFilter(frozenset()))
+    a, e = content_id("https://h/a.jpg"), content_id("https://h/e.jpg")
+    records = [
+        (r["record_id"], r["image_id"], r["image_url"], r["caption_alt_text_description"]) for r in result.records
+    ]
+    assert records == [("a", a, "https://h/a.jpg", "A"), ("e", e, "https://h/e.jpg", None)]
+    neighbors = [(row["query_id"], row["item_id"], row["rank"]) for row in result.neighbors]
+    assert neighbors == [("q", a, 1), ("q", e, 5), ("r", a, 1)]
+    # b is the picture of a, for both queries; c and d have no URL; f is not in the corpus
+    assert result.left_out == {"same_picture": 2, "no_url": 2, "not_in_corpus": 1}
+
+
+def test_exclusions_by_the_id_of_the_corpus_and_by_url() -> None:
+    for name in ("e", "https://h/e.jpg", content_id("https://h/e.jpg")):
+        result = candidates(best(None), DESCRIBED, ExclusionFilter(marks_of(name)))
+        assert (result.left_out["excluded"], len(result.records)) == (1, 1)

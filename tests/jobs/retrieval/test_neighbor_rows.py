@@ -1,0 +1,44 @@
+"""Rows of neighbours and their merging, by hand and against a plain sort."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from actors.search.top_k import Hits
+from jobs.retrieval import merge
+from jobs.retrieval.neighbor_rows import Calibration, neighbors
+from tests.factories import TableInMemory
+
+
+def test_ranks_begin_at_1_for_each_query() -> None:
+    hits = Hits(np.array([0, 0, 2]), np.array([5, 6, 7]), np.array([0.5, 0.25, -1.0]), ["x", "y", "z"])
+    ids = pa.array(["a", "b", "c"], pa.string())
+    rows = neighbors(ids, hits, None).to_pylist()
+    assert [(row["query_id"], row["rank"], row["item_id"], row["score"], row["probability"]) for row in rows] == [
+        ("a", 1, "x", 0.5, None), ("a", 2, "y", 0.25, None), ("c", 1, "z", -1.0, None)
+    ]  # fmt: skip
+    # 1 / (1 + exp(-(2 * 0.5 - 1))) = 1/2, and 1 / (1 + exp(0.5)) and 1 / (1 + exp(3))
+    calibrated = neighbors(ids, hits, Calibration(math.log(2), -1.0))["probability"].to_pylist()
+    assert calibrated == pytest.approx([0.5, 1 / (1 + math.exp(0.5)), 1 / (1 + math.exp(3))])
+
+
+@pytest.mark.parametrize("at_once", [1, 100])
+def test_the_best_of_all_units_are_those_of_one_sort(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merge, "MERGED_AT_ONCE", at_once)
+    draw = np.random.default_rng(1)
+    rows: list[dict[str, Any]] = [
+        {"query_id": f"q{n % 4}", "item_id": f"i{n:02}", "score": float(score), "rank": 1}
+        for n, score in enumerate(draw.integers(0, 5, 60))
+    ]
+    partial: Any = TableInMemory("neighbors", rows, batch=7)
+    ids = ["q2", "q0", "q3"]  # q1 is of a finished unit
+    best = merge._best(partial, pa.array(ids, pa.string()), 3).to_pylist()
+    expected = [
+        (number, row["item_id"], row["score"])
+        for number, query in enumerate(ids)
+        for row in sorted((r for r in rows if r["query_id"] == query), key=lambda r: (-r["score"], r["item_id"]))[:3]
+    ]
+    assert [(row["query"], row["item_id"], row["score"]) for row in best] == expected
