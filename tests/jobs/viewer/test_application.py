@@ -121,6 +121,9 @@ def test_every_list_shows_its_rows(site: Served) -> None:
     assert site.page("").count('class="card"') == 4
     assert "1 picture" in site.page("?region=North")
     assert "No picture matches." in site.page("?q=nothing")
+    for path in ("", "ratings", "compare", "responses", "spans"):  # each says which list it is, and nothing after it
+        assert re.findall(r'href="[^"]*/(\w*)" aria-current="page"', page := site.page(path)) == [path]
+        assert re.fullmatch(r"\s*</body>\s*</html>\s*", page.partition("</footer>")[2])
     assert "Seen." in site.page("ratings?question=r%2Fright")
     assert "A red door." in site.page("responses")
     assert "<mark>red</mark>" in site.page("spans")
@@ -210,6 +213,10 @@ def test_a_person_uses_it_in_chromium(site: Served, tmp_path: Path) -> None:
         for path in ("", f"pictures/{RED}"):
             page.open(site.url + path)
             assert page.evaluate("document.documentElement.scrollWidth") == 390
+        page.open(f"{site.url}compare?a=m&b=p1&question=r/fit")  # both answers are seen without scrolling
+        page.evaluate("content = document.createRange()")
+        page.evaluate("content.selectNodeContents(document.querySelector('.list td:last-child'))")
+        assert page.evaluate("content.getBoundingClientRect().right") < 390
         assert page.evaluate("getComputedStyle(document.querySelector('.frame img')).filter").startswith("blur")
         page.evaluate("document.querySelector('.reveal').click()")
         assert page.evaluate("getComputedStyle(document.querySelector('.frame img')).filter") == "none"
