@@ -29,6 +29,7 @@ from jobs.retrieval.search import SearchTask
 from jobs.retrieval.search_modes import SearchInputs, scan_corpus, stream_queries
 from jobs.runtime import cli, exclusions, lifecycle, summary
 from jobs.runtime.config import ReadingRows
+from jobs.runtime.expected_pace import Work
 from jobs.store.reading import TableSource, open_table
 from jobs.store.run import TablePlan
 
@@ -66,7 +67,11 @@ def execute(cfg: RetrieveConfig) -> dict[str, Any] | None:
     count = sum(source.rows for source in queries)
     side = cfg.resident if cfg.resident != "auto" else ("queries" if count <= corpus.rows else "corpus")
     note = f"{count:,} queries, {corpus.rows:,} vectors of {corpus.space.dim} numbers, the {side} kept in memory"
-    run = lifecycle.begin("retrieve", cfg, plan, pools=["search"], note=note, streamed=False, calibrates=False)
+    pieces = len(corpus.units) if side == "queries" else None
+    work = Work("multiplications", corpus.rows * corpus.space.dim, pieces)
+    run = lifecycle.begin(
+        "retrieve", cfg, plan, pools=["search"], note=note, streamed=False, calibrates=False, work=work
+    )
     if run is None:
         return None
     task = SearchTask(

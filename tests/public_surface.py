@@ -990,6 +990,7 @@ RESOURCES = """
     wait_s: int
     autoscaling: bool
     prices: str | None
+    measured: str | None
     node_types: list[jobs.runtime.resources.NodeType]
 """
 COLUMNS = {

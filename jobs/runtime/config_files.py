@@ -2,16 +2,17 @@
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from actors.errors import first_line
 from actors.ids import content_id
 from jobs.errors import InputError
 from jobs.runtime.config_errors import describe
@@ -20,7 +21,31 @@ from jobs.store import locations, nearby
 CONF = Path(__file__).resolve().parents[2] / "conf"  # next to `jobs`, in a checkout and when installed
 # Hydra reads this line of files, but not of what is stored: the keys then belong to the package, not to the group.
 _PACKAGE = re.compile(r"(?:\ufeff?#.*\n)*\ufeff?# @package (\S+)")
+T = TypeVar("T")
 _user_files: dict[str, str] = {}  # name of an option that a user's file became -> path of the file
+
+
+def read_named(key: str, name: str, parse: Callable[[Any], T], *, folder: str, noun: str) -> T:
+    """What `parse` makes of the file `name` of the folder of conf/, or of the file at a path that ends with .yaml.
+
+    Args:
+        key: the key whose value is `name`, for the message.
+        noun: what the file holds.
+
+    Raises:
+        InputError: no such file, or `parse` cannot make anything of it.
+    """
+    path = locations.absolute(name) if name.endswith(".yaml") else str(CONF / folder / f"{name}.yaml")
+    try:
+        with locations.named_errors(path):
+            content = yaml.safe_load(locations.read_bytes(path))
+        return parse(content)
+    except (yaml.YAMLError, AttributeError, KeyError, TypeError, ValueError) as error:
+        files = ", ".join(sorted(file.stem for file in (CONF / folder).glob("*.yaml")))
+        raise InputError(
+            f"{key}={name}: not a table of {noun} ({first_line(error)}); must be one of {files}, or a file like those "
+            f"of conf/{folder}"
+        ) from error
 
 
 @functools.cache

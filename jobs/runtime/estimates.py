@@ -1,11 +1,13 @@
-"""What is left of a run in time, GPU-hours, requests and money, from the pace of the units that are done.
+"""What is left of a run in time, CPU-hours, GPU-hours, requests and money, from the pace that it is expected to have.
 
-A pace holds for the machines, model and pictures with which it was measured. To have one before a long run, ask for
-`plan=calibrate`: some units are done for real and kept.
+A pace holds for the machines, model and pictures with which it was measured: those of the units that are done, or of a
+measurement in `conf/measured/` (`jobs.runtime.expected_pace`). To have one before a long run, ask for `plan=calibrate`:
+some units are done for real and kept.
 """
 
 import math
 import random
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -49,10 +51,18 @@ NOTHING = Spread(0.0, 0.0, 0.0)
 
 @dataclass(frozen=True)
 class Pace:
-    """Work per second, with an interval of `COVERAGE` (bootstrap over the units), and the units it rests on."""
+    """Work per second, with an interval of `COVERAGE` (bootstrap over the units), and the units it rests on.
+
+    Attributes:
+        units: 0 if it rests on a measurement; its interval then has no coverage.
+        source: the measurement, or how the pace of the units was scaled.
+        start_s: seconds before the first unit begins.
+    """
 
     per_s: Spread
     units: int
+    source: str = ""
+    start_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -75,6 +85,7 @@ class Cluster:
     """What a run occupies: its GPUs, and the machines that have its CPUs and GPUs.
 
     Attributes:
+        cpus: all of the machine, or those of the pools.
         machines: their names and numbers; empty without prices.
     """
 
@@ -82,6 +93,7 @@ class Cluster:
     prices: Prices | None = None
     machines: tuple[tuple[str, int], ...] = ()
     per_hour: float = 0.0
+    cpus: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -90,7 +102,8 @@ class Forecast:
 
     Attributes:
         left, counted: the work that is left, in rows, bytes or units (`jobs.store.amounts.Amounts`).
-        pace: None if too few units are done.
+        pace: None if it is not known.
+        unknown: why it is not known.
     """
 
     left: int
@@ -98,6 +111,7 @@ class Forecast:
     pace: Pace | None
     requests: Requests
     cluster: Cluster
+    unknown: str = ""
 
     @property
     def seconds(self) -> Spread | None:
@@ -106,13 +120,18 @@ class Forecast:
             return NOTHING
         if self.pace is None:
             return None
-        rate = self.pace.per_s
-        return Spread(self.left / rate.value, self.left / rate.high, self.left / rate.low)
+        rate, start = self.pace.per_s, self.pace.start_s
+        return Spread(*(start + self.left / per_s for per_s in (rate.value, rate.high, rate.low)))
 
     @property
     def gpu_hours(self) -> Spread | None:
         """The time that is left on all GPUs of the run."""
         return self.seconds and self.seconds * (self.cluster.gpus / 3600)
+
+    @property
+    def cpu_hours(self) -> Spread | None:
+        """The time that is left on all CPUs of the run."""
+        return self.seconds and self.seconds * (self.cluster.cpus / 3600)
 
     @property
     def money(self) -> Spread | None:
@@ -124,12 +143,18 @@ class Forecast:
 
     def to_json(self) -> dict[str, Any]:
         """The estimate as JSON values, for the manifest."""
-        figures = {"seconds": self.seconds, "gpu_hours": self.gpu_hours, "money": self.money}
+        figures = {
+            "seconds": self.seconds,
+            "cpu_hours": self.cpu_hours,
+            "gpu_hours": self.gpu_hours,
+            "money": self.money,
+        }
         return {
             "left": self.left,
             "counted": self.counted,
-            "coverage": COVERAGE,
+            "coverage": COVERAGE if self.pace and self.pace.units else None,
             "units": self.pace and self.pace.units,
+            "source": self.pace and self.pace.source,
             **{name: value and value.to_json() for name, value in figures.items()},
             "requests": {"put": self.requests.put, "get": self.requests.get},
             "currency": self.cluster.prices and self.cluster.prices.currency,
@@ -153,26 +178,31 @@ def pace_of(ended: Iterable[tuple[float, int]]) -> Pace | None:
     return Pace(rate, len(stretch)) if rate.low > 0 else None
 
 
-def cluster_of(stages: Sequence[StageResources], resources: Resources, prices: Prices | None) -> Cluster:
-    """What a run with these pools occupies when they have grown."""
-    gpus = sum(_most(stage) * stage.num_gpus for stage in stages)
-    if prices is None:
-        return Cluster(gpus)
-    cpus = sum(_most(stage) * stage.num_cpus for stage in stages) + resources.read.num_cpus + resources.write.num_cpus
-    machines = machines_for(prices, cpus=cpus, gpus=gpus)
+def cluster_of(
+    stages: Sequence[StageResources], resources: Resources, prices: Prices | None, *, cores: int | None = None
+) -> Cluster:
+    """What a run with these pools occupies when they have grown.
+
+    Args:
+        cores: CPUs of the machine, if the whole run is on one whose CPUs are known.
+    """
+    gpus = sum(stage.most_actors * stage.num_gpus for stage in stages)
+    cpus = sum(stage.most_actors * stage.num_cpus for stage in stages)
+    cpus += resources.read.num_cpus + resources.write.num_cpus
+    machines = machines_for(prices, cpus=cpus, gpus=gpus) if prices else []
     per_hour = sum(count * machine.per_hour for machine, count in machines)
-    return Cluster(gpus, prices, tuple((machine.name, count) for machine, count in machines), per_hour)
+    return Cluster(gpus, prices, tuple((machine.name, count) for machine, count in machines), per_hour, cores or cpus)
 
 
-def estimate(amounts: Amounts, *, out: str, cluster: Cluster) -> Forecast:
-    """What is left of a table at `out`."""
+def estimate(amounts: Amounts, *, out: str, cluster: Cluster, pace: Pace | None, unknown: str = "") -> Forecast:
+    """What is left of a table at `out`, at a pace; `unknown`: why there is none."""
     requests = Requests()
     units_left = amounts.units - amounts.done
     if is_s3(out):
         footers = (amounts.units + amounts.done) * GETS_PER_FOOTER if units_left else 0
         requests += Requests(put=units_left * PUTS_PER_UNIT, get=footers)
     requests += Requests(get=amounts.inputs_left * GETS_PER_INPUT)
-    return Forecast(amounts.left, amounts.counted, pace_of(amounts.ended()), requests, cluster)
+    return Forecast(amounts.left, amounts.counted, pace, requests, cluster, unknown)
 
 
 def lines(estimated: Forecast) -> list[str]:
@@ -181,15 +211,20 @@ def lines(estimated: Forecast) -> list[str]:
         return []
     text, cluster, work = [], estimated.cluster, f"{estimated.left:,} {estimated.counted}"
     if estimated.pace is None:
-        text.append(f"time   unknown for {work}; plan=calibrate does some units, which are kept, and measures the pace")
+        text.append(f"time   unknown for {work}: {estimated.unknown}")
     else:
-        rate, seconds = estimated.pace.per_s, estimated.seconds
+        pace, seconds = estimated.pace, estimated.seconds
         assert seconds is not None
-        text.append(
-            f"pace   {rate.value:,.2f} {estimated.counted}/s over the last {estimated.pace.units:,} units "
-            f"({round(100 * COVERAGE)} % interval {rate.low:,.2f} to {rate.high:,.2f})"
-        )
-        text.append(f"time   {hours(seconds)} for {work} on the machines of these units")
+        rate = f"pace   {pace.per_s.value:,.3g} {estimated.counted}/s"
+        interval = f"{pace.per_s.low:,.3g} to {pace.per_s.high:,.3g}"
+        if pace.units:
+            basis = f"over the last {pace.units:,} units ({round(100 * COVERAGE)} % interval {interval})"
+            text.append(f"{rate} {basis}{pace.source and ', '}{pace.source}")
+        else:
+            text.append(f"{rate} ({interval}): {pace.source}")
+        text.append(f"time   {hours(seconds)} for {work}")
+    if cluster.cpus and estimated.cpu_hours is not None:
+        text.append(f"CPUs   {amount(estimated.cpu_hours, 1)} CPU-hours on {cluster.cpus:g}")
     if cluster.gpus and estimated.gpu_hours is not None:
         text.append(f"GPUs   {amount(estimated.gpu_hours, 1)} GPU-hours on {cluster.gpus:g}")
     if requests := requests_text(estimated.requests):
@@ -203,13 +238,20 @@ def lines(estimated: Forecast) -> list[str]:
     return text
 
 
-def actual(cluster: Cluster, seconds: float, work: int, counted: str) -> dict[str, Any]:
-    """What a run took, in the keys of `Forecast.to_json`; the price is that of the machines."""
+def actual(cluster: Cluster, seconds: float, work: int, counted: str, devices: float) -> dict[str, Any]:
+    """What a run that ends now took, in the keys of `Forecast.to_json`; the price is that of the machines.
+
+    Args:
+        devices: the CPUs or GPUs of its last stage.
+    """
     prices = cluster.prices
     return {
         "done": work,
         "counted": counted,
+        "devices": float(devices),
+        "ended": time.time(),
         "seconds": round(seconds, 3),
+        "cpu_hours": round(seconds / 3600 * cluster.cpus, 4),
         "gpu_hours": round(seconds / 3600 * cluster.gpus, 4),
         "money": prices and round(seconds / 3600 * cluster.per_hour, 4),
         "currency": prices and prices.currency,
@@ -219,11 +261,15 @@ def actual(cluster: Cluster, seconds: float, work: int, counted: str) -> dict[st
 def comparison(estimated: Mapping[str, Any], took: Mapping[str, Any]) -> str:
     """What a run took, next to what was estimated, from the JSON values of a manifest; empty if it took nothing."""
     parts = []
-    for name, noun, digits in (("seconds", "s", 1), ("gpu_hours", "GPU-hours", 2), ("money", took.get("currency"), 2)):
+    nouns = {"seconds": "s", "cpu_hours": "CPU-hours", "gpu_hours": "GPU-hours", "money": took.get("currency")}
+    for name, noun in nouns.items():
+        digits = 1 if name == "seconds" else 2
         if value := took.get(name):
             expected = estimated.get(name)
             text = f", estimated {amount(Spread(**expected), digits)}" if expected else ""
             parts.append(f"{value:,.{digits}f} {noun}{text}")
+    if parts and (source := estimated.get("source")):
+        parts.append(f"estimate: {source}")
     return "; ".join(parts)
 
 
@@ -255,10 +301,6 @@ def _last_stretch(ended: Sequence[tuple[float, int]]) -> Sequence[tuple[float, i
 
 def _rate(gaps: Sequence[tuple[float, int]]) -> float:
     return sum(work for _, work in gaps) / max(sum(seconds for seconds, _ in gaps), 1e-9)
-
-
-def _most(stage: StageResources) -> int:
-    return max(stage.actors, stage.max_actors or 0)
 
 
 def _clock(seconds: float) -> str:

@@ -46,6 +46,7 @@ class _PipelineSums:
     rows: int = 0
     bytes: int = 0
     seconds: Spread = NOTHING
+    cpu_hours: Spread = NOTHING
     gpu_hours: Spread = NOTHING
     money: Spread | None = None
     currency: str = ""
@@ -107,6 +108,7 @@ def lines(plans: Sequence[StepPlan]) -> Iterator[str]:
                 unknown[f"{number} {plan.label}"] = "no pace"
     yield f"total: {_amounts(sums.units, sums.rows, sums.bytes, sums.done)}"
     yield f"  time   {estimates.hours(sums.seconds)}"
+    yield f"  CPUs   {estimates.amount(sums.cpu_hours, 1)} CPU-hours"
     yield f"  GPUs   {estimates.amount(sums.gpu_hours, 1)} GPU-hours"
     if requests := estimates.requests_text(sums.requests):
         yield f"  S3     {requests}"
@@ -132,9 +134,10 @@ def _add(sums: _PipelineSums, table: PlannedTable) -> bool:
     if estimated is None:  # of a job without Ray, which takes seconds
         return True
     sums.requests += estimated.requests
-    if estimated.seconds is None or estimated.gpu_hours is None:
+    if estimated.seconds is None or estimated.cpu_hours is None or estimated.gpu_hours is None:
         return False
     sums.seconds += estimated.seconds
+    sums.cpu_hours += estimated.cpu_hours
     sums.gpu_hours += estimated.gpu_hours
     if estimated.money is not None and estimated.cluster.prices is not None:
         sums.money = estimated.money + (sums.money or NOTHING)

@@ -4,11 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
-
-from jobs.errors import InputError
-from jobs.runtime.config_files import CONF
-from jobs.store import locations
+from jobs.runtime.config_files import CONF, read_named
 
 FOLDER = CONF / "prices"
 
@@ -42,21 +38,15 @@ def read_prices(name: str) -> Prices:
     Raises:
         InputError: no such file, or it is not a table of prices.
     """
-    path = locations.absolute(name) if name.endswith(".yaml") else str(FOLDER / f"{name}.yaml")
-    try:
-        with locations.named_errors(path):
-            content: dict[str, Any] = yaml.safe_load(locations.read_bytes(path))
-        machines = tuple(Machine(**machine) for machine in content["machines"])
-        requests = {f"{kind}_per_1000": float(price) for kind, price in content.get("requests_per_1000", {}).items()}
-        if not all(price >= 0 for price in (*requests.values(), *(machine.per_hour for machine in machines))):
-            raise ValueError("a price below 0")
-        return Prices(str(content["date"]), str(content["region"]), str(content["currency"]), machines, **requests)
-    except (yaml.YAMLError, AttributeError, KeyError, TypeError, ValueError) as error:
-        tables = ", ".join(sorted(file.stem for file in FOLDER.glob("*.yaml")))
-        raise InputError(
-            f"resources.prices={name}: not a table of prices ({error}); must be one of {tables}, or a file "
-            "like those of conf/prices"
-        ) from error
+    return read_named("resources.prices", name, _parse, folder="prices", noun="prices")
+
+
+def _parse(content: Any) -> Prices:
+    machines = tuple(Machine(**machine) for machine in content["machines"])
+    requests = {f"{kind}_per_1000": float(price) for kind, price in content.get("requests_per_1000", {}).items()}
+    if not all(price >= 0 for price in (*requests.values(), *(machine.per_hour for machine in machines))):
+        raise ValueError("a price below 0")
+    return Prices(str(content["date"]), str(content["region"]), str(content["currency"]), machines, **requests)
 
 
 def machines_for(prices: Prices, *, cpus: float, gpus: float) -> list[tuple[Machine, int]]:

@@ -85,6 +85,8 @@ class Resources:
     wait_s: int = 60  # longest time that a pool may be without any actor; the run starts with the first
     autoscaling: bool = False  # the cluster may grow: the run waits up to wait_s for missing resources
     prices: str | None = None  # a file of conf/prices, or the path of your own .yaml: plan=true prints the cost
+    # a file of conf/measured, or the path of your own .yaml: plan=true estimates from it before any unit is done
+    measured: str | None = "cpu"
     node_types: list[NodeType] = field(default_factory=list)  # machines that the cluster can start, if Ray cannot tell
 
 

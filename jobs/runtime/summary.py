@@ -1,15 +1,14 @@
 """Printed summaries of all jobs: the plan, the reconciliation, counts."""
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from jobs.runtime import estimates
 from jobs.runtime.console import say
 from jobs.runtime.exclusions import Exclusions
-from jobs.runtime.prices import read_prices
-from jobs.runtime.resources import Demand, Resources, StageResources
+from jobs.runtime.resources import Demand
 from jobs.store import failures, locations
 from jobs.store.amounts import Amounts
 from jobs.store.run import TablePlan, TableRun, survey
@@ -47,14 +46,15 @@ def show_plan(
     *,
     note: str = "",
     lines: Sequence[str] = (),
-    resources: Resources | None = None,
+    estimator: Callable[[Amounts], estimates.Forecast] | None = None,
     overwrite: bool | None = None,
 ) -> None:
-    """Print what would be read, written and used, what is left if `resources` are given, then `lines` (plan=true).
+    """Print what would be read, written and used, what is left, then `lines` (plan=true).
 
     Writes no files.
 
     Args:
+        estimator: estimates what is left; None of a job without Ray.
         overwrite: an existing table would be deleted; None: as the plan's configuration says.
     """
     overwrite = bool(plan.config.get("overwrite")) if overwrite is None else overwrite
@@ -68,21 +68,11 @@ def show_plan(
         say(f"  {plan.limit}")
     if uses:
         say(f"  uses   {', '.join(map(str, uses))}")
-    estimated = None
-    if resources is not None:
-        cluster = occupied(uses, resources)
-        estimated = estimates.estimate(amounts, out=locations.absolute(plan.out), cluster=cluster)
+    estimated = estimator(amounts) if estimator else None
     for line in [*(estimates.lines(estimated) if estimated else ()), *lines]:
         say(f"  {line}")
     for plans in _printed:
         plans.append(PlannedTable(plan.out, amounts, estimated))
-
-
-def occupied(uses: Iterable[Demand], resources: Resources) -> estimates.Cluster:
-    """What the pools among `uses` occupy."""
-    pools = [getattr(resources, use.stage) for use in uses]
-    prices = read_prices(resources.prices) if resources.prices else None
-    return estimates.cluster_of([pool for pool in pools if isinstance(pool, StageResources)], resources, prices)
 
 
 def _units(count: int) -> str:

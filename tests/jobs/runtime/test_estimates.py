@@ -7,9 +7,10 @@ import pytest
 
 from jobs.errors import InputError
 from jobs.runtime import summary
-from jobs.runtime.estimates import Cluster, Forecast, Requests, Spread, cluster_of, comparison, lines, pace_of
+from jobs.runtime.estimates import Cluster, Forecast, Requests, Spread, cluster_of, comparison, estimate, lines, pace_of
 from jobs.runtime.prices import FOLDER, Machine, Prices, machines_for, read_prices
 from jobs.runtime.resources import Demand, Resources, StageResources, TaskResources
+from jobs.store.amounts import Amounts
 from tests.jobs.store.small_runs import begin, plan, write
 
 JUDGE = StageResources(actors=1, max_actors=8, num_cpus=1, num_gpus=1)
@@ -70,12 +71,13 @@ def test_what_is_left_in_hours_gpu_hours_requests_and_money() -> None:
     text = lines(estimated)
     # 36,000 s on 8 GPUs; 73 CPUs, of which 64 are next to the GPUs: 8 x 2 + 1 x 1 + 0.5 per hour; requests 5 + 20
     assert text[1].startswith("time   10:00 h (10:00 h to 10:00 h) for 921,600 rows")
-    assert text[2].startswith("GPUs   80.0 (80.0 to 80.0) GPU-hours on 8")
-    assert "1,000 PUT and 50,000 GET" in text[3]
-    assert text[4].startswith("money  USD 200.00 (200.00 to 200.00) for 1 x head, 8 x gpu, 1 x cpu at 17.50 per hour")
-    assert "nowhere, prices of 2025" in text[4]
+    assert text[2].startswith("CPUs   730.0 (730.0 to 730.0) CPU-hours on 73")
+    assert text[3].startswith("GPUs   80.0 (80.0 to 80.0) GPU-hours on 8")
+    assert "1,000 PUT and 50,000 GET" in text[4]
+    assert text[5].startswith("money  USD 200.00 (200.00 to 200.00) for 1 x head, 8 x gpu, 1 x cpu at 17.50 per hour")
+    assert "nowhere, prices of 2025" in text[5]
     fixed = StageResources(actors=2, max_actors=None, num_cpus=1, num_gpus=1)
-    assert lines(left([fixed]))[2].startswith("GPUs   20.0 (20.0 to 20.0) GPU-hours on 2")
+    assert lines(left([fixed]))[3].startswith("GPUs   20.0 (20.0 to 20.0) GPU-hours on 2")
     assert lines(left([JUDGE], rows=0)) == []
     unknown = left([JUDGE], done=0)
     assert (unknown.seconds, unknown.money) == (None, None)
@@ -114,7 +116,11 @@ def test_a_plan_prints_what_is_left(tmp_path: Path, capsys: pytest.CaptureFixtur
     run = begin(plan(out))
     write(run, run.todo[0])
     uses = [Demand("judge", 1, 1, 1)]
-    summary.show_plan("judge", plan(out), uses, resources=Resources(judge=JUDGE, prices="aws-us-east-1"))
+
+    def estimator(amounts: Amounts) -> Forecast:
+        return estimate(amounts, out=out, cluster=Cluster(8), pace=None, unknown="nothing was measured")
+
+    summary.show_plan("judge", plan(out), uses, estimator=estimator)
     printed = capsys.readouterr().out
     assert "done   1 of 3 units" in printed
-    assert "time   unknown" in printed
+    assert "time   unknown for 20 bytes: nothing was measured" in printed

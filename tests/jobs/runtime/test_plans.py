@@ -1,5 +1,7 @@
 """plan=calibrate and the plans of pipelines, with whole jobs in the process of the test."""
 
+import gzip
+import html
 import json
 from pathlib import Path
 from typing import Any
@@ -55,7 +57,8 @@ def test_a_pipeline_is_planned_calibrated_run_and_compared(folder: Path, capsys:
         first = lines("plan=true")
         assert not (folder / "R").exists()
         assert first[0].startswith(f"[1/3] mine: {FILES} units, ")
-        assert first[1].startswith(f"time   unknown for {size:,} bytes; plan=calibrate")
+        assert first[1].startswith(f"time   unknown for {size:,} bytes: resources.measured=cpu has no measurement")
+        assert first[1].endswith("plan=calibrate does some units, which are kept, and measures the pace")
         waiting = "not planned: reads what step"
         assert first[2] == f"[2/3] curate: {waiting} 1 has not written yet"
         assert first[3] == f"[3/3] report: {waiting} 1, 2 has not written yet"
@@ -87,6 +90,48 @@ def test_a_pipeline_is_planned_calibrated_run_and_compared(folder: Path, capsys:
         assert cli.main("run", keys) == 0
         assert manifest(folder)["actual"] == kept["actual"]  # of the run that did the units
         assert "time   0:00 h (0:00 h to 0:00 h)" in done
+
+
+def test_a_plan_from_a_committed_measurement_is_compared_with_the_run(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path in folder.glob("*.tsv"):
+        path.with_suffix(".tsv.gz").write_bytes(gzip.compress(path.read_bytes()))
+        path.unlink()
+    pipeline = (folder / "own.yaml").read_text().replace("*.tsv", "*.tsv.gz")
+    (folder / "own.yaml").write_text(pipeline)
+    keys = [f"pipeline={folder}/own.yaml", f"out={folder}/R", "resources.prices=aws-us-east-1"]
+    command = "python -m tests.benchmarks mine full"
+    with stages_in_process():
+        assert cli.main("run", [*keys, "plan=true"]) == 0
+        printed = capsys.readouterr().out
+        pace, time_line, cpus, *_ = (line.strip() for line in printed.splitlines() if line.startswith("      "))
+        assert pace.startswith("pace ")
+        assert command in pace
+        assert time_line.startswith("time   0:01 h (0:01 h to 0:01 h) for ")
+        assert cpus.startswith("CPUs   0.0 ")
+        assert printed.count("CPU-hours") == 2  # of the step, and the sum
+        assert "not in these sums: 2 curate (no plan); 3 report (no plan)" in printed
+        assert cli.main("run", keys) == 0
+    kept = manifest(folder)
+    assert command in kept["estimate"]["source"]
+    assert (kept["estimate"]["units"], kept["estimate"]["coverage"]) == (0, None)
+    assert kept["estimate"]["seconds"]["low"] >= 4.0  # of which the start is most
+    assert kept["actual"]["seconds"] > 0
+    page = html.unescape((folder / "R/report/index.html").read_text())
+    assert f"{kept['actual']['seconds']:,.1f} s, estimated " in page
+    assert command in page
+
+
+def test_unknown_measurements_are_refused_before_anything_is_written(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keys = ["corpus=wit", f"corpus.path={folder}/*.tsv", f"terms.path={folder}/terms.txt", f"out={folder}/M"]
+    assert cli.main("mine", [*keys, "resources.measured=mars"]) == 2
+    assert "resources.measured=mars: not a table of measurements" in capsys.readouterr().err
+    assert not (folder / "M").exists()
+    assert cli.main("mine", [*keys, "resources.measured=null", "plan=true"]) == 0
+    assert "time   unknown" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,146 @@
+"""The pace that a run is expected to have on its resources: of the units that are done, else of a measurement."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from jobs.runtime.estimates import Pace, Spread, pace_of
+from jobs.runtime.measured import CPU, Measurement, Wanted, find
+from jobs.runtime.resources import Resources, StageResources
+from jobs.store.amounts import Amounts
+
+CALIBRATION = "plan=calibrate does some units, which are kept, and measures the pace"
+DRIVER_S = 0.012  # of a driver's core per unit (docs/benchmarks.md, Scale)
+
+
+@dataclass(frozen=True)
+class Work:
+    """How the work of a job follows from its rows, where a row is not always the same work.
+
+    Attributes:
+        counted: what is counted.
+        per_row: the amount for each row.
+        pieces: into how many pieces the whole is divided, if they are not the units.
+    """
+
+    counted: str
+    per_row: float
+    pieces: int | None = None
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """How many actors of a pool work at a time, and the CPUs or GPUs of each."""
+
+    actors: float
+    devices: float
+
+    @property
+    def total(self) -> float:
+        """The CPUs or GPUs that work."""
+        return self.actors * self.devices
+
+    def limited(self, pieces: int) -> "Lanes":
+        """The same with on average as many actors at work as this number of pieces keeps busy."""
+        return replace(self, actors=pieces / math.ceil(pieces / self.actors)) if pieces else self
+
+
+def lanes_of(pool: StageResources, *, cores: int | None, threads: int | None = None) -> Lanes:
+    """The lanes of a pool that has grown.
+
+    Args:
+        cores: CPUs of the machine, if the whole run is on one whose CPUs are known.
+        threads: of an actor, if the pool says nothing and it does not take all that there are.
+    """
+    if pool.num_gpus:
+        return Lanes(pool.most_actors, pool.num_gpus)
+    cpus = float(pool.threads or threads or cores or max(1.0, pool.num_cpus))
+    if cores is None:
+        return Lanes(pool.most_actors, cpus)
+    cpus = min(cpus, cores)
+    return Lanes(min(pool.most_actors, cores / cpus), cpus)
+
+
+def measured_pace(measurement: Measurement, amounts: Amounts, *, lanes: Lanes, work: Work | None) -> Pace:
+    """The pace of what is left, in what `amounts` counts, at the measured rate."""
+    units_left = amounts.units - amounts.done
+    busy = lanes.limited((work and work.pieces) or units_left).total
+    most = amounts.left / (units_left * DRIVER_S)  # what one driver hands out
+    low, value, high = measurement.seconds_per_work
+    rates = (min(busy / seconds / (work.per_row if work else 1), most) for seconds in (value, high, low))
+    unit = "GPUs" if measurement.device != CPU else "cores"
+    return Pace(Spread(*rates), 0, source=f"{busy:,.3g} {unit} at the rate {measurement}", start_s=measurement.start_s)
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What decides the pace of a run apart from its table.
+
+    Attributes:
+        job: its name.
+        pools: its stages.
+        config: its configuration, as nested mappings.
+        resources: those of its stages.
+        measurements: those of `resources.measured`.
+        cores: CPUs of the machine, if the whole run is on one whose CPUs are known.
+        work: what its rows are, if a row is not always the same work.
+        calibrates: some of the units can be done by themselves.
+    """
+
+    job: str
+    pools: Sequence[str]
+    config: Mapping[str, Any]
+    resources: Resources
+    measurements: Sequence[Measurement] = ()
+    cores: int | None = None
+    work: Work | None = None
+    calibrates: bool = True
+
+    @property
+    def _pool(self) -> StageResources:
+        pool: StageResources = getattr(self.resources, self.pools[-1])
+        return pool
+
+    def devices(self, units: int) -> float:
+        """The CPUs or GPUs of the last stage that work on so many units."""
+        pieces = self.work.pieces if self.work and self.work.pieces else units
+        return lanes_of(self._pool, cores=self.cores).limited(pieces).total
+
+    def pace(self, amounts: Amounts, *, files: Sequence[str], last: Mapping[str, Any]) -> tuple[Pace | None, str]:
+        """The expected pace; None with the reason.
+
+        Args:
+            files: names of the input's files.
+            last: what the last run took (`jobs.runtime.estimates.actual`); empty if it is not known.
+        """
+        left = amounts.units - amounts.done
+        if not left:
+            return None, ""
+        if (pace := pace_of(amounts.ended())) is not None:
+            before = devices_of(last, amounts)
+            return (pace if before is None else scaled(pace, before=before, now=self.devices(left))), ""
+        counted = self.work.counted if self.work else amounts.counted
+        wanted = Wanted(self.job, self.pools, self.config, files, counted, on_gpu=self._pool.num_gpus > 0)
+        measurement = find(self.measurements, wanted)
+        if measurement is None:
+            remedy = CALIBRATION if self.calibrates else "only a run shows it"
+            return None, f"resources.measured={self.resources.measured} has no measurement of {wanted}; {remedy}"
+        lanes = lanes_of(self._pool, cores=self.cores, threads=measurement.threads)
+        return measured_pace(measurement, amounts, lanes=lanes, work=self.work), ""
+
+
+def devices_of(last: Mapping[str, Any], amounts: Amounts) -> float | None:
+    """The CPUs or GPUs that did the last units; None if a run that has not ended, or is not known, did some of them."""
+    devices, ended = last.get("devices"), last.get("ended")
+    if not (isinstance(devices, float) and isinstance(ended, float)) or devices <= 0:
+        return None
+    return devices if ended >= max(at for at, _ in amounts.ended()) else None
+
+
+def scaled(pace: Pace, *, before: float, now: float) -> Pace:
+    """The pace of units that `before` CPUs or GPUs did, for `now` of them."""
+    if before == now:
+        return pace
+    source = f"times {now / before:.3g} for {now:.3g} CPUs or GPUs instead of {before:.3g}"
+    return replace(pace, per_s=pace.per_s * (now / before), source=source)

@@ -1,0 +1,127 @@
+"""Rates that were measured and committed (`conf/measured/`): the plan of a run that has not done any units."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from jobs.runtime.config_files import read_named
+
+CPU = "cpu"
+MACHINES_DIFFER = 1.5  # of two machines with two cores each, one ran the demo in 44 to 46 s, the other in 60 to 68
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What an amount of a job's work took.
+
+    Attributes:
+        job: the name of the job.
+        keys: dotted keys of the job, and the values that they had.
+        pools: the stages that worked.
+        suffix: of the names of the input's files.
+        device: `cpu`, or the name of the GPU.
+        hardware: the machine.
+        date: when it was measured.
+        command: what measured it.
+        work, counted: the amount, and what is counted: rows, bytes, or multiplications of numbers of vectors.
+        seconds: for each round, those of one core, or of one GPU.
+        threads: of an actor on CPUs; None: as many as its pool has.
+        start_s: from the opening of the table to the first unit's beginning.
+        note: the circumstances, for the plan.
+    """
+
+    job: str
+    device: str
+    hardware: str
+    date: str
+    command: str
+    work: float
+    counted: str
+    seconds: tuple[float, ...]
+    pools: tuple[str, ...]
+    keys: Mapping[str, Any] = field(default_factory=dict)
+    suffix: str = ""
+    threads: int | None = None
+    start_s: float = 0.0
+    note: str = ""
+
+    @property
+    def seconds_per_work(self) -> tuple[float, float, float]:
+        """Least, median and largest of the rounds, the outer ones further by the factor by which machines differ."""
+        low, high = min(self.seconds) / MACHINES_DIFFER, max(self.seconds) * MACHINES_DIFFER
+        return low / self.work, statistics.median(self.seconds) / self.work, high / self.work
+
+    def __str__(self) -> str:
+        note = f"; {self.note}" if self.note else ""
+        return f"measured on {self.hardware}, {self.date}, by {self.command}{note}"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The work of which a measurement is wanted.
+
+    Attributes:
+        config: the job's configuration, as nested mappings.
+        files: names of the input's files.
+        on_gpu: the last stage works on GPUs.
+    """
+
+    job: str
+    pools: Sequence[str]
+    config: Mapping[str, Any]
+    files: Sequence[str]
+    counted: str
+    on_gpu: bool
+
+    def __str__(self) -> str:
+        return f"{self.job} on {'GPUs' if self.on_gpu else 'CPUs'} with these keys and this input"
+
+
+def read_measurements(name: str) -> list[Measurement]:
+    """Read the file `name` of `conf/measured/`, or the file at a path that ends with .yaml.
+
+    Raises:
+        InputError: no such file, or it is not a table of measurements.
+    """
+    return read_named("resources.measured", name, _parse, folder="measured", noun="measurements")
+
+
+def find(measurements: Sequence[Measurement], wanted: Wanted) -> Measurement | None:
+    """The last measurement in the file of the work that is wanted."""
+    return next((one for one in reversed(measurements) if _is_of(one, wanted)), None)
+
+
+def _is_of(one: Measurement, wanted: Wanted) -> bool:
+    return (
+        (one.job, one.counted, one.device != CPU) == (wanted.job, wanted.counted, wanted.on_gpu)
+        and one.pools == tuple(wanted.pools)
+        and all(_value(wanted.config, key) == value for key, value in one.keys.items())
+        and all(name.endswith(one.suffix) for name in wanted.files)
+    )
+
+
+def _value(config: Mapping[str, Any], key: str) -> Any:
+    value: Any = config
+    for name in key.split("."):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+def _parse(content: Any) -> list[Measurement]:
+    return [_measurement(entry) for entry in content]
+
+
+def _measurement(entry: Mapping[str, Any]) -> Measurement:
+    lists = {name: tuple(entry[name]) for name in ("seconds", "pools")}
+    one = Measurement(**{**entry, **lists, "date": str(entry["date"])})
+    numbers = [one.work, *one.seconds]
+    if not (one.seconds and all(isinstance(n, int | float) and 0 < n < float("inf") for n in numbers)):
+        raise ValueError(f"{one.job}: work and seconds must be numbers above 0")
+    if not (isinstance(one.start_s, int | float) and 0 <= one.start_s < float("inf")):
+        raise ValueError(f"{one.job}: start_s must be a number from 0")
+    if not isinstance(one.keys, Mapping) or (one.threads is not None and one.threads < 1):
+        raise ValueError(f"{one.job}: keys must be a mapping, and threads at least 1")
+    if wrong := [f.name for f in fields(one) if f.type is str and not isinstance(getattr(one, f.name), str)]:
+        raise ValueError(f"{one.job}: {wrong[0]} must be text")
+    return one
