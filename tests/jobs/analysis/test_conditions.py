@@ -34,7 +34,7 @@ def test_people_and_gold_without_a_condition_count_under_each() -> None:
         none: {"m": {"closed"}},
     }
     (of_question,) = groups(asked, "condition").values()
-    # q has a rating under a condition, and an encoder is no person: both also form the group without one
+    # q has a rating under a condition, and an encoder is not a person: both also form the group without one
     assert [group.condition for group in of_question] == ["", "article", "none"]
     assert [group.key for group in of_question] == [without, article, none]
     assert [group.shared for group in of_question] == [{}, {without: ["g", "p"]}, {without: ["g", "p"]}]

@@ -26,7 +26,8 @@ ITEMS = ["d", "c", "b", "a", "nowhere"]
 
 def labels(*questions: str, by: str = "everyone") -> dict[str, list[str]]:
     sources: Any = [TableInMemory("ratings", ROWS[:4]), TableInMemory("ratings", ROWS[4:])]
-    return {name: of.of(ITEMS) for name, of in read_labels(sources, questions=questions, by=by).items()}
+    labels_of = read_labels(sources, questions=questions, by=by)
+    return {name: question.of(ITEMS) for name, question in labels_of.items()}
 
 
 def test_more_than_half_of_those_who_count_without_gold_and_targets() -> None:
