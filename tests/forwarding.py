@@ -7,6 +7,7 @@ import socket
 import socketserver
 import ssl
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -20,29 +21,35 @@ ENDPOINT = "AWS_ENDPOINT_URL"
 
 
 class Forwarding:
-    """What a server has passed on: requests by method (of plain HTTP), bytes of answers, targets of connections."""
+    """What a server has passed on: requests by method (of plain HTTP), bytes of answers, targets of connections.
 
-    def __init__(self) -> None:
-        self.port = 0
+    Args:
+        delay_s: how long it keeps a request.
+    """
+
+    def __init__(self, delay_s: float = 0.0) -> None:
+        self.port, self.delay_s = 0, delay_s
         self.requests: Counter[str] = Counter()
         self.answered = 0
         self.targets: Counter[tuple[str, int]] = Counter()
 
 
 @contextmanager
-def forwarding(target: tuple[str, int], *, tls: ssl.SSLContext | None = None) -> Iterator[Forwarding]:
+def forwarding(
+    target: tuple[str, int], *, tls: ssl.SSLContext | None = None, delay_s: float = 0.0
+) -> Iterator[Forwarding]:
     """Pass connections on to `target`; with `tls` they are encrypted up to this server."""
-    with _server(lambda _: target, tls=tls) as seen:
+    with _server(lambda _: target, tls=tls, delay_s=delay_s) as seen:
         yield seen
 
 
 @contextmanager
-def counted_s3() -> Iterator[Forwarding]:
+def counted_s3(*, delay_s: float = 0.0) -> Iterator[Forwarding]:
     """Within the context, what this process asks the S3 server of its environment for goes through a server."""
     before = dict(os.environ)
     name = next(key for key in (f"{ENDPOINT}_S3", ENDPOINT) if key in before)
     parts = urlsplit(before[name])
-    with forwarding((str(parts.hostname), int(parts.port or 80))) as front:
+    with forwarding((str(parts.hostname), int(parts.port or 80)), delay_s=delay_s) as front:
         os.environ[name] = f"http://{HOST}:{front.port}"
         forget_settings()
         try:
@@ -71,9 +78,9 @@ def _target_of_connect(client: socket.socket) -> tuple[str, int]:
 
 @contextmanager
 def _server(
-    target_of: Callable[[socket.socket], tuple[str, int]], *, tls: ssl.SSLContext | None
+    target_of: Callable[[socket.socket], tuple[str, int]], *, tls: ssl.SSLContext | None, delay_s: float = 0.0
 ) -> Iterator[Forwarding]:
-    seen = Forwarding()
+    seen = Forwarding(delay_s)
 
     class Connection(socketserver.BaseRequestHandler):
         def handle(self) -> None:
@@ -103,7 +110,10 @@ def _pass_on(client: socket.socket, server: socket.socket, seen: Forwarding) -> 
             if not (data := source.recv(1 << 16)):
                 return
             if source is client:
-                seen.requests.update(match.decode() for match in REQUEST.findall(data))
+                requests = REQUEST.findall(data)
+                seen.requests.update(match.decode() for match in requests)
+                if requests:
+                    time.sleep(seen.delay_s)
             else:
                 seen.answered += len(data)
             (server if source is client else client).sendall(data)

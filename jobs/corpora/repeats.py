@@ -1,11 +1,12 @@
 """Records that share a picture: only the first of them, in the order of the table, is fetched.
 
-`images` has one row per picture, but records may share pictures until they are curated. Before the run, passes over
-their image_ids, whose memory does not grow with the table, find the records that repeat an earlier one; `_run/` stores
-one bit per record.
+`images` has one row per picture, but records may share pictures until they are curated. Before the run, the driver
+reads their image_ids once, and finds the records that repeat an earlier one in memory that does not grow with the
+table; `_run/` stores one bit per record.
 """
 
 import base64
+import contextlib
 import json
 import zlib
 from collections.abc import Iterator, Mapping
@@ -13,49 +14,57 @@ from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from actors.ids import ID, content_id
 from jobs.errors import InputError
 from jobs.store import locations
 from jobs.store.reading import TableSource
+from jobs.store.spool import Spool
 
 FILE = "repeats.json"
-PASS_ROWS = 4_000_000  # records compared in one pass; takes some 100 MB
+PASS_ROWS = 4_000_000  # records compared at a time; takes some 200 MB
+ROW = np.dtype([("high", np.uint64), ("low", np.uint64), ("unit", np.uint32), ("row", np.uint32)])  # halves of the id
 FILTER = "same_picture"
 
 
 def find(records: TableSource, *, pass_rows: int = PASS_ROWS) -> dict[str, np.ndarray]:
     """Return unit name -> bool [rows], whether the record repeats an earlier one; leaves out units without any.
 
+    The table is read once: a table of more than `pass_rows` rows is divided by image_id into temporary files.
+
     Raises:
         InputError: a record without an image_id.
     """
     names = [footer.unit.name for footer in records.footers]
     repeated = {name: np.zeros(footer.rows, bool) for name, footer in zip(names, records.footers, strict=True)}
-    passes = max(1, -(-records.rows // pass_rows))
-    for number in range(passes):
-        parts = list(_ids(records, number, passes))
-        if not parts:
-            continue
-        high, low, unit, row = (np.concatenate([part[i] for part in parts]) for i in range(4))
-        order = np.lexsort((row, unit, low, high))
-        same = (high[order][1:] == high[order][:-1]) & (low[order][1:] == low[order][:-1])
-        for later in order[1:][same]:
-            repeated[names[unit[later]]][row[later]] = True
+    count = max(1, -(-records.rows // pass_rows))
+    with Spool("repeats") as spool, contextlib.ExitStack() as stack:
+        files = [stack.enter_context((spool.path / str(number)).open("w+b")) for number in range(count)]
+        for rows in _ids(records):
+            share = rows["high"] % np.uint64(count)
+            for number, file in enumerate(files):
+                rows[share == number].tofile(file)
+        for file in files:
+            file.seek(0)
+            rows = np.fromfile(file, ROW)
+            rows = rows[np.lexsort((rows["row"], rows["unit"], rows["low"], rows["high"]))]
+            same = (rows["high"][1:] == rows["high"][:-1]) & (rows["low"][1:] == rows["low"][:-1])
+            for later in rows[1:][same]:
+                repeated[names[later["unit"]]][later["row"]] = True
     return {name: marks for name, marks in repeated.items() if marks.any()}
 
 
-def _ids(records: TableSource, number: int, passes: int) -> Iterator[tuple[np.ndarray, ...]]:
-    """Yield the records of one pass, by unit: the two halves of the image_id, the numbers of unit and row."""
-    for unit, footer in enumerate(records.footers):
-        fs, path = locations.filesystem(footer.object.uri)
-        column = pq.read_table(path, columns=["image_id"], filesystem=fs)["image_id"]
+def _ids(records: TableSource) -> Iterator[np.ndarray]:
+    """Yield ROW [rows] of each unit."""
+    for unit, (footer, batch) in enumerate(zip(records.footers, records.by_object(["image_id"]), strict=True)):
+        column = batch["image_id"]
         if column.null_count:
             raise InputError(f"{footer.object.uri}: {column.null_count} records have no image_id")
+        rows = np.empty(len(column), ROW)
         halves = np.array([_halves(image_id) for image_id in column.to_pylist()], np.uint64).reshape(-1, 2)
-        rows = np.flatnonzero(halves[:, 0] % np.uint64(passes) == number)
-        yield halves[rows, 0], halves[rows, 1], np.full(len(rows), unit, np.uint32), rows.astype(np.uint32)
+        rows["high"], rows["low"] = halves[:, 0], halves[:, 1]
+        rows["unit"], rows["row"] = unit, np.arange(len(column))
+        yield rows
 
 
 def _halves(image_id: str) -> tuple[int, int]:

@@ -24,7 +24,7 @@ PAUSE_S, PAUSE_FACTOR = 120.0, 20.0  # a longer gap, and this many times the usu
 RESAMPLES, COVERAGE = 2000, 0.9
 # Requests to S3 (measured by tests/jobs/runtime/test_requests.py): for each object that a unit reads, for its own
 # object while it is written, and for the footer of each object when a run is opened and when it ends.
-GETS_PER_INPUT, GETS_PER_FOOTER, PUTS_PER_UNIT = 5, 2, 1
+GETS_PER_INPUT, GETS_PER_FOOTER, PUTS_PER_UNIT = 5, 1, 1
 
 
 @dataclass(frozen=True)

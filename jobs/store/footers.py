@@ -92,18 +92,34 @@ def read_footers(objects: Iterable[Object], *, remote: bool) -> Iterator[Footer 
 
 def _read(source: Object) -> Footer | None:
     """As `read_footer`, with an unchecked record."""
+    if locations.is_s3(source.uri) and (footer := _read_at_once(source)) is not None:
+        return footer
     fs, path = locations.filesystem(source.uri)
     try:
         with faults.at(source.uri), fs.open_input_file(path) as stream:
-            parquet = repeated(source.uri, partial(pq.read_metadata, stream))
-            schema = parquet.schema.to_arrow_schema()
+            return _footer(source, repeated(source.uri, partial(pq.read_metadata, stream)))
     except FileNotFoundError:
         return None
     except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
         if faults.is_damage(error):
             return None
         raise
-    return Footer(source, parquet.num_rows, schema, (parquet.metadata or {}).get(FOOTER_KEY))
+
+
+def _read_at_once(source: Object) -> Footer | None:
+    """The footer by one request, since the listing has told the size; None if that fails, for whatever reason."""
+    from pyarrow.dataset import ParquetFileFormat
+
+    fs, path = locations.filesystem(source.uri)
+    try:
+        parquet = ParquetFileFormat().make_fragment(path, fs, file_size=source.size).metadata
+        return _footer(source, parquet)
+    except (pa.ArrowException, UnicodeDecodeError, OSError):
+        return None
+
+
+def _footer(source: Object, parquet: pq.FileMetaData) -> Footer:
+    return Footer(source, parquet.num_rows, parquet.schema.to_arrow_schema(), (parquet.metadata or {}).get(FOOTER_KEY))
 
 
 def _is_sound(footer: Footer) -> bool:

@@ -30,9 +30,13 @@ from jobs.store.objects import Object
 from jobs.store.pages import column_pages
 from jobs.store.repeating import repeated
 from jobs.store.run_files import FOLDER, IDENTITY, INPUTS, identity_at, read_inputs, read_json, run_uri
+from jobs.store.threads import ahead
 from jobs.store.units import Unit
 from jobs.store.writer import REJECTS_HELD, Reject, rejects_uri
 
+# On S3, units that are read before they are asked for: each is four requests, of some 30 ms; and their bytes together.
+AHEAD_THREADS, AHEAD_BYTES = 32, 64 << 20
+NARROW_BYTES = 1000  # of a value of a column without pictures or vectors
 _NAMED = 5  # units that a message names
 
 
@@ -108,25 +112,67 @@ class TableSource:
         Raises:
             RunError: an object is damaged.
         """
-        sources: Iterable[tuple[str, int | None]] = ((footer.object.uri, None) for footer in self.footers)
-        if self.limit is not None:
-            sources = ((unit.inputs[0].uri, unit.limit) for unit in self.units())
-        for uri, limit in sources:
-            fs, path = locations.filesystem(uri)
-            with contextlib.ExitStack() as stack:
-                with reading_rows(uri):
-                    stream = stack.enter_context(fs.open_input_file(path))
-                    file = stack.enter_context(open_rows(uri, stream, dictionaries=dictionaries))
-                read = 0
-                for group in range(file.num_row_groups):
-                    with reading_rows(uri):
-                        rows = file.read_row_group(group, columns=list(columns) if columns else None)
-                    if limit is not None:
-                        rows = rows.slice(0, limit - read)
-                    yield rows
-                    read += rows.num_rows
-                    if read == limit:
-                        break
+        for rows in self._parts(columns, dictionaries):
+            yield from rows
+
+    def by_object(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """Yield the rows of each object, in order of unit name. Raises as `batches`."""
+        for footer, rows in zip(self.footers, self._parts(columns, ()), strict=False):  # a limit may end before
+            yield pa.concat_tables([footer.schema.empty_table().select(list(columns)), *rows])
+
+    def _parts(self, columns: Sequence[str] | None, dictionaries: Sequence[str]) -> Iterator[Iterable[pa.Table]]:
+        """Yield the row groups of each object; on S3, where reading is mostly latency, several are read at a time."""
+        footers = ((footer, None) for footer in self.footers)
+        sources: Iterable[tuple[Footer, int | None]] = footers if self.limit is None else self._limited()
+
+        def read(source: tuple[Footer, int | None]) -> Iterable[pa.Table]:
+            footer, limit = source
+            groups = _row_groups(footer.object.uri, limit, columns, dictionaries)
+            return list(groups) if _weight(footer, columns) <= AHEAD_BYTES else groups
+
+        if not locations.is_s3(self.uri):
+            yield from (_row_groups(footer.object.uri, limit, columns, dictionaries) for footer, limit in sources)
+            return
+        yield from ahead(
+            read, sources, threads=AHEAD_THREADS, weight=lambda source: _weight(source[0], columns), most=AHEAD_BYTES
+        )
+
+    def _limited(self) -> Iterator[tuple[Footer, int | None]]:
+        of_uri = {footer.object.uri: footer for footer in self.footers}
+        return ((of_uri[unit.inputs[0].uri], unit.limit) for unit in self.units())
+
+
+def _row_groups(
+    uri: str, limit: int | None, columns: Sequence[str] | None, dictionaries: Sequence[str]
+) -> Iterator[pa.Table]:
+    """Yield the rows of an object, the first `limit` if it is not None, by row group."""
+    fs, path = locations.filesystem(uri)
+    with contextlib.ExitStack() as stack:
+        with reading_rows(uri):
+            stream = stack.enter_context(fs.open_input_file(path))
+            file = stack.enter_context(open_rows(uri, stream, dictionaries=dictionaries))
+        read = 0
+        for group in range(file.num_row_groups):
+            with reading_rows(uri):
+                rows = file.read_row_group(group, columns=list(columns) if columns else None)
+            if limit is not None:
+                rows = rows.slice(0, limit - read)
+            yield rows
+            read += rows.num_rows
+            if read == limit:
+                break
+
+
+def _weight(footer: Footer, columns: Sequence[str] | None) -> int:
+    """About the compressed bytes of these columns of an object, rather too much than too little."""
+    if not columns or any(_is_wide(footer.schema.field(name).type) for name in columns if name in footer.schema.names):
+        return footer.object.size
+    return min(footer.object.size, footer.rows * len(columns) * NARROW_BYTES)
+
+
+def _is_wide(kind: pa.DataType) -> bool:
+    """Whether values of the type are pictures or vectors."""
+    return bool(pa.types.is_large_binary(kind) or pa.types.is_fixed_size_list(kind))
 
 
 def whole_of(uri: str, objects: Sequence[Object]) -> Object:

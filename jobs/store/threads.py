@@ -1,7 +1,8 @@
 """Many small reads in threads, with a bounded number of results in memory."""
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 from jobs.store.compact_list import CHUNK, chunked
@@ -15,3 +16,31 @@ def in_threads(function: Callable[[T], R], values: Iterable[T], threads: int) ->
     with ThreadPoolExecutor(threads) as pool:
         for chunk in chunked(values, CHUNK):
             yield from list(pool.map(function, chunk))
+
+
+def ahead(
+    function: Callable[[T], R], values: Iterable[T], *, threads: int, weight: Callable[[T], int], most: int
+) -> Iterator[R]:
+    """`function` of each value, in order; of later values in threads meanwhile.
+
+    Args:
+        weight: of the result for a value.
+        most: the weights of all results that are waiting or being computed, other than of a single one.
+    """
+    waiting: deque[tuple[Future[R], int]] = deque()
+    total = 0
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            for value in values:
+                following = weight(value)
+                while waiting and (total + following > most or len(waiting) > threads):
+                    future, released = waiting.popleft()
+                    yield future.result()
+                    total -= released
+                waiting.append((pool.submit(function, value), following))
+                total += following
+            while waiting:
+                yield waiting.popleft()[0].result()
+        finally:
+            for future, _ in waiting:
+                future.cancel()

@@ -10,6 +10,7 @@ from jobs.corpora import repeats
 from jobs.corpora.records import cut, open_records, read_records
 from jobs.store.reading import open_table
 from tests.factories import record, write_records
+from tests.forwarding import counted_s3
 
 
 def expected_repeats(uri: str) -> dict[str, list[bool]]:
@@ -52,6 +53,17 @@ def test_repeated_pictures_are_found_whatever_the_passes(tmp_path: Path) -> None
         part = repeats.without(rows.slice(13, 20), str(kept), name, first=13)["n"].to_pylist()
         assert part == [n for n in left if 13 <= n < 33]
     assert repeats.without(rows, None, "x") is rows
+
+
+def test_a_table_is_read_once_for_its_repeats_however_long_it_is(s3: str) -> None:
+    write_repeating(f"{s3}/repeats")
+    source, asked = open_table(f"{s3}/repeats", "records"), []
+    with counted_s3() as front:
+        for pass_rows in (10**6, 11):
+            front.requests.clear()
+            repeats.find(source, pass_rows=pass_rows)
+            asked.append(front.requests["GET"])
+    assert asked[0] == asked[1] >= 6
 
 
 def test_units_cover_each_picture_once_in_the_order_of_the_records(tmp_path: Path) -> None:

@@ -34,6 +34,11 @@ def test_a_unit_is_written_with_one_put_and_read_with_few_gets(out: str) -> None
         assert counts["GET"] + counts["HEAD"] == units * GETS_PER_FOOTER
         source = open_table(out)
         counts.clear()
+        listed = [one._replace(size=one.size + more) for one, more in zip(objects, (1, -1, 10**6), strict=True)]
+        footers = list(read_footers(listed, remote=True))
+        assert [footer.rows for footer in footers if footer] == [footer.rows for footer in source.footers]  # by asking
+        assert list(read_footers([Object(f"{out}/absent.parquet", 500, "")], remote=True)) == [None]
+        counts.clear()
         for footer in source.footers:
             assert read_unit(footer.object.uri).num_rows
         assert units < counts["GET"] + counts["HEAD"] <= units * GETS_PER_INPUT

@@ -6,11 +6,12 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.errors import InputError
+from jobs.errors import InputError, RunError
+from jobs.store import locations, reading
 from jobs.store.footers import data_objects
 from jobs.store.locations import Object
 from jobs.store.reading import open_table, open_tables, tables_in
-from tests.jobs.store.small_runs import FILES, begin, complete, plan, unit, write
+from tests.jobs.store.small_runs import ALL_ROWS, FILES, begin, complete, plan, unit, write
 
 
 def test_rejects_are_read_in_order_from_the_units_that_have_some(out: str) -> None:
@@ -72,3 +73,25 @@ def test_units_are_in_order_of_their_names_although_their_files_are_not(out: str
     units = [replace(unit(file), name=name) for file, name in zip(FILES, ("a.b", "a", "c"), strict=True)]
     complete(plan(out, units=units))
     assert [footer.unit.name for footer in open_table(out).footers] == ["a", "a.b", "c"]
+
+
+@pytest.mark.parametrize("ahead_bytes", [reading.AHEAD_BYTES, 1])
+def test_rows_on_s3_come_in_the_order_of_the_units(s3: str, ahead_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "AHEAD_BYTES", ahead_bytes)
+    out = f"{s3}/ahead-{ahead_bytes}"
+    complete(plan(out, units=[unit(name, derived=True) for name in FILES]))
+    source = open_table(out, "node_images")
+
+    def read(limit: int | None = None) -> list[str]:
+        return [node for batch in source.first(limit).batches(["node_id"]) for node in batch["node_id"].to_pylist()]
+
+    assert read() == ALL_ROWS
+    assert read(3) == ALL_ROWS[:3]
+    assert [rows["node_id"].to_pylist() for rows in source.by_object(["node_id"])] == [
+        ALL_ROWS[first : first + 2] for first in (0, 2, 4)
+    ]
+    locations.replace(f"{out}/b.parquet", b"PAR1 damaged PAR1")
+    batches = source.batches(["node_id"])
+    assert next(batches)["node_id"].to_pylist() == ALL_ROWS[:2]
+    with pytest.raises(RunError, match=r"b\.parquet: damaged"):
+        next(batches)
