@@ -5,7 +5,7 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo test fast lint torture soak bench gpu vllm clean FORCE
+.PHONY: help demo test fast lint check torture soak bench gpu vllm clean FORCE
 
 PYTHON ?= python3
 ARGS ?=
@@ -51,6 +51,9 @@ lint: $(STAMP) ## ruff, mypy and the contracts of imports
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/mypy
 
+check: $(STAMP) ## what remine depends on (build/remine.cdx.json) and its known vulnerabilities; offline ADVISORIES=FILE of OSV
+	$(PY) -m tests.supply_chain $(if $(ADVISORIES),--advisories '$(ADVISORIES)') $(ARGS)
+
 torture: $(STAMP) ## the long attacks: kills, faults, races, random examples
 	$(PY) -m pytest -m torture $(ARGS)
 	$(PY) -m pytest -m 'hypothesis and not fuzz' --hypothesis-profile=random $(ARGS)
@@ -90,6 +93,6 @@ $(STAMP): pyproject.toml setup.py jobs/corpora/wit/byte_index.c constraints.txt 
 	fi
 	@echo "installing the versions of constraints.txt into $(VENV) (some minutes and 7 GB the first time)"
 	@touch $(UNFINISHED)
-	@$(PY) -m pip install -q -c constraints.txt -e '.[all,test,bench,demo,docs]' || { rm -f $(UNFINISHED); exit 1; }
+	@$(PY) -m pip install -q -c constraints.txt -e '.[all,test,bench,demo,docs,check]' || { rm -f $(UNFINISHED); exit 1; }
 	@mv $(UNFINISHED) $@
 	@touch $@
