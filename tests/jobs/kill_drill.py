@@ -5,6 +5,7 @@ Drivers are forked from a server that has imported what they need, so that the m
 
 import contextlib
 import io
+import json
 import multiprocessing as mp
 import os
 import random
@@ -26,7 +27,7 @@ from jobs.store import locations
 from jobs.store.counts import Counts
 from jobs.store.reading import open_table
 from jobs.store.spool import sweep
-from tests import factories, reliability
+from tests import factories, reliability, wikidata
 from tests.jobs.running_job import process_name
 
 IN_A_ROW = 5  # kills before a command may complete its table
@@ -270,6 +271,11 @@ def arguments_of(job: str, inputs: Path) -> list[str]:
         "questions": [f"texts={inputs}/texts", "model=local-text-tiny", "max_tokens=8", "unit_rows=2"],
         "generate_images": [f"input={inputs}/prompts", "image_model=local-tiny", "steps=2", "samples=2", *few],
         "loglik": [*tiny, "prompt=relevant_to", "targets=[Brazil,Japan]"],
+        "terms": ["source=wikidata", f"source.path={inputs}/dumps", f"concepts={inputs}/concepts.yaml"],
+        "mark_spans": [
+            *(f"input={inputs}/described/items", f"texts={inputs}/described/texts", f"images={inputs}/photos"),
+            *("model=local-tiny", "max_tokens=4", "resources.judge.threads=1", *few),
+        ],
     }[job]
 
 
@@ -316,8 +322,38 @@ def write_further_inputs(folder: Path) -> None:
                 member = tarfile.TarInfo(f"{place}.jpg")
                 member.size = len(data)
                 tar.addfile(member, io.BytesIO(data))
+    _write_dumps(folder)
+    _write_descriptions(folder)
     texts = [{"text_id": f"t{n}", "role": "prompt", "text": f"Two dogs and {n} cats."} for n in range(16)]
     factories.write_table(folder / "texts", "texts", texts)
     axes = ["axes.concept=[dance,dinner,house,market]", "axes.country=[Brazil,Japan,Mali]"]
     assert cli.main("prompts", [*axes, f"out={folder}/prompts"]) == 0
     assert cli.main("generate", [*arguments_of("generate", folder), f"out={folder}/responses"]) == 0
+
+
+def _write_dumps(folder: Path) -> None:
+    """Eight files of a dump of Wikidata, each with the classes and with entities of its own."""
+    (folder / "dumps").mkdir()
+    themes = {"name": "drill", "source": "this drill", "themes": wikidata.THEMES}
+    (folder / "concepts.yaml").write_text(json.dumps(themes))
+    for number in range(8):
+        entities = [wikidata.item(10_000 * (number + 1) + n, f"War {number}-{n}", P31=["Q198"]) for n in range(300)]
+        name = f"{number}.json.gz"
+        dump = wikidata.dump([*(wikidata.CLASSES if number == 0 else ()), *entities])
+        (folder / "dumps" / name).write_bytes(wikidata.compress(dump, name))
+
+
+def _write_descriptions(folder: Path) -> None:
+    """Items of pictures with a correct and a generated description each, and the table of these pictures."""
+    from jobs.runtime import cli
+
+    pictures = sorted(path.name for path in (folder / "pictures").iterdir() if path.is_file())[:24]
+    rows = [[name, f"A dog and {n} cats.", f"{n} dogs run."] for n, name in enumerate(pictures)]
+    sheet = factories.write_csv(folder / "described.csv", ["picture", "correct", "generated"], rows)
+    roles = ["columns.texts.reference=correct", "columns.texts.generated=generated", "item_per=generated"]
+    places = ["columns.pictures=picture", f"pictures.path={folder}/pictures", "unit_rows=3"]
+    for job, arguments in (
+        ("items", [f"input={sheet}", *roles, *places, f"out={folder}/described"]),
+        ("fetch", ["source=folder", f"source.path={folder}/pictures", f"out={folder}/photos"]),
+    ):
+        assert cli.main(job, arguments) == 0, job

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -17,13 +17,14 @@ from typing import NamedTuple
 import pytest
 
 from jobs.testbed.loopback_s3 import LoopbackS3
-from tests import reliability
+from tests import public_surface, reliability
 from tests.fault_proxy import FaultProxy, through
 from tests.in_process import stages_in_process
 from tests.jobs import kill_drill
 from tests.jobs.kill_drill import Drill, Victims, actor, arguments_of, decoders, driver, read, warm, write
 from tests.jobs.running_job import Running
 from tests.jobs.runtime.ray_clusters import environment, running_cluster
+from tests.jobs.small_jobs import SMALL_JOBS, write_small_jobs
 
 pytestmark = pytest.mark.timeout(6 * 3600)
 KILLS = int(os.environ.get("REMINE_KILLS", "50"))
@@ -36,7 +37,19 @@ FURTHER = (
     "questions",
     "generate_images",
     "loglik",
+    "terms",
+    "mark_spans",
 )
+FEW = ("pairs", "tric_rank")  # small jobs that `make test` kills too
+ELSEWHERE = {  # jobs with `out=` that no drill of this module kills
+    "demo": "runs the others",
+    "run": "runs the others",
+    "link": "tests/jobs/test_resume.py",
+    "choose": "writes a page and a sheet, or one object",
+    "export": "writes no table",
+    "release": "writes no table",
+    "show_links": "writes no table",
+}
 TWO_ACTORS = {"mine": "mine", "embed": "embed", "judge": "judge", "generate": "judge"}  # job -> its pool
 VICTIMS = {"mine": [driver, actor]} | {job: [driver, read, write, warm] for job in ON_RAY if job != "mine"}
 SIGNALS = {143: [signal.SIGTERM], 130: [signal.SIGINT, signal.SIGINT]}  # exit code -> what the driver is sent
@@ -64,6 +77,39 @@ def test_a_driver_and_an_actor_that_are_killed_and_a_driver_that_is_told_to_end(
     drill.disturb(driver, kills=1, seed=2)
     drill.disturb(driver, kills=1, seed=3, name="driver, by SIGTERM", signals=[signal.SIGTERM])
     assert drill.completed >= 3  # a run that ends before its victim is drawn again
+
+
+def test_every_job_that_writes_a_table_is_killed() -> None:
+    drilled = {name.split()[0] for name in ("curate", *ON_RAY, *FURTHER, *SMALL_JOBS)}
+    writers = {job for job, keys in public_surface.KEYS.items() if {"out: str", "writing", "common"} & lines_of(keys)}
+    assert drilled - writers == set()
+    assert writers - drilled == ELSEWHERE.keys()
+
+
+def lines_of(keys: str) -> set[str]:
+    return {line.strip() for line in keys.splitlines()}
+
+
+def misses(jobs: Iterable[str], folder: Path, *, kills: int, times: int) -> dict[str, str]:
+    """Kill the drivers of small jobs; what went wrong, by job."""
+    commands, wrong = write_small_jobs(folder / "inputs"), {}
+    for job in jobs:
+        drill = Drill(job, commands[job], folder / job.replace(" ", "_"))
+        try:
+            drill.undisturbed(times=times)
+            drill.disturb(driver, kills=kills, seed=8)
+        except AssertionError as error:
+            wrong[job] = str(error)
+    return wrong
+
+
+def test_drivers_of_a_few_small_jobs(tmp_path: Path) -> None:
+    assert misses(FEW, tmp_path, kills=1, times=1) == {}
+
+
+@pytest.mark.torture
+def test_drivers_of_small_jobs(tmp_path: Path) -> None:
+    assert misses(SMALL_JOBS, tmp_path, kills=KILLS, times=2) == {}
 
 
 def has_units(out: Path) -> bool:
