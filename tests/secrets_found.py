@@ -1,17 +1,49 @@
 """Where secrets are found in what jobs wrote: names, raw and encoded bytes, archives, values of Parquet files."""
 
 import base64
+import contextlib
 import gzip
 import html
 import io
+import os
 import tarfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from urllib.parse import quote, quote_plus
 
 import pyarrow.parquet as pq
+import pytest
 
 from jobs.store import locations
+
+ENVIRONMENT = {
+    "HF_TOKEN": "hf_PlantedTokenOfTheHub",
+    "RAY_AUTH_TOKEN": "PlantedTokenOfRay",
+    "WANDB_API_KEY": "PlantedKeyOfATracker",
+    "HTTPS_PROXY": "http://planted-user:PlantedProxyWord@127.0.0.1:9",
+}
+
+
+@contextlib.contextmanager
+def planting() -> Iterator[io.StringIO]:
+    """Plant the secrets of `ENVIRONMENT` while a pipeline runs; what it prints."""
+    printed = io.StringIO()
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.redirect_stdout(printed),
+        contextlib.redirect_stderr(printed),
+    ):
+        for name, value in ENVIRONMENT.items():
+            patch.setenv(name, value)
+        yield printed
+
+
+def leaks(folder: str, printed: str) -> list[str]:
+    """Where what was planted, and the secret key of the S3 server, are found below `folder` and in what was printed."""
+    secrets = ENVIRONMENT | {"HTTPS_PROXY": "PlantedProxyWord", "S3": os.environ["AWS_SECRET_ACCESS_KEY"]}
+    return find(folder, secrets) + [
+        f"{name} in what was printed" for name, secret in secrets.items() if secret in printed
+    ]
 
 
 def find(folder: str, secrets: Mapping[str, str]) -> list[str]:

@@ -12,6 +12,7 @@ from PIL import Image
 from actors.ids import content_id
 from jobs.runtime import cli
 from jobs.store import locations
+from tests import secrets_found
 from tests.factories import copy_folder, rows_of, write_csv
 
 K = 3
@@ -62,8 +63,8 @@ def write_inputs(folder: Path, uri: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def out(tmp_path_factory: pytest.TempPathFactory, s3: str, in_process: None) -> str:
-    """The pipeline's outputs on the object storage."""
+def run_once(tmp_path_factory: pytest.TempPathFactory, s3: str, in_process: None) -> tuple[str, str]:
+    """The pipeline's outputs on the object storage, and what it printed."""
     inputs = f"{s3}/caire-inputs"
     write_inputs(tmp_path_factory.mktemp("caire"), inputs)
     arguments = {
@@ -76,8 +77,20 @@ def out(tmp_path_factory: pytest.TempPathFactory, s3: str, in_process: None) -> 
     }  # fmt: skip
     keys = [f"pipeline.inputs.{name}={value}" for name, value in arguments.items()]
 
-    cli.execute("run", ["pipeline=caire", "profile=debug", f"out={s3}/caire", *keys])
-    return f"{s3}/caire"
+    with secrets_found.planting() as printed:
+        cli.execute("run", ["pipeline=caire", "profile=debug", f"out={s3}/caire", *keys])
+    return f"{s3}/caire", printed.getvalue()
+
+
+@pytest.fixture(scope="module")
+def out(run_once: tuple[str, str]) -> str:
+    """The pipeline's outputs on the object storage."""
+    return run_once[0]
+
+
+def test_no_secret_is_written_or_printed(run_once: tuple[str, str]) -> None:
+    assert secrets_found.leaks(*run_once) == []
+    assert "[1/" in run_once[1]  # something was printed
 
 
 def vectors(table: str) -> dict[str, np.ndarray]:

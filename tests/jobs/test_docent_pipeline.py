@@ -9,6 +9,7 @@ from PIL import Image
 
 from jobs.run import RunConfig
 from jobs.runtime import cli, config
+from tests import secrets_found
 from tests.factories import metric_values, rows_of
 
 CORRECT = "A dog on a sandy beach."
@@ -55,7 +56,10 @@ def test_from_a_file_to_the_report(study: Path, s3: str) -> None:
               (("descriptions", "docent.csv"), ("pictures", "photos"), ("people", "people.csv"))]  # fmt: skip
     (study / "raters.csv").write_text("rater\nanna\nbo\n")
     more = ["pipeline.inputs.generated=[model_a,model_b]", "pipeline=docent", "profile=debug", f"out={out}"]
-    assert cli.main("run", [*inputs, *more, f"pipeline.inputs.raters={study}/raters.csv"]) == 0
+    with secrets_found.planting() as printed:
+        assert cli.main("run", [*inputs, *more, f"pipeline.inputs.raters={study}/raters.csv"]) == 0, printed.getvalue()
+    assert secrets_found.leaks(out, printed.getvalue()) == []
+    assert "[1/" in printed.getvalue()  # something was printed
 
     for method in ("direct", "claims"):  # random weights say nothing, but every text is accounted for
         spans = rows_of(f"{out}/spans/{method}/qwen2.5-vl-7b")

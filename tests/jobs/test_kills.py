@@ -186,6 +186,24 @@ def test_processes_that_decode(own_ray: OwnRay, inputs: Path, tmp_path: Path) ->
 
 
 @pytest.mark.torture
+@pytest.mark.parametrize("job", ["mine", "fetch", "embed"])
+@pytest.mark.parametrize("loss", ["raylet", "node"])
+def test_nodes_of_a_cluster(inputs: Path, tmp_path: Path, job: str, loss: str) -> None:
+    """One of two nodes that work is lost, and another one joins."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_AUTH_MODE", "disabled")
+        shape = {"num_cpus": 0, "nodes": [{"num_cpus": 2}, {"num_cpus": 2}]}
+        with running_cluster(environment(tmp_path / "home", RAY_AUTH_MODE="disabled"), **shape) as cluster:
+            drill = Drill(job, [*arguments_of(job, inputs), f"ray.address={cluster.address}"], tmp_path)
+            drill.undisturbed()
+
+            def lose() -> None:
+                cluster.call(f"tests.jobs.runtime.lost_nodes:replace_{loss}", "")
+
+            drill.disturb(driver, kills=KILLS, seed=9, name=loss, by=lose)
+
+
+@pytest.mark.torture
 @pytest.mark.parametrize("job", ["curate", "mine", "embed"])
 def test_the_s3_server(inputs: Path, tmp_path: Path, job: str) -> None:
     """It is killed and started again, at the same address."""

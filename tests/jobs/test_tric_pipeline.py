@@ -10,6 +10,7 @@ from actors.ids import content_id
 from jobs.runtime import cli
 from jobs.store import locations
 from jobs.tric_rerank import answer_uri
+from tests import secrets_found
 from tests.factories import copy_folder, rows_of, write_pictures
 
 CAPTIONS = {"1": "A DOG", "2": "A cat\\nsleeps", "3": "Bread, 5 cents", "4": "Shoes"}
@@ -48,14 +49,26 @@ def lines(uri: str) -> list[list[str]]:
 
 
 @pytest.fixture(scope="module")
-def out(tmp_path_factory: pytest.TempPathFactory, s3: str, in_process: None) -> str:
-    """The pipeline's outputs on the object storage."""
+def run_once(tmp_path_factory: pytest.TempPathFactory, s3: str, in_process: None) -> tuple[str, str]:
+    """The pipeline's outputs on the object storage, and what it printed."""
     split, out = f"{s3}/tric-split", f"{s3}/tric"
     write_split(tmp_path_factory.mktemp("tric") / "split", split)
     keys = ["pipeline=tric", "profile=debug", f"out={out}", f"pipeline.inputs.split={split}"]
     keys += ["pipeline.inputs.encoders=[clip-b32]", "pipeline.inputs.reranked=clip-b32", f"pipeline.inputs.k={K}"]
-    assert cli.main("run", keys) == 0
-    return out
+    with secrets_found.planting() as printed:
+        assert cli.main("run", keys) == 0, printed.getvalue()
+    return out, printed.getvalue()
+
+
+@pytest.fixture(scope="module")
+def out(run_once: tuple[str, str]) -> str:
+    """The pipeline's outputs on the object storage."""
+    return run_once[0]
+
+
+def test_no_secret_is_written_or_printed(run_once: tuple[str, str]) -> None:
+    assert secrets_found.leaks(*run_once) == []
+    assert "[1/" in run_once[1]  # something was printed
 
 
 def mrr(orders: list[list[str]]) -> float:
