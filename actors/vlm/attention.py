@@ -105,7 +105,10 @@ def cascade(
     if plan is None or layer is None or layer not in plan.prefix:
         from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-        return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **options)
+        plain: tuple[Any, None] = sdpa_attention_forward(
+            module, query, key, value, attention_mask, scaling=scaling, **options
+        )
+        return plain
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     _, heads, count, size = query.shape
     key_heads = key.shape[1]

@@ -114,7 +114,7 @@ def shell(prefix: Prefix, *, rows: int, config: Any, is_joined: bool) -> Any:
     from transformers import DynamicCache
     from transformers.cache_utils import DynamicLayer
 
-    class CacheShell(DynamicCache):
+    class CacheShell(DynamicCache):  # type: ignore[misc] # transformers is not type-checked (pyproject.toml)
         def update(self, key_states: Any, value_states: Any, layer_idx: int, *_: Any, **__: Any) -> tuple[Any, Any]:
             if not is_joined:
                 return key_states, value_states
