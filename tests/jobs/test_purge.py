@@ -284,6 +284,7 @@ def test_commands_go_on_with_the_longer_list_and_make_nothing_again(run: Path, t
     assert {path: path.stat().st_mtime_ns for path in written} == written
 
 
+@pytest.mark.parametrize("anywhere", ["local", pytest.param("s3", marks=pytest.mark.torture)], indirect=True)
 def test_an_interrupted_purge_is_completed_by_the_same_command(
     anywhere: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -66,7 +66,8 @@ def interrupt_midway(arguments: list[str], out: Path, *, done: int, log: Path) -
     assert written(out) < FILES
 
 
-@pytest.mark.parametrize("interrupted", [False, pytest.param(True, marks=pytest.mark.torture)])
+@pytest.mark.torture  # one kill of each kind in `make test`: test_kills
+@pytest.mark.parametrize("interrupted", [False, True])
 def test_mine_killed_then_finished(tmp_path: Path, interrupted: bool) -> None:
     corpus = tmp_path / "corpus"
     facts = write_corpus(corpus, rows=2000, pictures=20)

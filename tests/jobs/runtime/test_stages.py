@@ -404,7 +404,7 @@ def test_an_actor_that_cannot_be_built_says_why(tmp_path: Path) -> None:
     assert not units_there(tmp_path / "out")
 
 
-@pytest.mark.parametrize("actors", [1, 2], ids=["warm", "pool"])
+@pytest.mark.parametrize("actors", [pytest.param(1, id="warm"), pytest.param(2, id="pool", marks=pytest.mark.torture)])
 def test_poisoned_rows_are_errors_and_the_rest_of_their_unit_is_kept(tmp_path: Path, actors: int) -> None:
     run = opened(str(tmp_path / "out"), [4, 2, 16])
     rows = {f"u002-{number:03}": fault for number, fault in enumerate(POISON, 5)}
