@@ -13,6 +13,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PY := $(BIN)/python
 VLLM := .venv-vllm
+CHECK := .venv-check
 
 # .installing exists from before pip's first write until its last, and is then renamed: finding it means that a run was
 # killed in between, and packages may be there by half. .installed is the proof of a whole environment.
@@ -52,7 +53,11 @@ lint: $(STAMP) ## ruff, mypy and the contracts of imports
 	$(BIN)/mypy
 
 check: $(STAMP) ## what remine depends on (build/remine.cdx.json) and its known vulnerabilities; offline ADVISORIES=FILE of OSV
-	$(PY) -m tests.supply_chain $(if $(ADVISORIES),--advisories '$(ADVISORIES)') $(ARGS)
+	@$(CHECK)/bin/python -c 'import cyclonedx_py, pip_audit, pytest' >/dev/null 2>&1 || { \
+	  $(PYTHON) -m venv --clear $(CHECK) && $(CHECK)/bin/pip install -q -c constraints.txt \
+	  -c tests/supply_chain/constraints.txt cyclonedx-bom pip-audit packaging pytest; }
+	$(CHECK)/bin/python -m pytest -q --noconftest -c /dev/null --rootdir . -p no:cacheprovider tests/supply_chain
+	$(CHECK)/bin/python -m tests.supply_chain --python $(PY) $(if $(ADVISORIES),--advisories '$(ADVISORIES)') $(ARGS)
 
 torture: $(STAMP) ## the long attacks: kills, faults, races, random examples
 	$(PY) -m pytest -m torture $(ARGS)

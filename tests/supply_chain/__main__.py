@@ -1,4 +1,6 @@
-"""The command: `python -m tests.supply_chain [--advisories FILE_OR_FOLDER] [--ignore ID …]` (`make check`).
+"""The command: `python -m tests.supply_chain [--python PATH] [--advisories FILE_OR_FOLDER] [--ignore ID …]`.
+
+`make check` runs it with the tools' own environment and describes that of remine.
 
 Writes the software bill of materials, then audits the pins. Ends with 0, with 1 for known vulnerabilities, and with 2
 if the audit could not be made.
@@ -43,12 +45,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--osv-url", default=PUBLIC, help="the service to ask without --advisories")
     parser.add_argument("--ignore", nargs="+", default=[], metavar="ID", help="advisories to leave out")
     parser.add_argument("--pins", type=Path, default=ROOT / "constraints.txt", help="a file of name==version lines")
+    parser.add_argument("--python", default=sys.executable, help="the interpreter of the environment to describe")
     parser.add_argument("--bill", type=Path, default=ROOT / "build" / "remine.cdx.json", help="where the bill goes")
     options = parser.parse_args(argv)
     if missing := [tool for tool in TOOLS if importlib.util.find_spec(tool) is None]:
-        return failed(f"{', '.join(missing)}: not installed; pip install -c constraints.txt -e '.[check]'")
+        return failed(f"{', '.join(missing)}: not installed; use make check, which installs them")
     try:
-        bill = make_bill(ROOT / "pyproject.toml", sys.executable)
+        bill = make_bill(ROOT / "pyproject.toml", options.python)
         write_bill(bill, options.bill)
     except BillError as error:
         return failed(f"{options.bill}: {error}")

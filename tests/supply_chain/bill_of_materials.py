@@ -12,7 +12,7 @@ from typing import Any
 from packaging.requirements import Requirement
 from packaging.utils import NormalizedName, canonicalize_name
 
-DEVELOPMENT = {"bench", "check", "docs", "test"}  # extras for work on remine itself
+DEVELOPMENT = {"bench", "docs", "test"}  # extras for work on remine itself
 
 
 class BillError(RuntimeError):
