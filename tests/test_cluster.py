@@ -234,6 +234,10 @@ class TestConstraints:
     def test_tools_of_the_environment_are_not_pinned(self) -> None:
         assert not {"pip", "setuptools", "wheel", "remine"} & pins().keys()
 
+    def test_nothing_slows_the_start_of_each_process(self) -> None:
+        """Ray imports jsonschema, which imports these if they are installed: 3 s of CPU in each worker."""
+        assert not {"rfc3987-syntax", "chardet"} & pins().keys()
+
     def test_every_dependency_is_pinned_inside_its_range(self) -> None:
         project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
         extras = project["optional-dependencies"].values()
