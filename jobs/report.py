@@ -20,30 +20,24 @@ from jobs.analysis.rating_codes import Reduction
 from jobs.analysis.report_inputs import ReportInputs, open_inputs
 from jobs.analysis.report_tables import rows_of_items, summarize_ratings
 from jobs.analysis.standings import standings
-from jobs.errors import InputError
 from jobs.judging import kept_raters
 from jobs.judging.kept_rubric import read_rubrics
 from jobs.page import gallery
 from jobs.page.build import report_page, wording
 from jobs.page.render import render
-from jobs.papers import report_results
 from jobs.papers.model import PaperFigure
 from jobs.papers.output import write_parts
-from jobs.papers.report_results import ResultSettings, compute_results
+from jobs.papers.report_results import ReportSettings, check, compute_results
 from jobs.runtime import cli, exclusions, summary
 from jobs.runtime.console import say
 from jobs.store import locations
 
 
 @dataclass
-class ReportConfig(ResultSettings, ReportInputs):
+class ReportConfig(ReportSettings, ReportInputs):
     """Keys of `report`; only `out` is required."""
 
     out: str = MISSING  # a folder: index.html and the table metrics
-    title: str = "Report"  # of the page
-    gallery: int = 48  # number of pictures and items on the page
-    gallery_seed: int = 0  # rarely: the sample depends only on the pictures' ids and this number
-    exclusions: str | None = None  # file of pictures that must not be used (jobs.runtime.exclusions)
 
 
 def execute(cfg: ReportConfig) -> dict[str, Any]:
@@ -52,7 +46,7 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
     Raises:
         InputError: the value of a key is not allowed, or a table cannot be used; nothing was written.
     """
-    _check(cfg)
+    check(cfg)
     tables = open_inputs(cfg)
     rubrics = read_rubrics(tables.ratings)
     models = kept_raters.read([*tables.ratings, *tables.responses])
@@ -109,13 +103,6 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
         say(f"  {sentence}")
     summary.show_exclusions(excluded, exclusion_filter.matched)
     return manifest
-
-
-def _check(cfg: ReportConfig) -> None:
-    for key in ("gallery", "gallery_seed"):
-        if (value := getattr(cfg, key)) < 0:
-            raise InputError(f"{key}={value}: must be at least 0")
-    report_results.check(cfg)
 
 
 JOB = cli.Job("report", ReportConfig, execute)

@@ -10,6 +10,7 @@ from jobs.analysis.item_attributes import Items
 from jobs.analysis.rated_items import mismatches
 from jobs.analysis.rating_codes import Reduction
 from jobs.analysis.report_tables import RatingSummary, ReportTables, read_report_items, report_metrics
+from jobs.errors import InputError
 from jobs.judging.kept_rubric import Rubrics
 from jobs.metrics.distributions import metrics_of
 from jobs.metrics.metric import Metric
@@ -24,14 +25,17 @@ from jobs.runtime.exclusions import ExclusionFilter
 
 
 @dataclass
-class ResultSettings:
-    """Keys that say what a report computes."""
+class ReportSettings:
+    """Keys that say what a report computes and shows."""
 
     questions_rubric: str = "dsg"  # rubric of the answers to the questions of scene graphs
     likert: str | None = None  # rubric/question of people's ratings to correlate scene graphs with
     metrics: MetricSettings = field(default_factory=MetricSettings)
     # a paper, of conf/paper: its tables and figures, with the printed numbers next to this report's
     paper: PaperSettings = field(default_factory=PaperSettings)
+    title: str = "Report"  # of the page
+    gallery: int = 48  # number of pictures and items on the page
+    gallery_seed: int = 0  # rarely: the sample depends only on the pictures' ids and this number
 
 
 @dataclass(frozen=True)
@@ -46,14 +50,17 @@ class ReportResults:
     parts: list[PaperPart]
 
 
-def check(settings: ResultSettings) -> None:
+def check(settings: ReportSettings) -> None:
     """Raise InputError if the value of a key is not allowed."""
+    for key in ("gallery", "gallery_seed"):
+        if (value := getattr(settings, key)) < 0:
+            raise InputError(f"{key}={value}: must be at least 0")
     metric_settings.check(settings.metrics)
     registry.check(settings.paper)
 
 
 def compute_results(
-    settings: ResultSettings,
+    settings: ReportSettings,
     tables: ReportTables,
     reduction: Reduction,
     *,
@@ -107,7 +114,7 @@ def compute_results(
 
 
 def _items_and_settings(
-    settings: ResultSettings, tables: ReportTables, reduction: Reduction
+    settings: ReportSettings, tables: ReportTables, reduction: Reduction
 ) -> tuple[Items, MetricSettings]:
     """The items' attributes, and the metrics' settings with what the paper adds for the conditions of the ratings."""
     paper = settings.paper

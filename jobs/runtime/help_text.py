@@ -21,6 +21,7 @@ from jobs.runtime.key_types import alternatives, nested_dataclass
 from jobs.runtime.resources import Resources, StageResources
 
 REQUIRED, REST = "???", "…"  # in place of a default: the key is required; its keys are listed below it
+NONE = "null"  # the default of a key that chooses no file
 KEY_COLUMN = 36  # characters; the explanation of a longer key starts on the next line
 WIDEST, NARROWEST = 120, 80
 SHOWN = 60  # characters of a list or a text; --cfg prints all of it
@@ -42,8 +43,8 @@ class HelpKey:
 def keys(job: str, schema: type) -> Iterator[HelpKey]:
     """The keys of `job`, without those of `resources` (`stage_keys`).
 
-    First come the keys that choose a file of conf/, then those that only this job has, those that it shares with some,
-    and those of every job; each in the order of declaration.
+    First come the keys that choose a file of conf/ (but for those that choose none by default), then those that only
+    this job has, those that it shares with some, and those of every job; each in the order of declaration.
     """
     rare, chosen = set(rare_names(schema, "")), config_files.groups(job)
     listed = list(_below(schema, config.compose(job, schema, []), chosen, ""))
@@ -52,10 +53,10 @@ def keys(job: str, schema: type) -> Iterator[HelpKey]:
         yield replace(key, rare=any(".".join(parts[:length]) in rare for length in range(1, len(parts) + 1)))
 
 
-def _rank(name: str, chosen: Container[str], separate: Container[str]) -> int:
+def _rank(name: str, chosen: Mapping[str, str], separate: Container[str]) -> int:
     if _is_common(name):
         return 3
-    return 0 if name in chosen else 1 if name in separate else 2
+    return 0 if chosen.get(name, NONE) != NONE else 1 if name in separate else 2
 
 
 @cache

@@ -72,6 +72,8 @@ def test_keys_that_choose_a_file_and_those_of_the_job_itself_come_first() -> Non
     names = [key.name for key in help_text.keys("judge", cli.job("judge").schema)]
     order = ["model", "model.checkpoint", "rubric", "method", "targets", "input", "temperature", "out", "plan"]
     assert sorted(order, key=names.index) == order
+    of_report = [key.name for key in help_text.keys("report", cli.job("report").schema)]
+    assert of_report.index("ratings") < of_report.index("paper")  # which chooses none by default
 
 
 def test_comments_are_found_beside_above_and_in_a_base() -> None:
