@@ -298,8 +298,8 @@ def test_scene_graphs_from_tables(tmp_path):
         ("metrics.stop=0", "out of range"),
         ("metrics.ensembles.people=[p1]", "metrics.ensembles.people"),
         ("metrics.groups=[planet]", "no column planet"),
-        ("metrics.disaggregate=[regoin]", "'regoin'"),
-        ("metrics.compare=[region+x]", "'x'"),
+        ("metrics.disaggregate=[regoin]", "metrics.disaggregate=regoin: .*region"),
+        ("metrics.compare=[region+x]", "metrics.compare=x: "),
     ],
 )
 def test_wrong_settings(tables, tmp_path, key, sentence):

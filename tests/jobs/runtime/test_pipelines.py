@@ -51,8 +51,8 @@ def test_all_combinations_run_and_run_again(tmp_path: Path, capsys: pytest.Captu
 def test_a_plan_has_a_command_for_each_combination(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main("run", given(tmp_path, "plan=true")) == 0
     printed = capsys.readouterr().out.splitlines()
-    commands = [shlex.split(line) for line in printed if line.startswith("python")]
-    assert [command[:3] for command in commands] == [["python", "-m", "jobs.prompts"]] * 2
+    commands = [shlex.split(line) for line in printed if line.startswith("remine ")]
+    assert [command[:2] for command in commands] == [["remine", "prompts"]] * 2
     assert [command[-1] for command in commands] == [f"out={tmp_path}/R/{thing}-Peru" for thing in ("bread", "rice")]
     assert not (tmp_path / "R").exists()
 
@@ -207,8 +207,8 @@ def test_a_limit_of_a_run_is_a_key_of_its_first_steps(capsys: pytest.CaptureFixt
     inputs = [f"pipeline.inputs.{name}={name}" for name in ("corpus", "terms", "pictures")]
     assert cli.main("run", ["pipeline=century", "out=R", "limit=10", "plan=true", *inputs]) == 0
     limited = [
-        line.split()[2]
+        line.split()[1]
         for line in capsys.readouterr().out.splitlines()
-        if line.startswith("python") and "limit=10" in line
+        if line.startswith("remine ") and "limit=10" in line
     ]
-    assert limited == ["jobs.mine"]
+    assert limited == ["mine"]

@@ -51,7 +51,7 @@ def test_a_pipeline_is_planned_calibrated_run_and_compared(folder: Path, capsys:
 
     def lines(*more: str) -> list[str]:
         assert cli.main("run", [*keys, *more]) == 0
-        return [line.strip() for line in capsys.readouterr().out.splitlines() if not line.startswith("python -m")]
+        return [line.strip() for line in capsys.readouterr().out.splitlines() if not line.startswith("remine ")]
 
     with stages_in_process():
         first = lines("plan=true")
