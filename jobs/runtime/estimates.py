@@ -264,7 +264,7 @@ def comparison(estimated: Mapping[str, Any], took: Mapping[str, Any]) -> str:
     nouns = {"seconds": "s", "cpu_hours": "CPU-hours", "gpu_hours": "GPU-hours", "money": took.get("currency")}
     for name, noun in nouns.items():
         digits = 1 if name == "seconds" else 2
-        if value := took.get(name):
+        if (value := took.get(name)) and (name == "seconds" or round(value, digits)):
             expected = estimated.get(name)
             text = f", estimated {amount(Spread(**expected), digits)}" if expected else ""
             parts.append(f"{value:,.{digits}f} {noun}{text}")

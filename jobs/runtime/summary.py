@@ -15,6 +15,7 @@ from jobs.store.run import TablePlan, TableRun, survey
 
 TALLY_LINES = 10
 FAILURE_LINES = 10
+LONG_S = 60  # of a run, or of its estimate: for shorter ones the two are not printed
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,8 @@ def show_result(name: str, manifest: Mapping[str, Any], run: TableRun) -> None:
     if run.plan.limit:
         say(f"  {run.plan.limit}; the table has no more")
     say(f"  {_units(len(run.units))}{again}, {manifest['seconds']:,.1f} s")
-    if expected := manifest.get("estimate"):
+    expected = manifest.get("estimate")
+    if expected and max(manifest["actual"]["seconds"], (expected["seconds"] or {}).get("high", 0)) >= LONG_S:
         say(f"  took {estimates.comparison(expected, manifest['actual'])}")
 
 
