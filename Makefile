@@ -98,6 +98,6 @@ $(STAMP): pyproject.toml setup.py jobs/corpora/wit/byte_index.c constraints.txt 
 	fi
 	@echo "installing the versions of constraints.txt into $(VENV) (some minutes and 7 GB the first time)"
 	@touch $(UNFINISHED)
-	@$(PY) -m pip install -q -c constraints.txt -e '.[all,test,bench,demo,docs,check]' || { rm -f $(UNFINISHED); exit 1; }
+	@$(PY) -m pip install -q -c constraints.txt -e '.[all,test,bench,demo,docs]' || { rm -f $(UNFINISHED); exit 1; }
 	@mv $(UNFINISHED) $@
 	@touch $@
