@@ -55,7 +55,7 @@ def check_model(cfg: UsesModel, *, shown_by: str = "") -> bool | None:
 
     Raises:
         ValueError: the model, its dtype or its bounds of pixels cannot be used.
-        InputError: there is no table of images or items at `input`, which is said before a model is looked up or built.
+        InputError: `input` is not a table of images or items; raised before a model is looked up or built.
     """
     from actors.devices import check_dtype
     from actors.vlm.model_checks import check_vlm

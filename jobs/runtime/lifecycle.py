@@ -77,7 +77,7 @@ def begin(
     )
     if cfg.plan == CALIBRATE:
         last: StageResources = getattr(cfg.resources, pools[-1])
-        run.try_some(max(LEAST_TRIED, TRIED_PER_ACTOR * max(last.actors, last.max_actors or 0)))
+        run.try_some(max(LEAST_TRIED, TRIED_PER_ACTOR * last.most_actors))
         _shown_after[run] = functools.partial(show_plan, overwrite=False)
     timings.DRIVER.mark("opening the table")
     return run

@@ -88,9 +88,9 @@ def show_result(name: str, manifest: Mapping[str, Any], run: TableRun) -> None:
     if run.plan.limit:
         say(f"  {run.plan.limit}; the table has no more")
     say(f"  {_units(len(run.units))}{again}, {manifest['seconds']:,.1f} s")
-    expected = manifest.get("estimate")
-    if expected and max(manifest["actual"]["seconds"], (expected["seconds"] or {}).get("high", 0)) >= LONG_S:
-        say(f"  took {estimates.comparison(expected, manifest['actual'])}")
+    expected, took = manifest.get("estimate"), manifest.get("actual")
+    if expected and took and max(took["seconds"], expected["seconds"]["high"]) >= LONG_S:
+        say(f"  took {estimates.comparison(expected, took)}")
 
 
 def reconciliation(counts: Mapping[str, Any]) -> str:

@@ -107,7 +107,7 @@ def _read(source: Object) -> Footer | None:
 
 
 def _read_at_once(source: Object) -> Footer | None:
-    """The footer by one request, since the listing has told the size; None if that fails, for whatever reason."""
+    """The footer by one request, which the size in the listing allows; None if that fails, for whatever reason."""
     from pyarrow.dataset import ParquetFileFormat
 
     fs, path = locations.filesystem(source.uri)

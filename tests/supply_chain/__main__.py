@@ -71,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def failed(sentence: str) -> int:
-    """Print why there is no result; the exit code."""
+    """Print the error and return the exit code."""
     print(f"error: {sentence}", file=sys.stderr)
     return 2
 

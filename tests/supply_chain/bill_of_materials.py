@@ -16,7 +16,7 @@ DEVELOPMENT = {"bench", "docs", "test"}  # extras for work on remine itself
 
 
 class BillError(RuntimeError):
-    """There is no bill, or it is not valid."""
+    """The bill could not be made, or is not valid."""
 
 
 def extras_in_use(pyproject: Path) -> list[str]:

@@ -68,7 +68,7 @@ def namespaces(*names: str) -> Iterator[Namespaces]:
         PermissionError: this machine has no `ip`, or does not permit them.
     """
     if shutil.which("ip") is None:
-        raise PermissionError("there is no command ip (package iproute2)")
+        raise PermissionError("ip is not installed (package iproute2)")
     joined = Namespaces(names)
     try:
         try:

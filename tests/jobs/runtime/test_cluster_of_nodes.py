@@ -164,6 +164,7 @@ def test_a_submitted_job_that_cannot_start_has_failed(submitter: Submitter, tmp_
     ended = submitter.submit("wrong", "generate", *keys)
     assert ended.returncode == 1  # the job's own 2 does not get through
     assert f"{tmp_path}/nowhere: " in ended.stdout + ended.stderr
+    assert submitter.status("wrong") == "failed"
     assert not (tmp_path / "out").exists()
 
 
