@@ -27,7 +27,8 @@ from jobs.judging.halves import attribute_values, halves, other
 from jobs.judging.reference import read_reference
 from jobs.runtime import cli, exclusions, summary
 from jobs.runtime.console import say
-from jobs.store.reading import TableSource, open_table, open_tables, read_unit
+from jobs.store.object_rows import read_unit
+from jobs.store.reading import TableSource, open_table, open_tables
 from jobs.store.run import TablePlan, check_place, open_run
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter

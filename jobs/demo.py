@@ -28,7 +28,8 @@ from jobs.runtime.config import RayConfig
 from jobs.runtime.config_files import CONF
 from jobs.runtime.console import say
 from jobs.store import locations, s3
-from jobs.store.reading import open_table, read_unit
+from jobs.store.object_rows import read_unit
+from jobs.store.reading import open_table
 
 if TYPE_CHECKING:
     from jobs.testbed.little_world.comparison import Compared

@@ -23,7 +23,8 @@ from jobs.runtime import cli, exclusions, summary
 from jobs.runtime.config import Writing
 from jobs.runtime.console import say
 from jobs.store import locations
-from jobs.store.reading import TableSource, open_table, read_unit
+from jobs.store.object_rows import read_unit
+from jobs.store.reading import TableSource, open_table
 from jobs.store.run import TablePlan, check_place, open_run
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter

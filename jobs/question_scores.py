@@ -20,7 +20,8 @@ from jobs.errors import InputError
 from jobs.judging import kept_raters
 from jobs.runtime import cli, exclusions, summary
 from jobs.runtime.config import Writing
-from jobs.store.reading import open_table, read_unit
+from jobs.store.object_rows import read_unit
+from jobs.store.reading import open_table
 from jobs.store.run import TablePlan, check_place, open_run
 from jobs.store.writer import UnitWriter
 

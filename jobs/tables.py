@@ -2,7 +2,7 @@
 
 A table is a folder of Parquet files with one Arrow schema, a description of every column, a primary key and a version;
 `conform` casts and checks every batch before it is written. Strings are plain: Parquet dictionary-encodes them, and
-readers of long tables ask for dictionaries (`jobs.store.reading`). Ids are content hashes (`actors.ids`), never
+readers of long tables ask for dictionaries (`jobs.store.object_rows`). Ids are content hashes (`actors.ids`), never
 positions. Schemas that stages share are in `actors.schemas`.
 """
 

@@ -9,7 +9,8 @@ from jobs.errors import InputError
 from jobs.metrics.refusals import COLUMNS, RefusalRate, RefusalRates
 from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store.hashing import hash_texts
-from jobs.store.reading import TableSource, read_unit
+from jobs.store.object_rows import read_unit
+from jobs.store.reading import TableSource
 
 
 def refusal_rates(

@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from jobs.corpora import repeats
 from jobs.store.compact_list import CompactList
-from jobs.store.reading import TableSource, open_table, read_rows
+from jobs.store.object_rows import read_rows
+from jobs.store.reading import TableSource, open_table
 from jobs.store.run import TableRun
 from jobs.store.units import Unit
 

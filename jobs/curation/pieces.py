@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 from actors.ids import content_id
 from jobs.curation.apply_rules import Selection
 from jobs.store import locations
-from jobs.store.reading import TableSource, open_rows, reading_rows
+from jobs.store.object_rows import open_rows, reading_rows
+from jobs.store.reading import TableSource
 from jobs.store.units import Unit
 
 ROWS_AT_A_TIME = 1000  # selected rows in memory before they are written: a few MB of article text

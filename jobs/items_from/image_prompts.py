@@ -18,7 +18,8 @@ from jobs.items_from.output import ITEMS, UnitRows, rows_of
 from jobs.judging.items import ItemTables, open_sources
 from jobs.judging.joined_rows import lookup
 from jobs.store.compact_list import CompactList
-from jobs.store.reading import TableSource, open_table, read_unit
+from jobs.store.object_rows import read_unit
+from jobs.store.reading import TableSource, open_table
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask
 

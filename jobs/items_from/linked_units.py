@@ -8,8 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.store.compact_list import CompactList
+from jobs.store.object_rows import read_unit
 from jobs.store.objects import Object
-from jobs.store.reading import TableSource, read_unit
+from jobs.store.reading import TableSource
 from jobs.store.units import Unit
 
 

@@ -23,8 +23,9 @@ from jobs.store import limits
 from jobs.store.compact_list import CompactList
 from jobs.store.keys import refuse_shared_keys
 from jobs.store.limits import first_rows
+from jobs.store.object_rows import read_unit
 from jobs.store.objects import Object
-from jobs.store.reading import TableSource, open_table, open_tables, read_unit
+from jobs.store.reading import TableSource, open_table, open_tables
 from jobs.store.units import Unit
 from jobs.store.writer import Reject
 

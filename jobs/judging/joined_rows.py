@@ -21,9 +21,9 @@ import pyarrow.compute as pc
 from jobs.store import locations
 from jobs.store.footers import data_objects
 from jobs.store.lookup import RowLookup
+from jobs.store.object_rows import open_rows, read_unit, reading_rows
 from jobs.store.objects import Object
 from jobs.store.pages import ColumnPages, column_pages
-from jobs.store.reading import open_rows, read_unit, reading_rows
 from jobs.store.shared_lookup import OBJECT, ROW, SharedLookup
 
 COPIES = 8  # tables that a process keeps open

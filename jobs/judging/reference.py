@@ -13,7 +13,8 @@ from actors.vlm.debiasing import Moments
 from jobs.errors import InputError
 from jobs.judging.rating_tables import open_ratings
 from jobs.runtime.console import say
-from jobs.store.reading import open_table, read_unit
+from jobs.store.object_rows import read_unit
+from jobs.store.reading import open_table
 from jobs.store.run import TableRun
 
 Reference = dict[tuple[str, str], float]  # (item_id, target) -> mean score

@@ -9,7 +9,8 @@ from actors.status import Status
 from actors.vlm.picture_size import PixelBounds
 from jobs.models.vlm import ModelConfig
 from jobs.runtime.console import say
-from jobs.store.reading import TableSource, read_unit
+from jobs.store.object_rows import read_unit
+from jobs.store.reading import TableSource
 
 OBJECTS_READ = 8  # data objects of the table that an estimate reads
 SIZES_TRIED = 16  # sizes, evenly spaced in the order of their areas

@@ -19,7 +19,8 @@ from jobs.page.gallery_tops import TOPS, Best, in_turn, picture_values
 from jobs.page.model import GalleryPicture, PictureRating, Wording, rater_label
 from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store.hashing import hash_texts
-from jobs.store.reading import TableSource, read_unit
+from jobs.store.object_rows import read_unit
+from jobs.store.reading import TableSource
 
 Words = Mapping[tuple[str, str], Wording]
 ITEMS_PER_PICTURE = 4  # cards of items of one picture, so that pictures with many responses leave room for others

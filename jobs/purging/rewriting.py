@@ -23,8 +23,9 @@ from jobs.store.counts import Counts
 from jobs.store.footers import Footer
 from jobs.store.identity import EXCLUSIONS
 from jobs.store.json_types import FooterJson, GenerationJson, ReplacedJson
+from jobs.store.object_rows import open_rows, reading_rows
 from jobs.store.objects import Object
-from jobs.store.reading import TableSource, open_rows, open_table, reading_rows, whole_of
+from jobs.store.reading import TableSource, open_table, whole_of
 from jobs.store.run import written_unit
 from jobs.store.run_files import IDENTITY, INPUTS, MANIFEST, UNITS, run_uri
 from jobs.store.units import WHOLE, Unit

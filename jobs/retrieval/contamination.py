@@ -7,7 +7,8 @@ import numpy as np
 import pyarrow as pa
 
 from jobs.curation import near
-from jobs.store.reading import TableSource, read_unit
+from jobs.store.object_rows import read_unit
+from jobs.store.reading import TableSource
 from jobs.store.shared_lookup import SharedLookup
 
 

@@ -24,7 +24,7 @@ from jobs.retrieval.contamination import KnowledgeBasePictures
 from jobs.retrieval.link_tables import TEXT_TABLES, LinkLookups
 from jobs.runtime import exclusions
 from jobs.runtime.board import Reporter
-from jobs.store.reading import read_unit
+from jobs.store.object_rows import read_unit
 from jobs.store.shared_lookup import SharedLookup
 from jobs.store.units import Unit
 from jobs.store.writer import Reject, UnitTask, UnitWriter

@@ -15,7 +15,8 @@ from jobs.errors import InputError
 from jobs.runtime import exclusions
 from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store.counts import Counts
-from jobs.store.reading import TableSource, open_table, read_unit, tables_in
+from jobs.store.object_rows import read_unit
+from jobs.store.reading import TableSource, open_table, tables_in
 from jobs.store.units import Unit
 
 NOT_FINITE, ZERO, OUT_OF_RANGE = "not_finite", "zero_vector", "length_out_of_range"

@@ -31,7 +31,7 @@ from jobs.runtime.hang_watch import HangWatch
 from jobs.runtime.metrics import JobMetrics
 from jobs.runtime.stage_contract import ITEM, Read, Stage, StageActor, check_inputs, check_outputs
 from jobs.runtime.timings import WorkerTimes
-from jobs.store.reading import read_unit
+from jobs.store.object_rows import read_unit
 from jobs.store.writer import Target, UnitTask, UnitWriter
 from jobs.tables import TableError
 

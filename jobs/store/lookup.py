@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.store import locations
-from jobs.store.reading import open_rows, reading_rows
+from jobs.store.object_rows import open_rows, reading_rows
 
 
 class RowLookup:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from jobs.store import locations, run_files
-from jobs.store.reading import read_rows, read_unit
+from jobs.store.object_rows import read_rows, read_unit
 from jobs.store.run_files import INPUTS, run_uri
 from jobs.store.units import Unit
 

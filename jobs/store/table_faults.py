@@ -20,7 +20,8 @@ from jobs.store.counts import Counts
 from jobs.store.faults import is_damage
 from jobs.store.footers import Footer, Footers, data_objects, read_footer
 from jobs.store.keys import duplicate_keys
-from jobs.store.reading import TableSource, open_rows, reading_rows, schema_fault
+from jobs.store.object_rows import open_rows, reading_rows
+from jobs.store.reading import TableSource, schema_fault
 from jobs.store.run_files import (
     IDENTITY,
     INPUTS,

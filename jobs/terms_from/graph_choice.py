@@ -17,7 +17,8 @@ from jobs.runtime import summary
 from jobs.runtime.console import say
 from jobs.store import locations
 from jobs.store.limits import limited
-from jobs.store.reading import TableSource, open_table, reading_rows
+from jobs.store.object_rows import reading_rows
+from jobs.store.reading import TableSource, open_table
 from jobs.store.run import TablePlan, TableRun, open_run
 from jobs.store.writer import UnitWriter
 from jobs.tables import TABLES

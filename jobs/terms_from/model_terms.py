@@ -16,7 +16,8 @@ from jobs.runtime.console import say
 from jobs.store import locations
 from jobs.store.keys import refuse_shared_keys
 from jobs.store.limits import limited
-from jobs.store.reading import TableSource, open_table, open_tables, read_unit
+from jobs.store.object_rows import read_unit
+from jobs.store.reading import TableSource, open_table, open_tables
 from jobs.store.run import TablePlan, TableRun, open_run
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask, UnitWriter

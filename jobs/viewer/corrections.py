@@ -14,7 +14,7 @@ from jobs.errors import InputError
 from jobs.judging.kept_rubric import KeptRubric, Rubrics
 from jobs.store import locations
 from jobs.store.identity import TABLE
-from jobs.store.reading import read_unit
+from jobs.store.object_rows import read_unit
 from jobs.store.run import TablePlan, open_run
 from jobs.store.run_files import IDENTITY, read_json, run_uri
 from jobs.store.units import Unit

@@ -14,7 +14,8 @@ from jobs.judging.rating_tables import GROUPS
 from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store import locations
 from jobs.store.keys import refuse_shared_keys
-from jobs.store.reading import TableSource, open_rows, open_table, reading_rows
+from jobs.store.object_rows import open_rows, reading_rows
+from jobs.store.reading import TableSource, open_table
 from jobs.tables import TABLES
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from jobs.html.thumbnails import Thumbnail, thumbnail
 from jobs.store import locations
-from jobs.store.reading import open_rows, reading_rows
+from jobs.store.object_rows import open_rows, reading_rows
 
 HELD_BYTES = 256 << 20  # of row groups, which hold at most about 64 MB each
 THUMBNAILS_HELD = 4096

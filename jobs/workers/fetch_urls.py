@@ -22,7 +22,7 @@ from jobs.corpora.records import read_records
 from jobs.runtime import exclusions
 from jobs.runtime.board import Reporter
 from jobs.store import locations
-from jobs.store.reading import open_rows, read_unit, reading_rows
+from jobs.store.object_rows import open_rows, read_unit, reading_rows
 from jobs.store.writer import UnitTask, UnitWriter
 from jobs.workers.cluster_limiter import ClusterLimiter
 from jobs.workers.image_writer import ImageWriter

@@ -23,7 +23,8 @@ from jobs.page.build import funnel
 from jobs.runtime import cli, config
 from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store.counts import Counts
-from jobs.store.reading import open_table, read_unit
+from jobs.store.object_rows import read_unit
+from jobs.store.reading import open_table
 from tests.factories import century_rating, image_row, record, write_records, write_table
 
 

@@ -5,8 +5,9 @@ import pytest
 from jobs.runtime.estimates import GETS_PER_FOOTER, GETS_PER_INPUT, PUTS_PER_UNIT
 from jobs.store import locations
 from jobs.store.footers import read_footers
+from jobs.store.object_rows import read_unit
 from jobs.store.objects import Object
-from jobs.store.reading import open_table, read_unit
+from jobs.store.reading import open_table
 from tests.forwarding import counted_s3
 from tests.jobs.store.small_runs import begin, plan, write
 

@@ -10,8 +10,8 @@ import pytest
 
 from jobs.errors import RunError
 from jobs.store import pages
+from jobs.store.object_rows import read_rows, read_unit
 from jobs.store.pages import PAGE_BYTES, column_pages
-from jobs.store.reading import read_rows, read_unit
 from jobs.store.thrift import decode
 from jobs.store.writer import UnitWriter
 from jobs.tables import TABLES

@@ -10,7 +10,8 @@ import pytest
 from jobs.errors import RunError
 from jobs.store import locations
 from jobs.store.counts import Counts
-from jobs.store.reading import open_table, read_unit
+from jobs.store.object_rows import read_unit
+from jobs.store.reading import open_table
 from jobs.store.writer import REJECTS, REJECTS_HELD, Reject, UnitWriter
 from tests.jobs.store.small_runs import begin, contents, plan, unit, write
 
