@@ -37,8 +37,8 @@ SLOW = tuple(
     benchmarks gpu supply_chain jobs/test_ jobs/annotation/test_century_annotations jobs/corpora/test_delimited
     jobs/items_from/test_responses jobs/judging jobs/metrics/test_every_metric jobs/page/test_browser jobs/papers
     jobs/runtime/test_cli jobs/runtime/test_cluster_of_nodes jobs/runtime/test_config jobs/runtime/test_help_text
-    jobs/runtime/test_lifecycle jobs/runtime/test_pipelines jobs/store/test_damage jobs/store/test_memory jobs/testbed
-    jobs/viewer models test_cluster test_site
+    jobs/runtime/test_lifecycle jobs/runtime/test_pipelines jobs/runtime/test_refusals jobs/store/test_damage
+    jobs/store/test_memory jobs/testbed jobs/viewer models test_cluster test_site
     """.split()
 )
 # The files that take longest, by measured seconds. They start first: a process of xdist that begins one of them when
@@ -50,7 +50,8 @@ LONGEST = tuple(
     test_site
     jobs/test_resume jobs/test_caire_pipeline jobs/papers/test_caire jobs/runtime/test_config
     actors/vlm/test_real_configs
-    jobs/test_corridors actors/vlm/test_attacks jobs/test_fetch_urls jobs/test_kills jobs/runtime/test_cli gpu/test_gpu
+    jobs/test_corridors actors/vlm/test_attacks jobs/test_fetch_urls jobs/test_kills jobs/runtime/test_refusals
+    gpu/test_gpu
     """.split()
 )
 DATA = Path(os.environ.get("REMINE_DATA") or ROOT.parent / "shared" / "data")

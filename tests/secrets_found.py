@@ -8,7 +8,7 @@ import io
 import os
 import tarfile
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import quote, quote_plus
 
 import pyarrow.parquet as pq
@@ -38,12 +38,14 @@ def planting() -> Iterator[io.StringIO]:
         yield printed
 
 
-def leaks(folder: str, printed: str) -> list[str]:
-    """Where what was planted, and the secret key of the S3 server, are found below `folder` and in what was printed."""
-    secrets = ENVIRONMENT | {"HTTPS_PROXY": "PlantedProxyWord", "S3": os.environ["AWS_SECRET_ACCESS_KEY"]}
-    return find(folder, secrets) + [
-        f"{name} in what was printed" for name, secret in secrets.items() if secret in printed
-    ]
+def leaks(folders: Iterable[str], printed: str, **more: str) -> list[str]:
+    """Where secrets are found below `folders` and in what was printed.
+
+    They are what was planted, the secret key of the S3 server, and `more` by name.
+    """
+    secrets = ENVIRONMENT | {"HTTPS_PROXY": "PlantedProxyWord", "S3": os.environ["AWS_SECRET_ACCESS_KEY"]} | more
+    in_text = [f"{name} in what was printed" for name, secret in secrets.items() if secret in printed]
+    return [leak for folder in folders for leak in find(folder, secrets)] + in_text
 
 
 def find(folder: str, secrets: Mapping[str, str]) -> list[str]:

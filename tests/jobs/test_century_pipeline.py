@@ -4,11 +4,9 @@ Judge and writer are `tests.scripted_model`: the title of a page and the descrip
 prompt decides what the writer writes. So each number below can be computed by hand.
 """
 
-import contextlib
 import csv
 import gzip
 import io
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -41,12 +39,7 @@ RATED = {
 }
 SAMPLES = 2
 PEOPLE = {"ann": 1, "bo": 3, "cy": 3}  # person -> score of each picture; each description gets one more
-SECRETS = {
-    "key of pseudonyms": "planted-key-of-pseudonyms",
-    "token of the Hub": "hf_PlantedTokenOfTheHub",
-    "token of Ray": "PlantedTokenOfRay",
-    "password of the proxy": "PlantedPasswordOfTheProxy",
-}
+KEY_OF_PSEUDONYMS = "planted-key-of-pseudonyms"
 QUESTIONS = ("identification", "beginner_friendly")  # that people answer about descriptions
 
 
@@ -89,7 +82,7 @@ def write_inputs(folder: Path, uri: str) -> list[str]:
     write_csv(folder / "raters.csv", ["rater"], [[name] for name in PEOPLE])
     scored = ([item_id, name, "sensitive", score] for item_id in IDS for name, score in PEOPLE.items())
     write_csv(folder / "labels.csv", ["item_id", "rater", "question", "value"], scored)
-    (folder / "key").write_text(SECRETS["key of pseudonyms"])
+    (folder / "key").write_text(KEY_OF_PSEUDONYMS)
     profile = yaml.safe_load((CONF / "profile" / "debug.yaml").read_text())
     profile["set"] = {"embed": profile["set"]["embed"]}  # judge and writer are scripted
     (folder / "scripted.yaml").write_text(yaml.safe_dump(profile))
@@ -144,15 +137,7 @@ def cells(uri: str) -> dict[tuple[str, ...], tuple[float | None, int, float | No
 def run_twice(tmp_path_factory: pytest.TempPathFactory, s3: str, ray_session: None) -> tuple[str, str]:
     """The tables of the pipeline, and what it printed: it was run, and again with the answers of people."""
     folder, out = tmp_path_factory.mktemp("century"), f"{s3}/century"
-    printed = io.StringIO()
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        contextlib.redirect_stdout(printed),
-        contextlib.redirect_stderr(printed),
-    ):
-        patch.setenv("HF_TOKEN", SECRETS["token of the Hub"])
-        patch.setenv("RAY_AUTH_TOKEN", SECRETS["token of Ray"])
-        patch.setenv("HTTPS_PROXY", f"http://user:{SECRETS['password of the proxy']}@127.0.0.1:9")
+    with secrets_found.planting() as printed:
         run = ["pipeline=century", f"out={out}", *write_inputs(folder, f"{s3}/century-inputs")]
         assert cli.main("run", run) == 0, printed.getvalue()
         people = [f"people_labels={folder}/labels.csv", f"people_ratings={answers_about_descriptions(folder, out)}"]
@@ -171,12 +156,9 @@ def test_no_secret_is_written_printed_or_logged(run_twice: tuple[str, str]) -> N
     import ray
 
     out, printed = run_twice
-    secrets = SECRETS | {"secret key of S3": os.environ["AWS_SECRET_ACCESS_KEY"]}
-    assert secrets_found.find(out, secrets) == []
-    assert [name for name, secret in secrets.items() if secret in printed] == []
     node: Any = ray._private.worker.global_worker.node
     logs = Path(node.get_logs_dir_path())
-    assert secrets_found.find(str(logs), secrets) == []
+    assert secrets_found.leaks([out, str(logs)], printed, key_of_pseudonyms=KEY_OF_PSEUDONYMS) == []
     assert "[1/" in printed  # something was printed
     assert any(logs.iterdir())
 

@@ -58,7 +58,7 @@ def test_from_a_file_to_the_report(study: Path, s3: str) -> None:
     more = ["pipeline.inputs.generated=[model_a,model_b]", "pipeline=docent", "profile=debug", f"out={out}"]
     with secrets_found.planting() as printed:
         assert cli.main("run", [*inputs, *more, f"pipeline.inputs.raters={study}/raters.csv"]) == 0, printed.getvalue()
-    assert secrets_found.leaks(out, printed.getvalue()) == []
+    assert secrets_found.leaks([out], printed.getvalue()) == []
     assert "[1/" in printed.getvalue()  # something was printed
 
     for method in ("direct", "claims"):  # random weights say nothing, but every text is accounted for
