@@ -65,6 +65,13 @@ def read(repository: str, name: str, *, revision: str | None = None) -> str | No
     return Path(path).read_text(encoding="utf-8")
 
 
+def commit(repository: str, name: str, *, revision: str | None = None) -> str | None:
+    """Return the commit of a file that is in the local cache; None if it is not there."""
+    path = _cached(repository, name, revision)
+    # The cache keeps each commit in a separate folder: snapshots/COMMIT/config.json
+    return Path(path).parent.name if path else None
+
+
 def with_retries(load: Callable[[], T], *, pause: Callable[[float], None] = time.sleep) -> T:
     """Return what `load` returns; if the hub is busy or the connection breaks, call it again after a pause.
 

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from actors import model_files
+from actors.encoders.plain_files import CONFIG, PlainFiles, read_plain
 from actors.errors import first_line
-from actors.hub import check_reachable, read
+from actors.hub import check_reachable, commit, read
 from actors.model_files import check_index
 
 if TYPE_CHECKING:
@@ -64,49 +65,90 @@ class HubEncoder:
             if self.name.startswith(("/", ".", "~")):
                 raise ValueError(f"{model}: no such folder")
             # Asked first, because transformers would retry an unreachable hub for half a minute.
-            if read(self.name, "config.json", revision=revision) is None:
+            if read(self.name, CONFIG, revision=revision) is None:
                 raise ValueError(f"{model}: the hub has no such model for transformers (no config.json)")
+        self._model, self._revision = model, revision
         self._options: dict[str, Any] = {"revision": revision, "trust_remote_code": False}
+        if self.folder:
+            check_index(self.folder)
+        self._plain = self._read_plain()
+        check_size(self.size)
+        if not 0 < self.dim <= MOST_DIM:
+            raise ValueError(f"{model}: its vectors have {self.dim} numbers; allowed are 1 to {MOST_DIM}")
+
+    def _read_plain(self) -> PlainFiles | None:
+        """What the files say by themselves; None if transformers must be asked."""
         try:
-            self._read(model)
+            return read_plain(self._read_file)
+        except (ValueError, OSError):  # unreadable, or a hub that does not say
+            return None
+
+    def _read_file(self, name: str) -> str | None:
+        if self.folder is None:
+            return read(self.name, name, revision=self._revision)
+        file = self.folder / name
+        return file.read_text(encoding="utf-8") if file.is_file() else None
+
+    @cached_property
+    def _loaded(self) -> tuple[Any, Any]:
+        """The config and the picture processor of transformers."""
+        try:
+            config, processor = self._load()
         except (ValueError, OSError, MemoryError):
             raise
         except Exception as error:  # model files are untrusted, so any exception is possible
-            raise ValueError(f"{model}: cannot be read ({type(error).__name__}: {first_line(error)})") from error
+            raise ValueError(f"{self._model}: cannot be read ({type(error).__name__}: {first_line(error)})") from error
+        if self._plain and (actual := _in_one_line(processor)) != self.preprocessing:
+            raise RuntimeError(
+                f"{self._model}: the installed transformers prepares pictures in another way: {actual}, "
+                f"and the files say {self.preprocessing}"
+            )
+        return config, processor
 
-    def _read(self, model: str) -> None:
+    def _load(self) -> tuple[Any, Any]:
         from transformers import AutoConfig, AutoImageProcessor
 
-        if self.folder:
-            check_index(self.folder)
-        self.config = AutoConfig.from_pretrained(self.name, **self._options)
-        if self.config.model_type == "siglip2":
-            raise ValueError(f"{model}: takes pictures of any shape (NaFlex); choose a model with a fixed size")
-        if self.config.model_type not in _DIM:
-            raise ValueError(f"{model}: is a {self.config.model_type}; must be one of {', '.join(_DIM)}")
+        config = AutoConfig.from_pretrained(self.name, **self._options)
+        if config.model_type == "siglip2":
+            raise ValueError(f"{self._model}: takes pictures of any shape (NaFlex); choose a model with a fixed size")
+        if config.model_type not in _DIM:
+            raise ValueError(f"{self._model}: is a {config.model_type}; must be one of {', '.join(_DIM)}")
         loader: Any = AutoImageProcessor
-        self.processor = loader.from_pretrained(self.name, **self._options)
-        self.dim = _DIM[self.config.model_type](self.config)
-        if not 0 < self.dim <= MOST_DIM:
-            raise ValueError(f"{model}: its vectors have {self.dim} numbers; allowed are 1 to {MOST_DIM}")
-        check_size(self.size)
+        return config, loader.from_pretrained(self.name, **self._options)
+
+    @property
+    def config(self) -> Any:
+        """The config of transformers."""
+        return self._loaded[0]
+
+    @property
+    def processor(self) -> Any:
+        """The picture processor of transformers."""
+        return self._loaded[1]
+
+    @property
+    def dim(self) -> int:
+        """Length of a vector."""
+        return self._plain.dim if self._plain else _DIM[self.config.model_type](self.config)
 
     @property
     def texts(self) -> bool:
         """Whether it has a text tower."""
-        return hasattr(self.config, "text_config")
+        return self._plain.texts if self._plain else hasattr(self.config, "text_config")
 
     @property
     def preprocessing(self) -> str:
         """The picture processor's settings, in one line."""
-        settings = {name: value for name, value in self.processor.to_dict().items() if value is not None}
-        kind = settings.pop("image_processor_type", type(self.processor).__name__)
-        return f"{kind};{json.dumps(settings, sort_keys=True, default=_plain, separators=(',', ':'))}"
+        return _one_line(self._plain.kind, self._plain.settings) if self._plain else _in_one_line(self.processor)
 
     @property
     def size(self) -> tuple[int, int]:
         """Height and width of the model's input."""
+        if self._plain:
+            return self._plain.size
         settings = self.processor.crop_size if getattr(self.processor, "do_center_crop", False) else self.processor.size
+        if settings.get("height") is None or settings.get("width") is None:
+            raise ValueError(f"{self._model}: takes pictures of any shape; choose a model with a fixed size")
         return int(settings["height"]), int(settings["width"])
 
     @property
@@ -117,7 +159,7 @@ class HubEncoder:
     def revision(self) -> str:
         """Return the hub's commit, or a hash of the folder's weights."""
         if self.folder is None:
-            return str(getattr(self.config, "_commit_hash", None) or self._options["revision"] or "main")
+            return commit(self.name, CONFIG, revision=self._revision) or self._revision or "main"
         files = sorted(self.folder.glob("*.safetensors"))
         if not files:
             raise FileNotFoundError(f"{PREFIX}{self.name}: the folder has no .safetensors files")
@@ -130,7 +172,7 @@ class HubEncoder:
     def check_weights(self) -> None:
         """Check that the weights are in the hub's cache or on the hub; raises ValueError if not."""
         files = ("model.safetensors", "model.safetensors.index.json")
-        check_reachable(self.name, files=files, revision=self._options["revision"])
+        check_reachable(self.name, files=files, revision=self._revision)
 
     def resize(self, picture: "Image.Image") -> np.ndarray:
         """Return the picture at the model's input size, [height, width, 3] uint8, not yet normalised."""
@@ -241,6 +283,15 @@ def _features(output: Any) -> "torch.Tensor":
     """The features in the output of transformers 5, or the output itself, as before 5."""
     features: torch.Tensor = output.pooler_output if hasattr(output, "pooler_output") else output
     return features
+
+
+def _in_one_line(processor: Any) -> str:
+    settings = {name: value for name, value in processor.to_dict().items() if value is not None}
+    return _one_line(settings.pop("image_processor_type", type(processor).__name__), settings)
+
+
+def _one_line(kind: str, settings: dict[str, Any]) -> str:
+    return f"{kind};{json.dumps(settings, sort_keys=True, default=_plain, separators=(',', ':'))}"
 
 
 def _plain(value: Any) -> Any:

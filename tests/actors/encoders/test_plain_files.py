@@ -1,0 +1,156 @@
+"""Encoders' files, read without transformers: what transformers says of them, or nothing."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transformers import (
+    BitImageProcessor,
+    CLIPConfig,
+    CLIPImageProcessor,
+    Dinov2Config,
+    Dinov2WithRegistersConfig,
+    SiglipConfig,
+    SiglipImageProcessor,
+)
+
+from actors.encoders.plain_files import CONFIG, OF_ALL, PICTURES, read_plain
+from actors.encoders.transformers_encoders import HubEncoder
+from actors.local_models import resolve
+
+SMALL = {"hidden_size": 24, "num_attention_heads": 2}
+ENCODERS: dict[str, tuple[Any, Any]] = {
+    "siglip": (SiglipConfig(vision_config=SMALL), SiglipImageProcessor(size={"height": 96, "width": 128})),
+    "siglip by default": (SiglipConfig(), SiglipImageProcessor()),
+    "clip": (CLIPConfig(projection_dim=24), CLIPImageProcessor(crop_size={"height": 96, "width": 96}, resample=2)),
+    "clip by default": (CLIPConfig(), CLIPImageProcessor()),
+    "dinov2": (Dinov2Config(**SMALL), BitImageProcessor(size={"shortest_edge": 256}, image_std=[0.2, 0.3, 0.4])),
+    "dinov2 by default": (Dinov2Config(), BitImageProcessor(do_rescale=False, do_convert_rgb=False)),
+    "dinov2 with registers": (Dinov2WithRegistersConfig(**SMALL), BitImageProcessor()),
+}
+
+
+def read(folder: Path) -> Callable[[str], str | None]:
+    return lambda name: (folder / name).read_text() if (folder / name).is_file() else None
+
+
+def write(folder: Path, config: dict[str, Any], pictures: dict[str, Any]) -> Path:
+    folder.mkdir()
+    (folder / CONFIG).write_text(json.dumps(config))
+    (folder / PICTURES).write_text(json.dumps(pictures))
+    return folder
+
+
+def files_of(name: str, folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    config, processor = ENCODERS[name]
+    config.save_pretrained(folder)
+    processor.save_pretrained(folder)
+    return json.loads((folder / CONFIG).read_text()), json.loads((folder / PICTURES).read_text())
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_the_files_say_what_transformers_says(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config, pictures = files_of(name, tmp_path)
+    if name != "dinov2 by default":
+        del pictures["do_convert_rgb"]
+    folder = write(tmp_path / "model", config, pictures | {"processor_class": "SomeProcessor"})
+    plain = HubEncoder(f"transformers:{folder}", None)
+    with monkeypatch.context() as patch:
+        patch.setattr("actors.encoders.transformers_encoders.read_plain", lambda _: None)
+        whole = HubEncoder(f"transformers:{folder}", None)
+    assert read_plain(read(folder)) is not None
+    assert (plain.dim, plain.texts, plain.size) == (whole.dim, whole.texts, whole.size)
+    assert plain.preprocessing == whole.preprocessing
+    assert plain.processor.to_dict() == whole.processor.to_dict()
+
+
+# Changes of a config or of the pictures' settings that only transformers can judge.
+IN_CONFIG: dict[str, dict[str, Any]] = {
+    "another architecture": {"model_type": "bert"},
+    "no architecture": {"model_type": None},
+    "code": {"auto_map": {"AutoModel": "evil.Evil"}},
+    "text for a number": {"vision_config": {"hidden_size": "24"}},
+    "half a number": {"vision_config": {"hidden_size": 24.5}},
+    "a flag for a number": {"vision_config": {"hidden_size": True}},
+    "no layers": {"vision_config": {"num_hidden_layers": 0}},
+    "a vast number": {"vision_config": {"intermediate_size": 2**50}},
+    "a tower within a tower": {"vision_config": {"vision_config": {}}},
+    "a list for a tower": {"text_config": []},
+    "a number for a word": {"text_config": {"hidden_act": 5}},
+    "nothing": {"pruned_heads": None},
+}
+IN_PICTURES: dict[str, dict[str, Any]] = {
+    "another processor": {"image_processor_type": "ViTImageProcessor"},
+    "no processor": {"image_processor_type": None},
+    "code": {"auto_map": {"AutoImageProcessor": "evil.Evil"}},
+    "a further setting": {"do_pad": True},
+    "one number for three": {"image_mean": 0.5},
+    "two channels": {"image_std": [0.5, 0.5]},
+    "one side": {"size": 224},
+    "a shorter side": {"size": {"shortest_edge": 224}},
+    "no size": {"size": {"height": 0, "width": 0}},
+    "an unknown interpolation": {"resample": 9},
+    "a word for a flag": {"do_resize": "yes"},
+    "a word for the conversion": {"do_convert_rgb": "yes"},
+}
+
+
+def test_what_only_transformers_can_judge_is_left_to_it(tmp_path: Path) -> None:
+    config, pictures = files_of("siglip", tmp_path)
+    cases = [(name, config | change, pictures) for name, change in IN_CONFIG.items()]
+    cases += [(name, config, pictures | change) for name, change in IN_PICTURES.items()]
+    cases += [
+        (f"without {key}", config, {k: v for k, v in pictures.items() if k != key}) for key in ("size", "resample")
+    ]
+    assert read_plain(read(write(tmp_path / "right", config, pictures))) is not None
+    wrong = [
+        name
+        for number, (name, *files) in enumerate(cases)
+        if read_plain(read(write(tmp_path / str(number), *files))) is not None
+    ]
+    assert wrong == []
+
+
+def test_a_crop_that_is_off_leaves_no_fixed_size(tmp_path: Path) -> None:
+    config, pictures = files_of("clip", tmp_path)
+    folder = write(tmp_path / "model", config, pictures | {"do_center_crop": False})
+    assert read_plain(read(folder)) is None
+    with pytest.raises(ValueError, match="choose a model with a fixed size"):
+        HubEncoder(f"transformers:{folder}", None)
+
+
+def test_damaged_files_and_settings_of_all_inputs_are_left_to_transformers(tmp_path: Path) -> None:
+    folder = write(tmp_path / "model", *files_of("siglip", tmp_path))
+    (folder / OF_ALL).write_text("{}")
+    assert read_plain(read(folder)) is None
+    (folder / OF_ALL).unlink()
+    for text in ("", "{", "[1]", "[" * 100_000):
+        (folder / PICTURES).write_text(text)
+        assert read_plain(read(folder)) is None, text[:5]
+
+
+def test_a_transformers_that_prepares_pictures_otherwise_is_found_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write(tmp_path / "model", *files_of("siglip", tmp_path))
+    encoder = HubEncoder(f"transformers:{folder}", None)
+    described = SiglipImageProcessor.to_dict
+    monkeypatch.setattr(SiglipImageProcessor, "to_dict", lambda self: described(self) | {"resample": 2})
+    with pytest.raises(RuntimeError, match="prepares pictures in another way"):
+        _ = encoder.processor
+
+
+def test_an_encoder_is_identified_without_torch() -> None:
+    program = (
+        "import sys; from actors.encoders import calibration, facts; "
+        f"name = 'transformers:' + {resolve('local:demo-encoder')!r}; "
+        "assert facts.encoder_facts(name, pretrained=None).dim == 128; "
+        "assert calibration.logit_scalars(name, pretrained=None); "
+        "print({'torch', 'transformers', 'torchvision'} & set(sys.modules))"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ended.stdout == "set()\n"
