@@ -13,6 +13,7 @@ from actors.encoders.facts import encoder_facts
 from actors.encoders.settings import EncoderSettings
 from actors.items import TARGETS
 from actors.status import Status
+from actors.vlm import checks
 from actors.vlm.ratings import rating_key, rating_table
 from actors.vlm.templates import TARGET_WORD, environment, words
 
@@ -49,23 +50,22 @@ class ZeroShotTemplate:
         Raises:
             ValueError: a key is missing or wrong; it names the template, the key, and what is allowed.
         """
-        where = f"template {data.get('name')!r}" if isinstance(data, Mapping) else "a template"
+        where = checks.named("template", data)
         keys = ("name", "version", "source", "question", "sentence", "levels")
-        if not isinstance(data, Mapping) or set(data) != set(keys):
-            raise ValueError(f"{where}: must be a mapping with exactly the keys {', '.join(keys)}")
-        levels = tuple(_level(entry, where) for entry in data["levels"])
+        checks.check_keys(data, where=where, required=keys)
+        levels = tuple(_level(entry, where) for entry in checks.entries(data["levels"], f"{where}, levels"))
         if len(levels) < 2:
-            raise ValueError(f"{where}: must have two levels or more")
+            raise ValueError(f"{where}, levels: {len(levels)} of them; at least two are required")
         for name in ("value", "score", "phrase"):
             if len({getattr(level, name) for level in levels}) < len(levels):
                 raise ValueError(f"{where}: two levels have the same {name}; each must differ")
         try:
             names = words(data["sentence"])
         except Exception as error:
-            raise ValueError(f"{where}: its sentence is not a Jinja2 template: {error}") from error
+            raise ValueError(f"{where}, sentence: not a valid template: {error}") from error
         if names != {LEVEL_WORD, TARGET_WORD}:
             raise ValueError(
-                f"{where}: its sentence must use level and target; it uses {', '.join(sorted(names)) or 'no name'}"
+                f"{where}, sentence: must use level and target; it uses {', '.join(sorted(names)) or 'no name'}"
             )
         return cls(str(data["name"]), str(data["question"]), str(data["sentence"]), levels)
 

@@ -83,12 +83,12 @@ def execute(cfg: RunConfig) -> list[StepResult]:
             say(line)
         return []
     results = []
-    for number, (step, config_of_step) in enumerate(zip(steps, loaded, strict=True), 1):
+    for number, (step, config_of_step, (_, overrides)) in enumerate(zip(steps, loaded, prepared, strict=True), 1):
         label = pipelines.label(step)
         say(f"[{number}/{len(loaded)}] {label}")
         begun = time.monotonic()
         with console.fields(step=f"{number}/{len(loaded)} {label}"):
-            returned = cli.execute_loaded(step.job, config_of_step)
+            returned = cli.execute_loaded(step.job, config_of_step, overrides)
         results.append(StepResult(step.job, returned, time.monotonic() - begun, label))
     say(f"run: pipeline {cfg.pipeline.name}, profile {cfg.profile.name}")
     for result in results:

@@ -31,6 +31,7 @@ from jobs.models.encoder import EmbedderConfig, check_available, encoder_facts
 from jobs.models.encoder_inputs import read_pictures, read_vectors
 from jobs.runtime import cli, exclusions, lifecycle
 from jobs.runtime.config import FailingRows
+from jobs.runtime.named_keys import with_option
 from jobs.store.pieces import cut_of
 from jobs.store.reading import TableSource, open_table, refuse_absent
 from jobs.store.run import TablePlan, TableRun
@@ -120,7 +121,7 @@ def _sentences(cfg: ZeroShotConfig) -> _Sentences:
     try:
         return _Sentences(ZeroShotTemplate.from_dict(data), data, targets)
     except ValueError as error:
-        raise InputError(f"zero_shot: {first_line(error)}") from error
+        raise InputError(with_option(first_line(error), "zero_shot", {"template": cfg.template})) from error
 
 
 def _plan(

@@ -121,7 +121,7 @@ class SpanPrompts:
         Raises:
             ValueError: naming the file's prompts, the place, the value, and what is allowed there.
         """
-        where = f"span_prompts {data.get('name')!r}" if isinstance(data, Mapping) else "span_prompts"
+        where = checks.named("span_prompts", data)
         checks.check_keys(
             data, where=where, required=("name", "version", "source"), optional=("system", "parts", *METHODS)
         )

@@ -6,10 +6,20 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class Mistakes:
-    """Gathers the mistakes of independent checks, so that all are named at once."""
+def named(noun: str, data: Any) -> str:
+    """Return what begins the messages about a file: `rubric 'mood'`, or `rubric` if it has no name."""
+    return f"{noun} {data['name']!r}" if isinstance(data, Mapping) and data.get("name") else noun
 
-    def __init__(self) -> None:
+
+class Mistakes:
+    """Gathers the mistakes of independent checks, so that all are named at once.
+
+    Args:
+        where: the beginning of their messages, which the first one keeps.
+    """
+
+    def __init__(self, where: str) -> None:
+        self._where = where
         self._messages: list[str] = []
 
     def of(self, check: Callable[..., T], *arguments: Any, instead: Any, **named: Any) -> T:
@@ -24,7 +34,8 @@ class Mistakes:
     def refuse(self) -> None:
         """Raise a ValueError with all mistakes so far, if there are any."""
         if self._messages:
-            also = "".join(f"; also: {message}" for message in self._messages[1:])
+            others = (message.removeprefix(self._where).lstrip(":, ") for message in self._messages[1:])
+            also = "".join(f"; also: {message}" for message in others)
             raise ValueError(f"{self._messages[0]}{also}")
 
 

@@ -53,11 +53,11 @@ class Instruction:
         Raises:
             ValueError: naming the instruction, the place, the value, and what is allowed there.
         """
-        where = f"prompt {data.get('name')!r}" if isinstance(data, Mapping) else "a prompt"
+        where = checks.named("prompt", data)
         required = ("name", "version", "source", "parts", "order")
         checks.check_keys(data, where=where, required=required, optional=("start", "context", "system"))
         if empty := [key for key in required if not data[key]]:
-            raise ValueError(f"{where}: {empty[0]!r} is empty")
+            raise ValueError(f"{where}, {empty[0]}: {data[empty[0]]!r} is empty; the key needs a value")
         context = data.get("context") or {}
         checks.check_keys(context, where=f"{where}, context", required=(), optional=("fields", "cut"))
         parts = checks.mapping(data["parts"], f"{where}, parts")

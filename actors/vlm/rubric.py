@@ -111,10 +111,10 @@ class Rubric:
         Raises:
             ValueError: naming the rubric, and for each mistake the place, the value, and what is allowed there.
         """
-        where = f"rubric {data['name']!r}" if isinstance(data, Mapping) and "name" in data else "a rubric"
+        where = checks.named("rubric", data)
         if isinstance(data, Mapping):
             data = rubric_forms.completed(data)
-        mistakes = checks.Mistakes()
+        mistakes = checks.Mistakes(where)
         mistakes.of(
             checks.check_keys,
             data,
@@ -174,7 +174,9 @@ class Rubric:
         """
         chosen = layout or self.layout
         if chosen not in self.layouts:
-            raise ValueError(f"rubric {self.name!r}: no layout {chosen!r}; it has {', '.join(self.layouts)}")
+            raise ValueError(
+                f"layout={chosen}: rubric {self.name!r} has no such layout; must be one of {', '.join(self.layouts)}"
+            )
         return chosen
 
     @property
@@ -221,7 +223,7 @@ def identity(rubric: Rubric, *, layout: str | None = None) -> str:
 def _questions(data: Any, mistakes: checks.Mistakes, *, where: str) -> tuple[Question, ...]:
     entries = mistakes.of(checks.entries, data, f"{where}, questions", instead=[])
     if not entries:
-        mistakes.of(_refuse, f"{where} has no questions; at least one is required", instead=None)
+        mistakes.of(_refuse, f"{where}, questions: at least one is required", instead=None)
     read = [mistakes.of(_question, entry, where=where, instead=None) for entry in entries]
     questions = tuple(question for question in read if question is not None)
     mistakes.of(_check_names, [question.name for question in questions], where=where, instead=None)
@@ -268,9 +270,12 @@ def _check_parts(rubric: Rubric, *, where: str) -> None:
     if rubric.asks_own_questions and rubric.asks_targets:
         raise ValueError(f"{where}: question {ANY!r} is replaced by the items' own questions, which have no targets")
     if rubric.asks_targets and not any(question.targets for question in rubric.questions):
-        raise ValueError(f"{where}: every question has targets: false, but a part uses {{{{ {TARGET_WORD} }}}}")
+        raise ValueError(
+            f"{where}: every question has targets: false, but a part uses {{{{ {TARGET_WORD} }}}}; remove it there, or "
+            "targets: false of a question"
+        )
     if rubric.targets and not rubric.asks_targets:
-        raise ValueError(f"{where} has targets, but no part uses {{{{ {TARGET_WORD} }}}}")
+        raise ValueError(f"{where}, targets: no part uses {{{{ {TARGET_WORD} }}}}; use it in one, or remove targets")
 
 
 def _check_template(text: str, allowed: Set[str], *, where: str) -> None:
@@ -290,22 +295,25 @@ def _check_template(text: str, allowed: Set[str], *, where: str) -> None:
 
 def _check_layouts(rubric: Rubric, *, where: str) -> None:
     if not rubric.layouts:
-        raise ValueError(f"{where} has no layouts; at least one is required")
+        raise ValueError(f"{where}, layouts: at least one is required")
+    if rubric.layout not in rubric.layouts:
+        raise ValueError(f"{where}, layout: {rubric.layout!r} must be one of layouts: {', '.join(rubric.layouts)}")
     for name, order in rubric.layouts.items():
         place = f"{where}, layout {name!r}"
         pieces.check_order(rubric.parts, order, where=place)
         used = set().union(*(words(rubric.parts[entry]) for entry in order if not pieces.is_picture(entry)))
         if missing := sorted({"question", "options"} - used):
-            raise ValueError(f"{place} does not use {{{{ {missing[0]} }}}}")
+            raise ValueError(f"{place} does not use {{{{ {missing[0]} }}}}; add a part that does")
         if rubric.asks_targets and TARGET_WORD not in used:
-            raise ValueError(f"{place} does not use {{{{ {TARGET_WORD} }}}}, which another layout does")
+            raise ValueError(
+                f"{place} does not use {{{{ {TARGET_WORD} }}}}, which another layout does; add a part that does"
+            )
         split = rubric.split(name)
         if rubric.picture_count(name) == 0 or any(pieces.is_picture(entry) for entry in order[split:]):
             raise ValueError(
                 f"{place} must have its pictures, and at least one, before what differs between prompts: "
                 f"{', '.join(order)}"
             )
-    rubric.resolve_layout(rubric.layout)
 
 
 def _question(data: Any, *, where: str) -> Question:
@@ -320,7 +328,7 @@ def _question(data: Any, *, where: str) -> Question:
     entries = checks.entries(data["answers"], f"{place}, answers")
     answers = tuple(_answer(entry, scale=scale, where=place) for entry in entries)
     if not 2 <= len(answers) <= MAX_ANSWERS:
-        raise ValueError(f"{place} has {len(answers)} answers; a closed question has 2 to {MAX_ANSWERS}")
+        raise ValueError(f"{place}, answers: {len(answers)} of them; a closed question must have 2 to {MAX_ANSWERS}")
     checks.check_unique((answer.value for answer in answers), where=place, kind="answer value")
     checks.check_unique((answer.label for answer in answers), where=place, kind="answer label")
     if scale == "ordinal":

@@ -150,7 +150,7 @@ class SceneGraphInstructions:
         Raises:
             ValueError: naming the place, the value, and what is allowed there.
         """
-        where = f"scene_graph {data.get('name')!r}" if isinstance(data, Mapping) else "a scene_graph"
+        where = checks.named("scene_graph", data)
         keys = ("name", "version", "source", "steps", "examples")
         checks.check_keys(data, where=where, required=keys, optional=("system",))
         steps = checks.mapping(data["steps"], f"{where}, steps")

@@ -24,7 +24,9 @@ def read_template(name: str) -> Any:
     uri = locations.absolute(name) if name.endswith(".yaml") else str(TEMPLATES / f"{name}.yaml")
     shipped = sorted(path.stem for path in TEMPLATES.glob("*.yaml"))
     if not name.endswith(".yaml") and name not in shipped:
-        raise InputError(f"template={name}: no such template; use {', '.join(shipped)}, or your own .yaml file")
+        raise InputError(
+            f"template={name}: no such template; must be one of {', '.join(shipped)}, or your own .yaml file"
+        )
     with locations.named_errors(uri):
         data = locations.read_bytes(uri)
     try:

@@ -68,6 +68,8 @@ def _pairs(job: str, schema: type, arguments: list[str], positional: list[str]) 
             continue
         name, equals, value = argument.removeprefix("--").partition("=")
         key = _key(schema, name)
+        if type_of(schema, key) is UNKNOWN:
+            key = f"--{name}"  # the configuration refuses it as it was typed, and names similar keys
         if equals:
             yield key, value
         elif bool in alternatives(type_of(schema, key)):
@@ -75,7 +77,7 @@ def _pairs(job: str, schema: type, arguments: list[str], positional: list[str]) 
         else:
             values = _take_values(schema, arguments, at_most=None if _takes_several(schema, key) else 1)
             if not values and type_of(schema, key) is UNKNOWN:
-                values = [""]  # the configuration refuses the key, and names similar ones
+                values = [""]
             if not values:
                 raise InputError(f"{job}: --{name}: a value is missing; use --{name} VALUE or {key}=VALUE")
             before = f"{key}={values[-1]}"

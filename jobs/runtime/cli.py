@@ -12,7 +12,18 @@ from itertools import pairwise
 from typing import Any
 
 from jobs.errors import InputError, RunError
-from jobs.runtime import commands, config, console, dtypes, extras, help_text, named_keys, signals, timings
+from jobs.runtime import (
+    commands,
+    config,
+    config_files,
+    console,
+    dtypes,
+    extras,
+    help_text,
+    named_keys,
+    signals,
+    timings,
+)
 from jobs.runtime.arguments import to_overrides
 from jobs.runtime.console import say
 from jobs.runtime.key_types import UNKNOWN, type_of
@@ -50,11 +61,15 @@ def job(name: str) -> Job:
 
 def execute(name: str, overrides: list[str]) -> object:
     """Run a job in this process with `key=value` overrides; raises its errors."""
-    return execute_loaded(name, config.load(name, job(name).schema, overrides))
+    return execute_loaded(name, config.load(name, job(name).schema, overrides), overrides)
 
 
-def execute_loaded(name: str, cfg: Any) -> object:
-    """Run a job in this process with its configuration, which `config.load` returned; raises its errors."""
+def execute_loaded(name: str, cfg: Any, overrides: Sequence[str]) -> object:
+    """Run a job in this process with its configuration, which `config.load` returned; raises its errors.
+
+    Args:
+        overrides: those of the configuration, for messages: which file of a group they choose.
+    """
     console.use_format(getattr(cfg, "log", "text"))
     dtypes.resolve(cfg)
     timings.DRIVER.mark("imports and configuration")
@@ -63,7 +78,8 @@ def execute_loaded(name: str, cfg: Any) -> object:
             return job(name).execute(cfg)
     except BaseException as error:
         if isinstance(error, InputError):
-            error.args = (named_keys.with_key(str(error), name, cfg),)
+            message = named_keys.with_option(str(error), name, config_files.chosen_options(name, overrides))
+            error.args = (named_keys.with_key(message, name, cfg),)
         try:
             if isinstance(error, KeyboardInterrupt):  # a lease that is lost interrupts the main thread
                 lock.check_held()

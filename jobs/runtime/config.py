@@ -10,7 +10,7 @@ import functools
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import hydra
@@ -21,9 +21,9 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from jobs.errors import InputError
-from jobs.runtime import config_errors, key_comments, yaml_parser
+from jobs.runtime import config_errors, key_comments, named_keys, yaml_parser
 from jobs.runtime import overrides as override_grammar
-from jobs.runtime.config_files import CONF, describe_yaml_error, file_of, options, register_user_files
+from jobs.runtime.config_files import CONF, chosen_options, describe_yaml_error, file_of, options, register_user_files
 from jobs.runtime.key_types import nested_dataclass, type_of
 from jobs.runtime.resources import Resources, check
 
@@ -109,7 +109,8 @@ def load(job: str, schema: type, overrides: list[str]) -> Any:
     except InputError:
         raise
     except ValueError as error:  # from a settings dataclass in actors/, which validates its values
-        raise InputError(f"{job}: {error}") from error
+        message = named_keys.with_option(str(error), job, chosen_options(job, overrides))
+        raise InputError(f"{job}: {message}") from error
     if (resources := getattr(config, "resources", None)) is not None:
         check(resources)
     if isinstance(plan := getattr(config, "plan", False), str):
@@ -135,8 +136,8 @@ def compose(job: str, schema: type, overrides: list[str]) -> DictConfig:
         InputError: as `load`, except for missing keys.
     """
     override_grammar.check(job, schema, overrides)
-    if key := override_grammar.unknown_key(schema, overrides):
-        raise InputError(f"{job}: {_unknown_key(job, schema, [], key)}")
+    if (override := override_grammar.with_unknown_key(schema, overrides)) is not None:
+        raise InputError(f"{job}: {_unknown_key(job, schema, [], override)}")
     hydra_overrides = [override_grammar.to_hydra(schema, override) for override in overrides]
     return _compose(job, schema, register_user_files(job, hydra_overrides))
 
@@ -198,11 +199,21 @@ def _explain(job: str, schema: type, overrides: list[str], error: Exception) -> 
             return (
                 f"{group}={option}: no such option{hint}; must be one of {', '.join(allowed)}, or your own .yaml file"
             )
-        case config_errors.ForeignOption(group, option):
-            return f"{group}={file_of(option)}: not an option of {job}, which does not have all of its keys"
+        case config_errors.ForeignKey(group, option, key):
+            kind = nested_dataclass(type_of(schema, group))
+            allowed = options(group, kind)
+            if file_of(option) == option:
+                return f"{group}={option}: has keys that {job} does not have; must be one of {', '.join(allowed)}"
+            parent = nested_dataclass(type_of(schema, f"{group}.{key}".rpartition(".")[0]))
+            keys = sorted(one.name for one in fields(parent)) if parent else []
+            hint = _hint(key.rpartition(".")[2], keys)
+            return f"{group}={file_of(option)}: {key}: no such key{hint}; must be one of {', '.join(keys)}"
+        case config_errors.WrongValue(group, option, problem):
+            return f"{group}={file_of(option)}: {problem}"
     if isinstance(error, override_grammar.UnknownKeyError):
-        others = [override for override in overrides if override.partition("=")[0] != error.key]
-        return _unknown_key(job, schema, others, error.key) or config_errors.describe(error)
+        others = [override for override in overrides if override_grammar.key_of(override) != error.key]
+        override = next((override for override in overrides if override not in others), error.key)
+        return _unknown_key(job, schema, others, override) or f"{override}: {config_errors.describe(error)}"
     return config_errors.describe(error)
 
 
@@ -217,13 +228,18 @@ def _hint_of_checkpoint(group: str, option: str) -> str:
     return ""
 
 
-def _unknown_key(job: str, schema: type, overrides: list[str], key: str) -> str:
-    """That `key` does not exist, and which keys exist next to it; empty if it exists."""
+def _unknown_key(job: str, schema: type, others: list[str], override: str) -> str:
+    """That the key of `override` does not exist, and which keys exist next to it; empty if it exists.
+
+    Args:
+        others: the other overrides.
+    """
+    typed = override_grammar.as_typed(override)
     try:
-        node: Any = _compose(job, schema, overrides)
+        node: Any = _compose(job, schema, others)
     except InputError:
-        return f"{key}: no such key"
-    path = key.split(".")
+        return f"{typed}: no such key"
+    path = override_grammar.key_of(override).split(".")
     for depth, name in enumerate(path):
         if not isinstance(node, DictConfig) or name not in node:
             allowed = sorted(map(str, node)) if isinstance(node, DictConfig) else []
@@ -231,7 +247,7 @@ def _unknown_key(job: str, schema: type, overrides: list[str], key: str) -> str:
             if not hint and not depth:
                 hint = _hint_below(name, node) or _hint_of_comments(name, schema)
             parent = f" in {'.'.join(path[:depth])}" if depth else ""
-            return f"{key}: no such key{hint}; allowed{parent}: {', '.join(allowed) or 'no further keys'}"
+            return f"{typed}: no such key{hint}; allowed{parent}: {', '.join(allowed) or 'no further keys'}"
         node = node[name] if not OmegaConf.is_missing(node, name) else None
     return ""
 

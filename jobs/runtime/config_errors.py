@@ -6,14 +6,18 @@ change the pattern here.
 """
 
 import re
+from dataclasses import fields, is_dataclass
 from typing import NamedTuple
+
+from omegaconf.errors import ConfigKeyError
 
 from actors.errors import first_line
 
 _UNKNOWN_OPTION = re.compile(
     r"Could not find '(?P<option>[^']+)'.*?Available options in '(?P<group>[^']+)':", re.DOTALL
 )
-_FOREIGN_OPTION = re.compile(r"In '(?P<group>[^'/]+)/(?P<option>[^']+)': ConfigKeyError")
+_IN_FILE = re.compile(r"In '(?P<group>[^'/]+)/(?P<option>[^']+)': (?P<kind>\w+)")
+_UNKNOWN_KEY = re.compile(r"Key '[^']+' not in '[^']+'\s+full_key: (?P<key>\S+)")
 _MISSING_VALUE = re.compile(r"Missing mandatory value: (\S+)")
 
 
@@ -21,6 +25,7 @@ _WRONG_TYPE = re.compile(
     r"Value '(?P<value>.*)' (?:of type '\w+' could not be converted to (?P<kind>Integer|Float)|"
     r"is not a valid (?P<bool>bool) )"
 )
+_NOT_TEXT = re.compile(r"Cannot convert '\w+' to string: '(?P<value>.*)'")
 _KINDS = {"Integer": "a whole number", "Float": "a number", "bool": "true or false"}
 
 
@@ -31,31 +36,47 @@ class UnknownOption(NamedTuple):
     option: str
 
 
-class ForeignOption(NamedTuple):
-    """`group=option`, and the file has keys that the job's dataclass does not have."""
+class ForeignKey(NamedTuple):
+    """`group=option`, and the file has the key `key`, a dotted one, which the job's dataclass does not have."""
 
     group: str
     option: str
+    key: str
 
 
-def cause_of(error: BaseException) -> UnknownOption | ForeignOption | None:
+class WrongValue(NamedTuple):
+    """`group=option`, and the file has a value of the wrong type, which `problem` describes."""
+
+    group: str
+    option: str
+    problem: str
+
+
+def cause_of(error: BaseException) -> UnknownOption | ForeignKey | WrongValue | None:
     """The cause of an error in composing a configuration; None for any other error."""
     text = _full_text(error)
     if match := _UNKNOWN_OPTION.search(text):
         return UnknownOption(match["group"], match["option"].rsplit("/", 1)[-1])
-    if match := _FOREIGN_OPTION.search(text):
-        return ForeignOption(match["group"], match["option"])
+    if match := _IN_FILE.search(text):
+        group, option, kind = match.groups()
+        if kind == "ConfigKeyError" and (unknown := _UNKNOWN_KEY.search(text)):
+            return ForeignKey(group, option, unknown["key"].removeprefix(f"{group}."))
+        return WrongValue(group, option, describe(error).removeprefix(f"{group}."))
     return None
 
 
 def describe(error: BaseException) -> str:
     """The error in one line, with its key if it names one."""
-    cause = error.__cause__ or error
+    cause = error.__cause__ or (error.__context__ if _IN_FILE.search(str(error)) else None) or error
     if match := _MISSING_VALUE.search(str(cause)):
         return f"required: {match.group(1)}="
     key = getattr(cause, "full_key", None) or getattr(error, "full_key", None)
     if key and (match := _WRONG_TYPE.search(str(cause))):
         return f"{key}={match['value']}: must be {_KINDS[match['kind'] or match['bool']]}"
+    if key and (match := _NOT_TEXT.search(str(cause))):
+        return f"{key}={match['value']}: must be text"
+    if isinstance(cause, ConfigKeyError) and is_dataclass(kind := cause.object_type):
+        return f"{key}: no such key; must be one of {', '.join(one.name for one in fields(kind))}"
     return f"{key}: {first_line(cause)}" if key else first_line(cause)
 
 

@@ -2,7 +2,7 @@
 
 import functools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -57,6 +57,16 @@ def groups(job: str) -> Mapping[str, str]:
     for entry in file["defaults"]:
         chosen |= entry if isinstance(entry, dict) else {}
     return {str(key): "null" if value is None else str(value) for key, value in chosen.items()}
+
+
+def chosen_options(job: str, overrides: Sequence[str]) -> dict[str, str]:
+    """Each group of `job` -> the option, or the path of the user's file, that the overrides or the defaults choose."""
+    chosen = dict(groups(job))
+    for override in overrides:
+        key, _, value = override.partition("=")
+        if key in chosen:
+            chosen[key] = value.strip("'\"")
+    return chosen
 
 
 def options(group: str, schema: type | None) -> tuple[str, ...]:

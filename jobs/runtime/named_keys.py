@@ -1,11 +1,13 @@
 """The key whose value an error is about: `corpus.path=R/x: no file matches` for `R/x: no file matches`.
 
-What reads a path does not know which key it came from; the configuration does.
+What reads a path does not know which key it came from; the configuration does. What checks the content of a file, such
+as a rubric, knows the name in it and not the option that chose it: `rubric=mood.yaml: question 'a': …` for
+`rubric 'mood', question 'a': …`.
 """
 
 import fnmatch
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, is_dataclass
 from typing import Any
 
@@ -13,6 +15,7 @@ from jobs.errors import InputError
 from jobs.store import locations
 
 _NAMED = re.compile(r"[\w.]+=")
+_OF_FILE = re.compile(r"""(?P<group>\w+)(?: '[^']*'| "[^"]*"|=(?P<name>[\w.-]+))?(?:: |, )""")
 
 
 def with_key(message: str, job: str, cfg: Any) -> str:
@@ -37,6 +40,21 @@ def with_key(message: str, job: str, cfg: Any) -> str:
         if any(place.startswith(f"{form.rstrip('/')}/") or fnmatch.fnmatchcase(place, form) for form in _forms(value)):
             return f"{key}={value}: {text}"
     return message
+
+
+def with_option(message: str, job: str, chosen: Mapping[str, str]) -> str:
+    """Return the message with the option that the user chose, if it begins with a group and the name in its file.
+
+    Args:
+        job: its name, which may precede the group in the message.
+        chosen: group of options -> the option, or the path of the user's file.
+    """
+    text = message.removeprefix(f"{job}: ")
+    match = _OF_FILE.match(text)
+    option = chosen.get(match["group"]) if match else None
+    if match is None or option is None or (match["name"] and not option.endswith(".yaml")):
+        return message
+    return f"{match['group']}={option}: {text[match.end() :]}"
 
 
 def _texts(value: Any, key: str = "") -> Iterator[tuple[str, str]]:

@@ -6,7 +6,7 @@ a text, and a list is written `[a,b]`.
 
 import functools
 import re
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import Any, get_args, get_origin
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -43,16 +43,27 @@ def check(job: str, schema: type, overrides: list[str]) -> None:
         kind = type_of(schema, key)
         if get_origin(kind) is list and value[:1] != "[":
             raise InputError(f"{job}: {override}: expected a list, as in {key}=[a,b]")
+        if is_dataclass(kind) and not (CONF / key).is_dir() and value[:1] != "{" and value != "null":
+            raise InputError(f"{job}: {override}: holds several keys; set one of {_keys_below(key, kind)}")
         if value == "null" and is_dataclass(kind):
             raise InputError(f"{job}: {override}: this key cannot be null")
         if not value and set(alternatives(kind)) == {str, type(None)}:  # usually an unset variable of the shell
             raise InputError(f"{job}: {override}: empty value; for no value, use {key}=null")
 
 
-def unknown_key(schema: type, overrides: list[str]) -> str | None:
-    """The first key of `overrides` that `schema` does not have."""
-    keys = (override.partition("=")[0].lstrip("+") for override in overrides)
-    return next((key for key in keys if type_of(schema, key) is UNKNOWN), None)
+def key_of(override: str) -> str:
+    """The dotted key of `override`, or of an option with dashes (`jobs.runtime.arguments` leaves unknown ones)."""
+    return override.partition("=")[0].lstrip("+").removeprefix("--")
+
+
+def as_typed(override: str) -> str:
+    """`override` for a message: an option with dashes and no value, as --verbose, has no equals sign."""
+    return override.removesuffix("=") if override.startswith("--") else override
+
+
+def with_unknown_key(schema: type, overrides: list[str]) -> str | None:
+    """The first of `overrides` whose key `schema` does not have."""
+    return next((override for override in overrides if type_of(schema, key_of(override)) is UNKNOWN), None)
 
 
 def to_hydra(schema: type, override: str) -> str:
@@ -79,6 +90,10 @@ def apply(composed: DictConfig, override: str) -> None:
         OmegaConf.update(composed, key, parsed.value(), merge=True, force_add=parsed.is_force_add())
     except (ConfigAttributeError, ConfigKeyError) as error:
         raise UnknownKeyError(key) from error
+
+
+def _keys_below(key: str, kind: Any) -> str:
+    return ", ".join(f"{key}.{one.name}=" for one in fields(kind))
 
 
 def quoted(value: str) -> str:

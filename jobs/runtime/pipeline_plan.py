@@ -80,7 +80,7 @@ def _plan(step: Step, cfg: Any, plan: bool | str, awaited: Sequence[int]) -> Ste
     value = plan if hasattr(cfg, "resources") else bool(plan)
     with printed_plans() as tables, contextlib.redirect_stdout(io.StringIO()):
         try:
-            cli.execute_loaded(step.job, replace(cfg, plan=value))
+            cli.execute_loaded(step.job, replace(cfg, plan=value), [f"{key}={text}" for key, text in step.set.items()])
         except InputError as error:
             return StepPlan(label, unknown=str(error))
     return StepPlan(label, tables) if tables else StepPlan(label, unknown=f"{step.job} printed no amounts")

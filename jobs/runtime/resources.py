@@ -103,7 +103,7 @@ def check(resources: Resources) -> None:
         for key, least in LEAST.items():
             value = getattr(stage, key, None)
             if value is not None and value < least:
-                raise InputError(f"resources.{name}.{key}={value}: at least {least}")
+                raise InputError(f"resources.{name}.{key}={value:g}: must be at least {least}")
 
 
 @dataclass(frozen=True)
@@ -154,18 +154,27 @@ def preflight(
         InputError: a pool without actors, or more CPUs or GPUs needed than available; lists the sum.
     """
     if empty := next((demand for demand in needs if demand.count < 1), None):
-        raise InputError(f"resources.{empty.stage}.actors={empty.count}: at least 1")
+        raise InputError(f"resources.{empty.stage}.actors={empty.count}: must be at least 1")
     if autoscaling:
         return
     for kind, need in (("CPU", [d.count * d.num_cpus for d in needs]), ("GPU", [d.count * d.num_gpus for d in needs])):
         total = available.get(kind, 0.0)
         if sum(need) > total + 1e-9:
-            listed = ", ".join(str(d) for d, n in zip(needs, need, strict=True) if n)
-            stages = [demand.stage for demand, n in zip(needs, need, strict=True) if n]
+            asking = [demand for demand, n in zip(needs, need, strict=True) if n]
+            listed = ", ".join(map(str, asking))
+            largest = needs[need.index(max(need))]
             raise InputError(
-                f"resources: this run needs {sum(need):g} {kind}{'s' * (sum(need) != 1)} ({listed}) and {place} has "
-                f"{total:g}; {_remedy(kind, total, place, stages)}"
+                f"{_largest_key(largest, kind, total)}: this run needs {sum(need):g} {kind}{'s' * (sum(need) != 1)} "
+                f"({listed}) and {place} has {total:g}; {_remedy(kind, total, place, [d.stage for d in asking])}"
             )
+
+
+def _largest_key(demand: Demand, kind: str, total: float) -> str:
+    """The key, with its value, by which a stage asks for most of `kind`: the actors if one of them would fit."""
+    of_one = demand.num_cpus if kind == "CPU" else demand.num_gpus
+    if demand.count > 1 and of_one <= total:
+        return f"resources.{demand.stage}.actors={demand.count}"
+    return f"resources.{demand.stage}.num_{kind.lower()}s={of_one:g}"
 
 
 def _remedy(kind: str, total: float, place: str, stages: Sequence[str]) -> str:

@@ -35,7 +35,7 @@ class ConceptList:
         Raises:
             ValueError: names the place, the value and what is allowed.
         """
-        where = f"concepts {data.get('name')!r}" if isinstance(data, Mapping) else "concepts"
+        where = checks.named("concepts", data)
         checks.check_keys(data, where=where, required=("name", "source", "themes"))
         concepts = []
         for theme, entries in checks.mapping(data["themes"], f"{where}, themes").items():

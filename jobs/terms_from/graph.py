@@ -56,7 +56,7 @@ class Graph:
         Raises:
             ValueError: names the place, the value and what is allowed.
         """
-        where = f"graph {data.get('name')!r}" if isinstance(data, Mapping) else "graph"
+        where = checks.named("graph", data)
         required = (*"name site languages properties subclass_property instance_property types dates".split(),)
         checks.check_keys(data, where=where, required=required)
         languages = checks.texts(data["languages"], f"{where}, languages")

@@ -28,7 +28,7 @@ class TopicList:
         Raises:
             ValueError: names the place, the value and what is allowed.
         """
-        where = f"topics {data.get('name')!r}" if isinstance(data, Mapping) else "topics"
+        where = checks.named("topics", data)
         required = ("name", "source", "titles", "categories", "sub_regions")
         checks.check_keys(data, where=where, required=required)
         titles = data["titles"]

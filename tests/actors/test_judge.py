@@ -303,7 +303,7 @@ def test_ties_go_to_the_first_answer(small: dict[str, Any]) -> None:
 def test_settings_are_validated(small: dict[str, Any]) -> None:
     misses: list[tuple[dict[str, Any], str]] = []
     cases: list[tuple[dict[str, Any], str]] = [
-        ({"layout": "slow"}, "no layout 'slow'"),
+        ({"layout": "slow"}, "layout=slow: "),
         ({"max_context_tokens": 0}, "max_context_tokens=0: "),
         ({"empty_context": "guess"}, "empty_context=guess: "),
         ({"rescore_fraction": 2}, "rescore_fraction=2: "),

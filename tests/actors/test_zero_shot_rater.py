@@ -103,16 +103,16 @@ def test_the_papers_levels(template: dict[str, Any]) -> None:
     ("change", "message"),
     [
         ({"sentence": "{{ level }}"}, "must use level and target"),
-        ({"sentence": "{{ level"}, "not a Jinja2 template"),
+        ({"sentence": "{{ level"}, "sentence: not a valid template"),
         ({"sentence": "{{ level }} {{ target }} {{ ''.__class__ }} {{ x }}"}, "must use level and target"),
-        ({"levels": [{"value": "1", "score": 1, "phrase": "a"}]}, "two levels or more"),
+        ({"levels": [{"value": "1", "score": 1, "phrase": "a"}]}, "at least two are required"),
         (
             {"levels": [{"value": "1", "score": 1, "phrase": "a"}, {"value": "1", "score": 2, "phrase": "b"}]},
             "the same value",
         ),
         ({"levels": [{"value": "1", "score": "x", "phrase": "a"}]}, "finite number"),
         ({"levels": [{"value": "1"}]}, "value, score and phrase"),
-        ({"other": 1}, "exactly the keys name"),
+        ({"other": 1}, "unknown key 'other'"),
     ],
 )
 def test_wrong_templates_are_refused(template: dict[str, Any], change: dict[str, Any], message: str) -> None:

@@ -195,7 +195,7 @@ def test_values_that_are_not_allowed_are_refused(tables: Path) -> None:
         ("generate", "input=R/images top_p=0", "top_p=0"),
         ("generate", "input=R/images samples=0", "samples=0: "),
         ("generate", "input=R/images empty_context=guess", "empty_context=guess: "),
-        ("generate", "input=R/images prompt.order=[]", "'order' is empty"),
+        ("generate", "input=R/images prompt.order=[]", "prompt=explicit: order: [] is empty"),
         (
             "generate",
             "input=R/images model.checkpoint=local:no-such",
@@ -218,7 +218,7 @@ def test_values_that_are_not_allowed_are_refused(tables: Path) -> None:
         ("generate", "input=R/images draw.n=1 draw.by=page", "draw.by=page"),
         ("generate", "input=R/nothing", "nothing: no table here"),
         ("generate", "input=R/texts", "is a table 'texts', expected images or items"),
-        ("judge", "input=R/images method=reasoned layout=slow", "no layout 'slow'"),
+        ("judge", "input=R/images method=reasoned layout=slow", "layout=slow: "),
         ("judge", "input=R/images method=reasoned max_tokens=0", "max_tokens=0"),
         ("loglik", "input=R/images", "targets="),
         ("loglik", "input=R/images targets=[a,a]", "duplicate label 'a'"),

@@ -19,7 +19,7 @@ def steps(monkeypatch: pytest.MonkeyPatch, *overrides: str) -> dict[str, Any]:
     seen: dict[str, Any] = {}
 
     execute = cli.job("run").execute
-    monkeypatch.setattr(cli, "execute_loaded", seen.__setitem__)
+    monkeypatch.setattr(cli, "execute_loaded", lambda name, cfg, _: seen.__setitem__(name, cfg))
     execute(config.load("run", RunConfig, ["pipeline=century", "out=/r", *INPUTS, *overrides]))
     return {name: cfg for name, cfg in seen.items() if not getattr(cfg, "plan", False)}
 
@@ -135,7 +135,7 @@ def test_every_step_of_tric_takes_its_keys(monkeypatch: pytest.MonkeyPatch) -> N
     seen: list[tuple[str, Any]] = []
 
     execute = cli.job("run").execute
-    monkeypatch.setattr(cli, "execute_loaded", lambda name, cfg: seen.append((name, cfg)))
+    monkeypatch.setattr(cli, "execute_loaded", lambda name, cfg, _: seen.append((name, cfg)))
     arguments = ["pipeline=tric", "profile=debug", "out=/r", "pipeline.inputs.split=/s", "pipeline.inputs.dates=[year]"]
     execute(config.load("run", RunConfig, arguments))
     steps = "fetch tric_captions embed embed embed embed tric_rank tric_rank tric_items judge tric_rerank"

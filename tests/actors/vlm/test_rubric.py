@@ -31,7 +31,7 @@ REFUSED: dict[str, tuple[Change, str]] = {
     "unknown key of a question": (lambda d: QUESTION(d).update(hint=1), "'relevance'.*unknown key 'hint'"),
     "unknown key of an answer": (lambda d: ANSWERS(d)[0].update(text=1), "unknown key 'text'"),
     "unknown key of the context": (lambda d: d["context"].update(limit=3), "unknown key 'limit'"),
-    "no questions": (lambda d: d.update(questions=[]), "no questions"),
+    "no questions": (lambda d: d.update(questions=[]), "questions: at least one is required"),
     "questions not a list": (lambda d: d.update(questions="x"), "must be a list"),
     "a question of the items next to another": (
         lambda d: d["questions"].append({**QUESTION(d), "name": "*"}),
@@ -40,19 +40,19 @@ REFUSED: dict[str, tuple[Change, str]] = {
     "a question of the items with targets": (lambda d: QUESTION(d).update(name="*"), "which have no targets"),
     "unknown reply": (lambda d: QUESTION(d).update(reply="word"), "unknown reply 'word'"),
     "the target in the system's turn": (lambda d: d.update(system="{{ target }}"), "system: unknown word 'target'"),
-    "no layouts": (lambda d: d.update(layouts={}), "has no layouts"),
+    "no layouts": (lambda d: d.update(layouts={}), "layouts: at least one is required"),
     "ordinal with a Boolean": (lambda d: ANSWERS(d)[1].update(score=True), "'mid': score True"),
     "question twice": (lambda d: d["questions"].append(QUESTION(d)), "duplicate question 'relevance'"),
     "answer value twice": (lambda d: ANSWERS(d)[1].update(value="low"), "duplicate answer value 'low'"),
     "answer label twice": (lambda d: ANSWERS(d)[1].update(label="Relevant"), "duplicate answer label 'Relevant'"),
     "empty label": (lambda d: ANSWERS(d)[1].update(label=" "), "label of answer 'mid': ' '"),
     "boolean value": (lambda d: ANSWERS(d)[1].update(value=True), "True is a boolean"),
-    "one answer": (lambda d: QUESTION(d).update(answers=ANSWERS(d)[:1]), "has 1 answers"),
+    "one answer": (lambda d: QUESTION(d).update(answers=ANSWERS(d)[:1]), "answers: 1 of them"),
     "27 answers": (
         lambda d: QUESTION(d).update(
             scale="nominal", answers=[{"value": f"v{n}", "label": f"l{n}"} for n in range(27)]
         ),
-        "has 27 answers",
+        "answers: 27 of them",
     ),
     "unknown scale": (lambda d: QUESTION(d).update(scale="interval"), "unknown scale 'interval'"),
     "ordinal without a number": (lambda d: ANSWERS(d)[1].pop("score"), "'mid': score None"),
@@ -76,7 +76,10 @@ REFUSED: dict[str, tuple[Change, str]] = {
         lambda d: d["layouts"].update(fast=["picture", "question"]),
         "does not use {{ options }}",
     ),
-    "default layout that is not there": (lambda d: d["layouts"].pop("fast"), "no layout 'fast'"),
+    "default layout that is not there": (
+        lambda d: d["layouts"].pop("fast"),
+        "layout: 'fast' must be one of layouts: paper",
+    ),
     "target that one layout leaves out": (
         lambda d: (
             d["parts"].update(plain="{{ question }}"),
@@ -133,9 +136,10 @@ def test_all_mistakes_are_named_at_once(small: dict[str, Any]) -> None:
     QUESTION(small).update(scale="interval")
     small["questions"].append({"name": "second", "text": "?", "scale": "nominal", "answers": ["one"]})
     small["parts"]["context"] = " "
-    with pytest.raises(ValueError, match=r"unknown scale 'interval'.*has 1 answers.*part 'context'") as caught:
+    with pytest.raises(ValueError, match=r"unknown scale 'interval'.*answers: 1 of them.*part 'context'") as caught:
         Rubric.from_dict(small)
     assert str(caught.value).count("; also: ") == 2
+    assert str(caught.value).count(f"rubric {small['name']!r}") == 1
 
 
 def readme_rubric() -> dict[str, Any]:
@@ -171,8 +175,8 @@ def test_short_forms_mean_the_full_ones() -> None:
 
 def test_short_forms_are_checked_like_the_full_ones() -> None:
     for answers, message in (
-        ([], "has 0 answers"),
-        ([1], "has 1 answers"),
+        ([], "answers: 0 of them"),
+        ([1], "answers: 1 of them"),
         ([1, 1], "duplicate answer value"),
         (["a", "a"], "duplicate answer value"),
         ([1, "a", None], "must be a mapping"),
@@ -273,7 +277,7 @@ def test_identity_is_of_what_changes_ratings(small: dict[str, Any]) -> None:
         hashed(questions=[dict(QUESTION(small), reply="label")]),
     ]
     assert len({hashed(), *others}) == len(others) + 1
-    with pytest.raises(ValueError, match="no layout 'slow'"):
+    with pytest.raises(ValueError, match=r"^layout=slow: .* must be one of paper, fast"):
         hashed("slow")
 
 

@@ -52,8 +52,8 @@ class Keys(Common):
         ("counts=null", "counts=null"),
         ("--targets Japan", "targets=Japan"),
         ("--targets Japan Brazil", "targets=[Japan,Brazil]"),
-        ("--nosuch 3", "nosuch=3"),
-        ("--nosuch", "nosuch="),
+        ("--nosuch 3", "--nosuch=3"),
+        ("--nosuch", "--nosuch="),
         ("++columns.a=b", "++columns.a=b"),
     ],
 )

@@ -10,7 +10,7 @@ from hydra.errors import HydraException
 from omegaconf import MISSING, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from jobs.runtime.config_errors import ForeignOption, UnknownOption, cause_of, describe
+from jobs.runtime.config_errors import ForeignKey, UnknownOption, WrongValue, cause_of, describe
 
 
 @dataclass
@@ -33,6 +33,7 @@ def conf(tmp_path: Path) -> Path:
     (tmp_path / "corpus").mkdir()
     (tmp_path / "corpus" / "good.yaml").write_text("path: here\n")
     (tmp_path / "corpus" / "foreign.yaml").write_text("path: here\nencoder: e\n")
+    (tmp_path / "corpus" / "several.yaml").write_text("path: [here]\n")
     return tmp_path
 
 
@@ -51,7 +52,11 @@ def test_an_option_without_a_file(conf: Path) -> None:
 
 
 def test_an_option_with_keys_that_the_schema_lacks(conf: Path) -> None:
-    assert cause_of(raised(conf, "corpus=foreign")) == ForeignOption("corpus", "foreign")
+    assert cause_of(raised(conf, "corpus=foreign")) == ForeignKey("corpus", "foreign", "encoder")
+
+
+def test_a_file_with_a_value_of_the_wrong_type(conf: Path) -> None:
+    assert cause_of(raised(conf, "corpus=several")) == WrongValue("corpus", "several", "path=['here']: must be text")
 
 
 def test_a_value_of_the_wrong_type(conf: Path) -> None:

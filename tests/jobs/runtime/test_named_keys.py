@@ -8,7 +8,7 @@ import pytest
 
 from jobs.errors import InputError
 from jobs.runtime import cli
-from jobs.runtime.named_keys import with_key
+from jobs.runtime.named_keys import with_key, with_option
 
 
 @dataclass
@@ -46,6 +46,26 @@ class Keys:
 )
 def test_a_message_that_begins_with_a_value_gets_its_key(message: str, named: str) -> None:
     assert with_key(message, "job", Keys()) == named
+
+
+@pytest.mark.parametrize(
+    ("message", "named"),
+    [
+        ("rubric 'mood': missing key 'text'", "rubric=my/mood.yaml: missing key 'text'"),
+        ("job: rubric 'mood', question 'a': one", "rubric=my/mood.yaml: question 'a': one"),
+        ('rubric "it\'s", layout: x', "rubric=my/mood.yaml: layout: x"),
+        ("rubric: missing key 'name'", "rubric=my/mood.yaml: missing key 'name'"),
+        ("rubric=mood: asks about targets", "rubric=my/mood.yaml: asks about targets"),
+        ("refusals, language 'en': one", "refusals=all: language 'en': one"),
+        ("model=tiny: no such option", "model=tiny: no such option"),
+        ("rubric 'mood' is one", "rubric 'mood' is one"),
+        ("layout=x: rubric 'mood' has none", "layout=x: rubric 'mood' has none"),
+        ("records: one", "records: one"),
+    ],
+)
+def test_a_message_about_the_content_of_a_file_gets_the_option_that_chose_it(message: str, named: str) -> None:
+    chosen = {"rubric": "my/mood.yaml", "refusals": "all", "model": "laptop"}
+    assert with_option(message, "job", chosen) == named
 
 
 def test_relative_paths_are_recognised_as_they_were_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,7 +75,7 @@ BAD: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
         ("terms.path={f}/none.csv: does not exist", "{f} has"),
     ),
     "no scheme": ([*MINE, "corpus.path=gs://b/x"], "gs://b/x"),
-    "unknown key": ([*MINE, "corpus.path={f}/good.tsv", "nokey=1"], ("nokey: no such key", "allowed: corpus, ")),
+    "unknown key": ([*MINE, "corpus.path={f}/good.tsv", "nokey=1"], ("nokey=1: no such key; allowed: corpus, ",)),
     "unknown option": (
         [*MINE, "corpus.path={f}/good.tsv", "resources=x"],
         ("resources=x: no such option", "must be one of cluster, ", "or your own .yaml file"),
@@ -83,7 +83,7 @@ BAD: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
     "mistyped": ([*MINE, "corpus.path={f}/good.tsv", "resume=maybe"], ("resume=maybe: ", "must be true or false")),
     "misspelt key": (
         [*MINE, "corpus.pth=x"],
-        ("corpus.pth: no such key", "did you mean corpus.path?", "allowed in corpus: "),
+        ("corpus.pth=x: no such key", "did you mean corpus.path?", "allowed in corpus: "),
     ),
     "letters swapped": (
         [*MINE, "corpus=wti", "corpus.path={f}/good.tsv"],
@@ -103,10 +103,13 @@ BAD: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
     ),
     "a key of another job": (
         ["judge", "input={f}/matches", "--corpus.language", "en"],
-        "corpus.language: no such key; allowed: ",
+        ("--corpus.language=en: no such key; allowed: ",),
     ),
     "not given": (["mine"], ("required: corpus.path=, out=, terms.path=", "--help")),
-    "unknown option with dashes": (["mine", "--verbose"], "verbose: no such key"),
+    "unknown option with dashes": (
+        ["mine", "--verbose"],
+        ("--verbose: no such key", "did you mean ray.verbose?", "allowed: "),
+    ),
     "option without a value": ([*MINE, "--corpus.path"], "--corpus.path: a value is missing"),
     "a glob that the shell expanded": (
         [*MINE, "--corpus.path", "{f}/good.tsv", "{f}/empty.tsv"],
@@ -120,7 +123,7 @@ BAD: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
     "a Boolean without a value": ([*MINE, "overwrite"], "use overwrite=true or --overwrite"),
     "a key without its group": (
         [*MINE, "lang=en"],
-        ("lang: no such key", "did you mean corpus.language?", "allowed: "),
+        ("lang=en: no such key", "did you mean corpus.language?", "allowed: "),
     ),
     "a misspelt file": (
         [*MINE, "corpus.path={f}/god.tsv"],
@@ -140,7 +143,7 @@ BAD: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
     ),
     "all mistakes of a rubric": (
         [*JUDGE, "rubric={f}/mood.yaml"],
-        ("rubric 'mood', question 'a'", "missing key 'text'", "required are ", "also: rubric 'mood', question 'b'"),
+        ("rubric={f}/mood.yaml: question 'a': missing key 'text'; required are ", "; also: question 'b': missing "),
     ),
     "a label for a list": (
         ["judge", "input={f}/matches", "rubric=cultural_relevance", "targets=Peru", "out={f}/out"],
@@ -201,7 +204,7 @@ BAD: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
     ),
     "the size of a draw": (
         ["curate", "input={f}/matches", "out={f}/out", "size=5"],
-        ("size: no such key", "did you mean draw.n?", "allowed: "),
+        ("size=5: no such key", "did you mean draw.n?", "allowed: "),
     ),
     "no credentials": (
         [*MINE, "corpus.path=s3://bucket/x.tsv"],

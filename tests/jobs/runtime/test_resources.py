@@ -35,18 +35,22 @@ def test_what_fits_exactly_passes() -> None:
     [
         (
             {"CPU": 2.0, "GPU": 2.0},
-            r"needs 3 CPUs \(read 1 x 0.5 CPU, embed 2 x 1 CPU \+ 1 GPU, .*\) and the cluster has 2;",
+            r"^resources\.embed\.actors=2: this run needs 3 CPUs \(read 1 x 0.5 CPU, embed 2 x 1 CPU \+ 1 GPU, .*\) "
+            "and the cluster has 2;",
         ),
         (
             {"CPU": 8.0, "GPU": 1.0},
-            r"^resources: this run needs 2 GPUs \(embed 2 x 1 CPU \+ 1 GPU\) and the cluster has 1; "
+            r"^resources\.embed\.actors=2: this run needs 2 GPUs \(embed 2 x 1 CPU \+ 1 GPU\) and the cluster has 1; "
             r"use resources=laptop, or lower resources\.embed\.actors or resources\.embed\.num_gpus$",
         ),
         (
             {"CPU": 2.0, "GPU": 1.0},
             r"the cluster has 2; .* resources\.STAGE\.actors or resources\.STAGE\.num_cpus of read, embed, write$",
         ),
-        ({"CPU": 8.0}, "needs 2 GPUs .* the cluster has 0; .* use resources=cluster"),
+        (
+            {"CPU": 8.0},
+            r"^resources\.embed\.num_gpus=1: this run needs 2 GPUs .* the cluster has 0; .* use resources=cluster",
+        ),
         ({"CPU": 0.0}, "needs 3 CPUs .* the cluster has 0; .* use resources=cluster"),
     ],
 )
@@ -67,7 +71,7 @@ def test_a_machine_without_a_cluster_does_not_wait_for_one(monkeypatch: pytest.M
 
 def test_a_cluster_that_grows_is_waited_for() -> None:
     preflight(ASKED, {}, autoscaling=True)
-    with pytest.raises(InputError, match=r"resources\.embed\.actors=0: at least 1"):
+    with pytest.raises(InputError, match=r"^resources\.embed\.actors=0: must be at least 1"):
         preflight([Demand("embed", 0, 1, 1)], {"CPU": 8}, autoscaling=True)
 
 

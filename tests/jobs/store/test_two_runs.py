@@ -177,7 +177,7 @@ def test_a_run_that_lost_its_lease_is_interrupted_and_writes_no_manifest(
     signals.listen()
     try:
         with pytest.raises(RunError, match="another process took over"):
-            cli.execute_loaded("mine", None)
+            cli.execute_loaded("mine", None, [])
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
