@@ -44,8 +44,8 @@ def execute(cfg: EmbedConfig) -> dict[str, Any] | None:
     Returns:
         The manifest; None with plan=true.
     """
-    check_device(cfg, "embedder.device", cfg.embedder.device)
-    check_dtype("embedder.dtype", cfg.embedder.dtype)
+    check_device(cfg, cfg.embedder.device, prefix="embedder.")
+    check_dtype(cfg.embedder.dtype, prefix="embedder.")
     source = open_table(cfg.input, "images", "texts")
     excluded = exclusions.read_exclusions(cfg.exclusions)
     facts = encoder_facts(cfg.embedder)

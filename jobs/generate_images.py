@@ -102,7 +102,7 @@ def _models(cfg: GenerateImagesConfig) -> list[ImageModelConfig]:
     for model in models:
         dtypes.resolve_model(model, cfg, pool="judge")
     if len({model.rater for model in models}) < len(models):
-        raise InputError(f"image_models={','.join(cfg.image_models)}: two have one checkpoint; name each model once")
+        raise InputError(f"image_models=[{','.join(cfg.image_models)}]: two have one checkpoint; name each model once")
     if not cfg.only_plans:
         from actors.diffusion.loading import check_image_model
 
@@ -110,7 +110,7 @@ def _models(cfg: GenerateImagesConfig) -> list[ImageModelConfig]:
             try:
                 check_image_model(model)
             except ValueError as error:
-                raise InputError(f"image_model.checkpoint: {error}") from error
+                raise InputError(str(error)) from error
     return models
 
 

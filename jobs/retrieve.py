@@ -110,7 +110,7 @@ def _check(cfg: RetrieveConfig) -> None:
         raise InputError("logit_scale= and logit_bias= must be given together: a probability needs both")
     if cfg.retry:
         raise InputError("retry=: neighbors have no status; overwrite=true searches again")
-    check_device(cfg, "device", cfg.device)
+    check_device(cfg, cfg.device)
 
 
 def _calibration(cfg: RetrieveConfig, queries: TableSource) -> Calibration | None:

@@ -71,8 +71,8 @@ def execute(cfg: ZeroShotConfig) -> dict[str, Any] | None:
     """
     sentences = _sentences(cfg)
     refuse_absent(cfg.input, cfg.embeddings)
-    check_device(cfg, "embedder.device", cfg.embedder.device)
-    check_dtype("embedder.dtype", cfg.embedder.dtype)
+    check_device(cfg, cfg.embedder.device, prefix="embedder.")
+    check_dtype(cfg.embedder.dtype, prefix="embedder.")
     facts = encoder_facts(cfg.embedder)
     if not cfg.only_plans:
         check_available(cfg.embedder)

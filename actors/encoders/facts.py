@@ -228,7 +228,7 @@ def _from_name(model: str, pretrained: str | None) -> EncoderSource:
     config = open_clip.get_model_config(name)
     if config is None:
         raise ValueError(
-            f"model={model}: unknown; must be one of open_clip's names, hf-hub:…, local-dir:…, s3://… and local:…"
+            f"{model}: unknown model; must be one of open_clip's names, hf-hub:…, local-dir:…, s3://… and local:…"
         )
     tags = open_clip.list_pretrained_tags_by_model(name)
     if pretrained is None:

@@ -6,6 +6,7 @@ from typing import Protocol
 from omegaconf import MISSING
 
 from actors.vlm.settings import ContextSettings
+from jobs.models.devices import check_dtype
 from jobs.models.vlm import ModelConfig, check_bounds
 from jobs.runtime.config import FailingRows
 from jobs.store.reading import refuse_early
@@ -57,10 +58,9 @@ def check_model(cfg: UsesModel, *, shown_by: str = "") -> bool | None:
         ValueError: the model, its dtype or its bounds of pixels cannot be used.
         InputError: `input` is not a table of images or items; raised before a model is looked up or built.
     """
-    from actors.devices import check_dtype
     from actors.vlm.model_checks import check_vlm
 
-    check_dtype(cfg.model.dtype)
+    check_dtype(cfg.model.dtype, prefix="model.")
     check_bounds(cfg.model)
     if cfg.only_plans:
         return None

@@ -6,8 +6,11 @@ from jobs.runtime import ray_session
 from jobs.runtime.config import Common
 
 
-def check_device(cfg: Common, key: str, name: str) -> None:
+def check_device(cfg: Common, name: str, *, prefix: str = "") -> None:
     """Check that a device exists; with a cluster or plan=true, only that the name is well-formed.
+
+    Args:
+        prefix: of the key `device` in messages, such as `embedder.`.
 
     Raises:
         InputError: the device does not exist, or `name` is not the name of a device.
@@ -17,11 +20,14 @@ def check_device(cfg: Common, key: str, name: str) -> None:
         if name != "auto" and not cfg.only_plans and ray_session.address_of(cfg.ray) is None:
             devices.find_device(name)
     except ValueError as error:
-        raise InputError(f"{key}: {error}") from error
+        raise InputError(f"{prefix}{error}") from error
 
 
-def check_dtype(key: str, name: str) -> None:
+def check_dtype(name: str, *, prefix: str = "") -> None:
     """Check the name of a dtype.
+
+    Args:
+        prefix: of the key `dtype` in messages, such as `embedder.`.
 
     Raises:
         InputError: an unknown dtype.
@@ -29,4 +35,4 @@ def check_dtype(key: str, name: str) -> None:
     try:
         devices.check_dtype(name)
     except ValueError as error:
-        raise InputError(f"{key}: {error}") from error
+        raise InputError(f"{prefix}{error}") from error

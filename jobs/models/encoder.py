@@ -64,4 +64,7 @@ def _naming_checkpoint(cfg: EmbedderConfig) -> Iterator[None]:
     try:
         yield
     except (ValueError, OSError) as error:
-        raise InputError(f"embedder.checkpoint={cfg.checkpoint}: {first_line(error)}") from error
+        text = first_line(error)
+        key = "" if text.startswith("pretrained=") else "checkpoint="
+        place = f"{cfg.checkpoint}: " if key and not text.startswith(cfg.checkpoint) else ""
+        raise InputError(f"embedder.{key}{place}{text}") from error

@@ -1,5 +1,6 @@
 """Several models of one key, from the names in a list such as `models=[qwen2.5-vl-7b,pangea-7b]`."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,11 +21,18 @@ def read_models(job: str, schema: type, *, key: str, listed: str, names: Sequenc
     Raises:
         InputError: an unknown name, or one model twice.
     """
-    models = [getattr(config.load(job, schema, [*_overrides(key, name), "input=i", "out=o"]), key) for name in names]
+    models = [_model(job, schema, key, listed, name) for name in names]
     model_names = [model.name for model in models]
     if duplicate := next((name for name in model_names if model_names.count(name) > 1), None):
-        raise InputError(f"{listed}={','.join(names)}: duplicate {duplicate}; name each model once")
+        raise InputError(f"{listed}=[{','.join(names)}]: duplicate {duplicate}; name each model once")
     return models
+
+
+def _model(job: str, schema: type, key: str, listed: str, name: str) -> Any:
+    try:
+        return getattr(config.load(job, schema, [*_overrides(key, name), "input=i", "out=o"]), key)
+    except InputError as error:
+        raise InputError(re.sub(rf"^{job}: {key}=", f"{listed}=", str(error))) from error
 
 
 def _overrides(key: str, name: str) -> list[str]:

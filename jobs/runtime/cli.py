@@ -7,7 +7,7 @@ written; 130 interrupted, 143 terminated. Completed units are kept.
 import importlib
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -78,8 +78,9 @@ def execute_loaded(name: str, cfg: Any, overrides: Sequence[str]) -> object:
             return job(name).execute(cfg)
     except BaseException as error:
         if isinstance(error, InputError):
-            message = named_keys.with_option(str(error), name, config_files.chosen_options(name, overrides))
-            error.args = (named_keys.with_key(message, name, cfg),)
+            values = asdict(cfg) if is_dataclass(cfg) and not isinstance(cfg, type) else {}
+            chosen = config_files.chosen_options(name, overrides)
+            error.args = (named_keys.named(str(error), name, values, chosen),)
         try:
             if isinstance(error, KeyboardInterrupt):  # a lease that is lost interrupts the main thread
                 lock.check_held()
@@ -112,7 +113,7 @@ def _exit_code(name: str, arguments: list[str]) -> int:
     try:
         _main(name, arguments)
     except (InputError, RunError) as error:
-        say(f"error: {error}", err=True)
+        say(f"error: {named_keys.without_job(str(error), name)}", err=True)
         return error.exit_code
     except KeyboardInterrupt as error:
         signals.settle()

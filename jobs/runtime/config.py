@@ -109,7 +109,8 @@ def load(job: str, schema: type, overrides: list[str]) -> Any:
     except InputError:
         raise
     except ValueError as error:  # from a settings dataclass in actors/, which validates its values
-        message = named_keys.with_option(str(error), job, chosen_options(job, overrides))
+        values: Any = OmegaConf.to_container(composed, resolve=True)
+        message = named_keys.named(str(error), job, values, chosen_options(job, overrides))
         raise InputError(f"{job}: {message}") from error
     if (resources := getattr(config, "resources", None)) is not None:
         check(resources)

@@ -35,13 +35,15 @@ def read_named(key: str, name: str, parse: Callable[[Any], T], *, folder: str, n
     Raises:
         InputError: no such file, or `parse` cannot make anything of it.
     """
+    files = ", ".join(sorted(file.stem for file in (CONF / folder).glob("*.yaml")))
     path = locations.absolute(name) if name.endswith(".yaml") else str(CONF / folder / f"{name}.yaml")
+    if not name.endswith(".yaml") and not Path(path).exists():
+        raise InputError(f"{key}={name}: no such table of {noun}; must be one of {files}, or your own .yaml file")
     try:
         with locations.named_errors(path):
             content = yaml.safe_load(locations.read_bytes(path))
         return parse(content)
     except (yaml.YAMLError, AttributeError, KeyError, TypeError, ValueError) as error:
-        files = ", ".join(sorted(file.stem for file in (CONF / folder).glob("*.yaml")))
         raise InputError(
             f"{key}={name}: not a table of {noun} ({first_line(error)}); must be one of {files}, or a file like those "
             f"of conf/{folder}"

@@ -8,35 +8,77 @@ as a rubric, knows the name in it and not the option that chose it: `rubric=mood
 import fnmatch
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, is_dataclass
 from typing import Any
 
 from jobs.errors import InputError
 from jobs.store import locations
 
 _NAMED = re.compile(r"[\w.]+=")
+_BEGINS_WITH_KEY = re.compile(r"--[\w.-]+|[\w.]+=")
+_KEY_VALUE = re.compile(r"(?P<key>\w+)=(?P<value>[^:]*): ")
 _OF_FILE = re.compile(r"""(?P<group>\w+)(?: '[^']*'| "[^"]*"|=(?P<name>[\w.-]+))?(?:: |, )""")
 
 
-def with_key(message: str, job: str, cfg: Any) -> str:
+def named(message: str, job: str, values: Mapping[str, Any], chosen: Mapping[str, str]) -> str:
+    """Return the message with the key and the value that it is about at its beginning, if both can be found.
+
+    Args:
+        job: its name, which may begin the message.
+        values: the configuration of the job, nested.
+        chosen: group of options -> the option, or the path of the user's file.
+    """
+    return with_key(with_full_key(with_option(message, job, chosen), job, values), job, values)
+
+
+def without_job(message: str, job: str) -> str:
+    """Return the message without the name of the job before its key."""
+    text = message.removeprefix(f"{job}: ")
+    return text if _BEGINS_WITH_KEY.match(text) else message
+
+
+def with_full_key(message: str, job: str, values: Mapping[str, Any]) -> str:
+    """Return `model.dtype=x: …` for `dtype=x: …`, if one key with this last part and value is below others.
+
+    A settings dataclass of a stage validates its values, and the configuration of the job holds it under a key.
+    """
+    match = _KEY_VALUE.match(message.removeprefix(f"{job}: "))
+    if match is None or match["key"] in values:
+        return message
+    keys = [
+        key
+        for key, value in _leaves(values)
+        if key.rpartition(".")[2] == match["key"] and match["value"] in _shown(value)
+    ]
+    text = message.removeprefix(f"{job}: ")
+    return f"{keys[0]}{text.removeprefix(match['key'])}" if len(keys) == 1 else message
+
+
+def _shown(value: Any) -> tuple[str, ...]:
+    """A single value as messages may show it."""
+    if value is None:
+        return ("null",)
+    return (str(value), f"{value:g}") if isinstance(value, float) else (str(value),)
+
+
+def with_key(message: str, job: str, values: Mapping[str, Any]) -> str:
     """Return the message with the key before it, if it begins with a path or the name of a model that a key has.
 
     Of several keys the one with the longest value counts: a table, not the folder that it is in.
 
     Args:
         job: its name, which may precede the path in the message.
-        cfg: the configuration of the job, a dataclass.
+        values: the configuration of the job, nested.
     """
     text = message.removeprefix(f"{job}: ")
-    if _NAMED.match(text) or not is_dataclass(cfg) or isinstance(cfg, type):
+    if _NAMED.match(text):
         return message
-    values = sorted(_texts(asdict(cfg)), key=lambda entry: -len(entry[1]))
-    for key, value in values:
+    texts = sorted(_texts(values), key=lambda entry: -len(entry[1]))
+    for key, value in texts:
         for form in _forms(value):
             if text.startswith((f"{form}: ", f"{form} at revision ")):
                 return f"{key}={text}"
     place = text.partition(": ")[0]
-    for key, value in values:
+    for key, value in texts:
         if any(place.startswith(f"{form.rstrip('/')}/") or fnmatch.fnmatchcase(place, form) for form in _forms(value)):
             return f"{key}={value}: {text}"
     return message
@@ -57,15 +99,22 @@ def with_option(message: str, job: str, chosen: Mapping[str, str]) -> str:
     return f"{match['group']}={option}: {text[match.end() :]}"
 
 
-def _texts(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
+def _texts(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """The texts of a configuration that can be paths or names of models, with their keys."""
+    for key, value in _leaves(values):
+        if isinstance(value, str) and value.strip() and "\n" not in value:
+            yield key, value
+
+
+def _leaves(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    """The single values of a configuration with their dotted keys; each element of a list has the list's."""
     if isinstance(value, dict):
         for name, inner in value.items():
-            yield from _texts(inner, f"{key}.{name}" if key else str(name))
+            yield from _leaves(inner, f"{key}.{name}" if key else str(name))
     elif isinstance(value, list):
         for inner in value:
-            yield from _texts(inner, key)
-    elif isinstance(value, str) and value.strip() and "\n" not in value:
+            yield from _leaves(inner, key)
+    else:
         yield key, value
 
 

@@ -212,13 +212,24 @@ def check_machines(needs: Sequence[Demand], machines: Sequence[Mapping[str, floa
     """
     for need in needs:
         if machines and not any(_fits(need.bundle, machine) for machine in machines):
-            keys = {"num_cpus": need.num_cpus, "num_gpus": need.num_gpus, "memory_gb": need.memory_gb}
-            listed = " and ".join(f"resources.{need.stage}.{key}={value:g}" for key, value in keys.items() if value)
+            listed = " and ".join(f"resources.{need.stage}.{key}" for key in _too_large(need, machines))
             kinds = sorted({_describe(machine) for machine in machines})
             raise InputError(
-                f"{listed}: no machine in the cluster can fit one actor (available or startable: "
-                f"{'; '.join(kinds)}); lower them, use larger machines, or correct resources.node_types"
+                f"{listed}: no machine can fit one actor (available or startable: {'; '.join(kinds)}); lower what it "
+                "needs, use larger machines, or correct resources.node_types"
             )
+
+
+def _too_large(need: Demand, machines: Sequence[Mapping[str, float]]) -> list[str]:
+    """The keys, with their values, of which one alone fits no machine; all of them if only their sum does not."""
+    values = {
+        f"num_cpus={need.num_cpus:g}": bundle(need.num_cpus, 0, None),
+        f"num_gpus={need.num_gpus:g}": bundle(0, need.num_gpus, None),
+        f"memory_gb={need.memory_gb:g}": bundle(0, 0, need.memory_gb),
+    }
+    asked = {key: alone for key, alone in values.items() if any(alone.values())}
+    too_large = [key for key, alone in asked.items() if not any(_fits(alone, machine) for machine in machines)]
+    return too_large or list(asked)
 
 
 def _fits(bundle: Mapping[str, float], machine: Mapping[str, float]) -> bool:

@@ -87,6 +87,6 @@ class TermSourcesConfig(GraphKeys, ResponsesKeys, ReadingRows):
                 "source=wikidata: give either source.path=, a dump, or entities=, a table of an earlier run"
             )
         if self.source.name == LANGUAGE_MODEL and not self.responses:
-            raise InputError("responses=[…]: required for source=language_model; tables that jobs.generate wrote")
+            raise InputError("responses= is required with source=language_model: tables that jobs.generate wrote")
         if self.source.name == LANGUAGE_MODEL and (key := next((key for key, value in inputs.items() if value), None)):
             raise InputError(f"{key}={inputs[key]}: only read with source=wikidata")

@@ -50,7 +50,7 @@ def look_up(job: str, arguments: list[str]) -> None:
     """Keys and names of files alone, without Hydra, which takes a quarter of a second for each command."""
     schema = cli.job(job).schema
     overrides.check(job, schema, arguments)
-    if unknown := overrides.unknown_key(schema, arguments):
+    if unknown := overrides.with_unknown_key(schema, arguments):
         raise InputError(f"{unknown}: no such key")
     for argument in arguments:
         key, _, value = argument.partition("=")

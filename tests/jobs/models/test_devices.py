@@ -28,9 +28,9 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.mark.parametrize(
     ("key", "message"),
     [
-        ("device=zzz", "embedder.device: device=zzz"),
-        ("device=cuda:1", "embedder.device: device=cuda:1"),
-        ("dtype=int3", "embedder.dtype: dtype=int3"),
+        ("device=zzz", "embedder.device=zzz: must be auto, "),
+        ("device=cuda:1", "embedder.device=cuda:1: "),
+        ("dtype=int3", "embedder.dtype=int3: must be one of auto, "),
     ],
 )
 def test_embedders(asked: list[str], job: str, key: str, message: str) -> None:

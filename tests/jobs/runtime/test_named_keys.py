@@ -1,6 +1,6 @@
 """An error about a path names the key that has it."""
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +8,7 @@ import pytest
 
 from jobs.errors import InputError
 from jobs.runtime import cli
-from jobs.runtime.named_keys import with_key, with_option
+from jobs.runtime.named_keys import named, with_full_key, with_key, with_option, without_job
 
 
 @dataclass
@@ -45,7 +45,7 @@ class Keys:
     ],
 )
 def test_a_message_that_begins_with_a_value_gets_its_key(message: str, named: str) -> None:
-    assert with_key(message, "job", Keys()) == named
+    assert with_key(message, "job", asdict(Keys())) == named
 
 
 @pytest.mark.parametrize(
@@ -68,9 +68,40 @@ def test_a_message_about_the_content_of_a_file_gets_the_option_that_chose_it(mes
     assert with_option(message, "job", chosen) == named
 
 
+def test_the_key_of_a_settings_dataclass_gets_the_key_that_holds_it() -> None:
+    values = {"model": {"dtype": "x", "pad": None}, "judge": {"size": 2.0}, "embed": {"size": 3.0}, "out": "o"}
+    assert with_full_key("dtype=x: unknown", "job", values) == "model.dtype=x: unknown"
+    assert with_full_key("pad=null: required", "job", values) == "model.pad=null: required"
+    assert with_full_key("job: size=2: too small", "job", values) == "judge.size=2: too small"
+    for message in ("out=o: not empty", "dtype=y: unknown", "other=x: unknown", "no key"):
+        assert with_full_key(message, "job", values) == message
+    twice = {"model": {"dtype": "x"}, "embedder": {"dtype": "x"}}
+    assert with_full_key("dtype=x: unknown", "job", twice) == "dtype=x: unknown"
+
+
+def test_all_that_can_be_named_is_named() -> None:
+    values = {"rubric": {"name": "mood"}, "model": {"dtype": "x"}, "input": "/r/a"}
+    for message, expected in (
+        ("job: dtype=x: unknown", "model.dtype=x: unknown"),
+        ("rubric 'mood': unknown", "rubric=mood.yaml: unknown"),
+        ("/r/a: no table", "input=/r/a: no table"),
+    ):
+        assert named(message, "job", values, {"rubric": "mood.yaml"}) == expected
+
+
+def test_the_name_of_the_job_does_not_precede_a_key() -> None:
+    for message, expected in (
+        ("job: out=o: not empty", "out=o: not empty"),
+        ("job: --verbose: no such key", "--verbose: no such key"),
+        ("job: required: out=", "job: required: out="),
+        ("other: out=o: not empty", "other: out=o: not empty"),
+    ):
+        assert without_job(message, "job") == expected
+
+
 def test_relative_paths_are_recognised_as_they_were_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert with_key(f"{tmp_path}/r/a: no table", "job", Keys(input="r/a")) == f"input={tmp_path}/r/a: no table"
-    assert with_key("r/a: no table", "job", Keys(input="r/a")) == "input=r/a: no table"
+    assert with_key(f"{tmp_path}/r/a: no table", "job", asdict(Keys(input="r/a"))) == f"input={tmp_path}/r/a: no table"
+    assert with_key("r/a: no table", "job", asdict(Keys(input="r/a"))) == "input=r/a: no table"
     with pytest.raises(InputError, match=f"^input={tmp_path}/r: no table here"):
         cli.execute("verify", ["input=r"])

@@ -128,7 +128,7 @@ def test_unknown_measurements_are_refused_before_anything_is_written(
 ) -> None:
     keys = ["corpus=wit", f"corpus.path={folder}/*.tsv", f"terms.path={folder}/terms.txt", f"out={folder}/M"]
     assert cli.main("mine", [*keys, "resources.measured=mars"]) == 2
-    assert "resources.measured=mars: not a table of measurements" in capsys.readouterr().err
+    assert "resources.measured=mars: no such table of measurements" in capsys.readouterr().err
     assert not (folder / "M").exists()
     assert cli.main("mine", [*keys, "resources.measured=null", "plan=true"]) == 0
     assert "time   unknown" in capsys.readouterr().out

@@ -92,8 +92,9 @@ def test_one_actor_must_fit_one_machine() -> None:
     small, large = {"CPU": 16.0}, {"CPU": 8.0, "GPU": 1.0, "memory": 64.0 * 2**30}
     check_machines(ASKED, [small, large])
     check_machines([Demand("judge", 1, 1, 2)], [])  # nothing is known of them
-    gpus = r"resources\.judge\.num_cpus=1 and resources\.judge\.num_gpus=2: no machine .* 16 CPU; 8 CPU \+ 1 GPU"
-    refused = {gpus: Demand("judge", 1, 1, 2), "num_cpus=12": Demand("search", 1, 12, 1)}
+    gpus = r"^resources\.judge\.num_gpus=2: no machine .* 16 CPU; 8 CPU \+ 1 GPU"
+    both = r"^resources\.search\.num_cpus=12 and resources\.search\.num_gpus=1: no machine"
+    refused = {gpus: Demand("judge", 1, 1, 2), both: Demand("search", 1, 12, 1)}
     refused["memory_gb=80"] = Demand("embed", 1, 1, 1, 80)
     for message, demand in refused.items():
         with pytest.raises(InputError, match=message):
