@@ -1,4 +1,4 @@
-"""`pipeline=century` from a dump and rows of WIT to the released data set, through Ray and S3, with scripted models.
+"""`pipeline=century` from a dump and rows of WIT to the released data set, on S3, with scripted models.
 
 Judge and writer are `tests.scripted_model`: the title of a page and the description decide the judge's answers, the
 prompt decides what the writer writes. So each number below can be computed by hand.
@@ -9,7 +9,6 @@ import gzip
 import io
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -134,7 +133,7 @@ def cells(uri: str) -> dict[tuple[str, ...], tuple[float | None, int, float | No
 
 
 @pytest.fixture(scope="module")
-def run_twice(tmp_path_factory: pytest.TempPathFactory, s3: str, ray_session: None) -> tuple[str, str]:
+def run_twice(tmp_path_factory: pytest.TempPathFactory, s3: str, in_process: None) -> tuple[str, str]:
     """The tables of the pipeline, and what it printed: it was run, and again with the answers of people."""
     folder, out = tmp_path_factory.mktemp("century"), f"{s3}/century"
     with secrets_found.planting() as printed:
@@ -152,15 +151,10 @@ def out(run_twice: tuple[str, str]) -> str:
     return run_twice[0]
 
 
-def test_no_secret_is_written_printed_or_logged(run_twice: tuple[str, str]) -> None:
-    import ray
-
+def test_no_secret_is_written_or_printed(run_twice: tuple[str, str]) -> None:
     out, printed = run_twice
-    node: Any = ray._private.worker.global_worker.node
-    logs = Path(node.get_logs_dir_path())
-    assert secrets_found.leaks([out, str(logs)], printed, key_of_pseudonyms=KEY_OF_PSEUDONYMS) == []
+    assert secrets_found.leaks([out], printed, key_of_pseudonyms=KEY_OF_PSEUDONYMS) == []
     assert "[1/" in printed  # something was printed
-    assert any(logs.iterdir())
 
 
 @pytest.mark.timeout(900)

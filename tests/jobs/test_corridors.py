@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from jobs.runtime import cli
-from tests import scripted_model
+from tests import scripted_model, secrets_found
 from tests.factories import metric_values, rows_of, write_csv, write_pictures
 
 # picture: the marker of its caption, the marker of its article, the grade that both people gave, region
@@ -176,9 +176,9 @@ def write_inputs(folder: Path, out: str) -> None:
     write_csv(folder / "people.csv", ["item_id", "rater", "question", "value"], graded)
 
 
-def check_log(printed: str, errors: str) -> None:
+def check_log(printed: str) -> None:
     """Check what the run printed: JSON objects that name run, job and step, those of progress with counts."""
-    lines = [json.loads(line) for line in [*printed.splitlines(), *errors.splitlines()]]
+    lines = [json.loads(line) for line in printed.splitlines()]
     assert len({line["run"] for line in lines}) == 1
     assert {line["level"] for line in lines} <= {"info", "warning"}
     assert {line["job"] for line in lines} == {
@@ -193,12 +193,19 @@ def check_log(printed: str, errors: str) -> None:
 
 @pytest.mark.timeout(900)
 @pytest.mark.usefixtures("ray_session")
-def test_from_a_file_to_the_report(tmp_path: Path, s3: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_from_a_file_to_the_report(tmp_path: Path, s3: str) -> None:
+    import ray
+
     out = f"{s3}/corridors"
     write_inputs(tmp_path, out)
     run = ["profile=full", f"pipeline={tmp_path}/corridors.yaml", f"out={out}", "log=json"]
-    assert cli.main("run", run) == 0
-    check_log(*capsys.readouterr())
+    with secrets_found.planting() as printed:
+        assert cli.main("run", run) == 0, printed.getvalue()
+    check_log(printed.getvalue())
+    node: Any = ray._private.worker.global_worker.node
+    logs = Path(node.get_logs_dir_path())
+    assert any(logs.iterdir())
+    assert secrets_found.leaks([out, str(logs)], printed.getvalue()) == []
     metrics = metric_values(f"{out}/report/metrics")
 
     def value(metric: str, question: str = "grade", rubric: str = "fit", **dims: str) -> Any:
