@@ -13,6 +13,10 @@ from hypothesis import settings
 
 from tests.in_process import stages_in_process
 
+# Before torch and NumPy are imported. The models of the tests are too small to gain from a second thread, and threads
+# that wait for each other on a busy machine cost a multiple of what they compute.
+os.environ["OMP_NUM_THREADS"] = "1"
+
 # No deadline: how long an example takes depends on what else the machine does. The same examples in each run: a test
 # must not fail by chance. `make torture` draws new ones (--hypothesis-profile=random).
 settings.register_profile("remine", deadline=None, derandomize=True)

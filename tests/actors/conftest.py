@@ -1,8 +1,7 @@
-"""Small models, loaded once per session with one thread of torch, and rubrics."""
+"""Small models, loaded once per session, and rubrics."""
 
 import functools
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,20 +11,7 @@ from tests.actors.vlm.helpers import CONF, MODEL
 
 
 @pytest.fixture(scope="session")
-def one_thread(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    with pytest.MonkeyPatch.context() as patch:
-        if "REMINE_CACHE" not in os.environ:
-            patch.setenv("REMINE_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
-    torch.set_num_threads(threads)
-
-
-@pytest.fixture(scope="session")
-def load(one_thread: None) -> Callable[[str], tuple[Any, Any]]:
+def load() -> Callable[[str], tuple[Any, Any]]:
     """Return a function that loads the model and processor of `local:NAME`, float32, once per session."""
     from actors.vlm.loading import load_vlm
 

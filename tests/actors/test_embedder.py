@@ -25,15 +25,10 @@ CORRUPT = b"\xff\xd8\xff\xe0 and no picture"
 
 
 @pytest.fixture(scope="module", autouse=True)
-def surroundings(tmp_path_factory):
+def surroundings():
     with pytest.MonkeyPatch.context() as patch:
-        if "REMINE_CACHE" not in os.environ:
-            patch.setenv("REMINE_CACHE", str(tmp_path_factory.mktemp("cache")))
         patch.setenv("HF_HUB_OFFLINE", "1")
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)
         yield
-        torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")

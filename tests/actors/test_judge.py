@@ -17,7 +17,7 @@ NULL_UNLESS_OK = ("value", "score", "expected")
 
 
 @pytest.fixture(scope="module")
-def judge(one_thread: None, century: dict[str, Any]) -> RubricStages:
+def judge(century: dict[str, Any]) -> RubricStages:
     return closed(century, condition="article")
 
 
@@ -149,7 +149,7 @@ def test_an_empty_batch_keeps_the_schema(judge: RubricStages) -> None:
     assert judge(batch([])).schema == judge(batch([None])).schema
 
 
-def test_targets_and_layouts(one_thread: None, small: dict[str, Any]) -> None:
+def test_targets_and_layouts(small: dict[str, Any]) -> None:
     probabilities = {}
     for layout in ("paper", "fast"):
         judge = closed(small, layout=layout, max_context_tokens=50)
@@ -168,13 +168,13 @@ def test_targets_and_layouts(one_thread: None, small: dict[str, Any]) -> None:
     assert probabilities["paper"] != probabilities["fast"]
 
 
-def test_targets_given_and_an_items_own(one_thread: None, small: dict[str, Any]) -> None:
+def test_targets_given_and_an_items_own(small: dict[str, Any]) -> None:
     judge = closed(small, targets=("Nordic",))
     items = batch([png(1), png(1)]).append_column("targets", pa.array([None, ["Sahel", "Melanesia"]]))
     assert judge(items)["target"].to_pylist() == ["Nordic", "Sahel", "Melanesia"]
 
 
-def test_an_item_without_context_is_skipped(one_thread: None, small: dict[str, Any]) -> None:
+def test_an_item_without_context_is_skipped(small: dict[str, Any]) -> None:
     judge = closed(small, empty_context="skip")
     ratings = judge(batch([png(1), png(1)], title=[" ", "A war"]))
     assert ratings["status"].to_pylist() == ["skipped", "skipped", "ok", "ok"]
@@ -183,7 +183,7 @@ def test_an_item_without_context_is_skipped(one_thread: None, small: dict[str, A
     assert ratings["score"].to_pylist()[:2] == [None, None]
 
 
-def test_differences_after_rescoring_are_tallied(one_thread: None, small: dict[str, Any]) -> None:
+def test_differences_after_rescoring_are_tallied(small: dict[str, Any]) -> None:
     """All rows again, each alone: float32 changes probabilities by less than 1e-4 and no answer here."""
     rescoring = closed(small, rescore_fraction=1)
     items = batch([png(1), None, png(2)], status=["ok", "missing", "ok"])
@@ -211,7 +211,7 @@ def test_rows_to_rescore_are_chosen_by_their_key() -> None:
     assert [_rounded_up(v) for v in (0, 1e-7, 1.23e-4, 0.999)] == ["0", "1.0e-07", "1.3e-04", "1.0e+00"]
 
 
-def test_a_text_model_judges_without_pictures(one_thread: None, small: dict[str, Any]) -> None:
+def test_a_text_model_judges_without_pictures(small: dict[str, Any]) -> None:
     judge = closed(small, checkpoint="local:llama-tiny")
     rows = judge(batch([None, None, png(1)], status=["missing", "reported", "ok"], article=["A war."] * 3)).to_pylist()
     assert [row["status"] for row in rows] == ["ok"] * 2 + ["reported"] * 2 + ["ok"] * 2
@@ -237,7 +237,7 @@ def test_a_context_longer_than_the_model_is_cut(judge: RubricStages, monkeypatch
     assert lengths[0] > token_budget >= lengths[-1]
 
 
-def test_the_longest_answer_counts_for_the_token_budget(one_thread: None, small: dict[str, Any]) -> None:
+def test_the_longest_answer_counts_for_the_token_budget(small: dict[str, Any]) -> None:
     """Labels of several tokens are run after the prompt."""
     small["questions"][0]["reply"] = "label"
     preparer = closed(small).preparer
@@ -280,7 +280,7 @@ def test_an_items_own_targets_are_for_a_rubric_that_asks_about_any(judge: Rubric
     assert [row["target"] for row in rows] == [""] * 8
 
 
-def test_sequences_are_another_method(one_thread: None, small: dict[str, Any]) -> None:
+def test_sequences_are_another_method(small: dict[str, Any]) -> None:
     small["questions"][0]["reply"] = "label"
     judge = closed(small)
     rows = judge(batch([png(1)])).to_pylist()
@@ -321,7 +321,7 @@ def test_settings_are_validated(small: dict[str, Any]) -> None:
     assert misses == []
 
 
-def test_items_own_targets_suffice_for_a_rubric_that_asks_about_any(one_thread: None, small: dict[str, Any]) -> None:
+def test_items_own_targets_suffice_for_a_rubric_that_asks_about_any(small: dict[str, Any]) -> None:
     del small["targets"]
     judge = closed(small)
     items = batch([png(1), png(1), None]).append_column("targets", pa.array([["Sahel"], None, None]))

@@ -44,7 +44,7 @@ def rows_of(table: pa.Table) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("stages", [closed, reasoned])
-def test_judge(one_thread: None, stages: Any) -> None:
+def test_judge(stages: Any) -> None:
     judge = stages(COMPARISON) if stages is closed else stages(COMPARISON, max_tokens=3)
     pair, turned, single, three, gone = rows_of(
         judge(batch(pictures=[PAIR, TURNED, [png(1)], [*PAIR, png(3)], [png(1), None]]))
@@ -61,7 +61,7 @@ def test_judge(one_thread: None, stages: Any) -> None:
     assert judge.preparer.take_tally()["pictures/shown"] == 6
 
 
-def test_generate_and_loglik(one_thread: None) -> None:
+def test_generate_and_loglik() -> None:
     prepared = PromptPreparer(ContextSettings(), model=TINY, instruction=INSTRUCTION)(
         batch(pictures=[PAIR, TURNED, [png(1)]])
     )
@@ -77,7 +77,7 @@ def test_generate_and_loglik(one_thread: None) -> None:
     assert scores[4:] == [None, None]
 
 
-def test_all_pictures_at_one_place(one_thread: None) -> None:
+def test_all_pictures_at_one_place() -> None:
     instruction = INSTRUCTION | {"order": ["pictures", "question"]}
     preparer = PromptPreparer(ContextSettings(), model=TINY, instruction=instruction)
     prepared = preparer(batch(pictures=[PAIR, [png(1)], []]))

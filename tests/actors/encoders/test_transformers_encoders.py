@@ -26,10 +26,7 @@ VISION: dict[str, Any] = {"hidden_size": 32, "intermediate_size": 64, "num_hidde
 def surroundings():
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HF_HUB_OFFLINE", "1")
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)
         yield
-        torch.set_num_threads(threads)
 
 
 def save(model, folder: Path) -> None:

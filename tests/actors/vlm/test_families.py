@@ -87,7 +87,7 @@ def test_equals_one_whole_pass(load: Load, name: str) -> None:
 
 @pytest.mark.parametrize("kind", ["qwen2", "qwen3"])
 @pytest.mark.parametrize("engine", ["cascade", "batched"])
-def test_text_models_without_a_tokenizer(one_thread: None, kind: str, engine: PassKind) -> None:
+def test_text_models_without_a_tokenizer(kind: str, engine: PassKind) -> None:
     import torch
     import transformers
 
@@ -225,7 +225,7 @@ def test_trap_passes_leave_the_prefix_as_it_was(load: Load, name: str) -> None:
     assert bool(encoded.cross) == (name == "mllama-tiny")
 
 
-def test_bfloat16_moves_likelihoods_and_no_more(one_thread: None, load: Load) -> None:
+def test_bfloat16_moves_likelihoods_and_no_more(load: Load) -> None:
     from actors.vlm.loading import load_vlm
 
     rounded = ClosedSetScorer(*load_vlm("local:qwen2.5-vl-tiny", dtype="bfloat16", device_map="cpu"))

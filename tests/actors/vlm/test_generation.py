@@ -348,7 +348,7 @@ class TestChat:
 
 
 @pytest.fixture(scope="module")
-def text_model(one_thread: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def text_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model without pictures: Qwen2's architecture, the tokenizer of the local vision-language model."""
     import torch
     from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM

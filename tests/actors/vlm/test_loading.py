@@ -43,7 +43,7 @@ def test_facts(vlm: tuple[Any, Any]) -> None:
     }
 
 
-def test_bfloat16_is_loaded_when_asked_for(one_thread: None) -> None:
+def test_bfloat16_is_loaded_when_asked_for() -> None:
     import torch
 
     model, _ = load_vlm("local:qwen2.5-vl-tiny", dtype="bfloat16", device_map="cpu")

@@ -235,7 +235,7 @@ def test_moments_give_pearson() -> None:
     assert level.pearson is None
 
 
-def test_ratings_by_likelihood(one_thread: None, prompt: dict[str, Any]) -> None:
+def test_ratings_by_likelihood(prompt: dict[str, Any]) -> None:
     settings = LoglikSettings(prompt=prompt, lambdas=[0.0, 1.0], thresholds=[float("-inf"), -30.0])
     model = ModelSettings(checkpoint=MODEL, dtype="float32")
     preparer = PromptPreparer(ContextSettings(max_context_tokens=20), model=model, instruction=prompt)
@@ -281,7 +281,7 @@ def test_ratings_by_likelihood(one_thread: None, prompt: dict[str, Any]) -> None
     assert len(calls) == 7  # two items, and the base rate of the label that is new
 
 
-def test_a_start_is_needed(one_thread: None, prompt: dict[str, Any], tmp_path: Path) -> None:
+def test_a_start_is_needed(prompt: dict[str, Any], tmp_path: Path) -> None:
     for start, message in (("", "has no start"), ("To ", "ends in white space")):
         with pytest.raises(ValueError, match=message):
             LoglikSettings(prompt=prompt | {"start": start})

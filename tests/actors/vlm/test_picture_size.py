@@ -309,9 +309,7 @@ def test_tokens_without_weights(load: Load) -> None:
     assert tokens_of_sizes("local:llama-tiny", [CAMERA], bounds=NO_BOUNDS) == []
 
 
-def test_nothing_is_built_or_downloaded_to_count_tokens(
-    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, one_thread: None
-) -> None:
+def test_nothing_is_built_or_downloaded_to_count_tokens(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REMINE_CACHE", str(tmp_path))
     assert tokens_of_sizes("local:qwen2.5-vl-tiny", [CAMERA], bounds=NO_BOUNDS) is None
     assert tokens_of_sizes("no-one/nothing-of-that-name", [CAMERA], bounds=NO_BOUNDS) is None

@@ -17,7 +17,7 @@ TEXT_MODEL = "local:llama-tiny"
 
 
 @pytest.fixture
-def vllm(one_thread: None) -> Iterator[type[fake_vllm.LLM]]:
+def vllm() -> Iterator[type[fake_vllm.LLM]]:
     with fake_vllm.installed() as engine:
         yield engine
 
