@@ -8,11 +8,11 @@ import duckdb
 import pytest
 
 from jobs.errors import InputError
-from jobs.judging.kept_rubric import read_rubrics
+from jobs.judging.kept_rubric import Rubrics, read_rubrics
 from jobs.runtime.exclusions import ExclusionFilter, marks_of
 from jobs.viewer import loading, picture_details, queries
 from jobs.viewer.queries import View, view_of
-from tests.factories import rating, write_table
+from tests.factories import image_row, rating, write_table
 from tests.jobs.viewer.small_study import BLUE, GOLD, GREEN, IDS, RED, URLS, write_study
 
 
@@ -104,6 +104,80 @@ def test_two_raters_side_by_side(cursor: Any) -> None:
     assert queries.side_by_side(cursor, View(a="m", b="nobody"))[0].total == 0
 
 
+def test_lists_of_rows_have_pages(cursor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queries, "ROWS_PER_PAGE", 3)
+    ratings = queries.ratings(cursor, View(rater="p1", page="2"))
+    assert ([row["image_id"] for row in ratings.rows], ratings.total) == ([GOLD], 4)
+    pairs = queries.side_by_side(cursor, View(a="m", b="p1", question="r/fit", page="2"))[0]
+    assert ([row["image_id"] for row in pairs.rows], pairs.total) == ([GOLD], 4)
+
+
+def loaded(folder: Path, **tables: list[dict[str, Any]]) -> Any:
+    """A cursor of a database of these tables."""
+    for name, rows in tables.items():
+        write_table(folder / name, name, rows)
+    connection = duckdb.connect()
+    loading.load(connection, loading.open_places([str(folder)]), ExclusionFilter(frozenset()))
+    return connection
+
+
+def test_samples_are_compared_one_by_one_and_the_first_is_the_raters_answer(tmp_path: Path) -> None:
+    rows = [
+        *(rating("i", rater, "fit", value, sample=n) for rater in "mp" for n, value in enumerate(("1", "5"))),
+        rating("j", "m", "fit", "2"),
+        rating("j", "p", "fit", None),  # no answer to compare
+        rating("k", "m", "fit", "2"),
+        rating("k", "p", "fit", None, status="ok", score=2.5),  # a score between the answers
+    ]
+    cursor = loaded(tmp_path, ratings=rows, images=[image_row("", image_id="i")])
+    pairs, matrix = queries.side_by_side(cursor, View(a="m", b="p"))
+    assert (pairs.total, matrix.counts) == (3, {("1", "1"): 1, ("5", "5"): 1, ("2", ""): 1})
+    differing = queries.side_by_side(cursor, View(a="m", b="p", differ="1"))[0]
+    assert [row["item_id"] for row in differing.rows] == ["k"]
+    lines = {row["item_id"]: row for row in queries.fetch(cursor, "SELECT * FROM lines")}
+    assert (lines["i"]["n"], lines["i"]["score"], lines["i"]["disagreement"]) == (2, 1, 0)
+    (item,) = picture_details.items_of(
+        cursor, "i", View(), rubrics=Rubrics({}), texts=picture_details.Texts([]), person=""
+    )
+    assert {value: len(raters) for (value, _), raters in item.lines[0].by_answer.items()} == {"1": 2}
+
+
+def test_raters_disagree_by_the_share_of_pairs_with_different_categories(tmp_path: Path) -> None:
+    rows = [rating("i", rater, "hue", hue) for rater, hue in zip("abcd", ("red", "red", "red", "blue"), strict=True)]
+    (line,) = queries.fetch(loaded(tmp_path, ratings=rows), "SELECT * FROM lines")
+    assert line["disagreement"] == pytest.approx(3 / 6)
+
+
+def test_spans_that_are_not_marked_are_left_out_unless_they_failed(tmp_path: Path) -> None:
+    span = {"item_id": "i", "rater": "m", "condition": "", "method": "claims", "kind": "mistake", "start": 0, "end": 1}
+    rows = [
+        span | {"text_id": name, "marked": marked, "status": status}
+        for name, marked, status in (("claim", False, "ok"), ("failed", False, "error"), ("marked", True, "ok"))
+    ]
+    shown = queries.spans(loaded(tmp_path, spans=rows), View()).rows
+    assert [row["text_id"] for row in shown] == ["failed", "marked"]
+
+
+def test_a_picture_in_several_tables_and_its_region_and_responses(tmp_path: Path) -> None:
+    rows = [
+        image_row("", image_id="i", status="missing"),
+        image_row("", image_id="i", rendition="w300"),
+        image_row("", image_id="j"),
+    ]
+    items = [{"item_id": "pair", "kind": "image", "image_ids": ["i"], "attributes": [("region", "North")]}]
+    response = {"item_id": "pair", "model": "w", "prompt": "", "condition": "", "sample": 0, "text": "", "status": "ok"}
+    cursor = loaded(
+        tmp_path,
+        images=rows,
+        items=items,
+        responses=[{"response_id": "s", **response}],
+        ratings=[rating(item, "m", "region", "South") for item in "ij"],
+    )
+    assert shown(cursor) == ["i", "j"]
+    assert [shown(cursor, region=region) for region in ("North", "South")] == [["i"], ["j"]]
+    assert queries.responses(cursor, View()).rows[0]["image_id"] == "i"
+
+
 def test_a_picture_has_its_items_texts_spans_and_answers(cursor: Any, place: str) -> None:
     tables = loading.open_places([place])
     options: dict[str, Any] = {
@@ -132,7 +206,8 @@ def test_a_marked_span_has_the_text_around_it() -> None:
     text = "<" + "b" * around + "span" + "a" * around + ">"
     marked = picture_details.marked_text({**row, "start": around + 1, "end": around + 5}, text)
     assert marked[-3:] == ("b" * around, "span", "a" * around)
-    assert picture_details.marked_text({**row, "start": 1, "end": 3}, "a red")[-3:] == ("a", " r", "ed")
+    near = picture_details.marked_text({**row, "start": 1, "end": 3}, "a " + "b" * 2 * around)
+    assert near[-3:] == ("a", " b", "b" * around)
 
 
 @pytest.mark.parametrize("entry", [RED, URLS[0]])

@@ -64,7 +64,7 @@ def pictures(count: int = 60) -> list[dict[str, Any]]:
 
 
 def write(path: Path, rows: list[dict[str, Any]], encoding: str = ENCODINGS[0], *, group: int = 7) -> Path:
-    columns = {name: [row[name] for row in rows] for name in rows[0] if name != "wit_features"}
+    columns: dict[str, Any] = {name: [row[name] for row in rows] for name in rows[0] if name != "wit_features"}
     features = [row["wit_features"] for row in rows]
     if encoding == "struct of lists":
         kind: pa.DataType = pa.struct([pa.field(f.name, pa.list_(f.type)) for f in ENTRY])
@@ -73,6 +73,8 @@ def write(path: Path, rows: list[dict[str, Any]], encoding: str = ENCODINGS[0], 
     else:
         inner = "array" if encoding == "other names" else "element"
         large = pa.large_list if encoding == "other names" else pa.list_
+        if encoding == "other names":
+            columns["image_url"] = pa.array(columns["image_url"]).dictionary_encode()
         array = pa.array(features, large(pa.field(inner, ENTRY)))
     table = pa.table({**columns, "wit_features": array})
     pq.write_table(table, path, row_group_size=group, use_compliant_nested_type=False)
