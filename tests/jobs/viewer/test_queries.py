@@ -15,6 +15,8 @@ from jobs.viewer.queries import View, view_of
 from tests.factories import image_row, rating, write_table
 from tests.jobs.viewer.small_study import BLUE, GOLD, GREEN, IDS, RED, URLS, write_study
 
+NOTHING = ExclusionFilter(frozenset())
+
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> str:
@@ -24,7 +26,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(scope="module")
 def cursor(place: str) -> Iterator[Any]:
     with duckdb.connect() as connection:
-        loading.load(connection, loading.open_places([place]), ExclusionFilter(frozenset()))
+        loading.load(connection, loading.open_places([place]), NOTHING)
         yield connection
 
 
@@ -112,12 +114,12 @@ def test_lists_of_rows_have_pages(cursor: Any, monkeypatch: pytest.MonkeyPatch) 
     assert ([row["image_id"] for row in pairs.rows], pairs.total) == ([GOLD], 4)
 
 
-def loaded(folder: Path, **tables: list[dict[str, Any]]) -> Any:
+def loaded(folder: Path, excluded: ExclusionFilter = NOTHING, **tables: list[dict[str, Any]]) -> Any:
     """A cursor of a database of these tables."""
     for name, rows in tables.items():
         write_table(folder / name, name, rows)
     connection = duckdb.connect()
-    loading.load(connection, loading.open_places([str(folder)]), ExclusionFilter(frozenset()))
+    loading.load(connection, loading.open_places([str(folder)]), excluded)
     return connection
 
 
@@ -223,6 +225,20 @@ def test_excluded_pictures_and_all_about_them_are_left_out(place: str, entry: st
         ):
             ids = {row["id"] for row in queries.fetch(connection, f"SELECT {column} AS id FROM {table}")}
             assert not ids & {RED, "about-red"}, table
+
+
+def test_what_is_about_an_item_with_an_excluded_picture_is_left_out(tmp_path: Path) -> None:
+    items = [{"item_id": name, "kind": "image", "image_ids": [picture]} for name, picture in (("x", "i"), ("y", "j"))]
+    response = {"model": "w", "prompt": "", "condition": "", "sample": 0, "text": "", "status": "ok"}
+    tables = {
+        "images": [image_row("", image_id=name) for name in "ij"],
+        "items": items,
+        "responses": [{"response_id": f"of-{name}", "item_id": name, **response} for name in "xy"],
+        "ratings": [rating(f"of-{name}", "m", "fit", "1") for name in "xy"],
+    }
+    cursor = loaded(tmp_path, ExclusionFilter(frozenset("i")), **tables)
+    assert [row["response_id"] for row in queries.responses(cursor, View()).rows] == ["of-y"]
+    assert [row["item_id"] for row in queries.ratings(cursor, View()).rows] == ["of-y"]
 
 
 def test_what_cannot_be_viewed(place: str, tmp_path: Path) -> None:

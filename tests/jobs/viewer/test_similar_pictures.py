@@ -31,6 +31,7 @@ def write_vectors(out: Path, vectors: np.ndarray, encoder: str) -> str:
     for task in run.todo:
         with UnitWriter(run.target, task) as writer:
             rows = [*embedding_rows(["a", "b"], "image", vectors), *embedding_rows(["a"], "text", vectors[:1])]
+            rows.insert(1, {**rows[0], "item_id": "failed", "embedding": None, "status": "error"})
             writer.counts.rows_in = len(rows)
             writer.write(pa.Table.from_pylist(rows, schema=table("embeddings", dim=dim).schema()))
     run.finish()
@@ -46,6 +47,7 @@ def test_the_encoder_of_the_table_finds_the_picture_like_a_text(tmp_path: Path) 
     similar = SimilarPictures([source], tmp_path)
     for name, text in zip("ab", TEXTS, strict=True):
         scores = {row["image_id"]: row["similarity"] for row in similar.to_text(text).to_pylist()}
+        assert list(scores) == ["a", "b"]
         assert max(scores, key=lambda image_id: scores[image_id]) == name
         assert scores[name] == pytest.approx(1, abs=2e-3)
     with pytest.raises(InputError, match="empty"):
