@@ -73,6 +73,7 @@ def test_bytes_a_second() -> None:
     clock.now += 60
     assert book.settle(HOST, received=500) == pytest.approx(0.25)  # and no more than that
     assert book.settle(HOST, received=1000) == pytest.approx(1.25)
+    assert book.settle(HOST) == pytest.approx(1.25)  # nothing more was received
     assert book.settle(Limit("free", 1), received=10**9) == 0
 
 

@@ -33,6 +33,20 @@ def test_ties_are_broken_by_id() -> None:
     assert (hits.row.tolist(), hits.item_id) == ([1, 3], ["id8", "id6"])
 
 
+def test_ids_are_read_of_the_best_rows_only() -> None:
+    read: list[int] = []
+
+    def ids(rows: np.ndarray) -> list[str]:
+        read.extend(rows.tolist())
+        return [f"id{row}" for row in rows.tolist()]
+
+    best = Candidates(1, 2, ids)
+    for first in range(6):
+        add(best, float(first), first=first)
+    best.finish()
+    assert sorted(read) == [4, 5]
+
+
 def test_fewer_rows_than_k_and_several_queries() -> None:
     best = candidates(2, queries=3)
     add(best, 1.0, query=2)

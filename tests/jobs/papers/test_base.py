@@ -36,6 +36,18 @@ def test_metrics_are_found_by_all_their_dims():
     assert index.values("part", "share", question="a") == ["1"]
 
 
+def test_the_first_metric_is_of_all_items_and_has_the_preferred_dims():
+    index = MetricIndex([
+        metric(question="a", attribute="x", slots="2"),
+        metric(question="a", slots="3", value=0.5),
+        metric(question="a", slots="2", value=0.75),
+    ])  # fmt: skip
+    assert index.first("share", {"question": "a"}).value == 0.5
+    assert index.first("share", {"question": "a"}, slots="2").value == 0.75
+    assert index.first("share", {"question": "a", "attribute": "x"}).value == 0.25
+    assert index.first("share", {"question": "b"}, reason="why").reason == "why"
+
+
 def test_of_several_conditions_the_chosen_one_counts():
     metrics = [metric(question="a", condition=name, value=value) for name, value in (("", 0.1), ("article", 0.2))]
     refusals = metric("refusal_rate", condition="", model="m")

@@ -40,6 +40,7 @@ def paper(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ranking.mrr(ranks, cut=100).at(ranking="encoder"),
         ranking.mrr(dated, cut=100).at(ranking="judge", rater="m", condition="day"),
         ranking.mrr_change(ranks, dated, cut=100).at(rater="m", first="encoder", second="day"),
+        ranking.mrr_change([1] * 5, dated, cut=100).at(rater="m", first="none", second="day"),
     ])  # fmt: skip
     tables = f"{folder}/statistics,{folder}/ranked/*/metrics,{folder}/reranked/metrics"
     cli.execute("report", [f"computed=[{tables}]", "paper=tric", f"out={folder}/out"])
@@ -65,6 +66,7 @@ def test_the_figures(paper: Path) -> None:
     assert {file.name for file in paper.glob("*.svg")} == {"figure_5.svg", "figure_7.svg"}
     bars = {r["From"]: r["value"] for r in rows(paper, "figure_5")}
     assert bars == {"1880": "1.0", "1890": "1.0", "1900": "1.0", "1910": "1.0"}
+    assert ">1920<" in (paper / "figure_5.svg").read_text(encoding="utf-8")  # where the last bar ends
     captions = {(r["Column"], r["From"]): r["value"] for r in rows(paper, "figure_7")}
     assert captions["Words per caption", "2"] == "2.0"
     assert captions["Characters per caption", "0"] == "2.0"
@@ -75,9 +77,11 @@ def test_the_rankings(paper: Path) -> None:
     before, after = (1 + 1 / 2 + 1 / 4 + 1 / 4 + 1 / 5) / 5, (1 + 1 + 1 / 2 + 1 / 4 + 1 / 5) / 5
     assert float(by_key["clip-b32", "no date", "This split · MRR"]["value"]) == pytest.approx(before)
     assert by_key["clip-b32", "no date", "test-B · MRR"]["printed"] == "0.171"
+    assert ("transformer baseline", "", "test-B · MRR") not in by_key  # it is the row of clip-b32
     change = by_key["clip-b32", "year", "This split · change from no date"]
     assert float(change["value"]) == pytest.approx(after - before)
     assert by_key["Kaszuba", "", "test-A · MRR"]["printed"] == "0.6059"
     again = {(r["Judge"], r["column"]): r for r in rows(paper, "reranking")}
     assert float(again["m", "change from the encoder"]["value"]) == pytest.approx(after - before)
+    assert float(again["m", "change from no date"]["value"]) == pytest.approx(after - 1)
     assert float(again["", "MRR"]["value"]) == pytest.approx(before)

@@ -58,6 +58,7 @@ def test_only_what_the_dead_left_is_swept(place: Path) -> None:
             assert not left.exists()
             assert (kept / "half.parquet").exists()
             assert output.path.is_dir()
+            assert output.path.name.startswith("remine-new-")
         assert not output.path.exists()
         assert all((other / "note").exists() for other in others)
     finally:

@@ -455,8 +455,8 @@ def test_a_row_larger_than_every_buffer(tmp_path: Path, pack: Any) -> None:
     huge = row('"' + ("y" * 2998 + "\t\n") * 2000 + '"')
     actual = scan(tmp_path, pack((HEADER + row("one") + huge + row("two") * 9).encode()))
     assert [len(title or "") for title in actual.titles] == [3, 6_000_000, *[3] * 9]
-    (message,) = actual.counts.tallies["read_by_csv"]
-    assert "a row of more than 4,194,304 bytes" in message
+    ((message, read),) = actual.counts.tallies["read_by_csv"].items()
+    assert ("a row of more than 4,194,304 bytes" in message, read) == (True, 1)
     assert actual.rejects == []
 
 
