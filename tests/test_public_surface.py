@@ -1,14 +1,15 @@
-"""What users and other programs rely on is frozen in `public_surface`: jobs, their keys, the tables, the status words.
+"""What users and other programs rely on is frozen in `public_surface`: jobs, keys with defaults, tables, status words.
 
 A change here is a change for them: make it on purpose, raise the table's version where its columns change, and
 update the literals there.
 """
 
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import Any, get_type_hints
 
 import pytest
+from omegaconf import MISSING as REQUIRED
 
 from actors.status import STATUSES
 from jobs.runtime import cli, commands
@@ -18,8 +19,12 @@ from jobs.tables import TABLES
 from tests.public_surface import COLUMNS, COMMON, KEYS, RESOURCES, STATUS_WORDS, WRITING
 
 
-def dotted(schema: type, prefix: str = "") -> Iterator[str]:
-    """`key: type` of each key; `resources` and the keys of `Writing` and `Common` are the same and stand once."""
+def dotted(schema: type, prefix: str = "", defaults: Any = None) -> Iterator[str]:
+    """`key: type = default` of each key; `resources` and the keys of `Writing` and `Common` are listed once.
+
+    Args:
+        defaults: an instance of `schema`, where a job has other defaults than the class; None: those of the class.
+    """
     hints = get_type_hints(schema)
     base = next((names for names in (Common, Writing) if names in schema.__mro__[1:]), None)
     common = {field.name for field in fields(base)} if base else set()
@@ -30,12 +35,20 @@ def dotted(schema: type, prefix: str = "") -> Iterator[str]:
         name = f"{prefix}{field.name}"
         if field.name in common:
             continue
+        default = default_of(field) if defaults is None else getattr(defaults, field.name)
         if kind is Resources:
             yield f"{name}: resources"
         elif is_dataclass(kind):
-            yield from dotted(kind, f"{name}.")  # type: ignore[arg-type]
+            yield from dotted(kind, f"{name}.", None if default == REQUIRED else default)  # type: ignore[arg-type]
         else:
-            yield f"{name}: {kind.__name__ if isinstance(kind, type) and '[' not in str(kind) else kind}"
+            type_name = kind.__name__ if isinstance(kind, type) and "[" not in str(kind) else kind
+            yield f"{name}: {type_name}" + ("" if default == REQUIRED else f" = {default!r}")
+
+
+def default_of(field: Field[Any]) -> Any:
+    """The default of a key; `REQUIRED` without one."""
+    default = field.default if field.default_factory is MISSING else field.default_factory()
+    return REQUIRED if default is MISSING else default
 
 
 def lines(text: str) -> list[str]:
