@@ -173,11 +173,12 @@ def test_a_picture_in_several_tables_and_its_region_and_responses(tmp_path: Path
         images=rows,
         items=items,
         responses=[{"response_id": "s", **response}],
-        ratings=[rating(item, "m", "region", "South") for item in "ij"],
+        ratings=[*(rating(item, "m", "region", "South") for item in "ij"), rating("s", "judge", "fit", "3")],
     )
     assert shown(cursor) == ["i", "j"]
     assert [shown(cursor, region=region) for region in ("North", "South")] == [["i"], ["j"]]
     assert queries.responses(cursor, View()).rows[0]["image_id"] == "i"
+    assert shown(cursor, rater="judge") == ["i"]
 
 
 def test_a_picture_has_its_items_texts_spans_and_answers(cursor: Any, place: str) -> None:
