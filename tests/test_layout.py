@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from tests.conftest import LONGEST, SLOW
+
 ROOT = Path(__file__).parents[1]
 NO_COMMANDS = {"__init__", "__main__", "errors", "tables"}
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -240,6 +242,13 @@ def test_test_modules_import_no_test_modules() -> None:
             if module.startswith("tests.") and module.rpartition(".")[2].startswith("test_"):
                 importing.append(f"{path.relative_to(ROOT)}: {module}")
     assert importing == []
+
+
+def test_the_lists_of_slow_and_long_tests_name_files_that_exist() -> None:
+    tests = ROOT / "tests"
+    files = [path.relative_to(tests).as_posix() for path in tests.rglob("test_*.py")]
+    assert [beginning for beginning in SLOW if not any(file.startswith(beginning) for file in files)] == []
+    assert [name for name in LONGEST if name not in files] == []
 
 
 def test_class_names_are_unique() -> None:
