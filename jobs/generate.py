@@ -11,40 +11,27 @@ rules of `conf/refusals` and counted.
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from actors.generator import Generator, GeneratorSettings
 from actors.ids import content_id
-from actors.prompt_preparer import PromptPreparer
-from actors.vlm.instructions import QUESTIONS_WORD, Instruction, QuestionWords, asked_questions
-from actors.vlm.instructions import identity as instruction_identity
-from actors.vlm.rubric import Rubric
-from actors.vlm.settings import ContextSettings, ModelSettings
-from actors.vlm.templates import TARGET_WORD
-from jobs.analysis.responses import refusal_rates
+from actors.vlm.settings import ModelSettings
+from jobs.analysis.responses import keep_refusals
 from jobs.errors import InputError
 from jobs.judging import engine_choice, prompt_trial, vllm_engine
+from jobs.judging.asked_prompt import AskedPrompt, prompt_for_texts
 from jobs.judging.condition import with_condition
 from jobs.judging.drawn_items import item_units
-from jobs.judging.items import ItemTables, reading, sources_of
 from jobs.judging.judging_summary import show_prompts
-from jobs.judging.model_run import stream_items
-from jobs.judging.settings import check_model
+from jobs.judging.model_run import model_plan, stream_items
 from jobs.judging.several_models import ModelsConfig, run_each
-from jobs.metrics import refusals
-from jobs.models import picture_tokens
 from jobs.models.plan import plan_lines
 from jobs.runtime import cli, exclusions, lifecycle
 from jobs.runtime.console import say
 from jobs.runtime.draws import CompleteDrawConfig
-from jobs.runtime.exclusions import Exclusions
 from jobs.runtime.stage_contract import Stage
 from jobs.store.pieces import cut_of
-from jobs.store.reading import open_table
-from jobs.store.run import TablePlan, TableRun
-from jobs.store.units import Unit
 
 
 @dataclass
@@ -67,33 +54,39 @@ def execute(cfg: GenerateConfig) -> dict[str, Any] | None:
 
 
 def _generate(cfg: GenerateConfig) -> dict[str, Any] | None:
-    instruction, questions = _checked(cfg)
-    fields, pictures = instruction.context_fields, instruction.shows_picture
-    sources = sources_of(cfg, fields=fields, pictures=pictures)
+    prompt = _checked(cfg)
+    sources = prompt.open_sources(cfg)
     cfg = with_condition(cfg, sources.items)
     excluded = exclusions.read_exclusions(cfg.exclusions)
     cut = cut_of(cfg.out, actors=cfg.resources.judge.most_actors, overwrite=cfg.overwrite)
     drawn = item_units(sources, cfg.draw, excluded.marks, cut)
-    rows = drawn.rows
-    texts = f"{rows * cfg.samples:,} texts ({rows:,} items x {cfg.samples})"
-    note = f"writes {texts} of at most {cfg.max_tokens:,} tokens"
-    if cfg.plan and pictures:
-        note += picture_tokens.expected(cfg.model, sources.pictures)
-    reader = reading(sources, fields=fields, pictures=pictures)
+    texts = f"{drawn.rows * cfg.samples:,} texts ({drawn.rows:,} items x {cfg.samples})"
+    note = f"writes {texts} of at most {cfg.max_tokens:,} tokens{prompt.expected_tokens(cfg, sources)}"
+    reader = prompt.reader(sources)
     engine = engine_choice.choose(
         cfg,
-        _prepare(cfg, questions),
-        texts=min(rows, cfg.limit or rows) * cfg.samples,
+        _prepare(cfg, prompt).kwargs,
+        texts=min(drawn.rows, cfg.limit or drawn.rows) * cfg.samples,
         units=drawn.units,
         reader=reader,
         excluded=excluded,
     )
     cfg = replace(cfg, engine=engine.name)
-    dependencies = _dependencies(cfg, instruction, questions)
-    plan = _plan(cfg, instruction, dependencies, sources, excluded, units=drawn.units, files=engine.files)
+    dependencies = _dependencies(cfg, prompt)
+    identity = {
+        **dependencies,
+        "samples": cfg.samples,
+        "condition": cfg.condition,
+        "refusals": content_id(json.dumps(cfg.refusals, sort_keys=True)),
+        **sources.identity,
+        **cfg.draw.identity,
+        **exclusions.identity(excluded),
+    }
+    metadata = {"model": cfg.model.rater, "prompt": prompt.instruction.name}
+    plan = model_plan(cfg, "responses", identity, units=drawn.units, metadata=metadata, files=engine.files)
     pools, lines = ["decode", "judge"], [*plan_lines(cfg, cfg.model), *drawn.lines]
     run = lifecycle.begin("generate", cfg, plan, pools=pools, note=note, lines=lines)
-    stages = _stages(cfg, instruction, questions, dependencies)
+    stages = [_prepare(cfg, prompt), _write(cfg, prompt, dependencies)]
     if run is None:
         prompt_trial.show(cfg, plan.units, reader, stages)
         return None
@@ -101,15 +94,15 @@ def _generate(cfg: GenerateConfig) -> dict[str, Any] | None:
         say(f"  {line}")
     manifest = stream_items(run, cfg, job="generate", reader=reader, stages=stages, excluded=excluded)
     show_prompts(manifest["counts"]["tallies"])
-    show_refusals(run)
+    keep_refusals(run)
     return manifest
 
 
-def _dependencies(cfg: GenerateConfig, instruction: Instruction, questions: list[QuestionWords]) -> dict[str, Any]:
+def _dependencies(cfg: GenerateConfig, prompt: AskedPrompt) -> dict[str, Any]:
     """Return the settings on which a text depends, besides model, item and sample number."""
     return {
-        "prompt": {"name": instruction.name, "hash": instruction_identity(instruction)},
-        "questions": content_id(json.dumps(questions, sort_keys=True)) if questions else None,
+        "prompt": prompt.identity,
+        "questions": content_id(json.dumps(prompt.questions, sort_keys=True)) if prompt.questions else None,
         "max_context_tokens": cfg.max_context_tokens,
         "empty_context": cfg.empty_context,
         **cfg.drawing,
@@ -117,102 +110,36 @@ def _dependencies(cfg: GenerateConfig, instruction: Instruction, questions: list
     }
 
 
-def _plan(
-    cfg: GenerateConfig,
-    instruction: Instruction,
-    dependencies: dict[str, Any],
-    sources: ItemTables,
-    excluded: Exclusions,
-    *,
-    units: Sequence[Unit],
-    files: Mapping[str, bytes],
-) -> TablePlan:
-    return TablePlan(
-        out=cfg.out,
-        table="responses",
-        identity={
-            "model": cfg.model.identity,
-            **dependencies,
-            "samples": cfg.samples,
-            "condition": cfg.condition,
-            "refusals": content_id(json.dumps(cfg.refusals, sort_keys=True)),
-            **sources.identity,
-            **cfg.draw.identity,
-            **exclusions.identity(excluded),
-        },
-        units=units,
-        config=asdict(cfg),
-        metadata={"model": cfg.model.rater, "prompt": instruction.name},
-        derived=True,
-        models={cfg.model.name: cfg.model.rater},
-        files=files,
-    )
+def _prepare(cfg: GenerateConfig, prompt: AskedPrompt) -> Stage:
+    return prompt.stage(cfg, answer_tokens=cfg.max_tokens, keeps_pictures=cfg.engine == vllm_engine.NAME)
 
 
-def _prepare(cfg: GenerateConfig, questions: list[QuestionWords]) -> dict[str, Any]:
-    """Return the arguments of the stage that prepares prompts."""
-    return {
-        "settings": ContextSettings.part_of(cfg),
-        "model": ModelSettings.part_of(cfg.model),
-        "instruction": cfg.prompt,
-        "questions": questions,
-        "answer_tokens": cfg.max_tokens,
-        "keeps_pictures": cfg.engine == vllm_engine.NAME,
-    }
-
-
-def _stages(
-    cfg: GenerateConfig, instruction: Instruction, questions: list[QuestionWords], dependencies: dict[str, Any]
-) -> list[Stage]:
-    write = {
+def _write(cfg: GenerateConfig, prompt: AskedPrompt, dependencies: dict[str, Any]) -> Stage:
+    arguments = {
         "settings": GeneratorSettings.part_of(cfg),
         "model": ModelSettings.part_of(cfg.model),
-        "prompt": instruction.name,
+        "prompt": prompt.instruction.name,
         "prompt_hash": content_id(json.dumps(dependencies | cfg.model.pixels, sort_keys=True)),
         "threads": cfg.resources.judge.threads,
     }
-    return [
-        Stage("decode", PromptPreparer, _prepare(cfg, questions)),
-        Stage("judge", Generator, write, rows_out=cfg.samples, batches=vllm_engine.batches(cfg.engine)),
-    ]
+    return Stage("judge", Generator, arguments, rows_out=cfg.samples, batches=vllm_engine.batches(cfg.engine))
 
 
-def show_refusals(run: TableRun) -> None:
-    """Print the refusal rates of a finished run, and store rates and items in `_run/refusals.json`."""
-    rates = refusal_rates([open_table(run.target.out, "responses")])
-    run.keep("refusals.json", json.dumps([asdict(rate) for rate in rates], ensure_ascii=False, indent=1).encode())
-    if texts := max((rate.n for rate in rates), default=0):
-        for line in refusals.lines(rates) or [f"none in {texts:,} texts"]:
-            say(f"  refusals  {line}")
-
-
-def _checked(cfg: GenerateConfig) -> tuple[Instruction, list[QuestionWords]]:
-    """Return the instruction and the rubric's questions that it asks, after validating all other keys.
+def _checked(cfg: GenerateConfig) -> AskedPrompt:
+    """Return the prompt, after validating all other keys.
 
     Raises:
         InputError: the value of a key is not allowed.
     """
     try:
-        instruction = Instruction.from_dict(cfg.prompt)
-        if TARGET_WORD in instruction.words:
-            raise ValueError(f"prompt={instruction.name}: uses a label; use it with remine loglik")
-        if QUESTIONS_WORD in instruction.words and not cfg.rubric:
-            raise ValueError(f"prompt={instruction.name}: asks a rubric's questions; set rubric=")
-        questions: list[QuestionWords] = []
-        if QUESTIONS_WORD in instruction.words:
-            rubric = Rubric.from_dict(cfg.rubric)
-            if rubric.asks_targets:
-                raise ValueError(
-                    f"rubric={rubric.name}: asks about targets, and a JSON answer has no targets; use another rubric"
-                )
-            questions = asked_questions(rubric)
+        prompt = prompt_for_texts(cfg.prompt, cfg.rubric)
         cfg.draw.check()
         prompt_trial.check(cfg)
         vllm_engine.check(cfg)
-        check_model(cfg, shown_by=f"prompt {instruction.name!r}" if instruction.shows_picture else "")
+        prompt.check_model(cfg)
     except ValueError as error:
         raise InputError(f"generate: {error}") from error
-    return instruction, questions
+    return prompt
 
 
 JOB = cli.Job("generate", GenerateConfig, execute, pools=("decode", "judge"))

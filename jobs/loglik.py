@@ -12,27 +12,22 @@ stores it in `_run/sweep.json`.
 
 import sys
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from actors.ids import content_id
 from actors.loglik_rater import QUESTION, LoglikRater, LoglikSettings, condition_of
-from actors.prompt_preparer import PromptPreparer
-from actors.vlm.instructions import QUESTIONS_WORD, Instruction
-from actors.vlm.instructions import identity as instruction_identity
-from actors.vlm.settings import ContextSettings, ModelSettings
-from actors.vlm.templates import TARGET_WORD
+from actors.vlm.settings import ModelSettings
 from jobs.errors import InputError
 from jobs.judging import kept_rubric, prompt_trial
+from jobs.judging.asked_prompt import AskedPrompt, prompt_for_labels
 from jobs.judging.condition import with_condition
-from jobs.judging.items import ItemTables, reading, sources_of
+from jobs.judging.items import ItemTables
 from jobs.judging.judging_summary import show_prompts
-from jobs.judging.model_run import stream_items
+from jobs.judging.model_run import model_plan, stream_items
 from jobs.judging.reference import read_reference, show_sweep
-from jobs.judging.settings import check_model
 from jobs.judging.several_models import ModelsConfig, run_each
-from jobs.judging.targets import RatingCounts, count_labels, own_labels, read_targets
-from jobs.models import picture_tokens
+from jobs.judging.targets import count_labels, own_labels, read_targets
 from jobs.models.plan import plan_lines
 from jobs.runtime import cli, exclusions, lifecycle
 from jobs.runtime.exclusions import Exclusions
@@ -62,22 +57,30 @@ def execute(cfg: LoglikConfig) -> dict[str, Any] | None:
 
 
 def _rate(cfg: LoglikConfig) -> dict[str, Any] | None:
-    instruction, targets = _checked(cfg)
+    prompt, targets = _checked(cfg)
     per_label = len(cfg.pairs)
-    fields, pictures = instruction.context_fields, instruction.shows_picture
-    sources = sources_of(cfg, fields=fields, pictures=pictures)
+    sources = prompt.open_sources(cfg)
     cfg = with_condition(cfg, sources.items)
     reference = read_reference(cfg.reference)
     excluded = exclusions.read_exclusions(cfg.exclusions)
     ratings = count_labels(sources.items, targets, per_label=per_label, asker="loglik scores labels")
-    plan = _plan(cfg, instruction, targets, sources, excluded)
-    note = f"scores {(ratings.total or 0) // per_label:,} labels under {per_label} settings"
-    if cfg.plan and pictures:
-        note += picture_tokens.expected(cfg.model, sources.pictures)
+    plan = _plan(cfg, prompt, targets, sources, excluded)
+    labels = f"{(ratings.total or 0) // per_label:,} labels under {per_label} settings"
+    note = f"scores {labels}{prompt.expected_tokens(cfg, sources)}"
     pools, lines = ["decode", "judge"], plan_lines(cfg, cfg.model)
     run = lifecycle.begin("loglik", cfg, plan, pools=pools, note=note, lines=lines)
-    reader = reading(sources, fields=fields, pictures=pictures)
-    stages = _stages(cfg, targets, ratings, longest=_longest([*targets, *own_labels(sources.items)]))
+    reader = prompt.reader(sources)
+    longest = _longest([*targets, *own_labels(sources.items)])
+    rate = {
+        "settings": LoglikSettings.part_of(cfg),
+        "model": ModelSettings.part_of(cfg.model),
+        "targets": targets,
+        "threads": cfg.resources.judge.threads,
+    }
+    stages = [
+        prompt.stage(cfg, answer_tokens=longest),
+        Stage("judge", LoglikRater, rate, rows_out=ratings.rows_out),
+    ]
     if run is None:
         prompt_trial.show(cfg, plan.units, reader, stages)
         return None
@@ -89,47 +92,22 @@ def _rate(cfg: LoglikConfig) -> dict[str, Any] | None:
 
 
 def _plan(
-    cfg: LoglikConfig, instruction: Instruction, targets: list[str], sources: ItemTables, excluded: Exclusions
+    cfg: LoglikConfig, prompt: AskedPrompt, targets: list[str], sources: ItemTables, excluded: Exclusions
 ) -> TablePlan:
-    kept = kept_rubric.of_prompt(instruction, QUESTION, cfg.prompt)
-    return TablePlan(
-        out=cfg.out,
-        table="ratings",
-        identity={
-            "model": cfg.model.identity,
-            "prompt": {"name": instruction.name, "hash": instruction_identity(instruction)},
-            "targets": content_id(*targets),
-            "settings": [pair.name for pair in cfg.pairs],
-            "condition": cfg.condition,
-            "max_context_tokens": cfg.max_context_tokens,
-            "empty_context": cfg.empty_context,
-            **sources.identity,
-            **exclusions.identity(excluded),
-        },
-        units=sources.units(cut_of(cfg.out, actors=cfg.resources.judge.most_actors, overwrite=cfg.overwrite)),
-        config=asdict(cfg),
-        metadata={**kept.metadata, "rater": cfg.model.rater},
-        derived=True,
-        models={cfg.model.name: cfg.model.rater},
-        files=kept.files,
-    )
-
-
-def _stages(cfg: LoglikConfig, targets: list[str], ratings: RatingCounts, *, longest: int) -> list[Stage]:
-    model = ModelSettings.part_of(cfg.model)
-    prepare = {
-        "settings": ContextSettings.part_of(cfg),
-        "model": model,
-        "instruction": cfg.prompt,
-        "answer_tokens": longest,
+    kept = kept_rubric.of_prompt(prompt.instruction, QUESTION, cfg.prompt)
+    identity = {
+        "prompt": prompt.identity,
+        "targets": content_id(*targets),
+        "settings": [pair.name for pair in cfg.pairs],
+        "condition": cfg.condition,
+        "max_context_tokens": cfg.max_context_tokens,
+        "empty_context": cfg.empty_context,
+        **sources.identity,
+        **exclusions.identity(excluded),
     }
-    rate = {
-        "settings": LoglikSettings.part_of(cfg),
-        "model": model,
-        "targets": targets,
-        "threads": cfg.resources.judge.threads,
-    }
-    return [Stage("decode", PromptPreparer, prepare), Stage("judge", LoglikRater, rate, rows_out=ratings.rows_out)]
+    units = sources.units(cut_of(cfg.out, actors=cfg.resources.judge.most_actors, overwrite=cfg.overwrite))
+    metadata = {**kept.metadata, "rater": cfg.model.rater}
+    return model_plan(cfg, "ratings", identity, units=units, metadata=metadata, files=kept.files)
 
 
 def _longest(labels: Iterable[str]) -> int:
@@ -137,8 +115,8 @@ def _longest(labels: Iterable[str]) -> int:
     return max((len(label.encode()) + 1 for label in labels), default=1)
 
 
-def _checked(cfg: LoglikConfig) -> tuple[Instruction, list[str]]:
-    """Return the instruction and the labels, after validating all other keys.
+def _checked(cfg: LoglikConfig) -> tuple[AskedPrompt, list[str]]:
+    """Return the prompt and the labels, after validating all other keys.
 
     Raises:
         InputError: the value of a key is not allowed.
@@ -146,13 +124,11 @@ def _checked(cfg: LoglikConfig) -> tuple[Instruction, list[str]]:
     targets = list(read_targets(cfg.targets) or ())
     try:
         prompt_trial.check(cfg)
-        instruction = Instruction.from_dict(cfg.prompt)
-        if words := {TARGET_WORD, QUESTIONS_WORD} & instruction.words:
-            raise ValueError(f"prompt={instruction.name}: must not use {min(words)!r}; the label follows its start")
-        check_model(cfg, shown_by=f"prompt {instruction.name!r}" if instruction.shows_picture else "")
+        prompt = prompt_for_labels(cfg.prompt)
+        prompt.check_model(cfg)
     except ValueError as error:
         raise InputError(f"loglik: {error}") from error
-    return instruction, targets
+    return prompt, targets
 
 
 JOB = cli.Job("loglik", LoglikConfig, execute, pools=("decode", "judge"))

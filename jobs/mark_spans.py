@@ -13,7 +13,7 @@ question about omissions shows the mistakes that the model marked, so that nothi
 
 import json
 import sys
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from actors.ids import content_id
@@ -27,7 +27,7 @@ from jobs.judging.condition import with_condition
 from jobs.judging.drawn_items import item_units
 from jobs.judging.items import ItemTables, Reader, open_sources
 from jobs.judging.judging_summary import show_marks
-from jobs.judging.model_run import stream_items
+from jobs.judging.model_run import model_plan, stream_items
 from jobs.judging.settings import check_model
 from jobs.judging.several_models import SeveralModelsConfig, run_each
 from jobs.models import picture_tokens
@@ -39,7 +39,6 @@ from jobs.runtime.exclusions import Exclusions
 from jobs.runtime.stage_contract import Stage
 from jobs.store.pieces import cut_of
 from jobs.store.reading import open_table
-from jobs.store.run import TablePlan
 
 
 @dataclass
@@ -70,16 +69,8 @@ def _mark_spans(cfg: MarkSpansConfig) -> dict[str, Any] | None:
     note = f"asks {cfg.model.name} to mark {2 * drawn.rows:,} texts of {drawn.rows:,} items ({cfg.method})"
     if cfg.plan and cfg.shows_picture:
         note += picture_tokens.expected(cfg.model, sources.pictures)
-    plan = TablePlan(
-        out=cfg.out,
-        table="spans",
-        identity=_identity(cfg, sources, excluded),
-        units=drawn.units,
-        config=asdict(cfg),
-        metadata={"rater": cfg.model.rater, "method": cfg.method},
-        derived=True,
-        models={cfg.model.name: cfg.model.rater},
-    )
+    metadata = {"rater": cfg.model.rater, "method": cfg.method}
+    plan = model_plan(cfg, "spans", _identity(cfg, sources, excluded), units=drawn.units, metadata=metadata)
     lines = [*plan_lines(cfg, cfg.model), *drawn.lines]
     run = lifecycle.begin("mark_spans", cfg, plan, pools=["judge"], note=note, lines=lines)
     reader = Reader("items", tuple(sources.joined_tables), (), cfg.shows_picture, whole_texts=True)
@@ -113,10 +104,9 @@ def _sources(cfg: MarkSpansConfig) -> ItemTables:
 
 
 def _identity(cfg: MarkSpansConfig, sources: ItemTables, excluded: Exclusions) -> dict[str, Any]:
-    """Return everything that the rows depend on."""
+    """Return everything that the rows depend on besides the model."""
     labels = [[kind.name, kind.kind, kind.role, list(kind.labels.items())] for kind in cfg.kinds]
     return {
-        "model": cfg.model.identity,
         "method": cfg.method,
         "prompts": {
             "name": cfg.span_prompts["name"],

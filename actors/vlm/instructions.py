@@ -159,8 +159,12 @@ def asked_questions(rubric: Rubric) -> list[QuestionWords]:
     """Return a rubric's questions for the word `questions` of instructions.
 
     Raises:
-        ValueError: the rubric asks each item its own questions.
+        ValueError: the rubric asks about targets, or each item its own questions.
     """
+    if rubric.asks_targets:
+        raise ValueError(
+            f"rubric={rubric.name}: asks about targets, and a JSON answer has no targets; use another rubric"
+        )
     if rubric.asks_own_questions:
         raise ValueError(f"rubric={rubric.name}: asks each item its own questions; use it with remine judge")
     return [

@@ -1,16 +1,20 @@
 """Refusal rates of the models in tables of responses."""
 
+import json
 from collections.abc import Sequence
+from dataclasses import asdict
 
 import numpy as np
 import pyarrow as pa
 
 from jobs.errors import InputError
-from jobs.metrics.refusals import COLUMNS, RefusalRate, RefusalRates
+from jobs.metrics.refusals import COLUMNS, RefusalRate, RefusalRates, lines
+from jobs.runtime.console import say
 from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store.hashing import hash_texts
 from jobs.store.object_rows import read_unit
-from jobs.store.reading import TableSource
+from jobs.store.reading import TableSource, open_table
+from jobs.store.run import TableRun
 
 
 def refusal_rates(
@@ -41,3 +45,12 @@ def refusal_rates(
                 raise InputError(f"{footer.object.uri}: {error}") from error
         counted = np.unique(np.concatenate(fresh))
     return rates.rates()
+
+
+def keep_refusals(run: TableRun) -> None:
+    """Print the refusal rates of a finished run, and store rates and items in `_run/refusals.json`."""
+    rates = refusal_rates([open_table(run.target.out, "responses")])
+    run.keep("refusals.json", json.dumps([asdict(rate) for rate in rates], ensure_ascii=False, indent=1).encode())
+    if texts := max((rate.n for rate in rates), default=0):
+        for line in lines(rates) or [f"none in {texts:,} texts"]:
+            say(f"  refusals  {line}")

@@ -1,6 +1,7 @@
-"""The stages of a run in which a model answers about items, and what every such run prints and keeps."""
+"""A run in which a model answers about items: its plan, its stages, and what every such run prints and keeps."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import pyarrow as pa
@@ -11,8 +12,37 @@ from jobs.models import picture_tokens
 from jobs.runtime import exclusions, lifecycle
 from jobs.runtime.exclusions import Exclusions
 from jobs.runtime.stage_contract import Stage
-from jobs.store.run import TableRun
+from jobs.store.run import TablePlan, TableRun
+from jobs.store.units import Unit
 from jobs.store.writer import UnitTask
+
+
+def model_plan(
+    cfg: ModelRunConfig,
+    table: str,
+    identity: Mapping[str, Any],
+    *,
+    units: Sequence[Unit],
+    metadata: Mapping[str, str],
+    files: Mapping[str, bytes] | None = None,
+) -> TablePlan:
+    """Return the plan of the table at `out=` whose rows a model writes.
+
+    Args:
+        identity: what changes the rows besides the model.
+        units, metadata, files: as for `jobs.store.run.TablePlan`.
+    """
+    return TablePlan(
+        out=cfg.out,
+        table=table,
+        identity={"model": cfg.model.identity, **identity},
+        units=units,
+        config=asdict(cfg),
+        metadata=dict(metadata),
+        derived=True,
+        models={cfg.model.name: cfg.model.rater},
+        files=files or {},
+    )
 
 
 def stream_items(

@@ -1,6 +1,6 @@
 """Inputs and output of `judge`: rubric, labels, tables and the plan of its ratings."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from actors.rubric_rater import default_targets
@@ -10,6 +10,7 @@ from jobs.errors import InputError
 from jobs.judging import kept_rubric, methods, own_questions, prompt_trial, vllm_engine
 from jobs.judging.items import ItemTables, Reader, reading, sources_of
 from jobs.judging.methods import MethodConfig
+from jobs.judging.model_run import model_plan
 from jobs.judging.own_questions import OwnQuestionsConfig, OwnQuestionsReader
 from jobs.judging.settings import check_model
 from jobs.judging.targets import RatingCounts, count_ratings, read_targets
@@ -106,26 +107,18 @@ def plan(cfg: MethodConfig, job: JudgingJob, excluded: Exclusions) -> TablePlan:
     """Return the plan of the table of ratings."""
     rubric, layout = job.rubric, job.rubric.resolve_layout(cfg.layout)
     kept = kept_rubric.of_rubric(rubric, cfg.rubric)
-    return TablePlan(
-        out=cfg.out,
-        table="ratings",
-        identity={
-            "model": cfg.model.identity,
-            "rubric": {"name": rubric.name, "hash": rubric_identity(rubric, layout=layout), "layout": layout},
-            "max_context_tokens": cfg.max_context_tokens,
-            "condition": cfg.condition,
-            **methods.identity(cfg),
-            **vllm_engine.identity(cfg.engine),
-            **job.sources.identity,
-            **({"questions_by": cfg.questions_by} if cfg.questions else {}),
-            **({"targets": list(job.targets)} if job.targets else {}),
-            **({"empty_context": cfg.empty_context} if cfg.empty_context != "answer" else {}),
-            **exclusions.identity(excluded),
-        },
-        units=job.sources.units(cut_of(cfg.out, actors=cfg.resources.judge.most_actors, overwrite=cfg.overwrite)),
-        config=asdict(cfg),
-        metadata={**kept.metadata, "rater": cfg.model.rater},
-        derived=True,
-        models={cfg.model.name: cfg.model.rater},
-        files=kept.files,
-    )
+    identity = {
+        "rubric": {"name": rubric.name, "hash": rubric_identity(rubric, layout=layout), "layout": layout},
+        "max_context_tokens": cfg.max_context_tokens,
+        "condition": cfg.condition,
+        **methods.identity(cfg),
+        **vllm_engine.identity(cfg.engine),
+        **job.sources.identity,
+        **({"questions_by": cfg.questions_by} if cfg.questions else {}),
+        **({"targets": list(job.targets)} if job.targets else {}),
+        **({"empty_context": cfg.empty_context} if cfg.empty_context != "answer" else {}),
+        **exclusions.identity(excluded),
+    }
+    units = job.sources.units(cut_of(cfg.out, actors=cfg.resources.judge.most_actors, overwrite=cfg.overwrite))
+    metadata = {**kept.metadata, "rater": cfg.model.rater}
+    return model_plan(cfg, "ratings", identity, units=units, metadata=metadata, files=kept.files)

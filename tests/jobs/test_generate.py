@@ -357,10 +357,16 @@ def test_the_other_ways_to_rate(tables: Path, in_process: None, capsys: pytest.C
     }
     zero_shot: Any = cli.execute(
         "zero_shot",
-        [common[0], f"out={tables / 'zero_shot'}", "embedder=local-tiny", "targets=[Japan,Brazil]"],
+        [
+            common[0],
+            f"out={tables / 'zero_shot'}",
+            "embedder=local-tiny",
+            "embedder.dtype=float32",
+            "targets=[Japan,Brazil]",
+        ],
     )
     assert zero_shot["counts"]["status"] == {"ok": 4, "missing": 2}
-    encoder = ("local:siglip-tiny", "auto", None)
+    encoder = ("local:siglip-tiny", "float32", None)
     assert rubric_and_rater(str(tables / "zero_shot"), "relevance") == (
         "cultural_relevance",
         (1.0, 5.0),
