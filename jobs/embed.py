@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import MISSING
 
 from jobs.errors import InputError
-from jobs.models.devices import check_device, check_dtype
-from jobs.models.encoder import EmbedderConfig, check_available, encoder_facts, logit_scalars
-from jobs.models.encoder_inputs import read_pictures, read_texts
+from jobs.models.encoder import EmbedderConfig, check_available, check_placement, encoder_facts, logit_scalars
+from jobs.models.encoder_inputs import PICTURES, TEXTS
+from jobs.models.encoder_run import stream_encoded
 from jobs.runtime import cli, exclusions, lifecycle
 from jobs.runtime.config import FailingRows
 from jobs.store.compact_list import CompactList
 from jobs.store.pieces import cut_of, in_pieces
 from jobs.store.reading import TableSource, open_table
-from jobs.store.run import TablePlan, TableRun
+from jobs.store.run import TablePlan
 
 if TYPE_CHECKING:
     from actors.encoders.facts import EncoderFacts
@@ -44,8 +44,7 @@ def execute(cfg: EmbedConfig) -> dict[str, Any] | None:
     Returns:
         The manifest; None with plan=true.
     """
-    check_device(cfg, cfg.embedder.device, prefix="embedder.")
-    check_dtype(cfg.embedder.dtype, prefix="embedder.")
+    check_placement(cfg, cfg.embedder)
     source = open_table(cfg.input, "images", "texts")
     excluded = exclusions.read_exclusions(cfg.exclusions)
     facts = encoder_facts(cfg.embedder)
@@ -57,11 +56,14 @@ def execute(cfg: EmbedConfig) -> dict[str, Any] | None:
     if not cfg.only_plans:
         check_available(cfg.embedder)
     plan = _plan(cfg, source, facts, exclusions.identity(excluded))
-    pools = ["embed"] if source.name == "texts" else ["decode", "embed"]
-    run = lifecycle.begin("embed", cfg, plan, pools=pools, note=f"{facts.dim} dimensions")
+    rows = TEXTS if source.name == "texts" else PICTURES
+    run = lifecycle.begin("embed", cfg, plan, pools=rows.pools, note=f"{facts.dim} dimensions")
     if run is None:
         return None
-    _embed(cfg, run, source, exclusions.keep(run, excluded))
+    from actors.embedder import Embedder, TextEmbedder
+
+    actor, kept = Embedder if rows.decodes else TextEmbedder, exclusions.keep(run, excluded)
+    stream_encoded(run, cfg.embedder, rows, actor, job="embed", resources=cfg.resources, excluded=kept)
     return lifecycle.end("embed", run, excluded)
 
 
@@ -79,24 +81,6 @@ def _plan(cfg: EmbedConfig, source: TableSource, facts: "EncoderFacts", excluded
         dim=facts.dim,
         models={cfg.embedder.name: facts.encoder},
     )
-
-
-def _embed(cfg: EmbedConfig, run: TableRun, source: TableSource, excluded: str | None) -> None:
-    """Read, decode and encode the units of `run`."""
-    from actors.embedder import BATCHES_PER_CALL, Embedder, PictureDecoder, TextEmbedder
-    from jobs.runtime import stages
-
-    pool = cfg.resources.embed
-    batches = BATCHES_PER_CALL if pool.num_gpus else 1
-    encoder = {"settings": cfg.embedder, "batch_size": pool.batch_size, "threads": pool.threads}
-    if source.name == "texts":
-        read = stages.Read(read_texts, item="text_id", output_item="item_id", excluded=excluded)
-        chain = [stages.Stage("embed", TextEmbedder, encoder, batches=batches)]
-    else:
-        read = stages.Read(read_pictures, item="image_id", output_item="item_id", excluded=excluded)
-        decode = stages.Stage("decode", PictureDecoder, {"settings": cfg.embedder})
-        chain = [decode, stages.Stage("embed", Embedder, encoder, batches=batches)]
-    stages.stream(run, name="embed", read=read, stages=chain, resources=cfg.resources)
 
 
 JOB = cli.Job("embed", EmbedConfig, execute, pools=("decode", "embed"))

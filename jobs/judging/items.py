@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from actors.items import JUDGED, NO_RESPONSE, RESPONSE_STATUS, TARGETS
@@ -251,46 +250,6 @@ def sources_of(cfg: AskingConfig, *, fields: Sequence[str], pictures: bool) -> I
 def reading(sources: ItemTables, *, fields: Sequence[str], pictures: bool) -> Reader:
     """Return the reader that the workers use for the items of `sources`."""
     return Reader(sources.items.name, tuple(sources.joined_tables), tuple(fields), pictures)
-
-
-def read_item_vectors(task: UnitTask) -> pa.Table:
-    """Return the items of a unit with the vector of their picture.
-
-    The unit's inputs are an object of the table `items`, and an object of the table `embeddings` or the whole table.
-
-    Returns:
-        `item_id`, `embedding: list<float>`, `status`, `error_kind`, `error_message`, `targets: list<string>`, and
-        `jobs.runtime.exclusions.SHOWN`. An item without a picture, or whose picture has no vector, is `missing_input`;
-        one with several pictures is `skipped`.
-    """
-    _, vectors = task.unit.inputs
-    items = read_piece(task.unit, ["item_id", "image_ids", TARGETS]).to_pylist()
-    ids = {i for item in items for i in item["image_ids"] or ()}
-    columns = ["kind", "embedding", "status", "error_kind", "error_message"]
-    rows = lookup(vectors, "item_id", ids, columns)
-    outcomes = [_item_vector(item["image_ids"] or (), rows) for item in items]
-    return pa.table({
-        "item_id": pa.array([item["item_id"] for item in items], pa.string()),
-        "embedding": pa.array([outcome["embedding"] for outcome in outcomes], pa.list_(pa.float32())),
-        **{name: pa.array([o[name] for o in outcomes], pa.string()) for name in columns[2:]},
-        TARGETS: pa.array([item[TARGETS] for item in items], pa.list_(pa.string())),
-        exclusions.SHOWN: pa.array([item["image_ids"] for item in items], pa.list_(pa.string())),
-    })  # fmt: skip
-
-
-def _item_vector(image_ids: Sequence[str], rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return vector and outcome of an item with the pictures `image_ids`."""
-    failure = {"embedding": None, "status": Status.MISSING_INPUT.value, "error_kind": "no_picture"}
-    if len(image_ids) > 1:
-        message = f"the item has {len(image_ids)} pictures; an encoder rates one"
-        skipped = {"status": Status.SKIPPED.value, "error_kind": "picture_count", "error_message": message}
-        return {**failure, **skipped}
-    row = rows.get(image_ids[0]) if image_ids else None
-    if row is None or row["kind"] != "image":
-        message = "the item has no picture" if not image_ids else "the table of embeddings does not have the picture"
-        return {**failure, "error_message": message}
-    vector = None if row["embedding"] is None else np.asarray(row["embedding"], np.float32)
-    return {**row, "embedding": vector}
 
 
 def _records(source: Object | None, image_ids: Sequence[str], fields: Sequence[str]) -> dict[str, dict[str, Any]]:

@@ -1,15 +1,74 @@
 """Read the sentences of `zero_shot template=` from a file of conf/zero_shot_template/ or a user's YAML file."""
 
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from actors.errors import first_line
+from actors.ids import content_id
 from jobs.errors import InputError
+from jobs.judging import kept_rubric
+from jobs.judging.kept_rubric import KeptRubric
+from jobs.judging.targets import read_targets
 from jobs.runtime.config_files import CONF
+from jobs.runtime.named_keys import with_option
 from jobs.store import locations
 
+if TYPE_CHECKING:
+    from actors.zero_shot_rater import ZeroShotTemplate
+
 TEMPLATES = CONF / "zero_shot_template"
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """The sentences with which pictures are compared.
+
+    Attributes:
+        template: the checked template.
+        data: the content of its file.
+        targets: labels of items without their own.
+    """
+
+    template: "ZeroShotTemplate"
+    data: Mapping[str, Any]
+    targets: tuple[str, ...]
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """Return the part of a run's identity that names the sentences."""
+        template = {"name": self.template.name, "hash": content_id(repr(self.template))}
+        return {"template": template, "targets": content_id(*self.targets)}
+
+    @property
+    def kept(self) -> KeptRubric:
+        """Return what a table of ratings keeps of the template."""
+        levels = [(level.value, level.phrase, level.score) for level in self.template.levels]
+        return kept_rubric.of_levels(
+            self.template.name, self.template.question, self.template.sentence, levels, self.data
+        )
+
+
+def read_sentences(template: str, targets: Any) -> Sentences:
+    """Return the sentences of `template=` about the labels of `targets=`.
+
+    Args:
+        template: as for `read_template`.
+        targets: as for `jobs.judging.targets.read_targets`.
+
+    Raises:
+        InputError: a file does not exist or cannot be used.
+    """
+    from actors.zero_shot_rater import ZeroShotTemplate
+
+    labels = read_targets(targets) or ()
+    data = read_template(template)
+    try:
+        return Sentences(ZeroShotTemplate.from_dict(data), data, labels)
+    except ValueError as error:
+        raise InputError(with_option(first_line(error), "zero_shot", {"template": template})) from error
 
 
 def read_template(name: str) -> Any:

@@ -10,6 +10,8 @@ from omegaconf import MISSING
 from actors.encoders.settings import EncoderSettings
 from actors.errors import first_line
 from jobs.errors import InputError
+from jobs.models.devices import check_device, check_dtype
+from jobs.runtime.config import Common
 
 if TYPE_CHECKING:
     from actors.encoders.facts import EncoderFacts
@@ -20,6 +22,16 @@ class EmbedderConfig(EncoderSettings):
     """Which encoder; `conf/embedder/` has named ones."""
 
     name: str = MISSING  # display name
+
+
+def check_placement(cfg: Common, embedder: EmbedderConfig) -> None:
+    """Check device and dtype of the encoder of the job's configuration `cfg`.
+
+    Raises:
+        InputError: the device does not exist, or an unknown dtype.
+    """
+    check_device(cfg, embedder.device, prefix="embedder.")
+    check_dtype(embedder.dtype, prefix="embedder.")
 
 
 def encoder_facts(cfg: EmbedderConfig) -> "EncoderFacts":

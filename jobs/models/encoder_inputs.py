@@ -1,5 +1,8 @@
 """Reads the rows of a unit that an encoder takes: pictures, texts, or vectors of pictures."""
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -10,6 +13,25 @@ from jobs.store.writer import UnitTask
 PICTURE_COLUMNS = ["image_id", "source_url", "bytes", "status", "error_kind", "error_message"]
 TEXT_COLUMNS = ["text_id", "text"]
 VECTOR_COLUMNS = ["item_id", "kind", "embedding", "status", "error_kind", "error_message"]
+
+
+class EncoderInput(NamedTuple):
+    """How the rows of a table are read for an encoder.
+
+    Attributes:
+        read: returns the rows of a unit.
+        item: the column with their ids.
+        decodes: whether they are bytes of pictures, which another stage decodes first.
+    """
+
+    read: Callable[[UnitTask], pa.Table]
+    item: str
+    decodes: bool = False
+
+    @property
+    def pools(self) -> list[str]:
+        """Return the pools of the stages, in their order."""
+        return ["decode", "embed"] if self.decodes else ["embed"]
 
 
 def read_pictures(task: UnitTask) -> pa.Table:
@@ -33,3 +55,8 @@ def read_vectors(task: UnitTask) -> pa.Table:
     if not pc.all(pc.equal(rows["kind"], "image"), min_count=0).as_py():
         raise InputError(f"input: {uri} has embeddings of texts; zero_shot rates pictures, give embeddings of images")
     return rows
+
+
+PICTURES = EncoderInput(read_pictures, "image_id", decodes=True)
+TEXTS = EncoderInput(read_texts, "text_id")
+VECTORS = EncoderInput(read_vectors, "item_id")
