@@ -10,26 +10,21 @@ that people and models can judge it. Each picture has its own seed, derived from
 models draw one after another into the same tables; the attribute `image_model` of an item names its model.
 """
 
-import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from typing import Any
 
 from omegaconf import MISSING
 
 from actors.diffusion.settings import DrawingSettings, ImageModelSettings
-from actors.ids import content_id
 from actors.settings import check_positive
-from jobs.errors import InputError
 from jobs.items_from import image_prompts, output
-from jobs.items_from.image_prompts import DrawnPictures, ImagePromptReader, PromptTables
-from jobs.items_from.output import ITEMS, ItemsPlan, UnitRows
-from jobs.models.image_model import ImageModelConfig
+from jobs.items_from.drawn_pictures import DrawnPictures, model_of
+from jobs.items_from.image_prompts import ImagePromptReader, PromptTables
+from jobs.models.image_model import ImageModelConfig, read_image_models
 from jobs.models.plan import plan_lines
-from jobs.models.several import read_models
-from jobs.runtime import cli, dtypes, exclusions, lifecycle
+from jobs.runtime import cli, exclusions, lifecycle
 from jobs.runtime.config import FailingRows
 from jobs.runtime.exclusions import Exclusions
 from jobs.runtime.stage_contract import Stage
@@ -37,7 +32,6 @@ from jobs.store import locations
 from jobs.store.limits import limited
 from jobs.store.reading import refuse_absent
 from jobs.store.run import RunPart, TablePlan
-from jobs.store.units import Unit
 
 
 @dataclass
@@ -63,14 +57,14 @@ def execute(cfg: GenerateImagesConfig) -> dict[str, Any] | None:
         InputError: a table, a model or a value is not allowed; nothing was written.
     """
     refuse_absent(cfg.input)
-    models = _models(cfg)
+    models = read_image_models("generate_images", cfg, image_model=cfg.image_model, image_models=cfg.image_models)
     prompts = image_prompts.open_prompts(cfg.input, texts=cfg.texts, role=cfg.prompt_role)
     excluded = exclusions.read_exclusions(cfg.exclusions)
-    readers = {model.rater: ImagePromptReader(_drawn(cfg, model), prompts.prompts.name) for model in models}
-    plan = _plan(cfg, prompts, models, [reader.drawn for reader in readers.values()], excluded)
-    plan = limited(plan, cfg.limit, noun="pictures of each model", by=_model_of)
+    drawn = [DrawnPictures.by(model, cfg, role=cfg.prompt_role, samples=cfg.samples) for model in models]
+    readers = {pictures.model: ImagePromptReader(pictures, prompts.prompts.name) for pictures in drawn}
+    plan = limited(_plan(cfg, prompts, models, drawn, excluded), cfg.limit, noun="pictures of each model", by=model_of)
     # The items do not depend on the pictures: a retry of single pictures does not write them again.
-    items = (replace(cfg, retry=[]), _items_plan(plan, readers), excluded)
+    items = (replace(cfg, retry=[]), image_prompts.items_plan(plan, readers), excluded)
     if not cfg.only_plans:
         output.check(*items)
     pictures, names = sum(unit.rows or 0 for unit in plan.units), ", ".join(model.name for model in models)
@@ -80,52 +74,12 @@ def execute(cfg: GenerateImagesConfig) -> dict[str, Any] | None:
     if run is None:
         return output.write(*items, job="generate_images")
     kept = exclusions.keep(run, excluded)
-    for model in models:
-        _draw(cfg, run.part(partial(_is_of, model.rater)), model, readers[model.rater], kept)
+    for model, reader in zip(models, readers.values(), strict=True):
+        _draw(cfg, run.part(reader.drawn.has), model, reader, kept)
     manifest = lifecycle.end("generate_images", run, excluded)
     if run.is_trial:  # plan=calibrate: the items come with the rest
         return {"images": manifest}
     return {"images": manifest, **(output.write(*items, job="generate_images") or {})}
-
-
-def _models(cfg: GenerateImagesConfig) -> list[ImageModelConfig]:
-    """Return the models that draw, after the checks that need no weights.
-
-    Raises:
-        InputError: an unknown model, one model twice, or one that is not a text-to-image pipeline.
-    """
-    models = [cfg.image_model]
-    if cfg.image_models:
-        models = read_models(
-            "generate_images", GenerateImagesConfig, key="image_model", listed="image_models", names=cfg.image_models
-        )
-    for model in models:
-        dtypes.resolve_model(model, cfg, pool="judge")
-    if len({model.rater for model in models}) < len(models):
-        raise InputError(f"image_models=[{','.join(cfg.image_models)}]: two have one checkpoint; name each model once")
-    if not cfg.only_plans:
-        from actors.diffusion.loading import check_image_model
-
-        for model in models:
-            try:
-                check_image_model(model)
-            except ValueError as error:
-                raise InputError(str(error)) from error
-    return models
-
-
-def _model_of(unit: Unit) -> str:
-    """Return the name in the tables of the model that draws the pictures of a unit."""
-    return str(unit.extra[image_prompts.IMAGE_MODEL])
-
-
-def _is_of(rater: str, unit: Unit) -> bool:
-    return _model_of(unit) == rater
-
-
-def _drawn(cfg: GenerateImagesConfig, model: ImageModelConfig) -> DrawnPictures:
-    settings = content_id(json.dumps({**cfg.options, "seed": cfg.seed, **model.identity}, sort_keys=True))
-    return DrawnPictures(cfg.prompt_role, cfg.samples, cfg.seed, model.rater, settings)
 
 
 def _plan(
@@ -154,13 +108,6 @@ def _plan(
         derived=True,
         models={model.name: model.rater for model in models},
     )
-
-
-def _items_plan(plan: TablePlan, readers: Mapping[str, ImagePromptReader]) -> ItemsPlan:
-    def read(unit: Unit) -> UnitRows:
-        return readers[_model_of(unit)].items(unit)
-
-    return ItemsPlan(units=plan.units, identity=plan.identity, read=read, tables=(ITEMS,), derived=True)
 
 
 def _draw(

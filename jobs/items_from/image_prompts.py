@@ -9,70 +9,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from actors import schemas
-from actors.generator import sample_seed
-from actors.ids import content_id
-from actors.status import Status
 from jobs.errors import InputError
-from jobs.items_from.output import ITEMS, UnitRows, rows_of
+from jobs.items_from.drawn_pictures import DrawnPictures, model_of
+from jobs.items_from.output import ITEMS, ItemsPlan, UnitRows, rows_of
 from jobs.judging.items import ItemTables, open_sources
 from jobs.judging.joined_rows import lookup
 from jobs.store.compact_list import CompactList
 from jobs.store.object_rows import read_unit
 from jobs.store.reading import TableSource, open_table
+from jobs.store.run import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask
-
-SAMPLE, IMAGE_MODEL, PROMPT_ID = "sample", "image_model", "prompt_id"  # attributes of the items
-
-
-@dataclass(frozen=True)
-class DrawnPictures:
-    """What the pictures of a run depend on besides their prompts; its rows are one per prompt and sample.
-
-    Attributes:
-        role: of the texts that are prompts.
-        samples: pictures per prompt.
-        seed: of the run, from which each picture's is derived.
-        model: its name in the tables.
-        settings: a hash of the settings with which it draws.
-    """
-
-    role: str
-    samples: int
-    seed: int
-    model: str
-    settings: str
-
-    def image_id(self, prompt_id: str, sample: int) -> str:
-        """Return the id of a picture; the same after a retry."""
-        return content_id("generated", prompt_id, self.model, self.settings, str(sample))
-
-    def requests(self, prompts: Sequence[tuple[str, str]]) -> pa.Table:
-        """Return `actors.schemas.IMAGE_PROMPTS` of (id, text) of the prompts."""
-        rows = [
-            {
-                "image_id": self.image_id(prompt_id, sample),
-                "prompt": text,
-                "seed": sample_seed(self.seed, prompt_id, sample),
-                "status": Status.OK.value,
-            }
-            for prompt_id, text in prompts
-            for sample in range(self.samples)
-        ]
-        return pa.Table.from_pylist(rows, schema=schemas.IMAGE_PROMPTS)
-
-    def items(self, prompts: Sequence[tuple[str, Mapping[str, Any]]]) -> list[dict[str, Any]]:
-        """Return a row of `items` per picture, from (id of the prompt, row of `items` to complete)."""
-        return [
-            {**item, "item_id": image_id, "kind": "image", "image_ids": [image_id], "attributes": [
-                *((name, value) for name, value in item["attributes"] if name not in (PROMPT_ID, IMAGE_MODEL, SAMPLE)),
-                (PROMPT_ID, prompt_id), (IMAGE_MODEL, self.model), (SAMPLE, str(sample)),
-            ]}
-            for prompt_id, item in prompts
-            for sample in range(self.samples)
-            for image_id in (self.image_id(prompt_id, sample),)
-        ]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -148,7 +95,7 @@ class PromptTables:
         of_prompts = CompactList(self.items.units() if self.items else self._of_texts(drawn[0].role))
         if not self.items and not any(unit.rows for unit in of_prompts):
             raise InputError(_no_role("input", self.prompts, drawn[0].role))
-        return CompactList(_of_model(unit, model, alone=len(drawn) == 1) for model in drawn for unit in of_prompts)
+        return CompactList(model.unit(unit, alone=len(drawn) == 1) for model in drawn for unit in of_prompts)
 
     def _of_texts(self, role: str) -> Iterator[Unit]:
         for unit in self.prompts.units():
@@ -157,16 +104,6 @@ class PromptTables:
             others = rows.num_rows - prompts
             extra = {"filtered": {"other roles": others}} if others else {}
             yield replace(unit, rows=prompts, extra=extra)
-
-
-def _of_model(unit: Unit, drawn: DrawnPictures, *, alone: bool) -> Unit:
-    """Return the unit of the pictures that a model draws from a unit of prompts."""
-    return replace(
-        unit,
-        name=unit.name if alone else content_id("drawn by", drawn.model, unit.name),
-        rows=None if unit.rows is None else unit.rows * drawn.samples,
-        extra={**unit.extra, IMAGE_MODEL: drawn.model, **({} if alone else {"parent": unit.name})},
-    )
 
 
 def open_prompts(uri: str, *, texts: str | None, role: str) -> PromptTables:
@@ -187,6 +124,19 @@ def open_prompts(uri: str, *, texts: str | None, role: str) -> PromptTables:
     if not any(pc.any(_has_role(rows, role)).as_py() for rows in items.texts.batches(["role"])):
         raise InputError(_no_role("texts", items.texts, role))
     return PromptTables(source, items)
+
+
+def items_plan(plan: TablePlan, readers: Mapping[str, ImagePromptReader]) -> ItemsPlan:
+    """Return what is written next to the pictures of `plan`: an item per picture, with the same units.
+
+    Args:
+        readers: name of a model in the tables -> the reader of its prompts.
+    """
+
+    def read(unit: Unit) -> UnitRows:
+        return readers[model_of(unit)].items(unit)
+
+    return ItemsPlan(units=plan.units, identity=plan.identity, read=read, tables=(ITEMS,), derived=True)
 
 
 def _has_role(rows: pa.Table, role: str) -> Any:

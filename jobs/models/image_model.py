@@ -1,11 +1,16 @@
-"""Which text-to-image model a job uses: its configuration."""
+"""Which text-to-image models a job uses: their configuration and the checks that need no weights."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from omegaconf import MISSING
 
 from actors.diffusion.settings import ImageModelSettings
+from jobs.errors import InputError
+from jobs.models.several import read_models
+from jobs.runtime import dtypes
+from jobs.runtime.config import Common
 
 
 @dataclass
@@ -29,3 +34,34 @@ class ImageModelConfig(ImageModelSettings):
         from actors.vlm.loading import rater_name
 
         return rater_name(self.checkpoint, revision=self.revision)
+
+
+def read_image_models(
+    job: str, cfg: Common, *, image_model: ImageModelConfig, image_models: Sequence[str]
+) -> list[ImageModelConfig]:
+    """Return the models of the keys `image_models`, else that of `image_model`, with their dtypes.
+
+    With plan=true they are not looked up.
+
+    Args:
+        job, cfg: the job's name and configuration.
+
+    Raises:
+        InputError: an unknown model, one model twice, or one that is not a text-to-image pipeline.
+    """
+    models = [image_model]
+    if image_models:
+        models = read_models(job, type(cfg), key="image_model", listed="image_models", names=image_models)
+    for model in models:
+        dtypes.resolve_model(model, cfg, pool="judge")
+    if len({model.rater for model in models}) < len(models):
+        raise InputError(f"image_models=[{','.join(image_models)}]: two have one checkpoint; name each model once")
+    if not cfg.only_plans:
+        from actors.diffusion.loading import check_image_model
+
+        for model in models:
+            try:
+                check_image_model(model)
+            except ValueError as error:
+                raise InputError(str(error)) from error
+    return models

@@ -1,0 +1,95 @@
+"""Pictures that a text-to-image model draws from prompts: their units, ids and seeds, and the items that show them."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import pyarrow as pa
+
+from actors import schemas
+from actors.diffusion.settings import DrawingSettings
+from actors.generator import sample_seed
+from actors.ids import content_id
+from actors.status import Status
+from jobs.models.image_model import ImageModelConfig
+from jobs.store.units import Unit
+
+SAMPLE, IMAGE_MODEL, PROMPT_ID = "sample", "image_model", "prompt_id"  # attributes of the items
+
+
+@dataclass(frozen=True)
+class DrawnPictures:
+    """What the pictures of a run depend on besides their prompts; its rows are one per prompt and sample.
+
+    Attributes:
+        role: of the texts that are prompts.
+        samples: pictures per prompt.
+        seed: of the run, from which each picture's is derived.
+        model: its name in the tables.
+        settings: a hash of the settings with which it draws.
+    """
+
+    role: str
+    samples: int
+    seed: int
+    model: str
+    settings: str
+
+    @classmethod
+    def by(cls, model: ImageModelConfig, drawing: DrawingSettings, *, role: str, samples: int) -> Self:
+        """Return the pictures that a model draws with these settings."""
+        settings = content_id(json.dumps({**drawing.options, "seed": drawing.seed, **model.identity}, sort_keys=True))
+        return cls(role, samples, drawing.seed, model.rater, settings)
+
+    def unit(self, prompts: Unit, *, alone: bool) -> Unit:
+        """Return the unit of the pictures that the model draws from a unit of prompts.
+
+        Args:
+            alone: it is the only model; the unit then has the name of the prompts' unit.
+        """
+        return replace(
+            prompts,
+            name=prompts.name if alone else content_id("drawn by", self.model, prompts.name),
+            rows=None if prompts.rows is None else prompts.rows * self.samples,
+            extra={**prompts.extra, IMAGE_MODEL: self.model, **({} if alone else {"parent": prompts.name})},
+        )
+
+    def has(self, unit: Unit) -> bool:
+        """Return whether the model draws the pictures of a unit."""
+        return model_of(unit) == self.model
+
+    def image_id(self, prompt_id: str, sample: int) -> str:
+        """Return the id of a picture; the same after a retry."""
+        return content_id("generated", prompt_id, self.model, self.settings, str(sample))
+
+    def requests(self, prompts: Sequence[tuple[str, str]]) -> pa.Table:
+        """Return `actors.schemas.IMAGE_PROMPTS` of (id, text) of the prompts."""
+        rows = [
+            {
+                "image_id": self.image_id(prompt_id, sample),
+                "prompt": text,
+                "seed": sample_seed(self.seed, prompt_id, sample),
+                "status": Status.OK.value,
+            }
+            for prompt_id, text in prompts
+            for sample in range(self.samples)
+        ]
+        return pa.Table.from_pylist(rows, schema=schemas.IMAGE_PROMPTS)
+
+    def items(self, prompts: Sequence[tuple[str, Mapping[str, Any]]]) -> list[dict[str, Any]]:
+        """Return a row of `items` per picture, from (id of the prompt, row of `items` to complete)."""
+        return [
+            {**item, "item_id": image_id, "kind": "image", "image_ids": [image_id], "attributes": [
+                *((name, value) for name, value in item["attributes"] if name not in (PROMPT_ID, IMAGE_MODEL, SAMPLE)),
+                (PROMPT_ID, prompt_id), (IMAGE_MODEL, self.model), (SAMPLE, str(sample)),
+            ]}
+            for prompt_id, item in prompts
+            for sample in range(self.samples)
+            for image_id in (self.image_id(prompt_id, sample),)
+        ]  # fmt: skip
+
+
+def model_of(unit: Unit) -> str:
+    """Return the name in the tables of the model that draws the pictures of a unit."""
+    return str(unit.extra[IMAGE_MODEL])
