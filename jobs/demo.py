@@ -8,33 +8,25 @@ with the package and were trained on this world; compares the counts with those 
 the answers with the world's. All files are in `out` (demo-out/); the report is OUT/report.html.
 """
 
-import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from actors.ids import content_id
 from actors.vlm.rubric import Rubric
 from jobs.errors import InputError, RunError
 from jobs.runtime import cli
 from jobs.runtime.config import RayConfig
 from jobs.runtime.config_files import CONF
 from jobs.runtime.console import say
-from jobs.store import locations, s3
-from jobs.store.object_rows import read_unit
-from jobs.store.reading import open_table
+from jobs.store import locations
 
 if TYPE_CHECKING:
-    from jobs.testbed.little_world.comparison import Compared
     from jobs.testbed.little_world.corpus import World
-    from jobs.testbed.synthetic import CorpusFacts
 
 BUCKET = "remine-demo"
 OUT = f"s3://{BUCKET}/out"
@@ -62,22 +54,24 @@ def execute(cfg: DemoConfig) -> None:
         ModuleNotFoundError: a package of the extra `demo` is not installed.
         RunError: a count differs from that of the plain loop, or models are nearer to chance than to being right.
     """
+    from jobs.testbed import environment
+    from jobs.testbed.little_world import comparison, results
     from jobs.testbed.loopback_s3 import LoopbackS3, server_program
 
     begun = time.monotonic()
     server_program()  # without its package, end before writing anything
     folder = _empty_folder(cfg.out)
     world = _write_world(folder / "corpus", cfg)
-    with LoopbackS3(folder / "s3") as server, _environment(server.environment()):
+    with LoopbackS3(folder / "s3") as server, environment.variables(server.environment()):
         server.create_bucket(BUCKET)
         say(f"demo: S3 server at {server.endpoint}, bucket {BUCKET}")
-        _upload(folder / "corpus", f"s3://{BUCKET}/in")
+        locations.publish_folder(folder / "corpus", f"s3://{BUCKET}/in")
         counts = _pipeline(cfg)
         page = folder / "report.html"
         page.write_bytes(locations.read_bytes(f"{OUT}/report/index.html"))
         stored = locations.listing(OUT)
-        answers = list(_answers(world))
-    expected = _counts(world.facts, counts)
+        answers = list(results.answers(OUT, world))
+    expected = results.counts(world.facts, counts)
     say(f"\n{'':24}{'plain loop':>12}{'remine':>12}")
     for count, (plain, remine) in expected.items():
         say(f"{count:24}{plain:12,}{remine:12,}")
@@ -90,7 +84,7 @@ def execute(cfg: DemoConfig) -> None:
     say(f"\ndemo: {time.monotonic() - begun:.0f} s; report: {page}")
     if different := [count for count, (plain, remine) in expected.items() if plain != remine]:
         raise RunError(f"demo: {', '.join(different)}: different from a plain loop over the same files")
-    _check(answers)
+    comparison.check(answers)
 
 
 def _write_world(folder: Path, cfg: DemoConfig) -> "World":
@@ -105,45 +99,6 @@ def _write_world(folder: Path, cfg: DemoConfig) -> "World":
     say(MODELS)
     say(f"demo: {facts.rows:,} rows in {len(facts.files)} WIT files, {facts.pictures} pictures: {folder}")
     return world
-
-
-def _counts(facts: "CorpusFacts", counts: Mapping[str, Mapping[str, int]]) -> dict[str, tuple[int, int]]:
-    """Return the numbers of a plain loop and of the jobs."""
-    return {
-        "rows": (facts.rows, counts["mine"]["rows_in"]),
-        "title contains a term": (facts.matched, counts["mine"]["rows_out"]),
-        "curated records": (facts.unique_images, counts["curate"]["rows_out"]),
-        "pictures requested": (facts.unique_images, counts["fetch"]["rows_out"]),
-    }
-
-
-def _answers(world: "World") -> Iterator["Compared"]:
-    """Yield how far the models' answers agree with the world's truth, with people, and with chance."""
-    from jobs.testbed.little_world import comparison
-    from jobs.testbed.little_world.census import century_labels
-    from jobs.testbed.little_world.entities import entities
-
-    truths = {content_id(url): century_labels(scene) for url, scene in world.scenes.items()}
-    judged, people = (_rows(f"{OUT}/ratings/{name}") for name in ("judge", "people"))
-    shown = [row for row in judged if row["status"] != "missing_input"]
-    yield from comparison.accuracies(shown, truths)
-    yield comparison.agreement(judged, people)
-    for name, chance in (("captions", 1 / len(world.scenes)), ("feasts", 1 / len(list(entities())))):
-        (first,) = (row for row in _rows(f"{OUT}/metrics/{name}") if row["metric"] == "accuracy@1")
-        yield comparison.Compared(f"{name} found first", first["value"], chance, first["n"])
-
-
-def _check(answers: Sequence["Compared"]) -> None:
-    """Raise a RunError if models answer as if they did not see."""
-    if low := [f"{a.name} ({a.share:.2f}; at least {a.least:.2f})" for a in answers if a.share < a.least]:
-        raise RunError(
-            f"demo: {', '.join(low)}: too few right answers; the installed torch or transformers may compute something "
-            "else than those of constraints.txt"
-        )
-
-
-def _rows(uri: str) -> list[dict[str, Any]]:
-    return [row for unit in open_table(uri).footers for row in read_unit(unit.object.uri).to_pylist()]
 
 
 def _pipeline(cfg: DemoConfig) -> dict[str, dict[str, Any]]:
@@ -178,28 +133,6 @@ def _empty_folder(out: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / MARK).touch()
     return folder
-
-
-def _upload(folder: Path, uri: str) -> None:
-    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
-        locations.publish(path, locations.join(uri, path.relative_to(folder).as_posix()))
-
-
-@contextmanager
-def _environment(values: dict[str, str]) -> Iterator[None]:
-    """Put the server's credentials into the environment, where AWS libraries and Ray's workers find them."""
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    s3.forget_settings()
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-        s3.forget_settings()
 
 
 JOB = cli.Job("demo", DemoConfig, execute)

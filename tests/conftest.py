@@ -146,18 +146,12 @@ def data() -> Path:
 @pytest.fixture(scope="session")
 def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A real S3 server in the environment of this process and of what it starts; the uri of an empty bucket."""
-    from jobs.store.s3 import forget_settings
+    from jobs.testbed import environment
     from jobs.testbed.loopback_s3 import LoopbackS3
 
-    with LoopbackS3(tmp_path_factory.mktemp("s3")) as server:
-        before = dict(os.environ)
-        os.environ.update(server.environment())
-        forget_settings()
+    with LoopbackS3(tmp_path_factory.mktemp("s3")) as server, environment.variables(server.environment()):
         server.create_bucket("remine-tests")
         yield "s3://remine-tests"
-        os.environ.clear()
-        os.environ.update(before)
-        forget_settings()
 
 
 @pytest.fixture(params=["local", "s3"])

@@ -233,6 +233,14 @@ def publish(source: Path, uri: str) -> None:
                 stream.write(chunk)
 
 
+def publish_folder(folder: Path, uri: str) -> list[str]:
+    """Make the files below the local `folder` appear below `uri`, one after another; return their paths below both."""
+    names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    for name in names:
+        publish(folder / name, join(uri, name))
+    return names
+
+
 def remove(uris: list[str]) -> None:
     """Delete files, or objects of one bucket; those that do not exist are ignored."""
     if uris and is_s3(uris[0]):

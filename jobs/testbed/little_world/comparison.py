@@ -1,8 +1,10 @@
 """Compares answers with the census: shares of right answers, each next to that of chance."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
+
+from jobs.errors import RunError
 
 
 class Compared(NamedTuple):
@@ -56,3 +58,16 @@ def agreement(ratings: Iterable[Mapping[str, Any]], people: Iterable[Mapping[str
     if not equal:
         return Compared("agreement with people", 0.0, 0.0, 0)
     return Compared("agreement with people", sum(equal) / len(equal), sum(expected) / len(expected), len(equal))
+
+
+def check(answers: Sequence[Compared]) -> None:
+    """Check that the models answer as models that see.
+
+    Raises:
+        RunError: a share is nearer to chance than to 1.
+    """
+    if low := [f"{a.name} ({a.share:.2f}; at least {a.least:.2f})" for a in answers if a.share < a.least]:
+        raise RunError(
+            f"demo: {', '.join(low)}: too few right answers; the installed torch or transformers may compute something "
+            "else than those of constraints.txt"
+        )

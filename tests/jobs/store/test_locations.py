@@ -165,6 +165,16 @@ def test_bytes_are_stored_as_they_are(place: str, tmp_path: Path) -> None:
         assert locations.find(f"{place}/out/{name}")[0].size == len(packed)
 
 
+def test_the_files_of_a_folder_appear_below_a_place(place: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("folder")
+    (folder / "d" / "empty").mkdir(parents=True)
+    for name in ("b", "d/c"):
+        (folder / name).write_text(name)
+    assert locations.publish_folder(folder, f"{place}/out") == ["b", "d/c"]
+    assert names(locations.listing(f"{place}/out"), f"{place}/out") == ["b", "d/c"]
+    assert locations.read_bytes(f"{place}/out/d/c") == b"d/c"
+
+
 def test_what_is_gone_can_be_removed_again(place: str) -> None:
     put(place, "a", "b")
     locations.remove([f"{place}/gone", f"{place}/a"])

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from actors.ids import content_id
+from jobs.errors import RunError
 from jobs.testbed.little_world import articles, census, comparison
 from jobs.testbed.little_world.corpus import PEOPLE, World, write_world
 from tests.models import tasks
@@ -68,3 +69,11 @@ def test_answers_are_compared_with_truth_and_with_chance() -> None:
     # answers by the judge to compare: a, b; two of its three answers are a
     assert comparison.agreement(judged, people) == comparison.Compared("agreement with people", 0.5, 2 / 3, 2)
     assert comparison.agreement([], people).n == 0
+
+
+def test_models_that_answer_as_by_chance_are_refused() -> None:
+    right = comparison.Compared("shape", 0.9, 0.25, 80)
+    assert right.least == 0.625
+    comparison.check([right, comparison.Compared("feasts", 0.6, 0.0, 80)])
+    with pytest.raises(RunError, match=r"^demo: colour \(0.60; at least 0.62\): too few right answers"):
+        comparison.check([right, comparison.Compared("colour", 0.6, 0.25, 80)])

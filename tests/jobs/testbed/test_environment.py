@@ -1,0 +1,29 @@
+"""Variables that are set for a while, and what the store makes of them."""
+
+import os
+
+import pytest
+
+from jobs.store.s3 import forget_settings, settings
+from jobs.testbed import environment
+
+
+def test_variables_are_restored_and_settings_follow_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://mine.example")
+    monkeypatch.delenv("AWS_SESSION_TOKEN", raising=False)
+    forget_settings()
+    before = dict(os.environ)
+    values = {"AWS_ENDPOINT_URL_S3": "http://demo.example", "AWS_SESSION_TOKEN": ""}
+
+    def fail() -> None:
+        with environment.variables(values):
+            assert {name: os.environ[name] for name in values} == values
+            assert settings()["endpoint"] == "http://demo.example"
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert dict(os.environ) == before
+    assert settings()["endpoint"] == "http://mine.example"
+    monkeypatch.undo()
+    forget_settings()
