@@ -18,22 +18,20 @@ from pathlib import Path
 
 from omegaconf import MISSING
 
-from jobs.annotation.pseudonyms import Pseudonyms, read_key
+from jobs.annotation.pseudonyms import PseudonymsOnDemand
 from jobs.corpora.terms import is_file, read_phrases
-from jobs.errors import InputError
 from jobs.judging.rating_tables import open_ratings
-from jobs.releasing import card, push
+from jobs.releasing import card, place, push
 from jobs.releasing.card import CardSettings
-from jobs.releasing.contents import INCLUDED, Contents, ReleaseTables, write_contents
+from jobs.releasing.contents import Contents, ReleaseTables, check_included, write_contents
 from jobs.releasing.croissant import croissant
 from jobs.releasing.files import ReleasedFile
+from jobs.releasing.place import CARD, METADATA
 from jobs.releasing.push import PushSettings
 from jobs.runtime import cli, exclusions, summary
 from jobs.runtime.console import say
 from jobs.store import locations
 from jobs.store.reading import open_table, open_tables
-
-FILES = ("pictures", "search_terms", "annotations", "responses", "response_ratings")
 
 
 @dataclass
@@ -87,14 +85,10 @@ def execute(cfg: ReleaseConfig) -> list[ReleasedFile]:
             exclusion_filter=exclusion_filter,
         )
         facts = contents.facts(tables, cfg.include)
-        (folder / "README.md").write_text(card.data_card(cfg.card, contents.files, facts), encoding="utf-8")
-        (folder / "croissant.json").write_text(croissant(cfg.card, contents.files), encoding="utf-8")
-        written = sorted(path for path in folder.rglob("*") if path.is_file())
-        for path in written:
-            locations.publish(path, _target(cfg.out, path.relative_to(folder).as_posix()))
+        (folder / CARD).write_text(card.data_card(cfg.card, contents.files, facts), encoding="utf-8")
+        (folder / METADATA).write_text(croissant(cfg.card, contents.files), encoding="utf-8")
+        place.publish(folder, cfg.out)
         published = push.push(cfg.push, folder) if cfg.push.repo else None
-    stale = [f"data/{file}.csv" for file in FILES if folder / "data" / f"{file}.csv" not in written]
-    locations.remove([_target(cfg.out, file) for file in stale])
     _show(cfg, contents)
     if published:
         say(f"  published: {published}")
@@ -110,38 +104,8 @@ def check(cfg: ReleaseConfig) -> None:
     """
     card.check(cfg.card)
     push.check(cfg.push)
-    if wrong := [name for name in cfg.include if name not in INCLUDED]:
-        raise InputError(f"include={wrong[0]}: must be of {', '.join(INCLUDED)}")
-    for name, keys in (("responses", ("responses",)), ("response_ratings", ("ratings", "items"))):
-        if name in cfg.include and (missing := [key for key in keys if not getattr(cfg, key)]):
-            raise InputError(f"include={name}: needs {' and '.join(f'{key}=' for key in missing)}")
-    present = [name for name in ("README.md", *(f"data/{file}.csv" for file in FILES))
-               if locations.exists(_target(cfg.out, name))]  # fmt: skip
-    if present and not cfg.overwrite:
-        raise InputError(f"out={cfg.out}: has {present[0]}; use another folder or overwrite=true")
-    if present and not locations.exists(_target(cfg.out, "croissant.json")):
-        raise InputError(f"out={cfg.out}: this job did not write its {present[0]}; use another folder")
-
-
-class PseudonymsOnDemand:
-    """Replaces names of people; asks for the key only when there is one to replace."""
-
-    def __init__(self, key_file: str | None) -> None:
-        self._key_file = key_file
-        self._pseudonyms: Pseudonyms | None = None
-
-    def __call__(self, name: str) -> str:
-        """Return the pseudonym of a person.
-
-        Raises:
-            InputError: there is no key.
-        """
-        self._pseudonyms = self._pseudonyms or read_key(self._key_file)
-        return self._pseudonyms(name)
-
-
-def _target(out: str, name: str) -> str:
-    return locations.join(locations.absolute(out), *name.split("/"))
+    check_included(cfg.include, {"ratings": cfg.ratings, "items": cfg.items, "responses": cfg.responses})
+    place.check(cfg.out, overwrite=cfg.overwrite)
 
 
 def _show(cfg: ReleaseConfig, contents: Contents) -> None:

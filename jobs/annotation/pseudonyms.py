@@ -53,3 +53,20 @@ def read_key(key_file: str | None) -> Pseudonyms:
     if len(key) < MIN_KEY_BYTES:
         raise InputError(f"{where}: the key has {len(key)} bytes; must have at least {MIN_KEY_BYTES}")
     return Pseudonyms(key)
+
+
+class PseudonymsOnDemand:
+    """Replaces names of people; asks for the key only when there is one to replace."""
+
+    def __init__(self, key_file: str | None) -> None:
+        self._key_file = key_file
+        self._pseudonyms: Pseudonyms | None = None
+
+    def __call__(self, name: str) -> str:
+        """Return the pseudonym of a person.
+
+        Raises:
+            InputError: there is no key.
+        """
+        self._pseudonyms = self._pseudonyms or read_key(self._key_file)
+        return self._pseudonyms(name)

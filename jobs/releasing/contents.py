@@ -16,6 +16,9 @@ from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store.reading import TableSource
 
 RESPONSES, RESPONSE_RATINGS, COMMENTS = INCLUDED = ("responses", "response_ratings", "comments")
+# What `include` names -> the tables that it needs.
+NEEDED_TABLES = {RESPONSES: ("responses",), RESPONSE_RATINGS: ("ratings", "items")}
+FILES = ("pictures", "search_terms", "annotations", RESPONSES, RESPONSE_RATINGS)  # all that a release may have
 LABELLED = "the answers of one person or model about one {}"
 
 
@@ -67,6 +70,22 @@ class Contents:
             left_out=_left_out(self.pictures, include),
             sources=[(source.name, source.identity) for source in tables.sources],
         )
+
+
+def check_included(include: Collection[str], tables: Mapping[str, Sequence[str]]) -> None:
+    """Check the values of `include`, and that there are the tables that they need.
+
+    Args:
+        tables: key of the configuration -> its tables.
+
+    Raises:
+        InputError: an unknown value, or no table of a kind that one needs.
+    """
+    if wrong := [name for name in include if name not in INCLUDED]:
+        raise InputError(f"include={wrong[0]}: must be of {', '.join(INCLUDED)}")
+    for name, keys in NEEDED_TABLES.items():
+        if name in include and (missing := [key for key in keys if not tables[key]]):
+            raise InputError(f"include={name}: needs {' and '.join(f'{key}=' for key in missing)}")
 
 
 def write_contents(
