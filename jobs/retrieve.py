@@ -20,20 +20,18 @@ from actors.search.settings import COSINE, SearchSettings
 from jobs.corpora.embeddings import VectorCorpus, VectorsConfig, find_corpus
 from jobs.corpora.vector_space import check_same_space, space_of
 from jobs.corpora.vectors import layout_of
-from jobs.errors import InputError, RunError
+from jobs.errors import InputError
 from jobs.models.devices import check_device
 from jobs.retrieval.faiss_export import FaissConfig, check_export, export
-from jobs.retrieval.neighbor_rows import CORPUS_TALLY, Calibration, kept_calibration
+from jobs.retrieval.neighbor_rows import Calibration, kept_calibration
 from jobs.retrieval.queries import check_distinct, open_queries
 from jobs.retrieval.search import SearchTask
-from jobs.retrieval.search_modes import SearchInputs, scan_corpus, stream_queries
-from jobs.runtime import cli, exclusions, lifecycle, summary
+from jobs.retrieval.search_modes import QUERIES, SearchInputs, account_corpus, check_side, resident_side, search
+from jobs.runtime import cli, exclusions, lifecycle
 from jobs.runtime.config import ReadingRows
 from jobs.runtime.expected_pace import Work
-from jobs.store.reading import TableSource, open_table
+from jobs.store.reading import TableSource
 from jobs.store.run import TablePlan
-
-SIDES = ("auto", "queries", "corpus")
 
 
 @dataclass
@@ -65,9 +63,9 @@ def execute(cfg: RetrieveConfig) -> dict[str, Any] | None:
     plan = _plan(cfg, queries, corpus, calibration, exclusions.identity(excluded))
     check_distinct(cfg.queries, queries)
     count = sum(source.rows for source in queries)
-    side = cfg.resident if cfg.resident != "auto" else ("queries" if count <= corpus.rows else "corpus")
+    side = resident_side(cfg.resident, queries=count, corpus=corpus.rows)
     note = f"{count:,} queries, {corpus.rows:,} vectors of {corpus.space.dim} numbers, the {side} kept in memory"
-    pieces = len(corpus.units) if side == "queries" else None
+    pieces = len(corpus.units) if side == QUERIES else None
     work = Work("multiplications", corpus.rows * corpus.space.dim, pieces)
     run = lifecycle.begin(
         "retrieve", cfg, plan, pools=["search"], note=note, streamed=False, calibrates=False, work=work
@@ -81,31 +79,16 @@ def execute(cfg: RetrieveConfig) -> dict[str, Any] | None:
         excluded=exclusions.keep(run, excluded),
     )
     inputs = SearchInputs(corpus, calibration)
-    if run.todo and side == "queries":
-        scan_corpus(run, task, inputs, resources=cfg.resources, overwrite=cfg.overwrite)
-    elif run.todo:
-        stream_queries(run, task, inputs, resources=cfg.resources)
+    search(run, task, inputs, side=side, resources=cfg.resources, overwrite=cfg.overwrite)
     manifest = lifecycle.end("retrieve", run, excluded)
-    _balance(run.target.out, manifest, corpus)
+    account_corpus(run.target.out, manifest["counts"], corpus)
     if cfg.faiss.out is not None:
-        exact = open_table(run.target.out, "neighbors")
-        exclusion_filter, cosine = exclusions.load(task.excluded), cfg.score == COSINE
-        export(
-            cfg.faiss,
-            corpus,
-            task.layout,
-            queries=run.units,
-            exact=exact,
-            cosine=cosine,
-            k=cfg.k,
-            exclusion_filter=exclusion_filter,
-        )
+        export(cfg.faiss, corpus, task, run)
     return manifest
 
 
 def _check(cfg: RetrieveConfig) -> None:
-    if cfg.resident not in SIDES:
-        raise InputError(f"resident={cfg.resident}: must be one of {', '.join(SIDES)}")
+    check_side(cfg.resident)
     if (cfg.logit_scale is None) != (cfg.logit_bias is None):
         raise InputError("logit_scale= and logit_bias= must be given together: a probability needs both")
     if cfg.retry:
@@ -145,18 +128,6 @@ def _plan(
         derived=False,
         models={"encoder": corpus.space.encoder},
     )
-
-
-def _balance(out: str, manifest: dict[str, Any], corpus: VectorCorpus) -> None:
-    """Print how many rows of the corpus were searched, and why others were not.
-
-    Raises:
-        RunError: not every row is accounted for.
-    """
-    tally = manifest["counts"]["tallies"].get(CORPUS_TALLY, {})
-    summary.show_tally(CORPUS_TALLY, tally)
-    if sum(tally.values()) != corpus.rows:
-        raise RunError(f"{out}: only {sum(tally.values()):,} of {corpus.rows:,} corpus rows are accounted for")
 
 
 JOB = cli.Job("retrieve", RetrieveConfig, execute, pools=("search",))

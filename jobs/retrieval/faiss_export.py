@@ -1,18 +1,19 @@
 """`retrieve faiss.out=`: writes an approximate index of the corpus and prints its recall of the exact result."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 
+from actors.search.settings import COSINE
 from jobs.corpora.embeddings import VectorCorpus
-from jobs.corpora.vectors import VectorLayout
 from jobs.errors import InputError
 from jobs.retrieval.queries import read_queries
+from jobs.retrieval.search import SearchTask
+from jobs.runtime import exclusions
 from jobs.runtime.console import say
-from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store import locations
-from jobs.store.reading import TableSource
-from jobs.store.units import Unit
+from jobs.store.reading import open_table
+from jobs.store.run import TableRun
 
 
 @dataclass
@@ -42,25 +43,16 @@ def check_export(cfg: FaissConfig, corpus: VectorCorpus, tables: Mapping[str, st
     faiss_index.check(cfg.factory, cfg.nprobe, dim=corpus.space.dim, rows=corpus.rows)
 
 
-def export(
-    cfg: FaissConfig,
-    corpus: VectorCorpus,
-    layout: VectorLayout,
-    *,
-    queries: Sequence[Unit],
-    exact: TableSource,
-    cosine: bool,
-    k: int,
-    exclusion_filter: ExclusionFilter,
-) -> None:
-    """Write the index and print its recall@k against the table `exact`."""
+def export(cfg: FaissConfig, corpus: VectorCorpus, task: SearchTask, run: TableRun) -> None:
+    """Write the index and print its recall@k against the neighbors that `run` wrote."""
     from jobs.retrieval import faiss_index
 
-    folder = locations.absolute(cfg.out or "")
+    folder, k = locations.absolute(cfg.out or ""), task.search.k
+    exclusion_filter, cosine = exclusions.load(task.excluded), task.search.score == COSINE
     index, ids = faiss_index.build(
-        corpus, layout, factory=cfg.factory, nprobe=cfg.nprobe, cosine=cosine, exclusion_filter=exclusion_filter
+        corpus, task.layout, factory=cfg.factory, nprobe=cfg.nprobe, cosine=cosine, exclusion_filter=exclusion_filter
     )
     faiss_index.write(index, ids, folder)
-    searched = [read_queries(unit, exclusion_filter) for unit in queries]
-    recall = faiss_index.recall(index, ids, searched, exact, k=k)
+    searched = [read_queries(unit, exclusion_filter) for unit in run.units]
+    recall = faiss_index.recall(index, ids, searched, open_table(run.target.out, "neighbors"), k=k)
     say(f"  index {folder}: {cfg.factory}, {index.ntotal:,} vectors, recall@{k} {recall:.4f}")

@@ -1,19 +1,22 @@
 """Runs a search in one of two ways: streams the corpus or the queries, with the other side in memory."""
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jobs.corpora.embeddings import VectorCorpus
+from jobs.errors import InputError, RunError
 from jobs.retrieval.merge import merge
-from jobs.retrieval.neighbor_rows import Calibration
+from jobs.retrieval.neighbor_rows import CORPUS_TALLY, Calibration
 from jobs.retrieval.queries import read_queries
 from jobs.retrieval.search import ScanUnit, SearchQueries, SearchTask
-from jobs.runtime import exclusions
+from jobs.runtime import exclusions, summary
 from jobs.runtime.resources import Resources
 from jobs.store import locations
 from jobs.store.reading import open_table
 from jobs.store.run import TableRun, open_run
 
+AUTO, QUERIES, CORPUS = SIDES = ("auto", "queries", "corpus")  # that stay in memory; auto: the smaller one
 PARTIAL = "_partial"  # in the folder of the neighbors: the table of the scan
 
 
@@ -24,7 +27,55 @@ class SearchInputs(NamedTuple):
     calibration: Calibration | None
 
 
-def scan_corpus(
+def check_side(resident: str) -> None:
+    """Check the key `resident`.
+
+    Raises:
+        InputError: it is none of `SIDES`.
+    """
+    if resident not in SIDES:
+        raise InputError(f"resident={resident}: must be one of {', '.join(SIDES)}")
+
+
+def resident_side(resident: str, *, queries: int, corpus: int) -> str:
+    """Return the side that stays in memory, `QUERIES` or `CORPUS`; the arguments are the key and the sides' rows."""
+    if resident != AUTO:
+        return resident
+    return QUERIES if queries <= corpus else CORPUS
+
+
+def search(
+    run: TableRun, task: SearchTask, inputs: SearchInputs, *, side: str, resources: Resources, overwrite: bool
+) -> None:
+    """Write the remaining units of `run`.
+
+    Args:
+        side: what stays in memory.
+        overwrite: whether to delete the shards of an earlier scan.
+    """
+    if run.todo and side == QUERIES:
+        _scan_corpus(run, task, inputs, resources=resources, overwrite=overwrite)
+    elif run.todo:
+        _stream_queries(run, task, inputs, resources=resources)
+
+
+def account_corpus(out: str, counts: Mapping[str, Any], corpus: VectorCorpus) -> None:
+    """Print how many rows of the corpus were searched, and why others were not.
+
+    Args:
+        out: where the neighbors are, for the message.
+        counts: of the run's manifest.
+
+    Raises:
+        RunError: not every row is accounted for.
+    """
+    tally = counts["tallies"].get(CORPUS_TALLY, {})
+    summary.show_tally(CORPUS_TALLY, tally)
+    if sum(tally.values()) != corpus.rows:
+        raise RunError(f"{out}: only {sum(tally.values()):,} of {corpus.rows:,} corpus rows are accounted for")
+
+
+def _scan_corpus(
     run: TableRun, task: SearchTask, inputs: SearchInputs, *, resources: Resources, overwrite: bool
 ) -> None:
     """Stream the corpus with the queries in memory, then merge the best rows of its units into the units of `run`."""
@@ -42,7 +93,7 @@ def scan_corpus(
     merge(run, open_table(out, "neighbors"), units, k=task.search.k, calibration=inputs.calibration)
 
 
-def stream_queries(run: TableRun, task: SearchTask, inputs: SearchInputs, *, resources: Resources) -> None:
+def _stream_queries(run: TableRun, task: SearchTask, inputs: SearchInputs, *, resources: Resources) -> None:
     """Stream the queries, which are the units of `run`, with the corpus in memory."""
     from jobs.runtime import stages
 
