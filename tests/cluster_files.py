@@ -1,0 +1,32 @@
+"""The files that build a cluster and an environment, as several tests read them."""
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import yaml
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parents[1]
+KUBERNETES = ROOT / "conf" / "kubernetes"
+CLUSTERS = ROOT / "conf" / "cluster"
+
+
+def load(path: Path) -> dict[str, Any]:
+    loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
+    assert isinstance(loaded, dict)
+    return loaded
+
+
+def pin_lines() -> list[str]:
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if not line.startswith("#")]
+
+
+def pins() -> dict[str, str]:
+    return {canonicalize_name(name): version for name, version in (line.split("==") for line in pin_lines())}
+
+
+def opening_comment(path: Path) -> str:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return "\n".join(itertools.takewhile(lambda line: line.startswith("#"), lines))

@@ -1,0 +1,131 @@
+"""The manifests of conf/kubernetes agree with each other, with the pins, and with what KubeRay accepts."""
+
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from tests.cluster_files import KUBERNETES, load, pins
+
+
+@pytest.fixture
+def ray_cluster() -> dict[str, Any]:
+    return load(KUBERNETES / "raycluster.yaml")
+
+
+@pytest.fixture
+def ray_job() -> dict[str, Any]:
+    return load(KUBERNETES / "rayjob.yaml")
+
+
+def strict(schema: Any) -> Any:
+    """A schema of Kubernetes that refuses fields which it does not name, as strict validation does."""
+    if isinstance(schema, list):
+        return [strict(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if schema.get("x-kubernetes-int-or-string"):
+        return {"type": ["integer", "string"]}
+    closed = {key: strict(value) for key, value in schema.items() if key not in ("format", "description")}
+    if isinstance(schema.get("properties"), dict) and schema.get("type") == "object":
+        closed.setdefault("additionalProperties", bool(schema.get("x-kubernetes-preserve-unknown-fields")))
+    return closed
+
+
+def pod_templates(spec: dict[str, Any]) -> list[dict[str, Any]]:
+    groups = [spec["headGroupSpec"], *spec["workerGroupSpecs"]]
+    return [group["template"]["spec"] for group in groups]
+
+
+def test_kinds(ray_cluster: dict[str, Any], ray_job: dict[str, Any]) -> None:
+    assert (ray_cluster["apiVersion"], ray_cluster["kind"]) == ("ray.io/v1", "RayCluster")
+    assert (ray_job["apiVersion"], ray_job["kind"]) == ("ray.io/v1", "RayJob")
+    assert ray_cluster["metadata"]["name"]
+    assert ray_job["metadata"]["name"]
+
+
+def test_the_job_brings_the_same_cluster(ray_cluster: dict[str, Any], ray_job: dict[str, Any]) -> None:
+    assert ray_job["spec"]["rayClusterSpec"] == ray_cluster["spec"]
+    assert ray_job["metadata"]["annotations"] == ray_cluster["metadata"]["annotations"]
+
+
+def test_the_job_runs_a_job_and_leaves_nothing(ray_job: dict[str, Any]) -> None:
+    spec = ray_job["spec"]
+    assert spec["entrypoint"].startswith("python -m jobs.mine ")
+    assert "'" not in spec["entrypoint"]
+    assert spec["shutdownAfterJobFinishes"] is True
+    assert set(yaml.safe_load(spec["runtimeEnvYAML"])) == {"working_dir"}
+
+
+def test_ray_is_the_pinned_one_everywhere(ray_cluster: dict[str, Any]) -> None:
+    pinned = pins()["ray"]
+    spec = ray_cluster["spec"]
+    assert spec["rayVersion"] == pinned
+    images = [template["containers"][0]["image"] for template in pod_templates(spec)]
+    cpu, gpu = f"rayproject/ray:{pinned}-py311", f"rayproject/ray:{pinned}-py311-gpu"
+    assert images == [cpu, cpu, gpu]
+
+
+def test_head_takes_no_work(ray_cluster: dict[str, Any]) -> None:
+    assert ray_cluster["spec"]["headGroupSpec"]["rayStartParams"]["num-cpus"] == "0"
+
+
+def test_workers_scale_from_zero(ray_cluster: dict[str, Any]) -> None:
+    spec = ray_cluster["spec"]
+    assert spec["enableInTreeAutoscaling"] is True
+    groups = {group["groupName"]: group for group in spec["workerGroupSpecs"]}
+    assert groups.keys() == {"cpu", "gpu"}
+    for group in groups.values():
+        assert group["minReplicas"] == group["replicas"] == 0 < group["maxReplicas"]
+    limits = {name: group["template"]["spec"]["containers"][0]["resources"] for name, group in groups.items()}
+    assert limits["gpu"]["limits"]["nvidia.com/gpu"] == "1"
+    assert "nvidia.com/gpu" not in limits["cpu"]["limits"]
+
+
+def test_every_pod_has_bucket_access_memory_and_pins(ray_cluster: dict[str, Any]) -> None:
+    for template in pod_templates(ray_cluster["spec"]):
+        assert template["serviceAccountName"] == "remine"
+        (container,) = template["containers"]
+        # Ray sizes itself by the limits; a pod that asks for less may be put where that memory is not.
+        assert container["resources"]["requests"] == container["resources"]["limits"]
+        volumes = {volume["name"] for volume in template["volumes"]}
+        assert {mount["name"] for mount in container["volumeMounts"]} <= volumes
+
+
+def test_pods_install_the_constraints_then_start_ray(ray_cluster: dict[str, Any]) -> None:
+    # Without the annotation the operator puts its own command in the place of this one.
+    assert ray_cluster["metadata"]["annotations"]["ray.io/overwrite-container-cmd"] == "true"
+    for template in pod_templates(ray_cluster["spec"]):
+        (script,) = template["containers"][0]["args"]
+        assert 0 < script.index("-c /pins/constraints.txt") < script.index("KUBERAY_GEN_RAY_START_CMD")
+
+
+def test_the_operator_accepts_them(data: Path, ray_cluster: dict[str, Any], ray_job: dict[str, Any]) -> None:
+    """Against the schemas of KubeRay's definitions of its kinds; unknown fields are refused too."""
+    for manifest, name in ((ray_cluster, "rayclusters"), (ray_job, "rayjobs")):
+        definition = load(data / "kuberay" / f"ray.io_{name}.yaml")
+        (schema,) = (v["schema"]["openAPIV3Schema"] for v in definition["spec"]["versions"] if v["name"] == "v1")
+        jsonschema.Draft202012Validator(strict(schema)).validate(manifest)
+    del ray_job["spec"]["rayClusterSpec"]["headGroupSpec"]["rayStartParams"]
+    ray_job["spec"]["shutdownAfterJobFinish"] = True
+    errors = list(jsonschema.Draft202012Validator(strict(schema)).iter_errors(ray_job))
+    assert any("shutdownAfterJobFinish" in error.message for error in errors)
+
+
+def test_pods_know_the_hubs_cache_and_token(ray_cluster: dict[str, Any]) -> None:
+    for template in pod_templates(ray_cluster["spec"]):
+        (container,) = template["containers"]
+        env = {variable["name"]: variable for variable in container["env"]}
+        mounts = [mount["mountPath"] for mount in container["volumeMounts"]]
+        assert any(env["HF_HOME"]["value"].startswith(mount) for mount in mounts)
+        assert env["HF_TOKEN"]["valueFrom"]["secretKeyRef"] == {
+            "name": "remine-hub",
+            "key": "token",
+            "optional": True,
+        }
+
+
+def test_token_authentication_is_on(ray_cluster: dict[str, Any]) -> None:
+    assert ray_cluster["spec"]["authOptions"] == {"mode": "token"}
