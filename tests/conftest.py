@@ -50,8 +50,8 @@ SLOW = tuple(
 LONGEST = tuple(
     f"{name}.py"
     for name in """
-    jobs/runtime/test_cluster_of_nodes jobs/test_century_pipeline jobs/runtime/test_stages jobs/test_caire_planted
-    test_site
+    jobs/runtime/test_cluster_of_nodes jobs/test_century_pipeline jobs/runtime/test_stage_faults
+    jobs/test_caire_planted test_site
     jobs/test_resume jobs/test_caire_pipeline jobs/papers/test_caire jobs/runtime/test_config
     actors/vlm/test_real_configs
     jobs/test_corridors actors/vlm/test_attacks jobs/test_fetch_urls jobs/test_kills jobs/runtime/test_refusals
