@@ -41,7 +41,7 @@ def test_object_storage_is_no_folder() -> None:
 def test_a_corpus_too_small_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str], sizes: str) -> None:
     assert cli.main("demo", [f"out={tmp_path}/demo", sizes]) == 2
     printed = capsys.readouterr().err
-    assert printed.startswith(f"error: demo: {sizes}: ")
+    assert printed.startswith(f"error: {sizes}: ")
     assert printed.count("\n") == 1
 
 
