@@ -34,13 +34,14 @@ def test_only_missing_is_gone(tmp_path: Any) -> None:
         of("d", status="missing"),
         of("d", rendition="w300", phash="0f00000000000000"),
         of("e", status="blocked"),
+        of("f", phash="ff"),  # of another kind: a perceptual hash has 16 digits
         of("somebody else's", status="missing"),
     ]
     actual = looks(tmp_path, images)
     assert actual.gone.tolist() == [False, True, False, False, False, False]
     assert actual.hashed.tolist() == [True, False, False, True, False, False]
     assert [hex(h) for h in actual.phash] == ["0xff", "0x0", "0x0", "0xf00000000000000", "0x0", "0x0"]
-    assert actual.counts == {"existing": 2, "gone": 1, "unknown": 3, "of_others": 1}
+    assert actual.counts == {"existing": 3, "gone": 1, "unknown": 2, "of_others": 1}
 
 
 @pytest.mark.parametrize("reverse", [False, True])

@@ -1,0 +1,42 @@
+"""What a selection leaves out, and the fingerprint by which only changed pieces are written again."""
+
+from typing import Any
+
+import numpy as np
+
+from jobs.curation.apply_rules import CurationTables, Selection, select
+from jobs.curation.config import CurationRules
+from jobs.curation.rules import Decision
+from jobs.runtime.exclusions import ExclusionFilter
+from tests.factories import TableInMemory, record
+
+
+def selection(rows: list[dict[str, Any]], excluded: str = "") -> Selection:
+    tables: Any = CurationTables(TableInMemory("records", rows))  # type: ignore[arg-type]
+    return select(CurationRules(), tables, ExclusionFilter(frozenset({excluded} - {""})))
+
+
+def test_an_excluded_url_leaves_out_all_records_of_its_picture() -> None:
+    rows = [record(title) | {"image_id": "same" if title in "ab" else title} for title in "abc"]
+    chosen = selection(rows, excluded=rows[0]["image_url"])
+    assert chosen.decision.remaining().tolist() == [2]
+
+
+def test_a_fingerprint_changes_with_every_decision_about_its_rows() -> None:
+    rows = [record(title) | {"methods": ["manual", "own"]} for title in "abcd"]
+    first = selection(rows)
+    decision = first.decision
+    arrays = {"rule": decision.rule, "reached": decision.reached, "credit": decision.credit, "region": np.arange(4)}
+
+    def fingerprint(name: str, *index: int) -> str:
+        """The fingerprint of the first three rows with another number at one place of an array."""
+        changed = {key: array.copy() for key, array in arrays.items()}
+        changed[name][index] = 7
+        region = changed.pop("region")
+        return Selection(first.rows, Decision(**changed, applied=()), region=region).fingerprint(0, 3)
+
+    behind = {fingerprint("rule", 3), fingerprint("reached", 1, 3), fingerprint("credit", 3), fingerprint("region", 3)}
+    assert len(behind) == 1
+    inside = {fingerprint(name, 1) for name in ("rule", "credit", "region")}
+    inside |= {fingerprint("reached", method, 1) for method in range(2)}
+    assert len(inside | behind) == 6
