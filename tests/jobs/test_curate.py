@@ -318,11 +318,13 @@ def test_rows_are_read_a_row_group_at_a_time(tmp_path: Path) -> None:
     path = str(tmp_path / "x.parquet")
     pq.write_table(pa.table({"n": list(range(100))}), path, row_group_size=10)
     rng = np.random.default_rng(0)
-    parent = ParentRows()
+    parent, files = ParentRows(), []
     for first, last in ((0, 100), (0, 35), (35, 36), (36, 90), (90, 100), (5, 5)):
         stays = rng.random(last - first) < 0.4
         got = [n for rows in parent.selected(path, first, stays) for n in rows["n"].to_pylist()]
         assert got == (np.flatnonzero(stays) + first).tolist()
+        files.append(parent._file)
+    assert all(file is files[0] for file in files)  # it is opened once
     parent.close()
 
 

@@ -218,8 +218,11 @@ def test_an_index_that_cannot_be_built_is_refused_before_the_search(tables: dict
 def test_an_index_is_tried_quietly_and_as_a_whole(capfd: pytest.CaptureFixture[str]) -> None:
     from jobs.retrieval import faiss_index
 
+    opened = set()
     for factory in ("OPQ4,IVF64,PQ4x6", "IVF64_HNSW8,PQ4x4fs,RFlat", "HNSW8_PQ4", "PCA8,SQ8", "Flat"):
         faiss_index.check(factory, 4, dim=16, rows=300)
+        opened.add(len(list(Path("/proc/self/fd").iterdir())))
+    assert len(opened) == 1  # stderr's copy is closed
     assert capfd.readouterr() == ("", "")
     with pytest.raises(InputError, match=r"7 vectors of 16 numbers \(PCA matrix cannot output 8 dimensions"):
         faiss_index.check("PCA8,SQ8", 4, dim=16, rows=7)

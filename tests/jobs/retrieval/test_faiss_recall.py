@@ -5,7 +5,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
+from jobs.errors import InputError
+from jobs.retrieval import faiss_export
+from jobs.retrieval.faiss_export import FaissConfig, check_export
 from jobs.retrieval.faiss_index import recall
 from tests.factories import TableInMemory
 
@@ -41,3 +45,10 @@ def test_the_share_is_of_all_exact_neighbours() -> None:
     assert recall(index, IDS, units([], ["q", "r"], [], ["s"]), exact, k=2) == 2 / 4
     nothing: Any = TableInMemory("neighbors", [])
     assert math.isnan(recall(Index([[0]]), IDS, units(["q"]), nothing, k=1))
+
+
+def test_an_index_without_faiss_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(faiss_export, "find_spec", lambda name: None)
+    corpus: Any = None
+    with pytest.raises(InputError, match=r"^faiss\.out=x: needs faiss-cpu; pip install 'remine\[ann\]'"):
+        check_export(FaissConfig("x"), corpus, {})
