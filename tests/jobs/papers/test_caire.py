@@ -125,6 +125,7 @@ def test_tables_1_10_and_11(paper: dict[str, Any], scores: dict[str, np.ndarray]
         row = cell(paper["table_1"], "F1", Model=JUDGE, Shown=shown)
         assert float(row["value"]) == pytest.approx(own_values[shown])
         assert float(row["printed"]) == {"no context": 0.41, "linked article": 0.655}[shown]
+    assert "right article" not in {row["Shown"] for row in paper["table_1"]}
     change = cell(paper["table_1"], "Change from 'none'", Model=JUDGE, Shown="linked article")
     assert float(change["value"]) == pytest.approx(own_values["linked article"] - own_values["no context"])
     assert (float(change["printed"]), change["n"]) == (0.245, "36")

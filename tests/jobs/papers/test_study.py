@@ -36,6 +36,10 @@ def study(*metrics: Metric, leave_out: list[str] | None = None, **options: str) 
     )
 
 
+def metric(name: str, value: float, n: int, **dims: str) -> Metric:
+    return Metric(name=name, definition="n counts items", value=value, n=n, reason="few", coverage=1.0, dims=dims)
+
+
 def test_raters_of_a_rubric_by_kind_and_the_group_of_models() -> None:
     assert study().raters("r") == ["clip@1", "gpt@1", "open@1"]
     assert study().raters("r", kinds=("human",)) == ["p1"]
@@ -51,11 +55,23 @@ def test_the_judge_of_table_17_is_the_one_that_is_named_else_one_with_a_linked_c
     assert universal._best(study(rater=named), judges).rater == best
 
 
+def test_concepts_are_of_judges_that_were_shown_the_article_or_of_all_without_any() -> None:
+    dims = {"attribute": universal.CONCEPT, "part": "dance"}
+    value = metric(universal.BY_IMAGE, 0.5, 9, **dims)
+    judges = [ShownRater("gpt@1", "", "none"), ShownRater("open@1", "", "titles")]
+
+    def columns(*more: ShownRater) -> list[str]:
+        table = universal._by_concept(study(value), [*judges, *more])
+        return [header[0] for header in table.columns]
+
+    assert columns() == ["gpt@1, no context", "open@1, titles of linked articles"]
+    assert columns(ShownRater("gpt@1", "", "article")) == ["gpt@1, linked article"]
+
+
 def test_bars_count_whole_pictures() -> None:
     """A share of 1/49 times 49 is below 1 in floating point."""
     dims = dims_of(study(), SCORES) | {"rater": "open@1", "answer": "0.00"}
-    share = Metric(name="share", definition="n counts items", value=1 / 49, n=49, reason="few", coverage=1.0, dims=dims)
-    (figure,) = figure_4(study(share))
+    (figure,) = figure_4(study(metric("share", 1 / 49, 49, **dims)))
     (row,) = figure.numbers.rows
     assert row.cells[0].metric is not None
     assert row.cells[0].metric.value == 1
