@@ -84,15 +84,15 @@ def occurrences(words: str, text: str) -> list[Span]:
     """Return the places of `words`, or of those in `[[ ]]` among them, in `text`, ascending, without overlap.
 
     White space may differ, and letter case if the words do not occur as they are written. Words that occur as whole
-    words are not looked for inside longer ones (`cat` in `catalogue`).
+    words, in whatever letter case, are not looked for inside longer ones (`cat` in `catalogue`, `the` in `bathes`).
     """
     marked = _MARKED.search(words)
     before, meant, after = (words[: marked.start()], marked[1], words[marked.end() :]) if marked else ("", words, "")
     if not meant.strip():
         return []
     pattern = r"\s*".join(filter(None, [_flexible(before), f"(?P<meant>{_flexible(meant)})", _flexible(after)]))
-    for flags in (0, re.IGNORECASE):
-        for form in (rf"(?<!\w){pattern}(?!\w)", pattern):
+    for form in (rf"(?<!\w){pattern}(?!\w)", pattern):
+        for flags in (0, re.IGNORECASE):
             if places := [match.span("meant") for match in re.finditer(form, text, flags)]:
                 return places
     return []

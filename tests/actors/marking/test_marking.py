@@ -140,6 +140,14 @@ def test_each_claim_has_a_probability_and_a_category() -> None:
     assert {s.category for s in marks["omissions"].spans} == {None}
 
 
+def test_the_question_about_a_claim_shows_its_place() -> None:
+    reader = Reader({"otter": "A dog"})
+    mark("claims", reader, "A dog.", "An otter, and an otter.", FINE)
+    asked = [text for step, text in reader.asked if step in ("mistakes", "category")]
+    assert sum("An [[otter]], and an otter." in text for text in asked) == 2  # whether it is wrong, and in which way
+    assert sum("An otter, and an [[otter]]." in text for text in asked) == 2
+
+
 def test_without_the_list_of_mistakes_the_otter_would_count_twice() -> None:
     """Control: the reader finds the dog missing where the prompt does not list the otter."""
     correct, generated = "A dog on a beach.", "An otter on a beach."
@@ -222,6 +230,16 @@ def test_a_second_answer_without_a_place_is_unparsed() -> None:
     assert marks["omissions"].status == Status.OK  # what the model listed is known
     assert "- - horn" in dict(reader.asked)["omissions"]
     assert [step for step, _ in reader.asked] == ["mistakes", "mistakes_again", "omissions"]
+
+
+def test_the_first_answer_stays_where_the_second_repeats_it_or_fails() -> None:
+    answers: dict[str, str | ScoringError] = {"mistakes": "noun: otter\nnoun: unicorn", "omissions": "NONE"}
+    repeated = Reader(first=answers | {"mistakes_again": "descriptor: otter\ndescriptor: beach"})
+    marks = mark("direct", repeated, "A dog on a beach.", "An otter on a beach.", FINE)["mistakes"]
+    assert [(span.start, span.category) for span in marks.spans] == [(3, "noun"), (14, "descriptor")]
+    failing = Reader(first=answers | {"mistakes_again": ScoringError("answer_cut", "too long")})
+    marks = mark("direct", failing, "A dog on a beach.", "An otter on a beach.", FINE)["mistakes"]
+    assert (marks.status, marks.raw, len(marks.spans)) == (Status.UNPARSED, "noun: unicorn", 1)
 
 
 def test_omissions_need_the_mistakes() -> None:

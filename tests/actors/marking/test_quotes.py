@@ -38,6 +38,7 @@ def test_words_are_not_found_inside_longer_ones() -> None:
     assert occurrences("cat", TEXT) == [(24, 27), (33, 36)]
     assert occurrences("catalog", TEXT) == [(39, 46)]  # nowhere a whole word
     assert occurrences("", TEXT) == []
+    assert occurrences("the", "The dog bathes.") == [(0, 3)]
 
 
 def test_repeated_words_need_their_context_or_as_many_quotations() -> None:
@@ -45,6 +46,7 @@ def test_repeated_words_need_their_context_or_as_many_quotations() -> None:
     assert words("a [[black]] cat") == ["black"]
     assert read_answer("a [[black]] cat", TEXT, ONE).spans[0].start == 18
     assert [span.start for span in read_answer("black\nblack", TEXT, ONE).spans] == [2, 18]
+    assert reasons("black\nblack\nblack") == ["ambiguous"] * 3
 
 
 def test_what_is_not_in_the_text_is_a_fault() -> None:

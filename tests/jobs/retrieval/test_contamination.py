@@ -27,9 +27,9 @@ def test_a_query_is_in_the_first_list_that_applies(tmp_path: Path) -> None:
     }  # fmt: skip
     objects = [footer.object for footer in tables["pairs"].footers]
     asked = ["shared", "copy", "near", "far", "unread", "gone"]
-    known = KnowledgeBasePictures(
+    pictures_of_kb = KnowledgeBasePictures(
         SharedLookup(objects, key="image_id", columns=[]), tables["queries"], tables["pictures"]
     )
-    assert known.overlap(asked) == Overlap(["shared"], ["copy"], ["near"])
+    assert pictures_of_kb.overlap(asked) == Overlap(["shared"], ["copy"], ["near"])
     ids_only = KnowledgeBasePictures(SharedLookup(objects, key="image_id", columns=[]), tables["queries"], None)
     assert ids_only.overlap(asked) == Overlap(["shared"], [], [])
