@@ -117,6 +117,13 @@ def test_nothing_is_loaded_from_elsewhere_or_kept_by_others(site: Served) -> Non
     assert "&lt;b&gt;house" in reply.text
 
 
+def test_each_page_offers_the_keys_that_work_there(site: Served) -> None:
+    offered = {path: re.findall(r"<kbd>(.)</kbd>", site.page(path)) for path in ("", "ratings", f"pictures/{GOLD}?at=3")}
+    assert offered == {"": ["/", "s"], "ratings": ["/", "s"], f"pictures/{GOLD}?at=3": ["p", "s", "c"]}
+    for path, keys in offered.items():
+        assert sorted(keys) == sorted(set(re.findall(r'data-key="(.)"', site.page(path))))
+
+
 def test_every_list_shows_its_rows(site: Served) -> None:
     assert site.page("").count('class="card"') == 4
     assert "1 picture" in site.page("?region=North")
