@@ -117,11 +117,14 @@ def _register(override: str, job_groups: Mapping[str, str]) -> str:
         return override
     if not locations.is_s3(path) and not Path(path).expanduser().exists():
         raise InputError(f"{group}={path}: does not exist{nearby.hint(locations.absolute(path))}")
-    with locations.named_errors(path):
-        text = locations.read_bytes(locations.absolute(path))
+    try:
+        with locations.named_errors(path):
+            text = locations.read_bytes(locations.absolute(path))
+        node = _mapping(path, text)
+    except InputError as error:
+        raise InputError(f"{group}={error}") from error
     option = f"user_{content_id(path, text.decode('utf-8', 'replace'))}"
     package = _PACKAGE.match(text.decode("utf-8", "replace"))
-    node = _mapping(path, text)
     ConfigStore.instance().store(group=group, name=option, node=node, package=package[1] if package else None)
     _user_files[option] = path
     return f"{group}={option}"

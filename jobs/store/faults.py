@@ -41,6 +41,8 @@ _BUSY = re.compile(
     r"^(429|500|502|503|504)\b|SlowDown|SLOW_DOWN|InternalError|INTERNAL_FAILURE|ServiceUnavailable|"
     r"SERVICE_UNAVAILABLE|NETWORK_CONNECTION|RequestTimeout|REQUEST_TIMEOUT|THROTTLING|curlCode"
 )
+_REGION_NAMED = re.compile(r"expecting '([a-z0-9-]+)'")
+_SET_REGION = "set AWS_REGION"
 _ABSENT_KEY = "bucket {!r} or the key does not exist"
 # Pattern of "STATUS CODE" or of the message of an S3 answer, its meaning, and the remedy; the first match counts.
 _ANSWERS: tuple[tuple[re.Pattern[str], str, str], ...] = (
@@ -54,7 +56,7 @@ _ANSWERS: tuple[tuple[re.Pattern[str], str, str], ...] = (
         "check the credentials (AWS_ACCESS_KEY_ID or AWS_PROFILE): they lack the permission, or have expired",
     ),
     (_ABSENT, _ABSENT_KEY, "check the name"),
-    (_REGION, "the bucket is in another region", "set AWS_REGION"),
+    (_REGION, "the bucket is in another region", _SET_REGION),
     (_FULL, "the store is full", "free space there, or use another out="),
     (_BUSY, "the store did not answer", "run the same command again later"),
     (_UNSUPPORTED, "the store does not support the request", f"for an older store, set {CHECKSUM_SETTINGS}"),
@@ -81,6 +83,7 @@ class StoreAnswer(NamedTuple):
     code: str
     message: str
     operation: str
+    region: str = ""  # the one that the store names as the bucket's
 
 
 def sentence(error: BaseException, place: str = "") -> str | None:
@@ -142,8 +145,10 @@ def _answer(error: BaseException) -> StoreAnswer | None:
             details = response["Error"]
             status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", "")
             operation = getattr(cause, "operation_name", "")
+            message = str(details.get("Message", ""))
+            region = response.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("x-amz-bucket-region", "")
             return StoreAnswer(
-                "", str(status), str(details.get("Code", "")), str(details.get("Message", "")), str(operation)
+                "", str(status), str(details.get("Code", "")), message, str(operation), region or _region_in(message)
             )
         cause = cause.__cause__
     return _parse_answer(str(error))
@@ -161,13 +166,21 @@ def _parse_answer(text: str) -> StoreAnswer | None:
         message = ""
     at_key, at_bucket = _KEY.search(text, 0, match.start()), _BUCKET.search(text, 0, match.start())
     place = f"s3://{at_key['bucket']}/{at_key['key']}" if at_key else f"s3://{at_bucket['bucket']}" if at_bucket else ""
-    return StoreAnswer(place, status[1] if status else "", code, message, match["operation"])
+    return StoreAnswer(place, status[1] if status else "", code, message, match["operation"], _region_in(message))
+
+
+def _region_in(message: str) -> str:
+    """The region that a store expects, from the message of its answer; empty if it names none."""
+    match = _REGION_NAMED.search(message)
+    return match[1] if match else ""
 
 
 def _describe(answer: StoreAnswer, where: str) -> str:
     meaning, remedy = (
         _meaning(f"{answer.status} {answer.code}") or _meaning(answer.message) or ("the store refused", "")
     )
+    if remedy == _SET_REGION:
+        remedy += f"={answer.region}" if answer.region else " to the bucket's"
     status = f"HTTP {answer.status}" if answer.status and answer.status != answer.code else ""
     details = ", ".join(filter(None, (answer.operation, status, answer.code, _one_line(answer.message))))
     return _join(where, f"{meaning.format(_bucket(where))} ({details})", remedy)

@@ -13,15 +13,17 @@ import pytest
 from jobs.runtime import cli
 from jobs.store import s3
 from tests.factories import FIVE, picture, rating, record, write_records, write_table
+from tests.jobs.store.answering import answering, in_environment
 
 
 @pytest.fixture
-def no_credentials() -> Iterator[None]:
-    """No credentials of S3 in the environment; those of other tests are read again afterwards."""
+def no_services() -> Iterator[None]:
+    """No credentials of S3 in the environment, and no model hub; other tests' credentials are read again afterwards."""
     with pytest.MonkeyPatch.context() as patch:
         for variable in [variable for variable in os.environ if variable.startswith("AWS_")]:
             patch.delenv(variable)
         patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        patch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
         s3.forget_settings()
         yield
     s3.forget_settings()
@@ -49,6 +51,7 @@ def files(tmp_path: Path) -> Path:
     write_table(tmp_path / "pictures", "images", [picture(1)])
     write_table(tmp_path / "ratings", "ratings", [rating("a", "m", "q", "1")], rubric=FIVE)
     pq.write_table(pa.table({"x": [1]}), tmp_path / "rows.parquet")
+    (tmp_path / "list.yaml").write_text("- a\n")
     (tmp_path / "mood.yaml").write_text("name: mood\nquestions: [{name: a, answers: [1, 2]}, {name: b, text: B?}]\n")
     return tmp_path
 
@@ -262,6 +265,43 @@ BAD: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
     "no times": (["verify", "-v"], "verify: -v: only for jobs that use Ray"),
     "verify nothing": (["verify", "input={f}/bare"], "{f}/bare: no table here"),
     "report nothing": (["report", "out={f}/out"], "give ratings="),
+    "GPUs that the machine does not have": (
+        [*MINE, "corpus.path={f}/good.tsv", "resources.mine.num_gpus=99"],
+        ("resources.mine.num_gpus=99: this run needs ", " has 0; ", "use resources="),
+    ),
+    "more actors than the machine has CPUs for": (
+        [*MINE, "corpus.path={f}/good.tsv", "resources.mine.actors=9999"],
+        ("resources.mine.actors=9999: this run needs ", "lower resources.mine.actors or resources.mine.num_cpus"),
+    ),
+    "a group of keys for a key": (
+        [*MINE, "corpus.path={f}/good.tsv", "resources.mine=4"],
+        ("resources.mine=4: holds several keys", "set one of resources.mine.actors="),
+    ),
+    "no such source of terms": (
+        ["terms", "source=other", "out={f}/out"],
+        ("source=other: no such option", "must be one of language_model, wikidata"),
+    ),
+    "a model of the hub while offline": (
+        ["judge", "input={f}/pictures", "model.checkpoint=org/nothing", "model.revision=null", "out={f}/out"],
+        ("model.checkpoint=org/nothing at revision main: not in the cache", "HF_HUB_OFFLINE", "use local:NAME or a "),
+    ),
+    "an unknown dtype": (
+        [*JUDGE, "model.dtype=float8"],
+        ("model.dtype=float8: must be one of auto, float32",),
+    ),
+    "an unknown layout": ([*JUDGE, "layout=slow"], ("layout=slow: rubric ", "must be one of ")),
+    "one of several models": (
+        [*JUDGE, "models=[local-tiny,nothing]"],
+        ("models=nothing: no such option", "must be one of "),
+    ),
+    "a rubric that is not YAML": (
+        [*JUDGE, "rubric={f}/list.yaml"],
+        ("rubric={f}/list.yaml: not a configuration", "must be a mapping"),
+    ),
+    "an unknown key of a user's option": (
+        [*MINE, "corpus={f}/mood.yaml", "corpus.path={f}/good.tsv"],
+        ("corpus={f}/mood.yaml: questions: no such key; must be one of language, name, path",),
+    ),
     "no pipeline": (
         ["run", "pipeline=x", "out={f}/out"],
         ("pipeline=x: no such option", "must be one of caire, century"),
@@ -269,12 +309,8 @@ BAD: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
 }
 
 
-@pytest.mark.usefixtures("no_credentials")
-@pytest.mark.parametrize("case", BAD.values(), ids=BAD)
-def test_bad_input_is_one_sentence_exit_code_2_and_nothing_written(
-    case: tuple[list[str], str | tuple[str, ...]],
-    files: Path,
-    capsys: pytest.CaptureFixture[str],
+def check_refusal(
+    case: tuple[list[str], str | tuple[str, ...]], files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (name, *arguments), parts = case
     before = {p: p.stat().st_mtime_ns for p in files.rglob("*")}
@@ -287,3 +323,21 @@ def test_bad_input_is_one_sentence_exit_code_2_and_nothing_written(
     assert re.fullmatch(r"error: [^\n]+\n", printed.err)
     assert printed.out == ""
     assert {p: p.stat().st_mtime_ns for p in files.rglob("*")} == before
+
+
+@pytest.mark.usefixtures("no_services")
+@pytest.mark.parametrize("case", BAD.values(), ids=BAD)
+def test_bad_input_is_one_sentence_exit_code_2_and_nothing_written(
+    case: tuple[list[str], str | tuple[str, ...]],
+    files: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    check_refusal(case, files, capsys)
+
+
+def test_a_bucket_in_another_region_is_refused_with_its_region(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    elsewhere = {"x-amz-bucket-region": "eu-west-1"}
+    with answering(301, "PermanentRedirect", "elsewhere", elsewhere) as endpoint, in_environment(endpoint):
+        for key in ("corpus.path=s3://bucket/x.tsv", "corpus=s3://bucket/x.yaml"):
+            problem = (f"{key}: the bucket is in another region", "set AWS_REGION")
+            check_refusal(([*MINE, key], problem), files, capsys)

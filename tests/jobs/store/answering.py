@@ -3,15 +3,17 @@
 import contextlib
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from jobs.store.s3 import forget_settings
 
 
 @contextlib.contextmanager
-def answering(status: int, code: str = "", message: str = "") -> Iterator[str]:
-    """The url of a server that answers with `status` and, if there is a code, S3's XML of it."""
+def answering(
+    status: int, code: str = "", message: str = "", headers: Mapping[str, str] | None = None
+) -> Iterator[str]:
+    """The url of a server that answers with `status`, `headers` and, if there is a code, S3's XML of it."""
     body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>{message}</Message></Error>" if code else ""
 
     class Handler(BaseHTTPRequestHandler):
@@ -22,6 +24,8 @@ def answering(status: int, code: str = "", message: str = "") -> Iterator[str]:
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
             self.send_header("Connection", "close")
+            for name, value in (headers or {}).items():
+                self.send_header(name, value)
             self.end_headers()
             if self.command != "HEAD":
                 self.wfile.write(body.encode())

@@ -47,6 +47,23 @@ ANSWERS = [
 ]
 
 
+def test_the_region_that_a_store_names_is_in_the_remedy(whole: Path) -> None:
+    headers = {"x-amz-bucket-region": "eu-west-1"}
+    with answering(301, "PermanentRedirect", "elsewhere", headers) as endpoint, in_environment(endpoint):
+        for name in ("create", "remove"):
+            with pytest.raises(OSError, match=r".") as raised:
+                OPERATIONS[name](whole)
+            described = str(faults.sentence(raised.value))
+            assert "the bucket is in another region" in described
+            assert described.endswith("; set AWS_REGION=eu-west-1"), name
+    malformed = (
+        "AWS Error UNKNOWN during PutObject operation: Unable to parse ExceptionName: AuthorizationHeaderMalformed "
+        "Message: The region 'us-east-1' is wrong"
+    )
+    for text, region in ((f"{malformed}; expecting 'eu-west-1'", "=eu-west-1"), (malformed, " to the bucket's")):
+        assert str(faults.sentence_of_text(text)).endswith(f"; set AWS_REGION{region}")
+
+
 @pytest.mark.parametrize("case", ANSWERS, ids=lambda case: f"{case[0]}{case[1]}")
 def test_an_answer_of_a_store_gives_place_cause_and_remedy(
     case: tuple[int, str, list[str], str, str], whole: Path

@@ -118,7 +118,9 @@ def test_nothing_is_loaded_from_elsewhere_or_kept_by_others(site: Served) -> Non
 
 
 def test_each_page_offers_the_keys_that_work_there(site: Served) -> None:
-    offered = {path: re.findall(r"<kbd>(.)</kbd>", site.page(path)) for path in ("", "ratings", f"pictures/{GOLD}?at=3")}
+    offered = {
+        path: re.findall(r"<kbd>(.)</kbd>", site.page(path)) for path in ("", "ratings", f"pictures/{GOLD}?at=3")
+    }
     assert offered == {"": ["/", "s"], "ratings": ["/", "s"], f"pictures/{GOLD}?at=3": ["p", "s", "c"]}
     for path, keys in offered.items():
         assert sorted(keys) == sorted(set(re.findall(r'data-key="(.)"', site.page(path))))
