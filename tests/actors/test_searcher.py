@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from actors import searcher
 from actors.search.queries import Queries, multiplies_bfloat16
 from actors.search.settings import SearchSettings
 from actors.search.top_k import Candidates
@@ -113,6 +114,13 @@ def test_how_it_is_cut_does_not_matter():
         one = searched(corpus[:rows], queries, ids, 5)[0]
         other = searched(corpus[:rows], queries, ids, 5, block=block, at_a_time=at_a_time)[0]
         assert one == other, (block, at_a_time)
+
+
+def test_queries_are_multiplied_a_few_at_a_time(monkeypatch):
+    corpus, queries, ids = made(700, 7, seed=5)
+    whole = searched(corpus, queries, ids, 5)[0]
+    monkeypatch.setattr(searcher, "_SCORES_AT_A_TIME", {"cpu": 2 * 333})
+    assert searched(corpus, queries, ids, 5)[0] == whole
 
 
 def test_nothing_but_ties_stays_small(monkeypatch):

@@ -210,3 +210,15 @@ def test_a_field_may_end_with_a_line_break(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text('a,b\n1,"x\n"\n')
     assert by_batches(str(path), None) == [("1", "x\n")]
+
+
+@pytest.mark.parametrize(("before", "line"), [("", 2), ("\n", 3), ("sep=,\n\n", 4)])
+def test_rows_have_the_line_of_the_file_in_which_they_begin(tmp_path: Path, before: str, line: int) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text(f'{before}a,b\n1,2\n\n3,"4\n5"\n6,7\n8\n')
+    dialect = delimited.read_dialect(str(path))
+    rejects: list[Reject] = []
+    rows = delimited.rows(str(path), dialect, reject=rejects.append)
+    assert [row for row, _ in rows] == [line, line + 2, line + 4]
+    list(delimited.rows(str(path), dialect, reject=rejects.append, private=True))
+    assert [(reject.position, reject.raw) for reject in rejects] == [(line + 5, "8"), (line + 5, "")]
