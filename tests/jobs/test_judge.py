@@ -292,7 +292,7 @@ def test_values_that_are_not_allowed_are_refused(
         (["targets=[a]", "memory_budget_gb=-1"], "memory_budget_gb=-1: "),
         (["targets=[a]", "records=x"], "x: no table here"),
         (["targets=[a]", "images=null"], "name its table with images="),
-        (["targets=[a]", "models=[local-tiny,no-such]"], "model=no-such: no such option"),
+        (["targets=[a]", "models=[local-tiny,no-such]"], "models=no-such: no such option"),
         (["targets=[a]", "models=[local-tiny,local-tiny]"], "duplicate local-tiny"),
         (["targets=[a]", "method=guessed"], "method=guessed: "),
         (["targets=[a]", "samples=3"], "samples=3: method=closed has no such key"),
