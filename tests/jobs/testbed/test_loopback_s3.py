@@ -15,7 +15,7 @@ import pyarrow.fs as pafs
 import pytest
 
 from jobs.runtime import extras
-from jobs.testbed import loopback_s3
+from jobs.testbed import loopback_s3, s3_server
 from jobs.testbed.loopback_s3 import LoopbackS3
 
 ROOT = Path(__file__).parents[3]
@@ -102,7 +102,7 @@ def test_listens_on_loopback_only(server: LoopbackS3) -> None:
     assert server.pid is not None
     open_ports = [c for c in psutil.Process(server.pid).net_connections("inet") if c.status == psutil.CONN_LISTEN]
     assert {connection.laddr.ip for connection in open_ports} == {"127.0.0.1"}
-    assert {connection.laddr.port for connection in open_ports} <= set(loopback_s3.PORTS)
+    assert {connection.laddr.port for connection in open_ports} <= set(s3_server.PORTS)
 
 
 def test_keys_are_private_and_never_logged(server: LoopbackS3) -> None:
@@ -162,11 +162,11 @@ def test_two_start_at_once_from_threads_that_end(tmp_path: Path) -> None:
 
 
 def test_taken_ports_are_drawn_again(server: LoopbackS3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    free = loopback_s3._free_ports
+    free = s3_server.free_ports
     taken = int(server.endpoint.rsplit(":", 1)[1])
     draws = iter([[taken, *free(9)], free(10)])
-    monkeypatch.setattr(loopback_s3, "_free_ports", lambda count: next(draws))
-    monkeypatch.setattr(loopback_s3, "START_SECONDS", 10.0)
+    monkeypatch.setattr(s3_server, "free_ports", lambda count: next(draws))
+    monkeypatch.setattr(s3_server, "START_SECONDS", 10.0)
     with LoopbackS3(tmp_path) as second:
         second.create_bucket("own")
         assert second.endpoint != server.endpoint

@@ -1,0 +1,227 @@
+"""What S3 servers on the loopback interface share: keys, ports, start and stop, their clients' environment."""
+
+import abc
+import contextlib
+import os
+import random
+import secrets
+import socket
+import time
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import ClassVar, Self
+
+import pyarrow.fs as pafs
+
+from actors.errors import first_line
+from jobs.testbed.kept_process import KeptProcess
+
+HOST = "127.0.0.1"
+REGION = "us-east-1"
+START_ATTEMPTS = 5
+START_SECONDS = 45.0  # it takes seconds on an idle machine, and ten times as long on a loaded one
+POLL_SECONDS = 0.1
+LOG_LINES_IN_ERROR = 20
+
+# Ports below the range for outgoing connections (from 32768 on Linux), so that no connection takes one between the
+# check and the server's bind.
+PORTS = range(20_000, 32_000)
+
+
+class S3Server(abc.ABC):
+    """An S3 server on 127.0.0.1 and free ports, which ends with the context or with this process.
+
+    Args:
+        folder: the folder for the server's data and log (`server.log`); created if absent.
+        access_key, secret_key: the only credentials that it accepts; random if None.
+
+    Attributes:
+        LISTENERS: names of the ports that the server needs.
+        endpoint: `http://127.0.0.1:PORT`, empty unless running.
+    """
+
+    LISTENERS: ClassVar[Sequence[str]]
+
+    def __init__(self, folder: Path, *, access_key: str | None = None, secret_key: str | None = None) -> None:
+        self.folder = Path(folder).absolute()
+        self.access_key = access_key or f"LOOPBACK{secrets.token_hex(6).upper()}"
+        self.secret_key = secret_key or secrets.token_urlsafe(30)
+        self.endpoint = ""
+        self._processes: list[KeptProcess] = []
+
+    @property
+    def log(self) -> Path:
+        """The server's log; each start appends to it."""
+        return self.folder / "server.log"
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the process that answers requests; None unless running."""
+        return self._processes[-1].pid if self._processes else None
+
+    def start(self) -> Self:
+        """Start the server; returns when it answers signed requests and can write.
+
+        Raises:
+            ModuleNotFoundError: the package that has the server is not installed.
+            RuntimeError: the server is already running, or it failed to start (with the last lines of its log).
+        """
+        if self._processes:
+            raise RuntimeError(f"this server is already running at {self.endpoint}")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        reason = ""
+        for _ in range(START_ATTEMPTS):
+            # Another process may take a port between the check and the server's bind; then all ports are drawn again.
+            ports = dict(zip(self.LISTENERS, free_ports(len(self.LISTENERS)), strict=True))
+            try:
+                reason = self._launch(ports)
+            except BaseException:
+                self.stop()
+                raise
+            if not reason:
+                return self
+            self.stop()
+        raise RuntimeError(
+            f"the loopback S3 server did not start ({reason}, {START_ATTEMPTS} attempts); its log "
+            f"ends:\n{self._last_lines()}"
+        )
+
+    def stop(self) -> None:
+        """Stop the server and wait until it has ended; does nothing if it is not running."""
+        processes, self._processes = self._processes, []
+        self.endpoint = ""
+        for process in reversed(processes):
+            process.stop()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def environment(self) -> dict[str, str]:
+        """Environment variables with which s3fs, botocore and pyarrow use this server by default.
+
+        pyarrow reads the endpoint in `FileSystem.from_uri("s3://…")`; `S3FileSystem()` ignores it
+        (apache/arrow#49643) and needs `endpoint_override=`. The user's variables that would take precedence (a session
+        token, an endpoint for S3 alone) are overridden, and the user's proxy exceptions are kept.
+
+        Raises:
+            RuntimeError: the server is not running.
+        """
+        if not self.endpoint:
+            raise RuntimeError("the loopback S3 server is not running: it has no endpoint yet")
+        direct = {}
+        for name in ("NO_PROXY", "no_proxy"):
+            direct[name] = ",".join(dict.fromkeys([*filter(None, os.environ.get(name, "").split(",")), HOST]))
+        return {
+            "AWS_ACCESS_KEY_ID": self.access_key,
+            "AWS_SECRET_ACCESS_KEY": self.secret_key,
+            "AWS_SESSION_TOKEN": "",
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "AWS_ENDPOINT_URL_S3": self.endpoint,
+            "AWS_REGION": REGION,
+            "AWS_DEFAULT_REGION": REGION,
+            "AWS_EC2_METADATA_DISABLED": "true",
+            **direct,
+        }
+
+    def filesystem(self) -> pafs.S3FileSystem:
+        """A pyarrow filesystem with the server's address and keys; it may create buckets."""
+        return pafs.S3FileSystem(
+            access_key=self.access_key,
+            secret_key=self.secret_key,
+            endpoint_override=self.endpoint,
+            region=REGION,
+            allow_bucket_creation=True,
+        )
+
+    def create_bucket(self, name: str) -> None:
+        """Create the bucket `name` if it does not exist.
+
+        Raises:
+            ValueError: S3 does not allow this name.
+        """
+        allowed = 3 <= len(name) <= 63 and name.isascii() and name.replace("-", "").isalnum() and name == name.lower()
+        if not allowed or name.startswith("-") or name.endswith("-"):
+            raise ValueError(
+                f"bucket name {name!r}: use 3 to 63 characters of a-z, 0-9 and -, the first and last of a-z and 0-9"
+            )
+        self.filesystem().create_dir(name)
+
+    @abc.abstractmethod
+    def _launch(self, ports: Mapping[str, int]) -> str:
+        """Start the server's processes; return an empty text once it is ready, or the reason why it is not."""
+
+    def _spawn(self, command: Sequence[str], *, leftovers: Sequence[str] = (), **variables: str) -> None:
+        """Start one of the server's processes, with `variables` in its environment."""
+        environment = {**server_environment(), **variables}
+        self._processes.append(KeptProcess(command, log=self.log, environment=environment, leftovers=leftovers))
+
+    def _wait(self, is_ready: Callable[[], bool]) -> str:
+        """Wait until the server is ready; return an empty text, or the reason if it does not become ready."""
+        until = time.monotonic() + START_SECONDS
+        while time.monotonic() < until:
+            if ended := [status for process in self._processes if (status := process.status()) is not None]:
+                return f"it ended with status {ended[0]}"
+            if is_ready():
+                return ""
+            time.sleep(POLL_SECONDS)
+        return f"not ready after {START_SECONDS:.0f} s"
+
+    def _refusal(self) -> str:
+        """The reason why a signed request fails; empty if it succeeds. Only this object's server knows the keys."""
+        try:
+            self.filesystem().get_file_info(pafs.FileSelector(""))
+        except OSError as error:
+            return f"a signed request failed: {first_line(error)}"
+        return ""
+
+    def _last_lines(self) -> str:
+        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+        return "\n".join(lines[-LOG_LINES_IN_ERROR:])
+
+
+def free_ports(count: int) -> list[int]:
+    """Return `count` different ports without a listener; all stay bound until the last is found."""
+    ports: list[int] = []
+    with contextlib.ExitStack() as held:
+        # SystemRandom: otherwise processes with the same seed of `random` (tests, demos) would draw the same ports
+        for port in random.SystemRandom().sample(PORTS, len(PORTS)):
+            holder = held.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
+            try:
+                holder.bind((HOST, port))
+            except OSError:
+                continue
+            ports.append(port)
+            if len(ports) == count:
+                return ports
+    raise RuntimeError(f"fewer than {count} free ports from {PORTS.start} to {PORTS.stop - 1}")
+
+
+def server_environment() -> dict[str, str]:
+    """This process's environment without the user's credentials."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "S3_"))}
+
+
+def get(url: str) -> bytes:
+    """The answer to a request without proxies: the user's proxy cannot reach a loopback address.
+
+    Raises:
+        OSError: no answer, or an error.
+    """
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(url, timeout=2) as answer:
+        return bytes(answer.read())
+
+
+def answers(url: str) -> bool:
+    """Whether a request without proxies and credentials succeeds."""
+    try:
+        get(url)
+    except OSError:
+        return False
+    return True
