@@ -145,11 +145,9 @@ def _answer(error: BaseException) -> StoreAnswer | None:
             details = response["Error"]
             status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", "")
             operation = getattr(cause, "operation_name", "")
-            message = str(details.get("Message", ""))
+            code, message = (str(details.get(name) or "") for name in ("Code", "Message"))
             region = response.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("x-amz-bucket-region", "")
-            return StoreAnswer(
-                "", str(status), str(details.get("Code", "")), message, str(operation), region or _region_in(message)
-            )
+            return StoreAnswer("", str(status), code, message, str(operation), region or _region_in(message))
         cause = cause.__cause__
     return _parse_answer(str(error))
 

@@ -269,8 +269,14 @@ def _delete(out: str, listed: Iterable[Object]) -> None:
 
 
 def _warn_of_store(out: str) -> None:
-    """Warn, once per bucket, of a store on which two runs of different configurations could claim one table."""
-    if locations.is_s3(out) and not locations.creates_once(out) and (bucket := s3.bucket_of(out)) not in _warned:
+    """Warn, once per bucket, of a store on which two runs of different configurations could claim one table.
+
+    Raises:
+        InputError: nothing can be written at `out`.
+    """
+    with locations.named_errors(out):
+        creates_once = locations.creates_once(out)
+    if not creates_once and (bucket := s3.bucket_of(out)) not in _warned:
         _warned.add(bucket)
         log.warning(
             "out=%s: the store ignores conditional writes (If-None-Match), by which only one of several runs claims a "

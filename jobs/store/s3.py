@@ -262,14 +262,19 @@ _creates_once: dict[str, bool] = {}  # bucket -> whether its store honours `If-N
 
 
 def creates_once(folder: str) -> bool:
-    """Whether the store honours `If-None-Match`, found by creating an object below `folder` twice; then it is removed.
+    """Whether the store honours `If-None-Match`: writes an object below `folder`, tries to create it, and removes it.
 
     A process asks once per bucket.
+
+    Raises:
+        OSError: the store refuses the object, for example because of the form of its checksum.
     """
     bucket = bucket_of(folder)
     if bucket not in _creates_once:
         probe = f"{folder}/_run/.{secrets.token_hex(8)}.tmp"
-        create(probe, b"")
+        # By pyarrow, which writes the units: a store that refuses its requests does so before the first unit is made.
+        with arrow_filesystem().open_output_stream(key_path(probe), compression=None) as stream:
+            stream.write(b"probe")
         try:
             _creates_once[bucket] = not create(probe, b"")
         finally:

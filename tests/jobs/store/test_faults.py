@@ -13,9 +13,11 @@ from jobs.errors import InputError
 from jobs.runtime import cli
 from jobs.runtime.worker_errors import describe
 from jobs.store import faults, locations
+from jobs.store import s3 as s3_store
 from jobs.store.faults import CHECKSUM_SETTINGS
 from tests.factories import record, write_records
 from tests.jobs.store.answering import answering, in_environment
+from tests.jobs.store.small_runs import begin, plan
 
 KEY = "s3://bucket/a table/it's.parquet"
 
@@ -89,6 +91,26 @@ def test_what_a_worker_raised_is_told_from_its_text_alone(whole: Path) -> None:
     trace = f"ray::Worker()\n  File x\nray.exceptions.UserCodeException: failed\nOSError: {raised.value}\n"
     assert describe(trace) == message
     assert describe("ValueError: no number\n") == "ValueError: no number"
+
+
+def test_an_answer_without_a_message() -> None:
+    with answering(404, "NoSuchBucket", "") as endpoint, in_environment(endpoint):
+        with pytest.raises(OSError, match=r".") as raised:
+            locations.create(KEY, b"content")
+        assert "(PutObject, HTTP 404, NoSuchBucket)" in (faults.sentence(raised.value) or "")
+
+
+def test_a_store_that_refuses_uploads_is_found_before_the_first_unit(
+    s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = f"{s3}/{tmp_path.name}/table"
+    with answering(411, "MissingContentLength") as endpoint:
+        refused = pafs.S3FileSystem(access_key="k", secret_key="s", region="us-east-1", endpoint_override=endpoint)
+        monkeypatch.setattr(s3_store, "arrow_filesystem", lambda: refused)  # writes the units; s3fs the other objects
+        monkeypatch.setattr(s3_store, "_creates_once", {})
+        with pytest.raises(InputError, match=CHECKSUM_SETTINGS):
+            begin(plan(out))
+    assert list(locations.listing(out)) == []
 
 
 def test_nobody_at_the_endpoint_and_no_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
