@@ -26,6 +26,11 @@ TABLES: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("kills", "processes after 60 s"),
     ),
     "storage faults": ("Requests to S3 that met a fault", ("jobs",), ("runs", "requests", "faults")),
+    "S3 servers": (
+        "Tests on S3 servers",
+        ("server", "conditional writes", "checksums"),
+        ("tests", "tables compared", "objects"),
+    ),
     "soak": ("Rounds of `make soak`", ("jobs",), ("rounds", "growing")),
     "random cases": ("Random cases", ("input",), ("cases", "failures")),
 }

@@ -8,20 +8,26 @@ from jobs.store import s3
 
 
 @contextmanager
-def variables(values: Mapping[str, str]) -> Iterator[None]:
+def variables(values: Mapping[str, str | None]) -> Iterator[None]:
     """Set variables where AWS libraries and the workers of a Ray started in the context find them; restore them after.
 
     The store reads its settings of S3 again at both ends.
+
+    Args:
+        values: name -> value; None removes a variable.
     """
     before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    s3.forget_settings()
+    _set(values)
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-        s3.forget_settings()
+        _set(before)
+
+
+def _set(values: Mapping[str, str | None]) -> None:
+    for name, value in values.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+    s3.forget_settings()

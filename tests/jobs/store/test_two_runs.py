@@ -4,10 +4,7 @@ import itertools
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -18,33 +15,9 @@ from jobs.runtime import cli, signals
 from jobs.store import lease, locations
 from jobs.store.run_files import IDENTITY, read_json, run_uri
 from tests.fault_proxy import FaultProxy, through
+from tests.jobs.store.racing import Racer, race
 from tests.jobs.store.small_runs import ALL_ROWS, begin, complete, contents, plan, write
 
-ROOT = Path(__file__).resolve().parents[3]
-# Waits before the claim, and again before the first unit, until the test writes a line.
-RUN = """
-import logging, sys
-from jobs.errors import InputError, RunError
-from jobs.store import run
-from tests.jobs.store.small_runs import begin, plan, write
-
-def pause(word):
-    print(word, flush=True)
-    sys.stdin.readline()
-
-claim = run._claim
-run._claim = lambda *arguments: (pause("ready"), claim(*arguments))
-logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stdout)
-try:
-    opened = begin(plan(sys.argv[1], identity={"rules": {"x": int(sys.argv[2])}}))
-    pause("opened")
-    for task in opened.todo:
-        write(opened, task)
-    opened.finish()
-    print("finished", flush=True)
-except (InputError, RunError) as error:
-    print(f"refused: {error}", flush=True)
-"""
 TAKE = """
 import sys
 from jobs.errors import InputError
@@ -69,53 +42,9 @@ except InputError:
 """
 
 
-class Racer:
-    """A process that pauses where the race begins."""
-
-    def __init__(self, program: str, *arguments: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", program, *arguments],
-            cwd=ROOT,
-            text=True,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-
-    def read(self) -> str:
-        assert self.process.stdout is not None
-        return self.process.stdout.readline().strip()
-
-    def go_on(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-
-
-@pytest.fixture
-def racers() -> Iterator[list[Racer]]:
-    started: list[Racer] = []
-    yield started
-    for racer in started:
-        racer.process.kill()
-        racer.process.communicate()
-
-
 @pytest.fixture
 def out(s3: str, tmp_path: Path) -> str:
     return f"{s3}/{tmp_path.name}/table"
-
-
-def race(racers: list[Racer], out: str, identities: tuple[int, int]) -> tuple[list[Racer], list[str]]:
-    """Claim `out` by a run of each identity at the same time; returns the runs that opened it, and other answers."""
-    racers += [Racer(RUN, out, str(identity)) for identity in identities]
-    warnings = []
-    for racer in racers:
-        while (line := racer.read()) != "ready":
-            warnings.append(line)
-    for racer in racers:
-        racer.go_on()
-    answers = [racer.read() for racer in racers]
-    return [racer for racer, answer in zip(racers, answers, strict=True) if answer == "opened"], answers + warnings
 
 
 @pytest.mark.parametrize("identities", [(1, 1), (1, 2)], ids=["same configuration", "two configurations"])
