@@ -45,6 +45,8 @@ def test_texts_without_marks_count_and_nothing_marked_is_undefined():
     cells = cells_of(against_gold({"t": [], "u": [(0, 2)]}, {"t": [(0, 2)], "u": [(0, 2)]}))
     assert cells["span_recall", "character"].value == 1 / 2
     assert cells["span_precision", "character"].value == 1
+    of_gold = cells_of(against_gold({"t": [(0, 2)]}, {"t": [(0, 2)], "u": [], "v": []}))["span_recall", "character"]
+    assert (of_gold.n, of_gold.coverage) == (1, 1 / 3)
     nothing = cells_of(against_gold({"t": []}, {"t": []}))
     assert nothing["span_f1", "character"].reason.startswith("nothing is marked")
     assert nothing["span_f1", "token"].reason.endswith("texts=")

@@ -23,6 +23,14 @@ def test_rejects_are_read_in_order_from_the_units_that_have_some(out: str) -> No
     assert [f"{reject.file} {reject.position}" for reject in rejects] == ["/corpus/a 0", "/corpus/a 1", "/corpus/c 0"]
 
 
+def test_rejects_of_an_earlier_generation_do_not_count(out: str) -> None:
+    for etag, rejected in (("1", 2), ("2", 1)):
+        run = begin(plan(out, units=[unit("a", etag=etag, derived=True)], derived=True))
+        write(run, run.todo[0], rejected=rejected)
+        run.finish()
+    assert [reject.position for reject in open_table(out).rejects()] == [0]
+
+
 def test_a_glob_names_the_folders_at_its_depth(tmp_path: Path) -> None:
     for name in ("x/one", "x/two", "x/deep/three", "y/one"):
         folder = tmp_path / name

@@ -83,6 +83,29 @@ def test_an_object_that_holds_another_unit_is_none_of_its_own(out: str) -> None:
     assert [task.unit.name for task in begin(planned).todo] == ["b", "c"]
 
 
+def test_an_object_of_another_configuration_is_written_again(out: str, tmp_path: Path) -> None:
+    complete(plan(out))
+    complete(plan(f"{tmp_path}/other", identity={"rules": {"x": 2}}))
+    name = f"{unit('b').name}.parquet"
+    shutil.copy(tmp_path / "other" / name, Path(out, name))
+    assert [task.unit.name for task in begin(plan(out)).todo] == [unit("b").name]
+
+
+def test_a_trial_takes_units_evenly_from_those_that_are_left(out: str) -> None:
+    names = "abcdefg"
+    run = begin(plan(out, units=[unit(name, derived=True) for name in names]))
+    write(run, run.todo[0])
+    run = begin(plan(out, units=[unit(name, derived=True) for name in names]))
+    run.try_some(3)
+    assert [task.unit.name for task in run.todo] == ["b", "d", "f"]
+    for task in run.todo:
+        write(run, task)
+    assert not run.finish()["complete"]
+    rest = begin(plan(out, units=[unit(name, derived=True) for name in names]))
+    rest.try_some(9)
+    assert ([task.unit.name for task in rest.todo], rest.is_trial) == (["c", "e", "g"], False)
+
+
 def test_temporary_files_of_a_killed_run_are_swept(out: str) -> None:
     run = begin(plan(out))
     for name in (".u.parquet.123.tmp", "_rejects/.u.0.parquet.123.tmp"):

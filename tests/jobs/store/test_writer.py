@@ -117,3 +117,17 @@ def test_row_groups_are_bounded_by_their_bytes(out: str, monkeypatch: pytest.Mon
 )
 def test_counts_balance_if_every_row_is_accounted_for(counts: Counts, balances: bool) -> None:
     assert counts.balances() is balances
+
+
+def test_counts_of_units_add_up() -> None:
+    total = Counts()
+    for rows in (1, 2):
+        total += Counts(
+            rows_in=3,
+            rows_out=rows,
+            filtered=Counter(rule=3 - rows),
+            status=Counter(ok=rows),
+            tallies={"term": {"war": rows}, f"of-{rows}": {"": 1}},
+        )
+    assert (total.rows_in, total.rows_out, total.filtered, total.status) == (6, 3, {"rule": 3}, {"ok": 3})
+    assert total.tallies == {"term": {"war": 3}, "of-1": {"": 1}, "of-2": {"": 1}}
