@@ -9,6 +9,7 @@ from jobs.store.compact_list import CHUNK, chunked
 
 T = TypeVar("T")
 R = TypeVar("R")
+AHEAD = 2  # values per thread that `ahead` holds: with one each, all threads would wait for the slowest of them
 
 
 def in_threads(function: Callable[[T], R], values: Iterable[T], threads: int) -> Iterator[R]:
@@ -33,7 +34,7 @@ def ahead(
         try:
             for value in values:
                 following = weight(value)
-                while waiting and (total + following > most or len(waiting) > threads):
+                while waiting and (total + following > most or len(waiting) >= AHEAD * threads):
                     future, released = waiting.popleft()
                     yield future.result()
                     total -= released

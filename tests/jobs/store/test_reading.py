@@ -1,5 +1,6 @@
 """Tables are found by name or glob, and read if this version of remine wrote them."""
 
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from jobs.errors import InputError, RunError
-from jobs.store import locations, reading
+from jobs.store import footers, locations, reading
 from jobs.store.footers import data_objects
 from jobs.store.locations import Object
 from jobs.store.reading import open_table, open_tables, tables_in
@@ -103,3 +104,16 @@ def test_rows_on_s3_come_in_the_order_of_the_units(s3: str, ahead_bytes: int, mo
     assert next(batches)["node_id"].to_pylist() == ALL_ROWS[:2]
     with pytest.raises(RunError, match=r"b\.parquet: damaged"):
         next(batches)
+
+
+def test_a_slow_footer_on_s3_keeps_no_thread_from_those_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = [threading.Event() for _ in range(2 * footers.THREADS_S3)]
+
+    def read(source: Object) -> None:
+        begun[source.size].set()
+        if source.size == footers.THREADS_S3 - 1:
+            assert begun[-1].wait(timeout=60)
+
+    monkeypatch.setattr(footers, "_read", read)
+    objects = [Object(f"s3://bucket/{number}.parquet", number, "") for number in range(len(begun))]
+    assert list(footers.read_footers(objects, remote=True)) == [None] * len(begun)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from jobs.store.threads import ahead
+from jobs.store.threads import AHEAD, ahead
 
 THREADS = 3
 
@@ -57,3 +57,16 @@ def test_an_error_comes_in_its_turn_and_ends_the_reading() -> None:
     with pytest.raises(ValueError, match="damaged"):
         next(results)
     assert len(asked) < 20
+
+
+def test_a_slow_value_keeps_no_thread_from_those_after_it() -> None:
+    count = 100
+    begun = [threading.Event() for _ in range(count)]
+
+    def read(value: int) -> int:
+        begun[value].set()
+        if value % (2 * AHEAD * THREADS) == 0 and (last := value + AHEAD * THREADS - 1) < count:
+            assert begun[last].wait(timeout=60)
+        return value
+
+    assert list(ahead(read, range(count), threads=THREADS, weight=lambda _: 0, most=0)) == list(range(count))
