@@ -15,6 +15,7 @@ LONGEST_PAUSE_S = 300.0  # that a hub's Retry-After may ask for
 _PASSING = {408, 429, 500, 502, 503, 504}  # HTTP statuses of a hub that is busy
 _CLIENTS = ("httpx", "httpcore", "requests", "urllib3", "huggingface_hub")
 _INTERRUPTIONS = ("Timeout", "Connect", "Protocol", "ReadError", "ChunkedEncoding")
+_OFFLINE = "HF_HUB_OFFLINE forbids requests to the hub"
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
@@ -130,7 +131,12 @@ def _check_online(repository: str, revision: str | None) -> None:
     from huggingface_hub import constants
 
     if constants.HF_HUB_OFFLINE:
-        raise ValueError(_unavailable(repository, revision, "HF_HUB_OFFLINE forbids requests to the hub"))
+        raise ValueError(_unavailable(repository, revision, _OFFLINE))
+
+
+def refusal(repository: str, error: Exception, *, revision: str | None = None) -> str:
+    """Return why a repository's file is not available, and what to do."""
+    return _unavailable(repository, revision, _reason(error))
 
 
 def _unavailable(repository: str, revision: str | None, reason: str) -> str:
@@ -140,8 +146,11 @@ def _unavailable(repository: str, revision: str | None, reason: str) -> str:
 
 def _reason(error: Exception) -> str:
     """Return why a request to the hub failed."""
+    from huggingface_hub import constants
     from huggingface_hub.errors import GatedRepoError, HfHubHTTPError
 
+    if constants.HF_HUB_OFFLINE:
+        return _OFFLINE
     if isinstance(error, GatedRepoError):
         return "it is gated: accept its licence on the hub and log in (HF_TOKEN)"
     if isinstance(error, HfHubHTTPError):

@@ -79,7 +79,7 @@ class ReasoningJudge(RubricRater):
         threads: int | None = None,
     ) -> None:
         if settings.engine not in ENGINES:
-            raise ValueError(f"engine={settings.engine}: method=reasoned has {' and '.join(ENGINES)}")
+            raise ValueError(f"engine={settings.engine}: must be one of {', '.join(ENGINES)} with method=reasoned")
         self.settings = settings
         super().__init__(settings, model=model, targets=targets, threads=threads)
         self.items_at_once = None if settings.engine == "vllm" else 1  # vLLM batches the prompts of all items

@@ -51,7 +51,7 @@ def execute(cfg: DiffConfig) -> Differences:
     """
     for key, value in (("tolerance", cfg.tolerance), ("examples", cfg.examples)):
         if value < 0:
-            raise InputError(f"{key}={value:g}: at least 0")
+            raise InputError(f"{key}={value:g}: must be at least 0")
     out = locations.absolute(cfg.out) if cfg.out else None
     if out and locations.exists(out) and not cfg.overwrite:
         raise InputError(f"out={cfg.out}: exists; use another name or overwrite=true")

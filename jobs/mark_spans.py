@@ -95,7 +95,7 @@ def _sources(cfg: MarkSpansConfig) -> ItemTables:
     """
     if not cfg.texts:
         raise InputError(
-            f"mark_spans: input={cfg.input} are items whose texts are marked; name their table with texts="
+            f"texts= is required: the table of the texts that are marked, those of the items of input={cfg.input}"
         )
     open_table(cfg.input, "items")
     return open_sources(

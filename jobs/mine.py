@@ -121,7 +121,9 @@ def _check_names(files: Iterable[Object]) -> None:
     for file in files:
         first = uris.setdefault(PurePosixPath(file.uri).name, file.uri)
         if first != file.uri:
-            raise InputError(f"corpus.path: {first} and {file.uri} have the same name; record ids would collide")
+            raise InputError(
+                f"corpus.path: {first} and {file.uri} have the same name, and record ids would collide; rename one"
+            )
 
 
 JOB = cli.Job("mine", MineConfig, execute, pools=("mine",))

@@ -85,7 +85,8 @@ def prompts(template: str, axes: Mapping[str, Sequence[str]], language: str) -> 
     names = set(fields)
     if missing := sorted(names - set(axes)):
         raise InputError(
-            f"template={template!r}: no axis {missing[0]!r}; the axes are {', '.join(sorted(axes)) or 'none'}"
+            f"template={template!r}: no axis {missing[0]!r}; the axes are {', '.join(sorted(axes)) or 'none'}; set "
+            f"axes.{missing[0]}= to its values"
         )
     if unused := sorted(set(axes) - names):
         raise InputError(

@@ -48,7 +48,8 @@ def execute(cfg: QuestionsConfig) -> dict[str, Any] | None:
     """
     if (cfg.input is None) == (cfg.texts is None):
         raise InputError(
-            "questions: give either input=, a file of questions, or texts=, about which a model writes them"
+            "questions: input= or texts= is required, exactly one: a file of questions, or texts about which a model "
+            "writes them"
         )
     if cfg.faults not in (REFUSE, MARK):
         raise InputError(f"faults={cfg.faults}: must be one of {REFUSE}, {MARK}")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from actors import local_models, model_files
 from actors.encoders.transformers_encoders import MOST_DIM, PREFIX, HubEncoder, check_size, is_hub_encoder
 from actors.errors import first_line
-from actors.hub import check_reachable
+from actors.hub import check_reachable, refusal
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -179,7 +179,7 @@ def _from_hub(model: str) -> EncoderSource:
     try:
         file = Path(hf_hub_download(name, _CONFIG_FILE))
     except Exception as error:  # its errors come from several libraries
-        raise FileNotFoundError(f"{model}: no {_CONFIG_FILE} from the hub ({error})") from error
+        raise FileNotFoundError(f"{model}: {refusal(name, error)}") from error
     # The hub's cache keeps each commit in a separate folder: snapshots/COMMIT/open_clip_config.json
     return _from_config(model, file, lambda: file.parent.name)
 

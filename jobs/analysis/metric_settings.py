@@ -23,23 +23,27 @@ def check(settings: MetricSettings) -> None:
         raise InputError(f"metrics.group_by={wrong[0]}: must be one of {', '.join(GROUP_BY)}")
     for name, matrix in settings.weights.items():
         if any(len(line) != len(matrix) for line in matrix):
-            raise InputError(f"metrics.weights.{name}: must be a square matrix")
+            raise InputError(f"metrics.weights.{name}={matrix}: must be a square matrix")
         if any(matrix[i][i] != 0 for i in range(len(matrix))):
             raise InputError(
-                f"metrics.weights.{name}: must be 0 on the diagonal, because equal answers do not disagree"
+                f"metrics.weights.{name}={matrix}: must be 0 on the diagonal, because equal answers do not disagree"
             )
     if wrong := [name for name in settings.ensembles if name in (PEOPLE, MODELS)]:
         raise InputError(f"metrics.ensembles.{wrong[0]}: this group exists already; choose another name")
     for contrast in settings.contrast:
         attribute, colon, values = contrast.partition(":")
         if not attribute or not colon or len(values.split("-")) != 2:
-            raise InputError(f"metrics.contrast={contrast!r}: must be attribute:first-second")
+            raise InputError(f"metrics.contrast={contrast}: must be attribute:first-second")
     if wrong := [name for name in settings.text_overlap if name not in text_overlap.MEASURES]:
         raise InputError(f"metrics.text_overlap={wrong[0]}: must be one of {', '.join(text_overlap.MEASURES)}")
     text_overlap.require(settings.text_overlap)
-    in_range = {"stop": settings.stop > 0, "overlap": 0 <= settings.overlap <= 1, "tolerance": settings.tolerance >= 0}
-    if wrong := [name for name, fine in in_range.items() if not fine]:
-        raise InputError(f"metrics.{wrong[0]}={getattr(settings, wrong[0])}: out of range")
+    for name, is_allowed, allowed in (
+        ("stop", settings.stop > 0, "above 0"),
+        ("overlap", 0 <= settings.overlap <= 1, "from 0 to 1"),
+        ("tolerance", settings.tolerance >= 0, "at least 0"),
+    ):
+        if not is_allowed:
+            raise InputError(f"metrics.{name}={getattr(settings, name):g}: must be {allowed}")
 
 
 def attributes(settings: MetricSettings) -> set[str]:

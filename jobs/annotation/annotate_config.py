@@ -68,15 +68,17 @@ def check(cfg: AnnotateConfig) -> None:
         if value not in allowed:
             raise InputError(f"{key}={value}: must be one of {', '.join(allowed)}")
     if not cfg.rubric and not cfg.span_labels:
-        raise InputError("annotate: rubric=NAME is required, or span_labels=NAME, or both")
+        raise InputError("annotate: rubric= or span_labels= is required, or both: what people are asked")
     plans = {"per_item": cfg.per_item is not None, "per_group": cfg.per_group is not None, "quotas": bool(cfg.quotas)}
     if sum(plans.values()) != 1:
         present = ", ".join(key for key, is_set in plans.items() if is_set) or "none"
-        raise InputError(f"annotate: give one of per_item=, per_group= and quotas= ({present} is given)")
+        raise InputError(f"annotate: per_item=, per_group= or quotas= is required: exactly one ({present} is given)")
     if cfg.quotas and not (isinstance(cfg.quotas, dict) and all(type(n) is int for n in cfg.quotas.values())):
         raise InputError(f"quotas={cfg.quotas}: must be of the form {{group: raters per item, …}}")
     if cfg.per_item is None and cfg.group is None:
-        raise InputError("annotate: per_group= and quotas= need group=, the column of raters that names the group")
+        raise InputError(
+            "annotate: group= is required with per_group= and quotas=: the column of raters that names the group"
+        )
     cfg.draw.check()
     if bool(cfg.audit) != bool(cfg.auditor):
         raise InputError(

@@ -132,11 +132,13 @@ def of_list(name: str, answers: Sequence[str], *, ordinal: bool) -> Questionnair
     """
     values = tuple(answers)
     if len({fold(value) for value in values}) != len(values) or len(values) < 2:
-        raise ValueError(f"answers={list(values)}: at least two different answers are needed")
+        raise ValueError(f"answers=[{','.join(values)}]: at least two are required, all of them different")
     try:
         scores: tuple[float | None, ...] = tuple(float(value) if ordinal else None for value in values)
     except ValueError as error:
-        raise ValueError(f"answers={list(values)}: an ordinal scale needs numbers ({error})") from error
+        raise ValueError(
+            f"answers=[{','.join(values)}]: must be numbers on an ordinal scale ({error}); for words use scale=nominal"
+        ) from error
     return Questionnaire(name, {}, {}, (), AnswerSet(values, scores, {fold(v): i for i, v in enumerate(values)}))
 
 

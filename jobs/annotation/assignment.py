@@ -144,8 +144,8 @@ def _spread(
         able = {name: tasks for name, tasks in left.items() if room[name] >= sets[item]}
         if len(able) < wanted:
             raise PlanError(
-                f"a set of {sets[item]} items needs {wanted} different raters; {len(able)} have room for all of it "
-                "within their limits: raise per_rater=, or name more raters"
+                f"per_rater: a set of {sets[item]} items needs {wanted} different raters; {len(able)} have room for "
+                "all of it within their limits; raise per_rater=, or name more raters"
             )
         lowest = heapq.nlargest(wanted, able.values())[-1]
         chosen = [name for name, tasks in able.items() if tasks > lowest]
@@ -192,10 +192,10 @@ def _check(
 ) -> None:
     for kind, names in (("item", list(items)), ("rater", [rater.name for rater in raters])):
         if not names:
-            raise PlanError(f"a plan needs at least one {kind}")
+            raise PlanError(f"{kind}s: a plan needs at least one {kind}")
         if len(set(names)) < len(names):
             duplicate = next(name for name, n in Counter(names).items() if n > 1)
-            raise PlanError(f"duplicate {kind} {duplicate!r}")
+            raise PlanError(f"{kind}s: duplicate {kind} {duplicate!r}; name each once")
     if (per_item is None) == (not quotas):
         raise PlanError("give either per_item or quotas by group")
     numbers = {"per_item": per_item, **{f"quotas.{g}": n for g, n in (quotas or {}).items()}}
@@ -208,20 +208,26 @@ def _check(
 
 
 def _check_group(name: str, raters: Sequence[Rater], *, items: int, wanted: int, shared: int) -> None:
-    of_group = f" of group {name}" if name else ""
+    of_group, key = (f" of group {name}", f"quotas.{name}={wanted}") if name else ("", f"per_item={wanted}")
     if wanted > len(raters):
-        raise PlanError(f"each item needs {wanted} different raters{of_group}; there are {len(raters)}")
+        raise PlanError(
+            f"{key}: each item needs {wanted} different raters{of_group}; there are {len(raters)}; name more, or lower "
+            "the number"
+        )
     small = [rater for rater in raters if rater.limit is not None and rater.limit < shared]
     if small:
-        raise PlanError(f"shared={shared}: rater {small[0].name!r}{of_group} takes at most {small[0].limit} tasks")
+        raise PlanError(
+            f"shared={shared}: rater {small[0].name!r}{of_group} takes at most {small[0].limit} tasks"
+            "; lower shared=, or raise the rater's limit"
+        )
     # Gale and Ryser: if all items need equally many raters, a plan exists exactly if the raters can take all tasks,
     # where nobody takes more tasks than there are items.
     capacity = sum(min(items, items if r.limit is None else r.limit - shared) for r in raters)
     if capacity < items * wanted:
         more = f" in addition to {shared} shared ones" if shared else ""
         raise PlanError(
-            f"{items:,} items x {wanted} raters{of_group} = {items * wanted:,} tasks{more}, but "
-            f"{len(raters)} raters can take only {capacity:,}"
+            f"{key}: {items:,} items x {wanted} raters{of_group} = {items * wanted:,} tasks{more}, but "
+            f"{len(raters)} raters can take only {capacity:,}; name more raters, or raise their limits"
         )
 
 

@@ -143,7 +143,7 @@ def form(
         if span_kind.text not in texts:
             raise ValueError(
                 f"span_labels: {span_kind.name} are marked in a text of role {span_kind.text!r}; "
-                f"the items have {', '.join(texts) or 'no texts'}"
+                f"the items have {', '.join(texts) or 'no texts'}; set texts= to their table, or use other span_labels="
             )
     asked: tuple[FormQuestion, ...] = ()
     own_question = None
@@ -152,7 +152,10 @@ def form(
     elif rubric:
         offered = _offered(rubric)
         if unknown := [name for name in questions if name not in offered]:
-            raise ValueError(f"only_questions={unknown[0]}: rubric {rubric.name} asks people {', '.join(offered)}")
+            raise ValueError(
+                f"only_questions={unknown[0]}: must be one of {', '.join(offered)}, which rubric {rubric.name} "
+                "asks people"
+            )
         chosen = [name for name in offered if not questions or name in questions]
         asked = tuple(_form_question(rubric, name) for name in chosen)
     instructions = rubric.people.instructions if rubric and rubric.people else ""

@@ -67,7 +67,9 @@ def check(cfg: ImportRatingsConfig) -> None:
         if value not in allowed:
             raise InputError(f"{key}={value}: must be one of {', '.join(filter(None, allowed))}")
     if cfg.table == "ratings" and not cfg.rubric and not cfg.answers:
-        raise InputError("import_ratings: rubric=NAME is required, or answers=[1,2,3,4,5] and scale=")
+        raise InputError(
+            "import_ratings: rubric= is required, or answers= and scale=, such as answers=[1,2,3,4,5] scale=ordinal"
+        )
     if cfg.table == "remarks" and not cfg.rubric and not cfg.columns.remarks:
         raise InputError(
             "table=remarks: rubric=NAME with free_texts is required, or columns.remarks={field: column, …} and name="
@@ -78,7 +80,7 @@ def check(cfg: ImportRatingsConfig) -> None:
     if cfg.table == "raters" and cfg.items != "id":
         raise InputError(f"items={cfg.items}: table=raters has no items; omit it")
     if cfg.rubric and cfg.answers:
-        raise InputError("import_ratings: give rubric= or answers=, not both")
+        raise InputError(f"answers=[{','.join(map(str, cfg.answers))}]: not allowed with rubric=; omit one of the two")
     if cfg.duplicates == "sample" and (cfg.table != "ratings" or cfg.columns.sample):
         why = (
             "columns.sample= maps the file's own numbers" if cfg.columns.sample else f"table={cfg.table} has no samples"

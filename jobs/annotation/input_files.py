@@ -53,5 +53,5 @@ def format_of(files: Sequence[locations.Object]) -> str:
         raise InputError(f"{unknown}: the name does not imply a format; give format={'|'.join(FORMATS)}")
     distinct = sorted({format_ for format_ in formats.values() if format_})
     if len(distinct) > 1:
-        raise InputError(f"input= has files of several formats ({', '.join(distinct)}); choose one with format=")
+        raise InputError(f"input: files of several formats ({', '.join(distinct)}); choose one with format=")
     return distinct[0]

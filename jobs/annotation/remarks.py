@@ -28,9 +28,14 @@ def fields_of(rubric: Rubric | None, columns: Mapping[str, str], question: str |
     fields = rubric.people.free_texts if rubric.people else ()
     names = [field.name for field in fields]
     if not fields:
-        raise ValueError(f"table=remarks: rubric {rubric.name} has no free_texts in its part people")
+        raise ValueError(
+            f"table=remarks: rubric {rubric.name} has no free_texts in its part people; name a "
+            "rubric that has them, or columns of the file with columns.remarks="
+        )
     if unknown := [name for name in columns if name not in names]:
-        raise ValueError(f"columns.remarks.{unknown[0]}: rubric {rubric.name} has the free texts {', '.join(names)}")
+        raise ValueError(
+            f"columns.remarks.{unknown[0]}: must be one of {', '.join(names)}, the free texts of rubric {rubric.name}"
+        )
     return tuple(field for field in fields if not columns or field.name in columns)
 
 

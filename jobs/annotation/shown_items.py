@@ -145,7 +145,7 @@ def _check_alike(items: Sequence[ShownItem]) -> None:
         if len(other.pictures) != len(first.pictures) or list(other.texts) != list(first.texts):
             shown = [f"{len(i.pictures)} pictures and texts {', '.join(i.texts) or 'none'}" for i in (first, other)]
             raise InputError(
-                f"items {first.item_id} and {other.item_id} have {shown[0]} and {shown[1]}; "
+                f"input: items {first.item_id} and {other.item_id} have {shown[0]} and {shown[1]}; "
                 "one form cannot show both: run annotate once for each"
             )
 
@@ -155,7 +155,9 @@ def _facts(
 ) -> dict[str, dict[str, Any]]:
     fields = sorted({*showing.columns, "page_title", "page_url"})
     if unknown := [name for name in fields if name not in TABLES["records"].columns]:
-        raise InputError(f"show_columns={unknown[0]}: records have no such column")
+        raise InputError(
+            f"show_columns={unknown[0]}: must be columns of records: {', '.join(TABLES['records'].columns)}"
+        )
     try:
         check_links(showing.links, [*fields, "image_url", "source_url", *sorted(attributes)])
     except ValueError as error:
@@ -227,7 +229,7 @@ def _address(image_id: str, image: Mapping[str, Any], base: str | None) -> str:
         if is_web(url):
             return str(url)
     raise InputError(
-        f"picture {image_id}: a browser cannot open its source {image['source_url']!r}; "
+        f"pictures: {image_id}: a browser cannot open its source {image['source_url']!r}; "
         "use pictures=files, and picture_base= for the address that will serve them"
     )
 

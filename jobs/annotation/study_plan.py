@@ -41,7 +41,9 @@ def assign_items(
     groups = sorted({rater.group for rater in raters})
     quotas = dict(cfg.quotas or {}) if cfg.per_group is None else dict.fromkeys(groups, cfg.per_group)
     if unknown := next((name for name in quotas if name not in groups), None):
-        raise InputError(f"quotas: no rater has {cfg.group} {unknown!r}; there are {', '.join(groups)}")
+        raise InputError(
+            f"quotas.{unknown}={quotas[unknown]}: no rater has this {cfg.group}; must be one of {', '.join(groups)}"
+        )
     if cfg.auditor in {rater.name for rater in raters}:
         raise InputError(f"auditor={cfg.auditor}: is one of the raters; name a person who has not seen the items")
     sets = {

@@ -140,10 +140,8 @@ def mode_of(cfg: ItemsConfig) -> str:
     given_modes = [mode for mode in KEYS if getattr(cfg, mode)]
     if len(given_modes) != 1:
         allowed = f"exactly one of {', '.join(f'{mode}=' for mode in KEYS)}"
-        problem = (
-            f"{' and '.join(f'{mode}=' for mode in given_modes)} do not go together" if given_modes else "no input"
-        )
-        raise InputError(f"items: {problem}; give {allowed}")
+        keys = " and ".join(f"{mode}=" for mode in given_modes)
+        raise InputError(f"items: {keys} do not go together; set {allowed}" if keys else f"items: required: {allowed}")
     if cfg.unit_rows < 1:
         raise InputError(f"unit_rows={cfg.unit_rows}: must be at least 1")
     mode, defaults = given_modes[0], ItemsConfig()

@@ -52,7 +52,7 @@ def check_method(cfg: MethodConfig) -> None:
                 )
 
     if cfg.method == "reasoned" and cfg.engine not in REASONING_ENGINES:
-        raise ValueError(f"engine={cfg.engine}: method=reasoned has {' and '.join(REASONING_ENGINES)}")
+        raise ValueError(f"engine={cfg.engine}: must be one of {', '.join(REASONING_ENGINES)} with method=reasoned")
 
 
 def identity(cfg: MethodConfig) -> dict[str, Any]:

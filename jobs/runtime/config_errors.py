@@ -25,6 +25,7 @@ _WRONG_TYPE = re.compile(
     r"Value '(?P<value>.*)' (?:of type '\w+' could not be converted to (?P<kind>Integer|Float)|"
     r"is not a valid (?P<bool>bool) )"
 )
+_INCOMPATIBLE = re.compile(r"Value '?(?P<value>.*?)'? \(\w+\) is incompatible with type hint '(?P<kind>[^']+)'")
 _NOT_TEXT = re.compile(r"Cannot convert '\w+' to string: '(?P<value>.*)'")
 _KINDS = {"Integer": "a whole number", "Float": "a number", "bool": "true or false"}
 
@@ -75,6 +76,9 @@ def describe(error: BaseException) -> str:
         return f"{key}={match['value']}: must be {_KINDS[match['kind'] or match['bool']]}"
     if key and (match := _NOT_TEXT.search(str(cause))):
         return f"{key}={match['value']}: must be text"
+    if key and (match := _INCOMPATIBLE.search(str(cause))):
+        allowed = "a number with a decimal point, as in 1.0" if match["kind"] == "float" else f"of type {match['kind']}"
+        return f"{key}={match['value']}: must be {allowed}"
     if isinstance(cause, ConfigKeyError) and is_dataclass(kind := cause.object_type):
         return f"{key}: no such key; must be one of {', '.join(one.name for one in fields(kind))}"
     return f"{key}: {first_line(cause)}" if key else first_line(cause)

@@ -44,7 +44,9 @@ def check_reachable(address: str, *, name: str) -> None:
         socket.create_connection(host_and_port, timeout=CONNECT_S).close()
     except OSError as error:
         reason = error.strerror or str(error) or type(error).__name__
-        raise InputError(f"{name}: no Ray cluster at this address ({reason})") from error
+        raise InputError(
+            f"{name}: no Ray cluster at this address ({reason}); correct it, or unset it to start Ray on this machine"
+        ) from error
 
 
 def refusal(error: BaseException, *, name: str, environment: Mapping[str, str]) -> str:

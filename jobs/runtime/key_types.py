@@ -3,7 +3,7 @@
 import functools
 import types
 from collections.abc import Iterator
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 UNKNOWN = object()  # the type of a key that does not exist
@@ -20,6 +20,15 @@ def type_of(schema: Any, key: str) -> Any:
             return UNKNOWN
         schema = hints[name]
     return schema
+
+
+def is_required(schema: Any, key: str) -> bool:
+    """Whether the dotted `key` has no default value."""
+    from omegaconf import MISSING  # which lists and completions do not need
+
+    parent, _, name = key.rpartition(".")
+    inner = nested_dataclass(type_of(schema, parent) if parent else schema)
+    return inner is not None and any(one.name == name and one.default == MISSING for one in fields(inner))
 
 
 @functools.cache

@@ -15,6 +15,8 @@ from jobs.store import locations
 
 _NAMED = re.compile(r"[\w.]+=")
 _BEGINS_WITH_KEY = re.compile(r"--[\w.-]+|[\w.]+=")
+_KEY_ALONE = re.compile(r"(?P<key>[\w.]+)=?: ")
+_LISTED = 3  # elements of a list that a message shows
 _KEY_VALUE = re.compile(r"(?P<key>\w+)=(?P<value>[^:]*): ")
 _OF_FILE = re.compile(r"""(?P<group>\w+)(?: '[^']*'| "[^"]*"|=(?P<name>[\w.-]+))?(?:: |, )""")
 
@@ -27,7 +29,9 @@ def named(message: str, job: str, values: Mapping[str, Any], chosen: Mapping[str
         values: the configuration of the job, nested.
         chosen: group of options -> the option, or the path of the user's file.
     """
-    return with_key(with_full_key(with_option(message, job, chosen), job, values), job, values)
+    for name in (with_full_key, with_value, with_key):
+        message = name(message, job, values)
+    return with_option(message, job, chosen)
 
 
 def without_job(message: str, job: str) -> str:
@@ -53,10 +57,25 @@ def with_full_key(message: str, job: str, values: Mapping[str, Any]) -> str:
     return f"{keys[0]}{text.removeprefix(match['key'])}" if len(keys) == 1 else message
 
 
+def with_value(message: str, job: str, values: Mapping[str, Any]) -> str:
+    """Return `ratings=[a,b]: …` for `ratings: …` or `ratings=: …`, if `ratings` is a key of one or several values."""
+    text = message.removeprefix(f"{job}: ")
+    match = _KEY_ALONE.match(text)
+    value: Any = values if match else None
+    for name in match["key"].split(".") if match else ():
+        value = value.get(name, {}) if isinstance(value, Mapping) else {}
+    if match is None or isinstance(value, Mapping):
+        return message
+    if isinstance(value, list):
+        more = ",…" if len(value) > _LISTED else ""
+        return f"{match['key']}=[{','.join(_shown(one)[-1] for one in value[:_LISTED])}{more}]: {text[match.end() :]}"
+    return f"{match['key']}={_shown(value)[-1]}: {text[match.end() :]}"
+
+
 def _shown(value: Any) -> tuple[str, ...]:
     """A single value as messages may show it."""
-    if value is None:
-        return ("null",)
+    if value is None or isinstance(value, bool):
+        return ({None: "null", True: "true", False: "false"}[value],)
     return (str(value), f"{value:g}") if isinstance(value, float) else (str(value),)
 
 

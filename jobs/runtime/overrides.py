@@ -17,7 +17,7 @@ from omegaconf.errors import ConfigAttributeError, ConfigKeyError
 
 from jobs.errors import InputError
 from jobs.runtime.config_files import CONF
-from jobs.runtime.key_types import UNKNOWN, alternatives, type_of
+from jobs.runtime.key_types import UNKNOWN, alternatives, is_required, type_of
 
 
 class UnknownKeyError(ValueError):
@@ -49,6 +49,8 @@ def check(job: str, schema: type, overrides: list[str]) -> None:
             raise InputError(f"{job}: {override}: this key cannot be null")
         if not value and set(alternatives(kind)) == {str, type(None)}:  # usually an unset variable of the shell
             raise InputError(f"{job}: {override}: empty value; for no value, use {key}=null")
+        if not value and kind is str and is_required(schema, key):
+            raise InputError(f"{job}: {override}: empty value; the key is required")
 
 
 def key_of(override: str) -> str:

@@ -376,10 +376,10 @@ WRONG = {
          "metrics.disaggregate=[sceen]"],
         "no column 'sceen'",
     ),
-    "a setting for tables": (["input={f}/r.csv", "metrics.group_by=[method]"], "metrics.group_by: "),
+    "a setting for tables": (["input={f}/r.csv", "metrics.group_by=[method]"], "metrics.group_by=.method.: "),
     "a setting for agreement": (
         ["input={f}/r.csv", "task=crowdtruth", "metrics.disaggregate=[who]"],
-        "metrics.disaggregate: task=crowdtruth",
+        "metrics.disaggregate=.who.: task=crowdtruth",
     ),
     "a word that says neither valid nor invalid": (
         ["input={f}/v.csv", "task=dsg", "columns.item=i", "columns.question=q", "columns.value=v", "columns.valid=k"],

@@ -207,12 +207,15 @@ def test_pictures_as_files_and_exclusions(study: Path, tmp_path: Path) -> None:
 
 
 INVALID_KEYS = [
-    ([], "give one of per_item=, per_group= and quotas="),
-    (["per_item=7"], "each item needs 7 different raters; there are 6"),
-    (["per_item=3", "per_rater=5"], "12 items x 3 raters = 36 tasks, but 6 raters can take only 30"),
-    (["per_group=2"], "need group="),
+    ([], "per_item=, per_group= or quotas= is required"),
+    (["per_item=7"], "annotate: per_item=7: each item needs 7 different raters; there are 6"),
+    (
+        ["per_item=3", "per_rater=5"],
+        "annotate: per_item=3: 12 items x 3 raters = 36 tasks, but 6 raters can take only 30",
+    ),
+    (["per_group=2"], "group= is required with per_group="),
     (["group=city", "per_group=2"], "no column city; .* rater, country"),
-    (["group=country", "quotas={Peru: 2}"], "quotas: .*'Peru'; there are China, India"),
+    (["group=country", "quotas={Peru: 2}"], "quotas.Peru=2: .* country; must be one of China, India"),
     (["per_item=1", "only_questions=[beauty]"], "only_questions=beauty: .* image_type"),
     (["per_item=1", "span_labels=mistakes_omissions"], "span_labels: .* 'generated'"),
     (["per_item=1", "audit=0.1"], "audit= and auditor= go together"),

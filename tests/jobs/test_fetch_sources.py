@@ -196,7 +196,7 @@ WRONG_KEYS: list[tuple[list[str], str]] = [
     ([*URLS, "source.max_bytes=0"], "source.max_bytes=0"),
     ([*URLS, "source.form=nice"], "source.form=nice"),
     ([*URLS, "source.allow_hosts=[]"], "source.allow_hosts=[]"),
-    ([*URLS, "source.allow_hosts=[https://x.org]"], "source.allow_hosts: 'https://x.org'"),
+    ([*URLS, "source.allow_hosts=[https://x.org]"], "source.allow_hosts=[https://x.org]: 'https://x.org'"),
     ([*URLS, "source.api=http://x/api"], "source.api=http://x/api"),
     ([*URLS, "source.api=http://{host}/api"], "source.api=http://{host}/api"),
     ([*URLS, "source.api=https://{host}/{wiki}"], "source.api=https://{host}/{wiki}"),

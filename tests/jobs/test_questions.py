@@ -286,7 +286,7 @@ def test_a_model_of_random_weights_writes_no_question(tmp_path: Path, texts: lis
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["input=q.csv"], "give either input="),
+        (["input=q.csv"], "input= or texts= is required"),
         (["role=nothing"], "role=nothing: no text of"),
         (["samples=2"], "samples=2: must be 1"),
         (["unit_rows=0"], "unit_rows=0: must be at least 1"),

@@ -294,8 +294,8 @@ def test_scene_graphs_from_tables(tmp_path):
     ("key", "sentence"),
     [
         ("metrics.group_by=[target]", "metrics.group_by=target"),
-        ("metrics.contrast=[prompt]", "metrics.contrast='prompt'"),
-        ("metrics.stop=0", "out of range"),
+        ("metrics.contrast=[prompt]", "metrics.contrast=prompt: "),
+        ("metrics.stop=0", "metrics.stop=0: must be above 0"),
         ("metrics.ensembles.people=[p1]", "metrics.ensembles.people"),
         ("metrics.groups=[planet]", "no column planet"),
         ("metrics.disaggregate=[regoin]", "metrics.disaggregate=regoin: .*region"),

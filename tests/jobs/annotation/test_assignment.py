@@ -130,8 +130,8 @@ def test_a_set_goes_only_to_raters_with_room_for_all_of_it() -> None:
 
 
 INFEASIBLE: list[tuple[dict[str, Any], str]] = [
-    ({"per_item": 11}, "11 different raters; there are 10"),
-    ({"quotas": {"China": 2}}, "2 different raters of group China; there are 0"),
+    ({"per_item": 11}, "per_item=11: each item needs 11 different raters; there are 10"),
+    ({"quotas": {"China": 2}}, "quotas.China=2: each item needs 2 different raters of group China; there are 0"),
     ({"per_item": 3, "shared": 61}, "shared=61: .* 60"),
     ({"per_item": 0}, "per_item=0: "),
     ({"per_item": 3, "audit": 1.5}, "audit=1.5: "),

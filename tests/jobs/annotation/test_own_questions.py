@@ -131,7 +131,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path, keys: list[str], capsys: p
         ({"rubric": "image_rating"}, "rubric 'image_rating' has its own questions"),
         ({"questions_by": "document"}, "none of the 4 items has a set of questions"),
         ({"rubric": "image_rating", "questions": "null", "tool": "spreadsheet", "span_labels": "docent",
-          "welfare": "plain"}, "span_labels: mistakes are marked in a text of role 'generated'"),
+          "welfare": "plain"}, "span_labels=docent: mistakes are marked in a text of role 'generated'"),
         ({"rubric": "century_contextualisation", "questions": "null", "tool": "spreadsheet"}, "fields for free text"),
     ]  # fmt: skip
     for change, message in wrong:

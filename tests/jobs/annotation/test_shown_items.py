@@ -87,7 +87,7 @@ def test_a_response_that_is_a_text_of_the_item_is_not_looked_up(tmp_path: Path) 
     [
         ([item("i", ["gone"])], r"images: no image_id 'gone', which an item names"),
         ([item("i", ["p"], ["gone"])], r"texts: no text_id 'gone', which an item names"),
-        ([item("i", ["local"])], r"picture local: a browser cannot open its source 'file:///x'"),
+        ([item("i", ["local"])], r"pictures: local: a browser cannot open its source 'file:///x'"),
         ([item("i", ["p"]), item("j", ["p", "q"])], r"items i and j have 1 pictures and texts none and 2 pictures"),
         ([item("i", texts=["a"]), item("j", texts=["c"])], r"0 pictures and texts article and 0 pictures and texts c"),
     ],
@@ -98,7 +98,7 @@ def test_what_no_form_can_show_is_refused(tmp_path: Path, rows: list[dict[str, A
 
 
 def test_a_column_that_records_do_not_have_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="show_columns=author: records have no such column"):
+    with pytest.raises(InputError, match="show_columns=author: must be columns of records: record_id, "):
         show_items(chosen([item("i", ["p"])]), tables(tmp_path), Showing(["author"], [], None))
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from jobs.errors import InputError
 from jobs.runtime import cli
-from jobs.runtime.named_keys import named, with_full_key, with_key, with_option, without_job
+from jobs.runtime.named_keys import named, with_full_key, with_key, with_option, with_value, without_job
 
 
 @dataclass
@@ -77,6 +77,22 @@ def test_the_key_of_a_settings_dataclass_gets_the_key_that_holds_it() -> None:
         assert with_full_key(message, "job", values) == message
     twice = {"model": {"dtype": "x"}, "embedder": {"dtype": "x"}}
     assert with_full_key("dtype=x: unknown", "job", twice) == "dtype=x: unknown"
+
+
+def test_a_key_without_its_value_gets_it() -> None:
+    values = {"ratings": ["a", "b"], "many": ["a", "b", "c", "d"], "source": {"path": "/x"}, "by": None, "axes": {}}
+    for message, expected in (
+        ("job: ratings: none is ok", "ratings=[a,b]: none is ok"),
+        ("ratings=: none is ok", "ratings=[a,b]: none is ok"),
+        ("many: too many", "many=[a,b,c,…]: too many"),
+        ("source.path: /x/1: no entity", "source.path=/x: /x/1: no entity"),
+        ("by: unknown", "by=null: unknown"),
+        ("axes: none", "axes: none"),
+        ("source: none", "source: none"),
+        ("ratings=c: none is ok", "ratings=c: none is ok"),
+        ("other: none", "other: none"),
+    ):
+        assert with_value(message, "job", values) == expected
 
 
 def test_all_that_can_be_named_is_named() -> None:

@@ -256,7 +256,7 @@ BAD: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
         ["judge", "input={f}/matches", "model=local-tiny", "targets={f}/binary", "out={f}/out"],
         "targets={f}/binary: ",
     ),
-    "empty out": (["curate", "input={f}/matches", "out="], "empty path"),
+    "empty out": (["curate", "input={f}/matches", "out="], ("out=: empty value; the key is required",)),
     "unknown status": (["curate", "input={f}/matches", "out={f}/out", "retry=[bad]"], "retry=bad: no such status"),
     "no pictures": (
         ["fetch", "source.path={f}/none", "out={f}/out"],
