@@ -222,3 +222,11 @@ def test_rows_have_the_line_of_the_file_in_which_they_begin(tmp_path: Path, befo
     assert [row for row, _ in rows] == [line, line + 2, line + 4]
     list(delimited.rows(str(path), dialect, reject=rejects.append, private=True))
     assert [(reject.position, reject.raw) for reject in rejects] == [(line + 5, "8"), (line + 5, "")]
+
+
+def test_a_row_that_is_cut_off_does_not_choose_the_delimiter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("a;b,x;c\n1;2,x;3\n4,x;5;6\n")
+    for cut in (len("a;b,x;c\n1;2,x;3\n4,"), delimited.HEAD_BYTES):
+        monkeypatch.setattr(delimited, "HEAD_BYTES", cut)
+        assert delimited.read_dialect(str(path)).header == ("a", "b,x", "c")

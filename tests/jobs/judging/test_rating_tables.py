@@ -31,6 +31,17 @@ def test_a_report_refuses_one_rater_in_two_tables(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+def test_groups_are_told_apart_by_all_their_columns(tmp_path: Path) -> None:
+    pairs = [("m1", "q1"), ("m1", "q2"), ("m2", "q1")]
+    rows = {"first": [rating("i", rater, question, "1") for rater, question in pairs],
+            "second": [rating("i", "m2", "q1", "2")], "third": [rating("j", "m2", "q1", "2")]}  # fmt: skip
+    first, second, third = (open_table(write_file(tmp_path / name, "ratings", part)) for name, part in rows.items())
+    shared = keys.shared_key([first, second], KEY, groups=["rater", "question"])
+    assert shared is not None
+    assert (shared.key["rater"], shared.key["question"], shared.second) == ("m2", "q1", second)
+    assert keys.shared_key([first, third], KEY, groups=["rater", "question"]) is None
+
+
 def test_tables_whose_keys_differ_in_one_column_are_opened_together(tmp_path: Path) -> None:
     first = put(tmp_path, "first", range(70))
     values: dict[str, Any] = {"rater": "m@2", "condition": "c", "target": "Japan", "sample": 1, "order": "fast"}
