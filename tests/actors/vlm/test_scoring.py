@@ -144,6 +144,21 @@ def test_codes_follow_the_space_that_a_template_puts_before_answers(vlm: tuple[A
     assert processor.tokenizer.convert_ids_to_tokens(result) == "ĠA"
 
 
+def test_tokens_of_answers_are_kept_by_codes_and_start(vlm: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    scorer = ClosedSetScorer(*vlm)
+    asked: list[tuple[tuple[str, ...], str]] = []
+
+    def answers(codes: tuple[str, ...], *, start: str = "") -> AnswerCodes:
+        asked.append((codes, start))
+        return AnswerCodes("code", (), tuple((number,) for number in range(len(codes))))
+
+    monkeypatch.setattr(scorer.chat, "answers", answers)
+    wanted = [(("A", "B"), ""), (("A", "B"), "Answer:"), (("A",), "Answer:")]
+    for codes, start in wanted * 2:
+        scorer.answers(codes, start=start)
+    assert asked == wanted
+
+
 def test_a_prompt_longer_than_the_model_is_its_own_error(vlm: tuple[Any, Any]) -> None:
     scorer = ClosedSetScorer(*vlm)
     (fits,) = scores_of(scorer.score([request(2)]))
