@@ -5,7 +5,7 @@ The guidelines' worked examples: which words count as mistakes, and which as omi
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -146,6 +146,16 @@ def test_the_question_about_a_claim_shows_its_place() -> None:
     asked = [text for step, text in reader.asked if step in ("mistakes", "category")]
     assert sum("An [[otter]], and an otter." in text for text in asked) == 2  # whether it is wrong, and in which way
     assert sum("An otter, and an [[otter]]." in text for text in asked) == 2
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_the_label_of_a_claim_is_asked_for_if_there_are_several(count: int) -> None:
+    labels = dict(list(FINE[0].labels.items())[:count])
+    reader = Reader({"otter": "A dog"})
+    kinds = (replace(FINE[0], labels=labels), FINE[1])
+    spans = mark("claims", reader, "A dog on a beach.", "An otter on a beach.", kinds)["mistakes"].spans
+    assert [span.category for span in spans if span.marked] == [list(labels)[-1]]
+    assert [step for step, _ in reader.asked].count("category") == count - 1
 
 
 def test_without_the_list_of_mistakes_the_otter_would_count_twice() -> None:
