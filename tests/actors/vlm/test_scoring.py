@@ -9,7 +9,7 @@ from actors.vlm.answers import AnswerCodes
 from actors.vlm.engines import RequestLikelihoods
 from actors.vlm.errors import EngineError, ScoringError
 from actors.vlm.prompts import Prompt
-from actors.vlm.requests import Scores, ScoringRequest
+from actors.vlm.requests import Scores, ScoringRequest, group_by_prefix
 from actors.vlm.scoring import ClosedSetScorer, _scores
 from tests.actors.vlm.helpers import DIGITS, picture, scores_of
 
@@ -142,6 +142,21 @@ def test_codes_follow_the_space_that_a_template_puts_before_answers(vlm: tuple[A
     finally:
         processor.chat_template = before
     assert processor.tokenizer.convert_ids_to_tokens(result) == "ĠA"
+
+
+def test_requests_share_what_precedes_their_suffix_on_one_picture() -> None:
+    shared, other = picture(1), picture(1)  # equal, but not the same
+    prompts = [
+        (shared, Prompt(("a",), "1")),
+        (shared, Prompt(("b",), "1")),
+        (other, Prompt(("a",), "1")),
+        (shared, Prompt(("a",), "2")),
+        (shared, Prompt(("a",), "1", start="s")),
+        (shared, Prompt(("a",), "1", system="s")),
+        (shared, Prompt(("a",), "1", system="t")),
+    ]
+    requests = [ScoringRequest(prompt, shown, DIGITS) for shown, prompt in prompts]
+    assert group_by_prefix(requests) == [[0, 3], [1], [2], [4], [5], [6]]
 
 
 def test_tokens_of_answers_are_kept_by_codes_and_start(vlm: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:

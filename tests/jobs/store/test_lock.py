@@ -7,13 +7,14 @@ import socket
 import subprocess
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
 from jobs.errors import InputError
 from jobs.store import lease, locations, lock
+from jobs.store.lease import Holder
 from jobs.store.locations import find
 from jobs.store.run import TablePlan, open_run, survey
 from jobs.store.run_files import run_uri
@@ -163,3 +164,11 @@ class TestLease:
         assert held.is_lost
         held.release()
         assert locations.exists(run_uri(table, lease.NAME))  # it is the other's
+
+
+def test_a_process_with_a_reused_number_is_another_one() -> None:
+    own = Holder.this_process()
+    assert not own.has_ended()
+    assert replace(own, started=own.started - 100).has_ended()
+    assert not replace(own, started=own.started - 100, host="elsewhere").has_ended()  # of others nothing is known
+    assert replace(own, pid=2**22 + 1).has_ended()  # more than Linux gives
