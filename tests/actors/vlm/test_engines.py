@@ -45,6 +45,16 @@ def test_answers_of_several_tokens(load: Load, name: str) -> None:
         assert entry.outside_mass == pytest.approx(1 - sum(map(math.exp, entry.logprobs)))
 
 
+@pytest.mark.parametrize("engine", ["naive", "cascade"])
+def test_passed_tokens_are_those_that_the_model_gets(load: Load, engine: str) -> None:
+    model, processor = load("qwen2.5-vl-tiny")
+    counted: list[int] = []
+    hook = model.get_input_embeddings().register_forward_hook(lambda _, ids, __: counted.append(ids[0].numel()))
+    scores = scores_of(ClosedSetScorer(model, processor, engine=engine).score(requests(REGIONS, n=2)))
+    hook.remove()
+    assert sum(one.passed_tokens for one in scores) == sum(counted)
+
+
 def test_sums_with_the_end_of_the_turn(load: Load) -> None:
     """The end of the turn counts: "North" differs from answers that begin with it; and a sum is not a mean."""
     model, processor = load("qwen2.5-vl-tiny")
