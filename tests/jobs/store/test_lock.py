@@ -167,8 +167,8 @@ class TestLease:
 
 
 def test_a_process_with_a_reused_number_is_another_one() -> None:
-    own = Holder.this_process()
-    assert not own.has_ended()
-    assert replace(own, started=own.started - 100).has_ended()
-    assert not replace(own, started=own.started - 100, host="elsewhere").has_ended()  # of others nothing is known
-    assert replace(own, pid=2**22 + 1).has_ended()  # more than Linux gives
+    holder = Holder.this_process()
+    assert not holder.has_ended()
+    assert replace(holder, started=holder.started - 100).has_ended()
+    assert not replace(holder, started=holder.started - 100, host="elsewhere").has_ended()  # of others nothing is known
+    assert replace(holder, pid=2**22 + 1).has_ended()  # more than Linux gives
