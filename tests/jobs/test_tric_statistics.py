@@ -71,7 +71,7 @@ def test_own_splits_and_unions(tmp_path: Path) -> None:
     ("keys", "message"),
     [
         (["bins.words=0"], "bins.words=0"),
-        (["unions.train=[train2]"], "unions.train: is the name of a split"),
+        (["unions.train=[train2]"], "unions.train=[train2]: is the name of a split"),
         (["splits=[train,nope]"], "nope/in.tsv"),
         (["splits=[]"], "splits=[]"),
     ],
