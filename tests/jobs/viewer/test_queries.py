@@ -123,6 +123,13 @@ def loaded(folder: Path, excluded: ExclusionFilter = NOTHING, **tables: list[dic
     return connection
 
 
+def test_a_page_has_24_pictures_or_50_rows(tmp_path: Path) -> None:
+    images = [image_row("", image_id=f"i{n}") for n in range(51)]
+    cursor = loaded(tmp_path, images=images, ratings=[rating(f"i{n}", "m", "fit", "1") for n in range(51)])
+    pictures, ratings = queries.pictures(cursor, View()), queries.ratings(cursor, View())
+    assert (len(pictures.rows), pictures.total, len(ratings.rows), ratings.total) == (24, 51, 50, 51)
+
+
 def test_samples_are_compared_one_by_one_and_the_first_is_the_raters_answer(tmp_path: Path) -> None:
     rows = [
         *(rating("i", rater, "fit", value, sample=n) for rater in "mp" for n, value in enumerate(("1", "5"))),
