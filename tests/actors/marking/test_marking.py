@@ -282,6 +282,11 @@ def test_a_wrong_file_is_refused(change: dict[str, Any], message: str) -> None:
         SpanPrompts.from_dict({**data, **change})
 
 
+def test_a_file_without_steps_is_refused() -> None:
+    with pytest.raises(ValueError, match="no steps; at least one of direct, claims is required"):
+        SpanPrompts.from_dict({"name": "n", "version": 1, "source": "s"})
+
+
 def test_an_unknown_word_is_named() -> None:
     data = conf("span_prompts", "docent")
     data["parts"]["texts"] = "{{ caption }}"

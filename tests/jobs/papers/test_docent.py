@@ -5,10 +5,11 @@ from typing import Any, cast
 
 from jobs.metrics.metric import Metric
 from jobs.metrics.question import MetricSettings
-from jobs.papers.docent.arrangement import arrange
+from jobs.papers.docent.arrangement import _estimate, arrange
 from jobs.papers.metric_index import MetricIndex
-from jobs.papers.model import PaperFigure, PaperTable
+from jobs.papers.model import PaperCell, PaperFigure, PaperTable
 from jobs.papers.study import Study
+from jobs.plots.panels import Estimate
 
 SCORES = ("mistakes", "mistake_share", "precision", "omissions", "omission_share", "coverage")
 
@@ -67,6 +68,13 @@ def test_without_writers_there_is_one_row_per_scorer_and_no_figure() -> None:
     assert list(numbers(parts["docent_scores"])) == [("all", "people")]
     assert "docent_scores_figure" not in parts
     assert tables(metric("description_precision", 1)) == {}
+
+
+def test_a_mark_of_a_figure_is_its_cells_metric() -> None:
+    value = metric("description_precision", 0.5)
+    mark = Estimate("writer", 0.5, low=value.low, high=value.high, series="judge")
+    assert _estimate("writer", "judge", PaperCell(value)) == mark
+    assert _estimate("writer", "judge", PaperCell()) == Estimate("writer", None, low=None, high=None, series="judge")
 
 
 def test_kinds_of_mistakes() -> None:
