@@ -151,6 +151,16 @@ def test_samples_are_compared_one_by_one_and_the_first_is_the_raters_answer(tmp_
     assert {value: len(raters) for (value, _), raters in item.lines[0].by_answer.items()} == {"1": 2}
 
 
+def test_an_item_shows_60_lines(tmp_path: Path) -> None:
+    targets = [f"t{n:02}" for n in range(62)]
+    rows = [rating("i", "m", "fit", "1", target=target) for target in targets]
+    cursor = loaded(tmp_path, ratings=rows, images=[image_row("", image_id="i")])
+    (item,) = picture_details.items_of(
+        cursor, "i", View(), rubrics=Rubrics({}), texts=picture_details.Texts([]), person=""
+    )
+    assert ([line.key.target for line in item.lines], item.lines_left_out) == (targets[:60], 2)
+
+
 def test_raters_disagree_by_the_share_of_pairs_with_different_categories(tmp_path: Path) -> None:
     rows = [rating("i", rater, "hue", hue) for rater, hue in zip("abcd", ("red", "red", "red", "blue"), strict=True)]
     (line,) = queries.fetch(loaded(tmp_path, ratings=rows), "SELECT * FROM lines")
