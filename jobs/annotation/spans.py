@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from actors.vlm import checks
 from actors.vlm.people import COLOUR
 from jobs.annotation.answers import fold
 
@@ -86,17 +87,17 @@ class SpanLabels:
         Raises:
             ValueError: with the location in the file and what is allowed there.
         """
-        _check_keys("span_labels", data, "span_labels")
-        where = f"span_labels {data['name']!r}"
+        where = checks.named("span_labels", data)
+        _check_keys("span_labels", data, where)
         kinds = tuple(_span_kind(entry, where) for entry in _entries(data["kinds"], f"{where}, kinds"))
         for attribute, values in (("name", [k.name for k in kinds]), ("kind", [k.kind for k in kinds])):
             if len(set(values)) < len(values):
-                raise ValueError(f"{where}: duplicate {attribute} among {', '.join(values)}")
+                raise ValueError(f"{where}: duplicate {attribute} among {', '.join(values)}; give each kind its own")
         texts = data.get("texts") or ()
         roles = {span_kind.text for span_kind in kinds}
         are_texts = isinstance(texts, list | tuple) and all(isinstance(text, str) and text in roles for text in texts)
         if not are_texts or len(set(texts)) < len(texts):
-            raise ValueError(f"{where}, texts is {texts!r}; a list of {', '.join(sorted(roles))} is needed, each once")
+            raise ValueError(f"{where}, texts: {texts!r} must be a list of {', '.join(sorted(roles))}, each once")
         return cls(str(data["name"]), kinds, str(data.get("instructions") or ""), tuple(texts))
 
 
@@ -108,18 +109,18 @@ def _span_kind(data: Any, where: str) -> SpanKind:
         _check_keys("label", entry, where)
         label = Label(**{key: str(value) for key, value in entry.items() if value is not None})
         if label.colour and not COLOUR.fullmatch(label.colour):
-            raise ValueError(f"{where}, label {label.value!r}: colour {label.colour!r} is not of the form #1f77b4")
+            raise ValueError(f"{where}, label {label.value!r}: colour {label.colour!r} must have the form #1f77b4")
         labels.append(label)
     words = [word for label in labels for word in {fold(label.value), fold(label.label)}]
     if len(set(words)) < len(words):
-        raise ValueError(f"{where}: two labels share a word: {', '.join(sorted(words))}")
+        raise ValueError(f"{where}: two labels share a word: {', '.join(sorted(words))}; rename one")
     texts = {key: str(data[key]) for key in ("name", "kind", "text", "title", "guidance") if data.get(key)}
     return SpanKind(labels=tuple(labels), **texts)
 
 
 def _entries(data: Any, where: str) -> list[Any]:
     if not isinstance(data, list) or not data:
-        raise ValueError(f"{where} is {data!r}; a list with at least one entry is needed")
+        raise ValueError(f"{where}: {data!r} must be a list with at least one entry")
     return data
 
 
@@ -128,6 +129,6 @@ def _check_keys(part: str, data: Any, where: str) -> None:
     if not isinstance(data, Mapping):
         raise ValueError(f"{where}: {data!r} must be a mapping with {', '.join(allowed)}")
     if unknown := [str(key) for key in data if key not in allowed]:
-        raise ValueError(f"{where} has unknown key {unknown[0]!r}; must be one of {', '.join(allowed)}")
+        raise ValueError(f"{where}: unknown key {unknown[0]!r}; must be one of {', '.join(allowed)}")
     if missing := [key for key in _REQUIRED[part] if not data.get(key)]:
-        raise ValueError(f"{where} lacks {missing[0]!r}; needed are {', '.join(_REQUIRED[part])}")
+        raise ValueError(f"{where}: missing key {missing[0]!r}; required are {', '.join(_REQUIRED[part])}")

@@ -294,6 +294,10 @@ BAD: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
         [*JUDGE, "models=[local-tiny,nothing]"],
         ("models=nothing: no such option", "must be one of "),
     ),
+    "a file of span labels": (
+        ["mark_spans", "input={f}/pictures", "model=local-tiny", "span_labels={f}/mood.yaml", "out={f}/out"],
+        ("span_labels={f}/mood.yaml: unknown key 'questions'; must be one of name, kinds",),
+    ),
     "a rubric that is not YAML": (
         [*JUDGE, "rubric={f}/list.yaml"],
         ("rubric={f}/list.yaml: not a configuration", "must be a mapping"),
