@@ -6,10 +6,11 @@ from typing import Any
 import pyarrow as pa
 
 from actors import schemas
+from actors.rows import RatingRow, ended, failed
 from actors.status import Status
 from actors.vlm.errors import ScoringError
 from actors.vlm.parsing import ParsedAnswer, parse_answers
-from actors.vlm.ratings import failed, rating_key, rating_table
+from actors.vlm.ratings import rating_key, rating_table
 from actors.vlm.rubric import Rubric
 
 METHOD = "json"
@@ -52,14 +53,13 @@ class AnswerReader:
         """
         return rating_table([row for response in batch.to_pylist() for row in self._rows(response)])
 
-    def _rows(self, response: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def _rows(self, response: Mapping[str, Any]) -> list[RatingRow]:
         status = Status(response["status"])
-        response_status = {name: response[name] for name in ("status", "error_kind", "error_message")}
         is_readable = status in (Status.OK, Status.TRUNCATED)  # of a text that was cut, an object before the cut
         parsed: dict[str, ParsedAnswer] = {}
         if is_readable:
             parsed = parse_answers(response["text"], self.rubric.questions)
-        rows = []
+        rows: list[RatingRow] = []
         for question in self.rubric.questions:
             key = rating_key(
                 item_id=response["item_id"],
@@ -72,16 +72,17 @@ class AnswerReader:
                 sample=response["sample"],
             )
             result = parsed.get(question.name)
-            status_columns: dict[str, Any] = response_status
+            columns: RatingRow = ended(RatingRow, response)
             if result is not None and result.answer is not None:
-                answer = {
+                columns = {
                     "value": result.answer.value,
                     "score": result.answer.score,
                     "truncated": response["truncated"],
+                    "status": Status.OK.value,
                 }
-                status_columns = answer | {"status": Status.OK.value}
             elif result is not None and status is Status.OK:
-                status_columns = failed(result.status, ScoringError(result.kind or "", result.message or ""))
-            raw = None if status_columns["status"] == Status.OK else response["text"]
-            rows.append(key | status_columns | {"answers": [answer.value for answer in question.answers], "raw": raw})
+                columns = failed(RatingRow, result.status, ScoringError(result.kind or "", result.message or ""))
+            raw = None if columns["status"] == Status.OK else response["text"]
+            values = [answer.value for answer in question.answers]
+            rows.append({**key, **columns, "answers": values, "raw": raw})
         return rows

@@ -11,8 +11,9 @@ from actors import schemas
 from actors.errors import first_line
 from actors.fetching import image_rows
 from actors.fetching.decoders import Decoders
-from actors.fetching.image_rows import DEFAULT_MAX_BYTES, ImageRow
+from actors.fetching.image_rows import DEFAULT_MAX_BYTES
 from actors.pictures import DEFAULT_MAX_PIXELS, PictureError
+from actors.rows import ImageRow
 from actors.status import Status
 
 _NOT_UTF8 = re.compile(r"\\udc[89a-f][0-9a-f]")  # how Arrow writes a byte that is not UTF-8 in a path
@@ -89,7 +90,7 @@ class FolderFetcher:
     async def _row(
         self, image_id: str, source_url: str, path: str | None, status: str | None, reading: asyncio.Semaphore
     ) -> ImageRow:
-        row = {
+        row: ImageRow = {
             "image_id": image_id,
             "rendition": self._rendition,
             "source_url": source_url,

@@ -9,12 +9,12 @@ import pyarrow as pa
 from actors import schemas
 from actors.conditions import ConditionSettings
 from actors.ids import content_id
+from actors.rows import ResponseRow, ended, failed
 from actors.status import Status
 from actors.vlm.encoding import ChatEncoder, from_bytes
 from actors.vlm.errors import ScoringError
 from actors.vlm.generation import Generated, TextGenerator
 from actors.vlm.loading import RaterFacts, load_vlm, model_facts
-from actors.vlm.ratings import failed
 from actors.vlm.refusals import RefusalRules
 from actors.vlm.settings import ModelSettings, SamplingSettings
 from actors.vlm.vllm_generation import VllmTextGenerator
@@ -94,17 +94,17 @@ class Generator:
                 sampling=self.sampling,
             )
         )
-        rows = []
+        rows: list[ResponseRow] = []
         for item in items:
             result = next(results) if item["inputs"] is not None else None
             for sample, seed in enumerate(seeds[item["item_id"]]):
                 key = self._key(item["item_id"], sample, seed)
                 if result is None:
-                    rows.append(key | _status_of(item))
+                    rows.append({**key, **ended(ResponseRow, item)})
                 elif isinstance(result, ScoringError):
-                    rows.append(key | failed(Status.ERROR, result))
+                    rows.append({**key, **failed(ResponseRow, Status.ERROR, result)})
                 else:
-                    rows.append(key | self._response(result[sample], item))
+                    rows.append({**key, **self._response(result[sample], item)})
         self._items += batch.num_rows
         return pa.Table.from_pylist(rows, schema=self.OUTPUTS)
 
@@ -120,7 +120,7 @@ class Generator:
     def _seeds(self, item_id: str) -> list[int]:
         return [sample_seed(self.seed, item_id, sample) for sample in range(self.samples)]
 
-    def _key(self, item_id: str, sample: int, seed: int) -> dict[str, Any]:
+    def _key(self, item_id: str, sample: int, seed: int) -> ResponseRow:
         return {
             "response_id": content_id(
                 "response", item_id, self.facts.rater, self.prompt_hash, self.condition, str(sample)
@@ -133,19 +133,26 @@ class Generator:
             "seed": seed,
         }
 
-    def _response(self, sample: Generated, item: Mapping[str, Any]) -> dict[str, Any]:
+    def _response(self, sample: Generated, item: Mapping[str, Any]) -> ResponseRow:
         """Return the columns of a sample: its text, and its status refused, truncated, unparsed or ok."""
         text = self.chat.decode(sample.tokens)
         refusal = self.rules.find(text, finish_reason=sample.finish_reason)
-        row: dict[str, Any] = {"text": text, "finish_reason": sample.finish_reason, "status": Status.OK.value}
-        row |= {"refusal_kind": refusal.kind if refusal else None, "truncated": item["truncated"]}
+        row: ResponseRow = {
+            "text": text,
+            "finish_reason": sample.finish_reason,
+            "refusal_kind": refusal.kind if refusal else None,
+            "truncated": item["truncated"],
+            "status": Status.OK.value,
+        }
         if refusal and not refusal.answered:
-            return row | failed(Status.REFUSED, ScoringError(refusal.kind, "the text is a refusal without an answer"))
+            reason = ScoringError(refusal.kind, "the text is a refusal without an answer")
+            return {**row, **failed(ResponseRow, Status.REFUSED, reason)}
         if sample.finish_reason == "length":
             reason = ScoringError("answer_cut", f"the text reached the limit of {len(sample.tokens)} tokens")
-            return row | failed(Status.TRUNCATED, reason)
+            return {**row, **failed(ResponseRow, Status.TRUNCATED, reason)}
         if not text:
-            return row | failed(Status.UNPARSED, ScoringError("empty_answer", "the model generated no text"))
+            reason = ScoringError("empty_answer", "the model generated no text")
+            return {**row, **failed(ResponseRow, Status.UNPARSED, reason)}
         return row
 
 
@@ -212,7 +219,3 @@ def _end_ids(model: Any) -> list[int]:
 def sample_seed(base: int, item: str, sample: int) -> int:
     """Return the seed of one sample: 63 bits of a hash of the run's seed, the item and the sample's number."""
     return int(content_id("seed", str(base), item, str(sample))[:16], 16) >> 1
-
-
-def _status_of(item: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: item[name] for name in ("status", "error_kind", "error_message")}

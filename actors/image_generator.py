@@ -13,6 +13,7 @@ from actors.diffusion.loading import load_pipeline
 from actors.diffusion.settings import DrawingSettings, ImageModelSettings
 from actors.errors import first_line
 from actors.fetching import image_rows
+from actors.rows import ImageRow
 from actors.status import Status
 from actors.vlm import errors
 from actors.vlm.errors import EngineError
@@ -56,7 +57,7 @@ class ImageGenerator:
             torch.set_num_threads(threads)
         self._pipeline = load_pipeline(model)
         self._options = settings.options
-        self._facts = {"author": author, "licence": licence}
+        self._facts: ImageRow = {"author": author, "licence": licence}
         self._most: int | None = None  # pictures at a time, once the memory did not hold a batch
         allowed = inspect.signature(self._pipeline.__call__).parameters
         if "prompt" not in allowed or "strength" in allowed:  # the strength of the change of a given picture
@@ -84,18 +85,22 @@ class ImageGenerator:
         drawn = [self._row(row, outcomes.get(row["image_id"])) for row in rows]
         return pa.Table.from_pylist(drawn, schema=self.OUTPUTS)
 
-    def _row(self, row: Mapping[str, Any], outcome: image_rows.ImageRow | None) -> image_rows.ImageRow:
-        shared = {"image_id": row["image_id"], "rendition": RENDITION, "attempts": 0 if outcome is None else 1}
+    def _row(self, row: Mapping[str, Any], outcome: ImageRow | None) -> ImageRow:
+        shared: ImageRow = {
+            "image_id": row["image_id"],
+            "rendition": RENDITION,
+            "attempts": 0 if outcome is None else 1,
+        }
         if outcome is not None:
             return shared | self._facts | outcome
         if withheld := image_rows.withheld(row["status"]):
             return shared | withheld
         return shared | image_rows.failed(Status.MISSING_INPUT, "no_prompt", "the item has no text of prompt_role=")
 
-    def _drawn(self, rows: Sequence[Mapping[str, Any]]) -> list[image_rows.ImageRow]:
+    def _drawn(self, rows: Sequence[Mapping[str, Any]]) -> list[ImageRow]:
         """Return the outcome of each row; a batch that does not fit the memory is halved."""
         size = min(len(rows), self._most or len(rows))
-        outcomes: list[image_rows.ImageRow] = []
+        outcomes: list[ImageRow] = []
         while len(outcomes) < len(rows):
             group = rows[len(outcomes) : len(outcomes) + size]
             try:
@@ -124,7 +129,7 @@ class ImageGenerator:
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
 
-    def _group(self, rows: Sequence[Mapping[str, Any]]) -> list[image_rows.ImageRow]:
+    def _group(self, rows: Sequence[Mapping[str, Any]]) -> list[ImageRow]:
         import torch
 
         options: dict[str, Any] = dict(self._options)
@@ -140,7 +145,7 @@ class ImageGenerator:
         return [_outcome(picture, bool(hidden)) for picture, hidden in zip(output.images, withheld, strict=True)]
 
 
-def _outcome(picture: Any, is_withheld: bool) -> image_rows.ImageRow:
+def _outcome(picture: Any, is_withheld: bool) -> ImageRow:
     if is_withheld:
         return image_rows.failed(Status.REFUSED, "safety_checker", "the model's safety checker withheld the picture")
     out = io.BytesIO()

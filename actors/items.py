@@ -23,6 +23,7 @@ _WITHHELD: dict[str, tuple[Status, ScoringError]] = {  # status of an item -> wh
 }
 TARGETS = "targets"  # list<string>, the item's labels, which replace the rubric's
 QUESTIONS = "questions"  # `actors.schemas.OWN_QUESTIONS`, the item's questions, which replace the rubric's
+NO_TARGET = ScoringError("no_target", "neither the item nor targets= names a target")
 NO_QUESTIONS = ScoringError("no_questions", "the item has no set of questions, or no valid question in it")
 
 

@@ -4,8 +4,8 @@ import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from actors.rows import RatingRow
 from actors.rubric_rater import PreparedItem, RubricRater, RubricSettings
 from actors.vlm.answers import AnswerCodes
 from actors.vlm.engines import ENGINES
@@ -86,7 +86,7 @@ class Judge(RubricRater):
     def _answers_to(self, question: Question) -> AnswerCodes:
         return self._answers[self.rubric.question(question.name).name]
 
-    def _ratings(self, items: Sequence[PreparedItem]) -> list[list[dict[str, Any]]]:
+    def _ratings(self, items: Sequence[PreparedItem]) -> list[list[RatingRow]]:
         groups = []
         for item in items:
             answers = [self._answers_to(question) for _, question in item.pairs]
@@ -99,7 +99,7 @@ class Judge(RubricRater):
                 self._rescore(item, group, results)
         return [
             [
-                self._key(item.item_id, target, question) | answered(question, results[index], item.truncated)
+                {**self._key(item.item_id, target, question), **answered(question, results[index], item.truncated)}
                 for index, (target, question) in enumerate(item.pairs)
             ]
             for item, results in zip(items, scores, strict=True)

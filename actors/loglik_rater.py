@@ -11,6 +11,7 @@ import pyarrow as pa
 from actors import schemas
 from actors.conditions import ConditionSettings
 from actors.generator import pad_token
+from actors.rows import RatingRow, ended, failed
 from actors.status import Status
 from actors.vlm.debiasing import NO_THRESHOLD, DebiasSetting, check_settings, debias
 from actors.vlm.encoding import ChatEncoder, from_bytes
@@ -18,7 +19,7 @@ from actors.vlm.errors import ScoringError
 from actors.vlm.instructions import Instruction
 from actors.vlm.loading import load_vlm, model_facts
 from actors.vlm.loglik import CompletionScorer
-from actors.vlm.ratings import failed, rating_key, rating_table
+from actors.vlm.ratings import rating_key, rating_table
 from actors.vlm.settings import ModelSettings
 
 METHOD = "loglik"
@@ -109,16 +110,16 @@ class LoglikRater:
             EngineError: the device failed; no row of this batch is returned.
             ValueError: the base rates cannot be computed.
         """
-        rows: list[dict[str, Any]] = []
+        rows: list[RatingRow] = []
         for item in batch.to_pylist():
-            status = {name: item[name] for name in ("status", "error_kind", "error_message", "truncated")}
+            columns: RatingRow = {**ended(RatingRow, item), "truncated": item["truncated"]}
             scores: list[float] | ScoringError | None = None
             targets = tuple(item["targets"] or self.targets)
             if item["status"] == Status.OK:
                 scores = self.scorer.score(from_bytes(item["inputs"]), self._complete(targets))
             if isinstance(scores, ScoringError):
-                status, scores = failed(Status.ERROR, scores), None
-            rows += self._rows(item["item_id"], targets, scores, status)
+                columns, scores = failed(RatingRow, Status.ERROR, scores), None
+            rows += self._rows(item["item_id"], targets, scores, columns)
         self._items += batch.num_rows
         return rating_table(rows)
 
@@ -152,9 +153,11 @@ class LoglikRater:
         return [self._completions[target] for target in targets]
 
     def _rows(
-        self, item_id: str, targets: Sequence[str], scores: list[float] | None, status: dict[str, Any]
-    ) -> list[dict[str, Any]]:
-        rows = [self._key(item_id, target, pair) | status for target in targets for pair in self.pairs]
+        self, item_id: str, targets: Sequence[str], scores: list[float] | None, columns: RatingRow
+    ) -> list[RatingRow]:
+        rows: list[RatingRow] = [
+            {**self._key(item_id, target, pair), **columns} for target in targets for pair in self.pairs
+        ]
         if scores is None:
             return rows
         base_rates = self.base_rates(targets)
@@ -163,7 +166,7 @@ class LoglikRater:
             row["score"], row["value"] = score, f"{score:.6g}"
         return rows
 
-    def _key(self, item_id: str, target: str, pair: DebiasSetting) -> dict[str, Any]:
+    def _key(self, item_id: str, target: str, pair: DebiasSetting) -> RatingRow:
         return rating_key(
             item_id=item_id,
             target=target,

@@ -10,9 +10,10 @@ import pyarrow.parquet as pq
 from actors import schemas
 from actors.errors import first_line
 from actors.fetching import image_rows
-from actors.fetching.image_rows import DEFAULT_MAX_BYTES, ImageRow
+from actors.fetching.image_rows import DEFAULT_MAX_BYTES
 from actors.picture_reader import PictureReader
 from actors.pictures import DEFAULT_MAX_PIXELS, PictureError
+from actors.rows import ImageRow
 from actors.status import Status
 
 BATCH_ROWS = 32  # pictures of a row group in memory at once
@@ -84,7 +85,7 @@ class ParquetPictures:
         return pa.Table.from_pylist([self._row(request, outcomes) for request in requests], schema=self.OUTPUTS)
 
     def _row(self, request: dict[str, Any], outcomes: Mapping[Cell, ImageRow]) -> ImageRow:
-        row = {
+        row: ImageRow = {
             "image_id": request["image_id"],
             "rendition": self._rendition,
             "source_url": request["source_url"],
@@ -93,10 +94,10 @@ class ParquetPictures:
             return row | withheld
         if request["path"] is None:
             missing = image_rows.failed(Status.MISSING, "not_in_corpus", "no file of the corpus has it")
-            return row | {"attempts": 0} | missing
+            return {**row, "attempts": 0, **missing}
         cell = request["path"], request["row_group"], request["row"]
         final = f"{cell[0]}#row_group={cell[1]}&row={cell[2]}"
-        return row | {"attempts": 1, "final_url": final} | outcomes[cell]
+        return {**row, "attempts": 1, "final_url": final, **outcomes[cell]}
 
     def _pictures(self, path: str, group: int, rows: set[int]) -> Iterator[tuple[int, bytes | None]]:
         """The number and the bytes of each of `rows` of a row group."""

@@ -12,12 +12,12 @@ from actors.items import TARGETS, count_pictures, count_prompt, skip_reason
 from actors.model_files import resolve
 from actors.picture_reader import PictureReader
 from actors.pictures import PictureError
+from actors.rows import PreparedPromptRow, failed
 from actors.status import Status
 from actors.vlm import context, errors
 from actors.vlm.encoding import ChatEncoder, load_processor, to_bytes
 from actors.vlm.errors import ScoringError
 from actors.vlm.instructions import Instruction, QuestionWords
-from actors.vlm.ratings import failed
 from actors.vlm.settings import ContextSettings, ModelSettings
 
 
@@ -83,10 +83,12 @@ class PromptPreparer:
         Returns:
             One row per item; `inputs` is null unless the status is ok.
         """
-        rows = []
+        rows: list[PreparedPromptRow] = []
         for number in range(batch.num_rows):  # one by one: only one item's pictures are in memory at a time
             (item,) = batch.slice(number, 1).to_pylist()
-            rows.append({"item_id": item["item_id"], TARGETS: item.get(TARGETS), **self._row(item)})
+            row = self._row(item)
+            row["item_id"], row["targets"] = item["item_id"], item.get(TARGETS)
+            rows.append(row)
         return pa.Table.from_pylist(rows, schema=self.OUTPUTS)
 
     def take_tally(self) -> dict[str, int]:
@@ -94,18 +96,18 @@ class PromptPreparer:
         tally, self._tally = dict(self._tally), Counter()
         return tally
 
-    def _row(self, item: Mapping[str, Any]) -> dict[str, Any]:
+    def _row(self, item: Mapping[str, Any]) -> PreparedPromptRow:
         pictures = self.instruction.picture_count
         if reason := skip_reason(item, pictures=pictures, required_fields=self.required_fields):
-            return failed(*reason)
+            return failed(PreparedPromptRow, *reason)
         try:
             return self._prepared(item)
         except PictureError as error:
-            return failed(Status.ERROR, ScoringError(error.kind, first_line(error)))
+            return failed(PreparedPromptRow, Status.ERROR, ScoringError(error.kind, first_line(error)))
         except Exception as error:
-            return failed(Status.ERROR, errors.reason(error))
+            return failed(PreparedPromptRow, Status.ERROR, errors.reason(error))
 
-    def _prepared(self, item: Mapping[str, Any]) -> dict[str, Any]:
+    def _prepared(self, item: Mapping[str, Any]) -> PreparedPromptRow:
         """Return the prompt's inputs, with the context truncated until prompt and answer fit the model's positions."""
         pictures = [self._read(data) for data in item["pictures"]] if self.instruction.shows_picture else []
 

@@ -11,16 +11,16 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
 from actors.generator import sample_seed, text_ends, text_generator
+from actors.rows import RatingRow, failed
 from actors.rubric_rater import PreparedItem, RubricRater, RubricSettings
 from actors.status import Status
 from actors.vlm.encoding import ChatEncoder
 from actors.vlm.errors import ScoringError
 from actors.vlm.generation import Generated, TextGenerator
 from actors.vlm.loading import RaterFacts
-from actors.vlm.ratings import answered, failed
+from actors.vlm.ratings import answered
 from actors.vlm.requests import RequestGroup, Scores
 from actors.vlm.rubric import Question
 from actors.vlm.scoring import AnswerScorer, ClosedSetScorer
@@ -111,7 +111,7 @@ class ReasoningJudge(RubricRater):
     def _method(self, question: Question) -> str:
         return METHOD
 
-    def _ratings(self, items: Sequence[PreparedItem]) -> list[list[dict[str, Any]]]:
+    def _ratings(self, items: Sequence[PreparedItem]) -> list[list[RatingRow]]:
         reasonings = self._reasonings(items)
         requests = [_requests(texts) for texts in reasonings]
         scores = self.scorer.run_many([self._group(*pair) for pair in zip(items, requests, strict=True)])
@@ -129,17 +129,17 @@ class ReasoningJudge(RubricRater):
         reasonings: Sequence[list[str] | ScoringError],
         requests: Sequence[_Request],
         results: Mapping[int, Scores | ScoringError],
-    ) -> list[dict[str, Any]]:
+    ) -> list[RatingRow]:
         indices = {(number, sample): index for index, (number, sample, _) in enumerate(requests)}
-        rows = []
+        rows: list[RatingRow] = []
         for number, ((target, question), texts) in enumerate(zip(item.pairs, reasonings, strict=True)):
             for sample in range(self.samples):
                 key = self._key(item.item_id, target, question, sample=sample)
                 if isinstance(texts, ScoringError):
-                    rows.append(key | failed(Status.ERROR, texts))
+                    rows.append({**key, **failed(RatingRow, Status.ERROR, texts)})
                     continue
                 answer = answered(question, results[indices[number, sample]], item.truncated)
-                rows.append(key | answer | {"comment": texts[sample]})
+                rows.append({**key, **answer, "comment": texts[sample]})
         self._tally[self.facts.tally] += len(requests)
         return rows
 

@@ -9,10 +9,11 @@ import pyarrow as pa
 
 from actors import schemas
 from actors.errors import first_line
-from actors.items import NO_QUESTIONS, QUESTIONS, TARGETS, count_pictures, count_prompt, skip_reason
+from actors.items import NO_QUESTIONS, NO_TARGET, QUESTIONS, TARGETS, count_pictures, count_prompt, skip_reason
 from actors.model_files import resolve
 from actors.picture_reader import PictureReader
 from actors.pictures import PictureError
+from actors.rows import PreparedQuestionsRow, failed
 from actors.rubric_rater import RubricSettings, asked_pairs, default_targets, item_targets
 from actors.status import Status
 from actors.vlm import context, errors
@@ -20,7 +21,6 @@ from actors.vlm.chat import Chat, PromptTokens
 from actors.vlm.encoding import load_processor, to_bytes
 from actors.vlm.errors import ScoringError
 from actors.vlm.prompts import PromptBuilder
-from actors.vlm.ratings import failed
 from actors.vlm.rubric import Question, Rubric
 from actors.vlm.settings import ModelSettings
 
@@ -101,11 +101,13 @@ class RubricPreparer:
         """
         columns = {*schemas.ITEMS.names, TARGETS, QUESTIONS, *self.rubric.context_fields}
         items = batch.select([name for name in batch.column_names if name in columns])
-        rows = []
+        rows: list[PreparedQuestionsRow] = []
         for number in range(items.num_rows):  # one by one: only one item's picture is in memory at a time
             (item,) = items.slice(number, 1).to_pylist()
-            asked = {TARGETS: item_targets(self.rubric, item), QUESTIONS: item.get(QUESTIONS)}
-            rows.append({"item_id": item["item_id"], **asked, **self._row(item)})
+            row = self._row(item)
+            row["item_id"], row["targets"] = item["item_id"], item_targets(self.rubric, item)
+            row["questions"] = item.get(QUESTIONS)
+            rows.append(row)
         return pa.Table.from_pylist(rows, schema=self.OUTPUTS)
 
     def take_tally(self) -> dict[str, int]:
@@ -113,25 +115,25 @@ class RubricPreparer:
         tally, self._tally = dict(self._tally), Counter()
         return tally
 
-    def _row(self, item: Mapping[str, Any]) -> dict[str, Any]:
+    def _row(self, item: Mapping[str, Any]) -> PreparedQuestionsRow:
         pictures = self.rubric.picture_count(self.builder.layout) if self.chat.sees_pictures else 0
         if reason := skip_reason(item, pictures=pictures, required_fields=self.required_fields):
-            return failed(*reason)
+            return failed(PreparedQuestionsRow, *reason)
         try:
             return self._prepared(item)
         except PictureError as error:
-            return failed(Status.ERROR, ScoringError(error.kind, first_line(error)))
+            return failed(PreparedQuestionsRow, Status.ERROR, ScoringError(error.kind, first_line(error)))
         except Exception as error:
-            return failed(Status.ERROR, errors.reason(error))
+            return failed(PreparedQuestionsRow, Status.ERROR, errors.reason(error))
 
-    def _prepared(self, item: Mapping[str, Any]) -> dict[str, Any]:
+    def _prepared(self, item: Mapping[str, Any]) -> PreparedQuestionsRow:
         """Return the prompts' tokens; the context is truncated until the longest prompt fits the model's positions."""
         pictures = tuple(map(self._read, item["pictures"])) if self.chat.sees_pictures else ()
         targets = item_targets(self.rubric, item) or self.targets
         if not targets:
-            return failed(Status.SKIPPED, ScoringError("no_target", "neither the item nor targets= names a target"))
+            return failed(PreparedQuestionsRow, Status.SKIPPED, NO_TARGET)
         if not (pairs := asked_pairs(self.rubric, item, targets)):
-            return failed(Status.SKIPPED, NO_QUESTIONS)
+            return failed(PreparedQuestionsRow, Status.SKIPPED, NO_QUESTIONS)
 
         def tokenise(texts: dict[str, str]) -> tuple[PreparedPrompts, int]:
             prompts = self._tokenised(texts, pairs, pictures or None)

@@ -11,12 +11,13 @@ import pyarrow as pa
 from actors import schemas
 from actors.conditions import ConditionSettings
 from actors.items import QUESTIONS, TARGETS
+from actors.rows import RatingRow, failed
 from actors.status import Status
 from actors.vlm import errors, families
 from actors.vlm.encoding import from_bytes
 from actors.vlm.errors import EngineError, ScoringError
 from actors.vlm.loading import RaterFacts, load_vlm, model_facts
-from actors.vlm.ratings import failed, rating_key, rating_table
+from actors.vlm.ratings import rating_key, rating_table
 from actors.vlm.rubric import ANY, Question, Rubric
 from actors.vlm.settings import ContextSettings, ModelSettings
 from actors.vlm.vllm_prompts import EnginePrompt, prompts_of
@@ -128,7 +129,7 @@ class RubricRater:
         """
         begin = time.perf_counter()
         since = begin if self._last_end is None else self._last_end
-        rows: list[dict[str, Any]] = []
+        rows: list[RatingRow] = []
         step = self.items_at_once or max(1, batch.num_rows)
         for first in range(0, batch.num_rows, step):
             rows += self._rows(batch.slice(first, step).to_pylist())
@@ -141,9 +142,9 @@ class RubricRater:
         tally, self._tally = dict(self._tally), Counter()
         return tally
 
-    def _rows(self, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    def _rows(self, rows: Sequence[Mapping[str, Any]]) -> list[RatingRow]:
         """Return the rows of the items that `rows` prepares, those without prompts included."""
-        ratings: list[list[dict[str, Any]]] = []
+        ratings: list[list[RatingRow]] = []
         items: list[PreparedItem] = []
         places: list[int] = []
         begin = time.perf_counter()
@@ -154,12 +155,16 @@ class RubricRater:
                 reason = ScoringError(row["error_kind"] or "", row["error_message"] or "")
                 if self.rubric.asks_own_questions and not pairs:
                     pairs = (("", self.rubric.question(ANY)),)  # one row for an item without questions
-                ratings[place] = self._unanswered(row["item_id"], pairs, failed(Status(row["status"]), reason))
+                ratings[place] = self._unanswered(
+                    row["item_id"], pairs, failed(RatingRow, Status(row["status"]), reason)
+                )
                 continue
             try:
                 inputs = from_bytes(row["inputs"])
             except Exception as error:
-                ratings[place] = self._unanswered(row["item_id"], pairs, failed(Status.ERROR, errors.reason(error)))
+                ratings[place] = self._unanswered(
+                    row["item_id"], pairs, failed(RatingRow, Status.ERROR, errors.reason(error))
+                )
                 continue
             items.append(PreparedItem(row["item_id"], pairs, inputs, row["shared"], row["suffixes"], row["truncated"]))
             places.append(place)
@@ -169,7 +174,7 @@ class RubricRater:
             self._tally["milliseconds/device"] += round(1000 * (time.perf_counter() - begin))
         return [row for rated in ratings for row in rated]
 
-    def _rated(self, items: Sequence[PreparedItem]) -> list[list[dict[str, Any]]]:
+    def _rated(self, items: Sequence[PreparedItem]) -> list[list[RatingRow]]:
         """Return the rows of each item; if rating them together fails, each is rated alone."""
         try:
             return self._ratings(items)
@@ -179,9 +184,9 @@ class RubricRater:
             if len(items) > 1:
                 return [rows for item in items for rows in self._rated([item])]
             (item,) = items
-            return [self._unanswered(item.item_id, item.pairs, failed(Status.ERROR, errors.reason(error)))]
+            return [self._unanswered(item.item_id, item.pairs, failed(RatingRow, Status.ERROR, errors.reason(error)))]
 
-    def _ratings(self, items: Sequence[PreparedItem]) -> list[list[dict[str, Any]]]:
+    def _ratings(self, items: Sequence[PreparedItem]) -> list[list[RatingRow]]:
         """Return the rows of each item; their prompts are ready.
 
         Raises:
@@ -189,11 +194,9 @@ class RubricRater:
         """
         raise NotImplementedError
 
-    def _unanswered(
-        self, item_id: str, pairs: Sequence[tuple[str, Question]], status: dict[str, Any]
-    ) -> list[dict[str, Any]]:
+    def _unanswered(self, item_id: str, pairs: Sequence[tuple[str, Question]], ended: RatingRow) -> list[RatingRow]:
         return [
-            self._key(item_id, target, question, sample=sample) | status
+            {**self._key(item_id, target, question, sample=sample), **ended}
             for target, question in pairs
             for sample in range(self.samples)
         ]
@@ -202,7 +205,7 @@ class RubricRater:
         """Return the value of column `method`."""
         raise NotImplementedError
 
-    def _key(self, item_id: str, target: str, question: Question, *, sample: int = 0) -> dict[str, Any]:
+    def _key(self, item_id: str, target: str, question: Question, *, sample: int = 0) -> RatingRow:
         return rating_key(
             item_id=item_id,
             target=target,

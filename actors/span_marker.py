@@ -19,6 +19,7 @@ from actors.marking.model import Description, Kind, Marks, Request, kinds_from
 from actors.marking.prompts import MarkingStep, SpanPrompts
 from actors.picture_reader import PictureReader
 from actors.pictures import PictureError
+from actors.rows import SpanRow
 from actors.settings import check_positive
 from actors.status import Status
 from actors.vlm import errors
@@ -158,11 +159,11 @@ class SpanMarker:
         """Call `report` with the number of new tokens at each step of generation."""
         self.model.engine.on_tokens = report
 
-    def _rows(self, item: Mapping[str, Any], results: Mapping[str, Marks]) -> Iterator[dict[str, Any]]:
+    def _rows(self, item: Mapping[str, Any], results: Mapping[str, Marks]) -> Iterator[SpanRow]:
         for kind in self.kinds:
             marks = results[kind.name]
             ids = dict(item["text_ids"] or ()).get(kind.role) or []
-            key = {
+            key: SpanRow = {
                 "item_id": item["item_id"],
                 "rater": self.facts.rater,
                 "condition": self.condition,
@@ -172,7 +173,8 @@ class SpanMarker:
             }
             if marks.status != Status.OK or not any(mark.marked for mark in marks.spans):
                 reason = marks.reason or ScoringError("", "")
-                yield key | {
+                yield {
+                    **key,
                     "start": 0,
                     "end": 0,
                     "marked": False,
@@ -182,7 +184,15 @@ class SpanMarker:
                     "raw": marks.raw,
                 }
             for mark in marks.spans:
-                yield key | mark._asdict() | {"status": Status.OK.value}
+                yield {
+                    **key,
+                    "start": mark.start,
+                    "end": mark.end,
+                    "category": mark.category,
+                    "probability": mark.probability,
+                    "marked": mark.marked,
+                    "status": Status.OK.value,
+                }
 
 
 def describe(

@@ -13,13 +13,14 @@ from actors.fetching import image_rows, wikimedia, wikimedia_credits
 from actors.fetching.decoders import Decoders
 from actors.fetching.host_queue import BUSY, HostQueue, Shared, keep_leases
 from actors.fetching.http_connection import Bounds, Connection, HttpError, HttpRequest, Reply
-from actors.fetching.image_rows import DEFAULT_MAX_BYTES, ImageRow
+from actors.fetching.image_rows import DEFAULT_MAX_BYTES
 from actors.fetching.net_safety import BlockedError, Lookup, Rules
 from actors.fetching.politeness import opted_out, retry_after
 from actors.fetching.rate_limits import Limit, Limiter
 from actors.fetching.request_settings import RequestSettings
 from actors.fetching.signed_urls import without_secrets, without_signature
 from actors.pictures import PictureError
+from actors.rows import ImageRow
 from actors.status import Status
 
 MAX_REDIRECTS = 3

@@ -12,11 +12,17 @@ from actors.embedder import Embedder
 from actors.encoders.facts import encoder_facts
 from actors.encoders.settings import EncoderSettings
 from actors.items import TARGETS
+from actors.rows import RatingRow
 from actors.status import Status
 from actors.vlm import checks
 from actors.vlm.ratings import rating_key, rating_table
 from actors.vlm.templates import TARGET_WORD, environment, words
 
+NO_VECTOR: RatingRow = {
+    "status": Status.MISSING_INPUT.value,
+    "error_kind": "no_vector",
+    "error_message": "the row is ok but has no vector",
+}
 METHOD = "encoder"
 LEVEL_WORD = "level"
 
@@ -136,22 +142,20 @@ class ZeroShotRater:
         if "pixels" in batch.column_names:
             batch = self._embedder(batch)
         self._embed([target for of_item in labels for target in of_item or ()])
-        rows: list[dict[str, Any]] = []
+        rows: list[RatingRow] = []
         outcomes = (batch[name].to_pylist() for name in ("item_id", "status", "error_kind", "error_message"))
         for number, (item, status, kind, message) in enumerate(zip(*outcomes, strict=True)):
             targets = labels[number] or self.targets
             keys = [self._key(item, target) for target in targets]
             if status != Status.OK:
-                failure = {"status": status, "error_kind": kind, "error_message": message}
-                rows += [key | failure for key in keys]
+                failure: RatingRow = {"status": status, "error_kind": kind, "error_message": message}
+                rows += [{**key, **failure} for key in keys]
             elif not batch["embedding"][number].is_valid:
-                failure = {"status": Status.MISSING_INPUT.value, "error_kind": "no_vector"}
-                failure["error_message"] = "the row is ok but has no vector"
-                rows += [key | failure for key in keys]
+                rows += [{**key, **NO_VECTOR} for key in keys]
             else:
                 vector = np.asarray(batch["embedding"][number].values.to_numpy(zero_copy_only=False), np.float32)
                 cosines = (self._texts[target] @ vector for target in targets)
-                rows += [key | self._rated(levels) for key, levels in zip(keys, cosines, strict=True)]
+                rows += [{**key, **self._rated(levels)} for key, levels in zip(keys, cosines, strict=True)]
         return rating_table(rows)
 
     def _embed(self, targets: Sequence[str]) -> None:
@@ -160,11 +164,11 @@ class ZeroShotRater:
             texts = self._embedder.embed_texts(self.template.sentences(new))
             self._texts.update(zip(new, texts.reshape(len(new), len(self.template.levels), -1), strict=True))
 
-    def _rated(self, cosines: np.ndarray) -> dict[str, Any]:
+    def _rated(self, cosines: np.ndarray) -> RatingRow:
         """The columns of a rating, from the cosines [levels] of a picture with the sentences of one target."""
         levels = self.template.levels
         nearest = levels[int(cosines.argmax())]
-        row: dict[str, Any] = {
+        row: RatingRow = {
             "value": nearest.value,
             "score": nearest.score,
             "answers": [level.value for level in levels],
@@ -178,7 +182,7 @@ class ZeroShotRater:
             row["expected"] = float(shares @ [level.score for level in levels])
         return row
 
-    def _key(self, item: str, target: str) -> dict[str, Any]:
+    def _key(self, item: str, target: str) -> RatingRow:
         return rating_key(
             item_id=item,
             target=target,

@@ -1,13 +1,11 @@
 """Rows of the table `images`: how each fetcher fills their columns (`actors.schemas.IMAGES`)."""
 
-from typing import Any
-
+from actors import rows
 from actors.pictures import PictureError, PictureFacts
+from actors.rows import ImageRow
 from actors.status import Status, failed_reason
 
 DEFAULT_MAX_BYTES = 64 * 2**20
-
-ImageRow = dict[str, Any]  # some columns of `actors.schemas.IMAGES`; the others are null
 
 
 def rendition_name(width: int | None) -> str:
@@ -17,12 +15,20 @@ def rendition_name(width: int | None) -> str:
 
 def stored_picture(data: bytes, facts: PictureFacts) -> ImageRow:
     """The columns of a picture that was read and decoded, with status `ok`."""
-    return {"bytes": data, **facts._asdict(), "status": Status.OK.value}
+    return {
+        "bytes": data,
+        "format": facts.format,
+        "width": facts.width,
+        "height": facts.height,
+        "sha256": facts.sha256,
+        "phash": facts.phash,
+        "status": Status.OK.value,
+    }
 
 
 def failed(status: Status, kind: str, message: str) -> ImageRow:
     """The columns that say why there is no picture."""
-    return {"status": status.value, "error_kind": kind, "error_message": message}
+    return rows.failed(ImageRow, status, (kind, message))
 
 
 def undecodable(error: PictureError) -> ImageRow:

@@ -1,11 +1,11 @@
 """Rows of table `ratings` from a scorer's results."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import pyarrow as pa
 
 from actors import schemas
+from actors.rows import RatingRow, failed
 from actors.status import Status
 from actors.vlm.errors import ScoringError
 from actors.vlm.requests import Scores
@@ -15,7 +15,7 @@ METHOD = "closed"
 METHODS = {"code": METHOD, "sequence": "closed_sequence"}  # by the rule of `actors.vlm.answers`
 
 
-def rating_table(rows: Sequence[dict[str, Any]]) -> pa.Table:
+def rating_table(rows: Sequence[RatingRow]) -> pa.Table:
     """Return the rows as table `ratings`; a missing column is null."""
     return pa.Table.from_pylist(list(rows), schema=schemas.RATINGS)
 
@@ -31,7 +31,7 @@ def rating_key(
     condition: str = "",
     order: str = "",
     sample: int = 0,
-) -> dict[str, Any]:
+) -> RatingRow:
     """Return the key columns of a row of table `ratings`."""
     return {
         "item_id": item_id,
@@ -46,7 +46,7 @@ def rating_key(
     }
 
 
-def scored(question: Question, scores: Scores) -> dict[str, Any]:
+def scored(question: Question, scores: Scores) -> RatingRow:
     """Return the columns of an answered question: the most likely answer, the first of equals, and the mean score."""
     likeliest = max(range(len(question.answers)), key=lambda place: scores.probabilities[place])
     answer = question.answers[likeliest]
@@ -63,19 +63,12 @@ def scored(question: Question, scores: Scores) -> dict[str, Any]:
     }
 
 
-def answered(
-    question: Question, result: Scores | ScoringError, truncated: Sequence[str] | None = None
-) -> dict[str, Any]:
+def answered(question: Question, result: Scores | ScoringError, truncated: Sequence[str] | None = None) -> RatingRow:
     """Return the columns of a question that the model was asked.
 
     Args:
         truncated: the context fields that were cut; None if the context is whole.
     """
     if isinstance(result, ScoringError):
-        return failed(Status.ERROR, result)
-    return scored(question, result) | {"truncated": truncated}
-
-
-def failed(status: Status, reason: ScoringError) -> dict[str, Any]:
-    """Return the columns of a question without an answer."""
-    return {"status": status.value, "error_kind": reason.kind, "error_message": reason.message}
+        return failed(RatingRow, Status.ERROR, result)
+    return {**scored(question, result), "truncated": None if truncated is None else list(truncated)}

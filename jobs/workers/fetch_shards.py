@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 from actors.errors import first_line
 from actors.fetching import image_rows
 from actors.fetching.decoders import Decoders
-from actors.fetching.image_rows import ImageRow
 from actors.ids import content_id
 from actors.pictures import PictureError
+from actors.rows import ImageRow
 from actors.status import Status
 from jobs.errors import InputError
 from jobs.runtime import exclusions

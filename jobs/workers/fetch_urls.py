@@ -3,7 +3,7 @@
 import asyncio
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 
 from actors.fetching.decoders import Decoders
 from actors.fetching.http_connection import tls_context
-from actors.fetching.image_rows import ImageRow
 from actors.fetching.rate_limits import Limiter
 from actors.numbers import whole_number
+from actors.rows import ImageRow
 from actors.status import Status
 from actors.url_fetcher import Credits, ImageRequest, UrlFetcher, UrlFetcherSettings
 from jobs.corpora.records import read_records
@@ -82,9 +82,7 @@ class FetchUnit:
         pending = [request for request in requests if request.image_id not in kept]
         with RowSpool() as spool, ImageWriter(writer) as images:
             credits = self._fetch(pending, spool, report)
-            fetched = (
-                spool.row(request.image_id) | _credit_columns(credits.get(request.image_id)) for request in pending
-            )
+            fetched = (_with_credit(spool.row(request.image_id), credits) for request in pending)
             for row in _merged(task, self._files.out, fetched) if kept else fetched:
                 images.add(row)
         filtered = task.unit.extra.get("filtered", {})
@@ -136,14 +134,13 @@ class RowSpool:
         begin = self._bytes.seek(0, os.SEEK_END)
         if data is not None:
             self._bytes.write(data)
-        columns = {name: value for name, value in row.items() if name != "bytes"}
-        self._rows[row["image_id"]] = columns, begin, None if data is None else len(data)
+        self._rows[row["image_id"]] = {**row, "bytes": None}, begin, None if data is None else len(data)
 
     def row(self, image_id: str) -> ImageRow:
         """Return the row of a picture."""
         columns, begin, length = self._rows[image_id]
         self._bytes.seek(begin)
-        return columns | {"bytes": None if length is None else self._bytes.read(length)}
+        return {**columns, "bytes": None if length is None else self._bytes.read(length)}
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self._bytes.close()
@@ -156,9 +153,9 @@ def _first_error(group: BaseExceptionGroup[Any]) -> BaseException:
     return error
 
 
-def _credit_columns(credit: tuple[str, str] | None) -> dict[str, str | None]:
-    author, licence = credit or (None, None)
-    return {"author": author, "licence": licence}
+def _with_credit(row: ImageRow, credits: Mapping[str, tuple[str, str]]) -> ImageRow:
+    author, licence = credits.get(row["image_id"]) or (None, None)
+    return {**row, "author": author, "licence": licence}
 
 
 def _kept_ids(out: str, task: UnitTask) -> frozenset[str]:

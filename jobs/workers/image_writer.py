@@ -6,7 +6,7 @@ from typing import Self
 import pyarrow as pa
 
 from actors import schemas
-from actors.fetching.image_rows import ImageRow
+from actors.rows import ImageRow
 from jobs.store.writer import UnitWriter
 
 MAX_ROWS, MAX_BYTES = 256, 16 << 20  # limits of the rows in memory

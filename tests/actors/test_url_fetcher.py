@@ -18,9 +18,9 @@ import pytest
 from actors.fetching import wikimedia
 from actors.fetching.decoders import Decoders
 from actors.fetching.http_connection import Bounds, tls_context
-from actors.fetching.image_rows import ImageRow
 from actors.fetching.net_safety import Rules
 from actors.fetching.rate_limits import LocalLimiter
+from actors.rows import ImageRow
 from actors.url_fetcher import ImageRequest, UrlFetcher, UrlFetcherSettings
 from tests.https_server import ADDRESS, Answer, HttpsServer, Seen
 from tests.picture_site import Site, jpeg
@@ -172,7 +172,7 @@ def test_a_name_that_leads_inside(server: HttpsServer) -> None:
 
         (row,) = fetch(server, "https://inside.example.com/x", lookup=lookup)
         assert kinds([row]) == [("blocked", "private_address")]
-        assert address in row["error_message"]
+        assert address in str(row["error_message"])
     assert server.seen == []
 
 

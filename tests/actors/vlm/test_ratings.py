@@ -2,9 +2,10 @@
 
 import pytest
 
+from actors.rows import RatingRow, failed
 from actors.status import Status
 from actors.vlm.errors import ScoringError
-from actors.vlm.ratings import answered, failed, rating_key, rating_table, scored
+from actors.vlm.ratings import answered, rating_key, rating_table, scored
 from actors.vlm.requests import Scores
 from actors.vlm.rubric import Answer, Question
 
@@ -41,7 +42,7 @@ def test_an_answer_or_why_there_is_none() -> None:
     }
     expected = {"status": "error", "error_kind": "out_of_memory", "error_message": "no"}
     assert answered(KINDS, ScoringError("out_of_memory", "no")) == expected
-    assert failed(Status.ERROR, ScoringError("out_of_memory", "no")) == expected
+    assert failed(RatingRow, Status.ERROR, ScoringError("out_of_memory", "no")) == expected
 
 
 def test_columns_that_a_row_lacks_are_null() -> None:

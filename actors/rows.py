@@ -1,0 +1,139 @@
+"""Rows that stages write, as typed dictionaries with the columns of `actors.schemas`; a missing column is null."""
+
+from collections.abc import Mapping
+from typing import Any, TypedDict, TypeVar
+
+from actors.status import Status
+
+
+class ImageRow(TypedDict, total=False):
+    """A row of `actors.schemas.IMAGES`."""
+
+    image_id: str
+    rendition: str
+    bytes: bytes | None
+    format: str
+    width: int
+    height: int
+    sha256: str
+    phash: str
+    source_url: str | None
+    final_url: str | None
+    author: str | None
+    licence: str | None
+    http_status: int | None
+    attempts: int
+    status: str
+    error_kind: str | None
+    error_message: str | None
+
+
+class ResponseRow(TypedDict, total=False):
+    """A row of `actors.schemas.RESPONSES`."""
+
+    response_id: str
+    item_id: str
+    model: str
+    prompt: str
+    condition: str
+    sample: int
+    seed: int
+    text: str
+    finish_reason: str
+    refusal_kind: str | None
+    truncated: list[str] | None
+    status: str
+    error_kind: str | None
+    error_message: str | None
+
+
+class RatingRow(TypedDict, total=False):
+    """A row of `actors.schemas.RATINGS`."""
+
+    item_id: str
+    target: str
+    rubric: str
+    question: str
+    rater: str
+    condition: str
+    method: str
+    order: str
+    sample: int
+    value: str
+    score: float | None
+    expected: float | None
+    answers: list[str]
+    probabilities: list[float]
+    outside_mass: float
+    truncated: list[str] | None
+    raw: str | None
+    comment: str
+    seconds: float
+    status: str
+    error_kind: str | None
+    error_message: str | None
+
+
+class SpanRow(TypedDict, total=False):
+    """A row of `actors.schemas.SPANS`."""
+
+    item_id: str
+    rater: str
+    condition: str
+    method: str
+    text_id: str
+    kind: str
+    start: int
+    end: int
+    category: str | None
+    score: float | None
+    marked: bool
+    probability: float | None
+    raw: str | None
+    status: str
+    error_kind: str | None
+    error_message: str | None
+
+
+class PreparedQuestionsRow(TypedDict, total=False):
+    """A row of `actors.schemas.PREPARED_QUESTIONS`."""
+
+    item_id: str
+    targets: list[str]
+    questions: list[dict[str, Any]] | None
+    inputs: bytes
+    shared: int
+    suffixes: list[list[int]]
+    truncated: list[str] | None
+    status: str
+    error_kind: str | None
+    error_message: str | None
+
+
+class PreparedPromptRow(TypedDict, total=False):
+    """A row of `actors.schemas.PREPARED_PROMPTS`."""
+
+    item_id: str
+    targets: list[str] | None
+    inputs: bytes
+    truncated: list[str] | None
+    status: str
+    error_kind: str | None
+    error_message: str | None
+
+
+Row = TypeVar("Row", ImageRow, ResponseRow, RatingRow, SpanRow, PreparedQuestionsRow, PreparedPromptRow)
+
+
+def failed(row: type[Row], status: Status, reason: tuple[str | None, str | None]) -> Row:
+    """Return the columns of a row, of the type `row`, that say how the work on it ended.
+
+    Args:
+        reason: `error_kind` and `error_message`.
+    """
+    return row(status=status.value, error_kind=reason[0], error_message=reason[1])
+
+
+def ended(row: type[Row], earlier: Mapping[str, Any]) -> Row:
+    """Return these columns of a row of an earlier stage."""
+    return failed(row, Status(earlier["status"]), (earlier["error_kind"], earlier["error_message"]))
