@@ -108,7 +108,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """End the process's Ray before the files that need none: its own processes take an eighth of a processor."""
+    """Compute with one thread, whatever the tests before did.
+
+    Also end the process's Ray before the files that need none: its own processes take an eighth of a processor.
+    """
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.set_num_threads(1)
     if not getattr(item, "may_use_ray", True) and (ray := sys.modules.get("ray")) is not None and ray.is_initialized():
         ray.shutdown()
 

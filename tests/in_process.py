@@ -5,10 +5,10 @@ computes run here; tests of what Ray does with it (processes that die, batches o
 fixture `ray_session`.
 """
 
+import os
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -34,6 +34,8 @@ def stages_in_process() -> Iterator[None]:
         patch.setattr(ray_session, "start", lambda *_: None)
         patch.setattr(stages, "stream", _stream)
         patch.setattr(stages, "process", _process)
+        # One thread for each stage that has no number of its own, as `OMP_NUM_THREADS` in tests/conftest.py
+        patch.setattr(os, "sched_getaffinity", lambda _: {0})
         yield
 
 
@@ -51,7 +53,7 @@ def _stream(run: TableRun | RunPart, *, name: str, read: Read, stages: Sequence[
                     count_rows(writer, task, 0)
                 continue
             rows = reader(_block(task))
-            runners = runners or [StageRunner(stage=_one_thread(_sent(stage)), board=None) for stage in stages]
+            runners = runners or [StageRunner(stage=_sent(stage), board=None) for stage in stages]
             for stage, runner in zip(stages, runners, strict=True):
                 size = getattr(resources, stage.pool).batch_size * stage.batches
                 rows = pa.concat_tables(
@@ -69,11 +71,6 @@ def _process(run: TableRun, *, stage: Stage, resources: Resources, **_: Any) -> 
             runner = UnitRunner(stage=_sent(stage), board=None, target=run.target)
             for task in run.todo:
                 runner(_block(task))
-
-
-def _one_thread(stage: Stage) -> Stage:
-    """The stage with one thread if it has no number: threads that wait for each other are slow on a busy machine."""
-    return replace(stage, kwargs={**stage.kwargs, "threads": 1}) if stage.kwargs.get("threads", 1) is None else stage
 
 
 def _block(task: UnitTask) -> pa.Table:
