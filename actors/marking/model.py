@@ -32,18 +32,38 @@ def kinds_from(data: Sequence[Mapping[str, Any]]) -> tuple[Kind, Kind]:
         data: its entries `kinds`.
 
     Raises:
-        ValueError: other kinds than mistakes and omissions, or both in one text.
+        ValueError: other kinds than mistakes and omissions, both in one text, or a key that is missing or unknown.
     """
     kinds = {}
-    for entry in data:
-        labels = {str(label["value"]): _meaning(label) for label in checks.entries(entry["labels"], "labels")}
+    for entry in checks.entries(data, "span_labels, kinds"):
+        checks.check_keys(
+            entry,
+            where="span_labels, kinds",
+            required=("name", "kind", "text", "labels"),
+            optional=("title", "guidance"),
+        )
+        labels = {str(label["value"]): _meaning(label) for label in _labels(entry["labels"])}
         kind = Kind(str(entry["name"]), str(entry["kind"]), str(entry["text"]), labels)
         kinds[kind.name] = kind
     if set(kinds) != set(KINDS):
-        raise ValueError(f"span_labels: has the kinds {', '.join(kinds)}; models mark {' and '.join(KINDS)}")
+        raise ValueError(
+            f"span_labels, kinds: {', '.join(kinds) or 'none'}; must be {' and '.join(KINDS)}, which models mark"
+        )
     if kinds[MISTAKES].role == kinds[OMISSIONS].role:
-        raise ValueError(f"span_labels: {MISTAKES} and {OMISSIONS} are marked in one text; two are required")
+        raise ValueError(f"span_labels, kinds: {MISTAKES} and {OMISSIONS} are marked in one text; two are required")
     return kinds[MISTAKES], kinds[OMISSIONS]
+
+
+def _labels(data: Any) -> Sequence[Mapping[str, Any]]:
+    labels: Sequence[Mapping[str, Any]] = checks.entries(data, "span_labels, labels")
+    for label in labels:
+        checks.check_keys(
+            label,
+            where="span_labels, labels",
+            required=("value", "label"),
+            optional=("colour", "hotkey", "guidance"),
+        )
+    return labels
 
 
 def _meaning(label: Mapping[str, Any]) -> str:

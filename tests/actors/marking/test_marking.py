@@ -282,6 +282,20 @@ def test_a_wrong_file_is_refused(change: dict[str, Any], message: str) -> None:
         SpanPrompts.from_dict({**data, **change})
 
 
+@pytest.mark.parametrize(
+    ("kinds", "message"),
+    [
+        ([], "kinds: none; must be mistakes and omissions"),
+        ("mistakes", "kinds: 'mistakes' must be a list"),
+        ([{"name": "mistakes", "kind": "mistake", "text": "generated"}], "kinds: missing key 'labels'"),
+        ([{"name": "m", "kind": "k", "text": "t", "labels": [{"value": "v"}]}], "labels: missing key 'label'"),
+    ],
+)
+def test_wrong_kinds_of_spans_are_refused(kinds: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^span_labels, {message}"):
+        kinds_from(kinds)
+
+
 def test_a_file_without_steps_is_refused() -> None:
     with pytest.raises(ValueError, match="no steps; at least one of direct, claims is required"):
         SpanPrompts.from_dict({"name": "n", "version": 1, "source": "s"})

@@ -296,7 +296,7 @@ BAD: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
     ),
     "a file of span labels": (
         ["mark_spans", "input={f}/pictures", "model=local-tiny", "span_labels={f}/mood.yaml", "out={f}/out"],
-        ("span_labels={f}/mood.yaml: unknown key 'questions'; must be one of name, kinds",),
+        ("span_labels={f}/mood.yaml: kinds: none; must be mistakes and omissions",),
     ),
     "a rubric that is not YAML": (
         [*JUDGE, "rubric={f}/list.yaml"],
