@@ -134,6 +134,8 @@ def test_lemma_vision_equals_a_plain_loop(world: dict[str, Any]) -> None:
     links = link(
         world, "lv", f"neighbors={world['near']}", f"pictures={world['pictures']}", f"kb.vectors={world['lemmas']}"
     )
+    counts = open_table(f"{world['folder']}/lv").counts()
+    assert counts.tallies[link_unit.SHORT] == {"": 2}  # three nodes have pictures, and k is greater
     lemmas = rows_of(f"{world['folder']}/kb/lemmas")
     names = [row["text"] for row in lemmas]
     nodes = [row["source"] for row in lemmas]

@@ -7,7 +7,7 @@ import pytest
 
 from jobs.metrics.metric import Metric
 from jobs.metrics.question import MetricSettings
-from jobs.papers.caire import universal
+from jobs.papers.caire import specific, universal
 from jobs.papers.caire.raters import ShownRater
 from jobs.papers.metric_index import MetricIndex
 from jobs.papers.rome.question_answers import figure_4
@@ -66,6 +66,10 @@ def test_concepts_are_of_judges_that_were_shown_the_article_or_of_all_without_an
 
     assert columns() == ["gpt@1, no context", "open@1, titles of linked articles"]
     assert columns(ShownRater("gpt@1", "", "article")) == ["gpt@1, linked article"]
+
+
+def test_without_right_labels_there_is_no_f1() -> None:
+    assert list(specific.tables(study(), [ShownRater("gpt@1", "", "none")])) == []
 
 
 def test_bars_count_whole_pictures() -> None:
