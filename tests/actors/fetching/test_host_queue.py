@@ -86,6 +86,22 @@ def test_as_many_connections_as_are_allowed_and_needed(connections: int, asked: 
     assert urls == {f"https://a.org/{number}" for number in range(asked)}
 
 
+def test_no_more_tasks_than_connections_wait() -> None:
+    async def run() -> int:
+        site = Site()
+        site.open.clear()
+        queue = HostQueue(Limit("host", 2), shared(site))
+        asked = [asyncio.create_task(queue.ask(request)) for request in requests(*(f"a.org/{n}" for n in range(5)))]
+        await asyncio.sleep(0.01)
+        lanes = len(queue._lanes)
+        site.open.set()
+        await asyncio.gather(*asked)
+        await queue.close()
+        return lanes
+
+    assert asyncio.run(run()) == 2
+
+
 def test_an_open_connection_takes_the_requests_of_its_host_first() -> None:
     async def run() -> Site:
         site = Site()
