@@ -21,7 +21,7 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from jobs.errors import InputError
-from jobs.runtime import config_errors, key_comments, named_keys, yaml_parser
+from jobs.runtime import config_errors, key_comments, named_keys, own_checkpoints, yaml_parser
 from jobs.runtime import overrides as override_grammar
 from jobs.runtime.config_files import CONF, chosen_options, describe_yaml_error, file_of, options, register_user_files
 from jobs.runtime.key_types import nested_dataclass, type_of
@@ -165,9 +165,11 @@ def _compose(job: str, schema: type, overrides: list[str]) -> DictConfig:
     choices = tuple(override for override in overrides if override_grammar.chooses_file(override))
     try:
         composed = copy.deepcopy(_compose_files(job, schema, choices))
+        named = own_checkpoints.checkpoints(composed)
         for override in overrides:
             if override not in choices:
                 override_grammar.apply(composed, override)
+        own_checkpoints.forget_descriptions(composed, named, map(override_grammar.key_of, overrides))
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         raise InputError(f"{job}: {describe_yaml_error(error, mark.name if mark else 'conf')}") from error

@@ -1,0 +1,42 @@
+"""Checkpoints given by themselves, in place of those that named options have.
+
+The file of `model=qwen2.5-vl-7b` also has the commit, the licence and the memory of its checkpoint. They are not those
+of another checkpoint, and `model.checkpoint=org/other` leaves them behind.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+CHECKPOINT, NAME = "checkpoint", "name"
+DESCRIBED = ("revision", "memory_gb", "licence")  # keys that describe the option's checkpoint
+
+
+def checkpoints(config: DictConfig) -> dict[str, str]:
+    """Return the group -> checkpoint of the models of a configuration, interpolations as they are."""
+    values: Any = OmegaConf.to_container(config, resolve=False)
+    return {
+        name: group[CHECKPOINT] for name, group in values.items() if isinstance(group, dict) and CHECKPOINT in group
+    }
+
+
+def forget_descriptions(config: DictConfig, named: Mapping[str, str], keys: Iterable[str]) -> None:
+    """Name the models with other checkpoints than their options have after these, and set what the options say to null.
+
+    Args:
+        config: the configuration with the keys of the command line; is changed.
+        named: `checkpoints` of the configuration without them.
+        keys: of the command line; they stay.
+    """
+    stays = set(keys)
+    for group, checkpoint in checkpoints(config).items():
+        if named.get(group) == checkpoint:
+            continue
+        described: dict[str, str | None] = dict.fromkeys(DESCRIBED)
+        if "${" not in checkpoint:
+            described[NAME] = re.split("[/:]", checkpoint.rstrip("/"))[-1]
+        for name, value in described.items():
+            if name in config[group] and f"{group}.{name}" not in stays:
+                OmegaConf.update(config, f"{group}.{name}", value)
