@@ -396,5 +396,5 @@ def test_a_template_that_once_failed() -> None:
 
 
 def test_texts_of_span_labels_that_once_failed() -> None:
-    with pytest.raises(ValueError, match="texts is"):
+    with pytest.raises(ValueError, match="texts: "):
         SpanLabels.from_dict({**shipped("span_labels")[0], "texts": [["generated"]]})
