@@ -51,6 +51,17 @@ def attributes(settings: MetricSettings) -> set[str]:
     return {*compared_attributes(settings), settings.concept, "model"}
 
 
+def check_groups(settings: MetricSettings, *, has_raters: bool) -> None:
+    """Refuse groups of people that no table divides; those by default divide people where there is one.
+
+    Raises:
+        InputError: groups other than those by default, and no table of raters.
+    """
+    if not has_raters and settings.groups not in ([], MetricSettings().groups):
+        groups = ",".join(settings.groups)
+        raise InputError(f"metrics.groups=[{groups}]: columns of raters, and no table of them is given; set raters=")
+
+
 def compared_attributes(settings: MetricSettings) -> set[str]:
     """Return the attributes whose values are reported separately or compared."""
     return {*settings.disaggregate, *settings.compare, *(c.partition(":")[0] for c in settings.contrast)}

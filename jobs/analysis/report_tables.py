@@ -118,6 +118,7 @@ def summarize_ratings(
     Raises:
         InputError: the table of raters does not fit the settings or itself.
     """
+    metric_settings.check_groups(settings, has_raters=bool(tables.raters))
     distributions, pooled = Distributions(extra=reduction.by), Distributions(extra=reduction.by)
     columns = sorted({*distributions.columns, *reduction.columns, "item_id", "target"})
     rated = [RatedItems(source.uri) for source in tables.ratings]
