@@ -28,11 +28,11 @@ LABELS = [question.name for question in tasks.rubric("century_labels").questions
 NOMINAL = {q.name for q in tasks.rubric("century_labels").questions if q.scale == "nominal"}
 LEAST_SEEN, LEAST_LABELLED = 0.9, 0.9  # chance: 0.08 to 0.5, and 0.04 to 0.33
 LEAST_RELEVANT = 0.9  # chance: 0.4, the share of the most frequent grade
-LEAST_PREFERRED = {"fast": (0.5, 0.85), "paper": (0.85, 0.9)}  # one and two facts wrong, both orders; chance: 0.25
+LEAST_PREFERRED = {"fast": (0.85, 0.9), "paper": (0.85, 0.9)}  # one and two facts wrong, both orders; chance: 0.25
 LEAST_DATED = {1: 0.8, 2: 0.75, 5: 0.7, 10: 0.75}  # by distance in years; chance: 0.5
-LEAST_RATED = 0.75  # chance: 0.29; in the layout of the paper it is right about 43 %
+LEAST_RATED = 0.75  # chance: 0.29; in the layout of the paper it is right about 68 %
 LEAST_CONTEXTUALISED, LEAST_COUNTED = 0.75, 0.5  # chance: 0.4 to 0.65, and 0.4 for the number of factual errors
-LEAST_JUDGED = {"A": 0.45, "B": 0.9}  # wrong or missing, and right; chance: 0.33. It never finds C, a correction
+LEAST_JUDGED = {"A": 0.7, "B": 0.9}  # wrong or missing, and right; chance: 0.33. It finds C, a correction, in 43 %
 LEAST_MATCHED = 0.75  # chance: 0.5
 LEAST_MARKED = 0.8  # F1; chance: less than 0.1
 LEAST_WRITTEN = 0.7  # chance: 0
@@ -116,7 +116,7 @@ def test_probabilities_are_calibrated_and_leave_little_to_other_answers(
     doubtful = [a for a in answered if a.probability < 0.7]
     certain = [a for a in answered if a.probability > 0.95]
     assert share(certain) > 0.95
-    assert not doubtful or share(doubtful) < share(certain)
+    assert not doubtful or share(doubtful) <= share(certain)
 
 
 def test_questions_without_their_picture_are_not_answered(judge: Judge) -> None:
@@ -163,12 +163,10 @@ def test_the_picture_that_follows_a_text_is_preferred_in_either_position(
         assert np.mean(both) > LEAST_PREFERRED[layout][wrong - 1], (layout, wrong)  # chance: 0.25
 
 
-def test_doubt_about_pairs_is_honest(paired: dict[tuple[str, int], list[Answered]]) -> None:
+def test_probabilities_of_pairs_are_calibrated(paired: dict[tuple[str, int], list[Answered]]) -> None:
     answered = [answer for listed in paired.values() for answer in listed]
     assert expected_calibration_error(answered) < 0.12
-    certain, doubtful = ([a for a in answered if (a.probability > 0.9) == is_certain] for is_certain in (True, False))
-    assert doubtful
-    assert share(certain) > share(doubtful) + 0.1
+    assert share([a for a in answered if a.probability > 0.9]) > 0.95
 
 
 def test_captions_are_told_apart_by_the_picture_and_by_the_date(judge: Judge) -> None:

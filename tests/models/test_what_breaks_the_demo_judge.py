@@ -24,7 +24,7 @@ from tests.models import tasks
 from tests.models.measure_judge import Judge
 from tests.models.pool import HELD_OUT
 
-SCENES = distinct_scenes(6, seed=HELD_OUT)
+SCENES = distinct_scenes(24, seed=HELD_OUT)
 LEAST = 0.9  # of the answers to each question; chance: 0.08 to 0.5
 
 

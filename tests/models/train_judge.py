@@ -389,7 +389,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("--pictures", type=int, default=10000)
-    parser.add_argument("--steps", type=int, nargs=5, default=(300, 200, 3000, 3000, 1000), help="see `train`")
+    parser.add_argument("--steps", type=int, nargs=5, default=(300, 200, 3000, 3500, 2000), help="see `train`")
     parser.add_argument("--processes", type=int, choices=(1, 2), default=1)
     parser.add_argument("--cache", type=Path, help="file in which the resampled pictures are kept")
     arguments = parser.parse_args()
