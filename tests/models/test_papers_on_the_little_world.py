@@ -160,10 +160,13 @@ def test_rome_has_the_tables_of_the_models_mistakes(tmp_path: Path, folder: Path
         inputs[f"people_{name}"] = f"{folder}/{name}.csv"
     out = run("rome", tmp_path, inputs)
     expected = dict(rome.tables(list(shown.values()), list(in_one_order.values()), judge=JUDGE))
-    # In the layout of the paper, where the text precedes the picture, it rates 68 % rightly (its card).
-    for name in ("figure_3_left", "figure_3_right", "table_3", "table_4", "image_models"):
+    # In the layout of the paper, where the text precedes the picture, it rates 68 % rightly (its card): its mean and
+    # its agreement with people are compared, and not how often it gives each grade.
+    for name in ("figure_3_left", "figure_3_right", "image_models"):
         expected[name] = {key: nan if JUDGE in " ".join(key) else value for key, value in expected[name].items()}
     errors = {
+        "table_3": 0.5,
+        "table_4": 0.05,
         "by_scenario": 0.12,
         "figure_4": 2.0,
         "image_models": 0.06,
