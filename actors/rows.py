@@ -6,7 +6,15 @@ from typing import Any, TypedDict, TypeVar
 from actors.status import Status
 
 
-class ImageRow(TypedDict, total=False):
+class Ended(TypedDict, total=False):
+    """How the work on a row ended."""
+
+    status: str
+    error_kind: str | None
+    error_message: str | None
+
+
+class ImageRow(Ended, total=False):
     """A row of `actors.schemas.IMAGES`."""
 
     image_id: str
@@ -23,12 +31,9 @@ class ImageRow(TypedDict, total=False):
     licence: str | None
     http_status: int | None
     attempts: int
-    status: str
-    error_kind: str | None
-    error_message: str | None
 
 
-class ResponseRow(TypedDict, total=False):
+class ResponseRow(Ended, total=False):
     """A row of `actors.schemas.RESPONSES`."""
 
     response_id: str
@@ -42,12 +47,9 @@ class ResponseRow(TypedDict, total=False):
     finish_reason: str
     refusal_kind: str | None
     truncated: list[str] | None
-    status: str
-    error_kind: str | None
-    error_message: str | None
 
 
-class RatingRow(TypedDict, total=False):
+class RatingRow(Ended, total=False):
     """A row of `actors.schemas.RATINGS`."""
 
     item_id: str
@@ -69,12 +71,9 @@ class RatingRow(TypedDict, total=False):
     raw: str | None
     comment: str
     seconds: float
-    status: str
-    error_kind: str | None
-    error_message: str | None
 
 
-class SpanRow(TypedDict, total=False):
+class SpanRow(Ended, total=False):
     """A row of `actors.schemas.SPANS`."""
 
     item_id: str
@@ -90,12 +89,9 @@ class SpanRow(TypedDict, total=False):
     marked: bool
     probability: float | None
     raw: str | None
-    status: str
-    error_kind: str | None
-    error_message: str | None
 
 
-class PreparedQuestionsRow(TypedDict, total=False):
+class PreparedQuestionsRow(Ended, total=False):
     """A row of `actors.schemas.PREPARED_QUESTIONS`."""
 
     item_id: str
@@ -105,21 +101,15 @@ class PreparedQuestionsRow(TypedDict, total=False):
     shared: int
     suffixes: list[list[int]]
     truncated: list[str] | None
-    status: str
-    error_kind: str | None
-    error_message: str | None
 
 
-class PreparedPromptRow(TypedDict, total=False):
+class PreparedPromptRow(Ended, total=False):
     """A row of `actors.schemas.PREPARED_PROMPTS`."""
 
     item_id: str
     targets: list[str] | None
     inputs: bytes
     truncated: list[str] | None
-    status: str
-    error_kind: str | None
-    error_message: str | None
 
 
 Row = TypeVar("Row", ImageRow, ResponseRow, RatingRow, SpanRow, PreparedQuestionsRow, PreparedPromptRow)

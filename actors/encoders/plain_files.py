@@ -89,7 +89,7 @@ def read_plain(read: Callable[[str], str | None]) -> PlainFiles | None:
     """Return what the files of an encoder say; None where only transformers can tell.
 
     Args:
-        read: returns the text of the file of this name, None if there is no such file.
+        read: returns the text of the file of this name, None if it does not exist.
     """
     texts = {name: read(name) for name in (CONFIG, PICTURES, OF_ALL)}
     if texts[OF_ALL] is not None:  # may hold the settings of the pictures too
@@ -135,4 +135,4 @@ def _processor(pictures: Mapping[str, Any]) -> str | None:
     if checks is None or set(pictures) - _IGNORED - {_CONVERT} != set(checks):
         return None
     plain = _is_flag(pictures.get(_CONVERT, True)) and all(check(pictures[name]) for name, check in checks.items())
-    return kind if plain and pictures.get("do_center_crop", True) else None  # without a crop there is no fixed size
+    return kind if plain and pictures.get("do_center_crop", True) else None  # without a crop sizes differ

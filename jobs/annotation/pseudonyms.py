@@ -66,7 +66,7 @@ class PseudonymsOnDemand:
         """Return the pseudonym of a person.
 
         Raises:
-            InputError: there is no key.
+            InputError: the key is missing.
         """
         self._pseudonyms = self._pseudonyms or read_key(self._key_file)
         return self._pseudonyms(name)
