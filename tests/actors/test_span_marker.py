@@ -10,6 +10,7 @@ from PIL import Image
 from actors.marking.model import Description, Kind, Mark, Marks, Request, failed
 from actors.marking.prompts import MarkingStep
 from actors.picture_reader import PictureReader
+from actors.rows import SpanRow
 from actors.span_marker import LoadedModel, SpanMarker, describe
 from actors.status import Status
 from actors.vlm.errors import EngineError, ScoringError
@@ -19,7 +20,7 @@ KINDS = (Kind("mistakes", "error", "generated", {"a": "A"}), Kind("omissions", "
 ITEM = {"item_id": "i", "text_ids": [("generated", ["t1"]), ("correct", ["t2", "t3"])]}
 
 
-def rows(mistakes: Marks, omissions: Marks) -> list[dict[str, Any]]:
+def rows(mistakes: Marks, omissions: Marks) -> list[SpanRow]:
     marker = object.__new__(SpanMarker)
     marker.kinds, marker.condition, marker.method = KINDS, "photo", "direct"
     facts: Any = SimpleNamespace(rater="judge")
