@@ -4,8 +4,8 @@
     remine retrieve queries=R/prompts corpus=datacomp corpus.path='s3://b/datacomp/*' k=8 out=R/neighbors
 
 The smaller side stays in the workers' memory, the other is streamed. If the corpus is streamed, the best rows of each
-of its work units become a shard of `out`/_partial, from which a killed run resumes; merging needs memory for queries
-x k rows, whatever the size of the corpus. Scores are computed in float64 from the stored vectors; ties are broken by
+of its work units become a shard of `out`/_partial, from which a killed run resumes; the driver merges the shards,
+some hundred thousand queries at a time. Scores are computed in float64 from the stored vectors; ties are broken by
 item_id. `out`/_rejects lists the rows of the corpus that cannot be scored, whichever side stays in memory.
 """
 

@@ -1,7 +1,7 @@
 """Merges the k best rows of each unit of the corpus into the k best of the whole corpus, per query."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -9,68 +9,119 @@ import pyarrow.compute as pc
 
 from actors.search.top_k import Hits
 from jobs.retrieval.neighbor_rows import CORPUS_TALLY, Calibration, neighbors
+from jobs.retrieval.queries import QueryUnit
 from jobs.runtime import exclusions
+from jobs.store.footers import Footer
+from jobs.store.object_rows import read_rows, read_unit
 from jobs.store.reading import TableSource
 from jobs.store.run import TableRun
+from jobs.store.threads import ahead
 from jobs.store.writer import UnitTask, UnitWriter
 
-if TYPE_CHECKING:
-    from jobs.retrieval.queries import QueryUnit
+PAIRS_AT_ONCE = 2_000_000  # of a query and one of its k ranks, merged in one pass: some 0.5 kB each
+MERGED_AT_ONCE = 4  # times the pairs of a pass in memory before the worse ones are dropped
+_COLUMNS = ["query_id", "item_id", "score"]
+_THREADS, _AHEAD_ROWS = 16, 2_000_000  # that read the rows of the next units of the corpus, and these rows
 
-MERGED_AT_ONCE = 4  # times queries x k rows in memory before the worse ones are dropped
+
+class _MergePass(NamedTuple):
+    """Units whose neighbors are merged in one pass: `ids[begin:end]` are their queries."""
+
+    units: list[tuple[UnitTask, QueryUnit]]
+    begin: int
+    end: int
 
 
 def merge(
-    run: TableRun,
-    partial: TableSource,
-    units: Sequence[tuple[UnitTask, "QueryUnit"]],
-    *,
-    k: int,
-    calibration: Calibration | None,
+    run: TableRun, partial: TableSource, queries: Iterable[QueryUnit], *, k: int, calibration: Calibration | None
 ) -> None:
-    """Write the units of `run` from the table `partial`, the best rows of each unit of the corpus.
+    """Write the units of `run` that are not done from the table `partial`, the best rows of each unit of the corpus.
 
     The first unit also carries the counts and the rejects of the corpus, as in `jobs.retrieval.search.SearchQueries`.
-    Memory: a few times queries x k rows, however many units the corpus has.
+    Memory: a few times `PAIRS_AT_ONCE` rows, however many queries there are and units the corpus has.
+
+    Args:
+        queries: of each unit of the run, in its order.
     """
-    ids = pa.concat_arrays([unit.ids for _, unit in units])
-    best = _best(partial, ids, k)
+    units = list(queries)
+    ids = pa.concat_arrays([unit.ids for unit in units])
     tallies = partial.counts().tallies
     corpus_tallies = {name: tallies[name] for name in (CORPUS_TALLY, exclusions.TALLY) if name in tallies}
-    query = best["query"].to_numpy()
-    start = 0
-    for task, unit in units:
-        begin, end = np.searchsorted(query, [start, start + len(unit.ids)]).tolist()
-        rows = best.slice(begin, end - begin)
-        index, score = rows["query"].to_numpy(), rows["score"].to_numpy()
-        hits = Hits(index, index, score, rows["item_id"].to_pylist())
-        with UnitWriter(run.target, task) as writer:
-            table = neighbors(ids, hits, calibration)
-            if task.unit.name == run.units[0].name:
-                writer.counts.tallies |= corpus_tallies
-                for reject in partial.rejects():
-                    writer.reject(reject)
-            unit.account(writer.counts, k, table.num_rows)
-            writer.write(table)
-        start += len(unit.ids)
+    for merge_pass in _passes(run, units, k):
+        best = _best(_candidates(partial, ids, merge_pass, k), merge_pass.end - merge_pass.begin, k)
+        query = best["query"].to_numpy()
+        start = 0
+        for task, unit in merge_pass.units:
+            first, last = np.searchsorted(query, [start, start + len(unit.ids)]).tolist()
+            hits = best.slice(first, last - first)
+            index, score = hits["query"].to_numpy() - start, hits["score"].to_numpy()
+            with UnitWriter(run.target, task) as writer:
+                table = neighbors(unit.ids, Hits(index, index, score, hits["item_id"].to_pylist()), calibration)
+                if task.unit.name == run.units[0].name:
+                    writer.counts.tallies |= corpus_tallies
+                    for reject in partial.rejects():
+                        writer.reject(reject)
+                unit.account(writer.counts, k, table.num_rows)
+                writer.write(table)
+            start += len(unit.ids)
 
 
-def _best(partial: TableSource, ids: pa.Array, k: int) -> pa.Table:
-    """Return query (index in `ids`), item_id and score of the k best rows per query, by query, score and item_id."""
-    capacity = MERGED_AT_ONCE * (len(ids) * k + 1)
+def _passes(run: TableRun, units: Sequence[QueryUnit], k: int) -> Iterator[_MergePass]:
+    """Yield passes of consecutive unfinished units, of at most `PAIRS_AT_ONCE` pairs unless one unit has more."""
+    todo = {task.unit.name: task for task in run.todo}
+    merge_pass = _MergePass([], 0, 0)
+    begin = 0
+    for unit, queries in zip(run.units, units, strict=True):
+        end = begin + len(queries.ids)
+        task = todo.get(unit.name)
+        if merge_pass.units and (task is None or (end - merge_pass.begin) * k > PAIRS_AT_ONCE):
+            yield merge_pass
+            merge_pass = _MergePass([], end, end)
+        if task is not None:
+            merge_pass = _MergePass(
+                [*merge_pass.units, (task, queries)], merge_pass.begin if merge_pass.units else begin, end
+            )
+        begin = end
+    if merge_pass.units:
+        yield merge_pass
+
+
+def _candidates(partial: TableSource, ids: pa.Array, merge_pass: _MergePass, k: int) -> Iterator[pa.Table]:
+    """Yield item_id, score and query (0 is the first of the pass) of the rows of `partial` for its queries."""
+    wanted = ids.slice(merge_pass.begin, merge_pass.end - merge_pass.begin)
+
+    def hits_per_query(footer: Footer) -> int:
+        """The rows of each query in a unit of the corpus; 0 if rows were purged, and queries have different numbers."""
+        hits = min(k, footer.counts.tallies.get(CORPUS_TALLY, {}).get("searched", 0))
+        return hits if footer.rows == hits * len(ids) else 0
+
+    def read(footer: Footer) -> pa.Table:
+        if hits := hits_per_query(footer):
+            return read_rows(footer.object.uri, _COLUMNS, merge_pass.begin * hits, merge_pass.end * hits)
+        return read_unit(footer.object.uri, columns=_COLUMNS)
+
+    def weight(footer: Footer) -> int:
+        return hits_per_query(footer) * len(wanted) or footer.rows
+
+    for rows in ahead(read, partial.footers, threads=_THREADS, weight=weight, most=_AHEAD_ROWS):
+        query = pc.index_in(rows["query_id"], value_set=wanted).cast(pa.int64())
+        yield rows.select(["item_id", "score"]).append_column("query", query).filter(pc.is_valid(query))
+
+
+def _best(candidates: Iterable[pa.Table], queries: int, k: int) -> pa.Table:
+    """Return query, item_id and score of the k best rows per query, by query, score and item_id."""
+    capacity = MERGED_AT_ONCE * (queries * k + 1)
     empty = {
         "item_id": pa.array([], pa.string()),
         "score": pa.array([], pa.float64()),
         "query": pa.array([], pa.int64()),
     }
-    candidates = [pa.table(empty)]
-    for batch in partial.batches(["query_id", "item_id", "score"]):
-        query = pc.index_in(batch["query_id"], value_set=ids).cast(pa.int64())
-        unmerged = pc.is_valid(query)  # a resumed run only merges queries of unfinished units
-        candidates.append(batch.select(["item_id", "score"]).append_column("query", query).filter(unmerged))
-        if sum(rows.num_rows for rows in candidates) > capacity:
-            candidates = [_first_k(pa.concat_tables(candidates), k)]
-    return _first_k(pa.concat_tables(candidates), k)
+    kept = [pa.table(empty)]
+    for rows in candidates:
+        kept.append(rows)
+        if sum(table.num_rows for table in kept) > capacity:
+            kept = [_first_k(pa.concat_tables(kept), k)]
+    return _first_k(pa.concat_tables(kept), k)
 
 
 def _first_k(rows: pa.Table, k: int) -> pa.Table:

@@ -89,8 +89,8 @@ def _scan_corpus(
     stages.process(partial, name="retrieve", stage=stage, resources=resources, total=total, counted="rows")
     partial.finish()
     exclusion_filter = exclusions.load(task.excluded)
-    units = [(todo, read_queries(todo.unit, exclusion_filter)[0]) for todo in run.todo]
-    merge(run, open_table(out, "neighbors"), units, k=task.search.k, calibration=inputs.calibration)
+    queries = (read_queries(unit, exclusion_filter)[0] for unit in run.units)
+    merge(run, open_table(out, "neighbors"), queries, k=task.search.k, calibration=inputs.calibration)
 
 
 def _stream_queries(run: TableRun, task: SearchTask, inputs: SearchInputs, *, resources: Resources) -> None:
