@@ -1,4 +1,17 @@
-"""One-line texts of errors that libraries raise."""
+"""The error of a model that cannot be loaded, and one-line texts of errors that libraries raise."""
+
+
+class ModelError(ValueError):
+    """A model cannot be loaded. The message is one line and begins with the model as the configuration names it."""
+
+
+# In the errors of transformers and torch about weights that the config does not describe.
+_OTHER_SHAPES = ("ignore_mismatched_sizes", "size mismatch")
+
+
+def has_other_shapes(error: BaseException) -> bool:
+    """Whether a library refused weights because their shapes are not those of the model's config."""
+    return any(words in str(error) for words in _OTHER_SHAPES)
 
 
 def first_line(error: BaseException) -> str:

@@ -18,6 +18,7 @@ SCHEME = "s3://"
 WEIGHTS = ".safetensors"
 SUFFIXES = (WEIGHTS, ".json", ".txt", ".model", ".jinja", ".tiktoken")
 THREADS = 8  # files copied at a time
+MOST_HEADER = 100_000_000  # bytes, as the library safetensors allows
 
 
 def is_s3(model: str) -> bool:
@@ -101,12 +102,39 @@ def storage() -> Any:
     return s3fs.S3FileSystem(use_listings_cache=False)
 
 
-def check_index(folder: Path) -> None:
-    """Check that the indexes of weights in a folder, or directly below it, name files next to themselves.
+def check_weights(folder: Path, *, nested: bool = False) -> None:
+    """Check that the weights in a folder are whole, from their headers and indexes.
+
+    Args:
+        nested: the model has its parts in folders, as a pipeline of diffusers.
 
     Raises:
-        ValueError: a damaged index, or one that names a file elsewhere.
+        ValueError: an index that is damaged, or names a file that is missing or elsewhere; a .safetensors file that is
+            shorter or longer than its header says.
     """
+    _check_indexes(folder)
+    for file in sorted((*folder.glob(f"*{WEIGHTS}"), *(folder.glob(f"*/*{WEIGHTS}") if nested else ()))):
+        size, expected = file.stat().st_size, _expected_size(file)
+        if size != expected:
+            header = f"{expected:,} by its header" if expected else "no readable header"
+            raise ValueError(f"{file}: damaged: {size:,} bytes, {header}; copy or download it again")
+
+
+def _expected_size(file: Path) -> int | None:
+    """The bytes of a .safetensors file by its header: eight of the header's length, the header, and the tensors."""
+    with file.open("rb") as stream:
+        length = int.from_bytes(stream.read(8), "little")
+        if not 0 < length <= MOST_HEADER:
+            return None
+        try:
+            header = json.loads(stream.read(length))
+            ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
+            return 8 + length + int(max(ends, default=0))
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
+            return None
+
+
+def _check_indexes(folder: Path) -> None:
     for index in sorted((*folder.glob("*.index.json"), *folder.glob("*/*.index.json"))):
         try:
             names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
@@ -114,6 +142,9 @@ def check_index(folder: Path) -> None:
             raise ValueError(f"{index}: not an index of weights ({type(error).__name__})") from error
         if outside := sorted(str(name) for name in names if not isinstance(name, str) or Path(name).name != name):
             raise ValueError(f"{index}: names the file {outside[0]!r}; only files next to the index are allowed")
+        missing = sorted(name for name in names if not (index.parent / name).is_file())
+        if missing and index.name.endswith(f"{WEIGHTS}.index.json"):  # pickled weights are not loaded
+            raise ValueError(f"{index}: {len(missing)} of {len(names)} files are missing, the first {missing[0]}")
 
 
 def _copy(store: Any, model: str, names: Sequence[str], folder: Path) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 from actors import hub
 from actors.devices import check_device, check_dtype, find_device, find_dtype
 from actors.diffusion.settings import ImageModelSettings
-from actors.errors import first_line
+from actors.errors import ModelError, first_line
 from actors.local_models import is_local
-from actors.model_files import check_index, is_s3, read, resolve
+from actors.model_files import check_weights, is_s3, read, resolve
 
 INDEX = "model_index.json"
 LIBRARIES = ("diffusers", "transformers")
@@ -27,7 +27,7 @@ def check_image_model(settings: ImageModelSettings) -> None:
     if is_s3(model):
         text = read(model, INDEX)
     elif is_local(model) or Path(model).is_dir():
-        check_index(Path(resolve(model)))
+        check_weights(Path(resolve(model)), nested=True)
         file = Path(resolve(model)) / INDEX
         text = file.read_text(encoding="utf-8") if file.is_file() else None
     elif model.startswith(("/", ".", "~")):
@@ -70,7 +70,7 @@ def load_pipeline(settings: ImageModelSettings) -> Any:
     dtype = getattr(torch, find_dtype(settings.dtype, device))
     name = resolve(settings.checkpoint, nested=True)
     if Path(name).is_dir():
-        check_index(Path(name))
+        check_weights(Path(name), nested=True)
     try:
         pipeline = DiffusionPipeline.from_pretrained(
             name,
@@ -82,8 +82,8 @@ def load_pipeline(settings: ImageModelSettings) -> Any:
     except (RuntimeError, MemoryError):  # of the device: too little memory, say
         raise
     except Exception as error:  # model files are untrusted, so any exception is possible
-        raise ValueError(
-            f"cannot load text-to-image model {settings.checkpoint!r} at revision {settings.revision or 'main'!r} "
+        raise ModelError(
+            f"{settings.checkpoint}: cannot load the text-to-image model at revision {settings.revision or 'main'} "
             f"({first_line(error)}); use a pipeline of diffusers with safetensors, or local:sd3-tiny"
         ) from error
     pipeline.set_progress_bar_config(disable=True)

@@ -168,7 +168,7 @@ def _from_folder(model: str) -> EncoderSource:
     weights = next((name for name in preferred if name in names), None)
     if weights is None:  # open_clip would unpickle another file, or continue with random weights
         raise FileNotFoundError(f"{model}: the folder must have one of {', '.join(preferred)}")
-
+    model_files.check_weights(folder)
     return _from_config(model, file, lambda: _hash(folder / weights))
 
 

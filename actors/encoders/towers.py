@@ -8,7 +8,7 @@ import numpy as np
 from actors.devices import DTYPES
 from actors.encoders.facts import EncoderSource, Preprocessing, complete, find_source, geometry, pinned_weights
 from actors.encoders.transformers_encoders import HubEncoder, exponential, is_hub_encoder
-from actors.errors import first_line
+from actors.errors import ModelError, first_line, has_other_shapes
 
 if TYPE_CHECKING:
     import torch
@@ -52,7 +52,7 @@ def load_tower(model: str, pretrained: str | None, *, device: "torch.device", dt
 
     Raises:
         ValueError, OSError: as `actors.encoders.facts.encoder_facts`.
-        ValueError: the files of the model cannot be loaded.
+        ModelError: the files of the model cannot be loaded.
         RuntimeError: the device's error, or open_clip's preprocessing differs from the config's.
     """
     import torch
@@ -61,10 +61,12 @@ def load_tower(model: str, pretrained: str | None, *, device: "torch.device", dt
         if is_hub_encoder(model):
             return HubEncoder(model, pretrained).load(device=device, dtype=getattr(torch, dtype))
         return OpenClipTower(find_source(model, pretrained), device=device, dtype=dtype)
-    except (ValueError, OSError, RuntimeError, MemoryError):
-        raise
+    except (ValueError, OSError, RuntimeError, MemoryError) as error:
+        if not has_other_shapes(error):
+            raise
+        raise ModelError(f"{model}: some of its weights have other shapes than its config says") from error
     except Exception as error:  # model files are untrusted, so any exception is possible
-        raise ValueError(f"{model}: cannot be loaded ({type(error).__name__}: {first_line(error)})") from error
+        raise ModelError(f"{model}: cannot be loaded ({type(error).__name__}: {first_line(error)})") from error
 
 
 class OpenClipTower:

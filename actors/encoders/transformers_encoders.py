@@ -18,7 +18,7 @@ from actors import model_files
 from actors.encoders.plain_files import CONFIG, PlainFiles, read_plain
 from actors.errors import first_line
 from actors.hub import check_reachable, commit, read
-from actors.model_files import check_index
+from actors.model_files import check_weights
 
 if TYPE_CHECKING:
     import torch
@@ -70,7 +70,7 @@ class HubEncoder:
         self._model, self._revision = model, revision
         self._options: dict[str, Any] = {"revision": revision, "trust_remote_code": False}
         if self.folder:
-            check_index(self.folder)
+            check_weights(self.folder)
         self._plain = self._read_plain()
         check_size(self.size)
         if not 0 < self.dim <= MOST_DIM:

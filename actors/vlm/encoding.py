@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from actors import hub
-from actors.errors import first_line
+from actors.errors import ModelError, first_line
 from actors.local_models import is_local, is_ready
 from actors.model_files import is_s3, resolve
 from actors.vlm import pieces
@@ -94,7 +94,7 @@ def load_processor(model: str, *, revision: str | None = None, local_only: bool 
             return completed(processor, AutoConfig.from_pretrained(source, **options))
         return TextProcessor(processor)
     except (OSError, ValueError, KeyError, ImportError) as error:
-        raise ValueError(f"cannot load the processor of model {model!r} ({first_line(error)})") from error
+        raise ModelError(f"{model}: cannot load the processor ({first_line(error)})") from error
 
 
 def tokens_of_sizes(

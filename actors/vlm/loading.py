@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from actors.devices import find_dtype, has_cuda
-from actors.errors import first_line
+from actors.errors import ModelError, first_line, has_other_shapes
 from actors.local_models import is_local
 from actors.model_files import is_s3, name_of, resolve
 from actors.vlm import memory
@@ -70,8 +70,8 @@ def load_vlm(
         and `TextProcessor`.
 
     Raises:
-        ValueError: an unknown dtype, a model that does not exist or cannot be loaded, or one that the GPUs have no room
-            for.
+        ModelError: a model that cannot be loaded.
+        ValueError: an unknown dtype, `local:NAME` with an unknown name, or a model that the GPUs have no room for.
     """
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText, AutoProcessor, AutoTokenizer
@@ -97,11 +97,13 @@ def load_vlm(
             use_safetensors=True,
             **options,
         )
-    except (RuntimeError, MemoryError):  # of the device: too little memory, say
-        raise
+    except (RuntimeError, MemoryError) as error:
+        if not has_other_shapes(error):  # of the device: too little memory, say
+            raise
+        raise ModelError(f"{model}: some of its weights have other shapes than its config.json says") from error
     except Exception as error:  # model files are untrusted, so any exception is possible
-        raise ValueError(
-            f"cannot load model {model!r} at revision {revision or 'main'!r} ({first_line(error)}); "
+        raise ModelError(
+            f"{model}: cannot load the model at revision {revision or 'main'} ({first_line(error)}); "
             "use a vision-language or text model of the hub, a folder (or s3://) with safetensors, or local:NAME"
         ) from error
     if not offload:
@@ -116,14 +118,14 @@ def check_placement(model: str, places: Mapping[str, Any]) -> None:
         places: module -> device, as accelerate's `hf_device_map`.
 
     Raises:
-        ValueError: the GPUs have too little memory, and accelerate put some of the weights elsewhere, from where they
+        ModelError: the GPUs have too little memory, and accelerate put some of the weights elsewhere, from where they
             are copied in each pass.
     """
     devices = {str(place) for place in places.values()}
     if (outside := sorted(devices & {"cpu", "disk"})) and (len(devices) > 1 or "disk" in devices):
         count = sum(str(place) in outside for place in places.values())
-        raise ValueError(
-            f"model {model!r}: {count} of its {len(places)} parts do not fit the memory of the GPUs and were put on "
+        raise ModelError(
+            f"{model}: {count} of its {len(places)} parts do not fit the memory of the GPUs and were put on "
             f"{' and '.join(outside)}; use a larger GPU, more of them (resources.judge.num_gpus), a smaller model, or "
             "model.offload=true, which is slow"
         )

@@ -1,6 +1,7 @@
 """Checks before a run that a model exists and generates text, from its small files and without its weights."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -13,6 +14,9 @@ GENERATIVE = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel")  # endin
 WEIGHTS = ("model.safetensors.index.json", "model.safetensors")
 TEMPLATE_KEYS_IN = ("tokenizer_config.json", "processor_config.json")  # files that may contain a chat template
 TEMPLATES = ("chat_template.jinja", "chat_template.json")  # files that are one
+# One of these files is a tokenizer, and one of those the processor of pictures.
+TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model", "tekken.json")
+PROCESSORS = ("preprocessor_config.json", "processor_config.json")
 
 
 def check_vlm(model: str, *, revision: str | None = None) -> bool:
@@ -24,8 +28,8 @@ def check_vlm(model: str, *, revision: str | None = None) -> bool:
         model: a hub name, a folder, `s3://bucket/folder` or `local:NAME`.
 
     Raises:
-        ValueError: the model does not exist or cannot be reached, is of another kind, or has no weights as safetensors
-            or no chat template.
+        ValueError: the model does not exist or cannot be reached, is of another kind, or has no weights as safetensors,
+            damaged ones, or no chat template, tokenizer or processor.
     """
     return _check_files(model, _files(model, revision))
 
@@ -86,7 +90,10 @@ class _ModelFiles(Protocol):
         """Return a text file; None if it does not exist."""
 
     def has_weights(self) -> bool:
-        """Return whether there are weights as safetensors."""
+        """Return whether there are weights as safetensors. Raises ValueError if they are damaged."""
+
+    def lacks(self, names: Sequence[str]) -> bool:
+        """Return whether none of these files exists; False where that is not known."""
 
 
 class _Folder:
@@ -100,7 +107,11 @@ class _Folder:
         return file.read_text(encoding="utf-8") if file.is_file() else None
 
     def has_weights(self) -> bool:
+        model_files.check_weights(self._path)
         return any(self._path.glob("*.safetensors"))
+
+    def lacks(self, names: Sequence[str]) -> bool:
+        return not any((self._path / name).is_file() for name in names)
 
 
 class _S3Folder:
@@ -114,6 +125,9 @@ class _S3Folder:
 
     def has_weights(self) -> bool:
         return any(name.endswith(".safetensors") for name, _, _ in model_files.objects(self._uri))
+
+    def lacks(self, names: Sequence[str]) -> bool:
+        return not {name for name, _, _ in model_files.objects(self._uri)} & set(names)
 
 
 class _HubRepository:
@@ -136,6 +150,9 @@ class _HubRepository:
         except ValueError:
             return False
         return True
+
+    def lacks(self, names: Sequence[str]) -> bool:
+        return False  # a model that somebody published is rarely without; each question is a request
 
 
 def _files(model: str, revision: str | None) -> _ModelFiles:
@@ -173,6 +190,10 @@ def _check_files(model: str, files: _ModelFiles) -> bool:
     contains_template = any('"chat_template"' in (files.read(name) or "") for name in TEMPLATE_KEYS_IN)
     if not contains_template and not any(files.read(name) for name in TEMPLATES):
         raise ValueError(f"{model}: no chat template {files.place}; use an instruction-tuned model")
+    if files.lacks(TOKENIZERS):
+        raise ValueError(f"{model}: no tokenizer {files.place} (none of {', '.join(TOKENIZERS)})")
+    if sees_pictures and files.lacks(PROCESSORS):
+        raise ValueError(f"{model}: no processor of pictures {files.place} (none of {', '.join(PROCESSORS)})")
     return sees_pictures
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from actors.devices import find_dtype, has_cuda
-from actors.errors import first_line
+from actors.errors import ModelError, first_line
 from actors.model_files import resolve
 from actors.vlm import errors, memory
 from actors.vlm.encoding import load_processor
@@ -106,8 +106,8 @@ class VllmModel:
         except (RuntimeError, MemoryError):  # of the device: too little memory, say
             raise
         except Exception as error:  # the model's files are anyone's
-            raise ValueError(
-                f"vLLM {vllm.__version__} cannot load model {model.checkpoint!r} ({first_line(error)}); "
+            raise ModelError(
+                f"{model.checkpoint}: vLLM {vllm.__version__} cannot load the model ({first_line(error)}); "
                 "use another engine="
             ) from error
         length = int(self._llm.llm_engine.model_config.max_model_len)

@@ -77,7 +77,7 @@ def execute_loaded(name: str, cfg: Any, overrides: Sequence[str]) -> object:
         with console.fields(job=name):
             return job(name).execute(cfg)
     except BaseException as error:
-        if isinstance(error, InputError):
+        if isinstance(error, InputError | RunError):
             values = asdict(cfg) if is_dataclass(cfg) and not isinstance(cfg, type) else {}
             chosen = config_files.chosen_options(name, overrides)
             error.args = (named_keys.named(str(error), name, values, chosen),)

@@ -1,7 +1,8 @@
 """Checkpoints given by themselves, in place of those that named options have.
 
 The file of `model=qwen2.5-vl-7b` also has the commit, the licence and the memory of its checkpoint. They are not those
-of another checkpoint, and `model.checkpoint=org/other` leaves them behind.
+of another checkpoint, and `model.checkpoint=org/other` leaves them behind, as `embedder.checkpoint=ViT-B-32` does the
+weights of the encoder.
 """
 
 import re
@@ -11,7 +12,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 CHECKPOINT, NAME = "checkpoint", "name"
-DESCRIBED = ("revision", "memory_gb", "licence")  # keys that describe the option's checkpoint
+DESCRIBED = ("revision", "pretrained", "memory_gb", "licence")  # keys that describe the option's checkpoint
 
 
 def checkpoints(config: DictConfig) -> dict[str, str]:

@@ -4,18 +4,22 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from actors.errors import ModelError
 from jobs.errors import InputError, RunError
 from jobs.runtime.attempts import REMEDY
 from jobs.store import faults
 
 _ERROR_LINE = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Exit|Invalid|BadZipFile)): (.+)$", re.MULTILINE)
 _DEAD_ACTOR = re.compile(r"class_name: MapWorker\(MapBatches\((\w+)\)\)")
+WHOLE_SENTENCES = (RunError.__name__, ModelError.__name__)  # errors whose message needs no other words
 _WRAPPERS = ("UserCodeException", "ActorDiedError")
 
 
 @contextmanager
 def as_run_errors() -> Iterator[None]:
-    """Convert the errors that Ray raises about a worker to a RunError of one line; a RunError keeps its sentence.
+    """Convert the errors that Ray raises about a worker to a RunError of one line.
+
+    The messages of a RunError and of a ModelError stay as they are.
 
     Raises:
         RunError: a worker failed.
@@ -26,7 +30,7 @@ def as_run_errors() -> Iterator[None]:
         raise
     except Exception as error:
         trace = str(error)
-        if (raised := _raised(trace)) and raised[0] == RunError.__name__:
+        if (raised := _raised(trace)) and raised[0] in WHOLE_SENTENCES:
             raise RunError(raised[1]) from error
         raise RunError(f"a worker failed: {describe(trace)} (ray.verbose=true shows its trace)") from error
 

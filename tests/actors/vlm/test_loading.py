@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from actors.errors import ModelError
 from actors.local_models import resolve
 from actors.vlm.families import FAMILIES
 from actors.vlm.loading import check_placement, load_vlm, model_facts, rater_name
@@ -55,7 +56,7 @@ def test_bfloat16_is_loaded_when_asked_for() -> None:
     ("name", "message"),
     [
         ("local:nothing", "local:nothing: no such local model"),
-        ("FOLDER", "cannot load model .*empty' at revision 'main'"),
+        ("FOLDER", "/empty: cannot load the model at revision main"),
     ],
 )
 def test_a_model_that_is_not_there(tmp_path: Path, name: str, message: str) -> None:
@@ -65,6 +66,11 @@ def test_a_model_that_is_not_there(tmp_path: Path, name: str, message: str) -> N
     assert "\n" not in str(caught.value)
 
 
+LLAMA = {"config.json": '{"model_type": "llama"}'}
+TEMPLATE = {"chat_template.jinja": "x"}
+WHOLE = "\x02" + 7 * "\0" + "{}"  # a file of safetensors without tensors
+
+
 @pytest.mark.parametrize(
     ("files", "message"),
     [
@@ -72,7 +78,7 @@ def test_a_model_that_is_not_there(tmp_path: Path, name: str, message: str) -> N
         ({"config.json": "not JSON"}, "no model in the folder"),
         ({"config.json": '{"model_type": "clip"}'}, "'clip'"),
         ({"model_index.json": '{"_class_name": "DiffusionPipeline"}'}, "no model in the folder"),
-        ({"config.json": '{"model_type": "llama"}'}, "no weights in the folder"),
+        (LLAMA, "no weights in the folder"),
         (
             {"config.json": '{"model_type": "bert", "architectures": ["BertModel"]}'},
             "BertModel",
@@ -81,7 +87,19 @@ def test_a_model_that_is_not_there(tmp_path: Path, name: str, message: str) -> N
             {"config.json": '{"model_type": "qwen2", "architectures": ["Qwen2ForSequenceClassification"]}'},
             "Qwen2ForSequenceClassification",
         ),
-        ({"config.json": '{"model_type": "llama"}', "a.safetensors": ""}, "no chat template in the folder"),
+        (LLAMA | {"a.safetensors": WHOLE}, "no chat template in the folder"),
+        (LLAMA | {"a.safetensors": WHOLE + "0"}, "a.safetensors: damaged: 11 bytes, 10 by its header"),
+        (LLAMA | {"a.safetensors": WHOLE[:-1]}, "a.safetensors: damaged: 9 bytes, no readable header"),
+        (LLAMA | {"a.safetensors": ""}, "damaged: 0 bytes, no readable header"),
+        (
+            LLAMA | {"model.safetensors.index.json": '{"weight_map": {"x": "a.safetensors", "y": "b.safetensors"}}'},
+            "index.json: 2 of 2 files are missing, the first a.safetensors",
+        ),
+        (LLAMA | TEMPLATE | {"a.safetensors": WHOLE}, "no tokenizer in the folder"),
+        (
+            {"config.json": '{"model_type": "qwen2_5_vl"}', "tokenizer.json": "{}", "a.safetensors": WHOLE} | TEMPLATE,
+            "no processor of pictures in the folder",
+        ),
     ],
 )
 def test_a_folder_that_holds_no_judge_is_told_before_anything_is_loaded(
@@ -237,7 +255,7 @@ def test_pickled_weights_are_refused(tmp_path: Path, vlm: tuple[Any, Any]) -> No
     processor.save_pretrained(tmp_path)
     model.config.save_pretrained(tmp_path)
     torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")
-    with pytest.raises(ValueError, match="cannot load model"):
+    with pytest.raises(ValueError, match="cannot load the model"):
         load_vlm(str(tmp_path))
 
 
@@ -264,7 +282,14 @@ HOSTILE: dict[str, Callable[[Path], object]] = {
 def test_a_damaged_or_absurd_model_is_refused_by_name(tmp_path: Path, fault: str) -> None:
     folder = Path(shutil.copytree(resolve("local:qwen2.5-vl-tiny"), tmp_path / "model"))
     HOSTILE[fault](folder)
-    with pytest.raises(ValueError, match=rf"^cannot load model '{re.escape(str(folder))}' at revision 'main' \(.+\)"):
+    with pytest.raises(ValueError, match=rf"^{re.escape(str(folder))}: cannot load the model at revision main \(.+\)"):
+        load_vlm(str(folder))
+
+
+def test_weights_of_other_shapes_are_refused_by_name(tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(resolve("local:qwen2.5-vl-tiny"), tmp_path / "model"))
+    edit(folder / "config.json", intermediate_size=96)
+    with pytest.raises(ModelError, match=rf"^{re.escape(str(folder))}: some of its weights have other shapes"):
         load_vlm(str(folder))
 
 
@@ -310,5 +335,5 @@ def test_weights_outside_of_the_gpus_are_refused() -> None:
     for allowed in ({}, {"": "cpu"}, {"": 0}, {"vision": 0, "layers.0": 1}, {"vision": "cuda:0", "layers.0": "cuda:1"}):
         check_placement("gemma", allowed)
     for places in ({"vision": 0, "layers.0": "cpu"}, {"vision": 0, "head": "disk"}, {"": "disk"}):
-        with pytest.raises(ValueError, match=r"model 'gemma': 1 of its \d parts .* model\.offload=true"):
+        with pytest.raises(ValueError, match=r"^gemma: 1 of its \d parts .* model\.offload=true"):
             check_placement("gemma", places)

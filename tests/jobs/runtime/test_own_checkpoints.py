@@ -45,3 +45,13 @@ def test_models_that_draw_are_treated_alike() -> None:
     overrides = ["input=y", "out=x", "image_model.checkpoint=s3://bucket/sd"]
     drawn = config.load("generate_images", cli.job("generate_images").schema, overrides).image_model
     assert (drawn.name, drawn.revision, drawn.licence) == ("sd", None, None)
+
+
+def test_an_encoder_leaves_the_weights_of_the_default_behind() -> None:
+    def encoder(*overrides: str) -> tuple[str | None, str | None]:
+        one = config.load("embed", cli.job("embed").schema, ["input=y", "out=x", *overrides]).embedder
+        return one.name, one.pretrained
+
+    assert encoder()[1] is not None
+    assert encoder("embedder.checkpoint=transformers:/models/mine") == ("mine", None)
+    assert encoder("embedder.checkpoint=ViT-B-32", "embedder.pretrained=openai") == ("ViT-B-32", "openai")

@@ -1,0 +1,42 @@
+"""Errors of workers: one line, with the key of the model that could not be loaded."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from actors.errors import ModelError, has_other_shapes
+from jobs.errors import RunError
+from jobs.runtime import cli, config
+from jobs.runtime.worker_errors import as_run_errors
+
+TRACE = """ray::MapBatches(judge)() (pid=1, ip=127.0.0.1)
+  File "actors/judge.py", line 1, in __init__
+{error}
+"""
+
+
+def test_a_model_error_keeps_its_sentence_and_others_say_where_they_come_from() -> None:
+    with pytest.raises(RunError, match=r"^/m: cannot load the model \(cut\)$"), as_run_errors():
+        raise RuntimeError(TRACE.format(error="actors.errors.ModelError: /m: cannot load the model (cut)"))
+    with pytest.raises(RunError, match=r"^a worker failed: ValueError: a list \(ray\.verbose=true"), as_run_errors():
+        raise RuntimeError(TRACE.format(error="ValueError: a list"))
+
+
+def test_the_message_begins_with_the_key_of_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    overrides = ["input=y", "rubric=century_labels", "out=x", "model.checkpoint=/models/mine"]
+    cfg = config.load("judge", cli.job("judge").schema, overrides)
+
+    def execute(_: Any) -> None:
+        with as_run_errors():
+            raise RuntimeError(TRACE.format(error=f"{ModelError.__module__}.ModelError: /models/mine: cannot load"))
+
+    monkeypatch.setattr(cli, "job", lambda _: SimpleNamespace(execute=execute))
+    with pytest.raises(RunError, match=r"^model\.checkpoint=/models/mine: cannot load$"):
+        cli.execute_loaded("judge", cfg, overrides)
+
+
+def test_errors_about_shapes_are_not_those_of_a_device() -> None:
+    assert has_other_shapes(RuntimeError("You set `ignore_mismatched_sizes` to `False`, thus raising an error."))
+    assert has_other_shapes(RuntimeError("Error(s) in loading state_dict for CLIP:\n\tsize mismatch for visual.proj"))
+    assert not has_other_shapes(RuntimeError("CUDA error: out of memory"))
