@@ -77,16 +77,27 @@ def execute_loaded(name: str, cfg: Any, overrides: Sequence[str]) -> object:
         with console.fields(job=name):
             return job(name).execute(cfg)
     except BaseException as error:
-        if isinstance(error, InputError | RunError):
-            values = asdict(cfg) if is_dataclass(cfg) and not isinstance(cfg, type) else {}
-            chosen = config_files.chosen_options(name, overrides)
-            error.args = (named_keys.named(str(error), name, values, chosen),)
+        named = _named(error, name, cfg, overrides)
         try:
             if isinstance(error, KeyboardInterrupt):  # a lease that is lost interrupts the main thread
                 lock.check_held()
         finally:
             lock.release_all()  # now, and not at the end of the process, when the demo's store has ended
+        if named is not error:
+            raise named from error
         raise
+
+
+def _named(error: BaseException, name: str, cfg: Any, overrides: Sequence[str]) -> BaseException:
+    """The error with the key that it is about; an error of storage as a RunError."""
+    if not isinstance(error, InputError | RunError):
+        if (sentence := faults.sentence(error)) is None:
+            return error
+        error = RunError(f"{sentence}. {faults.KEPT}")
+    values = asdict(cfg) if is_dataclass(cfg) and not isinstance(cfg, type) else {}
+    chosen = config_files.chosen_options(name, overrides)
+    error.args = (named_keys.named(str(error), name, values, chosen),)
+    return error
 
 
 def main(name: str, arguments: list[str] | None = None) -> int:
@@ -128,7 +139,7 @@ def _exit_code(name: str, arguments: list[str]) -> int:
     except Exception as error:
         if (message := faults.sentence(error)) is None:
             raise
-        say(f"error: {message}. Completed units are kept; run the same command again to resume.", err=True)
+        say(f"error: {message}. {faults.KEPT}", err=True)
         return RunError.exit_code
     return 0
 

@@ -19,7 +19,8 @@ _WRAPPERS = ("UserCodeException", "ActorDiedError")
 def as_run_errors() -> Iterator[None]:
     """Convert the errors that Ray raises about a worker to a RunError of one line.
 
-    The messages of a RunError and of a ModelError stay as they are.
+    The messages of a RunError and of a ModelError stay as they are. An error of storage is described by its place,
+    cause and remedy, as on the driver.
 
     Raises:
         RunError: a worker failed.
@@ -32,14 +33,15 @@ def as_run_errors() -> Iterator[None]:
         trace = str(error)
         if (raised := _raised(trace)) and raised[0] in WHOLE_SENTENCES:
             raise RunError(raised[1]) from error
+        if raised and (storage := faults.sentence_of_text(raised[1])):
+            raise RunError(f"{storage}. {faults.KEPT}") from error
         raise RunError(f"a worker failed: {describe(trace)} (ray.verbose=true shows its trace)") from error
 
 
 def describe(trace: str) -> str:
     """The error that a worker raised, read from the text of Ray's exception."""
     if raised := _raised(trace):
-        kind, message = raised
-        return faults.sentence_of_text(message) or f"{kind}: {message}"
+        return f"{raised[0]}: {raised[1]}"
     if dead := _DEAD_ACTOR.search(trace):
         return f"the process of {dead.group(1).replace('_', ' and ')} ended; {REMEDY}"
     return (trace.strip() or "Ray gave no reason").splitlines()[-1]

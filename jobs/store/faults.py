@@ -6,7 +6,9 @@ neither and has botocore's answer as its cause. This module reads both.
 
 import contextlib
 import errno
+import os
 import re
+import tempfile
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -14,9 +16,13 @@ import pyarrow as pa
 
 from actors.errors import first_line
 from actors.fetching.signed_urls import without_secrets
+from jobs.store.spool import PREFIX
 
 CHECKSUM_SETTINGS = "AWS_REQUEST_CHECKSUM_CALCULATION=when_required AWS_RESPONSE_CHECKSUM_VALIDATION=when_required"
 
+KEPT = "Completed units are kept; run the same command again to resume."
+_SPOOL = re.compile(rf"(?P<folder>.*)/{PREFIX}[^/]*(?:/.*)?")
+_OF_SYSTEM = re.compile(r"\[Errno (?P<number>\d+)\] (?P<cause>.*?)(?:: '(?P<place>.*)')?", re.DOTALL)
 _S3 = re.compile(r"AWS Error (?P<code>.+?) during (?P<operation>\w+) operation: (?P<message>.*)", re.DOTALL)
 _KEY = re.compile(r" key '(?P<key>.*)' in bucket '(?P<bucket>[^']+)'", re.DOTALL)
 _BUCKET = re.compile(r" bucket '(?P<bucket>[^']+)'")
@@ -61,6 +67,7 @@ _ANSWERS: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (_BUSY, "the store did not answer", "run the same command again later"),
     (_UNSUPPORTED, "the store does not support the request", f"for an older store, set {CHECKSUM_SETTINGS}"),
 )
+_FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 _ERRNO = {
     errno.ENOSPC: "free space there",
     errno.EDQUOT: "free space there or raise the quota",
@@ -101,13 +108,18 @@ def sentence(error: BaseException, place: str = "") -> str | None:
         return _join(exact, *_client_side(error))
     if isinstance(error, NotADirectoryError | FileExistsError):
         return _join(place or exact, "a file is where a folder is needed", "")
+    if getattr(error, "errno", None) in _FULL_DISK and (folder := _temporary(_filename(error))):
+        return _join(f"TMPDIR={folder}", *_local(error, ""), "or set TMPDIR to a folder with more space")
     return _join(exact, *_local(error, exact))
 
 
 def sentence_of_text(text: str) -> str | None:
-    """As `sentence`, from the text of pyarrow's S3 error, which is all that is left of an error of a worker."""
-    answer = _parse_answer(text)
-    return None if answer is None else _describe(answer, answer.place)
+    """As `sentence`, from the text of an error, which is all that is left of a worker's; None if it has no number."""
+    if (answer := _parse_answer(text)) is not None:
+        return _describe(answer, answer.place)
+    if (match := _OF_SYSTEM.fullmatch(text.strip())) is None:
+        return None
+    return sentence(OSError(int(match["number"]), match["cause"], match["place"]))
 
 
 def is_of_store(error: BaseException) -> bool:
@@ -216,9 +228,21 @@ def _client_side(error: BaseException) -> tuple[str, str]:
     return first_line(error), ""
 
 
+def _temporary(place: str) -> str:
+    """The folder of temporary files that `place` is in; empty if it is elsewhere.
+
+    A full disk without a place is of a temporary file: what writes elsewhere names it (`at`).
+    """
+    if not place:
+        return tempfile.gettempdir()
+    match = _SPOOL.fullmatch(place)
+    return match["folder"] if match else ""
+
+
 def _cause(error: BaseException) -> str:
-    """The cause, without the number and the file name that Python adds."""
-    strerror = getattr(error, "strerror", None)
+    """The cause, without the number and the file name that Python adds, and pyarrow's words for a full disk."""
+    number = getattr(error, "errno", None)
+    strerror = os.strerror(number) if number in _FULL_DISK else getattr(error, "strerror", None)
     return _one_line(strerror) if strerror else first_line(error)
 
 
@@ -240,5 +264,6 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _join(where: str, cause: str, remedy: str) -> str:
+def _join(where: str, cause: str, *remedies: str) -> str:
+    remedy = " ".join(filter(None, remedies))
     return (f"{where}: " if where else "") + without_secrets(cause) + (f"; {remedy}" if remedy else "")

@@ -1,12 +1,15 @@
 """Local files: listings in a stable order, and atomic writes."""
 
+import contextlib
 import errno
+import fcntl
 import glob
 import os
+import secrets
 import stat
-import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from jobs.store.objects import Object
 
@@ -42,33 +45,84 @@ def find(pattern: str, *, strict: bool) -> Iterator[Object]:
 
 def create(target: Path, data: Iterable[bytes]) -> bool:
     """Create a file unless it exists; False if it does. Readers never see it half-written."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=target.parent, prefix=".", suffix=".tmp", delete=False) as temporary:
-        temporary.writelines(data)
-        temporary.flush()
-        os.fsync(temporary.fileno())  # after a power cut the name must not lead to an empty file
-    try:
-        os.link(temporary.name, target)  # fails if the target exists
-    except FileExistsError:
-        return False
-    finally:
-        Path(temporary.name).unlink()
+    with _unfinished(target) as (path, file):
+        file.writelines(data)
+        _flush(file)
+        try:
+            os.link(path, target)  # fails if the target exists
+        except FileExistsError:
+            return False
     return True
 
 
 def publish(source: Path, target: Path) -> None:
     """Copy the finished file `source` to `target` in one step: a copy next to the target, then a rename."""
+    with source.open("rb") as reader, _unfinished(target) as (path, file):
+        while chunk := reader.read(1 << 20):
+            file.write(chunk)
+        _flush(file)
+        path.replace(target)
+
+
+def _flush(file: BinaryIO) -> None:
+    file.flush()
+    os.fsync(file.fileno())  # after a power cut the name must not lead to an empty file
+
+
+@contextlib.contextmanager
+def _unfinished(target: Path) -> Iterator[tuple[Path, BinaryIO]]:
+    """An empty file next to `target`, which the block links or renames; otherwise it is removed.
+
+    The process keeps it locked (flock). If it is killed, the file stays without a lock, and the next process that
+    writes `target` takes it: repeated commands leave no file behind.
+    """
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.parent / f".{target.name}.{os.getpid()}.tmp"
+    path, descriptor = _lock_next_to(target)
+    with os.fdopen(descriptor, "wb") as file:
+        try:
+            yield path, file
+        finally:
+            if _has_name(descriptor, path):  # after a rename, the name may be that of another process's file
+                path.unlink()
+
+
+def _lock_next_to(target: Path) -> tuple[Path, int]:
+    """The path and the descriptor of an empty file next to `target` that no other process or thread uses."""
+    number = 0
+    while True:
+        path = target.parent / f".{target.name}.{number}.tmp"
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+        except PermissionError:
+            if not path.exists():
+                raise
+            number += 1  # of another user
+            continue
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            number += 1
+        except OSError:  # a file system without locks
+            os.close(descriptor)
+            path.unlink(missing_ok=True)
+            path = target.parent / f".{target.name}.{secrets.token_hex(8)}.tmp"
+            return path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        else:
+            if _has_name(descriptor, path):
+                if os.fstat(descriptor).st_nlink == 1:
+                    os.ftruncate(descriptor, 0)
+                    return path, descriptor
+                path.unlink()  # `create` was killed after it had linked the file to its target
+            os.close(descriptor)
+
+
+def _has_name(descriptor: int, path: Path) -> bool:
+    """Whether the open file is the one at `path`."""
     try:
-        with source.open("rb") as reader, temporary.open("wb") as writer:
-            while chunk := reader.read(1 << 20):
-                writer.write(chunk)
-            writer.flush()
-            os.fsync(writer.fileno())
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
+        return os.path.samestat(os.fstat(descriptor), path.lstat())
+    except FileNotFoundError:
+        return False
 
 
 def _below(folder: str) -> Iterator[str]:

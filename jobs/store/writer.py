@@ -1,5 +1,6 @@
 """Writing one unit: first its rejects, then its data, each in one step; the record is in the data's footer."""
 
+import contextlib
 import json
 import time
 from collections.abc import Callable
@@ -136,17 +137,19 @@ class UnitWriter:
         self._begun = time.time()
 
     def __enter__(self) -> Self:
-        self._folder = Spool()
-        self._spool = self._folder.path / "data.parquet"
-        self._rejects_spool = self._folder.path / "rejects.parquet"
-        self._writer = pq.ParquetWriter(
-            self._spool,
-            self._schema,
-            compression="zstd",
-            use_dictionary=_dictionaries(self._schema),
-            write_page_checksum=True,
-            **_paged(self._schema),
-        )
+        with contextlib.ExitStack() as stack:
+            self._folder = stack.enter_context(Spool())
+            self._spool = self._folder.path / "data.parquet"
+            self._rejects_spool = self._folder.path / "rejects.parquet"
+            self._writer = pq.ParquetWriter(
+                self._spool,
+                self._schema,
+                compression="zstd",
+                use_dictionary=_dictionaries(self._schema),
+                write_page_checksum=True,
+                **_paged(self._schema),
+            )
+            stack.pop_all()
         return self
 
     def write(self, batch: pa.Table) -> None:

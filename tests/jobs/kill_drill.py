@@ -56,9 +56,11 @@ def command(job: str, arguments: list[str], log: str, scratch: str, environment:
 
 
 def driver(process: BaseProcess) -> list[psutil.Process]:
-    """The process of the command itself."""
+    """The process of the command itself, if it has not ended."""
     assert process.pid is not None
-    return [psutil.Process(process.pid)]
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return [psutil.Process(process.pid)]
+    return []
 
 
 def actor(_: BaseProcess) -> list[psutil.Process]:

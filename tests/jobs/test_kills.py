@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -91,26 +91,26 @@ def lines_of(keys: str) -> set[str]:
     return {line.strip().partition(" = ")[0] for line in keys.splitlines()}
 
 
-def misses(jobs: Iterable[str], folder: Path, *, kills: int, times: int) -> dict[str, str]:
-    """Kill the drivers of small jobs; what went wrong, by job."""
-    commands, wrong = write_small_jobs(folder / "inputs"), {}
-    for job in jobs:
-        drill = Drill(job, commands[job], folder / job.replace(" ", "_"))
-        try:
-            drill.undisturbed(times=times)
-            drill.disturb(driver, kills=kills, seed=8)
-        except AssertionError as error:
-            wrong[job] = str(error)
-    return wrong
+@pytest.fixture(scope="module")
+def small_jobs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    return write_small_jobs(tmp_path_factory.mktemp("small"))
 
 
-def test_drivers_of_a_few_small_jobs(tmp_path: Path) -> None:
-    assert misses(FEW, tmp_path, kills=1, times=1) == {}
+def kill_driver(job: str, arguments: list[str], folder: Path, *, kills: int, times: int) -> None:
+    drill = Drill(job, arguments, folder)
+    drill.undisturbed(times=times)
+    drill.disturb(driver, kills=kills, seed=8)
+
+
+@pytest.mark.parametrize("job", FEW)
+def test_drivers_of_a_few_small_jobs(small_jobs: dict[str, list[str]], tmp_path: Path, job: str) -> None:
+    kill_driver(job, small_jobs[job], tmp_path, kills=1, times=1)
 
 
 @pytest.mark.torture
-def test_drivers_of_small_jobs(tmp_path: Path) -> None:
-    assert misses(SMALL_JOBS, tmp_path, kills=KILLS, times=2) == {}
+@pytest.mark.parametrize("job", SMALL_JOBS)
+def test_drivers_of_small_jobs(small_jobs: dict[str, list[str]], tmp_path: Path, job: str) -> None:
+    kill_driver(job, small_jobs[job], tmp_path, kills=KILLS, times=2)
 
 
 def has_units(out: Path) -> bool:

@@ -1,6 +1,7 @@
 """Errors of disks and object stores, as the clients raise them, become place, cause and remedy."""
 
 import errno
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,9 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pytest
 
-from jobs.errors import InputError
+from jobs.errors import InputError, RunError
 from jobs.runtime import cli
-from jobs.runtime.worker_errors import describe
+from jobs.runtime.worker_errors import as_run_errors
 from jobs.store import faults, locations
 from jobs.store import s3 as s3_store
 from jobs.store.faults import CHECKSUM_SETTINGS
@@ -89,8 +90,15 @@ def test_what_a_worker_raised_is_told_from_its_text_alone(whole: Path) -> None:
             locations.publish(whole, KEY)
         message = faults.sentence(raised.value)
     trace = f"ray::Worker()\n  File x\nray.exceptions.UserCodeException: failed\nOSError: {raised.value}\n"
-    assert describe(trace) == message
-    assert describe("ValueError: no number\n") == "ValueError: no number"
+    full = "OSError: [Errno 28] No space left on device: '/out/u.parquet'\n"
+    for text, described in (
+        (trace, f"{message}. {faults.KEPT}"),
+        (full, f"/out/u.parquet: No space left on device; free space there. {faults.KEPT}"),
+        ("ValueError: no number\n", "a worker failed: ValueError: no number (ray.verbose=true shows its trace)"),
+    ):
+        with pytest.raises(RunError) as converted, as_run_errors():
+            raise ValueError(text)
+        assert str(converted.value) == described
 
 
 def test_an_answer_without_a_message() -> None:
@@ -129,7 +137,16 @@ def test_nobody_at_the_endpoint_and_no_credentials(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("error", "content"),
     [
-        (OSError(errno.ENOSPC, "No space left", "/full/x"), "/full/x: No space left; free space there"),
+        (OSError(errno.ENOSPC, "No space left", "/full/x"), "/full/x: No space left on device; free space there"),
+        (
+            OSError(errno.ENOSPC, "No space left", "/scratch/remine-ab/data.parquet"),
+            "TMPDIR=/scratch: No space left on device; free space there or set TMPDIR to a folder with more space",
+        ),
+        (
+            OSError(errno.ENOSPC, "Error writing bytes to file. Detail: [errno 28] No space left on device"),
+            f"TMPDIR={tempfile.gettempdir()}: No space left on device; free space there or set TMPDIR to a folder with "
+            "more space",
+        ),
         (OSError(errno.EISDIR, "Is a directory", "/x"), "/x: Is a directory; remove or rename the folder of this name"),
         (PermissionError(errno.EACCES, "denied", "/x"), "/x: access denied (denied); check the permissions"),
         (FileNotFoundError(errno.ENOENT, "No such file", "/x"), "/x: does not exist"),
