@@ -31,7 +31,7 @@ def test_a_soak_fails_for_what_grows_after_its_first_rounds_only() -> None:
     warm_up = [{**figures, "driver MB": 100 + 50 * min(n, soak.WARM_UP)} for n, figures in enumerate(flat)]
     one_high = [{**figures, "threads": 900 if n == 6 else 100} for n, figures in enumerate(flat)]
     assert soak.growing(warm_up) == soak.growing(one_high) == {}
-    leak = [{**figures, "temporary files": 3 * n, "others MB": 100 + 5 * n} for n, figures in enumerate(flat)]
+    leak = [{**figures, "temporary files": 3 * n, "workers MB": 100 + 5 * n} for n, figures in enumerate(flat)]
     assert soak.growing(leak) == {"temporary files": 3.0}
     assert soak.growing(leak[: soak.WARM_UP + soak.LEAST_ROUNDS - 1]) == {}  # too few to tell
 
