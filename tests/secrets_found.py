@@ -22,28 +22,34 @@ ENVIRONMENT = {
     "WANDB_API_KEY": "PlantedKeyOfATracker",
     "HTTPS_PROXY": "http://planted-user:PlantedProxyWord@127.0.0.1:9",
 }
+KEY_OF_S3 = "AWS_SECRET_ACCESS_KEY"
+WITHOUT_A_SERVER = "PlantedSecretAccessKey"  # the key where a test uses no S3 server
 
 
 @contextlib.contextmanager
 def planting() -> Iterator[io.StringIO]:
-    """Plant the secrets of `ENVIRONMENT` while a pipeline runs; what it prints."""
+    """Plant the secrets of `ENVIRONMENT` and a key of S3 while jobs run; what they print."""
     printed = io.StringIO()
     with (
         pytest.MonkeyPatch.context() as patch,
         contextlib.redirect_stdout(printed),
         contextlib.redirect_stderr(printed),
     ):
-        for name, value in ENVIRONMENT.items():
+        for name, value in {KEY_OF_S3: _key_of_s3(), **ENVIRONMENT}.items():
             patch.setenv(name, value)
         yield printed
+
+
+def _key_of_s3() -> str:
+    return os.environ.get(KEY_OF_S3, WITHOUT_A_SERVER)
 
 
 def leaks(folders: Iterable[str], printed: str, **more: str) -> list[str]:
     """Where secrets are found below `folders` and in what was printed.
 
-    They are what was planted, the secret key of the S3 server, and `more` by name.
+    They are what was planted, the secret key of the S3 server if there is one, and `more` by name.
     """
-    secrets = ENVIRONMENT | {"HTTPS_PROXY": "PlantedProxyWord", "S3": os.environ["AWS_SECRET_ACCESS_KEY"]} | more
+    secrets = ENVIRONMENT | {"HTTPS_PROXY": "PlantedProxyWord", KEY_OF_S3: _key_of_s3()} | more
     in_text = [f"{name} in what was printed" for name, secret in secrets.items() if secret in printed]
     return [leak for folder in folders for leak in find(folder, secrets)] + in_text
 

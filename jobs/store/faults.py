@@ -108,7 +108,7 @@ def sentence(error: BaseException, place: str = "") -> str | None:
         return _join(exact, *_client_side(error))
     if isinstance(error, NotADirectoryError | FileExistsError):
         return _join(place or exact, "a file is where a folder is needed", "")
-    if getattr(error, "errno", None) in _FULL_DISK and (folder := _temporary(_filename(error))):
+    if is_full(error) and (folder := _temporary(_filename(error))):
         return _join(f"TMPDIR={folder}", *_local(error, ""), "or set TMPDIR to a folder with more space")
     return _join(exact, *_local(error, exact))
 
@@ -127,6 +127,11 @@ def is_of_store(error: BaseException) -> bool:
     if _answer(error) is not None or _is_botocore(error):
         return True
     return isinstance(error, OSError) and error.errno is not None
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether a disk is full, or the user's share of it."""
+    return isinstance(error, OSError) and error.errno in _FULL_DISK
 
 
 @contextlib.contextmanager
@@ -241,8 +246,7 @@ def _temporary(place: str) -> str:
 
 def _cause(error: BaseException) -> str:
     """The cause, without the number and the file name that Python adds, and pyarrow's words for a full disk."""
-    number = getattr(error, "errno", None)
-    strerror = os.strerror(number) if number in _FULL_DISK else getattr(error, "strerror", None)
+    strerror = os.strerror(getattr(error, "errno", 0)) if is_full(error) else getattr(error, "strerror", None)
     return _one_line(strerror) if strerror else first_line(error)
 
 

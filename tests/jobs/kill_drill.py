@@ -112,6 +112,26 @@ def left_in(scratch: Path) -> list[Path]:
     return [path for path in scratch.iterdir() if not path.name.startswith("torchinductor_")]
 
 
+def read_tables(out: str) -> Tables:
+    """Names, rows and counts of all tables at and below `out`.
+
+    Without the tallies of stages, some of which depend on how rows met in a batch, and without rejects.
+    """
+    names = sorted(file.uri.removeprefix(out) for file in locations.listing(out) if file.uri.endswith(".parquet"))
+    folders = sorted({name.rpartition("/")[0] for name in names if "/_" not in name})
+    tables = [open_table(f"{out}{folder}") for folder in folders]
+    rows = [pa.concat_tables(table.batches()) for table in tables if table.rows]
+    return names, rows, [replace(table.counts(), tallies={}) for table in tables]
+
+
+def check_equal(tables: Tables, expected: Tables) -> None:
+    """Compare tables with those of an undisturbed run."""
+    names, rows, counts = tables
+    assert names == expected[0]
+    assert all(ours.equals(calm) for ours, calm in zip(rows, expected[1], strict=True))
+    assert counts == expected[2]
+
+
 @dataclass
 class Drill:
     """A job whose processes are killed.
@@ -163,19 +183,8 @@ class Drill:
             out, begun = f"{self.out}/calm{number}", time.monotonic()
             assert self.finish(self.start(out)) == 0, self.log.read_text()
             self.seconds = time.monotonic() - begun
-        self.expected = self.tables(out)
+        self.expected = read_tables(out)
         assert sum(rows.num_rows for rows in self.expected[1]) > 0
-
-    def tables(self, out: str) -> Tables:
-        """Names, rows and counts of all tables at and below `out`.
-
-        Without the tallies of stages, some of which depend on how rows met in a batch, and without rejects.
-        """
-        names = sorted(file.uri.removeprefix(out) for file in locations.listing(out) if file.uri.endswith(".parquet"))
-        folders = sorted({name.rpartition("/")[0] for name in names if "/_" not in name})
-        tables = [open_table(f"{out}{folder}") for folder in folders]
-        rows = [pa.concat_tables(table.batches()) for table in tables if table.rows]
-        return names, rows, [replace(table.counts(), tallies={}) for table in tables]
 
     def disturb(
         self,
@@ -248,10 +257,7 @@ class Drill:
 
     def _compare(self, out: str) -> None:
         assert self.expected is not None
-        names, rows, counts = self.tables(out)
-        assert names == self.expected[0]
-        assert all(ours.equals(calm) for ours, calm in zip(rows, self.expected[1], strict=True))
-        assert counts == self.expected[2]
+        check_equal(read_tables(out), self.expected)
         temporary = [file.uri for file in locations.listing(out) if file.uri.endswith(".tmp")]
         assert temporary == []
         scratches = (self.scratch, *([self.shared] if self.shared else []))

@@ -10,6 +10,7 @@ from PIL import Image
 
 from jobs.errors import InputError
 from jobs.runtime import cli
+from tests import secrets_found
 from tests.factories import rows_of, write_table, write_units
 
 pytestmark = pytest.mark.usefixtures("in_process")
@@ -30,7 +31,9 @@ def prompts(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(scope="module")
 def generated(prompts: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     out = str(tmp_path_factory.mktemp("generated") / "out")
-    run(f"input={prompts}", "samples=2", f"out={out}")
+    with secrets_found.planting() as printed:
+        run(f"input={prompts}", "samples=2", f"out={out}")
+    assert secrets_found.leaks([out], printed.getvalue()) == []
     return out
 
 

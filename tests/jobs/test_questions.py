@@ -15,6 +15,7 @@ from jobs.questioning.writer import QuestionWriter
 from jobs.runtime import cli
 from jobs.runtime.config_files import CONF
 from jobs.store.reading import open_table
+from tests import secrets_found
 from tests.factories import rows_of, write_table
 
 
@@ -276,7 +277,9 @@ def test_an_answer_that_cannot_be_read_costs_no_other_text(
 
 @pytest.mark.usefixtures("in_process")
 def test_a_model_of_random_weights_writes_no_question(tmp_path: Path, texts: list[str]) -> None:
-    assert cli.main("questions", texts) == 0
+    with secrets_found.planting() as printed:
+        assert cli.main("questions", texts) == 0
+    assert secrets_found.leaks([f"{tmp_path}/R"], printed.getvalue()) == []
     source = open_table(f"{tmp_path}/R")
     assert source.rows == 0
     assert source.counts().rejected["no_questions"] == 2

@@ -1,0 +1,149 @@
+"""A full disk under `out=`, `TMPDIR` or Ray's folder: one sentence with key, cause and remedy, then resumption.
+
+The disk is a file system in memory, which only root may mount. `make torture` fills it in all jobs, `make test` in one.
+"""
+
+import contextlib
+import io
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from jobs.errors import InputError
+from jobs.runtime import cli, ray_session
+from tests import reliability
+from tests.jobs.kill_drill import arguments_of, check_equal, read_tables, write_corpus_files
+from tests.jobs.runtime.ray_clusters import environment, running_cluster
+from tests.jobs.small_jobs import SMALL_JOBS, write_small_jobs
+
+SIZE_MB = 8
+BLOCK = 4096
+TRIES = int(os.environ.get("REMINE_FULL_DISKS", "3"))  # of each job, with another amount of free space each
+
+
+class Disk:
+    """A small disk that tests fill."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._ballast = folder / "ballast"
+
+    def fill(self, left: int) -> None:
+        """Leave at most `left` bytes."""
+        with contextlib.suppress(OSError), self._ballast.open("wb", buffering=0) as file:
+            file.write(bytes(max(0, shutil.disk_usage(self.folder).free - left)))
+
+    def free(self) -> None:
+        self._ballast.unlink()
+
+    def used(self) -> int:
+        return shutil.disk_usage(self.folder).used
+
+    def files(self) -> list[Path]:
+        return [path for path in self.folder.rglob("*") if path.is_file()]
+
+
+@pytest.fixture
+def disk() -> Iterator[Disk]:
+    folder = tempfile.mkdtemp(prefix="full-")
+    command = ["mount", "-t", "tmpfs", "-o", f"size={SIZE_MB}m", "tmpfs", folder]
+    if shutil.which("mount") is None or subprocess.run(command, check=False, capture_output=True).returncode:
+        Path(folder).rmdir()
+        pytest.skip("mounting a file system is not allowed here")
+    try:
+        yield Disk(Path(folder))
+    finally:
+        subprocess.run(["umount", "--lazy", folder], check=True)
+        Path(folder).rmdir()
+
+
+@pytest.fixture(scope="module")
+def small_jobs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    return write_small_jobs(tmp_path_factory.mktemp("small"))
+
+
+def check_sentence(printed: str, place: str) -> None:
+    """Check that the last line alone is an error, and that it names the key, the cause and the remedy."""
+    *before, last = printed.splitlines()
+    assert last.startswith(f"error: {place}: "), printed
+    assert "No space left on device; free space there" in last, printed
+    assert not [line for line in before if "error" in line or "Traceback" in line], printed
+
+
+@pytest.mark.parametrize("full", ["out", "TMPDIR"])
+@pytest.mark.parametrize(
+    "job", [pytest.param(job, marks=[pytest.mark.torture] * (job != "pairs")) for job in SMALL_JOBS]
+)
+def test_a_disk_that_is_full_under_a_job(
+    small_jobs: dict[str, list[str]], disk: Disk, tmp_path: Path, job: str, full: str
+) -> None:
+    def run(out: Path) -> tuple[int, str]:
+        with contextlib.redirect_stdout(io.StringIO()) as printed, contextlib.redirect_stderr(printed):
+            return cli.main(job.split(maxsplit=1)[0], [*small_jobs[job], f"out={out}"]), printed.getvalue()
+
+    fill_under(disk, run, tmp_path, job=job, full=full, tries=TRIES)
+
+
+def fill_under(
+    disk: Disk, run: Callable[[Path], tuple[int, str]], folder: Path, *, job: str, full: str, tries: int
+) -> None:
+    """Run a job with little space on `disk`, with more or less in each try, and again when there is enough."""
+    assert run(disk.folder / "calm")[0] == 0
+    expected, needed = read_tables(str(disk.folder / "calm")), disk.used()
+    shutil.rmtree(disk.folder / "calm")
+    draw, stopped = random.Random(job), 0
+    with pytest.MonkeyPatch.context() as patch:
+        if full == "TMPDIR":  # if it is full when Python looks for it first, Python takes another folder
+            patch.setattr(tempfile, "tempdir", str(disk.folder))
+        for number in range(tries):
+            out = (disk.folder if full == "out" else folder) / str(number)
+            disk.fill(0 if number == 0 else draw.randrange(0, needed, BLOCK))
+            code, printed = run(out)
+            if code:
+                stopped += 1
+                check_sentence(printed, f"out={out}" if full == "out" else f"TMPDIR={disk.folder}")
+            disk.free()
+            assert run(out)[0] == 0
+            check_equal(read_tables(str(out)), expected)
+            left = [path for path in disk.files() if path.suffix == ".tmp" or not path.is_relative_to(out)]
+            assert left == []
+            shutil.rmtree(out)
+    assert stopped > 0
+    reliability.record("full disks", full=full, job=job, runs=tries, stopped=stopped, **{"tables compared": tries})
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("full", ["out", "TMPDIR"])
+def test_a_disk_that_is_full_under_workers(disk: Disk, tmp_path: Path, full: str) -> None:
+    write_corpus_files(tmp_path)
+    temporary = {"TMPDIR": str(disk.folder)} if full == "TMPDIR" else {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_AUTH_MODE", "disabled")
+        with running_cluster(environment(tmp_path / "home", RAY_AUTH_MODE="disabled", **temporary)) as cluster:
+            keys = [*arguments_of("mine", tmp_path), f"ray.address={cluster.address}"]
+
+            def run(out: Path) -> tuple[int, str]:
+                command = [sys.executable, "-m", "jobs.mine", *keys, f"out={out}"]
+                ended = subprocess.run(command, check=False, capture_output=True, text=True)
+                return ended.returncode, ended.stdout + ended.stderr
+
+            fill_under(disk, run, tmp_path, job="mine", full=full, tries=3)
+
+
+def test_ray_is_not_started_on_a_full_disk(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_TMPDIR", str(disk.folder))
+    ray_session.check_temporary_folder()
+    assert disk.files() == []
+    disk.fill(0)
+    with pytest.raises(InputError, match=f"^RAY_TMPDIR={disk.folder}: No space left on device.*; free space there"):
+        ray_session.check_temporary_folder()
+    monkeypatch.setenv("RAY_TMPDIR", f"{disk.folder}/absent")  # Ray makes it
+    disk.free()
+    ray_session.check_temporary_folder()
