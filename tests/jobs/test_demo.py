@@ -70,3 +70,8 @@ def test_the_demo_and_the_texts_have_the_numbers_of_parameters(name: str, archit
     assert f"a {architecture} of {millions}" in demo.MODELS
     assert f"of {millions} parameters" in (folder / "README.md").read_text(encoding="utf-8")
     assert f"{name}` | {architecture}, {millions} parameters" in (root / "docs" / "demo.md").read_text(encoding="utf-8")
+
+
+def test_both_models_take_less_than_12_mb() -> None:
+    trained = Path(demo.__file__).parents[1] / "actors" / "local_models" / "trained"
+    assert sum(file.stat().st_size for file in trained.rglob("*") if file.is_file()) < 12e6

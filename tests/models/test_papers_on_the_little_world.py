@@ -14,20 +14,21 @@ import pytest
 
 from actors.ids import content_id
 from jobs.runtime import cli
-from jobs.testbed.little_world import census, entities, questions, studies
+from jobs.testbed.little_world import census, entities, knowledge_base, questions, studies
 from jobs.testbed.little_world.corpus import write_world
+from jobs.testbed.little_world.knowledge_base import NAMED
 from jobs.testbed.little_world.scenes import Scene, distinct_scenes
 from jobs.testbed.little_world.tables import caire, century, docent, rome, tric
 from tests.factories import rows_of, write_csv
-from tests.models.paper_tables import assert_tables
+from tests.models.paper_tables import assert_tables, read_tables
 from tests.models.tasks import rubric
 
 pytestmark = [pytest.mark.usefixtures("in_process"), pytest.mark.timeout(900)]
 
 JUDGE = "local:demo-judge"
 SCENES = distinct_scenes(16, seed=studies.SEED)
-LEAST_LINKED = 0.8  # chance: 1/72
-RELATED, CORRELATED = 0.05, 0.25  # how far F1 and its ratios, and correlations with people, may be from the truth
+MISLINKED = 0.25  # how far a share of first links may be from 1, or from 0 where a method finds nothing
+RELATED, CORRELATED = 0.08, 0.25  # how far F1 and its ratios, and correlations with people, may be from the truth
 LEAST_RIGHT = 0.97  # of the answers to Century's questions; chance: 0.3
 COMPARED = 0.2  # … shares of comparisons
 LABELLED = 1 / 16  # how far a share of pictures may be from the truth: one answer about the fewest pictures
@@ -69,7 +70,7 @@ def test_century_has_the_tables_of_the_census(tmp_path: Path, folder: Path) -> N
 
 def test_tric_ranks_a_picture_s_caption_and_its_twin_s_first(tmp_path: Path, folder: Path) -> None:
     studies.write_tric(folder / "dev-0", SCENES)
-    inputs = {"encoders": "[demo-encoder]", "reranked": "demo-encoder", "judge": "demo-judge", "k": 10}
+    inputs = {"encoders": "[demo-encoder]", "reranked": "demo-encoder", "judge": "demo-judge"}
     out = run("tric", tmp_path, {"split": folder / "dev-0", **inputs})
     cli.execute("tric_statistics", [f"path={folder}", f"out={out}/statistics"])
     computed = f"{out}/statistics,{out}/ranked/*/metrics,{out}/reranked/metrics"
@@ -80,7 +81,8 @@ def test_tric_ranks_a_picture_s_caption_and_its_twin_s_first(tmp_path: Path, fol
 
 
 def test_caire_has_the_tables_of_the_feasts(tmp_path: Path, folder: Path) -> None:
-    named = studies.write_caire(folder, SCENES)
+    linked = {content_id(name): one for name, one in studies.write_caire(folder, feasts(16)).items()}
+    judged = {image: one for image, one in linked.items() if dataset_of(one) == NAMED}
     inputs = {"kb": f"{folder}/kb.jsonl", "kb_pictures": f"{folder}/kb_pictures", "set": f"{folder}/set.csv"}
     inputs |= {"pictures": f"{folder}/pictures", "target_column": "labels", "gold_column": "gold", "gold_node": "node"}
     columns = ("node", "lemmas", "title", "gloss", "article", "images")
@@ -90,37 +92,44 @@ def test_caire_has_the_tables_of_the_feasts(tmp_path: Path, folder: Path) -> Non
     )
     inputs |= {"judges": "[demo-judge]", "encoders": "[demo-encoder]", "linker": "demo-encoder"}
     rows = [
-        (content_id(name), person, "relevance", target, grade)
-        for name, one in named.items()
+        (image, person, "relevance", target, grade)
+        for image, one in judged.items()
         for target in caire.TARGETS
         for person, grade in studies.relevance_to_people(one, target).items()
     ]
     write_csv(folder / "people.csv", ("item_id", "rater", "question", "target", "value"), rows)
     out = run("caire", tmp_path, inputs | {"people_ratings": f"{folder}/people.csv"})
-    by_image = {content_id(name): one for name, one in named.items()}
-    places = {}
+    places: dict[str, list[int | None]] = {}
     for method in caire.ROWS:
-        keys = [f"ranked={out}/links/{method}", f"gold={folder}/gold.csv", "group_by=dataset", "k=[1,5]"]
+        links = f"{out}/links_by_frequency/demo-encoder" if method == "frequency_vision" else f"{out}/links/{method}"
+        keys = [f"ranked={links}", f"gold={folder}/gold.csv", "group_by=dataset", "k=[1,5]"]
         cli.execute("evaluate", [*keys, f"out={out}/linking/{method}"])
-        places[method] = ranks_of_the_right_entity(f"{out}/links/{method}", by_image)
-        assert np.mean([rank == 1 for rank in places[method]]) > LEAST_LINKED, method
-    by_frequency = ranks_of_the_right_entity(f"{out}/links_by_frequency/demo-encoder", by_image)
-    assert np.mean([rank == 1 for rank in by_frequency]) > LEAST_LINKED
+        ranks = {(row["image_id"], row["node_id"]): row["rank"] for row in rows_of(links)}
+        places[method] = [ranks.get((image, entities.entity_of(one).node)) for image, one in linked.items()]
     tables = [f"ratings=[{out}/ratings/*]", f"items=[{out}/set/items]", f"computed=[{out}/linking/*]"]
     cli.execute("report", [*tables, "paper=caire", f"out={out}/with_links"])
+    # Where names tell, each method but that by frequency finds the entity; where they do not, that one alone.
+    first_links, table_3 = caire.first_links(), read_tables(f"{out}/with_links")["table_3"]
+    assert {cell: table_3[cell] for cell in first_links} == pytest.approx(first_links, abs=MISLINKED)
     first = {row["image_id"]: row["node_id"] for row in rows_of(f"{out}/links/lemma_vision") if row["rank"] == 1}
-    by_node = {entity.node: entity for entity in entities.entities()}
-    linked = [by_node[first[image]] for image in by_image]
-    expected = caire.relevance_tables(SCENES, linked, judge=JUDGE)
+    by_node = {entity.node: entity for entity in entities.entities() if knowledge_base.dataset(entity) == NAMED}
+    articles = [by_node.get(first[image]) for image in judged]
+    expected = caire.relevance_tables(list(judged.values()), articles, judge=JUDGE)
     of_models = dict.fromkeys(("table_1", "table_10", "table_11"), RELATED)
     of_models |= dict.fromkeys(("table_2", "table_15", "table_16", "table_17"), CORRELATED)
-    assert_tables(f"{out}/with_links", {**expected, **caire.linking_tables(SCENES, places)}, within=of_models)
+    linking = caire.linking_tables(list(linked.values()), places)
+    assert_tables(f"{out}/with_links", {**expected, **linking}, within=of_models)
 
 
-def ranks_of_the_right_entity(links: str, scenes: Mapping[str, Scene]) -> list[int | None]:
-    """Return the rank of each picture's feast among its links."""
-    ranks = {(row["image_id"], row["node_id"]): row["rank"] for row in rows_of(links)}
-    return [ranks.get((image, entities.entity_of(one).node)) for image, one in scenes.items()]
+def dataset_of(one: Scene) -> str:
+    """Return the data set of the feast that a scene shows."""
+    return knowledge_base.dataset(entities.entity_of(one))
+
+
+def feasts(n: int) -> list[Scene]:
+    """Return `n` scenes of each data set of the knowledge base."""
+    shown = distinct_scenes(4 * n, seed=studies.SEED)
+    return [one for dataset in caire.DATASETS for one in [one for one in shown if dataset_of(one) == dataset][:n]]
 
 
 def test_rome_has_the_tables_of_the_models_mistakes(tmp_path: Path, folder: Path) -> None:

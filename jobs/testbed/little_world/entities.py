@@ -1,9 +1,4 @@
-"""The knowledge base of the little world: a feast of each country under each figure, with names, gloss and article.
-
-CAIRE's table 3 has two regimes. Where names say what is to be seen, and pictures also belong to more general entities
-(here: all feasts of a union), the right entity is found by name; where names tell nothing, by how many of the nearest
-pictures it has.
-"""
+"""The entities of the little world: a feast of each country under each figure, with names, gloss and article."""
 
 from collections.abc import Iterator
 from typing import NamedTuple

@@ -13,13 +13,12 @@ from typing import Any, NamedTuple
 
 from actors.ids import content_id
 from actors.vlm.rubric import Rubric
-from jobs.testbed.little_world import census, corpus, descriptions, drawing, entities, questions
+from jobs.testbed.little_world import census, corpus, descriptions, drawing, entities, knowledge_base, questions
 from jobs.testbed.little_world.facts import COUNTRIES
 from jobs.testbed.little_world.scenes import Scene, scene
 
 SEED = 7  # of the pictures: none of them is among those of the training
 TWIN = 700_000  # what the number of a twin is higher by
-PICTURES_PER_ENTITY = 3
 WRONG = {"master": 0, "pupil": 1, "stranger": 3}  # facts that the invented models that draw have wrong
 WRITERS = ("herald", "gazette")  # invented models that write descriptions
 
@@ -56,28 +55,22 @@ def twin(one: Scene) -> Scene:
 
 
 def write_caire(folder: Path, scenes: Sequence[Scene]) -> dict[str, Scene]:
-    """Write the knowledge base of the feasts with its pictures, and a set of pictures with the countries as labels.
+    """Write the knowledge base of the feasts with its pictures, pictures to link, and a set of those to judge.
 
-    Right labels are the country of the feast, which the picture shows, and that of the guests, which only the feast's
-    article names.
+    Judged are pictures of entities that the knowledge base names, with the countries as labels. Right labels are the
+    country of the feast, which the picture shows, and that of the guests, which only the feast's article names.
 
     Returns:
         What each picture shows, by the name of its file.
     """
-    scene_of_file: dict[str, Scene] = {}
+    of_entity = {entity: knowledge_base.pictures(entity, seed=SEED) for entity in entities.entities()}
     with _opened(folder / "kb.jsonl") as file:
-        for number, entity in enumerate(entities.entities()):
-            first = 5000 + PICTURES_PER_ENTITY * number
-            drawn = {f"kb{n}.png": scene(n, seed=SEED) for n in range(first, first + PICTURES_PER_ENTITY)}
-            for name, one in drawn.items():
-                scene_of_file[name] = replace(one, shape=entity.shape, country_name=entity.country_name)
-            row = {"node": entity.node, "lemmas": [entity.title], "title": entity.title, "gloss": entity.gloss}
-            article = entity.article_with_guests(entity.guests)
-            file.write(json.dumps(row | {"article": article, "images": list(drawn)}) + "\n")
-    _paint(folder / "kb_pictures", scene_of_file)
-    named = {f"{one.number}.png": one for one in scenes}
-    _paint(folder / "pictures", named)
-    feasts = {name: entities.entity_of(one) for name, one in named.items()}
+        for row in knowledge_base.rows({entity: list(shown) for entity, shown in of_entity.items()}):
+            file.write(json.dumps(row) + "\n")
+    _paint(folder / "kb_pictures", {name: one for shown in of_entity.values() for name, one in shown.items()})
+    linked = {f"{one.number}.png": one for one in scenes}
+    _paint(folder / "pictures", linked)
+    feasts = {name: entities.entity_of(one) for name, one in linked.items()}
     labels = ";".join(country.name for country in COUNTRIES)
     _write_csv(
         folder / "set.csv",
@@ -91,11 +84,12 @@ def write_caire(folder: Path, scenes: Sequence[Scene]) -> dict[str, Scene]:
                 "concept": feast.shape,
             }
             for name, feast in feasts.items()
+            if knowledge_base.dataset(feast) == knowledge_base.NAMED
         ),
     )
-    rows = ((content_id(name), feast.node, "feasts") for name, feast in feasts.items())
+    rows = ((content_id(name), feast.node, knowledge_base.dataset(feast)) for name, feast in feasts.items())
     _write_csv(folder / "gold.csv", (dict(zip(("image_id", "node_id", "dataset"), row, strict=True)) for row in rows))
-    return named
+    return linked
 
 
 def relevance_to_people(one: Scene, country_name: str) -> dict[str, str]:
@@ -109,29 +103,39 @@ def relevance_to_people(one: Scene, country_name: str) -> dict[str, str]:
 def write_rome(folder: Path, scenes: Sequence[Scene]) -> dict[str, DrawnPicture]:
     """Write pictures that three invented models drew of prompts, and questions about the prompts.
 
-    The models have as many facts wrong as `WRONG` says.
-
     Returns:
         What each picture shows, by the name of its file.
     """
+    drawn = drawn_pictures(scenes)
+    prompts = {one: descriptions.description(one) for one in scenes}
+    _paint(folder / "pictures", {name: one.shown for name, one in drawn.items()})
+    _write_csv(
+        folder / "rome.csv",
+        (
+            {"file": name, "prompt": prompts[one.asked], "scenario": one.asked.side, "image_model": name.split("-")[0]}
+            for name, one in drawn.items()
+        ),
+    )
+    _write_csv(
+        folder / "questions.csv",
+        (
+            {"prompt": prompt, "question_id": place, "question": questions.ask(one, fact), "parents": ""}
+            for one, prompt in prompts.items()
+            for place, fact in enumerate(questions.ASKED, 1)
+        ),
+    )
+    return drawn
+
+
+def drawn_pictures(scenes: Sequence[Scene]) -> dict[str, DrawnPicture]:
+    """Return what invented models draw of scenes, with as many wrong facts as `WRONG` says, by the names of files."""
     drawn: dict[str, DrawnPicture] = {}
-    rows, asked = [], []
     for number, one in enumerate(scenes):
-        prompt = descriptions.description(one)
         for place, (model, wrong) in enumerate(WRONG.items()):
             facts = [questions.DRAWN[(number + n) % len(questions.DRAWN)] for n in range(wrong)]
             other = scene(one.number + 100_000 * (place + 1), seed=SEED)
             values = {fact: _another(one, fact, getattr(other, fact)) for fact in facts}
-            name = f"{model}-{one.number}.png"
-            drawn[name] = DrawnPicture(replace(one, number=other.number, **values), one)
-            rows.append({"file": name, "prompt": prompt, "scenario": one.side, "image_model": model})
-        asked += [
-            {"prompt": prompt, "question_id": place, "question": questions.ask(one, fact), "parents": ""}
-            for place, fact in enumerate(questions.ASKED, 1)
-        ]
-    _paint(folder / "pictures", {name: one.shown for name, one in drawn.items()})
-    _write_csv(folder / "rome.csv", rows)
-    _write_csv(folder / "questions.csv", asked)
+            drawn[f"{model}-{one.number}.png"] = DrawnPicture(replace(one, number=other.number, **values), one)
     return drawn
 
 

@@ -19,6 +19,7 @@ from jobs.testbed.little_world import (
     drawing,
     entities,
     facts,
+    knowledge_base,
     questions,
 )
 from jobs.testbed.little_world.scenes import VISIBLE, Scene, distinct_scenes, scene
@@ -123,6 +124,19 @@ def test_entities_have_names_of_their_own() -> None:
     assert len(listed) == len({entity.node for entity in listed}) == 72
     assert len({entity.lemma("ja") for entity in listed}) == len({entity.title for entity in listed}) == 72
     assert entities.entity_of(SCENES[0]) in listed
+
+
+def test_the_knowledge_base_has_names_that_tell_and_names_that_tell_nothing() -> None:
+    pictures = {entity: list(knowledge_base.pictures(entity, seed=0)) for entity in entities.entities()}
+    rows = {row["node"]: row for row in knowledge_base.rows(pictures)}
+    nodes_of_picture = Counter(name for row in rows.values() for name in row["images"])
+    for entity, names in pictures.items():
+        is_named = knowledge_base.dataset(entity) == knowledge_base.NAMED
+        row = rows[entity.node]
+        text = " ".join([*row["lemmas"], row["gloss"], row["article"]])
+        assert (entity.country_name in text) == (entity.shape in text) == is_named
+        assert {nodes_of_picture[name] for name in names} == {2 if is_named else 1}
+    assert len(rows) == len(pictures) + 2
 
 
 def test_days_of_newspapers_are_in_the_year_of_the_scene() -> None:

@@ -1,9 +1,10 @@
 """CAIRE's tables of pictures of feasts, which a judge and two people rate for their relevance to countries."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import compress
 from statistics import mean, median, stdev
 
-from jobs.testbed.little_world import census, entities, studies
+from jobs.testbed.little_world import census, entities, knowledge_base, studies
 from jobs.testbed.little_world.entities import Entity
 from jobs.testbed.little_world.facts import COUNTRIES
 from jobs.testbed.little_world.scenes import Scene
@@ -19,10 +20,12 @@ SHOWN = {
 ROWS = {  # of table 3, by the method of linking
     "lemma_vision": "Nodes of the nearest pictures, by lemma",
     "gloss_vision": "Nodes of the nearest pictures, by gloss",
+    "frequency_vision": "Nodes of the nearest pictures, by frequency",
     "lemma": "All lemmas",
     "gloss": "All glosses",
     "article": "All articles",
 }
+DATASETS = (knowledge_base.NAMED, knowledge_base.CATALOGUED)
 RELEVANT = 4  # the least grade of a label that counts as predicted
 LEAST_PAIRS = 3  # of a correlation
 TARGETS = tuple(country.name for country in COUNTRIES)
@@ -36,21 +39,35 @@ def linking_tables(scenes: Sequence[Scene], ranks_by_method: Mapping[str, Sequen
     Args:
         ranks_by_method: method -> the rank of the right entity in the links of each scene; None: not in the links.
     """
+    feasts = [entities.entity_of(one) for one in scenes]
+    parts = {"All queries": [True] * len(feasts)}
+    for dataset in DATASETS:
+        parts[dataset] = [knowledge_base.dataset(feast) == dataset for feast in feasts]
     table_3: Cells = {}
     for method, places in ranks_by_method.items():
-        for subgroup in ("All queries", "feasts"):
+        for name, is_part in parts.items():
             for k in (1, 5):
-                hits = [rank is not None and rank <= k for rank in places]
-                table_3[ROWS[method], f"{subgroup} · @{k}"] = mean(hits)
-    count = float(len({entities.entity_of(one).node for one in scenes}))
-    return {"table_3": table_3, "table_4": {(subgroup, "Entities"): count for subgroup in ("All queries", "feasts")}}
+                hits = [rank is not None and rank <= k for rank in compress(places, is_part)]
+                table_3[ROWS[method], f"{name} · @{k}"] = mean(hits)
+    sizes = {name: len(set(compress(feasts, is_part))) for name, is_part in parts.items()}
+    return {"table_3": table_3, "table_4": {(name, "Entities"): float(size) for name, size in sizes.items()}}
 
 
-def relevance_tables(scenes: Sequence[Scene], linked: Sequence[Entity], *, judge: str) -> Tables:
+def first_links() -> Cells:
+    """Return the cells of table 3 for the first links of each data set, by an encoder that sees all and errs never."""
+    return {
+        (header, f"{dataset} · @1"): float(knowledge_base.is_found(dataset, method))
+        for method, header in ROWS.items()
+        for dataset in DATASETS
+    }
+
+
+def relevance_tables(scenes: Sequence[Scene], linked: Sequence[Entity | None], *, judge: str) -> Tables:
     """Return tables 1, 2, 8, 10, 11 and 14 to 17, of a judge that sees pictures and reads articles without mistakes.
 
     Args:
-        linked: the entity that each scene's picture is linked to, whose article the judge sees.
+        linked: the entity that each scene's picture is linked to, whose article the judge sees; None: one whose article
+            names no guests.
         judge: its name.
     """
     graded = {
@@ -78,7 +95,7 @@ def relevance_tables(scenes: Sequence[Scene], linked: Sequence[Entity], *, judge
     }
 
 
-def _grades(one: Scene, condition: str, linked: Entity) -> Grades:
+def _grades(one: Scene, condition: str, linked: Entity | None) -> Grades:
     """Return the grades by what can be known: the picture alone, or also the article of an entity."""
     article = {"article": linked, "gold": entities.entity_of(one)}.get(condition)
     grades = census.cultural_relevance(one, guests=article.guests if article else "")

@@ -1,0 +1,59 @@
+"""The knowledge base of CAIRE's pipeline about the little world, in both regimes of the paper's table 3.
+
+In one half of the unions, as for food and artifacts in the paper, names say what is to be seen, and each picture also
+belongs to a more general entity, all feasts of the union, which most of the nearest pictures have. In the other half,
+as for plants and animals, names, glosses and articles say nothing, and the right entity is found by how many of the
+nearest pictures it has.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from jobs.testbed.little_world.entities import Entity, entities
+from jobs.testbed.little_world.facts import BY_NAME
+from jobs.testbed.little_world.scenes import Scene, scene
+
+NAMED, CATALOGUED = "named", "catalogued"  # the two data sets of table 3
+UNIONS = {"Coast": NAMED, "Steppe": NAMED, "Isles": CATALOGUED, "Delta": CATALOGUED}
+PICTURES = {NAMED: 3, CATALOGUED: 6}  # of each entity
+FIRST_PICTURE, STEP = 5000, 10  # the number of the first picture's scene, and from one entity's to the next
+
+
+def dataset(entity: Entity) -> str:
+    """Return the data set of an entity: NAMED or CATALOGUED."""
+    return UNIONS[BY_NAME[entity.country_name].union]
+
+
+def is_found(dataset_name: str, method: str) -> bool:
+    """Return whether a method of linking ought to find the entities of a data set: by frequency, or by a text."""
+    return (method == "frequency_vision") == (dataset_name == CATALOGUED)
+
+
+def pictures(entity: Entity, *, seed: int) -> dict[str, Scene]:
+    """Return what the pictures of an entity show, by the names of their files."""
+    first = FIRST_PICTURE + STEP * list(entities()).index(entity)
+    shown = (scene(number, seed=seed) for number in range(first, first + PICTURES[dataset(entity)]))
+    return {f"kb{one.number}.png": replace(one, shape=entity.shape, country_name=entity.country_name) for one in shown}
+
+
+def rows(images: Mapping[Entity, Sequence[str]]) -> Iterator[dict[str, Any]]:
+    """Yield the rows of the knowledge base's file.
+
+    The title is that of the article, which no method of linking reads.
+
+    Args:
+        images: the names of the files of each entity's pictures.
+    """
+    general: dict[tuple[str, str], list[str]] = {}  # union and the name of its feasts -> pictures
+    for entity, names in images.items():
+        row = {"node": entity.node, "title": entity.title, "images": names}
+        if dataset(entity) == CATALOGUED:
+            yield row | {"lemmas": [entity.catalogue_name], "gloss": "An entry.", "article": "Nothing is known of it."}
+            continue
+        article = entity.article_with_guests(entity.guests)
+        yield row | {"lemmas": [entity.title], "gloss": entity.gloss, "article": article}
+        general.setdefault((BY_NAME[entity.country_name].union, entity.general_name), []).extend(names)
+    for (union, name), names in general.items():
+        row = {"node": union.lower(), "title": union, "images": names, "lemmas": [name]}
+        yield row | {"gloss": "All feasts of a union.", "article": f"{name} are held each year."}
