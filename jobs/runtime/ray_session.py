@@ -15,11 +15,10 @@ from typing import Any
 
 from actors.errors import first_line
 from jobs.errors import InputError, RunError
-from jobs.runtime import joining, signals, timings
+from jobs.runtime import joining, ray_folder, signals, timings
 from jobs.runtime import resources as res
 from jobs.runtime.config import RayConfig
 from jobs.runtime.console import say
-from jobs.store import faults
 
 NEVER = -1  # a unit may take hours; Ray's limit of 30 minutes without progress would end the run
 JOIN_TRIES = 5  # attempts of Ray to join a cluster that listens, one second each; Ray's default is 20
@@ -30,8 +29,6 @@ SLOW_START = "timed out during startup"  # in the message of Ray's Exception
 IDLE_WORKERS = 8
 # Time for Ray started here to end before its processes are killed; schedulers leave ten seconds after SIGTERM.
 STOP_S = 6.0
-DEFAULT_FOLDER = "/tmp"  # of Ray's files
-LEAST_ROOM = 1 << 20  # bytes that a session of Ray needs for its first logs
 # Units in flight per actor at which a pool grows. With Ray's default of 1.75 a pool with max_in_flight=1, which has one
 # unit per actor, would never grow.
 GROW_AT = 0.9
@@ -63,7 +60,7 @@ def start(settings: RayConfig, resources: res.Resources, demands: Sequence[res.D
         else:
             if (available := _machine_resources(settings)) is not None:
                 res.preflight(demands, available, autoscaling=False, place=res.MACHINE)
-            check_temporary_folder()
+            ray_folder.check()
             _start_here(settings, resources)
         if not settings.verbose:
             _silence_error_messages()
@@ -132,25 +129,6 @@ def _join(address: str, settings: RayConfig) -> None:
         except (ConnectionError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
             held.drop()  # it repeats the reason once per attempt
             raise InputError(joining.refusal(error, name=name, environment=os.environ)) from error
-
-
-def check_temporary_folder() -> None:
-    """Check that a Ray on this machine has room for its logs; without it, its start ends half a minute later.
-
-    Raises:
-        InputError: the disk is full.
-    """
-    folder = os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or DEFAULT_FOLDER  # as Ray chooses it
-    try:
-        with tempfile.TemporaryFile(dir=folder) as file:
-            file.write(bytes(LEAST_ROOM))
-            file.flush()
-    except OSError as error:
-        if faults.is_full(error):
-            raise InputError(
-                f"RAY_TMPDIR={folder}: {os.strerror(error.errno or 0)} for Ray's logs and objects; free space there or "
-                "set RAY_TMPDIR to a folder with more space"
-            ) from error
 
 
 def _start_here(settings: RayConfig, resources: res.Resources) -> None:

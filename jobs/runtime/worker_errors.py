@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 from actors.errors import ModelError
 from jobs.errors import InputError, RunError
+from jobs.runtime import ray_folder
 from jobs.runtime.attempts import REMEDY
 from jobs.store import faults
 
@@ -33,6 +34,8 @@ def as_run_errors() -> Iterator[None]:
         trace = str(error)
         if (raised := _raised(trace)) and raised[0] in WHOLE_SENTENCES:
             raise RunError(raised[1]) from error
+        if ray_folder.OVER_CAPACITY in trace:
+            raise RunError(f"{ray_folder.describe_over_capacity()}. {faults.KEPT}") from error
         if raised and (storage := faults.sentence_of_text(raised[1])):
             raise RunError(f"{storage}. {faults.KEPT}") from error
         raise RunError(f"a worker failed: {describe(trace)} (ray.verbose=true shows its trace)") from error

@@ -16,8 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from jobs.errors import InputError
-from jobs.runtime import cli, ray_session
+from jobs.errors import InputError, RunError
+from jobs.runtime import cli, ray_folder
+from jobs.runtime.worker_errors import as_run_errors
 from tests import reliability
 from tests.jobs.kill_drill import arguments_of, check_equal, read_tables, write_corpus_files
 from tests.jobs.runtime.ray_clusters import environment, running_cluster
@@ -139,11 +140,20 @@ def test_a_disk_that_is_full_under_workers(disk: Disk, tmp_path: Path, full: str
 
 def test_ray_is_not_started_on_a_full_disk(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_TMPDIR", str(disk.folder))
-    ray_session.check_temporary_folder()
+    ray_folder.check()
     assert disk.files() == []
     disk.fill(0)
     with pytest.raises(InputError, match=f"^RAY_TMPDIR={disk.folder}: No space left on device.*; free space there"):
-        ray_session.check_temporary_folder()
+        ray_folder.check()
     monkeypatch.setenv("RAY_TMPDIR", f"{disk.folder}/absent")  # Ray makes it
     disk.free()
-    ray_session.check_temporary_folder()
+    ray_folder.check()
+
+
+def test_what_ray_raises_when_its_memory_and_the_disk_are_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ray.exceptions import OutOfDiskError
+
+    monkeypatch.setenv("RAY_TMPDIR", "/scratch")
+    sentence = r"^RAY_TMPDIR=/scratch: .*; free space there .*object_store_memory_gb"
+    with pytest.raises(RunError, match=sentence), as_run_errors():
+        raise OutOfDiskError

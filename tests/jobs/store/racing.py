@@ -30,6 +30,25 @@ except (InputError, RunError) as error:
     print(f"refused: {error}", flush=True)
 """
 
+# A whole command, which waits before its claim.
+COMMAND = """
+import sys
+from jobs.runtime import cli
+from jobs.store import run
+
+claim = run._claim
+
+def pause_and_claim(*arguments):
+    print("ready", flush=True)
+    sys.stdin.readline()
+    claim(*arguments)
+
+run._claim = pause_and_claim
+sys.stderr = sys.stdout
+print(f"exit code {cli.main(sys.argv[1], sys.argv[2:])}", flush=True)
+"""
+EXIT_CODE = "exit code "
+
 
 class Racer:
     """A process that pauses where the race begins."""
@@ -64,3 +83,22 @@ def race(racers: list[Racer], out: str, identities: tuple[int, int]) -> tuple[li
         racer.go_on()
     answers = [racer.read() for racer in racers]
     return [racer for racer, answer in zip(racers, answers, strict=True) if answer == "opened"], answers + warnings
+
+
+def race_commands(racers: list[Racer], job: str, commands: list[list[str]]) -> list[tuple[int, str]]:
+    """Run commands of `job` that claim their table at the same time; returns their exit codes and last lines."""
+    racers += [Racer(COMMAND, job, *arguments) for arguments in commands]
+    for racer in racers:
+        while racer.read() != "ready":
+            pass
+    for racer in racers:
+        racer.go_on()
+    return [_end(racer) for racer in racers]
+
+
+def _end(racer: Racer) -> tuple[int, str]:
+    last = ""
+    while not (line := racer.read()).startswith(EXIT_CODE):
+        assert racer.process.poll() is None or line, last
+        last = line or last
+    return int(line.removeprefix(EXIT_CODE)), last

@@ -26,7 +26,7 @@ from jobs.store.s3 import client, key_path
 from jobs.testbed import environment
 from jobs.testbed.synthetic import write_corpus
 from tests import reliability
-from tests.jobs.store.racing import Racer, race
+from tests.jobs.store.racing import Racer, race, race_commands
 from tests.jobs.store.small_runs import ALL_ROWS, begin, complete, contents, plan, write
 from tests.s3_servers.kinds import CHECKSUMS, KINDS, ServerKind
 
@@ -34,6 +34,7 @@ pytestmark = [pytest.mark.torture, pytest.mark.usefixtures("in_process"), pytest
 OBJECTS = 1_050  # more than a page of a listing, or a request for deletions, has
 LARGE = 12 << 20  # bytes that pyarrow uploads in parts
 IGNORES = "ignores conditional writes"
+SAME = "corpus.language=en"  # the default of `mine`
 
 
 @dataclass(frozen=True)
@@ -239,6 +240,29 @@ def test_one_of_two_runs_writes_the_table(
         assert read_json(run_uri(out, IDENTITY))["rules"] == {"x": identities[racers.index(racer)]}
         assert contents(out) == ALL_ROWS
     store.count(tables=len(opened))
+
+
+@pytest.mark.parametrize("other", [SAME, "corpus.language=null"], ids=["same configuration", "two configurations"])
+def test_one_of_two_commands_writes_the_table(
+    store: Store, racers: list[Racer], mine: list[str], out: str, other: str
+) -> None:
+    commands = [[*mine, f"out={out}"], [*mine, other, f"out={out}"]]
+    ends = race_commands(racers, "mine", [[*command, "ray.num_cpus=2"] for command in commands])
+    codes = [code for code, _ in ends]
+    assert codes in ([0, 2], [2, 0]) or (codes == [2, 2] and not store.kind.honours_conditions), ends
+    for code, last in ends:
+        assert code == 0 or "is writing this table" in last or "another configuration" in last, ends
+    written = units(out)
+    again = [cli.main("mine", command) for command in commands]
+    winner = again.index(0)
+    assert codes[winner] == 0 or 0 not in codes
+    assert again[1 - winner] == (0 if other == SAME else 2)
+    assert {uri: etag for uri, etag in units(out).items() if uri in written} == written  # nothing is written twice
+    calm = out.replace("/R/", "/calm/")
+    assert cli.main("mine", [*commands[winner][:-1], f"out={calm}"]) == 0
+    assert rows(out).equals(rows(calm))
+    assert cli.main("verify", [f"input={out}"]) == 0
+    store.count(tables=1)
 
 
 def test_the_settings_of_checksums(store: Store, mine: list[str], out: str, capsys: pytest.CaptureFixture[str]) -> None:
