@@ -9,6 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
+from actors.vlm import encoding
 from actors.vlm.encoding import ChatEncoder, tokens_of_sizes
 from actors.vlm.families import FAMILIES, picture_tokens
 from actors.vlm.loading import completed
@@ -314,6 +315,19 @@ def test_nothing_is_built_or_downloaded_to_count_tokens(tmp_path: Any, monkeypat
     assert tokens_of_sizes("local:qwen2.5-vl-tiny", [CAMERA], bounds=NO_BOUNDS) is None
     assert tokens_of_sizes("no-one/nothing-of-that-name", [CAMERA], bounds=NO_BOUNDS) is None
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_processor_that_is_not_cached_is_not_asked_from_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bool] = []
+
+    def load(model: str, *, revision: str | None, local_only: bool) -> Any:
+        asked.append(local_only)
+        raise OSError("not in the cache")
+
+    monkeypatch.setattr(encoding, "load_processor", load)
+    monkeypatch.setattr("actors.hub.is_cached", lambda *_: True)
+    assert tokens_of_sizes("org/half-cached", [CAMERA], bounds=NO_BOUNDS) is None
+    assert asked == [True]
 
 
 def test_a_model_whose_tokens_cannot_be_told() -> None:

@@ -44,7 +44,8 @@ def test_links_have_the_table_in_their_name_if_several_have_the_method() -> None
 def test_nodes_of_pictures_with_a_lemma_in_the_language() -> None:
     lemmas = {"n2": [("de", ["Hund"]), ("en", ["dog", "hound"])], "n1": [("de", ["Katze"])], "n3": []}
     lemmas["n0"] = [("DE", ["Maus"]), ("EN", ["mouse"])]
-    nodes = source("nodes", "nodes", [{"node_id": name, "lemmas": of_node} for name, of_node in lemmas.items()])
-    pairs = [{"image_id": "i", "node_id": name} for name in ("n3", "n2", "n1", "n0", "gone")]
+    listed = [{"node_id": name, "lemmas": of_node} for name, of_node in [*lemmas.items(), ("n4", None)]]
+    nodes = source("nodes", "nodes", listed)
+    pairs = [{"image_id": "i", "node_id": name} for name in ("n4", "n3", "n2", "n1", "n0", "gone")]
     shown = read_nodes(nodes, source("pairs", "node_images", [*pairs, {"image_id": "j", "node_id": "n1"}]), ["i"])
-    assert shown == {"i": [("gone", ""), ("n0", "mouse"), ("n1", "Katze"), ("n2", "dog"), ("n3", "")]}
+    assert shown == {"i": [("gone", ""), ("n0", "mouse"), ("n1", "Katze"), ("n2", "dog"), ("n3", ""), ("n4", "")]}

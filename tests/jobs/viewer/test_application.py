@@ -124,6 +124,10 @@ def test_each_page_offers_the_keys_that_work_there(site: Served) -> None:
     assert offered == {"": ["/", "s"], "ratings": ["/", "s"], f"pictures/{GOLD}?at=3": ["p", "s", "c"]}
     for path, keys in offered.items():
         assert sorted(keys) == sorted(set(re.findall(r'data-key="(.)"', site.page(path))))
+    # On each field: the first question may have none.
+    fields = re.findall(r"<select name=[^>]*>", site.page(f"pictures/{RED}"))
+    assert len(fields) > 1
+    assert all('data-key="c"' in field for field in fields)
 
 
 def test_every_list_shows_its_rows(site: Served) -> None:
