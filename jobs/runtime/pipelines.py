@@ -73,7 +73,7 @@ def expand(composed: DictConfig) -> DictConfig:
     steps = []
     for number, step in enumerate(root.pipeline.steps, 1):
         where = f"pipeline={root.pipeline.name}, step {number} ({step.job})"
-        if not _hold(step.get("when") or {}, root.pipeline.inputs, f"{where}: when"):
+        if not _hold(step.when, root.pipeline.inputs, f"{where}: when"):
             continue
         changed = root.profile.set.get(step.job) or {}
         for values in _combinations(step, where):

@@ -3,10 +3,24 @@
 import logging
 from types import SimpleNamespace
 
-from jobs.runtime import worker_warnings
+import pyarrow as pa
+import pytest
+
+from jobs.runtime import stage_workers, worker_warnings
+from jobs.runtime.stage_contract import Stage
 from jobs.runtime.worker_warnings import MOST_TEXTS, Collected, PrintedWarnings, send_to
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask
+from tests.jobs.runtime.numbered_units import NUMBERED
+
+
+class Same:
+    """A stage that returns its rows."""
+
+    INPUTS = OUTPUTS = NUMBERED
+
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        return batch
 
 
 def test_warnings_of_workers_are_printed_once_and_counted() -> None:
@@ -37,3 +51,16 @@ def test_warnings_of_workers_are_printed_once_and_counted() -> None:
     finally:
         send_to(None)
     assert not any(isinstance(handler, worker_warnings._Sender) for handler in logging.getLogger("actors").handlers)
+
+
+def test_a_stage_says_which_units_it_works_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    units: list[list[str]] = []
+    monkeypatch.setattr(worker_warnings, "working_on", units.append)
+    stage = Stage("same", Same, {})
+    text = UnitTask(Unit("u7", ())).to_json()
+    batch = pa.table({
+        "item": ["a", "b"], "number": [1, 2], stage_workers.TASK: [text] * 2, stage_workers.EXPECTED_ROWS: [2, 2],
+        stage_workers.EXCLUDED: ["{}"] * 2, stage_workers.BEGUN: [0.0, 0.0],
+    })  # fmt: skip
+    stage_workers.StageRunner(stage=stage, board=None)(batch)
+    assert units == [[text]]

@@ -55,6 +55,17 @@ def test_a_file_a_glob_and_a_folder_are_found_in_order(place: str) -> None:
     assert (result.size, bool(result.etag)) == (5, True)
 
 
+def test_what_another_process_writes_or_removes_is_seen_at_once(place: str) -> None:
+    put(place, "a.tsv")
+    assert names(locations.find(f"{place}/*.tsv"), place) == ["a.tsv"]
+    fs, folder = locations.filesystem(place)  # pyarrow's, next to the client for listings
+    with fs.open_output_stream(f"{folder}/b.tsv") as stream:
+        stream.write(b"b")
+    fs.delete_file(f"{folder}/a.tsv")
+    assert names(locations.find(f"{place}/*.tsv"), place) == ["b.tsv"]
+    assert [locations.exists(f"{place}/{name}.tsv") for name in "ab"] == [False, True]
+
+
 def test_what_lies_below_is_in_order_of_its_whole_name(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jobs.store.s3.KEYS_PER_REQUEST", 3)  # so that a listing has pages
     present = [
