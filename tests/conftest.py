@@ -1,5 +1,6 @@
 """What several tests share: real data if it is there, one Ray, one S3 server, one cache of local models."""
 
+import gc
 import os
 import signal
 import sys
@@ -16,6 +17,9 @@ from tests.in_process import stages_in_process
 # Before torch and NumPy are imported. The models of the tests are too small to gain from a second thread, and threads
 # that wait for each other on a busy machine cost a multiple of what they compute.
 os.environ["OMP_NUM_THREADS"] = "1"
+
+# A session holds about a million objects: with the default of 700 a tenth of its time is spent on looking for garbage.
+gc.set_threshold(20_000, 20, 20)
 
 # No deadline: how long an example takes depends on what else the machine does. The same examples in each run: a test
 # must not fail by chance. `make torture` draws new ones (--hypothesis-profile=random).

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import LONGEST, SLOW
 
 ROOT = Path(__file__).parents[1]
@@ -34,6 +36,7 @@ MOST_LINES = 165  # of a command, which reads from top to bottom in about 150. I
 
 DOTTED = re.compile(r"(?<![\w./-])((?:jobs|actors)(?:\.[A-Za-z_]\w*)+)")
 FILE = re.compile(r"(?<![\w/.*{-])([\w.][\w./-]*\.(?:py|ya?ml))\b(?![\w*(])")
+TEST_MODULE = re.compile(r"^ *(?:from|import) (tests\.(?:\w+\.)*test_\w+)", re.MULTILINE)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
 
@@ -46,6 +49,21 @@ def module_name(path: Path) -> str:
 def modules() -> Mapping[str, ast.Module]:
     """Dotted name -> syntax tree, of all modules of jobs/ and actors/."""
     return {module_name(path): ast.parse(path.read_text()) for path in CODE}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _trees_forgotten() -> Iterator[None]:
+    """Syntax trees are millions of objects, which each search for garbage of the tests after these would visit."""
+    yield
+    modules.cache_clear()
+
+
+def statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """The statements of a module, also those in others; not their expressions, which are ten times as many."""
+    for block in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for node in getattr(tree, block, ()):
+            yield node
+            yield from statements(node)
 
 
 def names_of(body: list[ast.stmt]) -> set[str]:
@@ -87,7 +105,7 @@ def resolves(dotted: str) -> bool:
 
 def docstrings(tree: ast.Module) -> Iterator[str]:
     """All docstrings of a module."""
-    for node in ast.walk(tree):
+    for node in (tree, *statements(tree)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield ast.get_docstring(node) or ""
 
@@ -117,12 +135,12 @@ def imports_of(name: str, tree: ast.Module) -> set[str]:
     """Modules of this repository that a module imports."""
     for_types = {
         id(inner)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-        for inner in ast.walk(node)
+        for node in statements(tree)
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+        for inner in node.body
     }
     imported: set[str] = set()
-    for node in ast.walk(tree):
+    for node in statements(tree):
         if id(node) in for_types:
             continue
         if isinstance(node, ast.Import):
@@ -243,9 +261,8 @@ def test_folders_import_one_way_and_through_few_levels() -> None:
 def test_test_modules_import_no_test_modules() -> None:
     importing = []
     for path in sorted((ROOT / "tests").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            module = (node.module or "") if isinstance(node, ast.ImportFrom) else ""
-            if module.startswith("tests.") and module.rpartition(".")[2].startswith("test_"):
+        for module in TEST_MODULE.findall(path.read_text(encoding="utf-8")):
+            if module != module_name(path):  # as the program of a process
                 importing.append(f"{path.relative_to(ROOT)}: {module}")
     assert importing == []
 
@@ -260,7 +277,7 @@ def test_the_lists_of_slow_and_long_tests_name_files_that_exist() -> None:
 def test_class_names_are_unique() -> None:
     places: dict[str, list[str]] = {}
     for name, tree in modules().items():
-        for node in ast.walk(tree):
+        for node in statements(tree):
             if isinstance(node, ast.ClassDef):
                 places.setdefault(node.name, []).append(name)
     assert {name: where for name, where in places.items() if len(where) > 1} == {}

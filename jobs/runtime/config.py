@@ -4,6 +4,7 @@ A job's dataclass extends `Writing`, or `Common` if the job uses Ray; its defaul
 is one line that names the key and what is allowed.
 """
 
+import contextlib
 import copy
 import difflib
 import functools
@@ -181,14 +182,19 @@ def _compose(job: str, schema: type, overrides: list[str]) -> DictConfig:
 @functools.lru_cache(maxsize=256)
 def _compose_files(job: str, schema: type, choices: tuple[str, ...]) -> DictConfig:
     """The files of conf/ that `choices` select. Hydra takes 0.1 s; a pipeline composes a job many times."""
-    _store_schema(job, schema)
-    with hydra.initialize_config_dir(str(CONF), version_base="1.3", job_name=job):
+    with _stored(job, schema), hydra.initialize_config_dir(str(CONF), version_base="1.3", job_name=job):
         return hydra.compose(job, overrides=list(choices))
 
 
-@functools.cache
-def _store_schema(job: str, schema: type) -> None:
-    ConfigStore.instance().store(name=f"{job}_schema", node=schema)
+@contextlib.contextmanager
+def _stored(job: str, schema: type) -> Iterator[None]:
+    """Have the schema in Hydra's store, which Hydra copies as a whole for each composition, within the context only."""
+    store = ConfigStore.instance()
+    store.store(name=f"{job}_schema", node=schema)
+    try:
+        yield
+    finally:
+        del store.repo[f"{job}_schema.yaml"]
 
 
 def _explain(job: str, schema: type, overrides: list[str], error: Exception) -> str:

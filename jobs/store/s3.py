@@ -30,6 +30,7 @@ CONNECT_TIMEOUT_S = 5
 READ_TIMEOUT_S = 60
 KEYS_PER_REQUEST = 1000  # the protocol's limit for a page of a listing and for a deletion
 REACH_ATTEMPTS = 3  # to connect to a configured endpoint: if nothing listens there, the error comes within seconds
+REACH_PAUSE_S = 0.5  # after the first of them; in proportion longer after the next
 CREATE_ATTEMPTS = 5
 CONNECTIONS = 64  # of a process at a time
 
@@ -158,7 +159,7 @@ def _check_reachable(endpoint: str) -> None:
                 if proxy:
                     raise boto.ProxyConnectionError(proxy_url=proxy) from error
                 raise boto.EndpointConnectionError(endpoint_url=endpoint) from error
-            time.sleep(attempt * 0.5)
+            time.sleep(attempt * REACH_PAUSE_S)
 
 
 def exists(uri: str) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, get_origin
 
 import pytest
 import yaml
+from hydra.core.config_store import ConfigStore
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -328,6 +329,11 @@ def test_every_option_of_every_group_composes() -> None:
             chosen = {group: option for group, option in zip(groups, together, strict=True) if option}
             faults += faults_of(job, chosen)
     assert faults == []
+
+
+def test_a_composition_leaves_no_schema_for_hydra_to_copy() -> None:
+    config.compose("curate", CurateConfig, [])
+    assert "curate_schema.yaml" not in ConfigStore.instance().repo
 
 
 def test_another_jobs_key_is_unknown_here() -> None:

@@ -262,6 +262,7 @@ def test_an_unreachable_endpoint_is_told_after_few_tries(
     for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
         settings_forgotten.setenv(name, "http://127.0.0.1:9")
     settings_forgotten.setattr(socket, "create_connection", refused)
+    settings_forgotten.setattr("jobs.store.s3.REACH_PAUSE_S", 0.01)
     forget_settings()
     with pytest.raises(InputError, match="the storage endpoint cannot be reached"):
         look(s3)

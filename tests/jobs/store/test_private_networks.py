@@ -46,6 +46,7 @@ def test_a_store_with_an_authority_of_its_own_is_reached_through_a_proxy(
     authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
     name = next(key for key in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL") if key in os.environ)
     parts = urlsplit(os.environ[name])
+    environment.setattr("jobs.store.s3.ARROW_ATTEMPTS", 2)  # pyarrow repeats what fails because of a certificate
     uri = f"{s3}/private/object"
     with forwarding((str(parts.hostname), int(parts.port or 80)), tls=tls) as store, connect_proxy() as proxy:
         environment.setenv(name, f"https://localhost:{store.port}")
@@ -80,6 +81,7 @@ def test_a_proxy_that_does_not_listen_is_named_after_few_tries(endpoint: str, en
     for name in ("HTTP_PROXY", "HTTPS_PROXY"):
         environment.setenv(name, "http://ada:word@proxy.example:3128")
     environment.setattr(socket, "create_connection", refused)
+    environment.setattr(s3, "REACH_PAUSE_S", 0.01)
     s3.forget_settings()
     with pytest.raises(InputError, match=r"s3://b/x: the proxy .*proxy\.example:3128.*; check HTTPS_PROXY") as raised:
         locations.find("s3://b/x")
