@@ -35,18 +35,19 @@ ROOT = Path(__file__).resolve().parents[1]
 SLOW = tuple(
     """
     actors/encoders actors/local_models actors/vlm/test_attacks actors/vlm/test_engines actors/vlm/test_families
-    actors/vlm/test_generation actors/vlm/test_loading actors/vlm/test_loglik
-    actors/vlm/test_picture_size actors/vlm/test_real_configs actors/vlm/test_scoring actors/vlm/test_system_turn
-    actors/vlm/test_token_trees actors/vlm/test_vllm
-    actors/fetching/test_decoders actors/test_embedder actors/test_folder_fetcher actors/test_generator
-    actors/test_hostile_pipelines
-    actors/test_judge actors/test_reasoning_judge actors/test_searcher actors/test_two_pictures actors/test_url_fetcher
-    actors/test_zero_shot_rater
-    benchmarks gpu supply_chain jobs/test_ jobs/annotation/test_century_annotations jobs/corpora/test_delimited
-    jobs/items_from/test_responses jobs/judging jobs/metrics/test_every_metric jobs/page/test_browser jobs/papers
-    jobs/runtime/test_cli jobs/runtime/test_cluster_of_nodes jobs/runtime/test_config jobs/runtime/test_help_text
-    jobs/runtime/test_lifecycle jobs/runtime/test_pipelines jobs/runtime/test_refusals jobs/store/test_damage
-    jobs/store/test_memory jobs/testbed jobs/viewer models test_cluster test_site
+    actors/vlm/test_generation actors/vlm/test_loading actors/vlm/test_loglik actors/vlm/test_picture_size
+    actors/vlm/test_real_configs actors/vlm/test_scoring actors/vlm/test_system_turn actors/vlm/test_token_trees
+    actors/vlm/test_vllm actors/fetching/test_decoders actors/test_devices actors/test_embedder
+    actors/test_folder_fetcher actors/test_generator actors/test_hostile_pipelines actors/test_judge
+    actors/test_model_files actors/test_onednn actors/test_picture_reader actors/test_pinned_weights
+    actors/test_reasoning_judge actors/test_searcher actors/test_two_pictures actors/test_url_fetcher
+    actors/test_zero_shot_rater benchmarks gpu supply_chain jobs/test_ jobs/annotation/test_century_annotations
+    jobs/corpora/test_delimited jobs/items_from/test_responses jobs/judging jobs/metrics/test_every_metric
+    jobs/page/test_browser jobs/papers jobs/runtime/test_cli jobs/runtime/test_cluster_of_nodes
+    jobs/runtime/test_config jobs/runtime/test_help_text jobs/runtime/test_lifecycle jobs/runtime/test_pipelines
+    jobs/runtime/test_plans jobs/runtime/test_refusals jobs/runtime/test_spot_machines jobs/store/test_damage
+    jobs/store/test_memory jobs/store/test_private_networks jobs/store/test_two_runs jobs/testbed jobs/viewer models
+    test_cluster test_site
     """.split()
 )
 # The files that take longest, by measured seconds. They start first: a process of xdist that begins one of them when

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pandas as pd
-import pingouin
 import pytest
 from scipy.stats import pearsonr, spearmanr
 
@@ -126,6 +125,8 @@ def test_undefined_with_its_reason(matrix, reason):
 
 def pingouin_icc(table: np.ndarray) -> dict[str, tuple[float, list[float]]]:
     """pingouin's name of the ICC -> (value, bounds of the interval, not rounded)."""
+    import pingouin  # loads matplotlib and pandas
+
     items, k = table.shape
     columns = {"item": np.repeat(np.arange(items), k), "rater": np.tile(np.arange(k), items), "score": table.ravel()}
     with pytest.MonkeyPatch.context() as patch:

@@ -13,7 +13,7 @@ import pytest
 
 from jobs.errors import InputError
 from jobs.runtime import cli
-from jobs.store import faults, locations
+from jobs.store import faults, locations, s3
 from jobs.store.reading import open_table
 from jobs.testbed.synthetic import write_corpus
 from tests import reliability
@@ -45,6 +45,16 @@ def proxy(s3: str) -> Iterator[FaultProxy]:
 @pytest.fixture
 def out(s3: str, request: pytest.FixtureRequest) -> str:
     return f"{s3}/faults/{abs(hash(request.node.name)):x}/table"
+
+
+@pytest.fixture
+def few_attempts(proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """pyarrow gives up after 150 ms instead of 25 s."""
+    monkeypatch.setattr(s3, "ARROW_ATTEMPTS", 3)
+    s3.forget_settings()
+    yield
+    monkeypatch.undo()
+    s3.forget_settings()
 
 
 def of(*methods: str, paths: tuple[str, ...] = (".parquet", "identity.json")) -> Callable[[Request], bool]:
@@ -107,6 +117,7 @@ def test_credentials_that_expire_stop_the_run_and_the_same_command_continues(
     assert contents(out) == ALL_ROWS
 
 
+@pytest.mark.usefixtures("few_attempts")
 @pytest.mark.parametrize("kind", ["error in 200", pytest.param("answer", marks=pytest.mark.torture)])
 def test_an_upload_in_parts_is_whole_or_absent(proxy: FaultProxy, out: str, tmp_path: Path, kind: str) -> None:
     large, uri = tmp_path / "large", f"{out}/large.parquet"
