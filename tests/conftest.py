@@ -55,12 +55,11 @@ SLOW = tuple(
 LONGEST = tuple(
     f"{name}.py"
     for name in """
-    jobs/runtime/test_cluster_of_nodes jobs/test_century_pipeline jobs/runtime/test_stage_faults
-    jobs/test_caire_planted test_site
-    jobs/test_resume jobs/test_caire_pipeline jobs/papers/test_caire jobs/runtime/test_config
-    actors/vlm/test_real_configs
-    jobs/test_corridors actors/vlm/test_attacks jobs/test_fetch_urls jobs/test_kills jobs/runtime/test_refusals
-    gpu/test_gpu
+    jobs/runtime/test_cluster_of_nodes models/test_papers_on_the_little_world test_site jobs/runtime/test_stage_faults
+    jobs/test_corridors jobs/test_century_pipeline jobs/test_caire_pipeline jobs/test_kills jobs/test_run_pipeline
+    actors/vlm/test_real_configs actors/vlm/test_vllm actors/vlm/test_attacks jobs/test_fetch_urls jobs/test_resume
+    jobs/test_caire_planted jobs/test_purge jobs/runtime/test_config jobs/test_rome_documents jobs/test_rome
+    jobs/papers/test_caire gpu/test_gpu jobs/runtime/test_refusals
     """.split()
 )
 DATA = Path(os.environ.get("REMINE_DATA") or ROOT.parent / "shared" / "data")
