@@ -1,11 +1,13 @@
-"""Questions at the edge of what the judge can: pairs of pictures that differ in one fact, and years that are near."""
+"""Questions at the edge of what the judge can: pairs that differ in one fact, years that are near, and grades."""
 
+import random
 from collections.abc import Sequence
 
 from jobs.corpora.tric import worded_date
-from jobs.testbed.little_world import questions
+from jobs.testbed.little_world import descriptions, questions
 from jobs.testbed.little_world.scenes import YEARS, Scene
-from tests.models.closed_lessons import compared
+from jobs.testbed.little_world.studies import DrawnPicture, rating_of
+from tests.models.closed_lessons import compared, rated
 from tests.models.tasks import Lesson, Task, builder
 
 DISTANCES = (1, 2, 5, 10, 50)  # years
@@ -28,3 +30,14 @@ def years(one: Scene, distance: int) -> Lesson:
     context = {"date": worded_date(questions.day_of(one), "day")}
     prompts = builder("caption_match", "paper").prompts(context, targets=list(captions))
     return Lesson((one,), [Task(p, q.codes[int(captions[caption])], q.codes) for caption, q, p in prompts])
+
+
+def grade(one: Scene, draw: random.Random, *, wrong: int, layout: str) -> Lesson:
+    """How well a picture matches a text that has so many facts otherwise."""
+    asked = descriptions.changed(one, draw.sample(descriptions.STATED, wrong), draw)
+    return rated(one, asked, wrong, layout)
+
+
+def grade_of_drawn(drawn: DrawnPicture) -> Lesson:
+    """How well a picture by an invented model matches its prompt, as Rome's pipeline asks."""
+    return rated(drawn.shown, drawn.asked, 5 - rating_of(drawn), "paper")

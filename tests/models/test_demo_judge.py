@@ -18,7 +18,7 @@ from tests.models import closed_lessons as closed
 from tests.models import harder_lessons as harder
 from tests.models import tasks
 from tests.models import written_lessons as written
-from tests.models.measure_judge import Answered, Judge
+from tests.models.judge import Answered, Judge
 from tests.models.pool import HELD_OUT
 from tests.models.tasks import Lesson
 
@@ -30,9 +30,9 @@ LEAST_SEEN, LEAST_LABELLED = 0.9, 0.9  # chance: 0.08 to 0.5, and 0.04 to 0.33
 LEAST_RELEVANT = 0.9  # chance: 0.4, the share of the most frequent grade
 LEAST_PREFERRED = {"fast": (0.85, 0.9), "paper": (0.85, 0.9)}  # one and two facts wrong, both orders; chance: 0.25
 LEAST_DATED = {1: 0.8, 2: 0.75, 5: 0.7, 10: 0.75}  # by distance in years; chance: 0.5
-LEAST_RATED = 0.75  # chance: 0.29; in the layout of the paper it is right about 68 %
+LEAST_RATED = 0.75  # chance: 0.31; its card has the share by layout and number of wrong facts
 LEAST_CONTEXTUALISED, LEAST_COUNTED = 0.75, 0.5  # chance: 0.4 to 0.65, and 0.4 for the number of factual errors
-LEAST_JUDGED = {"A": 0.7, "B": 0.9}  # wrong or missing, and right; chance: 0.33. It finds C, a correction, in 43 %
+LEAST_JUDGED = {"A": 0.7, "B": 0.9}  # wrong or missing, and right; chance: 0.33. Of corrections (C) it finds 12 of 19
 LEAST_MATCHED = 0.75  # chance: 0.5
 LEAST_MARKED = 0.8  # F1; chance: less than 0.1
 LEAST_WRITTEN = 0.7  # chance: 0

@@ -21,7 +21,7 @@ from actors.vlm.requests import Scores, ScoringRequest
 from jobs.testbed.little_world.scenes import distinct_scenes
 from tests.models import closed_lessons as closed
 from tests.models import tasks
-from tests.models.measure_judge import Judge
+from tests.models.judge import Judge
 from tests.models.pool import HELD_OUT
 
 SCENES = distinct_scenes(24, seed=HELD_OUT)
