@@ -30,15 +30,18 @@ def assert_tables(
 
     Args:
         others: tables that are not compared.
-        within: how far the values of a table may differ, by its name: the error of models; else they are equal.
+        within: how far values may differ, by the name of the table, or by `TABLE/HEADER` of a row or column: the error
+            of models; else they are equal.
     """
+    errors = within or {}
     written = read_tables(report)
     assert sorted(written) == sorted([*expected, *others])
     different = []
     for name, table in expected.items():
-        error = (within or {}).get(name, EXACT)
         for key in dict.fromkeys((*table, *written[name])):
             one, other = table.get(key), written[name].get(key)  # None: undefined, or not in the table
+            of_headers = (errors[f"{name}/{header}"] for header in key if f"{name}/{header}" in errors)
+            error = next(of_headers, errors.get(name, EXACT))
             is_equal = one is other if one is None or other is None else abs(one - other) <= error
             if not is_equal and not (one is not None and isnan(one)):
                 different.append((name, key, one, other))

@@ -1,7 +1,7 @@
 """Rome's tables of pictures by three invented models, which two people and a judge rate, compare and question."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import exp, nan
 from statistics import mean, stdev
 
@@ -15,26 +15,36 @@ STEPS = 20  # bins of the histogram of scores
 PEOPLE = "People"
 SCENARIOS = ("left", "right")
 Cells = dict[tuple[str, ...], float | None]
+Grades = Mapping[int, Mapping[str, float]]  # number of wrong facts -> the shares of pictures that are given each grade
+RIGHT: Grades = {wrong: {str(5 - wrong): 1.0} for wrong in studies.WRONG.values()}
 
 
-def tables(drawn: Sequence[DrawnPicture], pairs: Sequence[tuple[DrawnPicture, DrawnPicture]], *, judge: str) -> Tables:
+def tables(
+    drawn: Sequence[DrawnPicture],
+    pairs: Sequence[tuple[DrawnPicture, DrawnPicture]],
+    *,
+    judge: str,
+    grades: Grades = RIGHT,
+) -> Tables:
     """Return the tables of the report but figure 5, whose pictures are examples.
 
     Args:
         drawn: the pictures.
         pairs: those that people compared, each in one order; the judge in both.
-        judge: the rater that makes no mistakes.
+        judge: its name.
+        grades: how the judge rates pictures, in figure 3 and the mean ratings of models; in other tables it makes no
+            mistakes.
     """
     return {
         "table_1": _assessments(drawn, pairs),
         "table_2": _comparison(pairs, judge),
-        "figure_3_left": _distributions(drawn, judge),
-        "figure_3_right": _deviations(drawn, judge),
+        "figure_3_left": _distributions(drawn, judge, grades),
+        "figure_3_right": _deviations(drawn, judge, grades),
         "table_3": _by_scenario(drawn, judge),
         "table_4": _agreement(drawn, judge),
         "figure_4": _histogram(drawn, judge),
         "by_scenario": _scores_by_scenario(drawn, judge),
-        "image_models": _of_models(drawn, judge),
+        "image_models": _of_models(drawn, judge, grades),
         "bradley_terry": _strengths(pairs, judge),
     }
 
@@ -69,21 +79,28 @@ def _comparison(pairs: Sequence[tuple[DrawnPicture, DrawnPicture]], judge: str) 
     return table | {(judge, "Position · bias"): 0.0, (judge, "Position · chose the first"): 0.5}
 
 
-def _distributions(drawn: Sequence[DrawnPicture], judge: str) -> Cells:
+def _given(drawn: DrawnPicture, grades: Grades) -> list[float]:
+    """Return the probability of each level to be the judge's rating of a picture."""
+    shares = grades[5 - studies.rating_of(drawn)]
+    return [shares.get(level, 0.0) for level in LEVELS]
+
+
+def _distributions(drawn: Sequence[DrawnPicture], judge: str, grades: Grades) -> Cells:
     people = [value for one in drawn for value in _ratings(one)]
-    ratings = [studies.rating_of(one) for one in drawn]
-    return {(label, level): values.count(int(level)) / len(values)
-            for label, values in ((PEOPLE, people), (judge, ratings)) for level in LEVELS}  # fmt: skip
+    table: Cells = {(PEOPLE, level): people.count(int(level)) / len(people) for level in LEVELS}
+    shares_of_all = zip(*(_given(one, grades) for one in drawn), strict=True)
+    return table | {(judge, level): mean(shares) for level, shares in zip(LEVELS, shares_of_all, strict=True)}
 
 
-def _deviations(drawn: Sequence[DrawnPicture], judge: str) -> Cells:
-    steps = [studies.rating_of(one) - value for one in drawn for value in _ratings(one)]
-    counts = Counter(steps)
+def _deviations(drawn: Sequence[DrawnPicture], judge: str, grades: Grades) -> Cells:
     widest = len(LEVELS) - 1
-    table: Cells = {
-        (judge, f"{step:+d}" if step else "0"): counts[step] / len(steps) for step in range(-widest, widest + 1)
-    }
-    return table | {(judge, "mean"): mean(steps)}
+    shares = dict.fromkeys(range(-widest, widest + 1), 0.0)
+    for one in drawn:
+        for level, share in zip(LEVELS, _given(one, grades), strict=True):
+            for value in _ratings(one):
+                shares[int(level) - value] += share / len(_ratings(one)) / len(drawn)
+    table: Cells = {(judge, f"{step:+d}" if step else "0"): share for step, share in shares.items()}
+    return table | {(judge, "mean"): sum(step * share for step, share in shares.items())}
 
 
 def _by_scenario(drawn: Sequence[DrawnPicture], judge: str) -> Cells:
@@ -129,13 +146,13 @@ def _scores_by_scenario(drawn: Sequence[DrawnPicture], judge: str) -> Cells:
     }
 
 
-def _of_models(drawn: Sequence[DrawnPicture], judge: str) -> Cells:
+def _of_models(drawn: Sequence[DrawnPicture], judge: str, grades: Grades) -> Cells:
     table: Cells = {}
     for model, wrong in studies.WRONG.items():
         pictures = [one for one in drawn if 5 - studies.rating_of(one) == wrong]
         table |= {
             (model, f"Mean rating · {PEOPLE}"): mean(value for one in pictures for value in _ratings(one)),
-            (model, f"Mean rating · {judge}"): float(5 - wrong),
+            (model, f"Mean rating · {judge}"): sum(int(level) * share for level, share in grades[wrong].items()),
             (model, f"Mean score by questions · {judge}"): 1 - wrong / len(questions.ASKED),
         }
     return table
