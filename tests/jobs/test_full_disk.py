@@ -93,19 +93,23 @@ def test_a_disk_that_is_full_under_a_job(
 
 
 def fill_under(
-    disk: Disk, run: Callable[[Path], tuple[int, str]], folder: Path, *, job: str, full: str, tries: int
+    disk: Disk, run: Callable[[Path], tuple[int, str]], folder: Path, *, job: str, full: str, tries: int, least: int = 0
 ) -> None:
-    """Run a job with little space on `disk`, with more or less in each try, and again when there is enough."""
+    """Run a job with little space on `disk`, with more or less in each try, and again when there is enough.
+
+    Args:
+        least: bytes that the first run has.
+    """
     assert run(disk.folder / "calm")[0] == 0
     expected, needed = read_tables(str(disk.folder / "calm")), disk.used()
     shutil.rmtree(disk.folder / "calm")
     draw, stopped = random.Random(job), 0
     with pytest.MonkeyPatch.context() as patch:
-        if full == "TMPDIR":  # if it is full when Python looks for it first, Python takes another folder
+        if full == "TMPDIR":
             patch.setattr(tempfile, "tempdir", str(disk.folder))
         for number in range(tries):
             out = (disk.folder if full == "out" else folder) / str(number)
-            disk.fill(0 if number == 0 else draw.randrange(0, needed, BLOCK))
+            disk.fill(draw.randrange(0, needed, BLOCK) if number else least)
             code, printed = run(out)
             if code:
                 stopped += 1
@@ -135,7 +139,8 @@ def test_a_disk_that_is_full_under_workers(disk: Disk, tmp_path: Path, full: str
                 ended = subprocess.run(command, check=False, capture_output=True, text=True)
                 return ended.returncode, ended.stdout + ended.stderr
 
-            fill_under(disk, run, tmp_path, job="mine", full=full, tries=3)
+            # A process whose TMPDIR has no room for the file by which Python tries it takes another folder.
+            fill_under(disk, run, tmp_path, job="mine", full=full, tries=3, least=BLOCK * (full == "TMPDIR"))
 
 
 def test_ray_is_not_started_on_a_full_disk(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
