@@ -26,7 +26,7 @@ TABLES: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("kills", "processes after 60 s"),
     ),
     "storage faults": ("Requests to S3 that met a fault", ("jobs",), ("runs", "requests", "faults")),
-    "full disks": ("Full disks", ("full", "job"), ("runs", "stopped", "tables compared")),
+    "full disks": ("Full disks, under the jobs of the test", ("full",), ("runs", "stopped", "tables compared")),
     "S3 servers": (
         "Tests on S3 servers",
         ("server", "conditional writes", "checksums"),

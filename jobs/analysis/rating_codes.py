@@ -99,9 +99,10 @@ class Reduction:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for file in self._files.values():
-            file.close()
-        self._folder.cleanup()
+        self._folder.add_place(error)
+        with self._folder:
+            for file in self._files.values():
+                file.close()
 
     @property
     def folder(self) -> Path:

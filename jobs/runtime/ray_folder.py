@@ -30,8 +30,12 @@ def check() -> None:
             file.flush()
     except OSError as error:  # others are Ray's to report, which creates the folder
         if faults.is_full(error):
-            cause = os.strerror(error.errno or 0)
-            raise InputError(f"RAY_TMPDIR={path()}: {cause} for Ray's logs and objects; {REMEDY}") from error
+            raise InputError(describe_full(error)) from error
+
+
+def describe_full(error: OSError) -> str:
+    """An error about a full disk that Ray raised on this machine, with place and remedy."""
+    return f"RAY_TMPDIR={path()}: {os.strerror(error.errno or 0)} for Ray's logs and objects; {REMEDY}"
 
 
 def describe_over_capacity() -> str:

@@ -262,6 +262,7 @@ def _quiet(verbose: bool) -> None:
         for handler in logger.handlers:
             if type(handler).__name__ == "PlainRayHandler":
                 handler.setLevel(logging.CRITICAL)
+    logging.raiseExceptions = False  # no traces of log files of Ray that a full disk does not take
     # map_batches has no named parameter for restarts before Ray 2.64.
     warnings.filterwarnings("ignore", message=r".*`ray_remote_args` is deprecated")
 

@@ -8,7 +8,6 @@ import contextlib
 import errno
 import os
 import re
-import tempfile
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -16,7 +15,7 @@ import pyarrow as pa
 
 from actors.errors import first_line
 from actors.fetching.signed_urls import without_secrets
-from jobs.store.spool import PREFIX
+from jobs.store.spool import FULL_DISK, PREFIX
 
 CHECKSUM_SETTINGS = "AWS_REQUEST_CHECKSUM_CALCULATION=when_required AWS_RESPONSE_CHECKSUM_VALIDATION=when_required"
 
@@ -67,7 +66,6 @@ _ANSWERS: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (_BUSY, "the store did not answer", "run the same command again later"),
     (_UNSUPPORTED, "the store does not support the request", f"for an older store, set {CHECKSUM_SETTINGS}"),
 )
-_FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 _ERRNO = {
     errno.ENOSPC: "free space there",
     errno.EDQUOT: "free space there or raise the quota",
@@ -108,8 +106,8 @@ def sentence(error: BaseException, place: str = "") -> str | None:
         return _join(exact, *_client_side(error))
     if isinstance(error, NotADirectoryError | FileExistsError):
         return _join(place or exact, "a file is where a folder is needed", "")
-    if is_full(error) and (folder := _temporary(_filename(error))):
-        return _join(f"TMPDIR={folder}", *_local(error, ""), "or set TMPDIR to a folder with more space")
+    if is_full(error) and (temporary := _temporary(_filename(error))):
+        return _join(temporary, *_local(error, ""), "or set TMPDIR to a folder with more space")
     return _join(exact, *_local(error, exact))
 
 
@@ -131,7 +129,7 @@ def is_of_store(error: BaseException) -> bool:
 
 def is_full(error: BaseException) -> bool:
     """Whether a disk is full, or the user's share of it."""
-    return isinstance(error, OSError) and error.errno in _FULL_DISK
+    return isinstance(error, OSError) and error.errno in FULL_DISK
 
 
 @contextlib.contextmanager
@@ -234,14 +232,12 @@ def _client_side(error: BaseException) -> tuple[str, str]:
 
 
 def _temporary(place: str) -> str:
-    """The folder of temporary files that `place` is in; empty if it is elsewhere.
+    """The key of the folder of temporary files, with the folder that `place` is in; empty if it is elsewhere.
 
-    A full disk without a place is of a temporary file: what writes elsewhere names it (`at`).
+    A full disk without a place is of a temporary file of another kind than a spool.
     """
-    if not place:
-        return tempfile.gettempdir()
     match = _SPOOL.fullmatch(place)
-    return match["folder"] if match else ""
+    return f"TMPDIR={match['folder']}" if match else "" if place else "TMPDIR"
 
 
 def _cause(error: BaseException) -> str:

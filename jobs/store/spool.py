@@ -5,6 +5,7 @@ process ends. When a process creates its first spool, it removes those of the sa
 """
 
 import contextlib
+import errno
 import fcntl
 import os
 import shutil
@@ -15,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 PREFIX = "remine-"
 LOCK = ".lock"
 UNLOCKED = f"{LOCK}.new"  # the name of the file before it is locked
@@ -49,7 +51,16 @@ class Spool:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self.add_place(error)
         self.cleanup()
+
+    def add_place(self, error: BaseException | None) -> None:
+        """Add this folder to an error about a full disk without a place: only what is written here has none.
+
+        A driver does not know the folder of a worker, which may have another `TMPDIR`.
+        """
+        if isinstance(error, OSError) and error.errno in FULL_DISK and not error.filename:
+            error.filename = str(self.path)
 
 
 def _lock(folder: Path) -> int | None:

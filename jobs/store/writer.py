@@ -188,15 +188,16 @@ class UnitWriter:
         self._rejects.clear()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        try:
-            if kind is None:
-                self._publish()
-            else:
-                self._writer.close()
-        finally:
-            if self._rejects_writer is not None:
-                self._rejects_writer.close()
-            self._folder.cleanup()
+        self._folder.add_place(error)
+        with self._folder:
+            try:
+                if kind is None:
+                    self._publish()
+                else:
+                    self._writer.close()
+            finally:
+                if self._rejects_writer is not None:
+                    self._rejects_writer.close()
 
     def _publish(self) -> None:
         if not self.counts.balances():

@@ -4,6 +4,7 @@ The disk is a file system in memory, which only root may mount. `make torture` f
 """
 
 import contextlib
+import errno
 import io
 import os
 import random
@@ -14,13 +15,17 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from jobs.errors import InputError, RunError
 from jobs.runtime import cli, ray_folder
 from jobs.runtime.worker_errors import as_run_errors
 from tests import reliability
+from tests.in_process import stages_in_process
 from tests.jobs.kill_drill import arguments_of, check_equal, read_tables, write_corpus_files
+from tests.jobs.running_job import Running
 from tests.jobs.runtime.ray_clusters import environment, running_cluster
 from tests.jobs.small_jobs import SMALL_JOBS, write_small_jobs
 
@@ -143,6 +148,54 @@ def test_a_disk_that_is_full_under_workers(disk: Disk, tmp_path: Path, full: str
             fill_under(disk, run, tmp_path, job="mine", full=full, tries=3, least=BLOCK * (full == "TMPDIR"))
 
 
+@pytest.mark.torture
+def test_rays_folder_that_fills_while_a_job_works(disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Objects that its memory holds need no disk, and Ray does without the logs that it cannot write."""
+    write_corpus_files(tmp_path)
+    keys, calm, out = arguments_of("mine", tmp_path), tmp_path / "calm", tmp_path / "out"
+    with stages_in_process():
+        assert cli.main("mine", [*keys, f"out={calm}"]) == 0
+    monkeypatch.setenv("RAY_TMPDIR", str(disk.folder))
+    running = Running("mine", [*keys, f"out={out}"], tmp_path / "log")
+    try:
+        running.wait_for(lambda: any(out.glob("*.parquet")))
+        disk.fill(0)
+        assert running.process.wait(timeout=600) == 0, running.log.read_text()
+    finally:
+        running.end()
+    check_equal(read_tables(str(out)), read_tables(str(calm)))
+
+
+@pytest.mark.torture
+def test_objects_for_which_ray_has_neither_memory_nor_disk(
+    disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw = np.random.default_rng(1)
+    (tmp_path / "pictures").mkdir()
+    for number in range(32):
+        pixels = draw.integers(0, 255, (1200, 1200, 3), np.uint8)
+        Image.fromarray(pixels).save(tmp_path / "pictures" / f"{number}.png")
+    images, calm, out = (tmp_path / name for name in ("images", "calm", "out"))
+    keys = [f"input={images}", "embedder=local-tiny", "resources.object_store_memory_gb=0.08"]
+    with stages_in_process():
+        source = ["source=folder", f"source.path={tmp_path}/pictures", "unit_rows=8"]
+        assert cli.main("fetch", [*source, f"out={images}"]) == 0
+        assert cli.main("embed", [*keys, f"out={calm}"]) == 0
+    monkeypatch.setenv("RAY_TMPDIR", str(disk.folder))
+    running = Running("embed", [*keys, f"out={out}"], tmp_path / "log")
+    try:
+        assert running.process.wait(timeout=600) == 1
+    finally:
+        running.end()
+    *before, last = running.log.read_text().splitlines()
+    assert last.startswith(f"error: RAY_TMPDIR={disk.folder}: ")
+    assert "object_store_memory_gb" in last
+    assert [line for line in before if "Traceback" in line] == []
+    with stages_in_process():
+        assert cli.main("embed", [*keys, f"out={out}"]) == 0
+    check_equal(read_tables(str(out)), read_tables(str(calm)))
+
+
 def test_ray_is_not_started_on_a_full_disk(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_TMPDIR", str(disk.folder))
     ray_folder.check()
@@ -162,3 +215,5 @@ def test_what_ray_raises_when_its_memory_and_the_disk_are_full(monkeypatch: pyte
     sentence = r"^RAY_TMPDIR=/scratch: .*; free space there .*object_store_memory_gb"
     with pytest.raises(RunError, match=sentence), as_run_errors():
         raise OutOfDiskError
+    with pytest.raises(RunError, match=r"^RAY_TMPDIR=/scratch: No space left on device .*; free"), as_run_errors():
+        raise OSError(errno.ENOSPC, "No space left on device")  # of Ray on the driver

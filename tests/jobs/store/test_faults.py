@@ -1,7 +1,6 @@
 """Errors of disks and object stores, as the clients raise them, become place, cause and remedy."""
 
 import errno
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -144,8 +143,7 @@ def test_nobody_at_the_endpoint_and_no_credentials(monkeypatch: pytest.MonkeyPat
         ),
         (
             OSError(errno.ENOSPC, "Error writing bytes to file. Detail: [errno 28] No space left on device"),
-            f"TMPDIR={tempfile.gettempdir()}: No space left on device; free space there or set TMPDIR to a folder with "
-            "more space",
+            "TMPDIR: No space left on device; free space there or set TMPDIR to a folder with more space",
         ),
         (OSError(errno.EISDIR, "Is a directory", "/x"), "/x: Is a directory; remove or rename the folder of this name"),
         (PermissionError(errno.EACCES, "denied", "/x"), "/x: access denied (denied); check the permissions"),
