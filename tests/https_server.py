@@ -125,4 +125,5 @@ class HttpsServer:
                 await writer.drain()
                 self.sent.append((time.monotonic(), len(answer.body[first : first + 16384])))
         await writer.drain()
-        return not any(name.lower() == "content-length" for name, _ in answer.headers)
+        # Only a body of another length ends the connection: the client would use it again for its next request.
+        return method == "HEAD" or not any(name.lower() == "content-length" for name, _ in answer.headers)
