@@ -10,7 +10,6 @@ import pytest
 from actors.search.top_k import Hits
 from jobs.retrieval import merge
 from jobs.retrieval.neighbor_rows import Calibration, neighbors
-from tests.factories import TableInMemory
 
 
 def test_ranks_begin_at_1_for_each_query() -> None:
@@ -33,9 +32,11 @@ def test_the_best_of_all_units_are_those_of_one_sort(at_once: int, monkeypatch: 
         {"query_id": f"q{n % 4}", "item_id": f"i{n:02}", "score": float(score), "rank": 1}
         for n, score in enumerate(draw.integers(0, 5, 60))
     ]
-    partial: Any = TableInMemory("neighbors", rows, batch=7)
     ids = ["q2", "q0", "q3"]  # q1 is of a finished unit
-    best = merge._best(partial, pa.array(ids, pa.string()), 3).to_pylist()
+    wanted = [row | {"query": ids.index(row["query_id"])} for row in rows if row["query_id"] in ids]
+    columns = ["item_id", "score", "query"]
+    batches = (pa.Table.from_pylist(wanted[start : start + 7]).select(columns) for start in range(0, len(wanted), 7))
+    best = merge._best(batches, len(ids), 3).to_pylist()
     expected = [
         (number, row["item_id"], row["score"])
         for number, query in enumerate(ids)
