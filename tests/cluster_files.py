@@ -13,7 +13,8 @@ CLUSTERS = ROOT / "conf" / "cluster"
 
 
 def load(path: Path) -> dict[str, Any]:
-    loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
+    safe = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # KubeRay's definitions are megabytes
+    loaded = yaml.load(path.read_text(encoding="utf-8"), Loader=safe)
     assert isinstance(loaded, dict)
     return loaded
 
