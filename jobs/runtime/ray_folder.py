@@ -9,6 +9,7 @@ from jobs.store import faults
 DEFAULT = "/tmp"
 LEAST_ROOM = 1 << 20  # bytes that a session of Ray needs for its first logs
 REMEDY = "free space there or set RAY_TMPDIR to a folder with more space"
+MORE_MEMORY = "or give Ray more memory (resources.object_store_memory_gb)"
 # Of Ray's OutOfDiskError: what its memory does not hold is only written to a disk that is less than 95 % full.
 OVER_CAPACITY = "the local disk's utilization is over capacity"
 
@@ -40,7 +41,5 @@ def describe_full(error: OSError) -> str:
 
 def describe_over_capacity() -> str:
     """What a run that Ray ended with `OVER_CAPACITY` says; the disk may be that of any machine of a cluster."""
-    return (
-        f"RAY_TMPDIR={path()}: more than 95 % of the disk is used, and Ray has no memory left for objects; {REMEDY}, "
-        "or give Ray more memory (resources.object_store_memory_gb)"
-    )
+    cause = "more than 95 % of the disk is used, and Ray has no memory left for objects"
+    return f"RAY_TMPDIR={path()}: {cause}; {REMEDY}, {MORE_MEMORY}"

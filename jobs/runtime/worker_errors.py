@@ -35,7 +35,8 @@ def as_run_errors() -> Iterator[None]:
         if (raised := _raised(trace)) and raised[0] in WHOLE_SENTENCES:
             raise RunError(raised[1]) from error
         if isinstance(error, OSError) and faults.is_full(error):  # no worker's, which Ray wraps
-            raise RunError(f"{ray_folder.describe_full(error)}. {faults.KEPT}") from error
+            sentence = f"{ray_folder.describe_full(error)}, {ray_folder.MORE_MEMORY}"
+            raise RunError(f"{sentence}. {faults.KEPT}") from error
         if ray_folder.OVER_CAPACITY in trace:
             raise RunError(f"{ray_folder.describe_over_capacity()}. {faults.KEPT}") from error
         if raised and (storage := faults.sentence_of_text(raised[1])):
