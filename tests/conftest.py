@@ -65,12 +65,6 @@ LONGEST = tuple(
 DATA = Path(os.environ.get("REMINE_DATA") or ROOT.parent / "shared" / "data")
 
 
-def pytest_configure() -> None:
-    """Ctrl-C is tested: a shell that started pytest in the background has its children ignore it."""
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
 def uses_ray(item: pytest.Item) -> bool:
     return "ray_session" in getattr(item, "fixturenames", ())
 
@@ -112,10 +106,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Compute with one thread, whatever the tests before did.
+    """Compute with one thread and heed Ctrl-C, whatever the tests before did.
+
+    Ctrl-C is tested: a shell that started pytest in the background has its children ignore it, as does a job that a
+    test interrupted in this process.
 
     Also end the process's Ray before the files that need none: its own processes take an eighth of a processor.
     """
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if (torch := sys.modules.get("torch")) is not None:
         torch.set_num_threads(1)
     if not getattr(item, "may_use_ray", True) and (ray := sys.modules.get("ray")) is not None and ray.is_initialized():

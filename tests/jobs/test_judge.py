@@ -1,6 +1,7 @@
 """Inputs of `judge`, runs of both methods, and the values that it refuses."""
 
 import io
+import json
 import re
 import shutil
 from dataclasses import replace
@@ -211,7 +212,9 @@ def test_two_models_over_items_of_which_one_first_fails(
     """The second model runs although the first fails; the same command then completes the first."""
     weights = tmp_path / "weights"
     shutil.copytree(resolve("local:qwen2.5-vl-tiny"), weights)
-    (weights / "model.safetensors").write_bytes(b"truncated")  # detected only when the weights are loaded
+    config = json.loads((weights / "config.json").read_text(encoding="utf-8"))
+    config["text_config"]["intermediate_size"] += 32  # detected only when the weights are loaded
+    (weights / "config.json").write_text(json.dumps(config))
     model = yaml.safe_load((CONF / "model" / "local-tiny.yaml").read_text(encoding="utf-8"))
     (tmp_path / "tiny.yaml").write_text(yaml.safe_dump(model | {"name": "tiny", "checkpoint": str(weights)}))
     command = [f"{name}={inputs[name]}" for name in ("input", "images", "texts", "exclusions")]
@@ -223,7 +226,7 @@ def test_two_models_over_items_of_which_one_first_fails(
     assert "error: 1 of 2 models failed: tiny (" in errors
     assert open_table(f"{tmp_path}/r/local-text-tiny", "ratings").rows == 7
 
-    shutil.copy(Path(resolve("local:qwen2.5-vl-tiny")) / "model.safetensors", weights)
+    shutil.copy(Path(resolve("local:qwen2.5-vl-tiny")) / "config.json", weights)
     assert cli.main("judge", command) == 0
     output = capsys.readouterr().out
     assert output.count("rows individually: 0 answers changed") == 2
