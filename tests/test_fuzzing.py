@@ -214,7 +214,7 @@ ACTS = [
 ]
 OPTIONS = [{"id": str(number), "text": f"option {number}"} for number in range(1, 6)]
 DONE = {"item_id": "i1", "_annotator_id": "p-anna", "_session_id": "p-anna", "_timestamp": 1780000000}
-PRODIGY = [
+PRODIGY: list[dict[str, Any]] = [
     {
         **DONE,
         "answer": "accept",
@@ -378,12 +378,13 @@ def test_a_url_that_once_failed(url: str) -> None:
         (prodigy, {**DONE, "answer": "accept", "free_texts": 7}),
         (prodigy, {**DONE, "item_id": "half \ud83d", "answer": "accept", "question": "sensitive", "accept": ["3"]}),
         (prodigy, json.dumps(PRODIGY[0]) + "\n" + "[" * 100_000),
+        (prodigy, json.dumps(PRODIGY[0]) + "\n" + json.dumps({**PRODIGY[0], "item_id": "\ud83d"}, ensure_ascii=False)),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("table", ["ratings", "spans", "remarks"])
 def test_an_export_that_once_failed(tmp_path: Path, reader: Any, text: Any, table: str) -> None:
     file = tmp_path / "export"
-    file.write_text(text if isinstance(text, str) else json.dumps(text))
+    file.write_bytes((text if isinstance(text, str) else json.dumps(text)).encode("utf-8", "surrogatepass"))
     refused(InputError, call=lambda: imported(reader, file, table))
 
 

@@ -73,8 +73,9 @@ def lines(uri: str, reject: Rejects, *, private: bool = False) -> Iterator[tuple
             if not raw.strip():
                 continue
             try:
-                data = json.loads(raw.removeprefix(codecs.BOM_UTF8), parse_int=json_integer)
-                data = _storable(data) if _ESCAPED.search(raw.decode(errors="replace")) else data
+                text = raw.removeprefix(codecs.BOM_UTF8).decode()  # json decodes bytes of halves of characters too
+                data = json.loads(text, parse_int=json_integer)
+                data = _storable(data) if _ESCAPED.search(text) else data
             except (ValueError, RecursionError) as error:
                 data = error
             if isinstance(data, dict):
