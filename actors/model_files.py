@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import IO, Any
 
 from actors import local_models
 from actors.ids import content_id
@@ -120,16 +120,25 @@ def check_weights(folder: Path, *, nested: bool = False) -> None:
             raise ValueError(f"{file}: damaged: {size:,} bytes, {header}; copy or download it again")
 
 
+def read_header(stream: IO[bytes]) -> tuple[int, dict[str, Any]]:
+    """Read the header of a .safetensors file; return the place of its first tensor's bytes, and the header.
+
+    Raises:
+        ValueError: the file is not in that format.
+    """
+    length = int.from_bytes(stream.read(8), "little")
+    if not 0 < length <= MOST_HEADER:
+        raise ValueError(f"not a .safetensors file: its header would have {length} bytes")
+    return 8 + length, json.loads(stream.read(length))
+
+
 def _expected_size(file: Path) -> int | None:
-    """The bytes of a .safetensors file by its header: eight of the header's length, the header, and the tensors."""
+    """The bytes of a .safetensors file by its header; None if that is not readable."""
     with file.open("rb") as stream:
-        length = int.from_bytes(stream.read(8), "little")
-        if not 0 < length <= MOST_HEADER:
-            return None
         try:
-            header = json.loads(stream.read(length))
+            start, header = read_header(stream)
             ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
-            return 8 + length + int(max(ends, default=0))
+            return start + int(max(ends, default=0))
         except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
             return None
 

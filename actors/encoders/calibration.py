@@ -4,16 +4,15 @@ The probability of a pair is the logistic function of exp(scale) * cosine + bias
 CLIP has only a scale, and no probability of a single pair.
 """
 
-import json
 import struct
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from actors.encoders.facts import LOCAL_DIR, find_source, hub_files
 from actors.encoders.transformers_encoders import HubEncoder, is_hub_encoder
+from actors.model_files import read_header
 
 _NAMES = ("logit_scale", "logit_bias")
-_LONGEST_HEADER = 100 << 20
 _FORMATS = {"F32": "<f", "F16": "<e", "F64": "<d"}
 _WEIGHTS = ("open_clip_model.safetensors", "open_clip_pytorch_model.safetensors", "model.safetensors")
 
@@ -48,17 +47,14 @@ def read_scalars(stream: IO[bytes]) -> LogitScalars | None:
     Raises:
         ValueError: the file is not in that format.
     """
-    (size,) = struct.unpack("<Q", stream.read(8))
-    if size > _LONGEST_HEADER:
-        raise ValueError(f"not a .safetensors file: its header would have {size} bytes")
-    header = json.loads(stream.read(size))
+    start, header = read_header(stream)
     scalars = []
     for name in _NAMES:
         entry = header.get(name)
         if entry is None or entry["dtype"] not in (*_FORMATS, "BF16"):
             return None
         begin, end = entry["data_offsets"]
-        stream.seek(8 + size + begin)
+        stream.seek(start + begin)
         raw = stream.read(end - begin)
         if entry["dtype"] == "BF16":  # the upper half of a float32
             raw = b"\0\0" + raw

@@ -76,7 +76,7 @@ def choose(
         units, reader: the items, of which the first ones are compared.
 
     Raises:
-        InputError: there is no cluster, or it is too small.
+        InputError: the cluster does not answer, or it is too small.
     """
     if cfg.engine != AUTO:
         return ChosenEngine(cfg.engine)

@@ -51,8 +51,8 @@ def begin(
         work: what its rows are, if a row is not always the same work.
 
     Raises:
-        InputError: the place `out=` cannot be used, or there is no cluster, or it is too small, or plan= has a value
-            that is not allowed.
+        InputError: the place `out=` cannot be used, or the cluster does not answer, or it is too small, or plan=
+            has a value that is not allowed.
     """
     check_plan(cfg.plan, calibrates=calibrates)
     if isinstance(cfg, FailingRows) and not 0 <= cfg.max_error_share <= 1:
@@ -140,7 +140,7 @@ def ready(cfg: Common, plans: Sequence[TablePlan], needs: Sequence[Demand]) -> N
         needs: the minimum that all stages need together.
 
     Raises:
-        InputError: the place `out=` cannot be used, or there is no cluster, or it is too small.
+        InputError: the place `out=` cannot be used, or the cluster does not answer, or it is too small.
     """
     for plan in plans:
         check_place(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)

@@ -48,7 +48,7 @@ def start(settings: RayConfig, resources: res.Resources, demands: Sequence[res.D
         demands: the minimum that the run needs. If this machine is too small, Ray is not started.
 
     Raises:
-        InputError: there is no cluster at that address, it refused this driver, or it is too small; or the disk of
+        InputError: no cluster answers at that address, it refused this driver, or it is too small; or the disk of
             Ray's temporary folder is full.
         RunError: Ray failed to start.
     """
