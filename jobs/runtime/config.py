@@ -100,7 +100,7 @@ def load(job: str, schema: type, overrides: list[str]) -> Any:
         # Not OmegaConf.missing_keys, which resolves interpolations: `prepare` may have to do that.
         if missing := sorted(_keys_with(lambda value: value == MISSING, OmegaConf.to_container(composed))):
             keys = ", ".join(f"{key}=" for key in missing)
-            raise InputError(f"{job}: required: {keys} (--help explains every key)")
+            raise InputError(f"{keys}: required; remine {job} --help explains every key")
         if (prepare := getattr(schema, "prepare", None)) is not None:
             composed = prepare(composed)  # while its interpolations are not resolved
         # NaN passes every comparison with a limit.

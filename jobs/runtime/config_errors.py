@@ -70,7 +70,7 @@ def describe(error: BaseException) -> str:
     """The error in one line, with its key if it names one."""
     cause = error.__cause__ or (error.__context__ if _IN_FILE.search(str(error)) else None) or error
     if match := _MISSING_VALUE.search(str(cause)):
-        return f"required: {match.group(1)}="
+        return f"{match.group(1)}=: required"
     key = getattr(cause, "full_key", None) or getattr(error, "full_key", None)
     if key and (match := _WRONG_TYPE.search(str(cause))):
         return f"{key}={match['value']}: must be {_KINDS[match['kind'] or match['bool']]}"

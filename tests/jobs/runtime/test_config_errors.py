@@ -76,4 +76,4 @@ def test_a_missing_value_is_named_by_its_key() -> None:
     structured = OmegaConf.structured(Schema)
     with pytest.raises(OmegaConfBaseException) as caught:
         structured.out  # noqa: B018
-    assert describe(caught.value) == "required: out="
+    assert describe(caught.value) == "out=: required"

@@ -108,7 +108,7 @@ BAD: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
         ["judge", "input={f}/matches", "--corpus.language", "en"],
         ("--corpus.language=en: no such key; allowed: ",),
     ),
-    "not given": (["mine"], ("required: corpus.path=, out=, terms.path=", "--help")),
+    "not given": (["mine"], ("corpus.path=, out=, terms.path=: required", "--help")),
     "unknown option with dashes": (
         ["mine", "--verbose"],
         ("--verbose: no such key", "did you mean ray.verbose?", "allowed: "),
