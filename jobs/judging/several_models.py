@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from jobs.errors import InputError, RunError
 from jobs.judging.settings import AskingConfig, ModelRunConfig
 from jobs.models.several import read_models
-from jobs.runtime import cli, dtypes
+from jobs.runtime import cli, dtypes, named_keys
 from jobs.runtime.console import say
 from jobs.store import locations
 
@@ -49,8 +49,11 @@ def run_each(
         return run(cfg)
     configs = _per_model(job, cfg)
     if not cfg.only_plans:
-        for one in configs:
-            check(one)
+        for name, one in zip(cfg.models, configs, strict=True):
+            try:
+                check(one)
+            except InputError as error:
+                raise InputError(named_keys.with_own_key(str(error), job, f"models={name}")) from error
     manifest, failures = None, dict[str, Exception]()
     for one in configs:
         try:

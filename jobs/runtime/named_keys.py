@@ -40,6 +40,12 @@ def without_job(message: str, job: str) -> str:
     return text if _BEGINS_WITH_KEY.match(text) else message
 
 
+def with_own_key(message: str, job: str, key_and_value: str) -> str:
+    """Return the message with `key_and_value`, such as `models=mine.yaml`, before it if it begins with no key."""
+    text = message.removeprefix(f"{job}: ")
+    return text if _BEGINS_WITH_KEY.match(text) else f"{key_and_value}: {text}"
+
+
 def with_full_key(message: str, job: str, values: Mapping[str, Any]) -> str:
     """Return `model.dtype=x: …` for `dtype=x: …`, if one key with this last part and value is below others.
 

@@ -61,3 +61,20 @@ def test_a_failure_stops_no_other_model(capsys: pytest.CaptureFixture[str]) -> N
 
     with pytest.raises(InputError, match="2 of 2 models failed"):
         run_each("generate", loaded("generate", BOTH), refuse, check=lambda _: None)
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("judge: R/model: no weights in the folder", "models=local-text-tiny: R/model: no weights in the folder"),
+        ("limit=-1: must be at least 1", "limit=-1: must be at least 1"),
+    ],
+)
+def test_the_model_that_is_refused_is_named_by_its_key(message: str, expected: str) -> None:
+    def refuse(cfg: Any) -> None:
+        if cfg.model.name == "local-text-tiny":
+            raise InputError(message)
+
+    with pytest.raises(InputError) as caught:
+        run_each("judge", loaded("judge", BOTH), lambda _: None, check=refuse)
+    assert str(caught.value) == expected
