@@ -1,6 +1,7 @@
 """Pictures from the URLs of records: one worker fetches, decodes and writes a unit."""
 
 import asyncio
+import contextlib
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,6 +24,7 @@ from jobs.runtime import exclusions
 from jobs.runtime.board import Reporter
 from jobs.store import locations
 from jobs.store.object_rows import open_rows, read_unit, reading_rows
+from jobs.store.spool import Spool
 from jobs.store.writer import UnitTask, UnitWriter
 from jobs.workers.cluster_limiter import ClusterLimiter
 from jobs.workers.image_writer import ImageWriter
@@ -125,25 +127,40 @@ class RowSpool:
 
     def __enter__(self) -> Self:
         self._rows: dict[str, tuple[ImageRow, int, int | None]] = {}
-        self._bytes = tempfile.SpooledTemporaryFile(SPOOL_BYTES)
+        self._folder = Spool("pictures")  # named, so that an error about a full disk has a place
+        self._bytes = tempfile.SpooledTemporaryFile(SPOOL_BYTES, dir=self._folder.path)
         return self
 
     def add(self, row: ImageRow) -> None:
         """Append a row."""
         data: bytes | None = row.get("bytes")
-        begin = self._bytes.seek(0, os.SEEK_END)
-        if data is not None:
-            self._bytes.write(data)
+        with self._naming_a_full_disk():
+            begin = self._bytes.seek(0, os.SEEK_END)
+            if data is not None:
+                self._bytes.write(data)
         self._rows[row["image_id"]] = {**row, "bytes": None}, begin, None if data is None else len(data)
 
     def row(self, image_id: str) -> ImageRow:
         """Return the row of a picture."""
         columns, begin, length = self._rows[image_id]
-        self._bytes.seek(begin)
-        return {**columns, "bytes": None if length is None else self._bytes.read(length)}
+        with self._naming_a_full_disk():  # the file's buffer is written before it is read
+            self._bytes.seek(begin)
+            return {**columns, "bytes": None if length is None else self._bytes.read(length)}
+
+    @contextlib.contextmanager
+    def _naming_a_full_disk(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self._folder.add_place(error)
+            raise
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        self._bytes.close()
+        try:
+            with self._naming_a_full_disk():
+                self._bytes.close()
+        finally:
+            self._folder.cleanup()
 
 
 def _first_error(group: BaseExceptionGroup[Any]) -> BaseException:
