@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jobs.plots.colours import shade
 from jobs.plots.panels import label_cells
@@ -51,7 +51,8 @@ class CountMatrix:
                     box.set_url(link_to(*self.links[row, column]))
                 axes.add_patch(box)
                 on = "#ffffff" if share > 0.45 else "#000000"
-                axes.text(column, row, f"{count:,}", ha="center", va="center", fontsize=7.5, color=on, zorder=3)
+                centred: dict[str, Any] = {"ha": "center", "va": "center", "in_layout": False}
+                axes.text(column, row, f"{count:,}", fontsize=7.5, color=on, zorder=3, **centred)
         label_cells(axes, self.rows, self.columns)
         axes.set_xlabel(self.column_label)
         axes.set_ylabel(self.row_label)

@@ -83,7 +83,8 @@ class HeatMap:
                     cell.set_url(link_to(*self.links[row, column]))
                 axes.add_patch(cell)
                 text = _number(value, self.percent) if defined and value is not None else "–"
-                axes.text(column, row, text, ha="center", va="center", fontsize=7.5, color=readable_on(colour))
+                on = readable_on(colour)
+                axes.text(column, row, text, ha="center", va="center", fontsize=7.5, color=on, in_layout=False)
         label_cells(axes, self.rows, self.columns)
 
 
@@ -136,18 +137,23 @@ class Intervals:
     def draw(self, axes: Axes) -> None:
         """Draw points, intervals and the paper's numbers, with a legend if there are several series."""
         rows, series = self._rows, self._series
-        for estimate in self.estimates:
-            number = series.index(estimate.series)
-            y = rows.index(estimate.label) + (number - (len(series) - 1) / 2) * 0.7 / max(1, len(series))
+        marker: dict[str, Any] = {"linestyle": "none", "clip_on": False}
+        for number, name in enumerate(series):
+            # One artist for all rows: matplotlib takes a millisecond for each.
+            inside = [estimate for estimate in self.estimates if estimate.series == name]
+            y = {e.label: rows.index(e.label) + (number - (len(series) - 1) / 2) * 0.7 / len(series) for e in inside}
             colour = SERIES[number % len(SERIES)]
-            if estimate.low is not None and estimate.high is not None:
-                axes.plot([estimate.low, estimate.high], [y, y], color=colour, linewidth=1.4, solid_capstyle="butt")
-            if estimate.value is not None:
-                axes.plot([estimate.value], [y], "o", color=colour, markersize=4.5, clip_on=False)
-            if estimate.printed is not None:
-                axes.plot(
-                    [estimate.printed], [y], "D", color=PRINTED, markerfacecolor="none", markersize=5, clip_on=False
-                )
+            lines = [(e.low, e.high, y[e.label]) for e in inside if e.low is not None and e.high is not None]
+            if lines:
+                low, high, at = zip(*lines, strict=True)
+                axes.hlines(at, low, high, color=colour, linewidth=1.4)
+            points = [(e.value, y[e.label]) for e in inside if e.value is not None]
+            if points:
+                axes.plot(*zip(*points, strict=True), marker="o", color=colour, markersize=4.5, **marker)
+            printed = [(e.printed, y[e.label]) for e in inside if e.printed is not None]
+            if printed:
+                hollow: dict[str, Any] = {"marker": "D", "color": PRINTED, "markerfacecolor": "none", "markersize": 5}
+                axes.plot(*zip(*printed, strict=True), **hollow, **marker)
         if self.reference is not None:
             axes.axvline(self.reference, color=SOFT, linewidth=0.8, dashes=(3, 2))
         for tick in axes.set_yticks(range(len(rows)), rows):
@@ -279,8 +285,9 @@ class StackedBars:
                 axes.add_patch(_rectangle(left + width / 2, row, colour, width=width, height=0.78))
                 if width >= 0.075:
                     text = _number(width, True)
+                    on = readable_on(colour)
                     axes.text(
-                        left + width / 2, row, text, ha="center", va="center", fontsize=7, color=readable_on(colour)
+                        left + width / 2, row, text, ha="center", va="center", fontsize=7, color=on, in_layout=False
                     )
                 left += width
             if not any(share is not None for share in shares):
