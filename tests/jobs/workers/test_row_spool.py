@@ -3,6 +3,7 @@
 import io
 import tempfile
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -15,7 +16,8 @@ from tests.factories import image_row
 
 
 def row(name: str, data: bytes | None) -> ImageRow:
-    return {**image_row(name), "bytes": data, "status": Status.OK if data is not None else Status.ERROR}
+    columns = image_row(name) | {"bytes": data, "status": Status.OK if data is not None else Status.ERROR}
+    return cast(ImageRow, columns)
 
 
 @pytest.mark.parametrize("in_memory", [1, 1 << 20])
