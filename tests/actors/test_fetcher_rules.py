@@ -12,6 +12,7 @@ from actors.fetching.http_connection import Bounds, HttpError, HttpRequest, Repl
 from actors.fetching.net_safety import Rules
 from actors.fetching.rate_limits import LocalLimiter
 from actors.url_fetcher import ImageRequest, UrlFetcher, UrlFetcherSettings, _History
+from tests.misses import misses
 
 UPLOAD = "https://upload.wikimedia.org/wikipedia/commons"
 THUMB = "https://thumb.wikimedia.org/wikipedia/commons/thumb"
@@ -31,20 +32,21 @@ def reply(status: int, *, location: str | None = None, robots: tuple[str, ...] =
     return Reply(status, None, location, None, robots)
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
+def test_settings_that_are_not_allowed() -> None:
+    cases = [
         *((key, 0) for key in ("connections", "mbit_s", "attempts", "backoff_s", "max_wait_s", "max_timeouts")),
         ("form", "thumb"),
         ("api", "http://{host}/w/api.php"),
         ("api", "https://{wiki}/w/api.php"),
         ("api", "https://{0}/w/api.php"),
         ("api", "https://{host"),
-    ],
-)
-def test_settings_that_are_not_allowed(key: str, value: Any) -> None:
-    with pytest.raises(ValueError, match=f"{key}="):
-        settings(**{key: value})
+    ]
+
+    def check(key: str, value: Any) -> None:
+        with pytest.raises(ValueError, match=f"{key}="):
+            settings(**{key: value})
+
+    assert misses(check, cases) == {}
 
 
 def test_settings_that_are_allowed() -> None:
@@ -56,18 +58,19 @@ def test_settings_that_are_allowed() -> None:
             Bounds(**{"max_bytes": 1, name: 0})
 
 
-@pytest.mark.parametrize(
-    ("status", "kind"),
-    [
+def test_replies_without_a_picture() -> None:
+    cases = [
         *((status, ("missing", "gone")) for status in (404, 410)),
         *((status, ("blocked", "forbidden")) for status in (401, 403, 451)),
         *((status, ("error", "http")) for status in (400, 402, 405, 406, 409, 411, 450, 501)),
-    ],
-)
-def test_replies_without_a_picture(status: int, kind: tuple[str, str]) -> None:
-    row = fetcher()._refused(reply(status))
-    assert (row["status"], row["error_kind"]) == kind
-    assert fetcher()._verified(reply(status)) == row
+    ]
+
+    def check(status: int, kind: tuple[str, str]) -> None:
+        row = fetcher()._refused(reply(status))
+        assert (row["status"], row["error_kind"]) == kind
+        assert fetcher()._verified(reply(status)) == row
+
+    assert misses(check, cases) == {}
 
 
 def test_replies_that_opt_out() -> None:
@@ -78,19 +81,20 @@ def test_replies_that_opt_out() -> None:
     assert [fetcher()._verified(reply(status))["status"] for status in (199, 299, 300)] == ["error", "ok", "error"]
 
 
-@pytest.mark.parametrize(
-    ("url", "changes", "urls"),
-    [
+def test_urls_that_are_requested() -> None:
+    cases = [
         ("//a.org/1.jpg ", {}, ("https://a.org/1.jpg", None)),
         (f"{UPLOAD}/a/ab/N.jpg", {}, (f"{UPLOAD}/a/ab/N.jpg", None)),
         (f"{UPLOAD}/a/ab/N.jpg", {"width": 300}, (f"{THUMB}/a/ab/N.jpg/330px-N.jpg", f"{UPLOAD}/a/ab/N.jpg")),
         (f"{UPLOAD}/a/ab/N.svg", {"width": 300}, (f"{THUMB}/a/ab/N.svg/330px-N.svg.png", None)),
         (f"{THUMB}/a/ab/N.jpg/330px-N.jpg", {"verify_only": True}, (f"{UPLOAD}/a/ab/N.jpg", None)),
         (f"{UPLOAD}/a/ab/N.ogg", {"verify_only": True}, (f"{UPLOAD}/a/ab/N.ogg", None)),
-    ],
-)
-def test_urls_that_are_requested(url: str, changes: dict[str, Any], urls: tuple[str, str | None]) -> None:
-    assert fetcher(**changes)._urls(ImageRequest("i", url)) == urls
+    ]
+
+    def check(url: str, changes: dict[str, Any], urls: tuple[str, str | None]) -> None:
+        assert fetcher(**changes)._urls(ImageRequest("i", url)) == urls
+
+    assert misses(check, cases) == {}
 
 
 def test_hosts_share_the_limits_of_their_family() -> None:
@@ -117,25 +121,27 @@ def followed(replies: list[Reply], request: HttpRequest) -> tuple[Reply, list[Ht
     return asyncio.run(one._follow(request, _History())), asked
 
 
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_redirects_are_followed_three_times(status: int) -> None:
-    moved = [reply(status, location=place) for place in ("/2", "3", "https://b.org/4", "/5")]
-    last, asked = followed([*moved[:3], reply(200)], HttpRequest("https://a.org/1/", headers=(("Range", "x"),)))
-    assert (last.status, {(request.method, request.headers) for request in asked}) == (
-        200,
-        {("GET", (("Range", "x"),))},
-    )
-    assert [request.url for request in asked] == [
-        "https://a.org/1/",
-        "https://a.org/2",
-        "https://a.org/3",
-        "https://b.org/4",
-    ]
-    with pytest.raises(HttpError, match="more than 3 redirects") as caught:
-        followed(moved, HttpRequest("https://a.org/1"))
-    assert not caught.value.retry
-    with pytest.raises(HttpError, match="without a Location"):
-        followed([reply(status)], HttpRequest("https://a.org/1"))
+def test_redirects_are_followed_three_times() -> None:
+    def check(status: int) -> None:
+        moved = [reply(status, location=place) for place in ("/2", "3", "https://b.org/4", "/5")]
+        last, asked = followed([*moved[:3], reply(200)], HttpRequest("https://a.org/1/", headers=(("Range", "x"),)))
+        assert (last.status, {(request.method, request.headers) for request in asked}) == (
+            200,
+            {("GET", (("Range", "x"),))},
+        )
+        assert [request.url for request in asked] == [
+            "https://a.org/1/",
+            "https://a.org/2",
+            "https://a.org/3",
+            "https://b.org/4",
+        ]
+        with pytest.raises(HttpError, match="more than 3 redirects") as caught:
+            followed(moved, HttpRequest("https://a.org/1"))
+        assert not caught.value.retry
+        with pytest.raises(HttpError, match="without a Location"):
+            followed([reply(status)], HttpRequest("https://a.org/1"))
+
+    assert misses(check, [301, 302, 303, 307, 308]) == {}
 
 
 def test_other_statuses_are_no_redirects() -> None:
@@ -143,18 +149,20 @@ def test_other_statuses_are_no_redirects() -> None:
         assert followed([reply(status, location="/2")], HttpRequest("https://a.org/1"))[0].status == status
 
 
-@pytest.mark.parametrize("status", [400, 403, 405, 501, 404])
-def test_a_host_that_refuses_head_is_asked_for_the_first_byte(status: int) -> None:
-    asked = []
+def test_a_host_that_refuses_head_is_asked_for_the_first_byte() -> None:
+    def check(status: int) -> None:
+        asked = []
 
-    async def follow(request: HttpRequest, history: _History) -> Reply:
-        asked.append((request.method, request.headers))
-        return reply(status)
+        async def follow(request: HttpRequest, history: _History) -> Reply:
+            asked.append((request.method, request.headers))
+            return reply(status)
 
-    one = fetcher()
-    one._follow = follow  # type: ignore[method-assign]
-    assert asyncio.run(one._head("https://a.org/1", _History())).status == status
-    assert asked == [("HEAD", ()), ("GET", (("Range", "bytes=0-0"),))][: 1 if status == 404 else 2]
+        one = fetcher()
+        one._follow = follow  # type: ignore[method-assign]
+        assert asyncio.run(one._head("https://a.org/1", _History())).status == status
+        assert asked == [("HEAD", ()), ("GET", (("Range", "bytes=0-0"),))][: 1 if status == 404 else 2]
+
+    assert misses(check, [400, 403, 405, 501, 404]) == {}
 
 
 def persisted(
@@ -182,14 +190,16 @@ def persisted(
         return error, history, pauses
 
 
-@pytest.mark.parametrize("status", [408, 425, 500, 502, 504])
-def test_transient_replies_are_asked_again_after_growing_pauses(monkeypatch: pytest.MonkeyPatch, status: int) -> None:
-    outcome, history, pauses = persisted(monkeypatch, [reply(status)] * 3 + [reply(200)], 4)
-    assert isinstance(outcome, Reply)
-    assert (outcome.status, history, pauses) == (200, _History(4, 200, "https://a.org/1"), [0.5, 1.0, 2.0])
-    outcome, history, pauses = persisted(monkeypatch, [reply(status)] * 4, 4)
-    assert isinstance(outcome, HttpError)
-    assert (outcome.kind, history.attempts, history.http_status, len(pauses)) == ("server", 4, status, 3)
+def test_transient_replies_are_asked_again_after_growing_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    def check(status: int) -> None:
+        outcome, history, pauses = persisted(monkeypatch, [reply(status)] * 3 + [reply(200)], 4)
+        assert isinstance(outcome, Reply)
+        assert (outcome.status, history, pauses) == (200, _History(4, 200, "https://a.org/1"), [0.5, 1.0, 2.0])
+        outcome, history, pauses = persisted(monkeypatch, [reply(status)] * 4, 4)
+        assert isinstance(outcome, HttpError)
+        assert (outcome.kind, history.attempts, history.http_status, len(pauses)) == ("server", 4, status, 3)
+
+    assert misses(check, [408, 425, 500, 502, 504]) == {}
 
 
 @pytest.mark.parametrize("status", [429, 503])

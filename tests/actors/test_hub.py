@@ -8,6 +8,7 @@ import huggingface_hub
 import pytest
 
 from actors import hub
+from tests.misses import misses
 
 READ_TIMEOUT = type("ReadTimeout", (Exception,), {"__module__": "httpx2._exceptions"})  # of the hub's HTTP client
 
@@ -55,10 +56,12 @@ def test_a_busy_hub_is_asked_again_after_growing_pauses() -> None:
     assert pause <= 1.25 * hub.LONGEST_PAUSE_S
 
 
-@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
-def test_statuses_of_a_busy_hub(status: int) -> None:
-    _, (pause,) = load_after(AnswerError(status, **{"Retry-After": "Wed, 21 Oct 2026 07:28:00 GMT"}))
-    assert hub.PAUSES_S[0] <= pause <= 1.25 * hub.PAUSES_S[0]
+def test_statuses_of_a_busy_hub() -> None:
+    def check(status: int) -> None:
+        _, (pause,) = load_after(AnswerError(status, **{"Retry-After": "Wed, 21 Oct 2026 07:28:00 GMT"}))
+        assert hub.PAUSES_S[0] <= pause <= 1.25 * hub.PAUSES_S[0]
+
+    assert misses(check, [408, 429, 500, 502, 503, 504]) == {}
 
 
 @pytest.fixture

@@ -3,14 +3,12 @@
 from collections import Counter
 from typing import Any
 
-import pytest
-
 from actors.items import NO_RESPONSE, count_pictures, count_prompt, skip_reason
+from tests.misses import misses
 
 
-@pytest.mark.parametrize(
-    ("item", "pictures", "expected"),
-    [
+def test_items_that_are_skipped() -> None:
+    cases = [
         ({"status": "ok", "pictures": [b"x"]}, 1, None),
         ({"status": "ok", "pictures": []}, 0, None),
         ({"status": "missing", "pictures": [None]}, 1, ("missing_input", "no_picture")),
@@ -18,11 +16,13 @@ from actors.items import NO_RESPONSE, count_pictures, count_prompt, skip_reason
         ({"status": "reported", "pictures": None}, 0, ("reported", "excluded")),
         ({"status": NO_RESPONSE, "pictures": [b"x"]}, 1, ("skipped", "no_response")),
         ({"status": NO_RESPONSE, "pictures": []}, 0, ("skipped", "no_response")),
-    ],
-)
-def test_items_that_are_skipped(item: dict[str, Any], pictures: int, expected: tuple[str, str] | None) -> None:
-    reason = skip_reason(item, pictures=pictures)
-    assert (reason and (reason[0].value, reason[1].kind)) == expected
+    ]
+
+    def check(item: dict[str, Any], pictures: int, expected: tuple[str, str] | None) -> None:
+        reason = skip_reason(item, pictures=pictures)
+        assert (reason and (reason[0].value, reason[1].kind)) == expected
+
+    assert misses(check, cases) == {}
 
 
 def test_prompts_that_were_cut_or_moved_are_counted_per_item_and_field() -> None:

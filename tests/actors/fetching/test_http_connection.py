@@ -12,6 +12,7 @@ from yarl import URL
 
 from actors.fetching.http_connection import Bounds, Connection, HttpError, HttpRequest, _classify, tls_context
 from actors.fetching.net_safety import AddressError, BlockedError, Rules
+from tests.misses import misses
 
 KEY = ConnectionKey("a.org", 443, True, True, None, None, None)
 INFO = aiohttp.RequestInfo(URL("https://a.org"), "GET", CIMultiDictProxy(CIMultiDict()), URL("https://a.org"))
@@ -44,9 +45,8 @@ def test_the_origin_of_a_request() -> None:
     assert HttpRequest("https://A.org:8443/x?y").origin == ("https", "a.org:8443")
 
 
-@pytest.mark.parametrize(
-    ("error", "kind", "retry"),
-    [
+def test_kinds_of_errors() -> None:
+    cases = [
         (aiohttp.InvalidURL("x"), "bad_url", False),
         (aiohttp.ClientConnectorDNSError(KEY, OSError(1, "no")), "dns", True),
         (aiohttp.ClientConnectorSSLError(KEY, OSError(1, "no")), "tls", False),
@@ -55,12 +55,14 @@ def test_the_origin_of_a_request() -> None:
         (aiohttp.ServerDisconnectedError(), "connection", True),
         (ConnectionResetError(), "connection", True),
         (ValueError("port"), "bad_url", False),
-    ],
-)
-def test_kinds_of_errors(error: Exception, kind: str, retry: bool) -> None:
-    classified: Any = _classify(error)
-    assert isinstance(classified, HttpError)
-    assert (classified.kind, classified.retry) == (kind, retry)
+    ]
+
+    def check(error: Exception, kind: str, retry: bool) -> None:
+        classified: Any = _classify(error)
+        assert isinstance(classified, HttpError)
+        assert (classified.kind, classified.retry) == (kind, retry)
+
+    assert misses(check, cases) == {}
 
 
 def test_a_private_address_is_no_failure_of_the_network() -> None:

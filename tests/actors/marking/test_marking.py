@@ -3,6 +3,7 @@
 The guidelines' worked examples: which words count as mistakes, and which as omissions.
 """
 
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -18,6 +19,7 @@ from actors.marking.prompts import SpanPrompts
 from actors.status import Status
 from actors.vlm.errors import ScoringError
 from jobs.runtime.config_files import CONF
+from tests.misses import misses
 
 PICTURE = object()
 
@@ -118,14 +120,15 @@ EXAMPLES = {  # guidelines: correct, generated, reader, mistakes, omissions
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("method", ["direct", "claims"])
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_the_guidelines_examples(name: str, method: str) -> None:
-    correct, generated, reader, mistakes, omissions = EXAMPLES[name]
-    marks = mark(method, reader, correct, generated)
-    assert [m.status for m in marks.values()] == [Status.OK, Status.OK]
-    assert marks["mistakes"].quoted(generated) == mistakes
-    assert marks["omissions"].quoted(correct) == omissions
+def test_the_guidelines_examples() -> None:
+    def check(name: str, method: str) -> None:
+        correct, generated, reader, mistakes, omissions = EXAMPLES[name]
+        marks = mark(method, reader, correct, generated)
+        assert [m.status for m in marks.values()] == [Status.OK, Status.OK]
+        assert marks["mistakes"].quoted(generated) == mistakes
+        assert marks["omissions"].quoted(correct) == omissions
+
+    assert misses(check, itertools.product(EXAMPLES, ["direct", "claims"])) == {}
 
 
 def test_each_claim_has_a_probability_and_a_category() -> None:
@@ -282,18 +285,19 @@ def test_a_wrong_file_is_refused(change: dict[str, Any], message: str) -> None:
         SpanPrompts.from_dict({**data, **change})
 
 
-@pytest.mark.parametrize(
-    ("kinds", "message"),
-    [
+def test_wrong_kinds_of_spans_are_refused() -> None:
+    cases = [
         ([], "kinds: none; must be mistakes and omissions"),
         ("mistakes", "kinds: 'mistakes' must be a list"),
         ([{"name": "mistakes", "kind": "mistake", "text": "generated"}], "kinds: missing key 'labels'"),
         ([{"name": "m", "kind": "k", "text": "t", "labels": [{"value": "v"}]}], "labels: missing key 'label'"),
-    ],
-)
-def test_wrong_kinds_of_spans_are_refused(kinds: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=f"^span_labels, {message}"):
-        kinds_from(kinds)
+    ]
+
+    def check(kinds: Any, message: str) -> None:
+        with pytest.raises(ValueError, match=f"^span_labels, {message}"):
+            kinds_from(kinds)
+
+    assert misses(check, cases) == {}
 
 
 def test_a_file_without_steps_is_refused() -> None:

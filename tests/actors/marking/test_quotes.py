@@ -1,10 +1,10 @@
 """Quotations in a model's answer and their places in the text; nothing is guessed."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.marking.quotes import occurrences, read_answer
+from tests.misses import misses
 
 TEXT = "A black dog and a black cat; the cat's catalogue lies\non a small  table."
 ONE = ("mistake",)
@@ -18,16 +18,14 @@ def reasons(answer: str, *, labels: tuple[str, ...] = ONE, in_order: bool = Fals
     return [fault.reason for fault in read_answer(answer, TEXT, labels, in_order=in_order).faults]
 
 
-@pytest.mark.parametrize("answer", ["NONE", "none.", "**None**", "- NONE", '"none"'])
-def test_nothing_to_mark(answer: str) -> None:
-    assert read_answer(answer, TEXT, ONE) == ([], [])
+def test_nothing_to_mark() -> None:
+    answers = ["NONE", "none.", "**None**", "- NONE", '"none"']
+    assert {answer: read_answer(answer, TEXT, ONE) for answer in answers} == dict.fromkeys(answers, ([], []))
 
 
-@pytest.mark.parametrize(
-    "answer", ["dog", '- "dog"', "1. dog", "2) “dog”", "* `dog`", "```\ndog\n```", "„dog“", "DOG", "dog\ndog"]
-)
-def test_a_quotation_in_any_usual_form(answer: str) -> None:
-    assert words(answer) == ["dog"]
+def test_a_quotation_in_any_usual_form() -> None:
+    answers = ["dog", '- "dog"', "1. dog", "2) “dog”", "* `dog`", "```\ndog\n```", "„dog“", "DOG", "dog\ndog"]
+    assert {answer: words(answer) for answer in answers} == {answer: ["dog"] for answer in answers}
 
 
 def test_spans_are_sorted_and_white_space_may_differ() -> None:
@@ -85,20 +83,21 @@ def test_a_piece_between_its_neighbours_may_touch_them() -> None:
     assert read_answer("b\n-\nc", text, ONE, in_order=True).faults[0].reason == "ambiguous"  # 3 or 5
 
 
-@pytest.mark.parametrize(
-    ("line", "text", "span"),
-    [
+def test_words_that_look_like_the_form_of_an_answer() -> None:
+    cases = [
         ('"a" and "b"', 'They saw "a" and "b".', (9, 20)),  # not one quotation in marks
         ('""', 'They saw "".', (9, 11)),
         ("'cat'", "A cat.", (2, 5)),
         ("noun: cat", "A noun: cat.", (2, 11)),  # a single label is not written
         ("NONE\ncat", "NONE, cat", (0, 4)),  # no word for an empty list, next to others
         ("none of it", "It has none of it.", (7, 17)),
-    ],
-)
-def test_words_that_look_like_the_form_of_an_answer(line: str, text: str, span: tuple[int, int]) -> None:
-    (first, *_) = read_answer(line, text, ONE).spans
-    assert (first.start, first.end, first.label) == (*span, "mistake")
+    ]
+
+    def check(line: str, text: str, span: tuple[int, int]) -> None:
+        (first, *_) = read_answer(line, text, ONE).spans
+        assert (first.start, first.end, first.label) == (*span, "mistake")
+
+    assert misses(check, cases) == {}
 
 
 def test_a_duplicate_has_the_label_of_its_first_line() -> None:
