@@ -15,6 +15,7 @@ from actors.span_marker import LoadedModel, SpanMarker, describe
 from actors.status import Status
 from actors.vlm.errors import EngineError, ScoringError
 from actors.vlm.requests import Scores, ScoringRequest
+from tests.misses import misses
 
 KINDS = (Kind("mistakes", "error", "generated", {"a": "A"}), Kind("omissions", "omission", "correct", {"a": "A"}))
 ITEM = {"item_id": "i", "text_ids": [("generated", ["t1"]), ("correct", ["t2", "t3"])]}
@@ -52,28 +53,29 @@ def test_incomplete_and_unmarked_claims_have_a_row_that_says_so() -> None:
     assert (failure["status"], failure["error_kind"]) == ("truncated", "answer_cut")
 
 
-@pytest.mark.parametrize(
-    ("change", "status", "kind"),
-    [
+def test_an_item_that_cannot_be_marked_says_why() -> None:
+    cases = [
         ({"status": "missing"}, Status.MISSING_INPUT, "no_picture"),
         ({"pictures": [b"no picture"]}, Status.ERROR, "not_an_image"),
         ({"texts": None}, Status.SKIPPED, "text_count"),
         ({"texts": [("generated", ["A dog."])]}, Status.SKIPPED, "text_count"),
         ({"texts": [("generated", ["A dog."]), ("correct", ["A cat.", "A cow."])]}, Status.SKIPPED, "text_count"),
         ({"texts": [("generated", [" "]), ("correct", ["A cat."])]}, Status.SKIPPED, "text_count"),
-    ],
-)
-def test_an_item_that_cannot_be_marked_says_why(change: dict[str, Any], status: Status, kind: str) -> None:
-    item = {"pictures": [png()], "status": "ok", "texts": [("correct", ["A cat."]), ("generated", ["A dog."])]}
-    description = describe(item, KINDS, shows_picture=True, read=PictureReader())
-    assert isinstance(description, Description)
-    assert (description.generated, description.correct) == ("A dog.", "A cat.")
-    assert [picture.size for picture in description.pictures] == [(3, 2)]
-    marks = describe(item | change, KINDS, shows_picture=True, read=PictureReader())
-    assert isinstance(marks, Marks)
-    assert marks.status == status
-    assert marks.reason is not None
-    assert marks.reason.kind == kind
+    ]
+
+    def check(change: dict[str, Any], status: Status, kind: str) -> None:
+        item = {"pictures": [png()], "status": "ok", "texts": [("correct", ["A cat."]), ("generated", ["A dog."])]}
+        description = describe(item, KINDS, shows_picture=True, read=PictureReader())
+        assert isinstance(description, Description)
+        assert (description.generated, description.correct) == ("A dog.", "A cat.")
+        assert [picture.size for picture in description.pictures] == [(3, 2)]
+        marks = describe(item | change, KINDS, shows_picture=True, read=PictureReader())
+        assert isinstance(marks, Marks)
+        assert marks.status == status
+        assert marks.reason is not None
+        assert marks.reason.kind == kind
+
+    assert misses(check, cases) == {}
 
 
 def test_prompts_without_pictures_need_none() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from actors.vlm.requests import RequestGroup
 from actors.vlm.scoring import ClosedSetScorer
+from tests.misses import misses
 
 
 def scorer_of(likelihoods: Any, *, budget: int, least: int) -> ClosedSetScorer:
@@ -18,33 +19,34 @@ def scorer_of(likelihoods: Any, *, budget: int, least: int) -> ClosedSetScorer:
     return scorer
 
 
-@pytest.mark.parametrize(
-    ("fits", "least", "tried", "after"),
-    [
+def test_the_budget_is_halved_until_a_group_fits() -> None:
+    cases = [
         (300, 100, [300], 300),
         (150, 100, [300, 150], 150),
         (100, 100, [300, 150, 100], 100),  # 75 is below the least
         (0, 100, [300, 150, 100], 300),  # one large picture must not slow all others
         (0, 150, [300, 150], 300),
         (0, 300, [300], 300),
-    ],
-)
-def test_the_budget_is_halved_until_a_group_fits(fits: int, least: int, tried: list[int], after: int) -> None:
-    seen = []
+    ]
 
-    def scarce(*_: Any, budget: int) -> list[str]:
-        seen.append(budget)
-        if budget > fits:
-            raise MemoryError
-        return ["likelihoods"]
+    def check(fits: int, least: int, tried: list[int], after: int) -> None:
+        seen = []
 
-    scorer = scorer_of(scarce, budget=300, least=least)
-    if fits:
-        assert scorer._likelihoods(RequestGroup([0]), [0]) == ["likelihoods"]
-    else:
-        with pytest.raises(MemoryError):
-            scorer._likelihoods(RequestGroup([0]), [0])
-    assert (seen, scorer.budget) == (tried, after)
+        def scarce(*_: Any, budget: int) -> list[str]:
+            seen.append(budget)
+            if budget > fits:
+                raise MemoryError
+            return ["likelihoods"]
+
+        scorer = scorer_of(scarce, budget=300, least=least)
+        if fits:
+            assert scorer._likelihoods(RequestGroup([0]), [0]) == ["likelihoods"]
+        else:
+            with pytest.raises(MemoryError):
+                scorer._likelihoods(RequestGroup([0]), [0])
+        assert (seen, scorer.budget) == (tried, after)
+
+    assert misses(check, cases) == {}
 
 
 def test_other_errors_are_not_tried_again() -> None:

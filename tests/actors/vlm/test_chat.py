@@ -10,6 +10,7 @@ from actors.vlm import chat as chat_module
 from actors.vlm.chat import Chat, SplitTokens
 from actors.vlm.loading import TextProcessor
 from actors.vlm.prompts import Prompt
+from tests.misses import misses
 
 
 class Tokenizer:
@@ -105,14 +106,16 @@ def test_a_short_prompt_is_tokenised_again_as_a_whole() -> None:
     assert (shared, suffixes[1]) == ("", f"user: The sea.\n\nIs it deep?{END}")
 
 
-@pytest.mark.parametrize("length", [0, 10, 100, 400])
-def test_only_the_end_of_a_long_prompt_is_tokenised_again(length: int) -> None:
-    chat = chat_of()
-    asked = prompts("Is it blue?", "Is it deep?", shared="The sea is wide. " * length + "\n\n")
-    whole = split(chat, asked)
-    chat.tokenizer.longest = 0
-    assert split(chat, asked) == whole
-    assert 0 < chat.tokenizer.longest <= chat_module.WINDOW + len(f"Is it blue?{END}")
+def test_only_the_end_of_a_long_prompt_is_tokenised_again() -> None:
+    def check(length: int) -> None:
+        chat = chat_of()
+        asked = prompts("Is it blue?", "Is it deep?", shared="The sea is wide. " * length + "\n\n")
+        whole = split(chat, asked)
+        chat.tokenizer.longest = 0
+        assert split(chat, asked) == whole
+        assert 0 < chat.tokenizer.longest <= chat_module.WINDOW + len(f"Is it blue?{END}")
+
+    assert misses(check, [0, 10, 100, 400]) == {}
 
 
 def test_the_window_begins_at_a_line_or_after_a_special_token() -> None:
@@ -150,18 +153,21 @@ def test_suffixes_with_white_space_are_tokenised_whole() -> None:
     assert split(chat_of(), [Prompt(("The sea. ",), "")])[0].startswith("user: The sea.")
 
 
-@pytest.mark.parametrize("begin", ["", "(", "((", "((("])
-def test_tokens_that_a_tokenizer_puts_before_each_text(begin: str) -> None:
+def test_tokens_that_a_tokenizer_puts_before_each_text() -> None:
     """Up to two of them are recognised and left out; with more, whole prompts are tokenised."""
-    chat = chat_of(begin=begin)
-    asked = prompts("Is it blue?", "Is it deep?", shared=LINES + "\n")
-    head, rests, ids = window_of(chat, asked)
-    cut = chat._split_in_window(head, rests, ids)
-    if len(begin) > 2:
-        assert cut is None
-    else:
-        assert cut is not None
-        assert (cut.shared, cut.joined(ids)) == (2 + 13 * 4, [chat.ids(head + rest) for rest in rests])
+
+    def check(begin: str) -> None:
+        chat = chat_of(begin=begin)
+        asked = prompts("Is it blue?", "Is it deep?", shared=LINES + "\n")
+        head, rests, ids = window_of(chat, asked)
+        cut = chat._split_in_window(head, rests, ids)
+        if len(begin) > 2:
+            assert cut is None
+        else:
+            assert cut is not None
+            assert (cut.shared, cut.joined(ids)) == (2 + 13 * 4, [chat.ids(head + rest) for rest in rests])
+
+    assert misses(check, ["", "(", "((", "((("]) == {}
 
 
 def window_of(chat: Chat, asked: Sequence[Prompt]) -> tuple[str, list[str], list[int]]:
@@ -229,13 +235,15 @@ def test_white_space_of_the_start_comes_before_the_answers() -> None:
     assert chat.tokenizer.decode(answers.bridge) == "   "
 
 
-@pytest.mark.parametrize(
-    ("codes", "message"), [((), "empty"), (("1", ""), "empty"), (("1", "1"), "apart"), (("1", "<"), "'<'")]
-)
-def test_answers_that_cannot_be_scored(codes: tuple[str, ...], message: str) -> None:
-    chat = chat_of(r"<end>|assistant: <| ?\w+|\n+|.")
-    with pytest.raises(ValueError, match=message):
-        chat.answers(codes)
+def test_answers_that_cannot_be_scored() -> None:
+    cases = [((), "empty"), (("1", ""), "empty"), (("1", "1"), "apart"), (("1", "<"), "'<'")]
+
+    def check(codes: tuple[str, ...], message: str) -> None:
+        chat = chat_of(r"<end>|assistant: <| ?\w+|\n+|.")
+        with pytest.raises(ValueError, match=message):
+            chat.answers(codes)
+
+    assert misses(check, cases) == {}
 
 
 def test_a_processor_that_disagrees_with_its_tokenizer() -> None:

@@ -10,26 +10,27 @@ from actors.vlm.instructions import identity as instruction_identity
 from actors.vlm.prompts import PromptBuilder
 from actors.vlm.rubric import Rubric, identity
 from tests.actors.vlm.helpers import COMPARISON
+from tests.misses import misses
 
 
-@pytest.mark.parametrize(
-    ("order", "count"),
-    [
+def test_how_many_pictures_an_order_shows() -> None:
+    cases = [
         (["text"], 0),
         (["picture", "text"], 1),
         (["text", "pictures"], None),
         (["picture2", "text", "picture1"], 2),
         (["picture1"], 1),
-    ],
-)
-def test_how_many_pictures_an_order_shows(order: list[str], count: int | None) -> None:
-    pieces.check_order(["text"], order, where="here")
-    assert pieces.picture_count(order) == count
+    ]
+
+    def check(order: list[str], count: int | None) -> None:
+        pieces.check_order(["text"], order, where="here")
+        assert pieces.picture_count(order) == count
+
+    assert misses(check, cases) == {}
 
 
-@pytest.mark.parametrize(
-    ("order", "parts", "word"),
-    [
+def test_orders_that_do_not_say_where_the_pictures_are() -> None:
+    cases = [
         (["picture", "pictures"], ["text"], "picture, pictures"),
         (["picture", "picture1"], ["text"], "picture, picture1"),
         (["picture1", "picture3"], ["text"], "picture1, picture3"),
@@ -37,11 +38,13 @@ def test_how_many_pictures_an_order_shows(order: list[str], count: int | None) -
         (["picture1", "picture1"], ["text"], "duplicate entry 'picture1'"),
         (["picture0"], ["text"], "unknown part 'picture0'"),
         (["text"], ["text", "picture7"], "a part is named 'picture7'"),
-    ],
-)
-def test_orders_that_do_not_say_where_the_pictures_are(order: list[str], parts: list[str], word: str) -> None:
-    with pytest.raises(ValueError, match=word):
-        pieces.check_order(parts, order, where="here")
+    ]
+
+    def check(order: list[str], parts: list[str], word: str) -> None:
+        with pytest.raises(ValueError, match=word):
+            pieces.check_order(parts, order, where="here")
+
+    assert misses(check, cases) == {}
 
 
 def test_pictures_are_shown_in_the_order_of_their_places() -> None:
@@ -81,19 +84,20 @@ def test_a_rubric_with_two_pictures_and_a_systems_turn() -> None:
     assert [entry["type"] for entry in text["content"]] == ["text"]
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
+def test_invalid_rubrics() -> None:
+    cases = [
         ({"system": "{{ target }}"}, "system: unknown word 'target'"),
         ({"system": "{{ x"}, "system: not a valid template"),
         ({"system": True}, "boolean"),
         ({"layouts": {"paper": ["picture1", "text", "question", "picture2"]}}, "before what differs"),
         ({"layouts": {"paper": ["text", "question"]}}, "at least one"),
-    ],
-)
-def test_invalid_rubrics(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Rubric.from_dict(COMPARISON | change)
+    ]
+
+    def check(change: dict[str, Any], message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            Rubric.from_dict(COMPARISON | change)
+
+    assert misses(check, cases) == {}
 
 
 def test_questions_are_words_of_the_systems_turn_if_there_is_only_one() -> None:

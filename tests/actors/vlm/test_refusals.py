@@ -8,6 +8,7 @@ from actors.vlm.refusals import Refusal, RefusalRules
 from jobs.generate import GenerateConfig
 from jobs.runtime import config
 from tests.actors.vlm.refusal_sentences import SENTENCES
+from tests.misses import misses
 
 
 @pytest.fixture(scope="module")
@@ -64,9 +65,8 @@ def test_a_filter_blocks_whatever_the_text_says(rules: RefusalRules) -> None:
     assert rules.find(None, finish_reason="filter") == Refusal("blocked", answered=False)
 
 
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
+def test_wrong_rules_are_refused() -> None:
+    cases = [
         ({}, "at least one language"),
         ({"en": []}, "language 'en'"),
         ({"en": {"refusal": ["("]}}, "not a valid regular expression"),
@@ -74,11 +74,13 @@ def test_a_filter_blocks_whatever_the_text_says(rules: RefusalRules) -> None:
         ({"en": {"offer": ["x"]}}, "missing key 'refusal'"),
         ({"en": {"refusal": "x"}}, "must be a list"),
         ({"en": {"refusal": ["x"], "answer_chars": {"turned": 0}}}, "answer_chars"),
-    ],
-)
-def test_wrong_rules_are_refused(data: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        RefusalRules(data)
+    ]
+
+    def check(data: Any, message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            RefusalRules(data)
+
+    assert misses(check, cases) == {}
 
 
 def test_a_long_text_takes_no_time(rules: RefusalRules) -> None:

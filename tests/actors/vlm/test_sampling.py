@@ -5,21 +5,23 @@ from typing import Any
 import pytest
 
 from actors.vlm.sampling import Sampling, draw
+from tests.misses import misses
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
+def test_settings_that_are_not_allowed() -> None:
+    cases = [
         ({"temperature": -0.1}, "temperature=-0.1"),
         ({"temperature": float("inf")}, "temperature=inf"),
         ({"top_p": 0.0}, "top_p=0.0"),
         ({"top_p": 1.1}, "top_p=1.1"),
         ({"max_tokens": 0}, "max_tokens=0"),
-    ],
-)
-def test_settings_that_are_not_allowed(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Sampling(**settings)
+    ]
+
+    def check(settings: dict[str, Any], message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            Sampling(**settings)
+
+    assert misses(check, cases) == {}
     Sampling(temperature=0.0, top_p=1.0, max_tokens=1)
 
 
@@ -34,11 +36,9 @@ def drawn(number: float, **settings: float) -> list[int]:
     return tokens
 
 
-@pytest.mark.parametrize(
-    ("number", "tokens"), [(0.0, [0, 0]), (0.13, [0, 1]), (0.24, [0, 1]), (0.3, [1, 2]), (0.74, [1, 2]), (0.99, [2, 2])]
-)
-def test_a_number_falls_on_the_cumulative_distribution(number: float, tokens: list[int]) -> None:
-    assert drawn(number) == tokens
+def test_a_number_falls_on_the_cumulative_distribution() -> None:
+    expected = {0.0: [0, 0], 0.13: [0, 1], 0.24: [0, 1], 0.3: [1, 2], 0.74: [1, 2], 0.99: [2, 2]}
+    assert {number: drawn(number) for number in expected} == expected
 
 
 @pytest.mark.parametrize("number", [0.0, 0.5, 0.99])

@@ -14,11 +14,11 @@ from actors.vlm.scene_graphs import (
     parse,
     tuple_line,
 )
+from tests.misses import misses
 
 
-@pytest.mark.parametrize(
-    ("text", "canonical"),
-    [
+def test_tuples() -> None:
+    cases = [
         ("entity - whole (chariot)", "entity - whole (chariot)"),
         ("Attribute-Color( chariot ,golden )", "attribute - color (chariot, golden)"),
         ("action - (man, chariot, drive)", "action - (man, chariot, drive)"),
@@ -32,20 +32,21 @@ from actors.vlm.scene_graphs import (
         ("entity - whole ()", None),
         ("entity - whole (a (b))", None),
         ("entity whole (chariot)", None),
-    ],
-)
-def test_tuples(text: str, canonical: str | None) -> None:
-    parsed = parse(TUPLES, f"1 | {text}")
-    assert parsed.entries == ({1: (1, canonical)} if canonical else {})
-    assert parsed.faults == ([] if canonical else [LineFault(TUPLES, 1, "unparsed", f"1 | {text}")])
-    if canonical:
-        assert parse(TUPLES, tuple_line(1, canonical)) == parsed
-        assert category_of(canonical) == canonical.split(" -")[0]
+    ]
+
+    def check(text: str, canonical: str | None) -> None:
+        parsed = parse(TUPLES, f"1 | {text}")
+        assert parsed.entries == ({1: (1, canonical)} if canonical else {})
+        assert parsed.faults == ([] if canonical else [LineFault(TUPLES, 1, "unparsed", f"1 | {text}")])
+        if canonical:
+            assert parse(TUPLES, tuple_line(1, canonical)) == parsed
+            assert category_of(canonical) == canonical.split(" -")[0]
+
+    assert misses(check, cases) == {}
 
 
-@pytest.mark.parametrize(
-    ("step", "text", "message"),
-    [
+def test_questions_and_parents() -> None:
+    cases = [
         (QUESTIONS, "Is there a chariot?", "Is there a chariot?"),
         (QUESTIONS, "Is there a chariot", None),
         (QUESTIONS, "?", None),
@@ -55,10 +56,12 @@ def test_tuples(text: str, canonical: str | None) -> None:
         (PARENTS, "0, 1", None),
         (PARENTS, "1 2", None),
         (PARENTS, "one", None),
-    ],
-)
-def test_questions_and_parents(step: str, text: str, message: str | None) -> None:
-    assert parse(step, f"3 | {text}").entries == ({} if message is None else {3: (1, message)})
+    ]
+
+    def check(step: str, text: str, message: str | None) -> None:
+        assert parse(step, f"3 | {text}").entries == ({} if message is None else {3: (1, message)})
+
+    assert misses(check, cases) == {}
 
 
 def test_lines() -> None:
@@ -101,17 +104,18 @@ def test_prompts_of_the_steps() -> None:
 ROW = {"tuple": "entity - whole (dog)", "question": "Is there a dog?"}
 
 
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
+def test_examples_that_do_not_follow_the_grammar() -> None:
+    cases = [
         ([{**ROW, "parents": [1]}], "parent 1 is not another row"),
         ([ROW, {**ROW, "parents": [3]}], "parent 3 is not another row"),
         ([{**ROW, "question": "A dog"}], "not written as questions are"),
         ([{**ROW, "tuple": "dog"}], "not written as tuples are"),
         ([], "the graph is empty"),
-    ],
-)
-def test_examples_that_do_not_follow_the_grammar(rows: list[dict[str, Any]], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        instructions(examples=[{"text": "A dog.", "graph": rows}])
+    ]
+
+    def check(rows: list[dict[str, Any]], message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            instructions(examples=[{"text": "A dog.", "graph": rows}])
+
+    assert misses(check, cases) == {}
     assert len(instructions({**ROW, "parents": [2]}, ROW).examples[0].tuples) == 2

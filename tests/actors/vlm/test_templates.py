@@ -4,11 +4,11 @@ import jinja2.sandbox
 import pytest
 
 from actors.vlm.templates import environment
+from tests.misses import misses
 
 
-@pytest.mark.parametrize(
-    "template",
-    [
+def test_formats_of_gigabytes_are_refused() -> None:
+    cases = [
         "{{ '{:>999999999}'.format(1) }}",
         "{{ '{:{w}}'.format(1, w=999999999) }}",
         "{{ '{0:.{1}f}'.format(1.5, 999999999) }}",
@@ -37,11 +37,13 @@ from actors.vlm.templates import environment
         "{% set a = 'x' * 9999 %}" + "{% set a = [a, a] | join %}" * 40,
         "{% set a = 10 ** 999 %}" + "{% set a = a * a %}" * 40,
         "{% set a = 'x' * 9999 %}{% for b in a %}{% for c in a %}{% for d in a %}{% endfor %}{% endfor %}{% endfor %}",
-    ],
-)
-def test_formats_of_gigabytes_are_refused(template: str) -> None:
-    with pytest.raises(jinja2.sandbox.SecurityError, match="at most"):
-        environment().from_string(template).render()
+    ]
+
+    def check(template: str) -> None:
+        with pytest.raises(jinja2.sandbox.SecurityError, match="at most"):
+            environment().from_string(template).render()
+
+    assert misses(check, cases) == {}
 
 
 def test_ordinary_formats_are_rendered() -> None:
