@@ -13,6 +13,7 @@ from jobs.runtime import cli
 from jobs.store.hashing import hash_texts
 from jobs.store.reading import open_table
 from tests.factories import TableInMemory, rating, rows_of, write_file
+from tests.misses import misses
 
 
 def item(name, *, targets=(), gold=(), response=None, **attributes):
@@ -42,20 +43,21 @@ def test_tables_of_items_are_merged():
     assert len(items.hashes) == 3
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "names"),
-    [
+def test_contradicting_items_are_refused_with_both_tables():
+    cases = [
         (item("a", region="East"), item("a", region="West"), ("attribute region", "'East'", "'West'")),
         (item("a", targets=["Mali"]), item("a", targets=["Peru"]), ("targets", "'Mali'")),
         (item("a", gold=["1"]), item("a", gold=["2"]), ("gold",)),
         (item("a", response="s1"), item("a", response="s2"), ("response_id",)),
-    ],
-)
-def test_contradicting_items_are_refused_with_both_tables(first, second, names):
-    with pytest.raises(InputError) as refused:
-        read_items(tables("items", [first], [second]), [], ["region"])
-    for name in ("items=memory/items0", "memory/items1", "item a", *names):
-        assert name in str(refused.value), name
+    ]
+
+    def check(first, second, names):
+        with pytest.raises(InputError) as refused:
+            read_items(tables("items", [first], [second]), [], ["region"])
+        for name in ("items=memory/items0", "memory/items1", "item a", *names):
+            assert name in str(refused.value), name
+
+    assert misses(check, cases) == {}
 
 
 def test_contradicting_responses_raters_and_texts_are_refused_with_both_tables():

@@ -7,11 +7,11 @@ import pytest
 from jobs.analysis.metric_settings import attributes, check, check_attributes, with_available, with_conditions
 from jobs.errors import InputError
 from jobs.metrics.question import MetricSettings
+from tests.misses import misses
 
 
-@pytest.mark.parametrize(
-    ("key", "allowed", "refused", "message"),
-    [
+def test_a_setting_out_of_range_is_refused_and_one_at_its_end_is_not() -> None:
+    cases = [
         ("group_by", ["order", "method"], ["order", "colour"], "group_by=colour: must be one of"),
         ("group_by", ["order"], ["target"], "group_by=target: must be one of"),
         ("group_by", ["method"], ["condition"], "group_by=condition: must be one of"),
@@ -27,14 +27,14 @@ from jobs.metrics.question import MetricSettings
         ("overlap", 0, -0.1, "overlap=-0.1: must be from 0 to 1"),
         ("overlap", 1, 1.1, "overlap=1.1: must be from 0 to 1"),
         ("tolerance", 0, -1, "tolerance=-1: must be at least 0"),
-    ],
-)
-def test_a_setting_out_of_range_is_refused_and_one_at_its_end_is_not(
-    key: str, allowed: Any, refused: Any, message: str
-) -> None:
-    check(MetricSettings(**{key: allowed}))
-    with pytest.raises(InputError, match=f"^metrics.{message}"):
-        check(MetricSettings(**{key: refused}))
+    ]
+
+    def check_case(key: str, allowed: Any, refused: Any, message: str) -> None:
+        check(MetricSettings(**{key: allowed}))
+        with pytest.raises(InputError, match=f"^metrics.{message}"):
+            check(MetricSettings(**{key: refused}))
+
+    assert misses(check_case, cases) == {}
 
 
 def test_attributes_are_those_of_all_settings_and_must_exist() -> None:
@@ -58,17 +58,16 @@ def test_a_report_adds_the_attributes_that_the_items_have_once() -> None:
     assert settings.contrast == ["a:x-y", "b:x-y"]
 
 
-@pytest.mark.parametrize(
-    ("own_values", "present", "chosen"),
-    [
+def test_conditions_are_compared_where_there_are_several() -> None:
+    cases = [
         (None, ("a", "b"), ("a", "b")),
         (None, ("a",), (None, None)),
         (None, ("b", "c"), (None, "b")),
         ("c", ("a", "b"), ("c", "b")),
-    ],
-)
-def test_conditions_are_compared_where_there_are_several(
-    own_values: str | None, present: tuple[str, ...], chosen: tuple[str | None, str | None]
-) -> None:
-    settings = with_conditions(MetricSettings(baseline_condition=own_values), present, baseline="a", reference="b")
-    assert (settings.baseline_condition, settings.reference_condition) == chosen
+    ]
+
+    def check_case(own_values: str | None, present: tuple[str, ...], chosen: tuple[str | None, str | None]) -> None:
+        settings = with_conditions(MetricSettings(baseline_condition=own_values), present, baseline="a", reference="b")
+        assert (settings.baseline_condition, settings.reference_condition) == chosen
+
+    assert misses(check_case, cases) == {}

@@ -7,14 +7,14 @@ import pytest
 from jobs.annotation.columns import RatingColumns
 from jobs.annotation.import_config import ImportRatingsConfig, check
 from jobs.errors import InputError
+from tests.misses import misses
 
 RUBRIC = {"rubric": {"name": "r"}}
 ANSWERS = {"answers": ["1", "2"]}
 
 
-@pytest.mark.parametrize(
-    "keys",
-    [
+def test_keys_that_go_together() -> None:
+    cases = [
         RUBRIC,
         ANSWERS,
         {"table": "spans"},
@@ -26,15 +26,16 @@ ANSWERS = {"answers": ["1", "2"]}
         {**RUBRIC, "duplicates": "sample"},
         {**RUBRIC, "reports": "list.csv", "reports_min": 1},
         {**RUBRIC, "columns": RatingColumns(questions={"q": "column"})},
-    ],
-)
-def test_keys_that_go_together(keys: dict[str, Any]) -> None:
-    check(ImportRatingsConfig(input="x", out="y", **keys))  # raises nothing
+    ]
+
+    def check_case(keys: dict[str, Any]) -> None:
+        check(ImportRatingsConfig(input="x", out="y", **keys))  # raises nothing
+
+    assert misses(check_case, cases) == {}
 
 
-@pytest.mark.parametrize(
-    ("keys", "message"),
-    [
+def test_keys_that_do_not_are_refused() -> None:
+    cases = [
         ({}, r"rubric= is required, or answers="),
         ({"table": "remarks"}, r"table=remarks: rubric=NAME with free_texts is required"),
         ({**RUBRIC, **ANSWERS}, "not allowed with rubric=; omit one"),
@@ -53,8 +54,10 @@ def test_keys_that_go_together(keys: dict[str, Any]) -> None:
         ({"table": "remarks", **RUBRIC, "columns": RatingColumns(remarks=["q"])}, r"columns\.remarks=\['q'\]: must be"),
         *(({**RUBRIC, key: "other"}, f"{key}=other: must be one of") for key in
           ("format", "table", "duplicates", "rater_from", "rater_kind", "scale")),
-    ],
-)  # fmt: skip
-def test_keys_that_do_not_are_refused(keys: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        check(ImportRatingsConfig(input="x", out="y", **keys))
+    ]  # fmt: skip
+
+    def check_case(keys: dict[str, Any], message: str) -> None:
+        with pytest.raises(InputError, match=message):
+            check(ImportRatingsConfig(input="x", out="y", **keys))
+
+    assert misses(check_case, cases) == {}

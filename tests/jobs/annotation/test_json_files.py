@@ -7,6 +7,7 @@ import pytest
 from jobs.annotation import json_files
 from jobs.errors import InputError
 from jobs.store.writer import Reject
+from tests.misses import misses
 
 MANY = "9" * 5000
 
@@ -19,31 +20,30 @@ def test_a_number_with_thousands_of_digits_is_unknown(tmp_path: Path) -> None:
     assert list(json_files.lines(str(lines), lambda _: None)) == [(1, {"id": 1}), (2, {"id": 2, "seconds": None})]
 
 
-@pytest.mark.parametrize("chunk", [1, 2, 3, 7, 1000])
-def test_each_element_is_read_once_however_the_chunks_cut_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int
-) -> None:
-    monkeypatch.setattr(json_files, "CHUNK", chunk)
-    array, lines = tmp_path / "a.json", tmp_path / "b.jsonl"
-    array.write_text('\ufeff \n [123, {"a": [4, "é,]"]},\n "東", 56 ,null]\n', encoding="utf-8")
-    assert list(json_files.elements(str(array))) == [123, {"a": [4, "é,]"]}, "東", 56, None]
-    array.write_text("[]")
-    assert list(json_files.elements(str(array))) == []
-    lines.write_text('\ufeff{"a": "é"}\n\n  \n{"b": 2}\nno\n[3]\n{"c": 4}', encoding="utf-8")
-    rejects: list[Reject] = []
-    read = list(json_files.lines(str(lines), rejects.append))
-    assert read == [(1, {"a": "é"}), (4, {"b": 2}), (7, {"c": 4})]
-    assert [(reject.position, reject.reason, reject.raw) for reject in rejects] == [
-        (5, "not_json", "no"), (6, "not_json", "[3]")
-    ]  # fmt: skip
-    rejects.clear()
-    assert len(list(json_files.lines(str(lines), rejects.append, private=True))) == 3
-    assert [(reject.position, reject.raw) for reject in rejects] == [(5, ""), (6, "")]
+def test_each_element_is_read_once_however_the_chunks_cut_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def check(chunk: int) -> None:
+        monkeypatch.setattr(json_files, "CHUNK", chunk)
+        array, lines = tmp_path / "a.json", tmp_path / "b.jsonl"
+        array.write_text('\ufeff \n [123, {"a": [4, "é,]"]},\n "東", 56 ,null]\n', encoding="utf-8")
+        assert list(json_files.elements(str(array))) == [123, {"a": [4, "é,]"]}, "東", 56, None]
+        array.write_text("[]")
+        assert list(json_files.elements(str(array))) == []
+        lines.write_text('\ufeff{"a": "é"}\n\n  \n{"b": 2}\nno\n[3]\n{"c": 4}', encoding="utf-8")
+        rejects: list[Reject] = []
+        read = list(json_files.lines(str(lines), rejects.append))
+        assert read == [(1, {"a": "é"}), (4, {"b": 2}), (7, {"c": 4})]
+        assert [(reject.position, reject.reason, reject.raw) for reject in rejects] == [
+            (5, "not_json", "no"), (6, "not_json", "[3]")
+        ]  # fmt: skip
+        rejects.clear()
+        assert len(list(json_files.lines(str(lines), rejects.append, private=True))) == 3
+        assert [(reject.position, reject.raw) for reject in rejects] == [(5, ""), (6, "")]
+
+    assert misses(check, [1, 2, 3, 7, 1000]) == {}
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_what_is_no_array_is_refused(tmp_path: Path) -> None:
+    cases = [
         (b"", "empty"),
         (b" \n ", "empty"),
         (b'{"a": 1}', "begins with '{'; must be a JSON array"),
@@ -51,12 +51,14 @@ def test_each_element_is_read_once_however_the_chunks_cut_it(
         (b"[1, x]", "element 2 of the array is not valid JSON"),
         (b'["\xff"]', "not UTF-8"),
         (b'["\xc3', "not UTF-8"),
-    ],
-)
-def test_what_is_no_array_is_refused(tmp_path: Path, text: bytes, message: str) -> None:
-    (tmp_path / "a.json").write_bytes(text)
-    with pytest.raises(InputError, match=message):
-        list(json_files.elements(f"{tmp_path}/a.json"))
+    ]
+
+    def check(text: bytes, message: str) -> None:
+        (tmp_path / "a.json").write_bytes(text)
+        with pytest.raises(InputError, match=message):
+            list(json_files.elements(f"{tmp_path}/a.json"))
+
+    assert misses(check, cases) == {}
 
 
 @pytest.mark.parametrize(("text", "message"), [("\n \n", "empty"), ("\n[1]\n{}", "line 2 is not a JSON object")])

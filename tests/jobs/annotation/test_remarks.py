@@ -16,6 +16,7 @@ from jobs.runtime import cli
 from tests.factories import rows_of
 from tests.jobs.annotation import tool_exports
 from tests.jobs.annotation.tool_exports import Act
+from tests.misses import misses
 
 FREE_TEXTS: list[dict[str, Any]] = [
     {"name": "factual_error", "label": "Factual error", "guidance": "Copy the claim.", "question": "identification"},
@@ -140,43 +141,44 @@ def test_a_later_answer_replaces_all_entries_even_by_an_empty_field(tmp_path: Pa
     assert not (tmp_path / "never").exists()
 
 
-@pytest.mark.parametrize(
-    ("key", "message"),
-    [
+def test_wrong_keys_are_refused(tmp_path: Path, rubric_file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    cases = [
         ("columns.remarks={other: wrong}", "columns.remarks.other"),
         ("columns.remarks={sources: nowhere}", "no column nowhere"),
         ("columns.remarks=wrong", "columns.remarks=wrong"),
         ("rubric=cultural_relevance", "no free_texts"),
         ("rubric={}", "table=remarks: rubric=NAME"),
-    ],
-)
-def test_wrong_keys_are_refused(
-    tmp_path: Path, rubric_file: str, capsys: pytest.CaptureFixture[str], key: str, message: str
-) -> None:
-    (tmp_path / "b.csv").write_text("item_id,rater,wrong\ni0,anna,x\n")
-    arguments = [key] if key.startswith("rubric") else [rubric_file, key]
-    arguments = [] if key == "rubric={}" else arguments
-    assert (
-        cli.main("import_ratings", ["table=remarks", f"input={tmp_path}/b.csv", f"out={tmp_path}/R", *arguments]) == 2
-    )
-    assert message in capsys.readouterr().err
-    assert not (tmp_path / "R").exists()
+    ]
+
+    def check(key: str, message: str) -> None:
+        (tmp_path / "b.csv").write_text("item_id,rater,wrong\ni0,anna,x\n")
+        arguments = [key] if key.startswith("rubric") else [rubric_file, key]
+        arguments = [] if key == "rubric={}" else arguments
+        assert (
+            cli.main("import_ratings", ["table=remarks", f"input={tmp_path}/b.csv", f"out={tmp_path}/R", *arguments])
+            == 2
+        )
+        assert message in capsys.readouterr().err
+        assert not (tmp_path / "R").exists()
+
+    assert misses(check, cases) == {}
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
+def test_wrong_fields_of_a_rubric_are_named() -> None:
+    cases = [
         ({"name": "Factual error"}, "name 'Factual error'"),
         ({"question": "nothing"}, "question 'nothing' must be one of identification, tone"),
         ({"name": "sources"}, "duplicate name 'sources'"),
         ({"colour": "red"}, "unknown key 'colour'"),
-    ],
-)
-def test_wrong_fields_of_a_rubric_are_named(change: dict[str, str], message: str) -> None:
-    data = rubric()
-    data["people"]["free_texts"] = [FREE_TEXTS[0] | change, FREE_TEXTS[1]]
-    with pytest.raises(ValueError, match=message):
-        Rubric.from_dict(data)
+    ]
+
+    def check(change: dict[str, str], message: str) -> None:
+        data = rubric()
+        data["people"]["free_texts"] = [FREE_TEXTS[0] | change, FREE_TEXTS[1]]
+        with pytest.raises(ValueError, match=message):
+            Rubric.from_dict(data)
+
+    assert misses(check, cases) == {}
 
 
 def test_a_field_is_left_out_with_its_question() -> None:

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,13 +14,16 @@ from jobs.items_from import concepts
 from jobs.items_from.concepts_sheet import as_csv
 from jobs.page import choice_sheet
 from jobs.papers import output
+from tests.misses import misses
 
 FORMULAS = ["=cmd|' /C calc'!A0", "+1", "-2+3", "@SUM(A1)", "\t=1", "\r=1"]
 
 
-@pytest.mark.parametrize("text", FORMULAS)
-def test_formulas_become_texts(text: str) -> None:
-    assert escaped(text) == f"'{text}"
+def test_formulas_become_texts() -> None:
+    def check(text: str) -> None:
+        assert escaped(text) == f"'{text}"
+
+    assert misses(check, FORMULAS) == {}
 
 
 @given(st.text() | st.sampled_from([*FORMULAS, "'", "'=x", "''", "it's"]))

@@ -15,6 +15,7 @@ from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
 from jobs.tables import TABLES
 from tests.factories import write_table
+from tests.misses import misses
 
 
 def terms(tmp_path: Path, content: str | bytes, name: str = "list.csv", **keys: str) -> dict[str, tuple[str, ...]]:
@@ -34,9 +35,8 @@ def test_a_column_of_sources_is_kept_and_can_be_overruled(tmp_path: Path) -> Non
     assert terms(tmp_path, content, source="me") == {"peace": ("me",), "war": ("me",)}
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
+def test_files_of_several_kinds(tmp_path: Path) -> None:
+    cases = [
         ("x.csv", "phrase\nwar\n"),
         ("x.tsv", "a\tterms\n1\twar\n"),
         ("x.txt", "war\n\n War\n"),
@@ -47,10 +47,12 @@ def test_a_column_of_sources_is_kept_and_can_be_overruled(tmp_path: Path) -> Non
         ("x.csv", "sep=;\r\nterm;note\r\nwar;a, b\r\n"),
         ("x.csv", "term\tnote\nwar\t1\n".encode("utf-16")),
         ("x.csv", "term\nwar\n"),
-    ],
-)
-def test_files_of_several_kinds(tmp_path: Path, name: str, content: str | bytes) -> None:
-    assert terms(tmp_path, content, name) == {"war": ("x",)}
+    ]
+
+    def check(name: str, content: str | bytes) -> None:
+        assert terms(tmp_path, content, name) == {"war": ("x",)}
+
+    assert misses(check, cases) == {}
 
 
 def test_a_parquet_file_and_a_column_by_name(tmp_path: Path) -> None:
@@ -87,10 +89,12 @@ def test_one_of_several_tables_may_be_empty(tmp_path: Path) -> None:
             read_terms(TermsConfig(path=path))
 
 
-@pytest.mark.parametrize("path", [[], [""], 3, {"a": "b"}])
-def test_paths_of_terms_are_texts(path: object) -> None:
-    with pytest.raises(InputError, match="a list of them"):
-        read_terms(TermsConfig(path=path))
+def test_paths_of_terms_are_texts() -> None:
+    def check(path: object) -> None:
+        with pytest.raises(InputError, match="a list of them"):
+            read_terms(TermsConfig(path=path))
+
+    assert misses(check, [[], [""], 3, {"a": "b"}]) == {}
 
 
 REFUSED = [

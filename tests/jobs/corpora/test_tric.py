@@ -7,6 +7,7 @@ import pytest
 
 from jobs.corpora.tric import answer_lines, bucket, decade, read_split, worded_date
 from jobs.errors import InputError
+from tests.misses import misses
 
 FILES = {
     "in.tsv": "a.png\t1894-07-13\r\n\nb.png\t1900-01-01\n",
@@ -32,9 +33,8 @@ def test_answers_may_be_hidden(tmp_path: Path) -> None:
     assert read_split(write(tmp_path, expected=None)).expected is None
 
 
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
+def test_files_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    cases = [
         ({"in": "a.png\t1894-07-13\na.png\t1895-01-01\n"}, "in.tsv: duplicate picture"),
         ({"in": "a.png\t1894-07-13\nb.png\t1895\n"}, "in.tsv line 2: '1895' is not a date"),
         ({"in": "\n"}, "no picture or no caption"),
@@ -44,11 +44,13 @@ def test_answers_may_be_hidden(tmp_path: Path) -> None:
         ({"captions": "7\t \n"}, "captions.tsv line 1: column 2 is empty"),
         ({"expected": "9\n"}, "expected.tsv: 1 lines for 2 pictures"),
         ({"expected": "9\n8\n"}, "expected.tsv: no caption has the index 8"),
-    ],
-)
-def test_files_that_do_not_fit_are_refused(tmp_path: Path, changed: dict[str, str], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        read_split(write(tmp_path, **changed))
+    ]
+
+    def check(changed: dict[str, str], message: str) -> None:
+        with pytest.raises(InputError, match=message):
+            read_split(write(tmp_path, **changed))
+
+    assert misses(check, cases) == {}
 
 
 def test_dates_in_the_words_of_templates_and_prompts() -> None:

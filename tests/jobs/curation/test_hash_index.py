@@ -1,18 +1,19 @@
 import numpy as np
-import pytest
 
 from jobs.curation.hash_index import HashIndex, unique_codes
+from tests.misses import misses
 
 # Two share their first 64 bits.
 HASHES = np.array([[1, 5], [1, 9], [3, 2], [7, 0]], np.uint64)
 
 
-@pytest.mark.parametrize(
-    ("wanted", "index"),
-    [([1, 5], 0), ([1, 9], 1), ([3, 2], 2), ([7, 0], 3), ([1, 7], -1), ([3, 5], -1), ([0, 5], -1), ([9, 0], -1)],
-)
-def test_index_of_a_hash(wanted: list[int], index: int) -> None:
-    assert HashIndex(HASHES).find_hashes(np.array([wanted], np.uint64)).tolist() == [index]
+def test_index_of_a_hash() -> None:
+    cases = [([1, 5], 0), ([1, 9], 1), ([3, 2], 2), ([7, 0], 3), ([1, 7], -1), ([3, 5], -1), ([0, 5], -1), ([9, 0], -1)]
+
+    def check(wanted: list[int], index: int) -> None:
+        assert HashIndex(HASHES).find_hashes(np.array([wanted], np.uint64)).tolist() == [index]
+
+    assert misses(check, cases) == {}
 
 
 def test_index_of_several_in_their_order() -> None:

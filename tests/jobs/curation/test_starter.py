@@ -19,6 +19,7 @@ from jobs.curation.starter import (
 from jobs.errors import InputError
 from jobs.store.hashing import hash_texts_128
 from tests.factories import TableInMemory, century_rating
+from tests.misses import misses
 
 ITEMS = ["a", "b", "c", "d", "e"]
 
@@ -126,9 +127,8 @@ VOTES = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("keys", "expected"),
-    [
+def test_whose_label_counts() -> None:
+    cases = [
         ({}, {"a": "Polynesia", "b": "Caribbean", "c": "Melanesia", "d": -1, "e": -1}),
         ({"unsure": "region"}, {"a": "Polynesia", "b": -1, "c": -1, "d": -1, "e": "unsure"}),
         ({"unsure": "drop"}, {"a": "Polynesia", "b": -1, "c": -1, "d": -1, "e": -2}),
@@ -148,11 +148,13 @@ VOTES = [
         ({"region_by": ["models"]}, {"a": "Polynesia", "b": "Polynesia", "c": "Melanesia", "d": -1, "e": -1}),
         ({"region_by": ["people", "models"]}, {"a": "Caribbean", "b": "Caribbean", "c": "Melanesia", "d": -1, "e": -1}),
         ({"region_by": ["m2", "p3", "m1"]}, {"a": "Polynesia", "b": "Caribbean", "c": "Melanesia", "d": -1, "e": -1}),
-    ],
-)  # fmt: skip
-def test_whose_label_counts(keys: dict[str, Any], expected: dict[str, Any]) -> None:
-    assert labels(VOTES, **keys) == expected
-    assert labels(VOTES[::-1], **keys) == expected
+    ]  # fmt: skip
+
+    def check(keys: dict[str, Any], expected: dict[str, Any]) -> None:
+        assert labels(VOTES, **keys) == expected
+        assert labels(VOTES[::-1], **keys) == expected
+
+    assert misses(check, cases) == {}
 
 
 def test_ratings_that_cannot_serve_are_refused_in_a_sentence() -> None:
@@ -193,19 +195,20 @@ def test_another_rubrics_ratings_do_not_count_unless_asked_for() -> None:
     assert above(rows, rubric=None) == (["a", "b"], ["b"])
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
+def test_values_that_are_not_allowed() -> None:
+    cases = [
         ("mean", "median"),
         ("region_majority", "all"),
         ("unsure", "guess"),
         ("unlabelled", "keep"),
         ("per_region", 0),
         ("above", float("nan")),
-    ],
-)
-def test_values_that_are_not_allowed(key: str, value: Any) -> None:
-    with pytest.raises(InputError, match=f"starter.{key}={value}: "):
-        StarterConfig(**{key: value}).check()
+    ]
+
+    def check(key: str, value: Any) -> None:
+        with pytest.raises(InputError, match=f"starter.{key}={value}: "):
+            StarterConfig(**{key: value}).check()
+
+    assert misses(check, cases) == {}
     with pytest.raises(InputError, match=r"starter\.region_by=\[\]"):
         StarterConfig(region_by=[]).check()

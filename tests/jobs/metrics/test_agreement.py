@@ -1,5 +1,6 @@
 """Percent agreement, alpha and kappa: by hand, against the libraries, and under other names and orders."""
 
+import itertools
 import warnings
 from dataclasses import replace
 
@@ -23,6 +24,7 @@ from jobs.metrics.agreement import (
 )
 from jobs.metrics.answers import RatingTable
 from jobs.metrics.intervals import BLOCKS
+from tests.misses import misses
 
 NAN = np.nan
 # Krippendorff (2011), "Computing Krippendorff's Alpha-Reliability", example C: 4 observers, 12 units, missing values.
@@ -47,15 +49,17 @@ def inside(metric):
     return metric.low < metric.value < metric.high
 
 
-@pytest.mark.parametrize(
-    ("level", "published"), [("nominal", 0.743), ("ordinal", 0.815), ("interval", 0.849), ("ratio", 0.797)]
-)
-def test_krippendorffs_own_example(level, published):
-    alpha = krippendorff_alpha(RatingTable.from_matrix(EXAMPLE), level)
-    assert alpha.value == pytest.approx(published, abs=5e-4)
-    assert alpha.n == 11  # unit 12 has one value
-    assert alpha.coverage == pytest.approx(41 / 48)
-    assert inside(alpha)
+def test_krippendorffs_own_example():
+    cases = [("nominal", 0.743), ("ordinal", 0.815), ("interval", 0.849), ("ratio", 0.797)]
+
+    def check(level, published):
+        alpha = krippendorff_alpha(RatingTable.from_matrix(EXAMPLE), level)
+        assert alpha.value == pytest.approx(published, abs=5e-4)
+        assert alpha.n == 11  # unit 12 has one value
+        assert alpha.coverage == pytest.approx(41 / 48)
+        assert inside(alpha)
+
+    assert misses(check, cases) == {}
 
 
 def test_percent_agreement_by_hand():
@@ -74,14 +78,16 @@ def test_century_counts_each_pair_of_different_scores_once():
     assert percent_agreement(RatingTable.from_matrix([[4, 4, 4], [2, 2, 2]]), tolerance=0).value == 1
 
 
-@pytest.mark.parametrize("level", LEVELS)
-def test_perfect_chance_and_reversed(level):
-    perfect = RatingTable.from_matrix(np.array([[1, 2, 3, 4, 5] * 4] * 3).T)
-    assert krippendorff_alpha(perfect, level).value == pytest.approx(1)
-    # two raters who disagree throughout: o_12 = o_21 = 4, n = 8: 1 - (8 * 7) / (2 * 4 * 4) = -0.75
-    assert krippendorff_alpha(RatingTable.from_matrix([[1, 2], [2, 1]] * 2), level).value == pytest.approx(-0.75)
-    draws = np.random.default_rng(0).integers(1, 6, (4000, 3)).astype(float)
-    assert krippendorff_alpha(RatingTable.from_matrix(draws), level).value == pytest.approx(0, abs=0.03)
+def test_perfect_chance_and_reversed():
+    def check(level):
+        perfect = RatingTable.from_matrix(np.array([[1, 2, 3, 4, 5] * 4] * 3).T)
+        assert krippendorff_alpha(perfect, level).value == pytest.approx(1)
+        # two raters who disagree throughout: o_12 = o_21 = 4, n = 8: 1 - (8 * 7) / (2 * 4 * 4) = -0.75
+        assert krippendorff_alpha(RatingTable.from_matrix([[1, 2], [2, 1]] * 2), level).value == pytest.approx(-0.75)
+        draws = np.random.default_rng(0).integers(1, 6, (4000, 3)).astype(float)
+        assert krippendorff_alpha(RatingTable.from_matrix(draws), level).value == pytest.approx(0, abs=0.03)
+
+    assert misses(check, LEVELS) == {}
 
 
 def test_undefined_is_never_zero():
@@ -137,17 +143,18 @@ def test_alpha_is_krippendorffs_package(matrix):
             assert mine == pytest.approx(theirs, abs=1e-9)
 
 
-@pytest.mark.parametrize("weights", [None, "linear", "quadratic"])
-@pytest.mark.parametrize("items", [40, 3 * BLOCKS])
-def test_kappa_is_scikit_learns(weights, items):
-    from sklearn.metrics import cohen_kappa_score
+def test_kappa_is_scikit_learns():
+    def check(weights, items):
+        from sklearn.metrics import cohen_kappa_score
 
-    draw = np.random.default_rng(1)
-    one = draw.integers(1, 6, items)
-    two = np.where(draw.random(items) < 0.6, one, draw.integers(1, 6, items))
-    kappa = cohen_kappa(RatingTable.from_matrix(np.stack([one, two], 1)), weights=weights, by="score")
-    assert kappa.value == pytest.approx(cohen_kappa_score(one, two, weights=weights), abs=1e-12)
-    assert inside(kappa)
+        draw = np.random.default_rng(1)
+        one = draw.integers(1, 6, items)
+        two = np.where(draw.random(items) < 0.6, one, draw.integers(1, 6, items))
+        kappa = cohen_kappa(RatingTable.from_matrix(np.stack([one, two], 1)), weights=weights, by="score")
+        assert kappa.value == pytest.approx(cohen_kappa_score(one, two, weights=weights), abs=1e-12)
+        assert inside(kappa)
+
+    assert misses(check, itertools.product([None, "linear", "quadratic"], [40, 3 * BLOCKS])) == {}
 
 
 @settings(max_examples=25, deadline=None)
@@ -201,27 +208,28 @@ def test_subsets_of_raters_and_pairs():
     assert pairs["a", "b"] == pytest.approx(1)
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_scores_of_any_number_of_levels_have_an_interval_alpha(seed):
+def test_scores_of_any_number_of_levels_have_an_interval_alpha():
     """Sliders: past a scale's levels the same value follows from sums of scores and squares."""
-    draw = np.random.default_rng(seed)
-    matrix = draw.normal(1e6, 20, (60, 4)) + draw.normal(0, 20, (60, 1))
-    matrix[draw.random((60, 4)) < 0.4] = np.nan
-    equal, alpha = agreement(RatingTable.from_matrix(matrix))
-    assert alpha.value == pytest.approx(krippendorff.alpha(matrix.T, level_of_measurement="interval"), abs=1e-9)
-    assert alpha.value is not None
-    assert alpha.low is not None
-    assert alpha.high is not None
-    assert alpha.low < alpha.value < alpha.high
-    assert equal.value is None
-    assert "different scores" in str(equal.reason)
-    few = RatingTable.from_matrix(np.round(matrix / 40))
-    assert alpha_of_moments(few).value == pytest.approx(krippendorff_alpha(few, "interval").value, abs=1e-9)
+
+    def check(seed):
+        draw = np.random.default_rng(seed)
+        matrix = draw.normal(1e6, 20, (60, 4)) + draw.normal(0, 20, (60, 1))
+        matrix[draw.random((60, 4)) < 0.4] = np.nan
+        equal, alpha = agreement(RatingTable.from_matrix(matrix))
+        assert alpha.value == pytest.approx(krippendorff.alpha(matrix.T, level_of_measurement="interval"), abs=1e-9)
+        assert alpha.value is not None
+        assert alpha.low is not None
+        assert alpha.high is not None
+        assert alpha.low < alpha.value < alpha.high
+        assert equal.value is None
+        assert "different scores" in str(equal.reason)
+        few = RatingTable.from_matrix(np.round(matrix / 40))
+        assert alpha_of_moments(few).value == pytest.approx(krippendorff_alpha(few, "interval").value, abs=1e-9)
+
+    assert misses(check, range(5)) == {}
     assert alpha_of_moments(RatingTable.from_matrix([[2, 2], [2, 2]])).value is None
-    assert (
-        alpha_of_moments(RatingTable.from_matrix([[2, np.nan], [np.nan, 3]])).reason
-        == "no item was rated by two raters"
-    )
+    alone = alpha_of_moments(RatingTable.from_matrix([[2, np.nan], [np.nan, 3]]))
+    assert alone.reason == "no item was rated by two raters"
 
 
 def test_more_answers_than_a_closed_set_has_are_told_as_such():

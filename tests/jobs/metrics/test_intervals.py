@@ -26,6 +26,7 @@ from jobs.metrics.intervals import (
     wilson,
 )
 from jobs.metrics.metric import Metric
+from tests.misses import misses
 
 NAN = np.nan
 SCORE_INTERVALS = {WILSON, model_scores.NEWCOMBE}  # of any n from 1 on
@@ -78,18 +79,20 @@ def test_each_correlation_has_its_own_standard_error_and_names_it(kind, error):
     assert len(set(FISHER.values())) == 3
 
 
-@pytest.mark.parametrize("n", range(1, MIN_UNITS + 2))
-def test_one_rule_for_the_number_of_units(n):
-    sample = np.arange(n, dtype=float)
-    created: list[Interval | Metric] = [
-        bootstrap(means(sample), ratio),
-        bootstrap(means(np.arange(50.0)), ratio, units=n),
-        normal(0.5, 0.1, units=n, unit_name="raters", method="m"),
-        *(fisher(0.3, n, kind=kind) for kind in FISHER),
-        ranking.mrr(np.arange(1, n + 1)),
-    ]
-    for interval in created:
-        assert (interval.low is None) == (interval.high is None) == (interval.reason is not None) == (n < MIN_UNITS)
+def test_one_rule_for_the_number_of_units():
+    def check(n):
+        sample = np.arange(n, dtype=float)
+        created: list[Interval | Metric] = [
+            bootstrap(means(sample), ratio),
+            bootstrap(means(np.arange(50.0)), ratio, units=n),
+            normal(0.5, 0.1, units=n, unit_name="raters", method="m"),
+            *(fisher(0.3, n, kind=kind) for kind in FISHER),
+            ranking.mrr(np.arange(1, n + 1)),
+        ]
+        for interval in created:
+            assert (interval.low is None) == (interval.high is None) == (interval.reason is not None) == (n < MIN_UNITS)
+
+    assert misses(check, range(1, MIN_UNITS + 2)) == {}
 
 
 @pytest.mark.parametrize(("rated", "present"), [(2, False), (3, True)])
@@ -123,13 +126,14 @@ def test_a_correlation_of_one_has_no_interval():
     assert fisher(-1.0, 20).reason
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [{}, {"low": 0.0, "high": 1.0}, {"low": 0.0, "high": 1.0, "method": "m", "reason": "r"}, {"method": "m"}],
-)
-def test_an_interval_or_a_reason(wrong):
-    with pytest.raises(ValueError, match="reason"):
-        Interval(**wrong)
+def test_an_interval_or_a_reason():
+    cases = [{}, {"low": 0.0, "high": 1.0}, {"low": 0.0, "high": 1.0, "method": "m", "reason": "r"}, {"method": "m"}]
+
+    def check(wrong):
+        with pytest.raises(ValueError, match="reason"):
+            Interval(**wrong)
+
+    assert misses(check, cases) == {}
 
 
 def metrics_of(items):

@@ -7,6 +7,7 @@ import pytest
 from jobs.metrics.intervals import Interval, proportion
 from jobs.metrics.metric import Metric, estimated, metrics_table, undefined, wide
 from jobs.tables import TableError
+from tests.misses import misses
 
 
 def test_a_row_of_the_table():
@@ -23,9 +24,8 @@ def test_an_undefined_metric_has_a_status_and_a_reason():
     assert json.loads(row["dims"]) == {"level": "nominal"}
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
+def test_what_no_metric_may_be():
+    cases = [
         {"value": None},
         {"value": None, "status": "skipped"},
         {"value": 1.0, "status": "skipped", "reason": "r"},
@@ -33,11 +33,13 @@ def test_an_undefined_metric_has_a_status_and_a_reason():
         {"value": 1.0, "low": 0.0},
         {"value": 1.0},
         {"value": 1.0, "low": 0.0, "high": float("inf"), "interval_method": "m"},
-    ],
-)
-def test_what_no_metric_may_be(wrong):
-    with pytest.raises(ValueError, match="m"):
-        Metric(name="m", definition="d", n=1, **wrong)
+    ]
+
+    def check(wrong):
+        with pytest.raises(ValueError, match="m"):
+            Metric(name="m", definition="d", n=1, **wrong)
+
+    assert misses(check, cases) == {}
 
 
 def test_two_metrics_of_one_name_are_refused():

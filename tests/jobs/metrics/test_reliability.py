@@ -8,6 +8,7 @@ from scipy.stats import pearsonr, spearmanr
 from jobs.metrics import reliability
 from jobs.metrics.answers import RatingTable
 from jobs.metrics.reliability import icc, icc_of_sums, pairwise_correlations
+from tests.misses import misses
 
 NAN = np.nan
 # Shrout and Fleiss (1979), table 2: 6 targets, 4 judges. Published there (table 4): ICC(1,1) 0.17, ICC(2,1) 0.29,
@@ -108,19 +109,20 @@ def test_items_that_few_lack_are_left_out_and_show_in_the_coverage():
     assert metrics.coverage == pytest.approx(20 / 24)
 
 
-@pytest.mark.parametrize(
-    ("matrix", "reason"),
-    [
+def test_undefined_with_its_reason():
+    cases = [
         ([[1], [2], [3]], "one rater"),
         ([[3, 3], [3, 3], [3, 3]], "all scores are equal"),
         ([[1, 2], [2, 2]], "at least 3"),
         ([[NAN, NAN]], "no rating is ok"),
-    ],
-)
-def test_undefined_with_its_reason(matrix, reason):
-    for metric in icc(RatingTable.from_matrix(matrix)):
-        assert metric.value is None
-        assert reason in str(metric.reason)
+    ]
+
+    def check(matrix, reason):
+        for metric in icc(RatingTable.from_matrix(matrix)):
+            assert metric.value is None
+            assert reason in str(metric.reason)
+
+    assert misses(check, cases) == {}
 
 
 def pingouin_icc(table: np.ndarray) -> dict[str, tuple[float, list[float]]]:
@@ -136,15 +138,17 @@ def pingouin_icc(table: np.ndarray) -> dict[str, tuple[float, list[float]]]:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # from pandas, about pingouin's code
-@pytest.mark.parametrize("seed", range(6))
-def test_sums_give_pingouins_coefficients_and_intervals(seed):
-    draw = np.random.default_rng(seed)
-    n, k = int(draw.integers(3, 60)), int(draw.integers(2, 7))
-    table = draw.integers(1, 6, (n, 1)) * draw.choice([0, 1, 3]) + draw.integers(0, 4, (n, k)) + draw.random(k)
-    theirs = pingouin_icc(table)
-    for name, (value, interval) in icc_of_sums(table).items():
-        assert value == pytest.approx(theirs[name][0], abs=1e-12)
-        assert interval == pytest.approx(theirs[name][1], abs=1e-9)
+def test_sums_give_pingouins_coefficients_and_intervals():
+    def check(seed):
+        draw = np.random.default_rng(seed)
+        n, k = int(draw.integers(3, 60)), int(draw.integers(2, 7))
+        table = draw.integers(1, 6, (n, 1)) * draw.choice([0, 1, 3]) + draw.integers(0, 4, (n, k)) + draw.random(k)
+        theirs = pingouin_icc(table)
+        for name, (value, interval) in icc_of_sums(table).items():
+            assert value == pytest.approx(theirs[name][0], abs=1e-12)
+            assert interval == pytest.approx(theirs[name][1], abs=1e-9)
+
+    assert misses(check, range(6)) == {}
 
 
 def test_parts_of_a_table_give_the_same(monkeypatch):
