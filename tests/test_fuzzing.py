@@ -43,6 +43,7 @@ from jobs.store.writer import Reject
 from tests import reliability
 from tests.jobs.annotation import tool_exports
 from tests.jobs.annotation.tool_exports import Act
+from tests.misses import misses
 
 pytestmark = [
     pytest.mark.fuzz,
@@ -364,9 +365,8 @@ def test_a_url_that_once_failed(url: str) -> None:
     assert exclusions.marks_of(url)
 
 
-@pytest.mark.parametrize(
-    ("reader", "text"),
-    [
+def test_an_export_that_once_failed(tmp_path: Path) -> None:
+    exports: list[tuple[Any, Any]] = [
         (label_studio, [{**TASK, "annotations": [{"completed_by": "a", "result": [
             {"from_name": "mistakes", "value": {"start": 0, "end": 1, "labels": 0.5}}]}]}]),
         (label_studio, [{**TASK, "annotations": [{"completed_by": "a", "updated_at": {"": None}, "result": []}]}]),
@@ -379,13 +379,14 @@ def test_a_url_that_once_failed(url: str) -> None:
         (prodigy, {**DONE, "item_id": "half \ud83d", "answer": "accept", "question": "sensitive", "accept": ["3"]}),
         (prodigy, json.dumps(PRODIGY[0]) + "\n" + "[" * 100_000),
         (prodigy, json.dumps(PRODIGY[0]) + "\n" + json.dumps({**PRODIGY[0], "item_id": "\ud83d"}, ensure_ascii=False)),
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("table", ["ratings", "spans", "remarks"])
-def test_an_export_that_once_failed(tmp_path: Path, reader: Any, text: Any, table: str) -> None:
-    file = tmp_path / "export"
-    file.write_bytes((text if isinstance(text, str) else json.dumps(text)).encode("utf-8", "surrogatepass"))
-    refused(InputError, call=lambda: imported(reader, file, table))
+    ]  # fmt: skip
+
+    def check(table: str, reader: Any, text: Any) -> None:
+        file = tmp_path / "export"
+        file.write_bytes((text if isinstance(text, str) else json.dumps(text)).encode("utf-8", "surrogatepass"))
+        refused(InputError, call=lambda: imported(reader, file, table))
+
+    assert misses(check, [(table, *export) for table in ("ratings", "spans", "remarks") for export in exports]) == {}
 
 
 def test_a_template_that_once_failed() -> None:

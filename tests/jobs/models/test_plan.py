@@ -8,28 +8,28 @@ from jobs.models import plan
 from jobs.models.vlm import ModelConfig
 from jobs.runtime.config import RayConfig
 from jobs.runtime.resources import Resources, StageResources
+from tests.misses import misses
 
 JUDGE = ModelConfig(name="seven", checkpoint="me/seven", revision="abc", memory_gb=20, licence="Gemma Terms of Use")
 
 
-@pytest.mark.parametrize(
-    ("dtype", "stage", "available", "parts"),
-    [
+def test_memory_next_to_what_there_is() -> None:
+    cases = [
         ("auto", StageResources(actors=1, num_gpus=1), 24.0, ["20 GB per actor in bfloat16 x 1 = 20 GB", "24.0 GB"]),
         ("auto", StageResources(actors=2, num_gpus=1), 24.0, ["x 2 = 40 GB", "too little"]),
         ("float32", StageResources(actors=1, num_gpus=1), 24.0, ["40 GB per actor in float32", "too little"]),
         ("auto", StageResources(actors=1), 64.0, ["40 GB per actor in float32", "free on this machine: 64.0 GB"]),
         ("bfloat16", StageResources(actors=1), 15.0, ["20 GB per actor in bfloat16", "too little"]),
         ("auto", StageResources(actors=3, num_gpus=1), None, ["x 3 = 60 GB", "not compared"]),
-    ],
-)
-def test_memory_next_to_what_there_is(
-    dtype: str, stage: StageResources, available: float | None, parts: list[str]
-) -> None:
-    judge = ModelConfig(name="seven", checkpoint="me/seven", dtype=dtype, memory_gb=20)
-    line = plan.memory_line(judge, stage, available_gb=available)
-    assert all(part in line for part in parts), line
-    assert ("too little" in line) == ("too little" in parts)
+    ]
+
+    def check(dtype: str, stage: StageResources, available: float | None, parts: list[str]) -> None:
+        judge = ModelConfig(name="seven", checkpoint="me/seven", dtype=dtype, memory_gb=20)
+        line = plan.memory_line(judge, stage, available_gb=available)
+        assert all(part in line for part in parts), line
+        assert ("too little" in line) == ("too little" in parts)
+
+    assert misses(check, cases) == {}
 
 
 def test_lines_of_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:

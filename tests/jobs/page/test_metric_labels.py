@@ -1,11 +1,10 @@
 """Labels of metrics: phrases of a metric's name and what it depends on."""
 
-import pytest
-
 from jobs.metrics.metric import Metric
 from jobs.page.metric_labels import label
 from jobs.page.model import letters_of
 from jobs.page.short_names import rater_hues, rater_letters
+from tests.misses import misses
 
 EVERYTHING = (
     "metric", "rater", "rater_a", "rater_b", "group", "attribute", "part", "first", "second", "threshold", "rule",
@@ -13,9 +12,8 @@ EVERYTHING = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("name", "dims", "phrase"),
-    [
+def test_a_label_is_a_phrase() -> None:
+    cases = [
         ("share_at_least", {"threshold": "4", "rule": "mean", "group": "people"}, "share ≥ 4, people"),
         ("share_at_least", {"threshold": "4", "rule": "any"}, "share ≥ 4 from any rater"),
         ("average_of_shares", {"threshold": "4", "raters": "3", "attribute": "region", "part": "Africa"},
@@ -31,11 +29,13 @@ EVERYTHING = (
         ("kappa", {"weights": "quadratic"}, "Cohen’s κ, quadratic weights"),
         ("reported_share", {"of": "people", "group": "people"}, "share of people who reported"),
         ("majority_share", {"answer": "(no majority)"}, "share, no majority"),
-    ],
-)  # fmt: skip
-def test_a_label_is_a_phrase(name: str, dims: dict[str, str], phrase: str) -> None:
-    metric = Metric(name=name, definition="d", value=0.5, n=9, reason="r", dims=dims)
-    assert label(metric, EVERYTHING) == phrase
+    ]  # fmt: skip
+
+    def check(name: str, dims: dict[str, str], phrase: str) -> None:
+        metric = Metric(name=name, definition="d", value=0.5, n=9, reason="r", dims=dims)
+        assert label(metric, EVERYTHING) == phrase
+
+    assert misses(check, cases) == {}
 
 
 def test_only_the_dims_asked_for_are_named() -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 
 from jobs.purging.contents import rows_without, without
 from jobs.purging.matching import Gone
@@ -18,17 +17,23 @@ ID, URL = "0123456789abcdef0123456789abcdef", "https://h.example/p.jpg"
 NEEDLES = Needles(Gone(set(marks_of(ID) | {"item-7"}), {URL, "https://"}))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [ID, f"see {ID}.", f'["{ID}"]', f"x={ID},y", f"files/{ID}.jpg", "(item-7)", f"<img src={URL}>", f"a {URL}?w=1"],
-)
-def test_texts_that_name_it(text: str) -> None:
-    assert NEEDLES.in_text(text)
+def test_texts_that_name_it() -> None:
+    texts = [
+        ID,
+        f"see {ID}.",
+        f'["{ID}"]',
+        f"x={ID},y",
+        f"files/{ID}.jpg",
+        "(item-7)",
+        f"<img src={URL}>",
+        f"a {URL}?w=1",
+    ]
+    assert {text for text in texts if not NEEDLES.in_text(text)} == set()
 
 
-@pytest.mark.parametrize("text", ["", f"{ID}0", f"a{ID}", "item-70", "item 7", "https://h.example/q.jpg", "https://"])
-def test_texts_that_do_not(text: str) -> None:
-    assert not NEEDLES.in_text(text)
+def test_texts_that_do_not() -> None:
+    texts = ["", f"{ID}0", f"a{ID}", "item-70", "item 7", "https://h.example/q.jpg", "https://"]
+    assert {text for text in texts if NEEDLES.in_text(text)} == set()
 
 
 def test_rows_and_files_that_name_it() -> None:

@@ -8,6 +8,7 @@ import pytest
 from jobs.errors import InputError
 from jobs.runtime.arguments import to_overrides
 from jobs.runtime.config import Common
+from tests.misses import misses
 
 
 @dataclass
@@ -26,9 +27,8 @@ class Keys(Common):
     inner: Inner = field(default_factory=Inner)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "overrides"),
-    [
+def test_forms() -> None:
+    cases = [
         ("input=a", "input=a"),
         ("--input a", "input=a"),
         ("--input=a", "input=a"),
@@ -55,15 +55,16 @@ class Keys(Common):
         ("--nosuch 3", "--nosuch=3"),
         ("--nosuch", "--nosuch="),
         ("++columns.a=b", "++columns.a=b"),
-    ],
-)
-def test_forms(arguments: str, overrides: str) -> None:
-    assert to_overrides("job", Keys, arguments.split(" ")) == overrides.split(" ")
+    ]
+
+    def check(arguments: str, overrides: str) -> None:
+        assert to_overrides("job", Keys, arguments.split(" ")) == overrides.split(" ")
+
+    assert misses(check, cases) == {}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_what_is_refused() -> None:
+    cases = [
         ("--input", "--input: a value is missing"),
         ("--input --overwrite", "--input: a value is missing"),
         ("--ratings --overwrite", "--ratings: a value is missing"),
@@ -72,11 +73,13 @@ def test_forms(arguments: str, overrides: str) -> None:
         ("-x", "'-x' is not key=value"),
         ("--overwrite yes", "'yes' is not key=value"),
         ("ratings=[a] ratings=b", "given as a list and by single values"),
-    ],
-)
-def test_what_is_refused(arguments: str, message: str) -> None:
-    with pytest.raises(InputError, match=f"^job: .*{message.replace('[', '.')}"):
-        to_overrides("job", Keys, arguments.split(" "))
+    ]
+
+    def check(arguments: str, message: str) -> None:
+        with pytest.raises(InputError, match=f"^job: .*{message.replace('[', '.')}"):
+            to_overrides("job", Keys, arguments.split(" "))
+
+    assert misses(check, cases) == {}
 
 
 def test_values_alone_belong_to_positional_keys() -> None:

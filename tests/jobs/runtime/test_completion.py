@@ -10,11 +10,11 @@ import pytest
 
 from jobs.runtime import commands
 from jobs.runtime.completion import SHELLS
+from tests.misses import misses
 
 
-@pytest.mark.parametrize(
-    ("words", "candidates"),
-    [
+def test_candidates() -> None:
+    cases = [
         ([], [*commands.JOBS, "completion"]),
         (["jud"], ["judge"]),
         (["nosuch", "x"], []),
@@ -27,10 +27,12 @@ from jobs.runtime.completion import SHELLS
         (["judge", "--model", "local-ti"], ["local-tiny"]),
         (["judge", "input=x", "inpu"], []),
         (["judge", "--input", ""], []),
-    ],
-)
-def test_candidates(words: list[str], candidates: list[str]) -> None:
-    assert commands.candidates(words) == candidates
+    ]
+
+    def check(words: list[str], candidates: list[str]) -> None:
+        assert commands.candidates(words) == candidates
+
+    assert misses(check, cases) == {}
 
 
 def test_an_unknown_shell_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,6 @@
 """The list of pictures that must not be used, and what each kind of row becomes under it."""
 
+import itertools
 import re
 import string
 from pathlib import Path
@@ -20,6 +21,7 @@ from jobs.runtime.exclusions import ExclusionFilter, Exclusions
 from jobs.store.counts import Counts
 from jobs.store.reading import open_table
 from tests.factories import record, write_records
+from tests.misses import misses
 
 URL = "https://upload.example/a.jpg"
 
@@ -61,9 +63,8 @@ def test_a_list_that_is_absent_or_empty_is_refused(tmp_path: Path) -> None:
         exclusions.read_exclusions(str(tmp_path / "empty.txt"))
 
 
-@pytest.mark.parametrize(
-    ("entry", "row", "same"),
-    [
+def test_which_pictures_an_entry_names(tmp_path: Path) -> None:
+    cases = [
         (IMAGE_ID.upper(), IMAGE_ID, True),
         (IMAGE_ID, content_id("https://upload.example/b.jpg"), False),
         ("http://upload.example/a.jpg", URL, True),
@@ -101,34 +102,33 @@ def test_a_list_that_is_absent_or_empty_is_refused(tmp_path: Path) -> None:
         ("s3://b/a.jpg", "s3://b/a.jpg", True),
         ("https://[broken", URL, False),
         ("https://x:99999999/a.jpg", URL, False),
-    ],
-)
-def test_which_pictures_an_entry_names(tmp_path: Path, entry: str, row: str, same: bool) -> None:
-    exclusion_filter = ExclusionFilter(listed(tmp_path, entry).marks)
-    assert exclusion_filter.hit(row) is same
-    assert ExclusionFilter(exclusion_filter._marks).mask(pa.chunked_array([["x", row, None]])).tolist() == [
-        False,
-        same,
-        False,
     ]
 
+    def check(entry: str, row: str, same: bool) -> None:
+        exclusion_filter = ExclusionFilter(listed(tmp_path, entry).marks)
+        assert exclusion_filter.hit(row) is same
+        assert ExclusionFilter(exclusion_filter._marks).mask(pa.chunked_array([["x", row, None]])).tolist() == [
+            False,
+            same,
+            False,
+        ]
 
-@pytest.mark.parametrize(
-    "entry",
-    [
+    assert misses(check, cases) == {}
+
+
+def test_where_only_ids_are_known_the_originals_is_found(tmp_path: Path) -> None:
+    entries = [
         f"{UPLOAD}/{SIT_INS}",
         f"http://upload.wikimedia.org/wikipedia/commons/{SIT_INS}?x",
         f"{UPLOAD}/thumb/{SIT_INS}/300px-Sit-ins_%281960%29.jpg",
         "https://commons.wikimedia.org/wiki/File:Sit-ins_(1960).jpg",
-    ],
-)
-@pytest.mark.parametrize(
-    "recorded",
-    [f"{UPLOAD}/{SIT_INS}", f"http://upload.wikimedia.org/wikipedia/commons/{SIT_INS}"],
-    ids=["https", "http"],
-)
-def test_where_only_ids_are_known_the_originals_is_found(tmp_path: Path, entry: str, recorded: str) -> None:
-    assert ExclusionFilter(listed(tmp_path, entry).marks).hit(content_id(recorded))
+    ]
+    recorded = [f"{UPLOAD}/{SIT_INS}", f"http://upload.wikimedia.org/wikipedia/commons/{SIT_INS}"]
+
+    def check(entry: str, url: str) -> None:
+        assert ExclusionFilter(listed(tmp_path, entry).marks).hit(content_id(url))
+
+    assert misses(check, itertools.product(entries, recorded)) == {}
     other = listed(tmp_path, "http://Upload.example/a.jpg?x")
     assert ExclusionFilter(other.marks).hit(IMAGE_ID)
 

@@ -12,25 +12,23 @@ import pytest
 
 from jobs.errors import InputError
 from jobs.runtime import joining, ray_session
+from tests.misses import misses
 
 ROOT = Path(__file__).parents[3]
 TOKEN = "0123456789abcdef" * 4
 
 
-@pytest.mark.parametrize(
-    ("address", "place"),
-    [
-        ("10.0.0.1:6379", ("10.0.0.1", 6379)),
-        ("ray://head:10001", ("head", 10001)),
-        ("[::1]:6379", ("::1", 6379)),
-        ("auto", None),
-        ("local", None),
-        ("host:port", None),
-        ("host:99999", None),
-    ],
-)
-def test_host_and_port_of_an_address(address: str, place: tuple[str, int] | None) -> None:
-    assert joining.endpoint(address) == place
+def test_host_and_port_of_an_address() -> None:
+    expected = {
+        "10.0.0.1:6379": ("10.0.0.1", 6379),
+        "ray://head:10001": ("head", 10001),
+        "[::1]:6379": ("::1", 6379),
+        "auto": None,
+        "local": None,
+        "host:port": None,
+        "host:99999": None,
+    }
+    assert {address: joining.endpoint(address) for address in expected} == expected
 
 
 def test_an_address_where_nothing_listens_is_refused_by_key() -> None:
@@ -59,27 +57,45 @@ def refused(message: str) -> ConnectionError:
 BAD_TOKEN = "ray.exceptions.AuthenticationError: RPC error: InvalidAuthToken: missing or incorrect"
 
 
-@pytest.mark.parametrize(
-    ("error", "settings", "named"),
-    [
-        (refused(BAD_TOKEN), {}, ["RAY_AUTH_MODE=token", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "~/.ray/auth_token"]),
-        (refused(BAD_TOKEN), {"RAY_AUTH_MODE": "disabled", "RAY_AUTH_TOKEN": TOKEN}, ["RAY_AUTH_MODE=token"]),
-        (refused(BAD_TOKEN), {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN}, ["the token of RAY_AUTH_TOKEN;"]),
-        (refused(BAD_TOKEN), {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": "f"}, ["RAY_AUTH_TOKEN_PATH=f;"]),
-        (AuthenticationError("no token"), {"RAY_AUTH_MODE": "token"}, ["there is no token", "~/.ray/auth_token"]),
-        (refused("TimedOut"), {}, ["Failed to connect to Ray cluster"]),
-        (ConnectionError(""), {}, ["(ConnectionError)"]),
-    ],
-    ids=["mode unset", "mode disabled", "wrong token", "wrong file", "no token", "no answer", "no words"],
-)
-def test_what_a_refused_driver_needs(
-    error: Exception, settings: dict[str, str], named: list[str], tmp_path: Path
-) -> None:
-    message = joining.refusal(error, name="ray.address=a", environment={"HOME": str(tmp_path), **settings})
-    assert message.startswith("ray.address=a: ")
-    assert [words for words in named if words not in message] == []
-    assert "\n" not in message
-    assert TOKEN not in message
+def test_what_a_refused_driver_needs(tmp_path: Path) -> None:
+    cases = {
+        "mode unset": (
+            refused(BAD_TOKEN),
+            {},
+            ["RAY_AUTH_MODE=token", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "~/.ray/auth_token"],
+        ),
+        "mode disabled": (
+            refused(BAD_TOKEN),
+            {"RAY_AUTH_MODE": "disabled", "RAY_AUTH_TOKEN": TOKEN},
+            ["RAY_AUTH_MODE=token"],
+        ),
+        "wrong token": (
+            refused(BAD_TOKEN),
+            {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN},
+            ["the token of RAY_AUTH_TOKEN;"],
+        ),
+        "wrong file": (
+            refused(BAD_TOKEN),
+            {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": "f"},
+            ["RAY_AUTH_TOKEN_PATH=f;"],
+        ),
+        "no token": (
+            AuthenticationError("no token"),
+            {"RAY_AUTH_MODE": "token"},
+            ["there is no token", "~/.ray/auth_token"],
+        ),
+        "no answer": (refused("TimedOut"), {}, ["Failed to connect to Ray cluster"]),
+        "no words": (ConnectionError(""), {}, ["(ConnectionError)"]),
+    }
+
+    def check(error: Exception, settings: dict[str, str], named: list[str]) -> None:
+        message = joining.refusal(error, name="ray.address=a", environment={"HOME": str(tmp_path), **settings})
+        assert message.startswith("ray.address=a: ")
+        assert [words for words in named if words not in message] == []
+        assert "\n" not in message
+        assert TOKEN not in message
+
+    assert misses(check, cases) == {}
 
 
 def test_the_token_of_the_home_folder_is_named(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from jobs.errors import InputError
 from jobs.runtime import cli
 from jobs.runtime.named_keys import named, with_full_key, with_key, with_option, with_value, without_job
+from tests.misses import misses
 
 
 @dataclass
@@ -27,30 +28,26 @@ class Keys:
     columns: Any = None
 
 
-@pytest.mark.parametrize(
-    ("message", "named"),
-    [
-        ("/r/a: no table", "input=/r/a: no table"),
-        ("job: /r/a: no table", "input=/r/a: no table"),
-        ("/r/a/x.parquet: damaged", "input=/r/a: /r/a/x.parquet: damaged"),
-        ("/r/b: not empty", "out=/r: /r/b: not empty"),
-        ("s3://b/y: no table", "ratings=s3://b/y: no table"),
-        ("/c/1.tsv: empty", "corpus.path=/c/*.tsv: /c/1.tsv: empty"),
-        ("local:tiny: no such local model", "model=local:tiny: no such local model"),
-        ("job: org/model at revision main: no weights", "hub=org/model at revision main: no weights"),
-        ("out=/r/a: not empty", "out=/r/a: not empty"),
-        ("job: required: out=", "job: required: out="),
-        ("/r2/a: no table", "/r2/a: no table"),
-        ("/c/d: a file", "/c/d: a file"),
-    ],
-)
-def test_a_message_that_begins_with_a_value_gets_its_key(message: str, named: str) -> None:
-    assert with_key(message, "job", asdict(Keys())) == named
+def test_a_message_that_begins_with_a_value_gets_its_key() -> None:
+    expected = {
+        "/r/a: no table": "input=/r/a: no table",
+        "job: /r/a: no table": "input=/r/a: no table",
+        "/r/a/x.parquet: damaged": "input=/r/a: /r/a/x.parquet: damaged",
+        "/r/b: not empty": "out=/r: /r/b: not empty",
+        "s3://b/y: no table": "ratings=s3://b/y: no table",
+        "/c/1.tsv: empty": "corpus.path=/c/*.tsv: /c/1.tsv: empty",
+        "local:tiny: no such local model": "model=local:tiny: no such local model",
+        "job: org/model at revision main: no weights": "hub=org/model at revision main: no weights",
+        "out=/r/a: not empty": "out=/r/a: not empty",
+        "job: required: out=": "job: required: out=",
+        "/r2/a: no table": "/r2/a: no table",
+        "/c/d: a file": "/c/d: a file",
+    }
+    assert {message: with_key(message, "job", asdict(Keys())) for message in expected} == expected
 
 
-@pytest.mark.parametrize(
-    ("message", "named"),
-    [
+def test_a_message_about_the_content_of_a_file_gets_the_option_that_chose_it() -> None:
+    cases = [
         ("rubric 'mood': missing key 'text'", "rubric=my/mood.yaml: missing key 'text'"),
         ("job: rubric 'mood', question 'a': one", "rubric=my/mood.yaml: question 'a': one"),
         ('rubric "it\'s", layout: x', "rubric=my/mood.yaml: layout: x"),
@@ -61,11 +58,13 @@ def test_a_message_that_begins_with_a_value_gets_its_key(message: str, named: st
         ("rubric 'mood' is one", "rubric 'mood' is one"),
         ("layout=x: rubric 'mood' has none", "layout=x: rubric 'mood' has none"),
         ("records: one", "records: one"),
-    ],
-)
-def test_a_message_about_the_content_of_a_file_gets_the_option_that_chose_it(message: str, named: str) -> None:
-    chosen = {"rubric": "my/mood.yaml", "refusals": "all", "model": "laptop"}
-    assert with_option(message, "job", chosen) == named
+    ]
+
+    def check(message: str, named: str) -> None:
+        chosen = {"rubric": "my/mood.yaml", "refusals": "all", "model": "laptop"}
+        assert with_option(message, "job", chosen) == named
+
+    assert misses(check, cases) == {}
 
 
 def test_the_key_of_a_settings_dataclass_gets_the_key_that_holds_it() -> None:

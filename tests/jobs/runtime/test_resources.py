@@ -9,6 +9,7 @@ from jobs.runtime import config, ray_session
 from jobs.runtime.config import RayConfig
 from jobs.runtime.resources import Demand, Resources, StageResources, check_machines, demands, preflight
 from jobs.runtime.stages import pool_sizes, rows_per_call
+from tests.misses import misses
 
 ASKED = [Demand("read", 1, 0.5, 0), Demand("embed", 2, 1.0, 1.0), Demand("write", 1, 0.5, 0)]
 
@@ -30,9 +31,8 @@ def test_what_fits_exactly_passes() -> None:
     assert str(ASKED[1]) == "embed 2 x 1 CPU + 1 GPU"
 
 
-@pytest.mark.parametrize(
-    ("available", "message"),
-    [
+def test_what_does_not_fit_is_refused_with_the_sum() -> None:
+    cases = [
         (
             {"CPU": 2.0, "GPU": 2.0},
             r"^resources\.embed\.actors=2: this run needs 3 CPUs \(read 1 x 0.5 CPU, embed 2 x 1 CPU \+ 1 GPU, .*\) "
@@ -52,13 +52,15 @@ def test_what_fits_exactly_passes() -> None:
             r"^resources\.embed\.num_gpus=1: this run needs 2 GPUs .* the cluster has 0; .* use resources=cluster",
         ),
         ({"CPU": 0.0}, "needs 3 CPUs .* the cluster has 0; .* use resources=cluster"),
-    ],
-)
-def test_what_does_not_fit_is_refused_with_the_sum(available: dict[str, float], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        preflight(ASKED, available, autoscaling=False)
-    with pytest.raises(InputError, match=r"this machine has .; use resources=laptop"):  # it does not grow
-        preflight(ASKED, available, autoscaling=False, place="this machine")
+    ]
+
+    def check(available: dict[str, float], message: str) -> None:
+        with pytest.raises(InputError, match=message):
+            preflight(ASKED, available, autoscaling=False)
+        with pytest.raises(InputError, match=r"this machine has .; use resources=laptop"):  # it does not grow
+            preflight(ASKED, available, autoscaling=False, place="this machine")
+
+    assert misses(check, cases) == {}
 
 
 def test_a_machine_without_a_cluster_does_not_wait_for_one(monkeypatch: pytest.MonkeyPatch) -> None:

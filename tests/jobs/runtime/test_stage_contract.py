@@ -20,6 +20,7 @@ from jobs.runtime.stage_workers import (
 )
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask
+from tests.misses import misses
 
 DECLARED = pa.schema({"item_id": pa.string(), "scores": pa.list_(pa.float64())})
 EXTRA = pa.schema([*DECLARED, ("note", pa.string())])
@@ -99,10 +100,14 @@ def test_rows_that_vary_keep_the_unit_of_their_item() -> None:
     assert rows[TASK].to_pylist() == ["u", "u", "u", "v", "v", "v"]
 
 
-@pytest.mark.parametrize("items", [["a", "b"], ["a", "c", "b"], ["a", "b", "a", "c"], ["a", "b", "c", "d"], []])
-def test_each_item_has_rows_in_order(items: list[str]) -> None:
-    with pytest.raises(RunError, match="stage Spans: returned rows that are not those of its 3 items"):
-        varying(items)
+def test_each_item_has_rows_in_order() -> None:
+    cases = [["a", "b"], ["a", "c", "b"], ["a", "b", "a", "c"], ["a", "b", "c", "d"], []]
+
+    def check(items: list[str]) -> None:
+        with pytest.raises(RunError, match="stage Spans: returned rows that are not those of its 3 items"):
+            varying(items)
+
+    assert misses(check, cases) == {}
 
 
 def test_a_retry_replaces_the_rows_of_whole_items() -> None:

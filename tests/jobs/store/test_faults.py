@@ -18,6 +18,7 @@ from jobs.store.faults import CHECKSUM_SETTINGS
 from tests.factories import record, write_records
 from tests.jobs.store.answering import answering, in_environment
 from tests.jobs.store.small_runs import begin, plan
+from tests.misses import misses
 
 KEY = "s3://bucket/a table/it's.parquet"
 
@@ -133,9 +134,8 @@ def test_nobody_at_the_endpoint_and_no_credentials(monkeypatch: pytest.MonkeyPat
         raise boto.NoCredentialsError
 
 
-@pytest.mark.parametrize(
-    ("error", "content"),
-    [
+def test_errors_of_this_machine() -> None:
+    cases = [
         (OSError(errno.ENOSPC, "No space left", "/full/x"), "/full/x: No space left on device; free space there"),
         (
             OSError(errno.ENOSPC, "No space left", "/scratch/remine-ab/data.parquet"),
@@ -152,10 +152,12 @@ def test_nobody_at_the_endpoint_and_no_credentials(monkeypatch: pytest.MonkeyPat
         (OSError(), "OSError"),
         (ValueError("no number"), None),
         (ZeroDivisionError(), None),
-    ],
-)  # fmt: skip
-def test_errors_of_this_machine(error: Exception, content: str | None) -> None:
-    assert faults.sentence(error) == content
+    ]  # fmt: skip
+
+    def check(error: Exception, content: str | None) -> None:
+        assert faults.sentence(error) == content
+
+    assert misses(check, cases) == {}
 
 
 def test_the_more_exact_place_is_named() -> None:
@@ -164,9 +166,8 @@ def test_the_more_exact_place_is_named() -> None:
     assert (faults.sentence(inside, "/other") or "").startswith("/other: ")
 
 
-@pytest.mark.parametrize(
-    ("error", "damage"),
-    [
+def test_damage_is_told_from_a_file_that_cannot_be_read() -> None:
+    cases = [
         (OSError("Invalid flatbuffers message."), True),
         (OSError("Couldn't deserialize thrift: no more data"), True),
         (pa.ArrowInvalid("Parquet magic bytes not found"), True),
@@ -175,10 +176,12 @@ def test_the_more_exact_place_is_named() -> None:
         (PermissionError("Access Denied"), False),
         (OSError("When reading: AWS Error NETWORK_CONNECTION during GetObject operation: curlCode: 56"), False),
         (ValueError("x"), False),
-    ],
-)
-def test_damage_is_told_from_a_file_that_cannot_be_read(error: Exception, damage: bool) -> None:
-    assert faults.is_damage(error) is damage
+    ]
+
+    def check(error: Exception, damage: bool) -> None:
+        assert faults.is_damage(error) is damage
+
+    assert misses(check, cases) == {}
 
 
 def test_a_store_that_wants_md5_sums_is_asked_to_delete_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
