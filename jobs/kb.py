@@ -19,10 +19,10 @@ from jobs.errors import InputError
 from jobs.runtime import cli, exclusions, lifecycle, summary
 from jobs.runtime.config import ReadingRows, check_plan
 from jobs.runtime.console import say
-from jobs.runtime.resources import demands
+from jobs.runtime.prospects import prospect, show_all
 from jobs.store import locations
 from jobs.store.limits import limited
-from jobs.store.run import TablePlan, open_run
+from jobs.store.run import TablePlan
 from jobs.store.units import unit_of_file
 from jobs.workers.kb import PARTS, KnowledgeBaseUnit
 
@@ -65,17 +65,19 @@ def execute(cfg: KbConfig) -> dict[str, Any] | None:
         for part, table in PARTS.items()
     }
     plans = {part: limited(plan, cfg.limit) for part, plan in plans.items()}
-    needs = demands(cfg.resources, ["kb"], streamed=False)
+    expected = {
+        part: prospect("kb", cfg, plan, pools=["kb"], streamed=False, calibrates=False, part=part)
+        for part, plan in plans.items()
+    }
     if cfg.plan:
-        for plan in plans.values():
-            summary.show_plan("kb", plan, needs)
+        show_all(list(expected.values()))
         return None
-    lifecycle.ready(cfg, list(plans.values()), needs)
+    lifecycle.ready(cfg, list(plans.values()), expected["nodes"].needs)
     from jobs.runtime import stages
 
     manifests = {}
-    for part, plan in plans.items():
-        run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
+    for part, one in expected.items():
+        run = one.open()
         kept = exclusions.keep(run, excluded) if part == "node_images" else None
         stage = stages.Stage("kb", KnowledgeBaseUnit, {"part": part, "config": cfg.knowledge_base, "excluded": kept})
         stages.process(run, name=f"kb {part}", stage=stage, resources=cfg.resources, total=None, counted="rows")

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from jobs.store import locations
 from jobs.store.objects import Object
-from jobs.store.units import Unit, unit_of_file
+from jobs.store.units import BYTES, Unit, unit_of_file
 
 SPAN = "span"  # in a unit's `extra`: first row and one past the last
 
@@ -26,34 +26,40 @@ def cut(files: Sequence[Object], *, node: str, unit_rows: int) -> Iterator[Unit]
         node: the column of the nodes.
     """
     for file in files:
-        ends = _ends(file, node, unit_rows) if file.uri.lower().endswith(".parquet") else []
-        if len(ends) < 3:
+        if not file.uri.lower().endswith(".parquet"):
             yield unit_of_file(file)
+            continue
+        ends = _ends(file, node, unit_rows)
+        rows = ends[-1]
+        if len(ends) < 3:
+            yield unit_of_file(file, rows=rows)
             continue
         for first, last in pairwise(ends):
             unit = unit_of_file(file, piece=f"rows {first}-{last}", rows=last - first)
-            yield replace(unit, extra={SPAN: [first, last]})
+            share = file.size * last // rows - file.size * first // rows
+            yield replace(unit, extra={SPAN: [first, last], BYTES: share})
 
 
 def _ends(file: Object, node: str, unit_rows: int) -> list[int]:
-    """Return the ends of the parts, with 0 and the number of rows; empty for a file that cannot be cut."""
+    """Return the ends of the parts: 0 and the number of rows, and those between if the file can be cut."""
     fs, path = locations.filesystem(file.uri)
     with locations.named_errors(file.uri), fs.open_input_file(path) as stream, pq.ParquetFile(stream) as parquet:
         rows = parquet.metadata.num_rows
+        whole = [0, rows]
         if rows <= unit_rows:
-            return []
+            return whole
         column = parquet.read(columns=[node])[node]
     try:
         names = pc.fill_null(pc.utf8_trim_whitespace(column.cast(pa.string())), "").combine_chunks()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # rows with lists or objects are rejected one by one
-        return []
+        return whole
     places = np.flatnonzero(pc.not_equal(names, "").to_numpy(zero_copy_only=False))
     named = names.take(pa.array(places))
     if not len(named):
-        return []
+        return whole
     changes = pc.not_equal(named.slice(1), named.slice(0, len(named) - 1)).to_numpy(zero_copy_only=False)
     starts = places[np.append(True, changes)]
     if len(starts) != pc.count_distinct(named).as_py():
-        return []
+        return whole
     at = np.searchsorted(starts, np.arange(unit_rows, rows, unit_rows))
     return [0, *np.unique(starts[at[at < len(starts)]]).tolist(), rows]

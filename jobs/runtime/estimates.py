@@ -181,27 +181,44 @@ def pace_of(ended: Iterable[tuple[float, int]]) -> Pace | None:
 def cluster_of(
     stages: Sequence[StageResources], resources: Resources, prices: Prices | None, *, cores: int | None = None
 ) -> Cluster:
-    """What a run with these pools occupies when they have grown.
+    """What a run with these pools occupies when they have grown; without pools, a core of the head.
 
     Args:
         cores: CPUs of the machine, if the whole run is on one whose CPUs are known.
     """
     gpus = sum(stage.most_actors * stage.num_gpus for stage in stages)
     cpus = sum(stage.most_actors * stage.num_cpus for stage in stages)
-    cpus += resources.read.num_cpus + resources.write.num_cpus
+    if stages:
+        cpus += resources.read.num_cpus + resources.write.num_cpus
     machines = machines_for(prices, cpus=cpus, gpus=gpus) if prices else []
     per_hour = sum(count * machine.per_hour for machine, count in machines)
-    return Cluster(gpus, prices, tuple((machine.name, count) for machine, count in machines), per_hour, cores or cpus)
+    names = tuple((machine.name, count) for machine, count in machines)
+    return Cluster(gpus, prices, names, per_hour, (cores or cpus) if stages else 1.0)
 
 
-def estimate(amounts: Amounts, *, out: str, cluster: Cluster, pace: Pace | None, unknown: str = "") -> Forecast:
-    """What is left of a table at `out`, at a pace; `unknown`: why there is none."""
+def estimate(
+    amounts: Amounts,
+    *,
+    out: str,
+    cluster: Cluster,
+    pace: Pace | None,
+    unknown: str = "",
+    get_bytes: int | None = None,
+) -> Forecast:
+    """What is left of a table at `out`, at a pace.
+
+    Args:
+        unknown: why there is none.
+        get_bytes: the bytes of an input that a request reads; None if a unit reads its inputs with few requests.
+    """
     requests = Requests()
     units_left = amounts.units - amounts.done
     if is_s3(out):
         footers = (amounts.units + amounts.done) * GETS_PER_FOOTER if units_left else 0
         requests += Requests(put=units_left * PUTS_PER_UNIT, get=footers)
     requests += Requests(get=amounts.inputs_left * GETS_PER_INPUT)
+    if get_bytes:
+        requests += Requests(get=math.ceil(amounts.remote_bytes_left / get_bytes))
     return Forecast(amounts.left, amounts.counted, pace, requests, cluster, unknown)
 
 

@@ -66,7 +66,7 @@ def measured_pace(measurement: Measurement, amounts: Amounts, *, lanes: Lanes, w
     """The pace of what is left, in what `amounts` counts, at the measured rate."""
     units_left = amounts.units - amounts.done
     busy = lanes.limited((work and work.pieces) or units_left).total
-    most = amounts.left / (units_left * DRIVER_S)  # what one driver hands out
+    most = amounts.left / (units_left * DRIVER_S) if measurement.pools else math.inf  # what one driver hands out
     low, value, high = measurement.seconds_per_work
     rates = (min(busy / seconds / (work.per_row if work else 1), most) for seconds in (value, high, low))
     unit = "GPUs" if measurement.device != CPU else "cores"
@@ -79,13 +79,14 @@ class Expectation:
 
     Attributes:
         job: its name.
-        pools: its stages.
+        pools: its stages; none if the driver does the work.
         config: its configuration, as nested mappings.
         resources: those of its stages.
         measurements: those of `resources.measured`.
         cores: CPUs of the machine, if the whole run is on one whose CPUs are known.
         work: what its rows are, if a row is not always the same work.
         calibrates: some of the units can be done by themselves.
+        part: which of the tables of a job that writes several.
     """
 
     job: str
@@ -96,16 +97,19 @@ class Expectation:
     cores: int | None = None
     work: Work | None = None
     calibrates: bool = True
+    part: str = ""
 
     @property
-    def _pool(self) -> StageResources:
-        pool: StageResources = getattr(self.resources, self.pools[-1])
-        return pool
+    def _pool(self) -> StageResources | None:
+        return getattr(self.resources, self.pools[-1]) if self.pools else None
+
+    def _lanes(self, threads: int | None = None) -> Lanes:
+        return lanes_of(self._pool, cores=self.cores, threads=threads) if self._pool else Lanes(1, 1)
 
     def devices(self, units: int) -> float:
         """The CPUs or GPUs of the last stage that work on so many units."""
         pieces = self.work.pieces if self.work and self.work.pieces else units
-        return lanes_of(self._pool, cores=self.cores).limited(pieces).total
+        return self._lanes().limited(pieces).total
 
     def pace(self, amounts: Amounts, *, files: Sequence[str], last: Mapping[str, Any]) -> tuple[Pace | None, str]:
         """The expected pace; None with the reason.
@@ -121,12 +125,13 @@ class Expectation:
             before = devices_of(last, amounts)
             return (pace if before is None else scaled(pace, before=before, now=self.devices(left))), ""
         counted = self.work.counted if self.work else amounts.counted
-        wanted = Wanted(self.job, self.pools, self.config, files, counted, on_gpu=self._pool.num_gpus > 0)
+        on_gpu = self._pool is not None and self._pool.num_gpus > 0
+        wanted = Wanted(self.job, self.pools, self.config, files, counted, on_gpu, self.part)
         measurement = find(self.measurements, wanted)
         if measurement is None:
             remedy = CALIBRATION if self.calibrates else "only a run shows it"
             return None, f"resources.measured={self.resources.measured} has no measurement of {wanted}; {remedy}"
-        lanes = lanes_of(self._pool, cores=self.cores, threads=measurement.threads)
+        lanes = self._lanes(measurement.threads)
         return measured_pace(measurement, amounts, lanes=lanes, work=self.work), ""
 
 

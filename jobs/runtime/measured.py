@@ -17,8 +17,9 @@ class Measurement:
 
     Attributes:
         job: the name of the job.
+        part: which of the tables of a job that writes several.
         keys: dotted keys of the job, and the values that they had.
-        pools: the stages that worked.
+        pools: the stages that worked; none if the driver did.
         suffix: of the names of the input's files.
         device: `cpu`, or the name of the GPU.
         hardware: the machine.
@@ -40,6 +41,7 @@ class Measurement:
     counted: str
     seconds: tuple[float, ...]
     pools: tuple[str, ...]
+    part: str = ""
     keys: Mapping[str, Any] = field(default_factory=dict)
     suffix: str = ""
     threads: int | None = None
@@ -65,6 +67,7 @@ class Wanted:
         config: the job's configuration, as nested mappings.
         files: names of the input's files.
         on_gpu: the last stage works on GPUs.
+        part: which of the tables of a job that writes several.
     """
 
     job: str
@@ -73,9 +76,11 @@ class Wanted:
     files: Sequence[str]
     counted: str
     on_gpu: bool
+    part: str = ""
 
     def __str__(self) -> str:
-        return f"{self.job} on {'GPUs' if self.on_gpu else 'CPUs'} with these keys and this input"
+        part = f" {self.part}" if self.part else ""
+        return f"{self.job}{part} on {'GPUs' if self.on_gpu else 'CPUs'} with these keys and this input"
 
 
 def read_measurements(name: str) -> list[Measurement]:
@@ -94,7 +99,8 @@ def find(measurements: Sequence[Measurement], wanted: Wanted) -> Measurement | N
 
 def _is_of(one: Measurement, wanted: Wanted) -> bool:
     return (
-        (one.job, one.counted, one.device != CPU) == (wanted.job, wanted.counted, wanted.on_gpu)
+        (one.job, one.part, one.counted) == (wanted.job, wanted.part, wanted.counted)
+        and (one.device != CPU) == wanted.on_gpu
         and one.pools == tuple(wanted.pools)
         and all(_value(wanted.config, key) == value for key, value in one.keys.items())
         and all(name.endswith(one.suffix) for name in wanted.files)

@@ -1,19 +1,19 @@
 """The plans of a pipeline's steps and their sums.
 
 A step that reads the table of an earlier one can be planned once that table is complete: its units and rows are not
-known before. Estimates are added up with their intervals, as if all were too high or too low together.
+known before.
 """
 
 import contextlib
 import io
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from jobs.errors import InputError
 from jobs.runtime import cli, estimates, pipelines
-from jobs.runtime.estimates import NOTHING, Requests, Spread
 from jobs.runtime.pipelines import Step
+from jobs.runtime.plan_sums import PlanSums
 from jobs.runtime.summary import PlannedTable, printed_plans
 from jobs.store import locations
 
@@ -35,22 +35,6 @@ class StepPlan:
     def is_complete(self) -> bool:
         """Whether there is nothing left to do."""
         return not self.unknown and all(table.amounts.done == table.amounts.units for table in self.tables)
-
-
-@dataclass
-class _PipelineSums:
-    """The sums over the tables of all planned steps."""
-
-    units: int = 0
-    done: int = 0
-    rows: int = 0
-    bytes: int = 0
-    seconds: Spread = NOTHING
-    cpu_hours: Spread = NOTHING
-    gpu_hours: Spread = NOTHING
-    money: Spread | None = None
-    currency: str = ""
-    requests: Requests = field(default_factory=Requests)
 
 
 def plan_steps(steps: Sequence[Step], loaded: Sequence[Any], plan: bool | str) -> list[StepPlan]:
@@ -93,7 +77,7 @@ def _reads(step: Step, out: str) -> bool:
 
 def lines(plans: Sequence[StepPlan]) -> Iterator[str]:
     """What each step would read, write and spend, and the sums."""
-    sums, unknown = _PipelineSums(), dict[str, str]()
+    sums, unknown = PlanSums(), dict[str, str]()
     for number, plan in enumerate(plans, 1):
         head = f"  [{number}/{len(plans)}] {plan.label}"
         if plan.unknown:
@@ -104,16 +88,10 @@ def lines(plans: Sequence[StepPlan]) -> Iterator[str]:
             yield f"{head}: {_amounts(amounts.units, amounts.rows, amounts.bytes, amounts.done)}; writes {table.out}"
             for line in estimates.lines(table.estimated) if table.estimated else ():
                 yield f"      {line}"
-            if not _add(sums, table):
+            if not sums.add(table):
                 unknown[f"{number} {plan.label}"] = "no pace"
     yield f"total: {_amounts(sums.units, sums.rows, sums.bytes, sums.done)}"
-    yield f"  time   {estimates.hours(sums.seconds)}"
-    yield f"  CPUs   {estimates.amount(sums.cpu_hours, 1)} CPU-hours"
-    yield f"  GPUs   {estimates.amount(sums.gpu_hours, 1)} GPU-hours"
-    if requests := estimates.requests_text(sums.requests):
-        yield f"  S3     {requests}"
-    if sums.money is not None:
-        yield f"  money  {sums.currency} {estimates.amount(sums.money, 2)}"
+    yield from (f"  {line}" for line in sums.lines())
     if unknown:
         listed = "; ".join(f"{label} ({why})" for label, why in unknown.items())
         yield f"  not in these sums: {listed}"
@@ -122,24 +100,3 @@ def lines(plans: Sequence[StepPlan]) -> Iterator[str]:
 def _amounts(units: int, rows: int, size: int, done: int) -> str:
     with_rows = f"{rows:,} rows, " if rows else ""
     return f"{units:,} units, {with_rows}{size / 1e6:,.1f} MB, {done:,} units done, {units - done:,} left"
-
-
-def _add(sums: _PipelineSums, table: PlannedTable) -> bool:
-    """Add a table; False if its time is not known."""
-    amounts, estimated = table.amounts, table.estimated
-    sums.units += amounts.units
-    sums.done += amounts.done
-    sums.rows += amounts.rows
-    sums.bytes += amounts.bytes
-    if estimated is None:  # of a job without Ray, which takes seconds
-        return True
-    sums.requests += estimated.requests
-    if estimated.seconds is None or estimated.cpu_hours is None or estimated.gpu_hours is None:
-        return False
-    sums.seconds += estimated.seconds
-    sums.cpu_hours += estimated.cpu_hours
-    sums.gpu_hours += estimated.gpu_hours
-    if estimated.money is not None and estimated.cluster.prices is not None:
-        sums.money = estimated.money + (sums.money or NOTHING)
-        sums.currency = estimated.cluster.prices.currency
-    return True

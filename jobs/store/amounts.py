@@ -18,21 +18,23 @@ class Amounts:
             limit makes the bytes meaningless.
         units, done: numbers of units.
         left: the work of the units that are not done.
-        inputs_left: objects on S3 that these units read, counted once per unit.
+        inputs_left, remote_bytes_left: objects on S3 that these units read, counted once per unit, and their bytes that
+            these units cover.
         rows: of all units, as far as they are known.
     """
 
     def __init__(self, units: Sequence[Unit]) -> None:
         self._listed = units
-        rows = size = inputs = 0
+        rows = size = inputs = remote = 0
         unknown = limited = False
         for unit in units:
             rows += unit.rows or 0
-            size += _bytes_of(unit)
+            size += unit.bytes
             inputs += _remote(unit)
+            remote += _remote_bytes(unit)
             unknown |= unit.rows is None
             limited |= unit.limit is not None
-        self.units, self.rows, self.inputs_left = len(units), rows, inputs
+        self.units, self.rows, self.inputs_left, self.remote_bytes_left = len(units), rows, inputs, remote
         self.counted = ROWS if not unknown else UNITS if limited else BYTES
         self.left = {ROWS: rows, BYTES: size, UNITS: len(units)}[self.counted]
         self._times, self._work = array("d"), array("q")
@@ -51,7 +53,7 @@ class Amounts:
         """The work of a unit, in what is `counted`."""
         if self.counted == ROWS:
             return unit.rows or 0
-        return _bytes_of(unit) if self.counted == BYTES else 1
+        return unit.bytes if self.counted == BYTES else 1
 
     def add_done(self, unit: Unit, record: FooterJson) -> None:
         """Count a unit as done."""
@@ -59,15 +61,16 @@ class Amounts:
         self._work.append(self.work_of(unit))
         self.left -= self.work_of(unit)
         self.inputs_left -= _remote(unit)
+        self.remote_bytes_left -= _remote_bytes(unit)
 
     def ended(self) -> Iterator[tuple[float, int]]:
         """Yield (time written, work) of each finished unit; the time in seconds since 1970."""
         return zip(self._times, self._work, strict=True)
 
 
-def _bytes_of(unit: Unit) -> int:
-    return sum(source.size for source in unit.inputs)
-
-
 def _remote(unit: Unit) -> int:
     return sum(is_s3(source.uri) for source in unit.inputs)
+
+
+def _remote_bytes(unit: Unit) -> int:
+    return unit.bytes if _remote(unit) else 0

@@ -12,6 +12,7 @@ from jobs.store.objects import Object
 
 WHOLE = "whole"
 LIMIT = "limit"  # `Unit.extra`: how many of its rows, from the first one, are read; all without it
+BYTES = "bytes"  # `Unit.extra`: how many bytes of its inputs it covers; all without it
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,12 @@ class Unit:
         """How many of its rows, from the first one, are read; None for all (`jobs.store.limits`)."""
         limit: int | None = self.extra.get(LIMIT)
         return limit
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of its inputs that it covers."""
+        size: int = self.extra[BYTES] if BYTES in self.extra else sum(source.size for source in self.inputs)
+        return size
 
     @property
     def parent(self) -> str:

@@ -7,7 +7,7 @@ or many) is one unit, read as a whole.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -16,9 +16,9 @@ from omegaconf import MISSING
 from jobs.errors import InputError
 from jobs.store import locations
 from jobs.store.objects import Object
-from jobs.store.units import Unit, unit_of_file
+from jobs.store.units import BYTES, Unit, unit_of_file
 from jobs.terms_from import bzip2, gzip_members
-from jobs.terms_from.pieces import Damage, Piece, Pieces, plain
+from jobs.terms_from.pieces import READ, Damage, Piece, Pieces, plain
 
 SPAN, READER = "span", "reader"  # in `Unit.extra`: first byte and one past the last; a key of `READERS`
 DOCUMENT = "document"  # the reader of a whole JSON document
@@ -77,7 +77,7 @@ def _cut(file: Object, size: int) -> Iterator[Unit]:
     for first in range(0, max(file.size, 1), size):
         last = min(first + size, file.size)
         unit = unit_of_file(file, piece=f"bytes {first}-{last}")
-        yield replace(unit, extra={SPAN: [first, last], READER: reader})
+        yield replace(unit, extra={SPAN: [first, last], READER: reader, BYTES: last - first})
 
 
 def _reader(file: Object) -> str:
@@ -100,6 +100,12 @@ def _is_document(head: bytes) -> bool:
     rows = (row.strip().removeprefix(b"\xef\xbb\xbf") for row in head.split(b"\n"))
     first = next((row for row in rows if row not in (b"", b"[", b",")), b"")
     return first == b"{" or first.replace(b" ", b"").startswith(b'{"entities":')
+
+
+def bytes_per_read(units: Iterable[Unit]) -> int:
+    """The bytes that a read of the units' files returns: that of gzip is short, and its members are searched for."""
+    has_gzip = any(unit.extra[READER] == "gzip" for unit in units)
+    return READ * gzip_members.BLOCK // (READ + gzip_members.BLOCK) if has_gzip else READ
 
 
 def lines(unit: Unit) -> Iterator[Line | LongLine | Damage]:

@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from jobs.errors import InputError
 from jobs.runtime import summary
 from jobs.runtime.console import say
+from jobs.runtime.prospects import prospect
 from jobs.store import locations
 from jobs.store.limits import limited
 from jobs.store.object_rows import reading_rows
 from jobs.store.reading import TableSource, open_table
-from jobs.store.run import TablePlan, TableRun, open_run
+from jobs.store.run import TablePlan, TableRun
 from jobs.store.writer import UnitWriter
 from jobs.tables import TABLES
 from jobs.terms_from import choosing
@@ -52,10 +53,11 @@ def write_terms(cfg: TermSourcesConfig, graph: GraphInput) -> dict[str, Any] | N
     )
     if cfg.entities:  # the entities of a limited dump are those of its first lines
         plan, entities = limited(plan, cfg.limit, noun="entities"), entities.first(cfg.limit)
+    expected = prospect("terms", cfg, plan, pools=[], calibrates=False, part=TERMS)
     if cfg.plan:
-        summary.show_plan("terms", plan)
+        expected.show()
         return None
-    run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
+    run = expected.open()
     names = [concept.name for concept in graph.concepts.concepts]
     concepts = Concepts(names, graph.graph, entities.batches(COLUMNS))
     choice = choosing.choose(cfg, concepts, entities.batches(COLUMNS), _places(entities))

@@ -14,11 +14,11 @@ from actors.ids import content_id
 from jobs.errors import InputError, RunError
 from jobs.runtime import lifecycle, summary
 from jobs.runtime.console import say
-from jobs.runtime.resources import demands
+from jobs.runtime.prospects import prospect, show_all
 from jobs.store import locations
 from jobs.store.limits import limited
 from jobs.store.reading import open_table
-from jobs.store.run import TablePlan, TableRun, open_run
+from jobs.store.run import TablePlan, TableRun
 from jobs.store.units import Unit
 from jobs.terms_from import dump
 from jobs.terms_from.class_tree import ClassEdges, ClassTree
@@ -77,18 +77,21 @@ def write_entities(cfg: TermSourcesConfig, graph: GraphInput, *, class_unit: typ
         limited(plan, cfg.limit, noun="lines")
         for plan in (_edges_plan(cfg, graph, units), _entities_plan(cfg, graph, units))
     )
-    needs = demands(cfg.resources, [POOL], streamed=False)
+    size = dump.bytes_per_read(units)
+    passes = [
+        prospect("terms", cfg, plan, pools=[POOL], streamed=False, calibrates=False, part=plan.table, get_bytes=size)
+        for plan in (edges, entities)
+    ]
     if cfg.plan:
-        for plan in (edges, entities):
-            summary.show_plan("terms", plan, needs)
+        show_all(passes, lines=[f"the driver then writes {TERMS}; entities= on the table entities plans that"])
         return False
-    lifecycle.ready(cfg, [edges, entities], needs)
+    lifecycle.ready(cfg, [edges, entities], passes[0].needs)
     step = _step(units)
-    run = open_run(edges, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
+    run = passes[0].open()
     kwargs: dict[str, Any] = {"graph": cfg.graph, "titles": graph.concepts.titles, "step": step}
     _process(run, cfg, "terms classes", class_unit, kwargs)
     tree = _tree(cfg, graph)
-    run = open_run(entities, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
+    run = passes[1].open()
     names = [concept.name for concept in graph.concepts.concepts]
     run.keep(CONCEPTS, json.dumps(tree.sizes(graph.concepts), indent=1, ensure_ascii=False).encode())
     kwargs = {"graph": cfg.graph, "concepts": names, "classes": run.keep(CLASSES, tree.to_bytes()), "step": step}

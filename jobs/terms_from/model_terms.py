@@ -13,12 +13,13 @@ from actors.status import Status
 from jobs.errors import InputError
 from jobs.runtime import summary
 from jobs.runtime.console import say
+from jobs.runtime.prospects import prospect
 from jobs.store import locations
 from jobs.store.keys import refuse_shared_keys
 from jobs.store.limits import limited
 from jobs.store.object_rows import read_unit
 from jobs.store.reading import TableSource, open_table, open_tables
-from jobs.store.run import TablePlan, TableRun, open_run
+from jobs.store.run import TablePlan, TableRun
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask, UnitWriter
 from jobs.tables import TABLES
@@ -61,10 +62,11 @@ def write_model_terms(cfg: TermSourcesConfig) -> dict[str, Any] | None:
         derived=True,
     )
     plan = limited(plan, cfg.limit, noun="responses")
+    expected = prospect("terms", cfg, plan, pools=[], calibrates=False, part=TERMS)
     if cfg.plan:
-        summary.show_plan("terms", plan, note=f"{sum(table.rows for table in tables):,} responses")
+        expected.show(note=f"{sum(table.rows for table in tables):,} responses")
         return None
-    run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
+    run = expected.open()
     reader = TitleLines(topics, keep_unknown=cfg.unknown == KEEP)
     for task in run.todo:
         with UnitWriter(run.target, task) as writer:

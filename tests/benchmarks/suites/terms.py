@@ -77,10 +77,12 @@ def simdjson_loop(workdir: Path, size: Size) -> Result:
 
 def classes_gzip(workdir: Path, size: Size) -> Result:
     """The first pass of `terms`, as a worker makes it."""
-    from jobs.workers.wikidata import ClassUnit
+    return _classes(workdir, "dump.json.gz")
 
-    worker = ClassUnit(graph=_graph(), titles=frozenset({"Concept"}), step=10**6)
-    return _written(worker, workdir / "dump.json.gz", "class_edges")
+
+def classes_bzip2(workdir: Path, size: Size) -> Result:
+    """The same of the bzip2 file."""
+    return _classes(workdir, "dump.json.bz2")
 
 
 def entities_gzip(workdir: Path, size: Size) -> Result:
@@ -120,6 +122,13 @@ def _loop(workdir: Path, parse: Callable[[bytes], Any]) -> Result:
                 del entity, claims, labels
 
     return timed(read)
+
+
+def _classes(workdir: Path, name: str) -> Result:
+    from jobs.workers.wikidata import ClassUnit
+
+    worker = ClassUnit(graph=_graph(), titles=frozenset({"Concept"}), step=10**6)
+    return _written(worker, workdir / name, "class_edges")
 
 
 def _entities(workdir: Path, name: str) -> Result:
@@ -225,6 +234,7 @@ BENCHMARK = Benchmark(
         _contender(orjson_loop),
         _contender(json_loop),
         _contender(bzip2_alone, compared=False),
+        _contender(classes_bzip2, compared=False),
         _contender(entities_bzip2),
     ),
     reference="gzip_alone",

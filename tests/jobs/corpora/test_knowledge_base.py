@@ -185,8 +185,10 @@ def test_a_parquet_file_is_cut_between_nodes_and_read_in_parts(tmp_path: Path) -
         assert spans == list(pairwise(ends))
         assert [entry for span in spans for entry in entries(file.uri, config, span=span)] == whole
         assert len({unit.name for unit in units}) == len(units)
+        assert sum(unit.bytes for unit in units) == file.size
     (unit,) = cut([file], node="id", unit_rows=10)
     assert SPAN not in unit.extra
+    assert (unit.rows, unit.bytes) == (len(rows), file.size)
     pq.write_table(pa.Table.from_pylist([*rows, rows[1]]), tmp_path / "sorted.parquet")  # a is not in one place
     assert len(list(cut(find_files(config), node="id", unit_rows=2))) == 1
 

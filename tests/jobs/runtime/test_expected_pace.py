@@ -12,8 +12,8 @@ from jobs.errors import InputError
 from jobs.runtime import cli, overrides
 from jobs.runtime.config_files import CONF
 from jobs.runtime.expected_pace import DRIVER_S, Expectation, Lanes, Work, lanes_of, measured_pace
-from jobs.runtime.lifecycle import own_cores
 from jobs.runtime.measured import MACHINES_DIFFER, Measurement, Wanted, find, read_measurements
+from jobs.runtime.prospects import own_cores
 from jobs.runtime.resources import Demand, Resources, StageResources
 from jobs.store.amounts import Amounts
 from jobs.store.json_types import FooterJson

@@ -1,0 +1,58 @@
+"""What several planned tables take together.
+
+Estimates are added up with their intervals, as if all were too high or too low together.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from jobs.runtime import estimates
+from jobs.runtime.estimates import NOTHING, Requests, Spread
+from jobs.runtime.summary import PlannedTable
+
+
+@dataclass
+class PlanSums:
+    """The sums over tables."""
+
+    units: int = 0
+    done: int = 0
+    rows: int = 0
+    bytes: int = 0
+    seconds: Spread = NOTHING
+    cpu_hours: Spread = NOTHING
+    gpu_hours: Spread = NOTHING
+    money: Spread | None = None
+    currency: str = ""
+    requests: Requests = field(default_factory=Requests)
+
+    def add(self, table: PlannedTable) -> bool:
+        """Add a table; False if its time is not known."""
+        amounts, estimated = table.amounts, table.estimated
+        self.units += amounts.units
+        self.done += amounts.done
+        self.rows += amounts.rows
+        self.bytes += amounts.bytes
+        if estimated is None:  # of a job without an estimate, which takes seconds
+            return True
+        self.requests += estimated.requests
+        if estimated.seconds is None or estimated.cpu_hours is None or estimated.gpu_hours is None:
+            return False
+        self.seconds += estimated.seconds
+        self.cpu_hours += estimated.cpu_hours
+        self.gpu_hours += estimated.gpu_hours
+        if estimated.money is not None and estimated.cluster.prices is not None:
+            self.money = estimated.money + (self.money or NOTHING)
+            self.currency = estimated.cluster.prices.currency
+        return True
+
+    def lines(self) -> Iterator[str]:
+        """The sums, a line each."""
+        yield f"time   {estimates.hours(self.seconds)}"
+        yield f"CPUs   {estimates.amount(self.cpu_hours, 1)} CPU-hours"
+        if self.gpu_hours.high:
+            yield f"GPUs   {estimates.amount(self.gpu_hours, 1)} GPU-hours"
+        if requests := estimates.requests_text(self.requests):
+            yield f"S3     {requests}"
+        if self.money is not None:
+            yield f"money  {self.currency} {estimates.amount(self.money, 2)}"

@@ -1,0 +1,151 @@
+"""What a job plans to write, and what a run of it is expected to take."""
+
+import functools
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jobs.runtime import estimates, ray_session, summary
+from jobs.runtime.config import Common
+from jobs.runtime.console import say
+from jobs.runtime.estimates import Cluster, Forecast
+from jobs.runtime.expected_pace import Expectation, Work
+from jobs.runtime.measured import read_measurements
+from jobs.runtime.plan_sums import PlanSums
+from jobs.runtime.prices import read_prices
+from jobs.runtime.resources import Demand, Resources, demands
+from jobs.store import locations, run_files
+from jobs.store.amounts import Amounts
+from jobs.store.run import TablePlan, TableRun, open_run
+
+
+@dataclass(frozen=True)
+class Prospect:
+    """A table that a job plans to write, and what decides what that takes.
+
+    Attributes:
+        job: its name.
+        needs: the minimum that its stages need together; none of a table that the driver writes.
+        get_bytes: the bytes of an input that a request reads; None if a unit reads its inputs with few requests.
+    """
+
+    job: str
+    cfg: Common
+    plan: TablePlan
+    needs: Sequence[Demand]
+    expectation: Expectation
+    cluster: Cluster
+    get_bytes: int | None = None
+
+    def estimate(self, amounts: Amounts) -> Forecast:
+        """What is left of the table."""
+        out, last = locations.absolute(self.plan.out), {}
+        if amounts.done and isinstance(took := run_files.kept_manifest(out).get("actual"), dict):
+            last = took
+        first = next(iter(self.plan.units), None)
+        files = [source.uri for source in first.inputs] if first else []
+        pace, unknown = self.expectation.pace(amounts, files=files, last=last)
+        return estimates.estimate(
+            amounts, out=out, cluster=self.cluster, pace=pace, unknown=unknown, get_bytes=self.get_bytes
+        )
+
+    def show(self, *, note: str = "", lines: Sequence[str] = (), overwrite: bool | None = None) -> None:
+        """Print the plan (`jobs.runtime.summary.show_plan`)."""
+        summary.show_plan(
+            self.job, self.plan, self.needs, note=note, lines=lines, estimator=self.estimate, overwrite=overwrite
+        )
+
+    def open(self) -> TableRun:
+        """Open the run; its manifest will have the estimate next to what it took.
+
+        Raises:
+            InputError: as `jobs.store.run.open_run`.
+        """
+        cfg = self.cfg
+        run = open_run(self.plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
+        devices = self.expectation.devices(len(run.todo))
+        run.account = functools.partial(
+            _account, estimated=self.estimate(run.amounts), cluster=self.cluster, devices=devices
+        )
+        return run
+
+
+def prospect(
+    name: str,
+    cfg: Common,
+    plan: TablePlan,
+    *,
+    pools: Sequence[str],
+    streamed: bool = True,
+    calibrates: bool = True,
+    work: Work | None = None,
+    part: str = "",
+    get_bytes: int | None = None,
+) -> Prospect:
+    """The prospect of `plan`.
+
+    Args:
+        pools: the stages' pools, in the order of the resources; none of a table that the driver writes.
+        streamed: units go through `stages.stream`, not `stages.process`.
+        calibrates: some of the units can be done by themselves.
+        work: what its rows are, if a row is not always the same work.
+        part: which of the job's tables, if it writes several.
+        get_bytes: as in `Prospect`.
+
+    Raises:
+        InputError: `resources.measured=` or `resources.prices=` names no such file.
+    """
+    resources = cfg.resources
+    needs = demands(resources, list(pools), streamed=streamed) if pools else []
+    cores = own_cores(needs, resources, joins=ray_session.address_of(cfg.ray) is not None)
+    measurements = read_measurements(resources.measured) if resources.measured else ()
+    expectation = Expectation(name, pools, plan.config, resources, measurements, cores, work, calibrates, part)
+    prices = read_prices(resources.prices) if resources.prices else None
+    stages = [getattr(resources, pool) for pool in pools]
+    cluster = estimates.cluster_of(stages, resources, prices, cores=cores)
+    return Prospect(name, cfg, plan, needs, expectation, cluster, get_bytes)
+
+
+def show_all(prospects: Sequence[Prospect], *, lines: Sequence[str] = ()) -> None:
+    """Print the plans of tables that a job writes one after the other, what they take together, and `lines`."""
+    with summary.printed_plans() as tables:
+        for one in prospects:
+            one.show()
+    if len(tables) > 1:
+        sums = PlanSums()
+        unknown = [locations.absolute(table.out) for table in tables if not sums.add(table)]
+        say(f"{prospects[0].job}: these {len(tables)} tables")
+        for line in [*sums.lines(), *(f"time   of {out} is not in these sums" for out in unknown)]:
+            say(f"  {line}")
+    for line in lines:
+        say(f"  {line}")
+
+
+def own_cores(needs: Sequence[Demand], resources: Resources, *, joins: bool) -> int | None:
+    """The CPUs of this machine if the run is expected to be on it; None if it is planned for a cluster or a larger one.
+
+    Args:
+        joins: the run joins a cluster.
+    """
+    cores = len(os.sched_getaffinity(0))
+    has_gpus = any(need.num_gpus for need in needs)
+    is_here = not (joins or resources.autoscaling) and sum(need.count * need.num_cpus for need in needs) <= cores
+    return cores if is_here and not has_gpus else None
+
+
+def _account(run: TableRun, seconds: float, *, estimated: Forecast, cluster: Cluster, devices: float) -> dict[str, Any]:
+    """For the manifest: what was estimated when the run was opened, and what it took.
+
+    A run that had nothing left to do keeps what the manifest says.
+    """
+    amounts = run.amounts
+    if not run.todo:
+        kept = run_files.kept_manifest(run.target.out)
+        return {name: kept[name] for name in ("estimate", "actual") if name in kept}
+    work = sum(amounts.work_of(task.unit) for task in run.todo)
+    has_estimate = estimated.left and estimated.pace is not None and not run.is_trial
+    return {
+        "estimate": estimated.to_json() if has_estimate else None,
+        "actual": estimates.actual(cluster, seconds, work, amounts.counted, devices),
+    }
