@@ -15,6 +15,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("size", nargs="?", choices=harness.SIZES, default="default")
     parser.add_argument("--out", type=Path, default=Path("benchmarks-out"), help="where the .json and .md files go")
     parser.add_argument("--cache", type=Path, help="where inputs are kept between runs (OUT/cache)")
+    parser.add_argument("--only", help="contenders to run: a name or a pattern such as 'units_*'; default: all")
     parser.add_argument("--repeats", type=int, help="rounds, at least 1 (by size: 1, 3, 5 unless the benchmark says)")
     parser.add_argument("--seed", type=int, default=0, help="of the order of the contenders")
     asked = parser.parse_args(argv)
@@ -35,7 +36,7 @@ def _run(benchmark: harness.Benchmark, asked: argparse.Namespace) -> int:
     """Run one benchmark, write its files and show its table; 1 if it failed or its results differ."""
     try:
         outcome = harness.run(
-            benchmark,
+            harness.only(benchmark, asked.only) if asked.only else benchmark,
             asked.size,
             cache=asked.cache or asked.out / "cache",
             repeats=asked.repeats,

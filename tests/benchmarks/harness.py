@@ -1,5 +1,6 @@
 """What a benchmark is, and how its contenders are run: in turn, round after round, compared before they are timed."""
 
+import fnmatch
 import importlib
 import pkgutil
 import random
@@ -7,7 +8,7 @@ import shutil
 import statistics
 import tempfile
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -182,6 +183,22 @@ def benchmarks() -> dict[str, Benchmark]:
     modules = sorted(module.name for module in pkgutil.iter_modules(suites.__path__))
     results = [importlib.import_module(f"{suites.__name__}.{name}").BENCHMARK for name in modules]
     return {benchmark.name: benchmark for benchmark in results}
+
+
+def only(benchmark: Benchmark, pattern: str) -> Benchmark:
+    """The benchmark with the contenders whose names match `pattern`; without its reference, the first one is that.
+
+    Raises:
+        BenchmarkError: there is no such contender.
+    """
+    contenders = tuple(one for one in benchmark.contenders if fnmatch.fnmatch(one.name, pattern))
+    names = {one.name for one in contenders}
+    if not names:
+        listed = ", ".join(one.name for one in benchmark.contenders)
+        raise BenchmarkError(f"{benchmark.name}: no contender {pattern}; there are {listed}")
+    reference = benchmark.reference if benchmark.reference in names else contenders[0].name
+    targets = tuple(one for one in benchmark.targets if {one.contender, one.against or one.contender} <= names)
+    return replace(benchmark, contenders=contenders, reference=reference, targets=targets)
 
 
 def run(

@@ -249,6 +249,19 @@ def test_the_machine_is_described_without_its_name() -> None:
     assert platform.node() not in " ".join(facts.values()).split()
 
 
+def test_only_some_contenders() -> None:
+    ratio = Target(metric="cpu_s", contender="other", against="one", at_most=2)
+    targets = (ratio, Target(metric="cpu_s", contender="wrong", at_most=2))
+    whole = benchmark("one", "other", "wrong", targets=targets)
+    some = harness.only(whole, "o*")
+    assert [one.name for one in some.contenders] == ["one", "other"]
+    assert (some.reference, some.targets) == ("one", targets[:1])
+    alone = harness.only(whole, "wrong")
+    assert (alone.reference, alone.targets) == ("wrong", targets[1:])
+    with pytest.raises(harness.BenchmarkError, match="there are one, other, wrong"):
+        harness.only(whole, "none")
+
+
 def test_the_list_and_wrong_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main([]) == 0
     assert "\nmine " in "\n" + capsys.readouterr().out
