@@ -12,6 +12,7 @@ from tests.benchmarks.child import Result, SkippedError
 from tests.benchmarks.harness import Benchmark, Contender, MismatchError, Outcome, Size, Spread, Target
 from tests.benchmarks.measure import Measured
 from tests.benchmarks.report import to_markdown
+from tests.misses import misses
 
 
 def prepare(workdir: Path, size: Size) -> None:
@@ -138,9 +139,8 @@ def test_medians_and_paired_ratios() -> None:
     assert Spread.of([4.0, 2.0]).median == 3.0
 
 
-@pytest.mark.parametrize(
-    ("target", "value", "verdict"),
-    [
+def test_targets() -> None:
+    cases = [
         (Target(metric="cpu_s", contender="other", against="one", at_most=2.0), 2.0, "reached"),
         (Target(metric="cpu_s", contender="other", against="one", at_most=1.9), 2.0, "missed"),
         (Target(metric="cpu_s", contender="other", against="one", at_least=2.5), 2.0, "missed"),
@@ -150,13 +150,15 @@ def test_medians_and_paired_ratios() -> None:
         (Target(metric="rows_per_s", contender="one", against="other", at_least=1.1, enough=6.5), 7.0, "reached"),
         (Target(metric="rows_per_s", contender="one", against="other", at_least=0.9, enough=7.5), 1.0, "reached"),
         (Target(metric="cpu_s", contender="absent", against="one", at_most=1.0), None, "skipped"),
-    ],
-)
-def test_targets(target: Target, value: float | None, verdict: str) -> None:
-    skipped = {"absent": "peer is not installed"}
-    assert outcome(targets=(target,), skipped=skipped).verdict(target) == (value, verdict)
-    if value is not None:
-        assert outcome(targets=(target,), skipped=skipped, size="smoke").verdict(target) == (value, "not judged")
+    ]
+
+    def check(target: Target, value: float | None, verdict: str) -> None:
+        skipped = {"absent": "peer is not installed"}
+        assert outcome(targets=(target,), skipped=skipped).verdict(target) == (value, verdict)
+        if value is not None:
+            assert outcome(targets=(target,), skipped=skipped, size="smoke").verdict(target) == (value, "not judged")
+
+    assert misses(check, cases) == {}
 
 
 def test_figures_that_are_told_apart() -> None:

@@ -13,6 +13,7 @@ from jobs.judging.kept_rubric import read_kept
 from jobs.runtime import cli
 from jobs.store.reading import open_table
 from tests.factories import rows_of, write_table, write_units
+from tests.misses import misses
 
 LABELS = ("Brazil", "Peru")
 ITEMS = [f"i{number}" for number in range(12)]
@@ -159,9 +160,8 @@ def test_values_of_an_attribute_stay_in_one_half() -> None:
         halves(ITEMS, 0, {})
 
 
-@pytest.mark.parametrize(
-    ("keys", "message"),
-    [
+def test_wrong_values_are_refused_before_anything_is_written(tables: Path, tmp_path: Path) -> None:
+    cases = [
         ([], "criterion=f1: items= with gold is required"),
         (["criterion=best"], "criterion=best: must be one of f1, pearson"),
         (["criterion=pearson"], "criterion=pearson: reference= is required"),
@@ -171,13 +171,12 @@ def test_values_of_an_attribute_stay_in_one_half() -> None:
         (["split_by=prompt"], "split_by=prompt: set items="),
         (["items=[{}/items]", "split_by=nothing"], "item .* does not have the attribute"),
         (["items=[{}/nogold]"], "choose_on=a: f1 is undefined for every setting: no right label"),
-    ],
-)
-def test_wrong_values_are_refused_before_anything_is_written(
-    tables: Path, tmp_path: Path, keys: list[str], message: str
-) -> None:
-    if not (tables / "nogold").exists():
-        write_table(tables / "nogold", "items", [{"item_id": item} for item in ITEMS])
-    with pytest.raises(InputError, match=message):
-        run(tables, tmp_path / "out", *(key.format(tables) for key in keys))
-    assert not (tmp_path / "out").exists()
+    ]
+    write_table(tables / "nogold", "items", [{"item_id": item} for item in ITEMS])
+
+    def check(keys: list[str], message: str) -> None:
+        with pytest.raises(InputError, match=message):
+            run(tables, tmp_path / "out", *(key.format(tables) for key in keys))
+        assert not (tmp_path / "out").exists()
+
+    assert misses(check, cases) == {}

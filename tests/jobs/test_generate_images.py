@@ -12,6 +12,7 @@ from jobs.errors import InputError
 from jobs.runtime import cli
 from tests import secrets_found
 from tests.factories import rows_of, write_table, write_units
+from tests.misses import misses
 
 pytestmark = pytest.mark.usefixtures("in_process")
 SMALL = ["image_model=local-tiny", "steps=2"]
@@ -149,20 +150,19 @@ def test_texts_of_other_roles_are_left_out(tmp_path: Path) -> None:
     assert dict(item["attributes"])["source"] == "my file"
 
 
-@pytest.mark.parametrize(
-    ("keys", "message"),
-    [
+def test_wrong_values_are_refused_before_anything_is_written(prompts: str, tmp_path: Path) -> None:
+    cases = [
         (["samples=0"], "samples=0: must be above 0"),
         (["prompt_role=caption"], r"prompt_role=caption: no text of input=.* its roles are prompt"),
         (["texts=x"], "texts=x: allowed only for a table of items"),
         (["image_model.checkpoint=./nothing"], r"^image_model.checkpoint=\./nothing: no such folder"),
         (["image_model.checkpoint=local:siglip-tiny"], "not a pipeline of diffusers"),
         (["guidance=-1"], "guidance=-1: must be at least 0"),
-    ],
-)
-def test_wrong_values_are_refused_before_anything_is_written(
-    prompts: str, tmp_path: Path, keys: list[str], message: str
-) -> None:
-    with pytest.raises(InputError, match=message):
-        run(f"input={prompts}", f"out={tmp_path}/out", *keys)
-    assert not (tmp_path / "out").exists()
+    ]
+
+    def check(keys: list[str], message: str) -> None:
+        with pytest.raises(InputError, match=message):
+            run(f"input={prompts}", f"out={tmp_path}/out", *keys)
+        assert not (tmp_path / "out").exists()
+
+    assert misses(check, cases) == {}

@@ -24,6 +24,7 @@ from jobs.store.writer import UnitTask
 from tests.factories import picture, rows_of, write_table
 from tests.https_server import HttpsServer
 from tests.jobs.fetch_alone import fetch_alone
+from tests.misses import misses
 from tests.picture_site import Site
 
 ROOT = Path(__file__).parents[2]
@@ -265,38 +266,35 @@ def test_excluded_pictures_are_left_out(folder: Path) -> None:
     assert open_table(f"{folder}/R/items").counts().filtered == {"excluded": 1}
 
 
-@pytest.mark.parametrize(
-    ("cells", "arguments", "parts"),
-    [
-        pytest.param({"file": "b.png"}, [], ["line 2", "'b.png'", "pictures.path"], id="nowhere"),
-        pytest.param({"file": "x/a.png"}, [], ["line 2", "there is 'a.png'"], id="other folder"),
-        pytest.param({"file": "../photos/a.png"}, [], ["line 2"], id="outside"),
-        pytest.param({"file": "a.png|c.png"}, [], ["line 2", "separators.pictures='|'"], id="list of pictures"),
-        pytest.param({}, ["columns.gold=answer"], ["answer", "columns.gold", "file, labels, gold"], id="no column"),
-        pytest.param({"gold": "Togo"}, [], ["line 2", "'Togo'", "Ghana, Mali", "separators.gold"], id="gold"),
-        pytest.param({"gold": "Ghana|Mali"}, [], ["line 2", "'Ghana|Mali'", "separators.gold"], id="gold's list"),
-        pytest.param(
-            {"labels": "Ghana,Mali", "gold": ""}, [], ["line 2", "separators.targets=','"], id="list of targets"
-        ),
-        pytest.param({}, ["kind=photo"], ["kind=photo", "image, pair"], id="kind"),
-        pytest.param({}, ["item_per=generated"], ["item_per=generated"], id="role"),
-        pytest.param({}, ["images=T"], ["pictures.path=", "images="], id="two kinds of names"),
-        pytest.param({"file": "A.PNG"}, [], ["line 2", "there is 'a.png'"], id="case"),
-        pytest.param({}, ["separators.gold=''"], ["separators.gold=", "null"], id="empty separator"),
-        pytest.param({}, ["columns.gold={a: b}"], ["columns.gold="], id="no name of a column"),
-        pytest.param({}, ["columns.gold=3"], ["no column 3"], id="a column named by a number"),
-        pytest.param({}, ["condition=' x'"], ["condition=", "100"], id="condition"),
-        pytest.param({}, ["unit_rows=0"], ["unit_rows=0"], id="unit_rows"),
-    ],
-)
-def test_wrong_input_is_refused(
-    folder: Path, capsys: pytest.CaptureFixture[str], cells: dict[str, str], arguments: list[str], parts: list[str]
-) -> None:
-    row = {"file": "a.png", "labels": "Ghana;Mali", "gold": "Ghana"} | cells
-    keys = [write_csv(folder / "f.csv", [row]), make_pictures(folder, ["a.png", "c.png"])]
-    lists = ["columns.pictures=file", "columns.targets=labels", "columns.gold=gold"]
-    message = refused(folder, capsys, *keys, *lists, *arguments)
-    assert [part for part in parts if part not in message] == []
+def test_wrong_input_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cases: dict[str, tuple[dict[str, str], list[str], list[str]]] = {
+        "nowhere": ({"file": "b.png"}, [], ["line 2", "'b.png'", "pictures.path"]),
+        "other folder": ({"file": "x/a.png"}, [], ["line 2", "there is 'a.png'"]),
+        "outside": ({"file": "../photos/a.png"}, [], ["line 2"]),
+        "list of pictures": ({"file": "a.png|c.png"}, [], ["line 2", "separators.pictures='|'"]),
+        "no column": ({}, ["columns.gold=answer"], ["answer", "columns.gold", "file, labels, gold"]),
+        "gold": ({"gold": "Togo"}, [], ["line 2", "'Togo'", "Ghana, Mali", "separators.gold"]),
+        "gold's list": ({"gold": "Ghana|Mali"}, [], ["line 2", "'Ghana|Mali'", "separators.gold"]),
+        "list of targets": ({"labels": "Ghana,Mali", "gold": ""}, [], ["line 2", "separators.targets=','"]),
+        "kind": ({}, ["kind=photo"], ["kind=photo", "image, pair"]),
+        "role": ({}, ["item_per=generated"], ["item_per=generated"]),
+        "two kinds of names": ({}, ["images=T"], ["pictures.path=", "images="]),
+        "case": ({"file": "A.PNG"}, [], ["line 2", "there is 'a.png'"]),
+        "empty separator": ({}, ["separators.gold=''"], ["separators.gold=", "null"]),
+        "no name of a column": ({}, ["columns.gold={a: b}"], ["columns.gold="]),
+        "a column named by a number": ({}, ["columns.gold=3"], ["no column 3"]),
+        "condition": ({}, ["condition=' x'"], ["condition=", "100"]),
+        "unit_rows": ({}, ["unit_rows=0"], ["unit_rows=0"]),
+    }
+
+    def check(cells: dict[str, str], arguments: list[str], parts: list[str]) -> None:
+        row = {"file": "a.png", "labels": "Ghana;Mali", "gold": "Ghana"} | cells
+        keys = [write_csv(folder / "f.csv", [row]), make_pictures(folder, ["a.png", "c.png"])]
+        lists = ["columns.pictures=file", "columns.targets=labels", "columns.gold=gold"]
+        message = refused(folder, capsys, *keys, *lists, *arguments)
+        assert [part for part in parts if part not in message] == []
+
+    assert misses(check, cases) == {}
 
 
 def test_rows_of_one_id_are_refused_with_both_lines(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -315,22 +313,21 @@ def test_an_unknown_image_id_is_refused(folder: Path, capsys: pytest.CaptureFixt
     assert "line 3" in refused(folder, capsys, key, f"images={images}", "columns.pictures=image")
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "part"),
-    [
+def test_unusable_files_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cases = [
         ("f.txt", "a\nb\n", "pictures.path=FOLDER"),
         ("f.csv", "a,b\n", "no row"),
         ("f.csv", "a,a\n1,2\n", "duplicate column a"),
         ("f.xlsx", "a", ".csv"),
         ("f.jsonl", "1\n", "line 1"),
-    ],
-)
-def test_unusable_files_are_refused(
-    folder: Path, capsys: pytest.CaptureFixture[str], name: str, text: str, part: str
-) -> None:
-    (folder / name).write_text(text)
-    columns = [] if name.endswith(".txt") else ["columns.texts.text=a"]
-    assert part in refused(folder, capsys, f"input={folder / name}", *columns)
+    ]
+
+    def check(name: str, text: str, part: str) -> None:
+        (folder / name).write_text(text)
+        columns = [] if name.endswith(".txt") else ["columns.texts.text=a"]
+        assert part in refused(folder, capsys, f"input={folder / name}", *columns)
+
+    assert misses(check, cases) == {}
 
 
 def test_a_mode_is_required(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -338,9 +335,11 @@ def test_a_mode_is_required(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "input= and links=" in refused(folder, capsys, "input=f.csv", "links=L")
 
 
-@pytest.mark.parametrize("key", ["context=gold", "input_items=T", "draw.n=3", "labels=[T]"])
-def test_keys_of_another_mode_are_refused(folder: Path, capsys: pytest.CaptureFixture[str], key: str) -> None:
-    assert f"{re.split('[.=]', key)[0]}=" in refused(folder, capsys, "input=f.csv", key)
+def test_keys_of_another_mode_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def check(key: str) -> None:
+        assert f"{re.split('[.=]', key)[0]}=" in refused(folder, capsys, "input=f.csv", key)
+
+    assert misses(check, ["context=gold", "input_items=T", "draw.n=3", "labels=[T]"]) == {}
 
 
 def test_a_killed_run_is_completed_and_a_changed_file_refused(folder: Path) -> None:

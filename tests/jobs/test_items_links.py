@@ -14,6 +14,7 @@ from jobs.store.hashing import hash_texts
 from jobs.store.reading import TableSource, open_table
 from jobs.store.writer import UnitTask
 from tests.factories import picture, rows_of, write_table, write_units
+from tests.misses import misses
 
 PICTURES = [picture(number) for number in range(5)]
 IMAGES = [row["image_id"] for row in PICTURES]
@@ -179,21 +180,22 @@ def test_the_knowledge_base_is_read_once_for_any_number_of_units(world: Path, mo
     assert reads == {f"{world}/links": 1, f"{world}/kb/nodes": 1, f"{world}/kb/articles": 1}
 
 
-@pytest.mark.parametrize(
-    ("keys", "message"),
-    [
+def test_keys_that_do_not_fit_are_refused(world: Path, capsys) -> None:
+    cases = [
         (["context=page"], "context=page"),
         (["context=titles", "k=0"], "k=0"),
         (["kb.path=null"], "kb.path="),
         (["texts=t"], "texts=t"),
         (["context=gold"], "input_items="),
         (["input=set.csv"], "do not go together"),
-    ],
-)
-def test_keys_that_do_not_fit_are_refused(world: Path, capsys, keys: list[str], message: str) -> None:
-    items(world, "never", *keys, code=2)
-    assert message in capsys.readouterr().err
-    assert not (world / "never").exists()
+    ]
+
+    def check(keys: list[str], message: str) -> None:
+        items(world, "never", *keys, code=2)
+        assert message in capsys.readouterr().err
+        assert not (world / "never").exists()
+
+    assert misses(check, cases) == {}
 
 
 def test_a_knowledge_base_of_other_links_or_without_articles_is_refused(world: Path, capsys) -> None:

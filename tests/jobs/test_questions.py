@@ -17,6 +17,7 @@ from jobs.runtime.config_files import CONF
 from jobs.store.reading import open_table
 from tests import secrets_found
 from tests.factories import rows_of, write_table
+from tests.misses import misses
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +48,8 @@ def test_the_examples_follow_the_grammar_and_have_no_faults(instructions: dict[s
     assert "Is there a fishing net?" not in read.prompt("tuples", "Romans")
 
 
-@pytest.mark.parametrize(
-    ("step", "line", "message"),
-    [
+def test_grammar() -> None:
+    cases = [
         ("tuples", "1 | Entity-Whole( chariot )", "entity - whole (chariot)"),
         ("tuples", " 12 |other - count (men, ==2)", "other - count (men, ==2)"),
         ("tuples", "3 | global - (photo)", "global - (photo)"),
@@ -67,12 +67,14 @@ def test_the_examples_follow_the_grammar_and_have_no_faults(instructions: dict[s
         ("parents", "1 | 2, 3,2", "2,3"),
         ("parents", "1 | 0, 2", None),
         ("parents", "1 | none", None),
-    ],
-)
-def test_grammar(step: str, line: str, message: str | None) -> None:
-    parsed = scene_graphs.parse(step, line)
-    assert [text for _, text in parsed.entries.values()] == ([] if message is None else [message])
-    assert [fault.kind for fault in parsed.faults] == (["unparsed"] if message is None else [])
+    ]
+
+    def check(step: str, line: str, message: str | None) -> None:
+        parsed = scene_graphs.parse(step, line)
+        assert [text for _, text in parsed.entries.values()] == ([] if message is None else [message])
+        assert [fault.kind for fault in parsed.faults] == (["unparsed"] if message is None else [])
+
+    assert misses(check, cases) == {}
 
 
 def test_faults_have_their_lines() -> None:
@@ -84,26 +86,23 @@ def test_faults_have_their_lines() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("text", "kind"),
-    [
-        ("Is there an image?", "asks_for_the_picture"),
-        ("Can you visualize a scene?", "asks_for_the_picture"),
-        ("can you picture  the scene of a triumph?", "asks_for_the_picture"),
-        ("Is there a historical image?", "asks_for_the_picture"),
-        ("Is the image created?", "asks_for_the_picture"),
-        ("Is this a scene?", "asks_for_the_picture"),
-        ("Is there a picture frame?", ""),
-        ("Is there a painting on the wall?", ""),
-        ("Is this a photo?", ""),
-        ("Is the scene set in Rome?", ""),
-        ("Can you see the Palatine Hill?", ""),
-        ("What colour is the tunic?", "not_yes_or_no"),
-        ("Is the tunic what a priest wears?", ""),
-    ],
-)
-def test_invalid_questions(text: str, kind: str) -> None:
-    assert invalid_kind(text) == kind
+def test_invalid_questions() -> None:
+    expected = {
+        "Is there an image?": "asks_for_the_picture",
+        "Can you visualize a scene?": "asks_for_the_picture",
+        "can you picture  the scene of a triumph?": "asks_for_the_picture",
+        "Is there a historical image?": "asks_for_the_picture",
+        "Is the image created?": "asks_for_the_picture",
+        "Is this a scene?": "asks_for_the_picture",
+        "Is there a picture frame?": "",
+        "Is there a painting on the wall?": "",
+        "Is this a photo?": "",
+        "Is the scene set in Rome?": "",
+        "Can you see the Palatine Hill?": "",
+        "What colour is the tunic?": "not_yes_or_no",
+        "Is the tunic what a priest wears?": "",
+    }
+    assert {text: invalid_kind(text) for text in expected} == expected
 
 
 def question(name: str, *parents: str, text: str = "") -> GraphQuestion:
@@ -286,20 +285,19 @@ def test_a_model_of_random_weights_writes_no_question(tmp_path: Path, texts: lis
     assert source.counts().balances()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_refused(tmp_path: Path, texts: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    cases = [
         (["input=q.csv"], "input= or texts= is required"),
         (["role=nothing"], "role=nothing: no text of"),
         (["samples=2"], "samples=2: must be 1"),
         (["unit_rows=0"], "unit_rows=0: must be at least 1"),
         (["faults=ignore"], "faults=ignore: must be one of refuse, mark"),
         (["scene_graph.steps.tuples=null"], "step tuples"),
-    ],
-)
-def test_refused(
-    tmp_path: Path, texts: list[str], capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
-) -> None:
-    assert cli.main("questions", [*texts, *arguments]) == 2
-    assert message in capsys.readouterr().err
-    assert not (tmp_path / "R").exists()
+    ]
+
+    def check(arguments: list[str], message: str) -> None:
+        assert cli.main("questions", [*texts, *arguments]) == 2
+        assert message in capsys.readouterr().err
+        assert not (tmp_path / "R").exists()
+
+    assert misses(check, cases) == {}

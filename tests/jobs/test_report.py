@@ -15,6 +15,7 @@ from jobs.errors import InputError
 from jobs.runtime import cli
 from jobs.store.reading import open_table
 from tests.factories import FIVE, rating, write_file
+from tests.misses import misses
 
 COUNTRIES = {"p1": "India", "p2": "India", "p3": "Brazil"}
 
@@ -196,9 +197,8 @@ def test_gold_that_is_scored_moves_with_the_reading_and_labels_do_not(tmp_path, 
     assert micro == {reading: n / 12 for reading, n in positives.items()}
 
 
-@pytest.mark.parametrize(
-    ("levels", "scale", "labels"),
-    [
+def test_scores_of_gold_that_are_labels():
+    cases = [
         ([0, 1], None, True),
         ([1], None, True),
         ([0, 1], (0, 1), True),
@@ -206,10 +206,12 @@ def test_gold_that_is_scored_moves_with_the_reading_and_labels_do_not(tmp_path, 
         ([1], (1, 5), False),  # "not at all"
         ([0, 1], (0, 4), False),
         ([1, 4], (1, 5), False),
-    ],
-)
-def test_scores_of_gold_that_are_labels(levels, scale, labels):
-    assert compute._are_labels(np.array(levels, float), scale) == labels
+    ]
+
+    def check(levels, scale, labels):
+        assert compute._are_labels(np.array(levels, float), scale) == labels
+
+    assert misses(check, cases) == {}
 
 
 def test_majorities_pool_none_and_gold_is_nobody_of_the_people(report):
@@ -290,9 +292,8 @@ def test_scene_graphs_from_tables(tmp_path):
     assert by_key["dsg_spearman", "with dependencies", "answered"]["value"] is None
 
 
-@pytest.mark.parametrize(
-    ("key", "sentence"),
-    [
+def test_wrong_settings(tables, tmp_path):
+    cases = [
         ("metrics.group_by=[target]", "metrics.group_by=target"),
         ("metrics.contrast=[prompt]", "metrics.contrast=prompt: "),
         ("metrics.stop=0", "metrics.stop=0: must be above 0"),
@@ -300,14 +301,16 @@ def test_scene_graphs_from_tables(tmp_path):
         ("metrics.groups=[planet]", "no column planet"),
         ("metrics.disaggregate=[regoin]", "metrics.disaggregate=regoin: .*region"),
         ("metrics.compare=[region+x]", "metrics.compare=x: "),
-    ],
-)
-def test_wrong_settings(tables, tmp_path, key, sentence):
-    keys = [f"ratings=[{tables['ratings']}]", f"raters=[{tables['raters']}]", f"items=[{tables['items']}]", key]
-    keys.append(f"out={tmp_path}/out")
-    with pytest.raises(InputError, match=sentence):
-        cli.execute("report", keys)
-    assert not (tmp_path / "out").exists()
+    ]
+
+    def check(key, sentence):
+        keys = [f"ratings=[{tables['ratings']}]", f"raters=[{tables['raters']}]", f"items=[{tables['items']}]", key]
+        keys.append(f"out={tmp_path}/out")
+        with pytest.raises(InputError, match=sentence):
+            cli.execute("report", keys)
+        assert not (tmp_path / "out").exists()
+
+    assert misses(check, cases) == {}
 
 
 def test_families():

@@ -5,7 +5,6 @@ The jobs here work without models: those of `tests.jobs.small_jobs`, then those 
 
 from pathlib import Path
 
-import pytest
 import yaml
 
 from jobs.runtime import cli
@@ -75,6 +74,6 @@ def test_every_job_is_searched_for_secrets() -> None:
     assert not ELSEWHERE.keys() & (in_pipelines | here)
 
 
-@pytest.mark.parametrize("file", sorted({*ELSEWHERE.values(), *(f"test_{name}_pipeline.py" for name in PIPELINES)}))
-def test_the_tests_that_search_for_secrets_do(file: str) -> None:
-    assert "secrets_found." in (FOLDER / file).read_text("utf-8")
+def test_the_tests_that_search_for_secrets_do() -> None:
+    files = {*ELSEWHERE.values(), *(f"test_{name}_pipeline.py" for name in PIPELINES)}
+    assert {file for file in files if "secrets_found." not in (FOLDER / file).read_text("utf-8")} == set()

@@ -1,5 +1,6 @@
 """TRIC on a split made by hand: ranks as a loop gives them, the challenge's lines, the real split's metrics."""
 
+import tempfile
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from jobs.corpora.tric import answer_lines, bucket, decade, read_split, worded_d
 from jobs.errors import InputError
 from jobs.runtime import cli
 from tests.factories import DIM, embedding_rows, rows_of, write_units
+from tests.misses import misses
 
 CAPTIONS = {"1": "A DOG", "2": "A cat\nsleeps", "7": "{date} Bread"}
 PICTURES = [("a.png", "1894-07-13"), ("b.png", "1921-08-19"), ("c.png", "1899-01-01")]
@@ -134,9 +136,8 @@ def test_without_public_answers_there_are_lines_and_no_metric_of_ours(tmp_path: 
     assert len((tmp_path / "tric" / "out.tsv").read_text().splitlines()) == 3
 
 
-@pytest.mark.parametrize(
-    ("file", "text", "message"),
-    [
+def test_what_is_wrong_with_a_split_is_named(tmp_path: Path) -> None:
+    cases = [
         ("in.tsv", "a.png\t1894-13-13\n", "line 1: '1894-13-13'"),
         ("in.tsv", "a.png\n", "line 1: 1 columns"),
         ("in.tsv", "a.png\t1894-01-01\na.png\t1894-01-01\n", "duplicate picture"),
@@ -147,13 +148,15 @@ def test_without_public_answers_there_are_lines_and_no_metric_of_ours(tmp_path: 
         ("captions.tsv", "1\ta\n\n2\t \n", "captions.tsv line 3: column 2 is empty"),
         ("captions.tsv", "1\tcaf\udce9\n", r"captions.tsv: not UTF-8 \(byte 5\)"),
         ("in.tsv", "a.png\t1894-01-01\n\nb.png\t1894\n", "line 3: '1894'"),
-    ],
-)
-def test_what_is_wrong_with_a_split_is_named(tmp_path: Path, file: str, text: str, message: str) -> None:
-    split = make_split(tmp_path / "split")
-    (split / file).write_text(text, errors="surrogateescape")
-    with pytest.raises(InputError, match=message):
-        read_split(str(split))
+    ]
+
+    def check(file: str, text: str, message: str) -> None:
+        split = make_split(Path(tempfile.mkdtemp(dir=tmp_path)) / "split")
+        (split / file).write_text(text, errors="surrogateescape")
+        with pytest.raises(InputError, match=message):
+            read_split(str(split))
+
+    assert misses(check, cases) == {}
 
 
 def test_a_table_of_another_split_or_encoder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

@@ -14,6 +14,7 @@ from jobs.runtime.config_files import CONF
 from jobs.store.run_files import read_json
 from tests import scripted_model
 from tests.factories import rows_of, write_table
+from tests.misses import misses
 
 PROMPT = "Luperci run at the\nfoot of the Palatine Hill"
 SCRIPT = {"~": {"A": 0.75, "B": 0.25}, "^": {"B": 1.0}}  # marker of a question -> probabilities of yes and no
@@ -89,27 +90,26 @@ def test_questions_by_names_the_field(tmp_path: Path, keys: list[str]) -> None:
     assert {row["error_kind"] for row in rows_of(f"{tmp_path}/R")} == {"no_questions", "no_picture"}
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
+def test_refused(tmp_path: Path, keys: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    cases = [
         ({"questions": None}, "questions=null: rubric 'dsg' asks each item its own questions"),
         ({"rubric": "image_rating"}, "rubric 'image_rating' has its own questions"),
         ({"input": "images"}, "a table of images, which have no 'prompt'"),
         ({"questions": "images"}, "questions"),
         ({"targets": "[a]"}, "rubric 'dsg' asks about no target"),
-    ],
-)
-def test_refused(
-    tmp_path: Path, keys: list[str], capsys: pytest.CaptureFixture[str], change: dict[str, str | None], message: str
-) -> None:
-    arguments = {"rubric": "dsg", **dict(key.split("=", 1) for key in keys)}
-    for name, value in change.items():
-        arguments[name] = "null" if value is None else f"{tmp_path}/images" if value == "images" else value
-    if change.get("input"):
-        arguments = {name: value for name, value in arguments.items() if name not in ("images", "texts")}
-    assert cli.main("judge", [f"{name}={value}" for name, value in arguments.items()]) == 2
-    assert message in capsys.readouterr().err
-    assert not (tmp_path / "R").exists()
+    ]
+
+    def check(change: dict[str, str | None], message: str) -> None:
+        arguments = {"rubric": "dsg", **dict(key.split("=", 1) for key in keys)}
+        for name, value in change.items():
+            arguments[name] = "null" if value is None else f"{tmp_path}/images" if value == "images" else value
+        if change.get("input"):
+            arguments = {name: value for name, value in arguments.items() if name not in ("images", "texts")}
+        assert cli.main("judge", [f"{name}={value}" for name, value in arguments.items()]) == 2
+        assert message in capsys.readouterr().err
+        assert not (tmp_path / "R").exists()
+
+    assert misses(check, cases) == {}
 
 
 def test_other_jobs_refuse_the_rubric(tmp_path: Path, keys: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,13 +18,13 @@ from jobs.runtime.key_types import UNKNOWN, type_of
 from jobs.store import lease, locations, lock
 from jobs.verify import VerifyConfig
 from tests.factories import write_table
+from tests.misses import misses
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
-@pytest.mark.parametrize(
-    ("raised", "code", "message"),
-    [
+def test_exit_codes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    cases = [
         (None, 0, ""),
         (RunError("it broke"), 1, "error: it broke\n"),
         (InputError("no input"), 2, "error: no input\n"),
@@ -36,23 +36,19 @@ ROOT = Path(__file__).resolve().parents[3]
             "Completed units are kept; run the same command again to resume.\n",
         ),
         (signals.Terminated(), 143, "interrupted: completed units are kept; run the same command again to resume\n"),
-    ],
-)
-def test_exit_codes(
-    raised: BaseException | None,
-    code: int,
-    message: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    def execute(name: str, overrides: list[str]) -> None:
-        if raised is not None:
-            raise raised
+    ]
 
-    monkeypatch.setattr(cli, "execute", execute)
-    monkeypatch.setattr(signals, "settle", lambda: None)  # it would leave this process deaf to Ctrl-C
-    assert cli.main("curate", ["input=x"]) == code
-    assert capsys.readouterr().err == message
+    def check(raised: BaseException | None, code: int, message: str) -> None:
+        def execute(name: str, overrides: list[str]) -> None:
+            if raised is not None:
+                raise raised
+
+        monkeypatch.setattr(cli, "execute", execute)
+        monkeypatch.setattr(signals, "settle", lambda: None)  # it would leave this process deaf to Ctrl-C
+        assert cli.main("curate", ["input=x"]) == code
+        assert capsys.readouterr().err == message
+
+    assert misses(check, cases) == {}
 
 
 def test_a_job_that_cannot_resume_does_not_promise_it(
@@ -76,18 +72,20 @@ def test_a_bug_is_not_dressed_up_as_bad_input(monkeypatch: pytest.MonkeyPatch) -
         cli.main("verify", [])
 
 
-@pytest.mark.parametrize("name", commands.JOBS)
-def test_help_and_cfg_of_every_job(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(name, ["--help"]) == 0
-    printed = capsys.readouterr().out
-    assert re.search(rf"(python -m jobs\.|remine ){name}\b", printed)
-    for key in help_text.keys(name, cli.job(name).schema):
-        assert f"  {key.name}" in printed
-    assert [line for line in printed.splitlines() if len(line) > help_text.WIDEST] == []
-    schema = cli.job(name).schema
-    place = next(key for key in ("out", "input", "inputs", "a") if type_of(schema, key) is not UNKNOWN)
-    assert cli.main(name, ["--cfg", f"--{place}", "somewhere"]) == 0
-    assert "somewhere" in capsys.readouterr().out
+def test_help_and_cfg_of_every_job(capsys: pytest.CaptureFixture[str]) -> None:
+    def check(name: str) -> None:
+        assert cli.main(name, ["--help"]) == 0
+        printed = capsys.readouterr().out
+        assert re.search(rf"(python -m jobs\.|remine ){name}\b", printed)
+        for key in help_text.keys(name, cli.job(name).schema):
+            assert f"  {key.name}" in printed
+        assert [line for line in printed.splitlines() if len(line) > help_text.WIDEST] == []
+        schema = cli.job(name).schema
+        place = next(key for key in ("out", "input", "inputs", "a") if type_of(schema, key) is not UNKNOWN)
+        assert cli.main(name, ["--cfg", f"--{place}", "somewhere"]) == 0
+        assert "somewhere" in capsys.readouterr().out
+
+    assert misses(check, commands.JOBS) == {}
 
 
 def test_the_module_lists_all_jobs_and_exits_as_main_says(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from jobs.runtime import cli, commands, config, config_files
 from jobs.runtime.config_files import CONF
 from jobs.runtime.key_types import nested_dataclass, type_of
 from jobs.verify import VerifyConfig
+from tests.misses import misses
 
 FILES = sorted(p for p in CONF.rglob("*.yaml"))
 
@@ -74,36 +75,40 @@ def test_unknown_keys_are_named_with_what_is_allowed() -> None:
     assert refused("--corpus.nokey=").startswith("mine: --corpus.nokey: no such key; allowed in corpus: ")
 
 
-@pytest.mark.parametrize(
-    ("key", "near"),
-    [
+def test_a_near_miss_is_pointed_out() -> None:
+    cases = [
         ("rersources", "resources"),
         ("ray.adress", "ray.address"),
         ("resources.mine.actrs", "resources.mine.actors"),
         ("corpus.langauge", "corpus.language"),
         ("lang", "corpus.language"),  # the last part of one key begins with it
         ("delete", "overwrite"),  # the explanation of one key begins with it
-    ],
-)
-def test_a_near_miss_is_pointed_out(key: str, near: str) -> None:
-    assert f"{key}=1: no such key (did you mean {near}?); allowed" in refused(f"{key}=1")
+    ]
+
+    def check(key: str, near: str) -> None:
+        assert f"{key}=1: no such key (did you mean {near}?); allowed" in refused(f"{key}=1")
+
+    assert misses(check, cases) == {}
 
 
-@pytest.mark.parametrize(
-    "override", ["+nokey=1", "++corpus.x=1", "hydra.verbose=true", "hydra/launcher=x", "a b=1", "out@x=1"]
-)
-def test_hydras_back_doors_open_no_key(override: str) -> None:
-    assert "no such key" in refused(override)
+def test_hydras_back_doors_open_no_key() -> None:
+    cases = ["+nokey=1", "++corpus.x=1", "hydra.verbose=true", "hydra/launcher=x", "a b=1", "out@x=1"]
+
+    def check(override: str) -> None:
+        assert "no such key" in refused(override)
+
+    assert misses(check, cases) == {}
 
 
-@pytest.mark.parametrize("override", ["~out", "~corpus", "out", "=x", "", "~out=o"])
-def test_what_is_not_key_equals_value_is_refused(override: str) -> None:
-    assert refused(override) == f"mine: {override!r} is not key=value"
+def test_what_is_not_key_equals_value_is_refused() -> None:
+    def check(override: str) -> None:
+        assert refused(override) == f"mine: {override!r} is not key=value"
+
+    assert misses(check, ["~out", "~corpus", "out", "=x", "", "~out=o"]) == {}
 
 
-@pytest.mark.parametrize(
-    ("override", "message"),
-    [
+def test_a_mistyped_value_is_refused_by_its_key() -> None:
+    cases = [
         (
             "resources.mine.actors=many",
             "resources.mine.actors=many: must be a whole number",
@@ -119,10 +124,12 @@ def test_what_is_not_key_equals_value_is_refused(override: str) -> None:
         ("resources.judge.batch_size=0", "resources.judge.batch_size=0: must be at least 1"),
         ("resources.read.num_cpus=-1", "resources.read.num_cpus=-1: must be at least 0"),
         ("resources.mine.actors=1,2", "resources.mine.actors=1,2: must be a whole number"),
-    ],
-)
-def test_a_mistyped_value_is_refused_by_its_key(override: str, message: str) -> None:
-    assert message.lower() in refused(override).lower()
+    ]
+
+    def check(override: str, message: str) -> None:
+        assert message.lower() in refused(override).lower()
+
+    assert misses(check, cases) == {}
 
 
 def test_an_unknown_option_is_refused_with_the_options() -> None:
@@ -216,9 +223,11 @@ PATHS = [
 ]
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_a_path_reaches_the_dataclass_unchanged(path: str) -> None:
-    assert config.load("verify", VerifyConfig, [f"input={path}"]).input == path
+def test_a_path_reaches_the_dataclass_unchanged() -> None:
+    def check(path: str) -> None:
+        assert config.load("verify", VerifyConfig, [f"input={path}"]).input == path
+
+    assert misses(check, PATHS) == {}
 
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0\r\n$?"), min_size=1, max_size=12)
@@ -341,8 +350,11 @@ def test_another_jobs_key_is_unknown_here() -> None:
         config.load("curate", CurateConfig, ["input=i", "out=o", "corpus.path=x"])
 
 
-@pytest.mark.parametrize("job", ["annotate", "curate", "import_ratings"])
-@pytest.mark.parametrize("key", ["resources=laptop", "resources.mine.actors=2", "ray.num_cpus=2"])
-def test_jobs_that_start_no_ray_have_no_keys_of_it(job, key):
-    with pytest.raises(InputError, match="no such key"):
-        config.load(job, cli.job(job).schema, [key])
+def test_jobs_that_start_no_ray_have_no_keys_of_it():
+    keys = ["resources=laptop", "resources.mine.actors=2", "ray.num_cpus=2"]
+
+    def check(job, key):
+        with pytest.raises(InputError, match="no such key"):
+            config.load(job, cli.job(job).schema, [key])
+
+    assert misses(check, itertools.product(["annotate", "curate", "import_ratings"], keys)) == {}

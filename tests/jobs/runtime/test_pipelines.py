@@ -9,6 +9,7 @@ from jobs.run import RunConfig
 from jobs.runtime import cli, config, pipelines
 from jobs.runtime.pipelines import Step
 from tests.factories import rows_of
+from tests.misses import misses
 
 STEP = """
 name: own
@@ -101,9 +102,10 @@ def test_a_profiles_keys_apply_to_each_repetition_and_may_use_its_values(tmp_pat
     assert {tuple(step.set["axes.place"]) for step in steps} == {("small Peru",)}
 
 
-@pytest.mark.parametrize(
-    ("changed", "overrides", "message"),
-    [
+def test_what_cannot_be_repeated_is_refused_before_the_first_step(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cases = [
         ({}, ["pipeline.inputs.things=[]"], "for_each.thing=[]"),
         ({}, ["pipeline.inputs.things=bread"], "for_each.thing=bread: expected a list"),
         ({}, ["pipeline.inputs.things=[bread,bread]"], "written by step 1 (prompts thing=bread place=Peru) and step 2"),
@@ -111,14 +113,14 @@ def test_a_profiles_keys_apply_to_each_repetition_and_may_use_its_values(tmp_pat
         ({"out": 'out: "${out}/${each.nothing}"'}, [], "variables of the step: ${each.thing}, ${each.place}"),
         ({"for_each": "{}"}, [], "variables of the step: none"),
         ({"for_each": '{thing: "${pipeline.inputs.no}", place: [a]}'}, [], "pipeline.inputs.no"),
-    ],
-)
-def test_what_cannot_be_repeated_is_refused_before_the_first_step(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], changed: dict[str, str], overrides: list[str], message: str
-) -> None:
-    assert cli.main("run", given(tmp_path, *overrides, **changed)) == 2
-    assert message in capsys.readouterr().err
-    assert not (tmp_path / "R").exists()
+    ]
+
+    def check(changed: dict[str, str], overrides: list[str], message: str) -> None:
+        assert cli.main("run", given(tmp_path, *overrides, **changed)) == 2
+        assert message in capsys.readouterr().err
+        assert not (tmp_path / "R").exists()
+
+    assert misses(check, cases) == {}
 
 
 def test_lists_of_what_is_present(tmp_path: Path) -> None:
@@ -158,19 +160,20 @@ steps:
 """
 
 
-@pytest.mark.parametrize(
-    ("overrides", "outs"),
-    [
+def test_a_step_runs_when_the_inputs_have_its_values(tmp_path: Path) -> None:
+    cases = [
         ([], ["all", "urls", "nobody", "a-mine"]),
         (["pipeline.inputs.source=folder"], ["all", "folder", "nobody", "a-mine"]),
         (["pipeline.inputs.models=[]"], ["all", "urls", "nobody"]),
         (["pipeline.inputs.people=p.csv"], ["all", "urls", "people", "a-mine"]),
         (["pipeline.inputs.models=[qwen2.5-vl,/y/b.yaml]"], ["all", "urls", "nobody", "qwen2.5-vl-mine", "b-mine"]),
-    ],
-)
-def test_a_step_runs_when_the_inputs_have_its_values(tmp_path: Path, overrides: list[str], outs: list[str]) -> None:
-    steps = loaded(tmp_path, *overrides, file=OPTIONAL).pipeline.steps
-    assert [step.set["out"] for step in steps] == [f"{tmp_path}/R/{name}" for name in outs]
+    ]
+
+    def check(overrides: list[str], outs: list[str]) -> None:
+        steps = loaded(tmp_path, *overrides, file=OPTIONAL).pipeline.steps
+        assert [step.set["out"] for step in steps] == [f"{tmp_path}/R/{name}" for name in outs]
+
+    assert misses(check, cases) == {}
 
 
 @pytest.mark.parametrize(
