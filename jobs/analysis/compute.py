@@ -15,7 +15,8 @@ from jobs.analysis.conditions import CONDITION, ConditionGroup, are_separate, co
 from jobs.analysis.item_attributes import Items
 from jobs.analysis.question_scores import read_sets
 from jobs.analysis.rater_attributes import Raters, family_of
-from jobs.analysis.rating_codes import Key, Reduced, Reduction
+from jobs.analysis.rating_codes import Reduction
+from jobs.analysis.reduced_question import Key, Reduced
 from jobs.analysis.versions_of_models import versions_of_models
 from jobs.errors import InputError
 from jobs.metrics import condition_changes, dsg, suite

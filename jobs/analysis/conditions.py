@@ -8,7 +8,8 @@ that models are compared with them under each.
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from jobs.analysis.rating_codes import Key, Reduction
+from jobs.analysis.rating_codes import Reduction
+from jobs.analysis.reduced_question import Key
 from jobs.errors import InputError
 
 CONDITION = "condition"  # column of ratings, and dim

@@ -5,9 +5,7 @@ item, with all metrics about 50 per rating at the peak. A question is sorted in 
 identified by a 64-bit hash of their id (with 50 million items, the probability of any collision is 1 in 15,000).
 """
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
@@ -17,13 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from actors.status import STATUSES, Status
-from jobs.analysis.code_arrays import Growing, distinct_pairs, merged, pair_hashes, units_of
-from jobs.metrics.answers import MAX_LEVELS, RatingTable
-from jobs.store.hashing import Hashes, hash_texts
+from jobs.analysis.code_arrays import pair_hashes
+from jobs.analysis.reduced_question import STATUS_CODES, Key, QuestionTally, Reduced
+from jobs.metrics.answers import MAX_LEVELS
+from jobs.store.hashing import hash_texts
 from jobs.store.spool import Spool
 
-Key = tuple[str, ...]  # rubric, question, and the values of the `by` columns
 Version = tuple[str, str]  # a way of asking: method and order of ratings
 VERSION = ("method", "order")
 ROW = np.dtype(
@@ -40,38 +37,6 @@ ROW = np.dtype(
 )
 CHUNK = 1 << 21  # rows of a question that one chunk sorts
 MAX_OPEN = 256  # files; with more questions, files are closed and reopened
-_CODES = {status: code for code, status in enumerate(STATUSES)}
-_OK, _REPORTED = _CODES[Status.OK], _CODES[Status.REPORTED]
-
-
-@dataclass(frozen=True)
-class Reduced:
-    """The ratings of one question.
-
-    Attributes:
-        answers: the ok ratings; their items are pairs of item and target that were asked about.
-        item: uint64[items], the hash of each pair's item; target: int32[items], index into `targets`.
-        ended: rater -> status -> number of ratings; `double`: number of pairs with several ratings of any status;
-            `double_by_people`: by people alone.
-        asked_people, reported: bool[items], whether a person was asked about the pair, and whether a person reported
-            it.
-    """
-
-    key: Key
-    answers: RatingTable
-    item: Hashes
-    target: NDArray[np.int32]
-    targets: tuple[str, ...]
-    ended: Mapping[str, Counter[str]]
-    double: int
-    asked_people: NDArray[np.bool_]
-    reported: NDArray[np.bool_]
-    double_by_people: int = 0
-
-    @property
-    def statuses(self) -> Counter[str]:
-        """Status -> number of ratings."""
-        return sum(self.ended.values(), start=Counter())
 
 
 class Reduction:
@@ -159,7 +124,7 @@ class Reduction:
             self.ids.update(zip(hashes.tolist(), ids, strict=True))
         rows["target"] = _coded(batch["target"], self._targets)
         rows["rater"] = _coded(batch["rater"], self._raters)
-        rows["status"] = _coded(batch["status"], dict(_CODES))
+        rows["status"] = _coded(batch["status"], dict(STATUS_CODES))
         rows["sample"] = batch["sample"].to_numpy()
         rows["score"] = batch["score"].cast(pa.float64()).to_numpy(zero_copy_only=False)
         for *key_of, rater, method, order in _distinct_rows(batch, [*self._by, "rater", *VERSION]):
@@ -237,58 +202,22 @@ class Reduction:
             shared: key -> raters whose ratings under that key are added, such as people's without a condition.
             people: raters who are people.
         """
-        present, n = np.zeros(0, np.int32), 0
         names = self.raters if versions_of is None else tuple(version_name(version) for version in self._versions)
-        for rows in self._read(key, shared, versions_of):
-            present, n = np.union1d(present, rows["rater"]), n + len(rows)
-        double = double_by_people = 0
-        ended = np.zeros((len(present), len(STATUSES)), np.int64)
-        answers = Growing(n, item="i4", rater="i2" if len(present) < 1 << 15 else "i4", value="i2", score="f8")
-        units = Growing(n, item="u8", target="i4", asked="?", reported="?")
-        is_person = np.isin(names, list(people))[present]
-        asked = np.zeros(len(present), np.int64)
+        raters, n = self._present(key, shared, versions_of)
         values, recode = self._ordered(key, order)
+        tally = QuestionTally(n, raters, is_person=np.isin(names, list(people))[raters], recode=recode)
         for rows in self._parts(key, n, countries or {}, shared, versions_of):
-            rater = np.searchsorted(present, rows["rater"])
-            cell = rater * len(STATUSES) + rows["status"]
-            ended += np.bincount(cell, minlength=ended.size).reshape(ended.shape)
-            unit, first = units_of(rows)
-            asked += distinct_pairs(unit, rater, len(present))
-            double += int((np.bincount(unit) > 1).sum())
-            double_by_people += int((np.bincount(unit[is_person[rater]]) > 1).sum())
-            ok = rows["status"] == _OK
-            item, by_rater, value, score = merged(
-                unit[ok], rater[ok], rows["sample"][ok], rows["value"][ok], rows["score"][ok]
-            )
-            answers.add(item=item + units.n, rater=by_rater, value=recode[value], score=score)
-            by_person = is_person[rater]
-            units.add(
-                item=rows["item"][first],
-                target=rows["target"][first],
-                asked=np.bincount(unit[by_person], minlength=len(first)) > 0,
-                reported=np.bincount(unit[by_person & (rows["status"] == _REPORTED)], minlength=len(first)) > 0,
-            )
-        return Reduced(
-            key=key,
-            answers=RatingTable(
-                **answers.arrays,
-                items=units.n,
-                raters=tuple(names[code] for code in present),
-                values=values,
-                asked=asked,
-            ),
-            item=units.arrays["item"],
-            target=units.arrays["target"],
-            targets=tuple(self._targets),
-            ended={
-                names[code]: Counter({status: k for status, k in zip(STATUSES, counts.tolist(), strict=True) if k})
-                for code, counts in zip(present, ended, strict=True)
-            },
-            double=double,
-            asked_people=units.arrays["asked"],
-            reported=units.arrays["reported"],
-            double_by_people=double_by_people,
-        )
+            tally.add(rows)
+        return tally.result(key, names=names, values=values, targets=tuple(self._targets))
+
+    def _present(
+        self, key: Key, shared: Mapping[Key, Collection[str]] | None, versions_of: str | None
+    ) -> tuple[NDArray[np.int32], int]:
+        """Return the sorted codes of the raters of a question's rows, and the number of rows."""
+        raters, n = np.zeros(0, np.int32), 0
+        for rows in self._read(key, shared, versions_of):
+            raters, n = np.union1d(raters, rows["rater"]), n + len(rows)
+        return raters, n
 
     def _read(
         self, key: Key, shared: Mapping[Key, Collection[str]] | None, versions_of: str | None = None

@@ -9,7 +9,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from jobs.analysis.rater_attributes import HUMAN, read_raters
-from jobs.analysis.rating_codes import Reduced, Reduction
+from jobs.analysis.rating_codes import Reduction
+from jobs.analysis.reduced_question import Reduced
 from jobs.errors import InputError
 from jobs.metrics.majority import NO_MAJORITY, majority, pooled_counts
 from jobs.metrics.question import matching

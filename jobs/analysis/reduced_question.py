@@ -1,0 +1,123 @@
+"""The ratings of one question, and what they add up to while they are read in chunks."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from actors.status import STATUSES, Status
+from jobs.analysis.code_arrays import Growing, distinct_pairs, merged, units_of
+from jobs.metrics.answers import RatingTable
+from jobs.store.hashing import Hashes
+
+Key = tuple[str, ...]  # rubric, question, and the values of the `by` columns
+STATUS_CODES = {status: code for code, status in enumerate(STATUSES)}
+_OK, _REPORTED = STATUS_CODES[Status.OK], STATUS_CODES[Status.REPORTED]
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """The ratings of one question.
+
+    Attributes:
+        answers: the ok ratings; their items are pairs of item and target that were asked about.
+        item: uint64[items], the hash of each pair's item; target: int32[items], index into `targets`.
+        ended: rater -> status -> number of ratings; `double`: number of pairs with several ratings of any status;
+            `double_by_people`: by people alone.
+        asked_people, reported: bool[items], whether a person was asked about the pair, and whether a person reported
+            it.
+    """
+
+    key: Key
+    answers: RatingTable
+    item: Hashes
+    target: NDArray[np.int32]
+    targets: tuple[str, ...]
+    ended: Mapping[str, Counter[str]]
+    double: int
+    asked_people: NDArray[np.bool_]
+    reported: NDArray[np.bool_]
+    double_by_people: int = 0
+
+    @property
+    def statuses(self) -> Counter[str]:
+        """Status -> number of ratings."""
+        return sum(self.ended.values(), start=Counter())
+
+
+class QuestionTally:
+    """What the chunks of a question's rows add up to.
+
+    Args:
+        n: number of all rows.
+        raters: int32[raters], the sorted codes of the raters that occur.
+        is_person: bool[raters].
+        recode: int32[codes + 1], the position of each answer's code, as `RatingTable` numbers answers; the last is that
+            of no answer.
+    """
+
+    def __init__(
+        self, n: int, raters: NDArray[np.int32], *, is_person: NDArray[np.bool_], recode: NDArray[np.int32]
+    ) -> None:
+        self._raters, self._is_person, self._recode = raters, is_person, recode
+        self._ended = np.zeros((len(raters), len(STATUSES)), np.int64)
+        self._asked = np.zeros(len(raters), np.int64)
+        self._double = self._double_by_people = 0
+        self._answers = Growing(n, item="i4", rater="i2" if len(raters) < 1 << 15 else "i4", value="i2", score="f8")
+        self._units = Growing(n, item="u8", target="i4", asked="?", reported="?")
+
+    def add(self, rows: NDArray[Any]) -> None:
+        """Add a chunk of whole pairs of item and target: all rows of its pairs."""
+        rater = np.searchsorted(self._raters, rows["rater"])
+        unit, first = units_of(rows)
+        self._count(rows, unit, rater)
+        ok = rows["status"] == _OK
+        item, by_rater, value, score = merged(
+            unit[ok], rater[ok], rows["sample"][ok], rows["value"][ok], rows["score"][ok]
+        )
+        self._answers.add(item=item + self._units.n, rater=by_rater, value=self._recode[value], score=score)
+        by_person = self._is_person[rater]
+        self._units.add(
+            item=rows["item"][first],
+            target=rows["target"][first],
+            asked=np.bincount(unit[by_person], minlength=len(first)) > 0,
+            reported=np.bincount(unit[by_person & (rows["status"] == _REPORTED)], minlength=len(first)) > 0,
+        )
+
+    def _count(self, rows: NDArray[Any], unit: NDArray[np.int64], rater: NDArray[np.int64]) -> None:
+        """Count a chunk's ratings by rater and status, the pairs of each rater, and pairs with several ratings."""
+        cell = rater * len(STATUSES) + rows["status"]
+        self._ended += np.bincount(cell, minlength=self._ended.size).reshape(self._ended.shape)
+        self._asked += distinct_pairs(unit, rater, len(self._raters))
+        self._double += int((np.bincount(unit) > 1).sum())
+        self._double_by_people += int((np.bincount(unit[self._is_person[rater]]) > 1).sum())
+
+    def result(self, key: Key, *, names: Sequence[str], values: tuple[str, ...], targets: tuple[str, ...]) -> Reduced:
+        """Return the ratings of all chunks.
+
+        Args:
+            names: code -> rater; values: the answers, in the positions of `recode`; targets: code -> target.
+        """
+        raters = tuple(names[code] for code in self._raters)
+        units = self._units.arrays
+        answers = RatingTable(
+            **self._answers.arrays, items=self._units.n, raters=raters, values=values, asked=self._asked
+        )
+        return Reduced(
+            key=key,
+            answers=answers,
+            item=units["item"],
+            target=units["target"],
+            targets=targets,
+            ended={
+                rater: Counter({status: k for status, k in zip(STATUSES, counts.tolist(), strict=True) if k})
+                for rater, counts in zip(raters, self._ended, strict=True)
+            },
+            double=self._double,
+            asked_people=units["asked"],
+            reported=units["reported"],
+            double_by_people=self._double_by_people,
+        )
