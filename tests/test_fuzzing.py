@@ -41,9 +41,9 @@ from jobs.runtime import cli, config, exclusions
 from jobs.runtime.config_files import CONF
 from jobs.store.writer import Reject
 from tests import reliability
+from tests.cases import check_cases
 from tests.jobs.annotation import tool_exports
 from tests.jobs.annotation.tool_exports import Act
-from tests.misses import misses
 
 pytestmark = [
     pytest.mark.fuzz,
@@ -386,7 +386,7 @@ def test_an_export_that_once_failed(tmp_path: Path) -> None:
         file.write_bytes((text if isinstance(text, str) else json.dumps(text)).encode("utf-8", "surrogatepass"))
         refused(InputError, call=lambda: imported(reader, file, table))
 
-    assert misses(check, [(table, *export) for table in ("ratings", "spans", "remarks") for export in exports]) == {}
+    check_cases(check, [(table, *export) for table in ("ratings", "spans", "remarks") for export in exports])
 
 
 def test_a_template_that_once_failed() -> None:

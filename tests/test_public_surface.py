@@ -15,7 +15,7 @@ from jobs.runtime import cli, commands
 from jobs.runtime.config import Common, Writing
 from jobs.runtime.resources import Resources
 from jobs.tables import TABLES
-from tests.misses import misses
+from tests.cases import check_cases
 from tests.public_surface import COLUMNS, COMMON, KEYS, RESOURCES, STATUS_WORDS, WRITING
 
 
@@ -93,7 +93,7 @@ def test_the_columns_of_a_table() -> None:
         assert changes(now, lines(COLUMNS[name])) == []
         assert now == lines(COLUMNS[name]), "the order of the columns"
 
-    assert misses(check, list(TABLES)) == {}
+    check_cases(check, list(TABLES))
 
 
 def test_the_status_words() -> None:

@@ -17,7 +17,7 @@ from actors.embedder import Embedder, PictureDecoder, TextEmbedder
 from actors.encoders.facts import encoder_facts
 from actors.encoders.settings import EncoderSettings
 from jobs.tables import conform, table
-from tests.misses import misses
+from tests.cases import check_cases
 
 MODEL = "local:siglip-tiny"
 SQUASH = "resize=squash;interpolation=bicubic;size=256x256;mean=0.5,0.5,0.5;std=0.5,0.5,0.5"
@@ -300,7 +300,7 @@ def test_what_is_refused():
         with pytest.raises(ValueError, match=message):
             Embedder(EncoderSettings(model, pretrained, device="cpu"))
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 @pytest.mark.parametrize("part", ["mean", "std", "interpolation", "resize_mode"])

@@ -12,7 +12,7 @@ from actors.fetching.http_connection import Bounds, HttpError, HttpRequest, Repl
 from actors.fetching.net_safety import Rules
 from actors.fetching.rate_limits import LocalLimiter
 from actors.url_fetcher import ImageRequest, UrlFetcher, UrlFetcherSettings, _History
-from tests.misses import misses
+from tests.cases import check_cases
 
 UPLOAD = "https://upload.wikimedia.org/wikipedia/commons"
 THUMB = "https://thumb.wikimedia.org/wikipedia/commons/thumb"
@@ -46,7 +46,7 @@ def test_settings_that_are_not_allowed() -> None:
         with pytest.raises(ValueError, match=f"{key}="):
             settings(**{key: value})
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_settings_that_are_allowed() -> None:
@@ -70,7 +70,7 @@ def test_replies_without_a_picture() -> None:
         assert (row["status"], row["error_kind"]) == kind
         assert fetcher()._verified(reply(status)) == row
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_replies_that_opt_out() -> None:
@@ -94,7 +94,7 @@ def test_urls_that_are_requested() -> None:
     def check(url: str, changes: dict[str, Any], urls: tuple[str, str | None]) -> None:
         assert fetcher(**changes)._urls(ImageRequest("i", url)) == urls
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_hosts_share_the_limits_of_their_family() -> None:
@@ -141,7 +141,7 @@ def test_redirects_are_followed_three_times() -> None:
         with pytest.raises(HttpError, match="without a Location"):
             followed([reply(status)], HttpRequest("https://a.org/1"))
 
-    assert misses(check, [301, 302, 303, 307, 308]) == {}
+    check_cases(check, [301, 302, 303, 307, 308])
 
 
 def test_other_statuses_are_no_redirects() -> None:
@@ -162,7 +162,7 @@ def test_a_host_that_refuses_head_is_asked_for_the_first_byte() -> None:
         assert asyncio.run(one._head("https://a.org/1", _History())).status == status
         assert asked == [("HEAD", ()), ("GET", (("Range", "bytes=0-0"),))][: 1 if status == 404 else 2]
 
-    assert misses(check, [400, 403, 405, 501, 404]) == {}
+    check_cases(check, [400, 403, 405, 501, 404])
 
 
 def persisted(
@@ -199,7 +199,7 @@ def test_transient_replies_are_asked_again_after_growing_pauses(monkeypatch: pyt
         assert isinstance(outcome, HttpError)
         assert (outcome.kind, history.attempts, history.http_status, len(pauses)) == ("server", 4, status, 3)
 
-    assert misses(check, [408, 425, 500, 502, 504]) == {}
+    check_cases(check, [408, 425, 500, 502, 504])
 
 
 @pytest.mark.parametrize("status", [429, 503])

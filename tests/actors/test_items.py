@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Any
 
 from actors.items import NO_RESPONSE, count_pictures, count_prompt, skip_reason
-from tests.misses import misses
+from tests.cases import check_cases
 
 
 def test_items_that_are_skipped() -> None:
@@ -22,7 +22,7 @@ def test_items_that_are_skipped() -> None:
         reason = skip_reason(item, pictures=pictures)
         assert (reason and (reason[0].value, reason[1].kind)) == expected
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_prompts_that_were_cut_or_moved_are_counted_per_item_and_field() -> None:

@@ -15,7 +15,7 @@ from actors.span_marker import LoadedModel, SpanMarker, describe
 from actors.status import Status
 from actors.vlm.errors import EngineError, ScoringError
 from actors.vlm.requests import Scores, ScoringRequest
-from tests.misses import misses
+from tests.cases import check_cases
 
 KINDS = (Kind("mistakes", "error", "generated", {"a": "A"}), Kind("omissions", "omission", "correct", {"a": "A"}))
 ITEM = {"item_id": "i", "text_ids": [("generated", ["t1"]), ("correct", ["t2", "t3"])]}
@@ -75,7 +75,7 @@ def test_an_item_that_cannot_be_marked_says_why() -> None:
         assert marks.reason is not None
         assert marks.reason.kind == kind
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_prompts_without_pictures_need_none() -> None:

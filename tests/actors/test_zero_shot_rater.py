@@ -14,7 +14,7 @@ from actors.vlm.rubric import Rubric
 from actors.zero_shot_rater import ZeroShotRater, ZeroShotTemplate
 from jobs.tables import conform, table
 from tests.actors.vlm.helpers import CONF, png
-from tests.misses import misses
+from tests.cases import check_cases
 
 MODEL = EncoderSettings("local:siglip-tiny", device="cpu")
 TARGETS = ["Japan", "Brazil", "Northern Africa"]
@@ -119,7 +119,7 @@ def test_wrong_templates_are_refused(template: dict[str, Any]) -> None:
         with pytest.raises(ValueError, match=message):
             ZeroShotTemplate.from_dict(template | change)
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_an_items_own_labels_take_precedence(rater: ZeroShotRater, decoded: pa.Table) -> None:

@@ -12,7 +12,7 @@ from tests.benchmarks.child import Result, SkippedError
 from tests.benchmarks.harness import Benchmark, Contender, MismatchError, Outcome, Size, Spread, Target
 from tests.benchmarks.measure import Measured
 from tests.benchmarks.report import to_markdown
-from tests.misses import misses
+from tests.cases import check_cases
 
 
 def prepare(workdir: Path, size: Size) -> None:
@@ -158,7 +158,7 @@ def test_targets() -> None:
         if value is not None:
             assert outcome(targets=(target,), skipped=skipped, size="smoke").verdict(target) == (value, "not judged")
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_figures_that_are_told_apart() -> None:

@@ -12,8 +12,8 @@ from jobs.judging.halves import half_of, halves
 from jobs.judging.kept_rubric import read_kept
 from jobs.runtime import cli
 from jobs.store.reading import open_table
+from tests.cases import check_cases
 from tests.factories import rows_of, write_table, write_units
-from tests.misses import misses
 
 LABELS = ("Brazil", "Peru")
 ITEMS = [f"i{number}" for number in range(12)]
@@ -179,4 +179,4 @@ def test_wrong_values_are_refused_before_anything_is_written(tables: Path, tmp_p
             run(tables, tmp_path / "out", *(key.format(tables) for key in keys))
         assert not (tmp_path / "out").exists()
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)

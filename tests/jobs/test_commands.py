@@ -15,7 +15,7 @@ from jobs.runtime import cli, config, config_files, overrides
 from jobs.runtime import resources as res
 from jobs.runtime.arguments import to_overrides
 from jobs.runtime.commands import JOBS
-from tests.misses import misses
+from tests.cases import check_cases
 
 ROOT = Path(__file__).resolve().parents[2]
 WIDEST = 120
@@ -133,7 +133,7 @@ def test_docstrings_keep_their_continued_lines() -> None:
             continued = re.match(" +(python -m jobs\\.|remine )", line) and following.startswith(" " * 8)
             assert line.endswith(" \\") or not (continued or " " * 8 in line.strip()), line
 
-    assert misses(check, JOBS) == {}
+    check_cases(check, JOBS)
 
 
 def test_lines_that_a_backslash_continues_are_one_command() -> None:

@@ -9,8 +9,8 @@ import pytest
 from jobs.errors import InputError
 from jobs.items_from.concepts import proposals
 from jobs.runtime import cli
+from tests.cases import check_cases
 from tests.factories import rows_of, write_table
-from tests.misses import misses
 
 NODES = [
     {"node_id": "n1", "lemmas": [("en", ["Bihu dance"])], "titles": [("en", "Bihu dance")]},
@@ -116,7 +116,7 @@ def test_wrong_values_are_refused(tmp_path: Path) -> None:
             cli.execute("concepts", [*keys, f"out={tmp_path}/out"])
         assert not (tmp_path / "out").exists()
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_no_usable_concept_is_refused(proxies: Path) -> None:

@@ -12,8 +12,8 @@ import pytest
 from jobs.errors import InputError
 from jobs.judging import kept_rubric
 from jobs.runtime import cli
+from tests.cases import check_cases
 from tests.factories import image_row, rating, record_of, write_file, write_table
-from tests.misses import misses
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "results.md"
 RED, BLUE = image_row("https://i/red.jpg") | {"author": "Ada"}, image_row("https://i/blue.jpg")
@@ -117,7 +117,7 @@ def test_what_is_refused(study: Path) -> None:
         assert (study / "old.csv").read_text() == "mine"
         assert not (study / "ratings.parquet").exists()
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_an_existing_file_is_replaced_on_demand(study: Path) -> None:

@@ -21,10 +21,10 @@ from jobs.store.locations import find, publish
 from jobs.store.reading import open_table
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask
+from tests.cases import check_cases
 from tests.factories import picture, rows_of, write_table
 from tests.https_server import HttpsServer
 from tests.jobs.fetch_alone import fetch_alone
-from tests.misses import misses
 from tests.picture_site import Site
 
 ROOT = Path(__file__).parents[2]
@@ -294,7 +294,7 @@ def test_wrong_input_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]
         message = refused(folder, capsys, *keys, *lists, *arguments)
         assert [part for part in parts if part not in message] == []
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_rows_of_one_id_are_refused_with_both_lines(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -327,7 +327,7 @@ def test_unusable_files_are_refused(folder: Path, capsys: pytest.CaptureFixture[
         columns = [] if name.endswith(".txt") else ["columns.texts.text=a"]
         assert part in refused(folder, capsys, f"input={folder / name}", *columns)
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_a_mode_is_required(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -339,7 +339,7 @@ def test_keys_of_another_mode_are_refused(folder: Path, capsys: pytest.CaptureFi
     def check(key: str) -> None:
         assert f"{re.split('[.=]', key)[0]}=" in refused(folder, capsys, "input=f.csv", key)
 
-    assert misses(check, ["context=gold", "input_items=T", "draw.n=3", "labels=[T]"]) == {}
+    check_cases(check, ["context=gold", "input_items=T", "draw.n=3", "labels=[T]"])
 
 
 def test_a_killed_run_is_completed_and_a_changed_file_refused(folder: Path) -> None:

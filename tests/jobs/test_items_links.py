@@ -13,8 +13,8 @@ from jobs.runtime import cli
 from jobs.store.hashing import hash_texts
 from jobs.store.reading import TableSource, open_table
 from jobs.store.writer import UnitTask
+from tests.cases import check_cases
 from tests.factories import picture, rows_of, write_table, write_units
-from tests.misses import misses
 
 PICTURES = [picture(number) for number in range(5)]
 IMAGES = [row["image_id"] for row in PICTURES]
@@ -195,7 +195,7 @@ def test_keys_that_do_not_fit_are_refused(world: Path, capsys) -> None:
         assert message in capsys.readouterr().err
         assert not (world / "never").exists()
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_a_knowledge_base_of_other_links_or_without_articles_is_refused(world: Path, capsys) -> None:

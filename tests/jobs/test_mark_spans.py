@@ -13,8 +13,8 @@ from PIL import Image
 from jobs.errors import InputError
 from jobs.runtime import cli
 from tests import scripted_model
+from tests.cases import check_cases
 from tests.factories import rows_of, write_file
-from tests.misses import misses
 
 pytestmark = pytest.mark.usefixtures("in_process")
 
@@ -216,4 +216,4 @@ def test_wrong_keys_are_refused(study: Path) -> None:
             cli.execute("mark_spans", [*keys(study), *change, f"out={study}/refused"])
         assert not (study / "refused").exists()
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)

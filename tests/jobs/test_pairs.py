@@ -8,8 +8,8 @@ import pytest
 
 from jobs.runtime import cli
 from jobs.store.reading import open_table
+from tests.cases import check_cases
 from tests.factories import rows_of, write_table, write_units
-from tests.misses import misses
 
 ITEMS = [
     ("a1", "arena", "dalle", ["pa1"]),
@@ -121,4 +121,4 @@ def test_refused(tmp_path: Path, keys: list[str], capsys: pytest.CaptureFixture[
         assert re.search(message, capsys.readouterr().err)
         assert not (tmp_path / "R").exists()
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)

@@ -8,8 +8,8 @@ import pytest
 
 from actors.ids import content_id
 from jobs.runtime import cli
+from tests.cases import check_cases
 from tests.factories import rows_of, write_units
-from tests.misses import misses
 
 
 def test_caires_200_prompts(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_wrong_keys_are_named(tmp_path: Path, capsys: pytest.CaptureFixture) -> 
         )
         assert message in capsys.readouterr().err
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 FILLED = "query_id,prompt,values,rank,item_id,score,url,chosen\n"

@@ -16,8 +16,8 @@ from jobs.runtime import cli
 from jobs.runtime.config_files import CONF
 from jobs.store.reading import open_table
 from tests import secrets_found
+from tests.cases import check_cases
 from tests.factories import rows_of, write_table
-from tests.misses import misses
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def test_grammar() -> None:
         assert [text for _, text in parsed.entries.values()] == ([] if message is None else [message])
         assert [fault.kind for fault in parsed.faults] == (["unparsed"] if message is None else [])
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_faults_have_their_lines() -> None:
@@ -300,4 +300,4 @@ def test_refused(tmp_path: Path, texts: list[str], capsys: pytest.CaptureFixture
         assert message in capsys.readouterr().err
         assert not (tmp_path / "R").exists()
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)

@@ -14,8 +14,8 @@ from jobs.analysis.rater_attributes import family_of
 from jobs.errors import InputError
 from jobs.runtime import cli
 from jobs.store.reading import open_table
+from tests.cases import check_cases
 from tests.factories import FIVE, rating, write_file
-from tests.misses import misses
 
 COUNTRIES = {"p1": "India", "p2": "India", "p3": "Brazil"}
 
@@ -211,7 +211,7 @@ def test_scores_of_gold_that_are_labels():
     def check(levels, scale, labels):
         assert compute._are_labels(np.array(levels, float), scale) == labels
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_majorities_pool_none_and_gold_is_nobody_of_the_people(report):
@@ -310,7 +310,7 @@ def test_wrong_settings(tables, tmp_path):
             cli.execute("report", keys)
         assert not (tmp_path / "out").exists()
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_families():

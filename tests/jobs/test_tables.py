@@ -6,7 +6,7 @@ import pytest
 from jobs import tables
 from jobs.runtime import commands
 from jobs.tables import TABLES, WRITTEN_BY, TableError, conform
-from tests.misses import misses
+from tests.cases import check_cases
 
 NODE_IMAGES = TABLES["node_images"]
 NEIGHBORS = TABLES["neighbors"]
@@ -93,7 +93,7 @@ def test_every_table_says_what_it_is() -> None:
         }
         assert conform(schema.empty_table(), table).num_columns == len(table.columns)
 
-    assert misses(check, TABLES) == {}
+    check_cases(check, TABLES)
 
 
 def test_vectors_have_the_length_asked_for() -> None:

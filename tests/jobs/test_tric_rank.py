@@ -13,8 +13,8 @@ from jobs.analysis.tric_ranking import WordedCaptions, rank
 from jobs.corpora.tric import answer_lines, bucket, decade, read_split, worded_date
 from jobs.errors import InputError
 from jobs.runtime import cli
+from tests.cases import check_cases
 from tests.factories import DIM, embedding_rows, rows_of, write_units
-from tests.misses import misses
 
 CAPTIONS = {"1": "A DOG", "2": "A cat\nsleeps", "7": "{date} Bread"}
 PICTURES = [("a.png", "1894-07-13"), ("b.png", "1921-08-19"), ("c.png", "1899-01-01")]
@@ -156,7 +156,7 @@ def test_what_is_wrong_with_a_split_is_named(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=message):
             read_split(str(split))
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_a_table_of_another_split_or_encoder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

@@ -22,7 +22,7 @@ from actors.fetching.wikimedia import (
     served_width,
     why_no_thumbnail,
 )
-from tests.misses import misses
+from tests.cases import check_cases
 
 UPLOAD = "https://upload.wikimedia.org/wikipedia/commons"
 THUMB = "https://thumb.wikimedia.org/wikipedia/commons/thumb"
@@ -92,7 +92,7 @@ def test_thumbnails() -> None:
         assert why_no_thumbnail(url) is None
         assert is_wikimedia(url)
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_other_wikis_and_older_versions() -> None:
@@ -202,7 +202,7 @@ def test_what_is_asked_for() -> None:
     def check(name: str, width: int | None, original_width: int | None, asked: str) -> None:
         assert request_url(parse(f"{UPLOAD}/a/ab/{name}"), width, original_width) == asked
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_the_form_of_the_papers_urls() -> None:
@@ -226,7 +226,7 @@ def test_the_form_of_the_papers_urls() -> None:
         assert request_url(file, 300, 2000, "paper") == f"{UPLOAD}/thumb/{asked}"
         assert parse(f"{UPLOAD}/thumb/{asked}").name == file.name
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_an_svg_as_it_is_has_no_pixels() -> None:

@@ -11,7 +11,7 @@ from actors.fetching.wikimedia_credits import (
     query_form,
     text_of,
 )
-from tests.misses import misses
+from tests.cases import check_cases
 
 FILES = [parse(f"https://upload.wikimedia.org/wikipedia/commons/a/ab/{name}") for name in ("A_b.jpg", "Ü.png")]
 
@@ -58,7 +58,7 @@ def test_no_answer() -> None:
         with pytest.raises(NoAnswerError):
             parse_answer(FILES, body)
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_text_of() -> None:

@@ -19,7 +19,7 @@ from actors.marking.prompts import SpanPrompts
 from actors.status import Status
 from actors.vlm.errors import ScoringError
 from jobs.runtime.config_files import CONF
-from tests.misses import misses
+from tests.cases import check_cases
 
 PICTURE = object()
 
@@ -128,7 +128,7 @@ def test_the_guidelines_examples() -> None:
         assert marks["mistakes"].quoted(generated) == mistakes
         assert marks["omissions"].quoted(correct) == omissions
 
-    assert misses(check, itertools.product(EXAMPLES, ["direct", "claims"])) == {}
+    check_cases(check, itertools.product(EXAMPLES, ["direct", "claims"]))
 
 
 def test_each_claim_has_a_probability_and_a_category() -> None:
@@ -297,7 +297,7 @@ def test_wrong_kinds_of_spans_are_refused() -> None:
         with pytest.raises(ValueError, match=f"^span_labels, {message}"):
             kinds_from(kinds)
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_a_file_without_steps_is_refused() -> None:

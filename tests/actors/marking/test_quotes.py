@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.marking.quotes import occurrences, read_answer
-from tests.misses import misses
+from tests.cases import check_cases
 
 TEXT = "A black dog and a black cat; the cat's catalogue lies\non a small  table."
 ONE = ("mistake",)
@@ -97,7 +97,7 @@ def test_words_that_look_like_the_form_of_an_answer() -> None:
         (first, *_) = read_answer(line, text, ONE).spans
         assert (first.start, first.end, first.label) == (*span, "mistake")
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_a_duplicate_has_the_label_of_its_first_line() -> None:

@@ -1,7 +1,7 @@
 """What bytes are that are no picture, by their beginning."""
 
 from actors.picture_files.other_content import describe
-from tests.misses import misses
+from tests.cases import check_cases
 
 
 def test_kinds() -> None:
@@ -36,7 +36,7 @@ def test_kinds() -> None:
         description = describe(data)
         assert (description and description[0]) == kind
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_names() -> None:

@@ -10,7 +10,7 @@ from actors.vlm import chat as chat_module
 from actors.vlm.chat import Chat, SplitTokens
 from actors.vlm.loading import TextProcessor
 from actors.vlm.prompts import Prompt
-from tests.misses import misses
+from tests.cases import check_cases
 
 
 class Tokenizer:
@@ -115,7 +115,7 @@ def test_only_the_end_of_a_long_prompt_is_tokenised_again() -> None:
         assert split(chat, asked) == whole
         assert 0 < chat.tokenizer.longest <= chat_module.WINDOW + len(f"Is it blue?{END}")
 
-    assert misses(check, [0, 10, 100, 400]) == {}
+    check_cases(check, [0, 10, 100, 400])
 
 
 def test_the_window_begins_at_a_line_or_after_a_special_token() -> None:
@@ -167,7 +167,7 @@ def test_tokens_that_a_tokenizer_puts_before_each_text() -> None:
             assert cut is not None
             assert (cut.shared, cut.joined(ids)) == (2 + 13 * 4, [chat.ids(head + rest) for rest in rests])
 
-    assert misses(check, ["", "(", "((", "((("]) == {}
+    check_cases(check, ["", "(", "((", "((("])
 
 
 def window_of(chat: Chat, asked: Sequence[Prompt]) -> tuple[str, list[str], list[int]]:
@@ -243,7 +243,7 @@ def test_answers_that_cannot_be_scored() -> None:
         with pytest.raises(ValueError, match=message):
             chat.answers(codes)
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_a_processor_that_disagrees_with_its_tokenizer() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from actors.vlm import context
-from tests.misses import misses
+from tests.cases import check_cases
 
 
 class Words:
@@ -68,7 +68,7 @@ def test_what_is_cut_may_shorten_the_prompt_by_less_or_more() -> None:
         assert output <= context.CUTS + 1
         assert cut == [field for field in FIELDS if texts[field] != ITEM[field]]
 
-    assert misses(check, [0, 0.3, 1, 2]) == {}
+    check_cases(check, [0, 0.3, 1, 2])
 
 
 def test_each_attempt_cuts_twice_as_much_and_the_last_all() -> None:
@@ -89,7 +89,7 @@ def test_positions_that_are_left_for_a_prompt() -> None:
     def check(positions: int | None, answer: int, budget: int | None) -> None:
         assert context.token_budget(positions, answer) == budget
 
-    assert misses(check, [(None, 9, None), (100, 9, 91), (100, 25, 75), (100, 26, 75)]) == {}
+    check_cases(check, [(None, 9, None), (100, 9, 91), (100, 25, 75), (100, 26, 75)])
 
 
 def test_options() -> None:

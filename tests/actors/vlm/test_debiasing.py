@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from actors.vlm.debiasing import DebiasSetting, Moments, check_settings, debias
-from tests.misses import misses
+from tests.cases import check_cases
 
 WITH, WITHOUT = np.array([-2.0, -3.0, -4.0]), np.array([-1.0, -10.0, -np.inf])
 
@@ -20,7 +20,7 @@ def test_scores() -> None:
     def check(setting: DebiasSetting, scores: list[float]) -> None:
         assert debias(WITH, WITHOUT, setting).tolist() == scores
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_scores_of_pictures_and_labels() -> None:
@@ -72,4 +72,4 @@ def test_correlation() -> None:
         moments.add(np.array(x, float), np.array(y, float))
         assert moments.pearson == (None if pearson is None else pytest.approx(pearson))
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)

@@ -1,7 +1,7 @@
 """Which errors concern one request, and which the device."""
 
 from actors.vlm.errors import EngineError, ScoringError, is_device_lost, is_fatal, is_out_of_memory, reason
-from tests.misses import misses
+from tests.cases import check_cases
 
 
 def test_errors_of_a_pass() -> None:
@@ -20,7 +20,7 @@ def test_errors_of_a_pass() -> None:
         assert (is_out_of_memory(error), is_fatal(error), is_device_lost(error)) == (scarce, fatal, fatal)
         assert (reason(error).kind == "out_of_memory") == scarce
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_errors_of_a_device() -> None:

@@ -15,7 +15,7 @@ from actors.vlm.requests import ScoringRequest
 from actors.vlm.scoring import ClosedSetScorer
 from actors.vlm.token_trees import rows_of
 from tests.actors.vlm.helpers import ARTICLE, DIGITS, LABELS, MODELS, TOLERANCE, Load, distance, logprobs, picture
-from tests.misses import misses
+from tests.cases import check_cases
 
 
 def requests(seed: int, *, labels: tuple[str, ...] = LABELS, **changes: Any) -> list[ScoringRequest]:
@@ -72,7 +72,7 @@ def test_layers_that_the_engines_do_not_support() -> None:
         config.get_text_config = lambda: config
         assert (family_of(SimpleNamespace(config=config)) is not None) == supported
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 @pytest.mark.parametrize("name", MODELS.values())

@@ -21,7 +21,7 @@ from actors.local_models import resolve
 from actors.vlm.families import FAMILIES
 from actors.vlm.loading import check_placement, load_vlm, model_facts, rater_name
 from actors.vlm.model_checks import check_vlm
-from tests.misses import misses
+from tests.cases import check_cases
 
 
 def test_rater_names(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_a_folder_that_holds_no_judge_is_told_before_anything_is_loaded(tmp_path
         with pytest.raises(ValueError, match=message):
             check_vlm(str(folder))
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_the_families_are_what_transformers_says() -> None:
@@ -219,7 +219,7 @@ def test_a_hubs_model_that_is_no_judge_is_told_before_anything_is_loaded(hub: li
             check_vlm(name)
         assert "\n" not in str(caught.value)
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_a_hubs_judge_is_known_by_small_files_that_are_kept(hub: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from actors.vlm.instructions import identity as instruction_identity
 from actors.vlm.prompts import PromptBuilder
 from actors.vlm.rubric import Rubric, identity
 from tests.actors.vlm.helpers import COMPARISON
-from tests.misses import misses
+from tests.cases import check_cases
 
 
 def test_how_many_pictures_an_order_shows() -> None:
@@ -26,7 +26,7 @@ def test_how_many_pictures_an_order_shows() -> None:
         pieces.check_order(["text"], order, where="here")
         assert pieces.picture_count(order) == count
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_orders_that_do_not_say_where_the_pictures_are() -> None:
@@ -44,7 +44,7 @@ def test_orders_that_do_not_say_where_the_pictures_are() -> None:
         with pytest.raises(ValueError, match=word):
             pieces.check_order(parts, order, where="here")
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_pictures_are_shown_in_the_order_of_their_places() -> None:
@@ -97,7 +97,7 @@ def test_invalid_rubrics() -> None:
         with pytest.raises(ValueError, match=message):
             Rubric.from_dict(COMPARISON | change)
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_questions_are_words_of_the_systems_turn_if_there_is_only_one() -> None:

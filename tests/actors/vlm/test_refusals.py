@@ -8,7 +8,7 @@ from actors.vlm.refusals import Refusal, RefusalRules
 from jobs.generate import GenerateConfig
 from jobs.runtime import config
 from tests.actors.vlm.refusal_sentences import SENTENCES
-from tests.misses import misses
+from tests.cases import check_cases
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,7 @@ def test_wrong_rules_are_refused() -> None:
         with pytest.raises(ValueError, match=message):
             RefusalRules(data)
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_a_long_text_takes_no_time(rules: RefusalRules) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from actors.vlm.sampling import Sampling, draw
-from tests.misses import misses
+from tests.cases import check_cases
 
 
 def test_settings_that_are_not_allowed() -> None:
@@ -21,7 +21,7 @@ def test_settings_that_are_not_allowed() -> None:
         with pytest.raises(ValueError, match=message):
             Sampling(**settings)
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
     Sampling(temperature=0.0, top_p=1.0, max_tokens=1)
 
 

@@ -14,7 +14,7 @@ from actors.vlm.scene_graphs import (
     parse,
     tuple_line,
 )
-from tests.misses import misses
+from tests.cases import check_cases
 
 
 def test_tuples() -> None:
@@ -42,7 +42,7 @@ def test_tuples() -> None:
             assert parse(TUPLES, tuple_line(1, canonical)) == parsed
             assert category_of(canonical) == canonical.split(" -")[0]
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_questions_and_parents() -> None:
@@ -61,7 +61,7 @@ def test_questions_and_parents() -> None:
     def check(step: str, text: str, message: str | None) -> None:
         assert parse(step, f"3 | {text}").entries == ({} if message is None else {3: (1, message)})
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_lines() -> None:
@@ -117,5 +117,5 @@ def test_examples_that_do_not_follow_the_grammar() -> None:
         with pytest.raises(ValueError, match=message):
             instructions(examples=[{"text": "A dog.", "graph": rows}])
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
     assert len(instructions({**ROW, "parents": [2]}, ROW).examples[0].tuples) == 2

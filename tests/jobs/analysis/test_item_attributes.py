@@ -12,8 +12,8 @@ from jobs.errors import InputError
 from jobs.runtime import cli
 from jobs.store.hashing import hash_texts
 from jobs.store.reading import open_table
+from tests.cases import check_cases
 from tests.factories import TableInMemory, rating, rows_of, write_file
-from tests.misses import misses
 
 
 def item(name, *, targets=(), gold=(), response=None, **attributes):
@@ -57,7 +57,7 @@ def test_contradicting_items_are_refused_with_both_tables():
         for name in ("items=memory/items0", "memory/items1", "item a", *names):
             assert name in str(refused.value), name
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_contradicting_responses_raters_and_texts_are_refused_with_both_tables():

@@ -7,7 +7,7 @@ import pytest
 from jobs.analysis.metric_settings import attributes, check, check_attributes, with_available, with_conditions
 from jobs.errors import InputError
 from jobs.metrics.question import MetricSettings
-from tests.misses import misses
+from tests.cases import check_cases
 
 
 def test_a_setting_out_of_range_is_refused_and_one_at_its_end_is_not() -> None:
@@ -34,7 +34,7 @@ def test_a_setting_out_of_range_is_refused_and_one_at_its_end_is_not() -> None:
         with pytest.raises(InputError, match=f"^metrics.{message}"):
             check(MetricSettings(**{key: refused}))
 
-    assert misses(check_case, cases) == {}
+    check_cases(check_case, cases)
 
 
 def test_attributes_are_those_of_all_settings_and_must_exist() -> None:
@@ -70,4 +70,4 @@ def test_conditions_are_compared_where_there_are_several() -> None:
         settings = with_conditions(MetricSettings(baseline_condition=own_values), present, baseline="a", reference="b")
         assert (settings.baseline_condition, settings.reference_condition) == chosen
 
-    assert misses(check_case, cases) == {}
+    check_cases(check_case, cases)

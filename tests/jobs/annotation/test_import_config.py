@@ -7,7 +7,7 @@ import pytest
 from jobs.annotation.columns import RatingColumns
 from jobs.annotation.import_config import ImportRatingsConfig, check
 from jobs.errors import InputError
-from tests.misses import misses
+from tests.cases import check_cases
 
 RUBRIC = {"rubric": {"name": "r"}}
 ANSWERS = {"answers": ["1", "2"]}
@@ -31,7 +31,7 @@ def test_keys_that_go_together() -> None:
     def check_case(keys: dict[str, Any]) -> None:
         check(ImportRatingsConfig(input="x", out="y", **keys))  # raises nothing
 
-    assert misses(check_case, cases) == {}
+    check_cases(check_case, cases)
 
 
 def test_keys_that_do_not_are_refused() -> None:
@@ -60,4 +60,4 @@ def test_keys_that_do_not_are_refused() -> None:
         with pytest.raises(InputError, match=message):
             check(ImportRatingsConfig(input="x", out="y", **keys))
 
-    assert misses(check_case, cases) == {}
+    check_cases(check_case, cases)

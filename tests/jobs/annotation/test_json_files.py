@@ -7,7 +7,7 @@ import pytest
 from jobs.annotation import json_files
 from jobs.errors import InputError
 from jobs.store.writer import Reject
-from tests.misses import misses
+from tests.cases import check_cases
 
 MANY = "9" * 5000
 
@@ -39,7 +39,7 @@ def test_each_element_is_read_once_however_the_chunks_cut_it(tmp_path: Path, mon
         assert len(list(json_files.lines(str(lines), rejects.append, private=True))) == 3
         assert [(reject.position, reject.raw) for reject in rejects] == [(5, ""), (6, "")]
 
-    assert misses(check, [1, 2, 3, 7, 1000]) == {}
+    check_cases(check, [1, 2, 3, 7, 1000])
 
 
 def test_what_is_no_array_is_refused(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_what_is_no_array_is_refused(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=message):
             list(json_files.elements(f"{tmp_path}/a.json"))
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 @pytest.mark.parametrize(("text", "message"), [("\n \n", "empty"), ("\n[1]\n{}", "line 2 is not a JSON object")])

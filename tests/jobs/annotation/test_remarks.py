@@ -13,10 +13,10 @@ from jobs.annotation import form as forms
 from jobs.annotation import label_studio_form, prodigy_form
 from jobs.annotation.form import Form, ShownItem, WelfareConfig
 from jobs.runtime import cli
+from tests.cases import check_cases
 from tests.factories import rows_of
 from tests.jobs.annotation import tool_exports
 from tests.jobs.annotation.tool_exports import Act
-from tests.misses import misses
 
 FREE_TEXTS: list[dict[str, Any]] = [
     {"name": "factual_error", "label": "Factual error", "guidance": "Copy the claim.", "question": "identification"},
@@ -161,7 +161,7 @@ def test_wrong_keys_are_refused(tmp_path: Path, rubric_file: str, capsys: pytest
         assert message in capsys.readouterr().err
         assert not (tmp_path / "R").exists()
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_wrong_fields_of_a_rubric_are_named() -> None:
@@ -178,7 +178,7 @@ def test_wrong_fields_of_a_rubric_are_named() -> None:
         with pytest.raises(ValueError, match=message):
             Rubric.from_dict(data)
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_a_field_is_left_out_with_its_question() -> None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from jobs.corpora.released_pictures import record_columns
-from tests.misses import misses
+from tests.cases import check_cases
 
 
 def test_columns_of_records() -> None:
@@ -21,4 +21,4 @@ def test_columns_of_records() -> None:
     def check(row: dict[str, str], columns: dict[str, Any]) -> None:
         assert record_columns(row) == columns
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)

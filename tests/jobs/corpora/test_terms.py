@@ -14,8 +14,8 @@ from jobs.store.run import TablePlan, open_run
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
 from jobs.tables import TABLES
+from tests.cases import check_cases
 from tests.factories import write_table
-from tests.misses import misses
 
 
 def terms(tmp_path: Path, content: str | bytes, name: str = "list.csv", **keys: str) -> dict[str, tuple[str, ...]]:
@@ -52,7 +52,7 @@ def test_files_of_several_kinds(tmp_path: Path) -> None:
     def check(name: str, content: str | bytes) -> None:
         assert terms(tmp_path, content, name) == {"war": ("x",)}
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_a_parquet_file_and_a_column_by_name(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_paths_of_terms_are_texts() -> None:
         with pytest.raises(InputError, match="a list of them"):
             read_terms(TermsConfig(path=path))
 
-    assert misses(check, [[], [""], 3, {"a": "b"}]) == {}
+    check_cases(check, [[], [""], 3, {"a": "b"}])
 
 
 REFUSED = [

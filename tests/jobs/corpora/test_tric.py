@@ -7,7 +7,7 @@ import pytest
 
 from jobs.corpora.tric import answer_lines, bucket, decade, read_split, worded_date
 from jobs.errors import InputError
-from tests.misses import misses
+from tests.cases import check_cases
 
 FILES = {
     "in.tsv": "a.png\t1894-07-13\r\n\nb.png\t1900-01-01\n",
@@ -50,7 +50,7 @@ def test_files_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=message):
             read_split(write(tmp_path, **changed))
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_dates_in_the_words_of_templates_and_prompts() -> None:

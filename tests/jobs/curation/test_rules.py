@@ -16,8 +16,8 @@ from jobs.curation import rules, statistics
 from jobs.curation.rows import ranks, read_rows
 from jobs.curation.rules import RULES, Decision
 from jobs.errors import InputError
+from tests.cases import check_cases
 from tests.factories import TableInMemory, record
-from tests.misses import misses
 
 PRECEDENCE = ["knowledge_graph", "language_model", "manual"]
 WIKIMEDIA = "https://upload.wikimedia.org/wikipedia/commons"
@@ -190,7 +190,7 @@ def test_only_https_stays() -> None:
     def check(url: str) -> None:
         assert decide([matched("t", image=url, record_id="1")])[1] == {"1": "https"}
 
-    assert misses(check, ["http://a", "HTTPS://a", "", "httpsx://a", "//https://a"]) == {}
+    check_cases(check, ["http://a", "HTTPS://a", "", "httpsx://a", "//https://a"])
 
 
 def test_which_urls_need_a_resized_form_is_chosen() -> None:

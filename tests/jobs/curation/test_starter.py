@@ -18,8 +18,8 @@ from jobs.curation.starter import (
 )
 from jobs.errors import InputError
 from jobs.store.hashing import hash_texts_128
+from tests.cases import check_cases
 from tests.factories import TableInMemory, century_rating
-from tests.misses import misses
 
 ITEMS = ["a", "b", "c", "d", "e"]
 
@@ -154,7 +154,7 @@ def test_whose_label_counts() -> None:
         assert labels(VOTES, **keys) == expected
         assert labels(VOTES[::-1], **keys) == expected
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_ratings_that_cannot_serve_are_refused_in_a_sentence() -> None:
@@ -209,6 +209,6 @@ def test_values_that_are_not_allowed() -> None:
         with pytest.raises(InputError, match=f"starter.{key}={value}: "):
             StarterConfig(**{key: value}).check()
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
     with pytest.raises(InputError, match=r"starter\.region_by=\[\]"):
         StarterConfig(region_by=[]).check()

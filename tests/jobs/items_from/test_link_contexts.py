@@ -1,7 +1,7 @@
 """The name of a linked entity, by the languages of its titles and lemmas."""
 
 from jobs.items_from.link_contexts import name_of
-from tests.misses import misses
+from tests.cases import check_cases
 
 
 def test_a_title_comes_before_the_lemma() -> None:
@@ -18,7 +18,7 @@ def test_a_title_comes_before_the_lemma() -> None:
         node = {"node_id": "n", "titles": titles, "lemmas": [("en", ["drum", "tom-tom"])]}
         assert name_of(node, lemma, "en") == expected
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_a_node_without_names_has_its_id() -> None:

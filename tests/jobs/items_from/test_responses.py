@@ -13,8 +13,8 @@ from jobs.judging.items import open_sources, reading
 from jobs.runtime import cli
 from jobs.store.reading import open_table
 from jobs.store.writer import UnitTask
+from tests.cases import check_cases
 from tests.factories import century_rating, picture, rows_of, write_table, write_units
-from tests.misses import misses
 
 PICTURES = [picture(number) for number in range(6)]
 IDS = [row["image_id"] for row in PICTURES]
@@ -278,4 +278,4 @@ def test_wrong_keys_are_refused_and_nothing_is_written(tables: Path) -> None:
         assert message in str(error.value)
         assert not (tables / "out").exists()
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)

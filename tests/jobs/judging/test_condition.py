@@ -11,8 +11,8 @@ from jobs.judge import JudgeConfig
 from jobs.judging.condition import with_condition
 from jobs.runtime import cli, config
 from jobs.store.reading import open_table
+from tests.cases import check_cases
 from tests.factories import write_units
-from tests.misses import misses
 
 JOBS = {
     "judge": ["input=i", "out=o"],
@@ -39,7 +39,7 @@ def test_every_job_that_writes_ratings_or_responses_has_the_key() -> None:
         with pytest.raises(InputError, match="condition="):
             config.load(job, cli.job(job).schema, [*JOBS[job], "condition='two\nlines'"])
 
-    assert misses(check, list(JOBS)) == {}
+    check_cases(check, list(JOBS))
 
 
 def test_items_name_the_condition_unless_the_key_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,8 +13,8 @@ from jobs.runtime import cli
 from jobs.runtime.config_files import CONF
 from jobs.store.run_files import read_json
 from tests import scripted_model
+from tests.cases import check_cases
 from tests.factories import rows_of, write_table
-from tests.misses import misses
 
 PROMPT = "Luperci run at the\nfoot of the Palatine Hill"
 SCRIPT = {"~": {"A": 0.75, "B": 0.25}, "^": {"B": 1.0}}  # marker of a question -> probabilities of yes and no
@@ -109,7 +109,7 @@ def test_refused(tmp_path: Path, keys: list[str], capsys: pytest.CaptureFixture[
         assert message in capsys.readouterr().err
         assert not (tmp_path / "R").exists()
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_other_jobs_refuse_the_rubric(tmp_path: Path, keys: list[str], capsys: pytest.CaptureFixture[str]) -> None:

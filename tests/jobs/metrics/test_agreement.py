@@ -24,7 +24,7 @@ from jobs.metrics.agreement import (
 )
 from jobs.metrics.answers import RatingTable
 from jobs.metrics.intervals import BLOCKS
-from tests.misses import misses
+from tests.cases import check_cases
 
 NAN = np.nan
 # Krippendorff (2011), "Computing Krippendorff's Alpha-Reliability", example C: 4 observers, 12 units, missing values.
@@ -59,7 +59,7 @@ def test_krippendorffs_own_example():
         assert alpha.coverage == pytest.approx(41 / 48)
         assert inside(alpha)
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_percent_agreement_by_hand():
@@ -87,7 +87,7 @@ def test_perfect_chance_and_reversed():
         draws = np.random.default_rng(0).integers(1, 6, (4000, 3)).astype(float)
         assert krippendorff_alpha(RatingTable.from_matrix(draws), level).value == pytest.approx(0, abs=0.03)
 
-    assert misses(check, LEVELS) == {}
+    check_cases(check, LEVELS)
 
 
 def test_undefined_is_never_zero():
@@ -154,7 +154,7 @@ def test_kappa_is_scikit_learns():
         assert kappa.value == pytest.approx(cohen_kappa_score(one, two, weights=weights), abs=1e-12)
         assert inside(kappa)
 
-    assert misses(check, itertools.product([None, "linear", "quadratic"], [40, 3 * BLOCKS])) == {}
+    check_cases(check, itertools.product([None, "linear", "quadratic"], [40, 3 * BLOCKS]))
 
 
 @settings(max_examples=25, deadline=None)
@@ -226,7 +226,7 @@ def test_scores_of_any_number_of_levels_have_an_interval_alpha():
         few = RatingTable.from_matrix(np.round(matrix / 40))
         assert alpha_of_moments(few).value == pytest.approx(krippendorff_alpha(few, "interval").value, abs=1e-9)
 
-    assert misses(check, range(5)) == {}
+    check_cases(check, range(5))
     assert alpha_of_moments(RatingTable.from_matrix([[2, 2], [2, 2]])).value is None
     alone = alpha_of_moments(RatingTable.from_matrix([[2, np.nan], [np.nan, 3]]))
     assert alone.reason == "no item was rated by two raters"

@@ -11,7 +11,7 @@ from sklearn.metrics import f1_score
 from jobs.metrics.answers import RatingTable
 from jobs.metrics.condition_changes import ConditionRatings, compared, condition_changes, f1_ratios
 from jobs.metrics.question import MetricSettings, QuestionContext, RatedQuestion
-from tests.misses import misses
+from tests.cases import check_cases
 
 KINDS = {"m": "model", "n": "model", "p": "human", "q": "human"}
 
@@ -246,4 +246,4 @@ def test_which_conditions_are_compared():
     def check(names, baseline, expected):
         assert compared(names, baseline) == expected
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)

@@ -13,7 +13,7 @@ from jobs.metrics.distributions import NORMAL, Distribution, Distributions, metr
 from jobs.metrics.intervals import ALL_EQUAL, wilson
 from jobs.metrics.metric import metrics_table
 from jobs.tables import TableError, table
-from tests.misses import misses
+from tests.cases import check_cases
 
 SCALE = ["1", "2", "3", "4", "5"]
 SCHEMA = pa.schema([f for f in table("ratings").schema() if f.name in Distributions(extra=module.EXTRA).columns])
@@ -234,7 +234,7 @@ def test_a_broken_batch_is_refused_whole():
             counted.add(batch([scored(1), *rows]))
         assert counted.result() == []
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_missing_columns_and_null_keys_are_named():

@@ -19,7 +19,7 @@ from jobs.metrics.gold import (
     readings,
     welch,
 )
-from tests.misses import misses
+from tests.cases import check_cases
 
 NAN = np.nan
 
@@ -41,7 +41,7 @@ def test_f1_is_scikit_learns():
                 assert metrics[name, average].value == pytest.approx(value, abs=1e-12)
                 assert metrics[name, average].low <= value <= metrics[name, average].high
 
-    assert misses(check, range(4)) == {}
+    check_cases(check, range(4))
 
 
 def test_perfect_reversed_and_empty():

@@ -26,7 +26,7 @@ from jobs.metrics.intervals import (
     wilson,
 )
 from jobs.metrics.metric import Metric
-from tests.misses import misses
+from tests.cases import check_cases
 
 NAN = np.nan
 SCORE_INTERVALS = {WILSON, model_scores.NEWCOMBE}  # of any n from 1 on
@@ -92,7 +92,7 @@ def test_one_rule_for_the_number_of_units():
         for interval in created:
             assert (interval.low is None) == (interval.high is None) == (interval.reason is not None) == (n < MIN_UNITS)
 
-    assert misses(check, range(1, MIN_UNITS + 2)) == {}
+    check_cases(check, range(1, MIN_UNITS + 2))
 
 
 @pytest.mark.parametrize(("rated", "present"), [(2, False), (3, True)])
@@ -133,7 +133,7 @@ def test_an_interval_or_a_reason():
         with pytest.raises(ValueError, match="reason"):
             Interval(**wrong)
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def metrics_of(items):

@@ -7,7 +7,7 @@ import pytest
 from jobs.metrics.intervals import Interval, proportion
 from jobs.metrics.metric import Metric, estimated, metrics_table, undefined, wide
 from jobs.tables import TableError
-from tests.misses import misses
+from tests.cases import check_cases
 
 
 def test_a_row_of_the_table():
@@ -39,7 +39,7 @@ def test_what_no_metric_may_be():
         with pytest.raises(ValueError, match="m"):
             Metric(name="m", definition="d", n=1, **wrong)
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_two_metrics_of_one_name_are_refused():

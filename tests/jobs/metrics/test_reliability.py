@@ -8,7 +8,7 @@ from scipy.stats import pearsonr, spearmanr
 from jobs.metrics import reliability
 from jobs.metrics.answers import RatingTable
 from jobs.metrics.reliability import icc, icc_of_sums, pairwise_correlations
-from tests.misses import misses
+from tests.cases import check_cases
 
 NAN = np.nan
 # Shrout and Fleiss (1979), table 2: 6 targets, 4 judges. Published there (table 4): ICC(1,1) 0.17, ICC(2,1) 0.29,
@@ -122,7 +122,7 @@ def test_undefined_with_its_reason():
             assert metric.value is None
             assert reason in str(metric.reason)
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def pingouin_icc(table: np.ndarray) -> dict[str, tuple[float, list[float]]]:
@@ -148,7 +148,7 @@ def test_sums_give_pingouins_coefficients_and_intervals():
             assert value == pytest.approx(theirs[name][0], abs=1e-12)
             assert interval == pytest.approx(theirs[name][1], abs=1e-9)
 
-    assert misses(check, range(6)) == {}
+    check_cases(check, range(6))
 
 
 def test_parts_of_a_table_give_the_same(monkeypatch):

@@ -8,7 +8,7 @@ from jobs.models import plan
 from jobs.models.vlm import ModelConfig
 from jobs.runtime.config import RayConfig
 from jobs.runtime.resources import Resources, StageResources
-from tests.misses import misses
+from tests.cases import check_cases
 
 JUDGE = ModelConfig(name="seven", checkpoint="me/seven", revision="abc", memory_gb=20, licence="Gemma Terms of Use")
 
@@ -29,7 +29,7 @@ def test_memory_next_to_what_there_is() -> None:
         assert all(part in line for part in parts), line
         assert ("too little" in line) == ("too little" in parts)
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_lines_of_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,8 @@ from jobs.metrics.metric import Metric, estimated, undefined
 from jobs.page.metric_families import MAX_ROWS, blocks, without_twins
 from jobs.page.model import Page
 from jobs.page.render import interval_text, render, value_text
+from tests.cases import check_cases
 from tests.jobs.page import sample
-from tests.misses import misses
 
 NONE = no_interval("r")
 
@@ -88,7 +88,7 @@ def test_values_are_told_in_their_units():
     def check(metric, value, interval):
         assert (value_text(metric), interval_text(metric)) == (value, interval)
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_the_sample_page_shows_values_intervals_n_and_marks():

@@ -4,7 +4,7 @@ from jobs.metrics.metric import Metric
 from jobs.page.metric_labels import label
 from jobs.page.model import letters_of
 from jobs.page.short_names import rater_hues, rater_letters
-from tests.misses import misses
+from tests.cases import check_cases
 
 EVERYTHING = (
     "metric", "rater", "rater_a", "rater_b", "group", "attribute", "part", "first", "second", "threshold", "rule",
@@ -35,7 +35,7 @@ def test_a_label_is_a_phrase() -> None:
         metric = Metric(name=name, definition="d", value=0.5, n=9, reason="r", dims=dims)
         assert label(metric, EVERYTHING) == phrase
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_only_the_dims_asked_for_are_named() -> None:

@@ -4,7 +4,7 @@ import re
 
 from jobs.metrics.metric import Metric, undefined
 from jobs.page.rater_figures import MAX_RATERS, agreement_map, score_map
-from tests.misses import misses
+from tests.cases import check_cases
 
 
 def kappa(first: str, second: str, value: float, question: str = "q", group: str = "models") -> Metric:
@@ -64,4 +64,4 @@ def test_mean_scores_of_groups_and_of_models() -> None:
         of_one_question = [metric for metric in metrics if metric.dims["question"] == "q"]
         assert list(score_map(of_one_question, [], {})) == []
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)

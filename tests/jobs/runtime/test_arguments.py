@@ -8,7 +8,7 @@ import pytest
 from jobs.errors import InputError
 from jobs.runtime.arguments import to_overrides
 from jobs.runtime.config import Common
-from tests.misses import misses
+from tests.cases import check_cases
 
 
 @dataclass
@@ -60,7 +60,7 @@ def test_forms() -> None:
     def check(arguments: str, overrides: str) -> None:
         assert to_overrides("job", Keys, arguments.split(" ")) == overrides.split(" ")
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_what_is_refused() -> None:
@@ -79,7 +79,7 @@ def test_what_is_refused() -> None:
         with pytest.raises(InputError, match=f"^job: .*{message.replace('[', '.')}"):
             to_overrides("job", Keys, arguments.split(" "))
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_values_alone_belong_to_positional_keys() -> None:

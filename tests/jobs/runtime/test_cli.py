@@ -17,8 +17,8 @@ from jobs.runtime.console import say
 from jobs.runtime.key_types import UNKNOWN, type_of
 from jobs.store import lease, locations, lock
 from jobs.verify import VerifyConfig
+from tests.cases import check_cases
 from tests.factories import write_table
-from tests.misses import misses
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -48,7 +48,7 @@ def test_exit_codes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
         assert cli.main("curate", ["input=x"]) == code
         assert capsys.readouterr().err == message
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_a_job_that_cannot_resume_does_not_promise_it(
@@ -85,7 +85,7 @@ def test_help_and_cfg_of_every_job(capsys: pytest.CaptureFixture[str]) -> None:
         assert cli.main(name, ["--cfg", f"--{place}", "somewhere"]) == 0
         assert "somewhere" in capsys.readouterr().out
 
-    assert misses(check, commands.JOBS) == {}
+    check_cases(check, commands.JOBS)
 
 
 def test_the_module_lists_all_jobs_and_exits_as_main_says(tmp_path: Path) -> None:

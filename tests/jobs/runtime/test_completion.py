@@ -10,7 +10,7 @@ import pytest
 
 from jobs.runtime import commands
 from jobs.runtime.completion import SHELLS
-from tests.misses import misses
+from tests.cases import check_cases
 
 
 def test_candidates() -> None:
@@ -32,7 +32,7 @@ def test_candidates() -> None:
     def check(words: list[str], candidates: list[str]) -> None:
         assert commands.candidates(words) == candidates
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_an_unknown_shell_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,8 +20,8 @@ from jobs.runtime import cli, exclusions, picture_urls
 from jobs.runtime.exclusions import ExclusionFilter, Exclusions
 from jobs.store.counts import Counts
 from jobs.store.reading import open_table
+from tests.cases import check_cases
 from tests.factories import record, write_records
-from tests.misses import misses
 
 URL = "https://upload.example/a.jpg"
 
@@ -113,7 +113,7 @@ def test_which_pictures_an_entry_names(tmp_path: Path) -> None:
             False,
         ]
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_where_only_ids_are_known_the_originals_is_found(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_where_only_ids_are_known_the_originals_is_found(tmp_path: Path) -> None
     def check(entry: str, url: str) -> None:
         assert ExclusionFilter(listed(tmp_path, entry).marks).hit(content_id(url))
 
-    assert misses(check, itertools.product(entries, recorded)) == {}
+    check_cases(check, itertools.product(entries, recorded))
     other = listed(tmp_path, "http://Upload.example/a.jpg?x")
     assert ExclusionFilter(other.marks).hit(IMAGE_ID)
 

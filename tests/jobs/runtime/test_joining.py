@@ -12,7 +12,7 @@ import pytest
 
 from jobs.errors import InputError
 from jobs.runtime import joining, ray_session
-from tests.misses import misses
+from tests.cases import check_cases
 
 ROOT = Path(__file__).parents[3]
 TOKEN = "0123456789abcdef" * 4
@@ -95,7 +95,7 @@ def test_what_a_refused_driver_needs(tmp_path: Path) -> None:
         assert "\n" not in message
         assert TOKEN not in message
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_the_token_of_the_home_folder_is_named(tmp_path: Path) -> None:

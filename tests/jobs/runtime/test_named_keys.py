@@ -9,7 +9,7 @@ import pytest
 from jobs.errors import InputError
 from jobs.runtime import cli
 from jobs.runtime.named_keys import named, with_full_key, with_key, with_option, with_value, without_job
-from tests.misses import misses
+from tests.cases import check_cases
 
 
 @dataclass
@@ -64,7 +64,7 @@ def test_a_message_about_the_content_of_a_file_gets_the_option_that_chose_it() -
         chosen = {"rubric": "my/mood.yaml", "refusals": "all", "model": "laptop"}
         assert with_option(message, "job", chosen) == named
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_the_key_of_a_settings_dataclass_gets_the_key_that_holds_it() -> None:

@@ -1,7 +1,7 @@
 """A checkpoint that is given by itself has nothing that an option says about its own."""
 
 from jobs.runtime import cli, config
-from tests.misses import misses
+from tests.cases import check_cases
 
 QWEN = "Qwen/Qwen2.5-VL-7B-Instruct"
 JUDGE = ["input=y", "rubric=century_labels", "out=x"]
@@ -24,7 +24,7 @@ def test_another_checkpoint_has_its_own_name_and_no_revision() -> None:
     def check(checkpoint: str, name: str) -> None:
         assert model("model=qwen2.5-vl-7b", f"model.checkpoint={checkpoint}") == (name, checkpoint, None, None, None)
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_the_options_own_checkpoint_keeps_what_the_option_says() -> None:

@@ -8,8 +8,8 @@ import pytest
 from jobs.run import RunConfig
 from jobs.runtime import cli, config, pipelines
 from jobs.runtime.pipelines import Step
+from tests.cases import check_cases
 from tests.factories import rows_of
-from tests.misses import misses
 
 STEP = """
 name: own
@@ -120,7 +120,7 @@ def test_what_cannot_be_repeated_is_refused_before_the_first_step(
         assert message in capsys.readouterr().err
         assert not (tmp_path / "R").exists()
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_lists_of_what_is_present(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_a_step_runs_when_the_inputs_have_its_values(tmp_path: Path) -> None:
         steps = loaded(tmp_path, *overrides, file=OPTIONAL).pipeline.steps
         assert [step.set["out"] for step in steps] == [f"{tmp_path}/R/{name}" for name in outs]
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 @pytest.mark.parametrize(

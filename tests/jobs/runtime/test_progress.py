@@ -8,7 +8,7 @@ import pytest
 from jobs.errors import InputError
 from jobs.runtime.board import Board, Reporter, RunBoard, Totals, board_options
 from jobs.runtime.progress import INTERVAL, SUBMITTED, StageProgress, line, line_interval
-from tests.misses import misses
+from tests.cases import check_cases
 
 
 def test_lines() -> None:
@@ -40,7 +40,7 @@ def test_lines() -> None:
     def check(stage: StageProgress, seconds: float, expected: str) -> None:
         assert line(stage, seconds, job="embed") == expected
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 @pytest.mark.parametrize("done", [0, 5])

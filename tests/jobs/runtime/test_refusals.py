@@ -12,9 +12,9 @@ import pytest
 
 from jobs.runtime import cli
 from jobs.store import s3
+from tests.cases import check_cases
 from tests.factories import FIVE, picture, rating, record, write_records, write_table
 from tests.jobs.store.answering import answering, in_environment
-from tests.misses import misses
 
 
 @pytest.fixture
@@ -342,7 +342,7 @@ def test_bad_input_is_one_sentence_exit_code_2_and_nothing_written(
     def check(arguments: list[str], parts: str | tuple[str, ...]) -> None:
         check_refusal((arguments, parts), files, capsys)
 
-    assert misses(check, BAD) == {}
+    check_cases(check, BAD)
 
 
 def test_a_bucket_in_another_region_is_refused_with_its_region(files: Path, capsys: pytest.CaptureFixture[str]) -> None:

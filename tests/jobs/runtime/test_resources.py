@@ -9,7 +9,7 @@ from jobs.runtime import config, ray_session
 from jobs.runtime.config import RayConfig
 from jobs.runtime.resources import Demand, Resources, StageResources, check_machines, demands, preflight
 from jobs.runtime.stages import pool_sizes, rows_per_call
-from tests.misses import misses
+from tests.cases import check_cases
 
 ASKED = [Demand("read", 1, 0.5, 0), Demand("embed", 2, 1.0, 1.0), Demand("write", 1, 0.5, 0)]
 
@@ -60,7 +60,7 @@ def test_what_does_not_fit_is_refused_with_the_sum() -> None:
         with pytest.raises(InputError, match=r"this machine has .; use resources=laptop"):  # it does not grow
             preflight(ASKED, available, autoscaling=False, place="this machine")
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_a_machine_without_a_cluster_does_not_wait_for_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from jobs.runtime.stage_workers import (
 )
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask
-from tests.misses import misses
+from tests.cases import check_cases
 
 DECLARED = pa.schema({"item_id": pa.string(), "scores": pa.list_(pa.float64())})
 EXTRA = pa.schema([*DECLARED, ("note", pa.string())])
@@ -107,7 +107,7 @@ def test_each_item_has_rows_in_order() -> None:
         with pytest.raises(RunError, match="stage Spans: returned rows that are not those of its 3 items"):
             varying(items)
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_a_retry_replaces_the_rows_of_whole_items() -> None:

@@ -7,7 +7,7 @@ import pytest
 from jobs.store.compact_list import CHUNK, CompactList, HashSet
 from jobs.store.locations import Object
 from jobs.store.threads import in_threads
-from tests.misses import misses
+from tests.cases import check_cases
 
 SIZES = (0, 1, CHUNK, CHUNK + 1, 5 * CHUNK - 1)
 
@@ -27,7 +27,7 @@ def test_a_compact_list_equals_its_values() -> None:
         with pytest.raises(IndexError):
             packed[size]
 
-    assert misses(check, SIZES) == {}
+    check_cases(check, SIZES)
 
 
 def test_what_is_much_alike_takes_little() -> None:
@@ -49,7 +49,7 @@ def test_a_hash_set_finds_names() -> None:
         assert size < 2 or not marks.same_as(HashSet(reversed(names)))
         assert not HashSet([*names, "twice", "twice"]).distinct
 
-    assert misses(check, SIZES) == {}
+    check_cases(check, SIZES)
 
 
 def test_threads_keep_the_order_and_read_no_further_than_asked() -> None:

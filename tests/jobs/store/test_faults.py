@@ -15,10 +15,10 @@ from jobs.runtime.worker_errors import as_run_errors
 from jobs.store import faults, locations
 from jobs.store import s3 as s3_store
 from jobs.store.faults import CHECKSUM_SETTINGS
+from tests.cases import check_cases
 from tests.factories import record, write_records
 from tests.jobs.store.answering import answering, in_environment
 from tests.jobs.store.small_runs import begin, plan
-from tests.misses import misses
 
 KEY = "s3://bucket/a table/it's.parquet"
 
@@ -157,7 +157,7 @@ def test_errors_of_this_machine() -> None:
     def check(error: Exception, content: str | None) -> None:
         assert faults.sentence(error) == content
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_the_more_exact_place_is_named() -> None:
@@ -181,7 +181,7 @@ def test_damage_is_told_from_a_file_that_cannot_be_read() -> None:
     def check(error: Exception, damage: bool) -> None:
         assert faults.is_damage(error) is damage
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_a_store_that_wants_md5_sums_is_asked_to_delete_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:

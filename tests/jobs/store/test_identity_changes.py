@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from jobs.store.identity_changes import describe
-from tests.misses import misses
+from tests.cases import check_cases
 
 A, B = "38932c0f84bb8d1e4ac9f3a3f3c9f2bd", "9eba846c6c4d3f0fa5b8c7d6e5f4a3b2"
 RUBRIC = {"name": "mood", "questions": [{"name": "shown", "text": "Calm?"}]}
@@ -68,4 +68,4 @@ def test_the_sentence() -> None:
         assert message == sentence
         assert not re.search("[0-9a-f]{16}", message)
 
-    assert misses(check, CASES) == {}
+    check_cases(check, CASES)

@@ -14,8 +14,8 @@ import pytest
 from jobs.errors import InputError
 from jobs.store import footers, locations
 from jobs.store.s3 import REACH_ATTEMPTS, arrow_filesystem, forget_settings
+from tests.cases import check_cases
 from tests.jobs.store.answering import answering, in_environment
-from tests.misses import misses
 
 ODD = ["a b.txt", "a#b.txt", "a?b.txt", "a[1].txt", "a*b.txt", "x%20y.txt", "é.txt"]
 
@@ -208,7 +208,7 @@ def test_a_place_that_is_none_is_refused() -> None:
         with pytest.raises(InputError):
             locations.absolute(bad)
 
-    assert misses(check, ["gs://bucket/x", "s3://", "s3:///x", "", " "]) == {}
+    check_cases(check, ["gs://bucket/x", "s3://", "s3:///x", "", " "])
 
 
 def test_places_are_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

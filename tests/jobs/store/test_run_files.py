@@ -6,7 +6,7 @@ import pytest
 
 from jobs.errors import InputError
 from jobs.store import run_files
-from tests.misses import misses
+from tests.cases import check_cases
 
 
 def test_json_of_another_form_is_damage(tmp_path: Path) -> None:
@@ -25,4 +25,4 @@ def test_json_of_another_form_is_damage(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=message):
             run_files.read_json(str(path), dict[str, int])
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)

@@ -13,8 +13,8 @@ from jobs.store.counts import Counts
 from jobs.store.object_rows import read_unit
 from jobs.store.reading import open_table
 from jobs.store.writer import REJECTS, REJECTS_HELD, Reject, UnitWriter
+from tests.cases import check_cases
 from tests.jobs.store.small_runs import begin, contents, plan, unit, write
-from tests.misses import misses
 
 
 def test_a_unit_that_does_not_balance_is_not_published(out: str) -> None:
@@ -118,7 +118,7 @@ def test_counts_balance_if_every_row_is_accounted_for() -> None:
     def check(counts: Counts, balances: bool) -> None:
         assert counts.balances() is balances
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_counts_of_units_add_up() -> None:

@@ -19,7 +19,7 @@ from jobs.terms_from.dump import SPAN, Line, LongLine, TermsSource
 from jobs.terms_from.entity import entity_text
 from jobs.terms_from.gzip_members import START, find_member
 from jobs.terms_from.pieces import Damage
-from tests.misses import misses
+from tests.cases import check_cases
 from tests.wikidata import compress
 
 RANDOM = random.Random(0)
@@ -59,7 +59,7 @@ def test_each_line_is_in_one_unit(tmp_path: Path) -> None:
         if parts > 1 and size == 100_000 and name != "a.json":
             assert sum(bool(of_unit) for of_unit in lines) > 1  # members and blocks are read in parallel
 
-    assert misses(check, [(size, *form) for size in (7_777, 100_000, 10**9) for form in forms]) == {}
+    check_cases(check, [(size, *form) for size in (7_777, 100_000, 10**9) for form in forms])
 
 
 def test_a_gzip_file_of_one_member_is_read_by_its_first_unit(tmp_path: Path) -> None:

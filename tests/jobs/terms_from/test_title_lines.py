@@ -8,7 +8,7 @@ from jobs.terms_from.config import TermSourcesConfig
 from jobs.terms_from.overlap import TitleOverlap, overlaps
 from jobs.terms_from.title_lines import ListedTitle, TitleLines
 from jobs.terms_from.topics import TopicList
-from tests.misses import misses
+from tests.cases import check_cases
 
 
 def century() -> TopicList:
@@ -88,7 +88,7 @@ def test_lines_that_are_dropped_are_counted_by_kind() -> None:
         assert [title.page_title for title in titles] == ["First", "Last"]
         assert kinds == {"valid": 2, kind: 1}
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 def test_a_cut_line_is_that_of_the_end() -> None:

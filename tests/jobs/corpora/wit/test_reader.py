@@ -24,7 +24,7 @@ from jobs.errors import InputError
 from jobs.store.counts import Counts
 from jobs.store.writer import Reject
 from jobs.tables import WIT_COLUMNS
-from tests.misses import misses
+from tests.cases import check_cases
 
 NARROW = list(reader.NEEDED)
 HEADER = "\t".join(NARROW) + "\n"
@@ -161,7 +161,7 @@ def test_the_first_bytes_decide_the_compression_not_the_name(tmp_path: Path) -> 
         assert actual.titles == titles
         assert actual.rejects == []
 
-    assert misses(check, itertools.product(["f.tsv", "f.tsv.gz", "f.tsv.zst", "noname"], packings)) == {}
+    check_cases(check, itertools.product(["f.tsv", "f.tsv.gz", "f.tsv.zst", "noname"], packings))
 
 
 def test_a_malformed_line_is_rejected_and_its_neighbours_kept(tmp_path: Path) -> None:
@@ -313,7 +313,7 @@ def test_a_file_without_its_header_is_refused_by_name(tmp_path: Path) -> None:
         assert message in str(raised.value)
         assert "\n" not in str(raised.value)
 
-    assert misses(check, cases) == {}
+    check_cases(check, cases)
 
 
 PARQUET = b'PAR1\x15\x04"a\rb\n'  # the csv module refuses such a line with its own message
@@ -468,7 +468,7 @@ def test_other_formats_are_refused_by_name(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=r"wit\.tsv\.gz: .* (bzip2|xz|a zip archive|Parquet); .*\.tsv, \.tsv\.gz"):
             check_header(str(path))
 
-    assert misses(check, [b"BZh91AY", b"\xfd7zXZ\0", b"PK\x03\x04", b"PAR1"]) == {}
+    check_cases(check, [b"BZh91AY", b"\xfd7zXZ\0", b"PK\x03\x04", b"PAR1"])
 
 
 def test_the_real_files_give_the_expected_counts(data: Path) -> None:
