@@ -149,11 +149,14 @@ class Decoders:
         return header, content
 
     async def _end(self, child: Process | None) -> None:
-        if child is not None and child.returncode is None:
+        if child is None:
+            return
+        if child.returncode is None:
             child.kill()
-            await child.wait()
-        if child is not None:
-            self._running.discard(child)
+        assert child.stdin is not None
+        child.stdin.close()
+        await child.communicate()  # rather than wait(): its pipes must be closed before the event loop is
+        self._running.discard(child)
 
     async def close(self) -> None:
         """End the processes, each after the picture that it decodes."""

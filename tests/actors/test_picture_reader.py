@@ -1,8 +1,11 @@
 """Pictures for models: the same pixels wherever they are decoded, and a bomb is an error."""
 
+import asyncio
 import functools
+import gc
 import io
 import os
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -105,9 +108,16 @@ def test_a_bomb_is_no_thumbnail_and_no_row_with_a_picture(monkeypatch: pytest.Mo
     assert rows["error_kind"].to_pylist() == [None, "too_large"]
 
 
-def test_its_process_ends_with_it() -> None:
+@pytest.mark.filterwarnings("error::ResourceWarning")  # of an event loop or a pipe that is not closed
+def test_its_process_ends_with_it_and_its_pipes_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    gc.collect()  # what other tests left
+    unraisable: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda error: unraisable.append(error.exc_value))
     before, read = children(), PictureReader()
     read(encoded("TIFF"))
     (child,) = children() - before
     del read
     child.wait(60)
+    asyncio.set_event_loop(None)  # this thread keeps the loop of its last runner
+    gc.collect()
+    assert unraisable == []
