@@ -282,7 +282,7 @@ def arguments_of(job: str, inputs: Path) -> list[str]:
         "embed": [f"input={inputs}/images", "embedder=local-tiny", "resources.embed.threads=1", *few],
         "retrieve": [f"queries={vectors[0]}", f"corpus.path={vectors[0]}", "k=3", *few],
         "zero_shot": [f"input={vectors[0]}", "embedder=local-tiny", "targets=[war,peace]", *few],
-        "judge": [*tiny, "rubric=century_labels", f"records={inputs}/curated"],
+        "judge": [*tiny, "rubric=cultural_relevance", "targets=[Brazil,Japan]"],
         "generate": [*tiny, "prompt=minimal", "samples=2", "max_tokens=8"],
         "fetch from parquet": ["source=parquet", f"source.path={inputs}/shards", *few],
         "fetch from webdataset": ["source=webdataset", f"source.path={inputs}/shards", *few],
