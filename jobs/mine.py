@@ -20,11 +20,11 @@ from typing import Any
 from actors.titles import MATCHES
 from jobs.corpora.terms import FoldConfig, TermsConfig, fingerprint, fold_of, pack, read_terms
 from jobs.corpora.wit.reader import WitConfig
-from jobs.corpora.wit.streams import FAST_BLOCK
 from jobs.errors import InputError
 from jobs.runtime import cli, exclusions, lifecycle, summary
 from jobs.runtime.config import ReadingRows
 from jobs.runtime.console import say
+from jobs.store import read_ahead
 from jobs.store.limits import limited
 from jobs.store.locations import Object
 from jobs.store.run import TablePlan
@@ -79,7 +79,7 @@ def execute(cfg: MineConfig) -> dict[str, Any] | None:
         derived=False,
     )
     plan = limited(plan, cfg.limit, noun="records")
-    size = FAST_BLOCK if cfg.corpus.name == "wit" else None
+    size = read_ahead.BLOCK if cfg.corpus.name == "wit" else None
     note = f"{len(terms):,} terms"
     run = lifecycle.begin("mine", cfg, plan, pools=["mine"], note=note, streamed=False, get_bytes=size)
     if run is None:

@@ -7,18 +7,18 @@ or many) is one unit, read as a whole.
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from omegaconf import MISSING
 
 from jobs.errors import InputError
-from jobs.store import locations
+from jobs.store import locations, read_ahead
 from jobs.store.objects import Object
 from jobs.store.units import BYTES, Unit, unit_of_file
 from jobs.terms_from import bzip2, gzip_members
-from jobs.terms_from.pieces import READ, Damage, Piece, Pieces, plain
+from jobs.terms_from.pieces import Damage, Piece, Pieces, plain
 
 SPAN, READER = "span", "reader"  # in `Unit.extra`: first byte and one past the last; a key of `READERS`
 DOCUMENT = "document"  # the reader of a whole JSON document
@@ -102,12 +102,6 @@ def _is_document(head: bytes) -> bool:
     return first == b"{" or first.replace(b" ", b"").startswith(b'{"entities":')
 
 
-def bytes_per_read(units: Iterable[Unit]) -> int:
-    """The bytes that a read of the units' files returns: that of gzip is short, and its members are searched for."""
-    has_gzip = any(unit.extra[READER] == "gzip" for unit in units)
-    return READ * gzip_members.BLOCK // (READ + gzip_members.BLOCK) if has_gzip else READ
-
-
 def lines(unit: Unit) -> Iterator[Line | LongLine | Damage]:
     """Yield the lines of a unit in order, without their ends and except empty ones, and what is damaged.
 
@@ -118,8 +112,7 @@ def lines(unit: Unit) -> Iterator[Line | LongLine | Damage]:
         yield from _document(locations.read_bytes(uri))
         return
     read = READERS[unit.extra[READER]]
-    fs, path = locations.filesystem(uri)
-    with fs.open_input_file(path) as source:
+    with read_ahead.opened(uri, end=last) as source:
         yield from _LineJoiner(skip=first > 0).of(read(source, first, last))
 
 

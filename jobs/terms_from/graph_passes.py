@@ -15,7 +15,7 @@ from jobs.errors import InputError, RunError
 from jobs.runtime import lifecycle, summary
 from jobs.runtime.console import say
 from jobs.runtime.prospects import prospect, show_all
-from jobs.store import locations
+from jobs.store import locations, read_ahead
 from jobs.store.limits import limited
 from jobs.store.reading import open_table
 from jobs.store.run import TablePlan, TableRun
@@ -77,11 +77,8 @@ def write_entities(cfg: TermSourcesConfig, graph: GraphInput, *, class_unit: typ
         limited(plan, cfg.limit, noun="lines")
         for plan in (_edges_plan(cfg, graph, units), _entities_plan(cfg, graph, units))
     )
-    size = dump.bytes_per_read(units)
-    passes = [
-        prospect("terms", cfg, plan, pools=[POOL], streamed=False, calibrates=False, part=plan.table, get_bytes=size)
-        for plan in (edges, entities)
-    ]
+    kind: dict[str, Any] = {"pools": [POOL], "streamed": False, "calibrates": False, "get_bytes": read_ahead.BLOCK}
+    passes = [prospect("terms", cfg, plan, part=plan.table, **kind) for plan in (edges, entities)]
     if cfg.plan:
         show_all(passes, lines=[f"the driver then writes {TERMS}; entities= on the table entities plans that"])
         return False

@@ -6,14 +6,12 @@ returns every byte before the damage and then reports what is damaged.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
 from isal import igzip, igzip_lib, isal_zlib
 
-from jobs.store import locations
-from jobs.store.repeating import repeated
+from jobs.store import read_ahead
 
 BLOCK = 1 << 18  # compressed bytes that `careful_stream` reads at a time
 FAST_BLOCK = 128 << 10
@@ -47,13 +45,13 @@ class ByteSource:
 
     closed = False
 
-    def __init__(self, uri: str, file: pa.NativeFile) -> None:
-        self._uri, self._file = uri, file
+    def __init__(self, file: Any) -> None:
+        self._file = file
         self.failure: BaseException | None = None
 
     def read(self, size: int = -1) -> bytes:
         try:
-            data: bytes = repeated(self._uri, partial(self._file.read, size if size >= 0 else None))
+            data: bytes = self._file.read(size if size >= 0 else None)
         except Exception as error:
             self.failure = error
             raise
@@ -61,7 +59,7 @@ class ByteSource:
 
     def readinto(self, buffer: Any) -> int:
         try:
-            return int(repeated(self._uri, partial(self._file.readinto, buffer)))
+            return int(self._file.readinto(buffer))
         except Exception as error:
             self.failure = error
             raise
@@ -82,11 +80,10 @@ class ByteSource:
 @contextmanager
 def opened(uri: str) -> Iterator[tuple[ByteSource, bytes]]:
     """Yield the file, at its start, and its compression by its first bytes (GZIP, ZSTD or empty), not by its name."""
-    fs, path = locations.filesystem(uri)
-    with fs.open_input_file(path) as file:
-        magic = repeated(uri, partial(file.read, 4))
+    with read_ahead.opened(uri) as file:
+        magic = file.read(4)
         file.seek(0)
-        yield ByteSource(uri, file), GZIP if magic[:2] == GZIP else ZSTD if _is_zstd(magic) else b""
+        yield ByteSource(file), GZIP if magic[:2] == GZIP else ZSTD if _is_zstd(magic) else b""
 
 
 def _is_zstd(magic: bytes) -> bool:

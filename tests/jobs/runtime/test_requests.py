@@ -10,7 +10,7 @@ import pytest
 from jobs.corpora.knowledge_base import KnowledgeBaseConfig, NodeColumns, entries
 from jobs.corpora.knowledge_base_units import SPAN, cut
 from jobs.runtime.estimates import GETS_PER_FOOTER, GETS_PER_INPUT, PUTS_PER_UNIT
-from jobs.store import locations
+from jobs.store import locations, read_ahead
 from jobs.store.footers import read_footers
 from jobs.store.object_rows import read_unit
 from jobs.store.objects import Object
@@ -72,18 +72,18 @@ def gets(requests: Counter[str]) -> int:
 @pytest.mark.parametrize("name", ["dump.json", "dump.json.gz", "dump.json.bz2"])
 def test_a_dump_is_read_with_the_requests_that_a_plan_announces(out: str, name: str) -> None:
     draw = random.Random(0)
-    entities = [item(number, draw.randbytes(1500).hex(), P31=["Q5"]) for number in range(2_000)]
+    entities = [item(number, draw.randbytes(9000).hex(), P31=["Q5"]) for number in range(3_000)]
     uri = f"{out}-{name}/{name}"
     size = put(uri, compress(text_of(entities), name, parts=4)).size
-    units = dump.units(TermsSource("wikidata", uri, unit_mb=2))
+    units = dump.units(TermsSource("wikidata", uri, unit_mb=16))
     assert len(units) > 1
     assert sum(unit.bytes for unit in units) == size
     with counted_s3() as front:
         lines = sum(1 for unit in units for _ in dump.lines(unit))
         counted = gets(front.requests)
-    expected = len(units) * GETS_PER_INPUT + size / dump.bytes_per_read(units)
+    expected = len(units) * GETS_PER_INPUT + size / read_ahead.BLOCK
     assert lines >= len(entities)
-    assert expected / 2 < counted <= expected
+    assert expected / 2 < counted <= 2 * expected  # a unit of gzip begins and ends with some short reads
 
 
 def test_a_unit_of_a_knowledge_base_is_read_with_few_requests(out: str) -> None:
