@@ -39,7 +39,7 @@ def test_a_message_that_begins_with_a_value_gets_its_key() -> None:
         "local:tiny: no such local model": "model=local:tiny: no such local model",
         "job: org/model at revision main: no weights": "hub=org/model at revision main: no weights",
         "out=/r/a: not empty": "out=/r/a: not empty",
-        "job: required: out=": "job: required: out=",
+        "job: set out=": "job: set out=",
         "/r2/a: no table": "/r2/a: no table",
         "/c/d: a file": "/c/d: a file",
     }
@@ -108,7 +108,7 @@ def test_the_name_of_the_job_does_not_precede_a_key() -> None:
     for message, expected in (
         ("job: out=o: not empty", "out=o: not empty"),
         ("job: --verbose: no such key", "--verbose: no such key"),
-        ("job: required: out=", "job: required: out="),
+        ("job: set out=", "job: set out="),
         ("other: out=o: not empty", "other: out=o: not empty"),
     ):
         assert without_job(message, "job") == expected
