@@ -69,8 +69,9 @@ def measured_pace(measurement: Measurement, amounts: Amounts, *, lanes: Lanes, w
     most = amounts.left / (units_left * DRIVER_S) if measurement.pools else math.inf  # what one driver hands out
     low, value, high = measurement.seconds_per_work
     rates = (min(busy / seconds / (work.per_row if work else 1), most) for seconds in (value, high, low))
-    unit = "GPUs" if measurement.device != CPU else "cores"
-    return Pace(Spread(*rates), 0, source=f"{busy:,.3g} {unit} at the rate {measurement}", start_s=measurement.start_s)
+    count, unit = f"{busy:,.3g}", "GPU" if measurement.device != CPU else "core"
+    source = f"{count} {unit}{'s' * (count != '1')} at the rate {measurement}"
+    return Pace(Spread(*rates), 0, source=source, start_s=measurement.start_s)
 
 
 @dataclass(frozen=True)

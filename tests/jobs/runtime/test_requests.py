@@ -70,12 +70,15 @@ def gets(requests: Counter[str]) -> int:
 
 
 @pytest.mark.parametrize("name", ["dump.json", "dump.json.gz", "dump.json.bz2"])
-def test_a_dump_is_read_with_the_requests_that_a_plan_announces(out: str, name: str) -> None:
+def test_a_dump_is_read_with_the_requests_that_a_plan_announces(
+    out: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read_ahead, "BLOCK", 512 << 10)  # as in files of 16 times their size
     draw = random.Random(0)
-    entities = [item(number, draw.randbytes(9000).hex(), P31=["Q5"]) for number in range(3_000)]
+    entities = [item(number, draw.randbytes(1500).hex(), P31=["Q5"]) for number in range(2_000)]
     uri = f"{out}-{name}/{name}"
     size = put(uri, compress(text_of(entities), name, parts=4)).size
-    units = dump.units(TermsSource("wikidata", uri, unit_mb=16))
+    units = dump.units(TermsSource("wikidata", uri, unit_mb=2))
     assert len(units) > 1
     assert sum(unit.bytes for unit in units) == size
     with counted_s3() as front:
