@@ -23,13 +23,14 @@ from actors.status import Status
 from jobs.errors import InputError
 from jobs.runtime import exclusions
 from jobs.runtime.board import Reporter
-from jobs.store import faults, locations
+from jobs.store import faults, locations, read_ahead
 from jobs.store.units import WHOLE, Unit
 from jobs.store.writer import Reject, UnitTask, UnitWriter
 from jobs.workers.image_writer import ImageWriter
 
 SUFFIXES = ".jpg .jpeg .jpe .png .gif .webp .bmp .tif .tiff .avif .jp2 .ppm".split()
 BYTES_COLUMNS = ("image", "bytes", "jpg", "png")
+READ_BYTES = 1 << 20  # of a tar; by default tarfile asks for 10 kB, which on S3 is a request
 BATCH_ROWS = 32  # rows of a Parquet file read at a time
 
 
@@ -172,11 +173,10 @@ class ShardUnit:
         return row | image_rows.stored_picture(entry.data if rendered.data is None else rendered.data, rendered.facts)
 
     def _tar(self, uri: str, writer: UnitWriter) -> Iterator[ShardEntry]:
-        fs, path = locations.filesystem(uri)
         position = 0
-        with fs.open_input_stream(path, compression=None) as stream:
+        with read_ahead.opened(uri) as stream:
             try:
-                with tarfile.open(fileobj=stream, mode="r|*", tarinfo=_Member) as tar:
+                with tarfile.open(fileobj=stream, mode="r|*", tarinfo=_Member, bufsize=READ_BYTES) as tar:
                     for member in tar:
                         position = member.offset
                         if not member.isfile() or PurePosixPath(member.name).suffix.lower() not in SUFFIXES:

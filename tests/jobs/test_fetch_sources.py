@@ -14,8 +14,10 @@ from actors.fetching.decoders import Decoders
 from actors.ids import content_id
 from jobs.runtime import cli
 from jobs.runtime.board import Reporter
+from jobs.runtime.estimates import GETS_PER_INPUT
 from jobs.sources.config import SourceConfig
 from jobs.sources.shards import parquet_units, tar_units
+from jobs.store import locations
 from jobs.store.limits import limited
 from jobs.store.reading import open_table
 from jobs.store.run import TablePlan, open_run
@@ -23,6 +25,7 @@ from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
 from jobs.workers.fetch_shards import Shards, ShardUnit
 from tests.factories import record, write_pictures, write_records
+from tests.forwarding import counted_s3
 from tests.picture_site import jpeg
 
 
@@ -70,6 +73,18 @@ def test_tar_shards(tmp_path: Path) -> None:
     assert dict(counts.filtered) == {"no_picture_by_name": 3}
     assert dict(counts.rejected) == {"damaged_archive": 1}
     assert counts.balances()
+
+
+def test_a_tar_on_s3_is_read_with_few_requests(s3: str, tmp_path: Path) -> None:
+    data = jpeg() + bytes(40_000)  # decoders ignore what follows a picture
+    tar(tmp_path / "many.tar", {f"{number:03}.jpg": data for number in range(100)})
+    folder = f"{s3}/few-requests"
+    locations.create(f"{folder}/many.tar", (tmp_path / "many.tar").read_bytes())
+    units = tar_units(folder)
+    with counted_s3() as front:
+        rows, _ = written(units, Shards("webdataset", folder, 10**6, None, None), tmp_path / "out")
+        assert front.requests["GET"] + front.requests["HEAD"] <= GETS_PER_INPUT  # of 4 MB
+    assert [row["status"] for row in rows] == ["ok"] * 100
 
 
 def test_parquet(tmp_path: Path) -> None:
