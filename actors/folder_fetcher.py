@@ -10,7 +10,7 @@ import pyarrow.fs
 from actors import schemas
 from actors.errors import first_line
 from actors.fetching import image_rows
-from actors.fetching.decoders import Decoders
+from actors.fetching.decoders import Decoders, close_when_dropped
 from actors.fetching.image_rows import DEFAULT_MAX_BYTES
 from actors.pictures import DEFAULT_MAX_PIXELS, PictureError
 from actors.rows import ImageRow
@@ -56,6 +56,7 @@ class FolderFetcher:
         self._rendition = image_rows.rendition_name(width)
         self._decoders = Decoders(width=width, max_pixels=max_pixels, processes=processes)
         self._loop = asyncio.Runner()
+        close_when_dropped(self, self._loop, self._decoders)
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         """Read one batch.

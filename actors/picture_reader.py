@@ -6,13 +6,11 @@ kilobytes. It must cost its own row, not the process that holds the model.
 """
 
 import asyncio
-import contextlib
 import threading
-import weakref
 
 from PIL import Image
 
-from actors.fetching.decoders import MEMORY_BYTES, Decoders
+from actors.fetching.decoders import MEMORY_BYTES, Decoders, close_when_dropped
 from actors.pictures import DEFAULT_MAX_PIXELS, PictureFacts, decode_rgb, inspect, needs_little
 
 
@@ -57,14 +55,5 @@ class PictureReader:
         if self._bounded is None:
             decoders = Decoders(max_pixels=self._max_pixels, processes=1, memory_bytes=self._memory_bytes)
             self._bounded = asyncio.Runner(), decoders
-            weakref.finalize(self, _end, *self._bounded)
+            close_when_dropped(self, *self._bounded)
         return self._bounded
-
-
-def _end(runner: asyncio.Runner, decoders: Decoders) -> None:
-    """End the process and close its pipes, before the event loop that they belong to."""
-    with contextlib.suppress(RuntimeError):
-        asyncio.get_running_loop()
-        return  # in this thread no other loop can run now; `decoders` kills its process when it is collected
-    runner.run(decoders.close())
-    runner.close()

@@ -166,6 +166,22 @@ class Decoders:
             self._free.put_nowait(None)
 
 
+def close_when_dropped(owner: object, runner: asyncio.Runner, decoders: Decoders) -> None:
+    """Close `decoders`, and then `runner`, whose event loop its pipes belong to, when `owner` is collected.
+
+    Otherwise the loop may be collected first, and the pipes complain that it is closed in whatever runs at that time.
+    """
+    weakref.finalize(owner, _close, runner, decoders).atexit = False  # then the processes are killed
+
+
+def _close(runner: asyncio.Runner, decoders: Decoders) -> None:
+    with contextlib.suppress(RuntimeError):
+        asyncio.get_running_loop()
+        return  # in this thread no other loop can run now; `decoders` kills its processes when it is collected
+    runner.run(decoders.close())
+    runner.close()
+
+
 def _kill(children: set[Process]) -> None:
     for child in children:
         if child.returncode is None:

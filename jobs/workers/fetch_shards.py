@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from actors.errors import first_line
 from actors.fetching import image_rows
-from actors.fetching.decoders import Decoders
+from actors.fetching.decoders import Decoders, close_when_dropped
 from actors.ids import content_id
 from actors.pictures import PictureError
 from actors.rows import ImageRow
@@ -122,6 +122,7 @@ class ShardUnit:
         self._excluded = exclusions.load(excluded)
         self._decoders = Decoders(width=width, processes=processes)
         self._loop = asyncio.Runner()
+        close_when_dropped(self, self._loop, self._decoders)
 
     def __call__(self, task: UnitTask, writer: UnitWriter, report: Reporter) -> None:
         """Read, decode and write one unit."""

@@ -12,7 +12,7 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from actors.fetching.decoders import Decoders
+from actors.fetching.decoders import Decoders, close_when_dropped
 from actors.fetching.http_connection import tls_context
 from actors.fetching.rate_limits import Limiter
 from actors.numbers import whole_number
@@ -69,11 +69,13 @@ class FetchUnit:
     ) -> None:
         cpus = len(os.sched_getaffinity(0)) if threads is None else threads
         self._files = run_files
+        decoders = Decoders(width=settings.width, processes=DECODERS_PER_CPU * cpus)
         self._loop = asyncio.Runner()
+        close_when_dropped(self, self._loop, decoders)
         self._fetcher = UrlFetcher(
             settings=settings,
             limiter=limiter or ClusterLimiter(),
-            decoders=Decoders(width=settings.width, processes=DECODERS_PER_CPU * cpus),
+            decoders=decoders,
             tls=tls_context(ca_file),
         )
 
