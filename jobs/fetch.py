@@ -23,6 +23,7 @@ from jobs.runtime import cli, exclusions, lifecycle
 from jobs.sources import folder, shards, urls, wit_base
 from jobs.sources.config import FetchConfig
 from jobs.sources.source_plan import SourcePlan
+from jobs.store import read_ahead
 from jobs.store.run import TablePlan
 
 SOURCES: dict[str, Callable[[FetchConfig], SourcePlan]] = {
@@ -53,7 +54,10 @@ def execute(cfg: FetchConfig) -> dict[str, Any] | None:
         metadata={},
         derived=source.records is not None,
     )
-    run = lifecycle.begin("fetch", cfg, plan, pools=["fetch"], note=source.note, streamed=source.streamed)
+    size = read_ahead.BLOCK if cfg.source.name == "webdataset" else None
+    run = lifecycle.begin(
+        "fetch", cfg, plan, pools=["fetch"], note=source.note, streamed=source.streamed, get_bytes=size
+    )
     if run is None:
         return None
     source.fetch(run, exclusions.keep(run, excluded))

@@ -189,7 +189,7 @@ def only(benchmark: Benchmark, pattern: str) -> Benchmark:
     """The benchmark with the contenders whose names match `pattern`; without its reference, the first one is that.
 
     Raises:
-        BenchmarkError: there is no such contender.
+        BenchmarkError: no contender matches.
     """
     contenders = tuple(one for one in benchmark.contenders if fnmatch.fnmatch(one.name, pattern))
     names = {one.name for one in contenders}
