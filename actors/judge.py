@@ -24,7 +24,7 @@ from actors.vlm.vllm_scoring import VllmScorer
 class ClosedSettings(RubricSettings, MemorySettings):
     """Settings of `Judge`."""
 
-    engine: str = "auto"  # rarely: auto, cascade, batched, naive or vllm (docs/judging.md)
+    engine: str = "auto"  # rarely: auto, packed, cascade, batched, naive, vllm (docs/judging.md)
     rescore_fraction: float = 0.0  # rarely: share of the rows to score twice, which measures rounding
 
     def __post_init__(self) -> None:
@@ -62,7 +62,7 @@ class Judge(RubricRater):
     ) -> None:
         self.settings = settings
         super().__init__(settings, model=model, targets=targets, threads=threads)
-        self.items_at_once = None if settings.engine == "vllm" else 1  # vLLM batches the prompts of all items
+        self.items_at_once = self.scorer.groups_at_once  # some engines work on the prompts of several items together
         self.rescore_fraction = settings.rescore_fraction
         self._answers = {
             question.name: self.scorer.answers(question.codes, start=self.rubric.answer_start)

@@ -10,6 +10,8 @@ from the first ones.
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+
 Rule = Literal["code", "sequence"]
 LOGITS_BYTES = 256 << 20  # of one chunk of logits [nodes, vocabulary], float32
 
@@ -41,12 +43,39 @@ class AnswerNodes(NamedTuple):
     inner: tuple[int, ...]
 
 
+class PendingLikelihoods:
+    """Likelihoods of answers that the device may still be computing."""
+
+    def __init__(self, chunks: Sequence[tuple[Any, Any]], steps: Sequence[Sequence[Sequence[int]]]) -> None:
+        """Wait for nothing.
+
+        Args:
+            chunks: the values of consecutive pairs, float32 on the CPU, each with the event of its copy or None.
+            steps: request -> answer -> indices of pairs.
+        """
+        self._chunks, self._steps = chunks, steps
+
+    def result(self) -> list[list[float]]:
+        """Return the natural logarithm of each answer's probability, for each request, once the device has it."""
+        values: list[float] = []
+        for chunk, event in self._chunks:
+            if event is not None:
+                event.synchronize()
+            values += chunk.double().tolist()
+        return [[sum(values[i] for i in steps) for steps in request_steps] for request_steps in self._steps]
+
+
 def log_likelihoods(model: Any, hidden: Any, requests: Sequence[AnswerNodes]) -> list[list[float]]:
     """Return the natural logarithm of each answer's probability, for each request.
 
     Args:
         hidden: [nodes, hidden] last hidden states, which the requests index.
     """
+    return pending_likelihoods(model, hidden, requests).result()
+
+
+def pending_likelihoods(model: Any, hidden: Any, requests: Sequence[AnswerNodes]) -> PendingLikelihoods:
+    """Begin to compute what `log_likelihoods` returns, and do not wait for the device."""
     pairs: list[tuple[int, int]] = []  # (node, token) whose log-probability is needed
     answer_steps: list[list[list[int]]] = []  # request -> answer -> indices in `pairs`
     index: dict[tuple[int, int], int] = {}
@@ -63,31 +92,52 @@ def log_likelihoods(model: Any, hidden: Any, requests: Sequence[AnswerNodes]) ->
                 steps.append(index[key])
             request_steps.append(steps)
         answer_steps.append(request_steps)
-    values = _log_probabilities(model, hidden, pairs)
-    return [[sum(values[i] for i in steps) for steps in request_steps] for request_steps in answer_steps]
+    # Pairs in the order of their nodes, so that each chunk of logits has consecutive ones.
+    order = sorted(range(len(pairs)), key=lambda i: pairs[i][0])
+    place = {number: at for at, number in enumerate(order)}
+    steps_in_order = [[[place[i] for i in steps] for steps in request_steps] for request_steps in answer_steps]
+    return PendingLikelihoods(_log_probabilities(model, hidden, [pairs[i] for i in order]), steps_in_order)
 
 
-def _log_probabilities(model: Any, hidden: Any, pairs: Sequence[tuple[int, int]]) -> list[float]:
-    """Return the log-probability of each `token` after `node`, over the full vocabulary, in float32."""
+def _log_probabilities(model: Any, hidden: Any, pairs: Sequence[tuple[int, int]]) -> list[tuple[Any, Any]]:
+    """Return the log-probability of each `token` after `node`, over the full vocabulary: `PendingLikelihoods`' chunks.
+
+    Args:
+        pairs: in the order of their nodes.
+    """
     import torch
 
     nodes = sorted({node for node, _ in pairs})
     row = {node: place for place, node in enumerate(nodes)}
+    rows = np.array([row[node] for node, _ in pairs])
+    tokens = np.array([token for _, token in pairs])
     config = model.config.get_text_config()
-    chunk = max(1, LOGITS_BYTES // (4 * config.vocab_size))
-    rows = torch.tensor([row[node] for node, _ in pairs], device=hidden.device)
-    tokens = torch.tensor([token for _, token in pairs], device=hidden.device)
-    logprobs = torch.empty(len(pairs), dtype=torch.float64)
+    step = max(1, LOGITS_BYTES // (4 * config.vocab_size))
     head, cap = model.get_output_embeddings(), getattr(config, "final_logit_softcapping", None)
+    chunks: list[tuple[Any, Any]] = []
     with torch.inference_mode():
-        states = hidden[torch.tensor(nodes, device=hidden.device)]
-        for begin in range(0, len(nodes), chunk):
-            logits = head(states[begin : begin + chunk]).float()
+        states = hidden[torch.tensor(nodes).to(hidden.device)]
+        for begin in range(0, len(nodes), step):
+            logits = head(states[begin : begin + step]).float()
             if cap:
                 logits = (logits / cap).tanh() * cap
-            in_chunk = ((rows >= begin) & (rows < begin + chunk)).nonzero().flatten().to(logits.device)
-            chunk_rows, chunk_tokens = (t.to(logits.device)[in_chunk] for t in (rows - begin, tokens))
+            first, end = np.searchsorted(rows, (begin, begin + step))
+            chunk_rows, chunk_tokens = (
+                torch.from_numpy(numbers[first:end]).to(logits.device) for numbers in (rows - begin, tokens)
+            )
             values = logits[chunk_rows, chunk_tokens] - logits.logsumexp(-1)[chunk_rows]
-            logprobs[in_chunk.cpu()] = values.double().cpu()
-    result: list[float] = logprobs.tolist()
-    return result
+            chunks.append(_on_the_way(values))
+    return chunks
+
+
+def _on_the_way(values: Any) -> tuple[Any, Any]:
+    """Return a copy of `values` on the CPU, and the event after which it is complete (None: it is)."""
+    import torch
+
+    if values.device.type != "cuda":
+        return values.cpu(), None
+    host = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
+    host.copy_(values, non_blocking=True)
+    event: Any = torch.cuda.Event()  # type: ignore[no-untyped-call]
+    event.record(torch.cuda.current_stream(values.device))
+    return host, event

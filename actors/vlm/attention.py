@@ -119,14 +119,14 @@ def cascade(
     folded = query.reshape(1, key_heads, groups * count, size)
     mask = plan.prefix_mask(query, window, seen=keys.shape[2], groups=groups)
     far, far_sum = attend(folded, keys, values, scale=scale, mask=mask)
-    near, near_sum = _within_suffixes(plan, query, key, value, scale=scale, window=window)
+    near, near_sum = within_suffixes(plan, query, key, value, scale=scale, window=window)
     far, far_sum = far.reshape(1, heads, count, size), far_sum.reshape(1, heads, count)
     weight = (far_sum - near_sum).sigmoid().unsqueeze(-1)
     merged = near.float().lerp(far.float(), weight).to(query.dtype)
     return merged.transpose(1, 2).contiguous(), None
 
 
-def _within_suffixes(
+def within_suffixes(
     plan: AttentionPlan, query: Any, key: Any, value: Any, *, scale: float, window: int | None
 ) -> tuple[Any, Any]:
     """Attend to each suffix's own keys; returns ([1, heads, Q, head size], log-sum-exp [1, heads, Q])."""

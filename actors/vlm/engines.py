@@ -4,23 +4,26 @@
   works for every model.
 - `cascade` encodes the prefix that prompts share once and runs all suffixes in one sequence over it.
 - `batched` does the same with one row per suffix and the model's usual attention. It needs more memory than `cascade`.
-- `auto` compares the others with `naive` on the first group and takes the first that agrees.
+- `packed` does the same as `cascade` for several groups at once, of families whose prompts can follow one another.
+- `auto` compares the others with `naive` on the first group and takes the first that agrees: `packed` on GPUs in half
+  precision, where small passes cannot keep the device busy, then `cascade`, then `batched`.
 """
 
 import inspect
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
 
-from actors.vlm import errors, families, shared_prefix
+from actors.vlm import errors, families, memory, packed, shared_prefix
 from actors.vlm.answers import AnswerCodes
 from actors.vlm.forward import PassKind
+from actors.vlm.packed import Item, PendingItems
 from actors.vlm.prefix import forget_positions
 from actors.vlm.requests import RequestGroup
 
-EngineName = Literal["auto", "cascade", "batched", "naive"]
+EngineName = Literal["auto", "packed", "cascade", "batched", "naive"]
 ENGINES: tuple[EngineName, ...] = get_args(EngineName)
 log = logging.getLogger(__name__)
 
@@ -121,6 +124,55 @@ class SharedPrefixEngine:
         return [RequestLikelihoods(logprobs, share) for logprobs in likelihoods.logprobs]
 
 
+class PackedEngine:
+    """Passes the prompts of several groups as one sequence (`actors.vlm.packed`)."""
+
+    name = "packed"
+
+    def __init__(self, model: Any, family: families.Family) -> None:
+        self._model, self._family = model, family
+
+    def log_likelihoods(
+        self, group: RequestGroup, inputs: Mapping[str, Any], numbers: Sequence[int], *, budget: int
+    ) -> list[RequestLikelihoods]:
+        """See `Engine`."""
+        (values,) = self.launch([(group, numbers)], budget=budget)()
+        return values
+
+    def launch(
+        self, parts: Sequence[tuple[RequestGroup, Sequence[int]]], *, budget: int
+    ) -> Callable[[], list[list[RequestLikelihoods]]]:
+        """Give the device the work of several groups; the function that is returned waits for the likelihoods.
+
+        Args:
+            parts: each group with the numbers of its requests.
+            budget: bytes that one forward pass may take.
+        """
+        ready = packed.prepare(self._model, self._family, [_item(*part) for part in parts])
+        pending: PendingItems = packed.launch(self._model, self._family, ready, budget=budget)
+
+        def result() -> list[list[RequestLikelihoods]]:
+            return [
+                [RequestLikelihoods(logprobs, one.tokens / len(one.logprobs)) for logprobs in one.logprobs]
+                for one in pending.result()
+            ]
+
+        return result
+
+    def chunks(
+        self, parts: Sequence[tuple[RequestGroup, Sequence[int]]], *, budget: int
+    ) -> Iterator[list[tuple[RequestGroup, Sequence[int]]]]:
+        """Yield consecutive parts that pass together; arguments as for `launch`."""
+        most = memory.packed_tokens(self._model, budget=budget)
+        for places in packed.chunks([_item(*part) for part in parts], most=most):
+            yield [parts[place] for place in places]
+
+
+def _item(group: RequestGroup, numbers: Sequence[int]) -> Item:
+    part = group.subset(numbers)
+    return Item(part.inputs, part.suffixes, part.answers, part.shared)
+
+
 class EngineChoice:
     """The engine in use; with `auto`, the first that agrees with `naive` on the first group.
 
@@ -144,7 +196,11 @@ class EngineChoice:
         self.reference: Engine = NaiveEngine(model)
         self.current: Engine = self.reference
         family = families.family_of(model)
-        engines = [SharedPrefixEngine(model, family, kind) for kind in get_args(PassKind)] if family else []
+        engines: list[Engine] = []
+        if family:
+            engines = [SharedPrefixEngine(model, family, kind) for kind in get_args(PassKind)]
+        if family and families.packs(model) and (requested == PackedEngine.name or _wants_packing(model)):
+            engines.insert(0, PackedEngine(model, family))
         self._candidates = engines if requested == "auto" else [e for e in engines if e.name == requested]
         self.is_settled = requested != "auto" or not engines
         if self._candidates:
@@ -152,7 +208,7 @@ class EngineChoice:
         elif requested not in ("auto", "naive"):
             raise ValueError(
                 f"engine={requested}: does not support {label} of family {model.config.model_type!r} "
-                f"(supported families: {', '.join(families.FAMILIES)}); use engine=naive"
+                f"(supported families: {', '.join(_supported(requested))}); use engine=auto or engine=naive"
             )
         elif requested == "auto":
             log.warning(
@@ -181,6 +237,15 @@ class EngineChoice:
                 return
             log.warning("%s: engine %s is not used (%s)", self._label, engine.name, reason)
         self.current, self.is_settled = self.reference, True
+
+
+def _wants_packing(model: Any) -> bool:
+    """Return whether the model is on a GPU in half precision: there small passes do not keep the device busy."""
+    return bool(model.device.type == "cuda" and model.dtype.itemsize == 2)
+
+
+def _supported(engine: str) -> list[str]:
+    return [name for name, family in families.FAMILIES.items() if family.packs or engine != PackedEngine.name]
 
 
 def disagreement(compute: Callable[[], Sequence[float]], expected: Sequence[float], *, tolerance: float) -> str:

@@ -18,27 +18,30 @@ class Family:
         three_axes: positions have time, height and width; text continues after the picture's largest position.
         cross_attention: the model sees the picture through cross-attention layers.
         sees_pictures: False for text models.
+        packs: several prompts can pass as one sequence: the tensors of their pictures follow one another on the first
+            axis, and all layers see all earlier tokens.
     """
 
     name: str
     three_axes: bool = False
     cross_attention: bool = False
     sees_pictures: bool = True
+    packs: bool = False
 
 
 FAMILIES = {
     family.name: family
     for family in (
-        Family("qwen2_5_vl", three_axes=True),
-        Family("qwen3_vl", three_axes=True),
+        Family("qwen2_5_vl", three_axes=True, packs=True),
+        Family("qwen3_vl", three_axes=True, packs=True),
         Family("llava_next"),
         Family("mllama", cross_attention=True),
         Family("gemma3"),
         Family("smolvlm"),
         Family("idefics3"),
-        Family("llama", sees_pictures=False),
-        Family("qwen2", sees_pictures=False),
-        Family("qwen3", sees_pictures=False),
+        Family("llama", sees_pictures=False, packs=True),
+        Family("qwen2", sees_pictures=False, packs=True),
+        Family("qwen3", sees_pictures=False, packs=True),
     )
 }
 
@@ -66,6 +69,12 @@ def language_model(model: Any) -> Any:
         if hasattr(base, name):
             return getattr(base, name)
     return base
+
+
+def packs(model: Any) -> bool:
+    """Return whether several prompts can pass through `model` as one sequence (`actors.vlm.packed`)."""
+    family = family_of(model)
+    return family is not None and family.packs and not windows(model.config.get_text_config())
 
 
 def windows(config: Any) -> dict[int, int]:

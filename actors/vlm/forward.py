@@ -63,8 +63,8 @@ def _cascade(model: Any, family: Family, prefix: Prefix, suffixes: PackedRows, n
         ancestors=suffixes.ancestors,
     )
     attention.register()
-    with _implementation(model, attention.NAME), attention.active(plan), last_layer_at(model, nodes):
-        states = _pass(model, family, prefix, ids[None], depths[None], mask=None, is_joined=False)[0]
+    with attention_implementation(model, attention.NAME), attention.active(plan), last_layer_at(model, nodes):
+        states = text_pass(model, family, prefix, ids[None], depths[None], mask=None, is_joined=False)[0]
     if places is None:
         return states.reshape(count, width, -1)
     padded = states.new_zeros(count * width, states.shape[-1])
@@ -99,11 +99,19 @@ def _batched(model: Any, family: Family, prefix: Prefix, suffixes: PackedRows, n
     if limited:
         layer, window = next(iter(limited.items()))
         mask = {"full_attention": mask, SLIDING: visible(seen[layer], window)}
-    with _implementation(model, PLAIN), last_layer_at(model, nodes):
-        return _pass(model, family, prefix, suffixes.ids, depths, mask=mask, is_joined=True)
+    with attention_implementation(model, PLAIN), last_layer_at(model, nodes):
+        return text_pass(model, family, prefix, suffixes.ids, depths, mask=mask, is_joined=True)
 
 
-def _pass(model: Any, family: Family, prefix: Prefix, ids: Any, depths: Any, *, mask: Any, is_joined: bool) -> Any:
+def text_pass(model: Any, family: Family, prefix: Prefix, ids: Any, depths: Any, *, mask: Any, is_joined: bool) -> Any:
+    """Return the last hidden states [rows, length, hidden] of the text model for tokens after `prefix`.
+
+    Args:
+        ids: [rows, length] token ids.
+        depths: [rows, length] positions after `prefix.position`.
+        mask: for attention, as transformers takes it.
+        is_joined: as for `actors.vlm.prefix.shell`.
+    """
     rows, length = ids.shape
     device = _device(model)
     positions = (depths + prefix.position).to(device)
@@ -136,7 +144,7 @@ def _cross_masks(model: Any, row: Any, rows: int, length: int) -> dict[str, Any]
 
 
 @contextmanager
-def _implementation(model: Any, name: str) -> Iterator[None]:
+def attention_implementation(model: Any, name: str) -> Iterator[None]:
     """Use the attention `name` in the text model."""
     config = language_model(model).config
     before = config._attn_implementation

@@ -8,7 +8,7 @@ from actors.devices import find_dtype, has_cuda
 from actors.errors import ModelError, first_line, has_other_shapes
 from actors.local_models import is_local
 from actors.model_files import is_s3, name_of, resolve
-from actors.vlm import memory
+from actors.vlm import memory, segments
 
 
 class RaterFacts(NamedTuple):
@@ -108,6 +108,7 @@ def load_vlm(
         ) from error
     if not offload:
         check_placement(model, getattr(loaded, "hf_device_map", None) or {})
+    segments.use_for_pictures(loaded)
     return loaded.eval(), processor
 
 

@@ -99,6 +99,14 @@ def tokens_per_pass(model: Any, *, budget: int, prefix: int, width: int, kind: s
     return max(LEAST_TOKENS, min(most, int(budget / per_token)))
 
 
+def packed_tokens(model: Any, *, budget: int) -> int:
+    """Return how many tokens of several items may pass as one sequence, whose keys and values are kept for a while."""
+    config = model.config.get_text_config()
+    per_token = pass_bytes(config, model.dtype.itemsize) + key_bytes(config, model.dtype.itemsize)
+    most = MOST_TOKENS.get(model.device.type, MOST_TOKENS["cpu"])
+    return max(LEAST_TOKENS, min(most, int(budget / per_token)))
+
+
 def _machine_bytes() -> int:
     try:
         for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():

@@ -6,18 +6,19 @@ is reported as `outside_mass`. `actors.vlm.engines` has the ways to compute like
 
 import logging
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from actors.vlm import errors, families, memory
 from actors.vlm.answers import AnswerCodes
 from actors.vlm.chat import Chat
-from actors.vlm.engines import EngineChoice, RequestLikelihoods
+from actors.vlm.engines import EngineChoice, PackedEngine, RequestLikelihoods
 from actors.vlm.errors import EngineError, ScoringError
 from actors.vlm.picture_size import NO_BOUNDS, PixelBounds
 from actors.vlm.requests import RequestGroup, Scores, ScoringRequest, group_by_prefix
 
+PACKED_GROUPS = 64  # groups whose tensors are in memory at a time where several pass together
 MAX_CACHED_CODES = 1000  # sets of allowed answers whose tokens are cached
 log = logging.getLogger(__name__)
 
@@ -45,6 +46,11 @@ class AnswerScorer:
     def engine(self) -> str:
         """Name of the engine in use."""
         raise NotImplementedError
+
+    @property
+    def groups_at_once(self) -> int | None:
+        """How many groups `run_many` should get at a time; None: as many as there are."""
+        return None
 
     def check_codes(self, codes: Sequence[str]) -> list[int]:
         """Return the token ids of `codes` at the start of the model's turn, as its chat template writes it.
@@ -83,8 +89,14 @@ class AnswerScorer:
             EngineError: the device failed.
         """
         results: dict[int, Scores | ScoringError] = {}
-        for numbers in group_by_prefix(requests):
-            results |= self.run(self.prepare([requests[i] for i in numbers], places=numbers))
+        places = group_by_prefix(requests)
+        step = self.groups_at_once or max(1, len(places))
+        for first in range(0, len(places), step):
+            groups = [
+                self.prepare([requests[i] for i in numbers], places=numbers) for numbers in places[first : first + step]
+            ]
+            for scores in self.run_many(groups):
+                results |= scores
         return [results[place] for place in range(len(requests))]
 
     def prepare(self, requests: Sequence[ScoringRequest], *, places: Sequence[int] | None = None) -> RequestGroup:
@@ -190,20 +202,73 @@ class ClosedSetScorer(AnswerScorer):
         """Name of the engine in use."""
         return self.engines.current.name
 
+    @property
+    def groups_at_once(self) -> int | None:
+        """See `AnswerScorer`."""
+        return PACKED_GROUPS if isinstance(self.engines.current, PackedEngine) else 1
+
     def _all_likelihoods(
         self, parts: Sequence[tuple[RequestGroup, Sequence[int]]]
     ) -> Iterator[Sequence[RequestLikelihoods | ScoringError]]:
-        for group, numbers in parts:
-            values: Sequence[RequestLikelihoods | ScoringError]
+        waiting = list(parts)
+        if waiting and not self.engines.is_settled:
+            yield self._alone(*waiting.pop(0))
+        engine = self.engines.current
+        if not isinstance(engine, PackedEngine):
+            yield from (self._alone(*part) for part in waiting)
+            return
+        # The next groups are prepared and given to the device before the results of these are read.
+        previous: Callable[[], Sequence[Sequence[RequestLikelihoods | ScoringError]]] | None = None
+        for chunk in engine.chunks(waiting, budget=self.budget):
+            launched = self._launched(engine, chunk)
+            if previous is not None:
+                yield from previous()
+            previous = launched
+        if previous is not None:
+            yield from previous()
+
+    def _launched(
+        self, engine: PackedEngine, chunk: Sequence[tuple[RequestGroup, Sequence[int]]]
+    ) -> Callable[[], Sequence[Sequence[RequestLikelihoods | ScoringError]]]:
+        """Give the device a chunk of groups; the function that is returned waits for the results.
+
+        If they cannot pass together, each passes alone: one that fails must not fail the others.
+        """
+
+        def alone() -> list[Sequence[RequestLikelihoods | ScoringError]]:
+            return [self._alone(*part) for part in chunk]
+
+        def result() -> Sequence[Sequence[RequestLikelihoods | ScoringError]]:
             try:
-                values = self._likelihoods(group, numbers)
-            except EngineError:
-                raise
+                return wait()
             except Exception as error:
-                if errors.is_fatal(error):
-                    raise EngineError(f"{self.label}: {error}") from error
-                values = [errors.reason(error)] * len(numbers)
-            yield values
+                self._raise_if_fatal(error)
+            return alone()
+
+        try:
+            wait = engine.launch(chunk, budget=self.budget)
+        except Exception as error:
+            self._raise_if_fatal(error)
+            is_scarce = errors.is_out_of_memory(error)
+        else:
+            return result
+        if is_scarce and self.budget > self._least_budget:
+            self._halve()
+        return alone
+
+    def _raise_if_fatal(self, error: Exception) -> None:
+        if errors.is_fatal(error):
+            raise EngineError(f"{self.label}: {error}") from error
+
+    def _alone(self, group: RequestGroup, numbers: Sequence[int]) -> Sequence[RequestLikelihoods | ScoringError]:
+        """Return the likelihoods of one group, or the error of all its requests."""
+        try:
+            return self._likelihoods(group, numbers)
+        except EngineError:
+            raise
+        except Exception as error:
+            self._raise_if_fatal(error)
+            return [errors.reason(error)] * len(numbers)
 
     def _likelihoods(self, group: RequestGroup, numbers: Sequence[int]) -> Sequence[RequestLikelihoods]:
         """Run the engine; while the memory is exhausted, again with half of the budget.

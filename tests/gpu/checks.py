@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 LOGPROBS = 1e-3  # largest difference of log-likelihoods in float32
 COSINE = 1e-4  # largest difference of a cosine of the same picture's vectors from 1
+ROUNDED = 0.03  # largest difference of attention in bfloat16
 FAMILIES = ("qwen2.5-vl-tiny", "qwen3-vl-tiny", "llava-next-tiny", "mllama-tiny", "gemma3-tiny", "llama-tiny")
 LABELS = ("Melanesia", "Northern Africa", "the Caribbean and Central America", "Nordic")
 CODES = ("1", "2", "3")
@@ -38,6 +40,7 @@ def embeddings(device: Any, *, tiny: bool) -> dict[str, Any]:
 
 def likelihoods(device: Any, *, tiny: bool) -> dict[str, Any]:
     """Log-likelihoods of all engines on the device against whole forward passes on the CPU, by family."""
+    from actors.vlm.families import packs
     from actors.vlm.loading import load_vlm
     from actors.vlm.scoring import ClosedSetScorer
 
@@ -47,10 +50,40 @@ def likelihoods(device: Any, *, tiny: bool) -> dict[str, Any]:
         asked = requests(processor)
         expected = logprobs(ClosedSetScorer(model, processor, engine="naive").score(asked))
         model = model.to(device)
-        for engine in ("naive", "cascade", "batched"):
+        for engine in ("naive", "cascade", "batched", *(("packed",) if packs(model) else ())):
             values = logprobs(ClosedSetScorer(model, processor, engine=engine).score(asked))
             results[f"{name}, {engine}"] = float(np.abs(expected - values).max())
     return {"ok": max(results.values()) <= LOGPROBS, "largest": max(results.values()), "differences": results}
+
+
+def segments(device: Any, *, tiny: bool) -> dict[str, Any]:
+    """Attention within segments in the device's own dtype, and the sums of its scores, against float64."""
+    import torch
+
+    from actors.vlm.attention import _plain
+    from actors.vlm.segments import Segments, attend_segments
+    from tests.gpu.speeds import dtype_of
+
+    largest: dict[str, float] = {}
+    for size, heads, key_heads in ((80, 16, 16), (128, 28, 4), (64, 8, 2), (72, 4, 4)):
+        draw = torch.Generator().manual_seed(size)
+        lengths = Segments((30, 7, 64, 1, 200))
+        query, key, value = (
+            torch.randn(lengths.bounds[-1], count, size, generator=draw).to(device, dtype_of(device))
+            for count in (heads, key_heads, key_heads)
+        )
+        for causal in (False, True):
+            scale = size**-0.5
+            out, sums = attend_segments(query, key, value, queries=lengths, keys=lengths, scale=scale, causal=causal)
+            for first, end in pairwise(lengths.bounds):
+                one, *seen = (part[first:end].transpose(0, 1)[None].double().cpu() for part in (query, key, value))
+                seen = [part.repeat_interleave(heads // key_heads, 1) for part in seen]
+                expected, expected_sums = _plain(one, *seen, scale=scale, mask=None, causal=causal)
+                far = float((out[first:end].transpose(0, 1).double().cpu() - expected[0]).abs().max())
+                far_sums = float((sums[:, first:end].double().cpu() - expected_sums[0]).abs().max())
+                name = f"{heads} heads of {size}, {'causal' if causal else 'all'}"
+                largest[name] = max(largest.get(name, 0.0), far, far_sums)
+    return {"ok": max(largest.values()) <= ROUNDED, "largest": max(largest.values())}
 
 
 def texts(device: Any, *, tiny: bool) -> dict[str, Any]:
@@ -165,7 +198,7 @@ def scarce(device: Any, scorer: Any, limit: int) -> Iterator[None]:
     yield
 
 
-CHECKS = (embeddings, likelihoods, texts, search, two_devices, out_of_memory)
+CHECKS = (embeddings, likelihoods, segments, texts, search, two_devices, out_of_memory)
 
 
 def need(package: str) -> None:

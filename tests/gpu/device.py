@@ -66,3 +66,43 @@ def flops(work: Callable[[], Any]) -> int:
     with FlopCounterMode(display=False) as counter:
         work()
     return int(counter.get_total_flops())
+
+
+def linear_flops(model: Any, work: Callable[[], Any]) -> int:
+    """FLOP of the linear layers of `model` in one call; FlopCounterMode refuses attention with fewer key heads."""
+    import torch
+
+    counts: list[int] = []
+
+    def count(layer: Any, inputs: Any, _: Any) -> None:
+        counts.append(2 * inputs[0].numel() * layer.out_features)
+
+    hooks = [m.register_forward_hook(count) for m in model.modules() if isinstance(m, torch.nn.Linear)]
+    try:
+        work()
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return sum(counts)
+
+
+def idle_share(device: Any, work: Callable[[], Any]) -> dict[str, float]:
+    """The figure `device idle`: the share of a call's time in which neither kernel nor copy runs; none on a CPU."""
+    import torch
+    from torch.profiler import ProfilerActivity, profile
+
+    if device.type != "cuda":
+        return {}
+    work()
+    synchronize(device)
+    with profile(activities=[ProfilerActivity.CUDA]) as profiler:
+        start = time.perf_counter()
+        work()
+        synchronize(device)
+        took = time.perf_counter() - start
+    kernels = [e.time_range for e in profiler.events() if e.device_type == torch.autograd.DeviceType.CUDA]
+    ends, microseconds = 0.0, 0.0
+    for one in sorted(kernels, key=lambda one: one.start):  # streams overlap
+        microseconds += max(0.0, one.end - max(one.start, ends))
+        ends = max(ends, one.end)
+    return {"device idle": 1 - microseconds / 1e6 / took}

@@ -42,6 +42,7 @@ def load(name: str, *, device: Any, dtype: Any, tiny: bool) -> tuple[Any, Any]:
 
     from actors.vlm.encoding import load_processor
     from actors.vlm.loading import load_vlm
+    from actors.vlm.segments import use_for_pictures
 
     size = SIZES[name]
     if tiny:
@@ -52,6 +53,7 @@ def load(name: str, *, device: Any, dtype: Any, tiny: bool) -> tuple[Any, Any]:
     torch.manual_seed(0)
     with torch.device(device):
         model = loader.from_config(config, dtype=dtype)
+    use_for_pictures(model)
     return model.eval(), load_processor(size.local)
 
 

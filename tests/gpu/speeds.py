@@ -1,6 +1,7 @@
 """Measurements on a device: pictures, pairs, tokens and bytes per second, as shares of what the device can do."""
 
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,9 @@ import numpy as np
 
 from tests.gpu import models
 from tests.gpu.checks import need, picture_rows
-from tests.gpu.device import flops, seconds
+from tests.gpu.device import flops, idle_share, linear_flops, seconds
 
+ITEMS = 16  # rated in one call
 TOWERS = {
     "ViT-B-16-SigLIP-i18n-256": "vit_base_patch16_siglip_256",
     "ViT-SO400M-14-SigLIP-384": "vit_so400m_patch14_siglip_384",
@@ -53,24 +55,50 @@ def embed(name: str, device: Any, rates: dict[str, float], *, tiny: bool) -> dic
 
 
 def judge(name: str, device: Any, rates: dict[str, float], *, tiny: bool) -> dict[str, Any]:
-    """Labels about one picture and article of 1,200 tokens, prompts and picture prepared beforehand."""
+    """Labels about items with a picture and an article of 1,200 tokens each, prompts and pictures prepared beforehand.
+
+    By the engine that `auto` takes, and by `cascade`, which passes one item at a time.
+    """
     from actors.vlm.scoring import ClosedSetScorer
     from tests.benchmarks import judging
 
     model, processor = models.load(name, device=device, dtype=dtype_of(device), tiny=tiny)
-    scorer = ClosedSetScorer(model, processor, engine="cascade")
+    best = ClosedSetScorer(model, processor, engine="packed" if tiny else "auto")
+    cascade = ClosedSetScorer(model, processor, engine="cascade")
     results: dict[str, Any] = {}
+    items = 2 if tiny else ITEMS
     for labels, suffix in ((4, 10),) if tiny else ((50, 20), (10, 250)):
         prefix = 200 if tiny else judging.PREFIX
-        group = scorer.prepare(judging.requests_of(processor, judging.Shape(labels, suffix), prefix=prefix))
-        check_finite(scorer.run(group))
-        took = seconds(device, lambda group=group: scorer.run(group))  # type: ignore[misc]
-        share = flops(lambda group=group: scorer.run(group)) / took / rates["matrix"]  # type: ignore[misc]
+        asked = judging.requests_of(processor, judging.Shape(labels, suffix), prefix=prefix)
+        groups = [best.prepare(asked)] * items
+        times = []
+        for scorer in (best, cascade):
+            for scores in scorer.run_many(groups):  # settles the engine
+                check_finite(scores)
+            times.append(seconds(device, partial(scorer.run_many, groups)) / items)
+        score = partial(best.run_many, groups)
+        work = linear_flops(model, score) / items + attention_flops(model.config.get_text_config(), groups[0])
         results[f"{labels} labels of {suffix} tokens"] = {
-            "pairs per second": labels / took,
-            "share of the matrix rate": share,
+            "engine": best.engine,
+            "pairs per second": labels / times[0],
+            "share of the matrix rate": work / times[0] / rates["matrix"],
+            **idle_share(device, score),
+            "pairs per second by cascade": labels / times[1],
         }
     return results
+
+
+def attention_flops(config: Any, group: Any) -> float:
+    """FLOP of both products of the text model's attention for one group of prompts."""
+    from actors.vlm.token_trees import shared_length
+
+    more = shared_length(group.suffixes)
+    prefix, suffixes = group.shared + more, [len(suffix) - more for suffix in group.suffixes]
+    pairs = prefix**2 / 2 + sum(length * prefix + length**2 / 2 for length in suffixes)
+    width = config.num_attention_heads * (
+        getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    )
+    return float(4 * pairs * width * config.num_hidden_layers)
 
 
 def generate(name: str, device: Any, rates: dict[str, float], *, tiny: bool) -> dict[str, Any]:
@@ -104,6 +132,7 @@ def generate(name: str, device: Any, rates: dict[str, float], *, tiny: bool) -> 
         "tokens per second": prompts * samples * tokens / whole,
         "milliseconds per step": 1000 * steps,
         "share of the copy rate": read / max(steps, 1e-9) / rates["copy"],
+        **idle_share(device, lambda: work(8)),
     }
 
 

@@ -12,6 +12,7 @@ from tests.gpu import document, models
 RUN = (
     "embeddings",
     "likelihoods",
+    "segments",
     "texts",
     "search",
     "two",
@@ -33,7 +34,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def test_all_checks_pass_on_a_cpu(result: dict[str, Any]) -> None:
     by_key = {name: check.get("ok", check.get("skipped")) for name, check in result["checks"].items()}
     assert by_key.pop("two_devices") == "fewer than two GPUs"
-    assert by_key == dict.fromkeys(("embeddings", "likelihoods", "texts", "search", "out_of_memory"), True)
+    assert by_key == dict.fromkeys(("embeddings", "likelihoods", "segments", "texts", "search", "out_of_memory"), True)
 
 
 def test_every_measurement_has_figures(result: dict[str, Any]) -> None:

@@ -1,0 +1,308 @@
+"""Likelihoods of answers about several items at once: their prompts pass as one sequence of segments.
+
+One picture with its questions has some 2,000 tokens, which keep a large GPU busy for less time than the process needs
+to hand it the work. Several items together do: their prefixes pass as one sequence in which each token sees its own
+prefix only, then all their suffixes as one, in which each sees its own item's prefix and its own row.
+"""
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from actors.vlm import answers as likelihoods
+from actors.vlm import attention, families, memory, token_trees
+from actors.vlm.answers import AnswerCodes, AnswerNodes, PendingLikelihoods
+from actors.vlm.families import PER_TOKEN, Family, base_model
+from actors.vlm.forward import attention_implementation, text_pass
+from actors.vlm.prefix import Prefix, forget_positions, last_layer_at
+from actors.vlm.segments import Segments, attend_segments
+from actors.vlm.shared_prefix import SuffixLikelihoods
+from actors.vlm.token_trees import SuffixNodes, TokenTree
+
+NAME = "remine_packed"
+_active = threading.local()
+
+
+class Item(NamedTuple):
+    """The prompts about one item.
+
+    Attributes:
+        inputs: the processor's output for one prompt, on the CPU; its first `shared` tokens are used.
+        suffixes: token ids after the shared ones, at least one each.
+        answers: the allowed answers of each suffix.
+        shared: tokens that all prompts begin with.
+    """
+
+    inputs: Mapping[str, Any]
+    suffixes: Sequence[list[int]]
+    answers: Sequence[AnswerCodes]
+    shared: int
+
+    @property
+    def tokens(self) -> tuple[int, int]:
+        """The tokens of the shared part, and at most so many of all suffixes with their answers."""
+        pairs = zip(self.suffixes, self.answers, strict=True)
+        return self.shared, sum(len(suffix) + sum(map(len, codes.inner)) for suffix, codes in pairs)
+
+
+class PendingItems:
+    """Results of a pass that the device may still be computing."""
+
+    def __init__(self, passes: Sequence[tuple[PendingLikelihoods, list[tuple[int, int]]]], items: "_Items") -> None:
+        self._passes, self._items = passes, items
+
+    def result(self) -> list[SuffixLikelihoods]:
+        """Return the likelihoods of each item, once the device has them."""
+        values: list[dict[int, list[float]]] = [{} for _ in self._items.prefixes]
+        for pending, members in self._passes:
+            for (item, number), logprobs in zip(members, pending.result(), strict=True):
+                values[item][number] = logprobs
+        return [
+            SuffixLikelihoods([by_number[n] for n in range(len(by_number))], tokens)
+            for by_number, tokens in zip(values, self._items.tokens, strict=True)
+        ]
+
+
+class _Items(NamedTuple):
+    """Items as tokens: the inputs of each prefix on the CPU, its positions, and the rows that follow it."""
+
+    prefixes: list[dict[str, Any]]
+    positions: list[Any]  # [axes, tokens] int64
+    rows: list[list[TokenTree]]
+    nodes: list[list[SuffixNodes]]
+    answers: list[Sequence[AnswerCodes]]
+
+    @property
+    def tokens(self) -> list[int]:
+        """Tokens that pass for each item."""
+        return [
+            int(inputs["input_ids"].shape[1]) + sum(len(row.tokens) for row in rows)
+            for inputs, rows in zip(self.prefixes, self.rows, strict=True)
+        ]
+
+
+def prepare(model: Any, family: Family, items: Sequence[Item]) -> _Items:
+    """Return the items ready for `launch`; needs no device."""
+    prefixes, positions, rows, nodes = [], [], [], []
+    for item in items:
+        more = token_trees.shared_length(item.suffixes)
+        # What the processor returned ends in a suffix, which need not be among these.
+        inputs = families.extended(families.cut(item.inputs, item.shared), list(item.suffixes[0][:more]))
+        prefixes.append(inputs)
+        positions.append(_positions(model, family, inputs))
+        inner = [codes.inner for codes in item.answers]
+        item_rows, item_nodes = token_trees.rows_of([suffix[more:] for suffix in item.suffixes], inner)
+        rows.append(item_rows)
+        nodes.append(item_nodes)
+    return _Items(prefixes, positions, rows, nodes, [item.answers for item in items])
+
+
+def launch(model: Any, family: Family, items: _Items, *, budget: int) -> PendingItems:
+    """Give the device the work of all items, and do not wait for its results.
+
+    Args:
+        items: of `prepare`.
+        budget: bytes that one forward pass may take.
+    """
+    import torch
+
+    register()
+    with torch.inference_mode():
+        lengths = Segments([int(inputs["input_ids"].shape[1]) for inputs in items.prefixes])
+        layers = _encode(model, items, lengths)
+        starts = [int(positions.max()) + 1 for positions in items.positions]
+        passes = []
+        for chosen in _passes(items.rows, memory.packed_tokens(model, budget=budget)):
+            passes.append(_suffix_pass(model, family, items, chosen, lengths=lengths, layers=layers, starts=starts))
+    return PendingItems(passes, items)
+
+
+def chunks(items: Sequence[Item], *, most: int) -> Iterator[list[int]]:
+    """Yield places of consecutive items that pass together.
+
+    Args:
+        most: tokens of all prefixes, or of all suffixes, of a pass; an item with more passes alone.
+    """
+    chunk: list[int] = []
+    prefixes = suffixes = 0
+    for place, item in enumerate(items):
+        shared, rest = item.tokens
+        if chunk and (prefixes + shared > most or suffixes + rest > most):
+            yield chunk
+            chunk, prefixes, suffixes = [], 0, 0
+        chunk.append(place)
+        prefixes, suffixes = prefixes + shared, suffixes + rest
+    if chunk:
+        yield chunk
+
+
+@dataclass
+class PackedPlan:
+    """What packed attention needs for one pass.
+
+    Attributes:
+        rows: the queries by row; each sees the earlier ones of its row.
+        trees: in place of `rows` for rows that branch, which need a mask.
+        layers: layer -> keys and values [1, key heads, all prefixes, head size]; None while prefixes are encoded.
+        queries, prefixes: the queries and the keys of prefixes, by item.
+    """
+
+    rows: Segments
+    trees: attention.AttentionPlan | None = None
+    layers: Mapping[int, tuple[Any, Any]] | None = None
+    queries: Segments | None = None
+    prefixes: Segments | None = None
+
+
+@contextmanager
+def active(plan: PackedPlan) -> Iterator[None]:
+    """Make `attend_packed` use `plan` in this thread."""
+    _active.plan = plan
+    try:
+        yield
+    finally:
+        _active.plan = None
+
+
+def register() -> None:
+    """Register `attend_packed` with transformers; may be called repeatedly."""
+    from transformers import AttentionInterface
+
+    AttentionInterface.register(NAME, attend_packed)
+
+
+def attend_packed(
+    module: Any, query: Any, key: Any, value: Any, attention_mask: Any, *, scaling: float | None = None, **options: Any
+) -> tuple[Any, None]:
+    """Attend as the active plan says, with the interface of transformers: -> [1, Q, heads, head size]."""
+    plan: PackedPlan = _active.plan
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    flat = [tensor[0].transpose(0, 1) for tensor in (query, key, value)]
+    if plan.trees is None:
+        near, near_sum = attend_segments(*flat, queries=plan.rows, keys=plan.rows, scale=scale, causal=True)
+    else:
+        within, sums = attention.within_suffixes(plan.trees, query, key, value, scale=scale, window=None)
+        near, near_sum = within[0].transpose(0, 1), sums[0]
+    if plan.layers is None or plan.queries is None or plan.prefixes is None:
+        return near[None], None
+    keys, values = (tensor[0].transpose(0, 1) for tensor in plan.layers[module.layer_idx])
+    far, far_sum = attend_segments(flat[0], keys, values, queries=plan.queries, keys=plan.prefixes, scale=scale)
+    weight = (far_sum - near_sum).sigmoid().transpose(0, 1).unsqueeze(-1)
+    return near.float().lerp(far.float(), weight).to(query.dtype)[None], None
+
+
+def _positions(model: Any, family: Family, inputs: Mapping[str, Any]) -> Any:
+    """Return the positions [axes, tokens] of a prompt's tokens, as the model computes them."""
+    import torch
+
+    count = int(inputs["input_ids"].shape[1])
+    if not family.three_axes:
+        return torch.arange(count)[None]
+    if inputs.get("image_grid_thw") is None:
+        return torch.arange(count)[None].expand(3, -1)
+    names = ("input_ids", "image_grid_thw", "mm_token_type_ids")
+    positions, _ = base_model(model).get_rope_index(**{name: inputs[name] for name in names if name in inputs})
+    return positions[:, 0]
+
+
+def _encode(model: Any, items: _Items, lengths: Segments) -> dict[int, tuple[Any, Any]]:
+    """Pass all prefixes as one sequence; returns layer -> keys and values [1, key heads, tokens, head size]."""
+    import torch
+    from transformers import DynamicCache
+
+    inputs: dict[str, Any] = {}
+    for name in dict.fromkeys(name for one in items.prefixes for name in one):
+        if name != "attention_mask":  # nothing is padded
+            parts = [one[name] for one in items.prefixes if name in one]
+            inputs[name] = torch.cat(parts, 1 if name in PER_TOKEN else 0)
+    inputs = families.on_device(model, inputs)
+    positions = torch.cat(items.positions, -1)
+    positions = (positions[:, None] if len(positions) > 1 else positions).to(model.device)
+    cache: Any = DynamicCache(config=model.config.get_text_config())
+    forget_positions(model)
+    no_nodes = torch.empty(0, dtype=torch.long)  # only keys and values are read
+    with attention_implementation(model, NAME), active(PackedPlan(lengths)), last_layer_at(model, no_nodes):
+        base_model(model)(**inputs, position_ids=positions, past_key_values=cache, use_cache=True)
+    return {number: (layer.keys, layer.values) for number, layer in enumerate(cache.layers)}
+
+
+def _passes(rows: Sequence[Sequence[TokenTree]], most: int) -> Iterator[list[tuple[int, int]]]:
+    """Yield (item, row) of rows that pass together: at most `most` tokens, with padding if some row branches."""
+    chosen: list[tuple[int, int]] = []
+    tokens = widest = 0
+    branches = any(not row.is_chain for item_rows in rows for row in item_rows)
+    for item, item_rows in enumerate(rows):
+        for number, row in enumerate(item_rows):
+            width = max(widest, len(row.tokens))
+            need = (len(chosen) + 1) * width if branches else tokens + len(row.tokens)
+            if chosen and need > most:
+                yield chosen
+                chosen, tokens, width = [], 0, len(row.tokens)
+            chosen.append((item, number))
+            tokens, widest = tokens + len(row.tokens), width
+    if chosen:
+        yield chosen
+
+
+def _suffix_pass(
+    model: Any,
+    family: Family,
+    items: _Items,
+    chosen: Sequence[tuple[int, int]],
+    *,
+    lengths: Segments,
+    layers: Mapping[int, tuple[Any, Any]],
+    starts: Sequence[int],
+) -> tuple[PendingLikelihoods, list[tuple[int, int]]]:
+    """Pass some rows as one sequence; returns the likelihoods of their suffixes, and (item, suffix) of each."""
+    import torch
+
+    rows = [items.rows[item][number] for item, number in chosen]
+    first = dict(zip(chosen, Segments([len(row.tokens) for row in rows]).bounds, strict=False))
+    queries = [0] * len(items.rows)
+    for (item, _), row in zip(chosen, rows, strict=True):
+        queries[item] += len(row.tokens)
+    by_row = [
+        (item, number, first[item, nodes.row], nodes)
+        for item, item_nodes in enumerate(items.nodes)
+        for number, nodes in enumerate(item_nodes)
+        if (item, nodes.row) in first
+    ]
+    answer_nodes = [
+        AnswerNodes(items.answers[item][number], begin + nodes.last, tuple(begin + node for node in nodes.inner))
+        for item, number, begin, nodes in by_row
+    ]
+    read = torch.tensor(sorted({node for one in answer_nodes for node in (one.last, *one.inner)}))
+    plan = PackedPlan(
+        rows=Segments([len(row.tokens) for row in rows]),
+        trees=None if all(row.is_chain for row in rows) else _trees(rows),
+        layers=layers,
+        queries=Segments(queries),
+        prefixes=lengths,
+    )
+    ids = torch.tensor([token for row in rows for token in row.tokens])
+    positions = torch.tensor(
+        [starts[item] + depth for (item, _), row in zip(chosen, rows, strict=True) for depth in row.depths]
+    )
+    prefix = Prefix(length=lengths.bounds[-1], position=0, layers={}, cross={}, cross_mask=None)
+    with attention_implementation(model, NAME), active(plan), last_layer_at(model, read):
+        hidden = text_pass(model, family, prefix, ids[None], positions[None], mask=None, is_joined=False)[0]
+    pending = likelihoods.pending_likelihoods(model, hidden, answer_nodes)
+    return pending, [(item, number) for item, number, _, _ in by_row]
+
+
+def _trees(rows: Sequence[TokenTree]) -> attention.AttentionPlan:
+    """Return the plan of cascade attention for rows that branch, without a prefix."""
+    block = token_trees.block(rows)
+    count, width = block.ids.shape
+    return attention.AttentionPlan(
+        prefix={},
+        windows={},
+        rows=count,
+        width=width,
+        places=None if bool(block.real.all()) else block.real.flatten().nonzero().flatten(),
+        depths=block.depths,
+        ancestors=block.ancestors,
+    )

@@ -1,0 +1,192 @@
+"""Several items in one forward pass: each gets the results that it has alone."""
+
+import logging
+from typing import Any
+
+import pytest
+
+from actors.vlm import attention, memory, packed, segments
+from actors.vlm.errors import EngineError, ScoringError
+from actors.vlm.prompts import Prompt
+from actors.vlm.requests import Scores, ScoringRequest
+from actors.vlm.scoring import ClosedSetScorer
+from tests.actors.vlm.helpers import DIGITS, LABELS, TOLERANCE, Load, distance, logprobs, picture, scores_of
+
+PACKED = ("qwen2.5-vl-tiny", "qwen3-vl-tiny", "llama-tiny", "qwen2-tiny", "qwen3-tiny")
+WORDS = ("Northern Africa", "Northern Europe", "North")
+
+
+def requests(
+    *, sees: bool, items: int = 5, codes: tuple[str, ...] = DIGITS, tree: bool = False
+) -> list[ScoringRequest]:
+    """Requests about items with pictures of several sizes, or some without any, and articles of several lengths."""
+    asked = []
+    for item in range(items):
+        shown = picture(item, width=60 + 30 * item, height=90) if sees and item != 2 else None
+        shared = (*((None,) if shown else ()), "An article. " * (1 + 3 * item))
+        labels = LABELS[: 1 + item % len(LABELS)]
+        for number, label in enumerate(labels):
+            text = f"The label of this object is {label}." if not tree else "The label is long and shared by all. "
+            asked.append(ScoringRequest(Prompt(shared, f"{text} Question {number}?"), shown, codes))
+    return asked
+
+
+def scores(load: Load, name: str, engine: str, asked: list[ScoringRequest], **options: Any) -> list[Scores]:
+    return scores_of(ClosedSetScorer(*load(name), engine=engine, **options).score(asked))
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_items_of_all_shapes_get_the_likelihoods_of_whole_passes(load: Load, name: str) -> None:
+    sees = "-vl-" in name
+    for codes, tree in ((DIGITS, False), (WORDS, False), (DIGITS, True)):
+        asked = requests(sees=sees, codes=codes, tree=tree)
+        naive, together = (scores(load, name, engine, asked) for engine in ("naive", "packed"))
+        assert distance(logprobs(naive), logprobs(together)) < TOLERANCE, (codes, tree)
+        assert [one.prompt_tokens for one in together] == [one.prompt_tokens for one in naive]
+
+
+@pytest.mark.parametrize("name", ["qwen2.5-vl-tiny", "llama-tiny"])
+def test_the_text_model_runs_twice_for_all_items(load: Load, name: str) -> None:
+    model, processor = load(name)
+    asked = requests(sees="-vl-" in name)
+    passed: list[int] = []
+    hook = model.get_input_embeddings().register_forward_hook(lambda _, ids, __: passed.append(ids[0].numel()))
+    results = scores_of(ClosedSetScorer(model, processor, engine="packed").score(asked))
+    hook.remove()
+    assert len(passed) == 2
+    assert sum(one.passed_tokens for one in results) == pytest.approx(sum(passed))
+
+
+def test_a_small_budget_takes_several_passes(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, processor = load("qwen2.5-vl-tiny")
+    asked = requests(sees=True)
+    whole = scores_of(ClosedSetScorer(model, processor, engine="packed").score(asked))
+    passed: list[int] = []
+    monkeypatch.setattr(memory, "LEAST_TOKENS", 8)
+    monkeypatch.setattr(memory, "MOST_TOKENS", {"cpu": 24})
+    hook = model.get_input_embeddings().register_forward_hook(lambda _, ids, __: passed.append(ids[0].numel()))
+    parts = scores_of(ClosedSetScorer(model, processor, engine="packed").score(asked))
+    hook.remove()
+    assert distance(logprobs(whole), logprobs(parts)) < TOLERANCE
+    assert len(passed) > 10  # each item by itself, its suffixes in several passes
+
+
+def test_one_item_that_fails_does_not_fail_the_others(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, processor = load("qwen2.5-vl-tiny")
+    asked = requests(sees=True)
+    scorer = ClosedSetScorer(model, processor, engine="packed")
+    expected = scores_of(scorer.score(asked))
+    prepare = packed.prepare
+
+    def fails(*arguments: Any) -> Any:
+        if any("Question 3" in processor.tokenizer.decode(suffix) for item in arguments[2] for suffix in item.suffixes):
+            raise RuntimeError("an item that fails")
+        return prepare(*arguments)
+
+    monkeypatch.setattr(packed, "prepare", fails)
+    results = scorer.score(asked)
+    failed = [result for result in results if isinstance(result, ScoringError)]
+    assert {error.message for error in failed} == {"an item that fails"}
+    assert len(failed) == 4  # the requests about the item with four labels
+    kept = [(one, other) for one, other in zip(expected, results, strict=True) if isinstance(other, Scores)]
+    assert distance(logprobs([one for one, _ in kept]), logprobs([other for _, other in kept])) < TOLERANCE
+
+
+def test_without_memory_for_all_items_each_passes_alone(
+    load: Load, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    import torch
+
+    model, processor = load("qwen2.5-vl-tiny")
+    asked = requests(sees=True)
+    scorer = ClosedSetScorer(model, processor, engine="packed", memory_budget_gb=1)
+    expected = scores_of(scorer.score(asked))
+    launch, items = packed.launch, []
+
+    def scarce(*arguments: Any, budget: int) -> Any:
+        items.append(len(arguments[2].prefixes))
+        if items[-1] > 1:
+            raise torch.OutOfMemoryError("simulated")
+        return launch(*arguments, budget=budget)
+
+    monkeypatch.setattr(packed, "launch", scarce)
+    with caplog.at_level(logging.WARNING):
+        results = scores_of(scorer.score(asked))
+    assert distance(logprobs(expected), logprobs(results)) < TOLERANCE
+    assert items[0] == 5
+    assert items[1:] == [1] * 5
+    assert scorer.budget == 10**9 // 2
+    assert "memory budget is halved" in caplog.text
+
+
+def test_a_dead_device_ends_the_stage(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    class DeadItems:
+        def result(self) -> Any:
+            raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    monkeypatch.setattr(packed, "launch", lambda *_, **__: DeadItems())
+    with pytest.raises(EngineError, match="illegal memory access"):
+        ClosedSetScorer(*load("qwen2.5-vl-tiny"), engine="packed").score(requests(sees=True))
+
+
+def test_families_that_cannot_pack(load: Load) -> None:
+    for name in ("llava-next-tiny", "mllama-tiny", "gemma3-tiny", "smolvlm-tiny"):
+        with pytest.raises(ValueError, match=r"engine=packed: does not support.*qwen2_5_vl"):
+            ClosedSetScorer(*load(name), engine="packed")
+
+
+def test_auto_packs_on_gpus_in_half_precision_alone(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, processor = load("qwen2.5-vl-tiny")
+    asked = requests(sees=True)
+    scorer = ClosedSetScorer(model, processor)
+    scorer.score(asked)
+    assert (scorer.engine, scorer.groups_at_once) == ("cascade", 1)
+    monkeypatch.setattr("actors.vlm.engines._wants_packing", lambda _: True)
+    scorer = ClosedSetScorer(model, processor)
+    assert scorer.groups_at_once == 64
+    scorer.score(asked)
+    assert scorer.engine == "packed"
+
+
+@pytest.mark.parametrize("name", ["qwen2.5-vl-tiny", "qwen3-vl-tiny"])
+def test_attention_in_pictures_and_their_windows(load: Load, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The vision tower passes the bounds of pictures and windows to the attention that GPUs use."""
+    import torch
+    from transformers import AttentionInterface
+
+    model, processor = load(name)
+    tower = model.model.visual
+    inputs = processor.image_processor([picture(1, width=300, height=200), picture(2)], return_tensors="pt")
+
+    def seen() -> Any:
+        with torch.inference_mode():
+            return tower(inputs["pixel_values"], grid_thw=inputs["image_grid_thw"]).pooler_output
+
+    expected, calls = seen(), []
+
+    def watched(*arguments: Any, **options: Any) -> Any:
+        calls.append(len(options["cu_seq_lens_q"]))
+        return segments.attend_in_pictures(*arguments, **options)
+
+    AttentionInterface.register(segments.VISION, watched)
+    monkeypatch.setattr(tower.config, "_attn_implementation", segments.VISION)
+    together = seen()
+    assert calls
+    assert min(calls) > 2
+    assert float((expected - together).abs().max()) < 1e-5
+
+
+def test_segments_without_queries_and_grouped_heads() -> None:
+    import torch
+
+    draw = torch.Generator().manual_seed(0)
+    query = torch.randn(9, 4, 8, generator=draw)
+    key, value = (torch.randn(12, 2, 8, generator=draw) for _ in range(2))
+    queries, keys = segments.Segments((4, 0, 5)), segments.Segments((3, 2, 7))
+    out, sums = segments.attend_segments(query, key, value, queries=queries, keys=keys, scale=0.3)
+    for (first, end), (key_first, key_end) in (((0, 4), (0, 3)), ((4, 9), (5, 12))):
+        one = query[first:end].transpose(0, 1)[None]
+        seen = [part[key_first:key_end].transpose(0, 1)[None].repeat_interleave(2, 1) for part in (key, value)]
+        expected, expected_sums = attention._plain(one, *seen, scale=0.3, mask=None, causal=False)
+        assert torch.allclose(out[first:end], expected[0].transpose(0, 1), atol=1e-6)
+        assert torch.allclose(sums[:, first:end], expected_sums[0], atol=1e-6)
