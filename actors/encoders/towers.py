@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 
 from actors.devices import DTYPES
+from actors.encoders.activations import make_contiguous
 from actors.encoders.facts import EncoderSource, Preprocessing, complete, find_source, geometry, pinned_weights
 from actors.encoders.transformers_encoders import HubEncoder, exponential, is_hub_encoder
 from actors.errors import ModelError, first_line, has_other_shapes
@@ -90,6 +91,8 @@ class OpenClipTower:
             require_pretrained=True,
             weights_only=True,
         ).eval()
+        if (embedding := getattr(getattr(self._model.visual, "trunk", None), "patch_embed", None)) is not None:
+            make_contiguous(embedding)  # of timm's towers; those of open_clip itself have a class token
         cfg = self._model.visual.preprocess_cfg
         loaded = Preprocessing(**complete(cfg, cfg["size"]))
         if loaded != expected:

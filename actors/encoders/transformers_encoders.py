@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from actors import model_files
+from actors.encoders.activations import make_contiguous
 from actors.encoders.plain_files import CONFIG, PlainFiles, read_plain
 from actors.errors import first_line
 from actors.hub import check_reachable, commit, read
@@ -214,6 +215,8 @@ class HubTower:
         onednn.enable()
         self._encoder, self._device, self._dtype = encoder, device, dtype
         self._model = encoder.load_model(dtype).to(device).eval()
+        if encoder.config.model_type == "siglip":  # the others have a class token
+            make_contiguous(self._model.vision_model.embeddings)
         self.logit_scale = exponential(getattr(self._model, "logit_scale", None))
         self.dim, self.size = encoder.dim, encoder.size
 

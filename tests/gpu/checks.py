@@ -10,6 +10,9 @@ import numpy as np
 LOGPROBS = 1e-3  # largest difference of log-likelihoods in float32
 COSINE = 1e-4  # largest difference of a cosine of the same picture's vectors from 1
 ROUNDED = 0.03  # largest difference of attention in bfloat16
+# The same in bfloat16. Random weights amplify the rounding more than trained ones: 0.019 was measured on an H200 and
+# 0.020 on a CPU. Vectors of two pictures of the check differ by 0.069 or more.
+BFLOAT16_COSINE = 0.05
 FAMILIES = ("qwen2.5-vl-tiny", "qwen3-vl-tiny", "llava-next-tiny", "mllama-tiny", "gemma3-tiny", "llama-tiny")
 LABELS = ("Melanesia", "Northern Africa", "the Caribbean and Central America", "Nordic")
 CODES = ("1", "2", "3")
@@ -35,7 +38,7 @@ def embeddings(device: Any, *, tiny: bool) -> dict[str, Any]:
 
     expected = vectors("cpu", "float32")
     by_key = {dtype: 1 - float((expected * vectors(str(device), dtype)).sum(-1).min()) for dtype in ("float32", "auto")}
-    return {"ok": by_key["float32"] <= COSINE and by_key["auto"] <= 0.02, **by_key}
+    return {"ok": by_key["float32"] <= COSINE and by_key["auto"] <= BFLOAT16_COSINE, **by_key}
 
 
 def likelihoods(device: Any, *, tiny: bool) -> dict[str, Any]:
@@ -179,12 +182,14 @@ def scarce(device: Any, scorer: Any, limit: int) -> Iterator[None]:
 
     if device.type == "cuda":
         torch.cuda.empty_cache()
-        total = torch.cuda.get_device_properties(device).total_memory
-        torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved(device) + limit) / total, device)
+        # set_per_process_memory_fraction refuses a device without a number.
+        index = torch.cuda.current_device() if device.index is None else device.index
+        total = torch.cuda.get_device_properties(index).total_memory
+        torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved(index) + limit) / total, index)
         try:
             yield
         finally:
-            torch.cuda.set_per_process_memory_fraction(1.0, device)
+            torch.cuda.set_per_process_memory_fraction(1.0, index)
         return
     engine, most = scorer.engines.current, scorer.budget // 2
     compute: Callable[..., Any] = engine.log_likelihoods

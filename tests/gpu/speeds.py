@@ -12,10 +12,7 @@ from tests.gpu.checks import need, picture_rows
 from tests.gpu.device import flops, idle_share, linear_flops, seconds
 
 ITEMS = 16  # rated in one call
-TOWERS = {
-    "ViT-B-16-SigLIP-i18n-256": "vit_base_patch16_siglip_256",
-    "ViT-SO400M-14-SigLIP-384": "vit_so400m_patch14_siglip_384",
-}
+TOWERS = ("ViT-B-16-SigLIP-i18n-256", "ViT-SO400M-14-SigLIP-384")
 
 
 def embed(name: str, device: Any, rates: dict[str, float], *, tiny: bool) -> dict[str, Any]:
@@ -26,11 +23,11 @@ def embed(name: str, device: Any, rates: dict[str, float], *, tiny: bool) -> dic
     need("open_clip")
     from actors.embedder import BATCHES_PER_CALL, Embedder, PictureDecoder
     from actors.encoders.settings import EncoderSettings
-    from tests.benchmarks.suites.embed import write_model
+    from tests.benchmarks.suites.embed import config_of, small_config, write_model
 
     batch = 8 if tiny else 256
     with tempfile.TemporaryDirectory() as folder:
-        write_model(Path(folder) / "model", "test_vit" if tiny else TOWERS[name])
+        write_model(Path(folder) / "model", small_config() if tiny else config_of(name))
         settings = EncoderSettings(f"local-dir:{folder}/model", device=str(device))
         decoded = PictureDecoder(settings)(picture_rows(batch))
         embedder = Embedder(settings, batch_size=batch)

@@ -2,12 +2,14 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tests.benchmarks.suites import embed
 from tests.gpu import __main__ as gpu
-from tests.gpu import document, models
+from tests.gpu import checks, document, models, speeds
 
 RUN = (
     "embeddings",
@@ -51,6 +53,36 @@ def test_sizes_are_those_of_the_published_models(name: str) -> None:
     parameters = sum(parameter.numel() for parameter in {id(p): p for p in model.parameters()}.values())
     assert parameters / 1e9 == pytest.approx(models.SIZES[name].parameters, rel=0.01)
     assert {parameter.dtype for parameter in model.parameters()} == {torch.bfloat16}
+
+
+@pytest.mark.parametrize("name", speeds.TOWERS)
+def test_towers_take_pictures_of_the_size_in_their_config(name: str) -> None:
+    import torch
+
+    config = embed.config_of(name)
+    with torch.device("meta"):
+        model = embed.build_model(config)
+        vectors = model.encode_image(torch.zeros(1, 3, *config["preprocess_cfg"]["size"]))
+    assert vectors.shape == (1, config["model_cfg"]["embed_dim"])
+
+
+def test_memory_is_limited_on_a_device_without_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    shares: list[tuple[int, float]] = []
+
+    def limit(share: float, device: Any) -> None:
+        shares.append((torch.cuda._utils._get_device_index(device), share))  # raises for "cuda", as torch's own
+
+    monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", limit)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(total_memory=400))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda _: 60)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    for name, index in (("cuda", 2), ("cuda:1", 1)):
+        with checks.scarce(torch.device(name), None, 40):
+            assert shares.pop() == (index, 0.25)
+        assert shares.pop() == (index, 1.0)
 
 
 def test_a_failed_check_and_the_end_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:

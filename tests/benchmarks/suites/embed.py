@@ -24,6 +24,7 @@ from tests.benchmarks.harness import Benchmark, Contender, Size, Target
 PICTURES: dict[Size, int] = {"smoke": 32, "default": 128, "full": 512}
 UNIT, BATCH, THREADS, SIDE = 64, 16, 2, 330
 CONFIG = "open_clip_config.json"
+TOWER = "ViT-B-16-SigLIP-i18n-256"  # the model whose image tower is measured
 FILES, MODEL, TABLE = "pictures.npz", "model", "images"
 STAGES = ("decode", "embed")
 CLIP_PYTHON = "REMINE_CLIP_RETRIEVAL_PYTHON"  # the interpreter of an environment that has clip-retrieval
@@ -44,7 +45,10 @@ def prepare(workdir: Path, size: Size) -> None:
         files[f"{number:06d}"] = np.frombuffer(stream.getvalue(), np.uint8)
     np.savez(workdir / FILES, **files)
     _write_table(workdir / TABLE, [data.tobytes() for data in files.values()])
-    write_model(workdir / MODEL, "vit_base_patch16_siglip_256" if size != "smoke" else "test_vit")
+    if size == "smoke":
+        write_model(workdir / MODEL, small_config())
+    else:
+        write_model(workdir / MODEL, config_of(TOWER))
 
 
 def _write_table(out: Path, data: list[bytes]) -> None:
@@ -67,22 +71,41 @@ def _write_table(out: Path, data: list[bytes]) -> None:
     run.finish()
 
 
-def write_model(folder: Path, image_tower: str) -> None:
-    """A checkpoint like the tiny local one, with another image tower; texts are not embedded here."""
-    import torch
-    from open_clip import CustomTextCLIP
-    from safetensors.torch import save_file
-
+def small_config() -> dict[str, Any]:
+    """The `open_clip_config.json` of the tiny local checkpoint."""
     from actors import local_models
 
+    content: dict[str, Any] = json.loads((Path(local_models.resolve("local:siglip-tiny")) / CONFIG).read_text())
+    return content
+
+
+def config_of(name: str) -> dict[str, Any]:
+    """The config of the tiny local checkpoint with the image tower of open_clip's model `name`, in its own size."""
+    import open_clip
+
+    content, published = small_config(), open_clip.get_model_config(name)
+    content["model_cfg"]["embed_dim"] = published["embed_dim"]
+    content["model_cfg"]["vision_cfg"] = published["vision_cfg"]
+    content["preprocess_cfg"]["size"] = [published["vision_cfg"]["image_size"]] * 2
+    return content
+
+
+def build_model(config: dict[str, Any]) -> Any:
+    """The model of such a config, with random weights."""
+    from open_clip import CustomTextCLIP
+
+    return CustomTextCLIP(**{name: value for name, value in config["model_cfg"].items() if name != "custom_text"})
+
+
+def write_model(folder: Path, config: dict[str, Any]) -> None:
+    """A checkpoint with random weights; texts are not embedded here."""
+    import torch
+    from safetensors.torch import save_file
+
     folder.mkdir()
-    content = json.loads((Path(local_models.resolve("local:siglip-tiny")) / CONFIG).read_text())
-    content["model_cfg"]["vision_cfg"]["timm_model_name"] = image_tower
-    content["model_cfg"]["embed_dim"] = 64 if image_tower == "test_vit" else 768
-    (folder / CONFIG).write_text(json.dumps(content))
+    (folder / CONFIG).write_text(json.dumps(config))
     torch.manual_seed(0)
-    model = CustomTextCLIP(**{name: value for name, value in content["model_cfg"].items() if name != "custom_text"})
-    save_file(model.state_dict(), folder / "open_clip_model.safetensors")
+    save_file(build_model(config).state_dict(), folder / "open_clip_model.safetensors")
 
 
 def remine(workdir: Path, size: Size) -> Result:
