@@ -1,5 +1,8 @@
 """Exact nearest neighbours by inner product or cosine among streamed rows; the same torch code for CPU and GPU.
 
+On a GPU the copy of the rows to it takes longest: the next pieces are on their way (`actors.search.uploads`) while one
+is multiplied, and the host waits for the GPU a few times per piece.
+
 A fast product finds the rows that can be among the k best: the error of its scores has a proven bound
 (`actors.search.queries`), so a row that is further below the k-th best score than the bound allows cannot be among
 them. The few rows that remain for each query are scored again in float64 from the stored vectors. Equal vectors
@@ -8,24 +11,29 @@ therefore get equal scores, and ties are broken by item id.
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from actors.search.queries import LONGEST, SHORTEST, Product, Queries, lengths_of
 from actors.search.top_k import Candidates, Hits, Ids
+from actors.search.uploads import CudaLane, Uploads
 
 if TYPE_CHECKING:
     import torch
 
 # Rows of a piece: so many stay in a core's cache from their conversion to the comparison of their scores.
-_CPU_ROWS, _GPU_ROWS = 1 << 11, 1 << 17
+_CPU_ROWS = 1 << 11
+# Of a piece on a GPU: as few as the copy of the next one can hide what the host does for each.
+_GPU_ROWS, _GPU_BYTES = 1 << 16, 1 << 28  # bytes in float32
 _SCORES_AT_A_TIME = {"cpu": 1 << 22, "cuda": 1 << 25}  # elements of a piece's score matrix
 _TILE = 256  # scores whose maximum is compared first: in most tiles no score passes
 _PAIRS_AT_A_TIME = 1024  # scored in float64: 6 MB at 768 dimensions
 _MAY_PASS = 1 / 256  # of a piece's scores; computing this share in float64 costs about as much as the float32 product
 _COARSE_BALANCE = 8  # pieces for which the coarse product may exclude too little before it is skipped
 _PIECES_AT_A_TIME = 8  # per thread, in a block
+_GPU_PIECES = 4  # in a block
 
 
 class BadRows(NamedTuple):
@@ -48,10 +56,10 @@ class _Scored(NamedTuple):
 
 
 class _Rows(NamedTuple):
-    """Rows as stored, as an array and as a tensor over the same memory, and their numbers."""
+    """Rows as stored, as an array and as a tensor, and their numbers."""
 
     stored: np.ndarray
-    tensor: "torch.Tensor"
+    tensor: "torch.Tensor"  # over the same memory, or a copy on the device
     numbers: np.ndarray
 
 
@@ -60,6 +68,7 @@ class _Piece(NamedTuple):
 
     block: "torch.Tensor"  # float32, of length 1 each for cosine
     longest: float  # upper bound of the lengths of the rows
+    positions: np.ndarray | None  # int64, of the block's rows among the stored ones; None: all of them, in order
 
 
 class Search:
@@ -77,15 +86,19 @@ class Search:
         self._candidates = Candidates(len(queries), k, ids)
         on_cpu = queries.device.type == "cpu"
         self._threads = threads if on_cpu else 1
+        self._uploads = None if on_cpu else Uploads(CudaLane(queries.device))
         # At least 2 k, so that the piece itself has a k-th best score to compare with.
-        self.rows_at_a_time = max(_CPU_ROWS, min(2 * k, 1 << 14)) if on_cpu else _GPU_ROWS
+        if on_cpu:
+            self.rows_at_a_time = max(_CPU_ROWS, min(2 * k, 1 << 14))
+        else:
+            self.rows_at_a_time = max(_gpu_rows(queries.dim), min(2 * k, 1 << 17))
         self._scratch: list[_Scratch] = []
         self._coarse_balance = _COARSE_BALANCE
 
     @property
     def block_rows(self) -> int:
-        """The number of rows to pass to `add` so that all threads are busy."""
-        return self.rows_at_a_time * (_PIECES_AT_A_TIME * self._threads if self._queries.device.type == "cpu" else 1)
+        """The number of rows to pass to `add` so that all threads are busy, or copies and products of a GPU overlap."""
+        return self.rows_at_a_time * (_PIECES_AT_A_TIME * self._threads if self._uploads is None else _GPU_PIECES)
 
     def add(self, vectors: np.ndarray, rows: np.ndarray) -> BadRows:
         """Search a block, in pieces.
@@ -112,6 +125,11 @@ class Search:
         return self._candidates.finish()
 
     def _search_pieces(self, pieces: list[_Rows]) -> Iterator[tuple[list[_Scored], BadRows]]:
+        if self._uploads is not None:
+            with closing(self._uploads(rows.tensor for rows in pieces)) as copies:
+                for rows, copy in zip(pieces, copies, strict=True):
+                    yield self._search_piece(rows._replace(tensor=copy))
+            return
         if self._threads == 1 or len(pieces) == 1:
             yield from map(self._search_piece, pieces)
             return
@@ -124,31 +142,37 @@ class Search:
 
         scratch = self._scratch.pop() if self._scratch else _Scratch(self._queries.device)
         with torch.inference_mode():
-            block = scratch.copy(rows.tensor)
+            block = scratch.tensor("block", rows.tensor.shape, torch.float32).copy_(rows.tensor)
             lengths = torch.linalg.vector_norm(block, dim=1)
-            extremes, bad = _set_extremes_aside(rows, lengths)
+            shortest, longest = torch.stack(torch.aminmax(lengths)).tolist()  # NaN if any is NaN
             scored: list[_Scored] = []
-            if extremes is not None:
+            positions, bad = None, _NONE_BAD
+            if not (shortest > SHORTEST and longest < LONGEST):
+                extremes, bad = _set_extremes_aside(rows, lengths)
                 scored += self._score_with_all(extremes.usable, rows)
-                others = torch.from_numpy(extremes.others)
-                rows = _Rows(rows.stored[extremes.others], rows.tensor[others], rows.numbers[extremes.others])
-                block, lengths = scratch.copy(rows.tensor), lengths[others.to(lengths.device)]
-            if len(rows.numbers):
-                scored += self._best(self._piece(block, lengths), rows, scratch)
+                positions = extremes.others
+                others = torch.from_numpy(positions).to(block.device)
+                block, lengths = block[others], lengths[others]
+                longest = float(lengths.max()) if len(positions) else 0.0
+            if len(block):
+                scored += self._best(self._piece(block, lengths, longest, positions), rows, scratch)
         self._scratch.append(scratch)
         return scored, bad
 
-    def _piece(self, block: "torch.Tensor", lengths: "torch.Tensor") -> _Piece:
+    def _piece(
+        self, block: "torch.Tensor", lengths: "torch.Tensor", longest: float, positions: np.ndarray | None
+    ) -> _Piece:
         if self._queries.cosine:
-            return _Piece(block.div_(lengths[:, None]), 1.0)
-        return _Piece(block, float(lengths.max()) * (1 + (self._queries.dim + 2) * 2.0**-24))
+            return _Piece(block.div_(lengths[:, None]), 1.0, positions)
+        return _Piece(block, longest * (1 + (self._queries.dim + 2) * 2.0**-24), positions)
 
     def _best(self, piece: _Piece, rows: _Rows, scratch: "_Scratch") -> Iterator[_Scored]:
         at_once = max(1, _SCORES_AT_A_TIME[piece.block.device.type] // len(piece.block))
         for first in range(0, len(self._queries), at_once):
             query, position = self._find_pairs(slice(first, first + at_once), piece, scratch)
             if len(query):
-                yield self._score(query + first, position, rows)
+                place = position if piece.positions is None else piece.positions[position]
+                yield self._score(query + first, place, rows)
 
     def _find_pairs(self, part: slice, piece: _Piece, scratch: "_Scratch") -> tuple[np.ndarray, np.ndarray]:
         """The pairs of the queries `part` and rows of the piece that may be among the best."""
@@ -207,12 +231,6 @@ class _Scratch:
             self._tensors[name] = torch.empty(size, device=self._device, dtype=kind)
         return self._tensors[name][:size].view(shape)
 
-    def copy(self, rows: "torch.Tensor") -> "torch.Tensor":
-        """Return the rows in float32 on the device."""
-        import torch
-
-        return self.tensor("block", rows.shape, torch.float32).copy_(rows)
-
 
 class _Extremes(NamedTuple):
     """Rows of a piece that do not go through the products, and those that do."""
@@ -221,14 +239,17 @@ class _Extremes(NamedTuple):
     others: np.ndarray  # int64 positions of all other rows
 
 
-def _set_extremes_aside(rows: _Rows, lengths: "torch.Tensor") -> tuple[_Extremes | None, BadRows]:
-    """The rows that are too short, too long or not finite (None: there are none), and those that cannot be scored."""
+def _gpu_rows(dim: int) -> int:
+    """The rows of a piece on a GPU: whole tiles, in bounded memory."""
+    return max(1, min(_GPU_ROWS, _GPU_BYTES // (4 * dim)) // _TILE) * _TILE
+
+
+def _set_extremes_aside(rows: _Rows, lengths: "torch.Tensor") -> tuple[_Extremes, BadRows]:
+    """The rows that are too short, too long or not finite, and those of them that cannot be scored."""
     import torch
 
     extremes = torch.logical_not((lengths > SHORTEST) & (lengths < LONGEST)).cpu().numpy()
     positions = np.flatnonzero(extremes)
-    if not len(positions):
-        return None, _NONE_BAD
     stored = rows.stored[positions]
     finite, zero = np.isfinite(stored).all(axis=1), ~stored.any(axis=1)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
@@ -254,16 +275,19 @@ def _find_reaching(scores: "torch.Tensor", limit: "torch.Tensor") -> tuple[np.nd
     """Places (of queries, of rows; int64) where scores [queries, rows] reach the limit [queries]."""
     import torch
 
-    whole = scores.shape[1] // _TILE
-    tiles = scores[:, : whole * _TILE].view(len(scores), whole, _TILE)
-    query, tile = (
-        torch.nonzero(tiles.amax(dim=2) >= limit[:, None], as_tuple=True) if whole else (limit[:0].long(),) * 2
-    )
-    inside, position = torch.nonzero(tiles[query, tile] >= limit[query, None], as_tuple=True)
-    rest, last = torch.nonzero(scores[:, whole * _TILE :] >= limit[:, None], as_tuple=True)
-    queries = torch.cat([query[inside], rest])
-    rows = torch.cat([tile[inside] * _TILE + position, last + whole * _TILE])
-    return queries.cpu().numpy(), rows.cpu().numpy()
+    count = scores.shape[1]
+    whole = count // _TILE * _TILE
+    pairs: list[torch.Tensor] = []
+    if whole:
+        tiles = scores[:, :whole].view(len(scores), -1, _TILE)
+        query, tile = torch.nonzero(tiles.amax(dim=2) >= limit[:, None], as_tuple=True)
+        inside, position = torch.nonzero(tiles[query, tile] >= limit[query, None], as_tuple=True)
+        pairs.append(torch.stack([query[inside], tile[inside] * _TILE + position]))
+    if whole < count:
+        query, position = torch.nonzero(scores[:, whole:] >= limit[:, None], as_tuple=True)
+        pairs.append(torch.stack([query, position + whole]))
+    queries, rows = torch.cat(pairs, dim=1).cpu().numpy()
+    return queries, rows
 
 
 def _use_one_thread() -> None:

@@ -16,7 +16,7 @@ from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store.machine_copy import MachineCopy
 from jobs.store.units import Unit
 
-BLOCK_ROWS = 1 << 16  # rows per block
+BLOCK_ROWS = 1 << 18  # per block: several pieces of a search on a GPU, of which one is copied while one is multiplied
 ROOM = 1.5  # times the size of the corpus that must be free for a copy: tables are compressed a little
 ALIGNED = 64  # bytes at which an array begins
 _DATA, _BLOCKS = "data.bin", "blocks.json"

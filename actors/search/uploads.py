@@ -1,0 +1,192 @@
+"""Arrays to an accelerator, copied by a thread while their predecessors are worked on.
+
+A copy from ordinary memory would wait for the device and reach a sixth of the bus's rate. Here it goes in two steps: a
+thread copies bytes to page-locked (pinned) memory, with all of torch's threads, and the device fetches them from there
+by itself. What is pinned already is fetched where it is. Bytes travel as they are stored: in float16 half of those of
+float32.
+"""
+
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    import torch
+
+AT_A_TIME = 3  # arrays on the device: one in use, the next two on their way
+STAGES = 3  # of pinned memory: one is written while the device fetches the others
+STAGE_BYTES = 16 << 20  # small, so that the device fetches from the processor's cache; 0.3 ms of a fast bus
+
+
+class Event(Protocol):
+    """A place in the sequence of copies, or of the work on the device."""
+
+    def synchronize(self) -> None:
+        """Wait until the device has got there."""
+
+
+class Lane(Protocol):
+    """A device's copies, which run next to its work, each in their order."""
+
+    def pinned(self, size: int) -> "torch.Tensor":
+        """Return `size` bytes of the machine's memory from which the device can fetch by itself, uint8."""
+
+    def allocate(self, size: int) -> "torch.Tensor":
+        """Return `size` bytes of the device's memory, uint8."""
+
+    def send(self, target: "torch.Tensor", source: "torch.Tensor") -> Event:
+        """Begin a copy to the device; returns the event of its end."""
+
+    def hold_copies(self, event: Event) -> None:
+        """Let later copies begin after an event of the work."""
+
+    def hold_work(self, event: Event, memory: "torch.Tensor") -> None:
+        """Let later work, on `memory`, begin after an event of the copies."""
+
+    def worked(self) -> Event:
+        """Return the event of the end of all work so far."""
+
+    def wait(self) -> None:
+        """Wait for all copies."""
+
+
+class CudaLane:
+    """Copies on a separate stream."""
+
+    def __init__(self, device: "torch.device") -> None:
+        import torch
+
+        cuda: Any = torch.cuda  # its streams have no types
+        self._device, self._stream = device, cuda.Stream(device)
+
+    def pinned(self, size: int) -> "torch.Tensor":
+        """As `Lane`."""
+        import torch
+
+        with torch.cuda.stream(self._stream):
+            return torch.empty(size, dtype=torch.uint8, pin_memory=True)
+
+    def allocate(self, size: int) -> "torch.Tensor":
+        """As `Lane`. The memory belongs to the copies' stream: who has it next on that stream comes after them."""
+        import torch
+
+        with torch.cuda.stream(self._stream):
+            return torch.empty(size, dtype=torch.uint8, device=self._device)
+
+    def send(self, target: "torch.Tensor", source: "torch.Tensor") -> Event:
+        """As `Lane`."""
+        import torch
+
+        with torch.cuda.stream(self._stream):
+            target.copy_(source, non_blocking=True)
+        event: Event = self._stream.record_event()
+        return event
+
+    def hold_copies(self, event: Any) -> None:
+        """As `Lane`."""
+        self._stream.wait_event(event)
+
+    def hold_work(self, event: Any, memory: "torch.Tensor") -> None:
+        """As `Lane`."""
+        import torch
+
+        stream = torch.cuda.current_stream(self._device)
+        stream.wait_event(event)
+        memory.record_stream(stream)  # once freed, it stays unused until this stream is done with it
+
+    def worked(self) -> Event:
+        """As `Lane`."""
+        import torch
+
+        event: Event = torch.cuda.current_stream(self._device).record_event()
+        return event
+
+    def wait(self) -> None:
+        """As `Lane`."""
+        self._stream.synchronize()
+
+
+@dataclass
+class _Buffer:
+    """Memory that is used again and again, and the event after which it may be overwritten."""
+
+    memory: "torch.Tensor | None" = None
+    free: Event | None = None
+
+
+class _Upload(NamedTuple):
+    array: "torch.Tensor"  # on the device
+    arrived: Event
+    buffer: _Buffer
+
+
+class Uploads:
+    """Copy arrays to a device, ahead of the work on them."""
+
+    def __init__(self, lane: Lane) -> None:
+        self._lane = lane
+        self._buffers = [_Buffer() for _ in range(AT_A_TIME)]
+        self._stages = deque(_Buffer() for _ in range(STAGES))
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="uploads")
+
+    def __call__(self, arrays: Iterable["torch.Tensor"]) -> Generator["torch.Tensor", None, None]:
+        """Yield the arrays on the device, of the same dtypes and shapes.
+
+        Each is valid until the next one is asked for: later copies overwrite it after the work that was begun by then.
+
+        Args:
+            arrays: in the machine's memory, none of them empty; not to be changed until the iterator is closed.
+        """
+        coming: deque[Future[_Upload]] = deque()
+        try:
+            for number, array in enumerate(arrays):
+                coming.append(self._pool.submit(self._upload, array, self._buffers[number % AT_A_TIME]))
+                if len(coming) == AT_A_TIME:
+                    yield from self._use(coming.popleft())
+            while coming:
+                yield from self._use(coming.popleft())
+        finally:
+            for future in coming:
+                if not future.cancel():
+                    future.exception()  # waits
+            self._lane.wait()
+
+    def _use(self, future: "Future[_Upload]") -> Iterator["torch.Tensor"]:
+        upload = future.result()
+        self._lane.hold_work(upload.arrived, upload.array)
+        try:
+            yield upload.array
+        finally:
+            upload.buffer.free = self._lane.worked()
+
+    def _upload(self, array: "torch.Tensor", buffer: _Buffer) -> _Upload:
+        """Begin all copies of an array; runs in the thread."""
+        import torch
+
+        source = array.contiguous().view(-1).view(torch.uint8)
+        size = len(source)
+        if buffer.memory is None or len(buffer.memory) < size:
+            buffer.memory = self._lane.allocate(size)
+        elif buffer.free is not None:
+            self._lane.hold_copies(buffer.free)
+        target = buffer.memory[:size]
+        if source.is_pinned():
+            arrived = self._lane.send(target, source)
+        else:
+            for first in range(0, size, STAGE_BYTES):
+                part = slice(first, first + STAGE_BYTES)
+                arrived = self._send(source[part], target[part])
+        return _Upload(target.view(array.dtype).view(array.shape), arrived, buffer)
+
+    def _send(self, part: "torch.Tensor", target: "torch.Tensor") -> Event:
+        """Begin the copy of at most `STAGE_BYTES` from ordinary memory."""
+        stage = self._stages[0]
+        self._stages.rotate(-1)
+        if stage.free is not None:
+            stage.free.synchronize()
+        if stage.memory is None:
+            stage.memory = self._lane.pinned(STAGE_BYTES)
+        stage.free = self._lane.send(target, stage.memory[: len(part)].copy_(part))
+        return stage.free
