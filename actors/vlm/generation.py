@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from actors.vlm import errors, families, memory
+from actors.vlm import decode_graph, errors, families, memory
+from actors.vlm.decode_graph import GraphDecoder
 from actors.vlm.decoding import advance, encode_once, repeated, run_custom
 from actors.vlm.encoding import collate
 from actors.vlm.engines import NaiveEngine
@@ -220,8 +221,13 @@ class TextGenerator:
 
         def decode(model: Any, input_ids: Any, generation_config: Any, **state: Any) -> Any:
             logits, state = encode_once(model, input_ids, state)
-            logits, state = logits.repeat_interleave(samples, dim=0), repeated(state, samples)
-            input_ids = input_ids.repeat_interleave(samples, dim=0)
+            logits = logits.repeat_interleave(samples, dim=0)
+            recorded: GraphDecoder | None = None
+            if decode_graph.can_record(model, steps=steps):
+                recorded = GraphDecoder(model, state, samples=samples)
+            else:
+                state = repeated(state, samples)
+                input_ids = input_ids.repeat_interleave(samples, dim=0)
             for step in range(steps):
                 numbers = [stream.random() for stream in streams]
                 chosen = draw(logits[:, -1], numbers, sampling)
@@ -236,6 +242,9 @@ class TextGenerator:
                         texts[row].append(token)
                 if all(has_ended) or step == steps - 1:
                     break
+                if recorded is not None:
+                    logits = recorded.step(chosen)[:, None]
+                    continue
                 input_ids = torch.cat([input_ids, chosen[:, None].to(input_ids.device)], dim=1)
                 logits, state = advance(model, input_ids, state, tokens=1)
             return input_ids

@@ -1,0 +1,171 @@
+"""Steps of decoding as one CUDA graph: the same kernels for each token, given to the GPU at once.
+
+A step of a model of 3 B parameters has 1,150 kernels; an H200 waits for the process that launches them for three
+quarters of the time. A graph needs keys and values in memory that does not move: buffers for more tokens than the texts
+have so far, whose rest is masked. For families whose layers all see all earlier tokens (`Family.packs`).
+"""
+
+import logging
+from typing import Any
+
+from actors.vlm import errors, families
+from actors.vlm.families import base_model, language_model
+from actors.vlm.forward import attention_implementation
+
+NAME = "remine_decode"
+GROWTH = 256  # tokens by which the buffers grow; each time the graph is recorded again
+ALIGNED = 16  # a length of rows of a mask that all attention kernels take
+MIN_STEPS = 16  # recording takes as long as a few steps
+log = logging.getLogger(__name__)
+
+
+def can_record(model: Any, *, steps: int) -> bool:
+    """Return whether to decode `steps` tokens with a graph: on one GPU, a family that packs, and enough steps."""
+    devices = set((getattr(model, "hf_device_map", None) or {}).values())
+    return model.device.type == "cuda" and len(devices) <= 1 and steps >= MIN_STEPS and families.packs(model)
+
+
+class GraphDecoder:
+    """Decodes one token of each row at a time, after prompts that `encode_once` encoded.
+
+    Args:
+        model: a model of a family that packs.
+        state: of `actors.vlm.decoding.encode_once`; its cache is emptied.
+        samples: rows per prompt.
+    """
+
+    def __init__(self, model: Any, state: dict[str, Any], *, samples: int) -> None:
+        import torch
+        from transformers import AttentionInterface
+
+        AttentionInterface.register(NAME, attend_to_buffers)
+        family = families.family_of(model)
+        self._model, self._axes = model, 3 if family is not None and family.three_axes else 1
+        layers = state["past_key_values"].layers
+        self._buffers: list[tuple[Any, Any]] = []
+        for layer in layers:  # one after the other, so that not all keys are in memory twice
+            self._buffers.append((layer.keys.repeat_interleave(samples, 0), layer.values.repeat_interleave(samples, 0)))
+            layer.keys = layer.values = None
+        keys = self._buffers[0][0]
+        rows, self._length, device = keys.shape[0], keys.shape[2], keys.device
+        seen = torch.ones(rows // samples, self._length, device=device, dtype=torch.bool)
+        if state.get("attention_mask") is not None:
+            seen = state["attention_mask"].bool()
+        starts = seen.sum(-1) + _offsets(model, len(seen)).to(device)
+        self._bias = torch.zeros(seen.shape, dtype=keys.dtype, device=device)
+        self._bias.masked_fill_(~seen, torch.finfo(keys.dtype).min)
+        self._bias = self._bias.repeat_interleave(samples, 0)
+        self._tokens = torch.zeros(rows, 1, dtype=torch.long, device=device)
+        self._positions = starts.repeat_interleave(samples)[:, None].clone()
+        self._place = torch.tensor([self._length], device=device)
+        self._graph: Any = None
+        self._logits: Any = None
+        self._records = device.type == "cuda"
+
+    def step(self, tokens: Any) -> Any:
+        """Return the logits [rows, vocabulary] after one more token of each row; the next step overwrites them.
+
+        Args:
+            tokens: [rows] token ids.
+        """
+        if self._length == self._bias.shape[1]:
+            self._grow()
+        self._tokens.copy_(tokens[:, None])
+        self._bias[:, self._length] = 0
+        if self._graph is None:
+            self._logits = self._forward()
+        else:
+            self._graph.replay()
+        self._length += 1
+        self._positions += 1
+        self._place += 1
+        return self._logits
+
+    def _grow(self) -> None:
+        """Enlarge the buffers, and record the graph for the new ones."""
+        import torch
+
+        self._graph = self._logits = None
+        more = GROWTH + -(self._length + GROWTH) % ALIGNED
+        for number, pair in enumerate(self._buffers):
+            keys, values = (torch.nn.functional.pad(part, (0, 0, 0, more)) for part in pair)
+            self._buffers[number] = keys, values
+        self._bias = torch.nn.functional.pad(self._bias, (0, more), value=torch.finfo(self._bias.dtype).min)
+        if self._records:
+            self._record()
+
+    def _record(self) -> None:
+        """Record one step; without a graph, where that fails, each step launches its kernels."""
+        import torch
+
+        try:
+            here = torch.cuda.current_stream()
+            aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+            aside.wait_stream(here)
+            with torch.cuda.stream(aside):
+                self._forward()  # chooses and loads kernels, which cannot be recorded; the step overwrites its keys
+            here.wait_stream(aside)
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                self._logits = self._forward()
+        except Exception as error:
+            if errors.is_fatal(error) or errors.is_out_of_memory(error):
+                raise
+            log.warning("model %r: its steps cannot be recorded (%s); slower", self._model.config.model_type, error)
+            self._records = False
+        else:
+            self._graph = graph
+
+    def _forward(self) -> Any:
+        positions = self._positions[None].expand(3, -1, -1) if self._axes == 3 else self._positions
+        with attention_implementation(self._model, NAME):
+            hidden = language_model(self._model)(
+                input_ids=self._tokens,
+                attention_mask=self._bias[:, None, None],
+                position_ids=positions,
+                past_key_values=self._cache(),
+                use_cache=True,
+            ).last_hidden_state
+        return self._model.get_output_embeddings()(hidden[:, -1])
+
+    def _cache(self) -> Any:
+        """Return a cache that writes into the buffers, at the place of the step."""
+        from transformers import DynamicCache
+
+        buffers, place = self._buffers, self._place
+
+        class BufferedCache(DynamicCache):  # type: ignore[misc] # transformers is not type-checked (pyproject.toml)
+            def update(self, key_states: Any, value_states: Any, layer_idx: int, *_: Any, **__: Any) -> tuple[Any, Any]:
+                keys, values = buffers[layer_idx]
+                return keys.index_copy_(2, place, key_states), values.index_copy_(2, place, value_states)
+
+        return BufferedCache()
+
+
+def attend_to_buffers(
+    module: Any, query: Any, key: Any, value: Any, attention_mask: Any, *, scaling: float | None = None, **options: Any
+) -> tuple[Any, None]:
+    """Attend from one token of each row, with the interface of transformers.
+
+    Heads that share keys become further queries of these, so that keys are not copied for each head.
+
+    Args:
+        query: [rows, heads, 1, head size].
+        key, value: [rows, key heads, length, head size].
+        attention_mask: [rows, 1, 1, length], additive.
+    """
+    import torch
+
+    rows, heads, _, size = query.shape
+    folded = query.reshape(rows, key.shape[1], heads // key.shape[1], size)
+    mask = attention_mask.expand(-1, key.shape[1], folded.shape[2], -1)
+    out = torch.nn.functional.scaled_dot_product_attention(folded, key, value, attn_mask=mask, scale=scaling)
+    return out.reshape(rows, 1, heads, size), None
+
+
+def _offsets(model: Any, prompts: int) -> Any:
+    """Return the difference [prompts] between positions and tokens that the last pass left on the module, or 0."""
+    import torch
+
+    offsets = getattr(base_model(model), "rope_deltas", None)
+    return torch.zeros(prompts, dtype=torch.long) if offsets is None else offsets.flatten()
