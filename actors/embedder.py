@@ -6,14 +6,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from actors import schemas
 from actors.devices import find_device, find_dtype
+from actors.encoders.pixel_rows import PixelRows
 from actors.encoders.settings import EncoderSettings
 from actors.encoders.towers import find_geometry, load_tower
 from actors.picture_reader import PictureReader
 from actors.pictures import DEFAULT_MAX_PIXELS, PictureError
 from actors.status import Status, failed_reason
+from actors.uploads import CudaLane, Uploads
 
 if TYPE_CHECKING:
     import torch
@@ -122,6 +125,9 @@ class Embedder:
         self._device = find_device(settings.device)
         dtype = find_dtype(settings.dtype, self._device)
         self._tower = load_tower(settings.checkpoint, settings.pretrained, device=self._device, dtype=dtype)
+        height, width = self._tower.size
+        self._pixel_rows = PixelRows(height * width * 3)
+        self._uploads = Uploads(CudaLane(self._device)) if self._device.type == "cuda" else None
         self._batch_size = self._full_batch_size = batch_size
         self._batches_since_halved = 0
         self.dim = self._tower.dim
@@ -150,23 +156,22 @@ class Embedder:
         statuses, kinds, messages = (batch[name].to_pylist() for name in _OUTCOME)
         pixels = batch["pixels"]
         height, width = self._tower.size
-        for row, status in enumerate(statuses):
-            if status != Status.OK:
-                continue
-            if not pixels[row].is_valid:
-                outcome = (Status.MISSING_INPUT.value, "no_pixels", "the row is ok but has no pixels")
-            elif (size := len(pixels[row].as_buffer())) != height * width * 3:
-                message = f"the pixels have {size} bytes; {height} x {width} x 3 are needed"
-                outcome = (Status.ERROR.value, "wrong_size", message)
-            else:
-                continue
-            statuses[row], kinds[row], messages[row] = outcome
+        sizes = pc.fill_null(pc.binary_length(pixels), -1).to_numpy()
         good = np.array([status == Status.OK for status in statuses], dtype=bool)
-        vectors = np.zeros((len(good), self.dim), np.float32)
+        fits = sizes == height * width * 3
+        for row in np.flatnonzero(good & ~fits).tolist():
+            if sizes[row] < 0:
+                outcome = (Status.MISSING_INPUT.value, "no_pixels", "the row is ok but has no pixels")
+            else:
+                message = f"the pixels have {sizes[row]} bytes; {height} x {width} x 3 are needed"
+                outcome = (Status.ERROR.value, "wrong_size", message)
+            statuses[row], kinds[row], messages[row] = outcome
+        good &= fits
         if good.any():
-            encoded, too_large = self._encode_rows(pixels, good)
-            vectors[good] = encoded[good]
+            vectors, too_large = self._encode_rows(pixels, good)
             _mark_too_large(too_large, (statuses, kinds, messages))
+        else:
+            vectors = np.zeros((len(good), self.dim), np.float32)
         return _embeddings(batch["item_id"], batch["kind"], vectors, (statuses, kinds, messages))
 
     def embed_texts(self, texts: Sequence[str]) -> np.ndarray:
@@ -201,13 +206,10 @@ class Embedder:
         def encode(start: int, end: int) -> torch.Tensor:
             if not good[start:end].any():
                 return torch.zeros((end - start, self.dim), device=self._device)
-            stacked = np.zeros((end - start, height, width, 3), np.uint8)
-            for slot in np.flatnonzero(good[start:end]).tolist():
-                stacked[slot] = np.frombuffer(pixels[start + slot].as_buffer(), np.uint8).reshape(height, width, 3)
-            pictures = torch.from_numpy(stacked)
-            if self._device.type == "cuda":  # copied while the previous batch is computed
-                pictures = pictures.pin_memory().to(self._device, non_blocking=True)
-            return self._tower.pictures(pictures.permute(0, 3, 1, 2).contiguous())
+            rows = self._pixel_rows.join(pixels.slice(start, end - start), good[start:end])
+            if self._uploads is not None:  # copied while the previous batch is computed
+                rows = self._uploads.send(rows)
+            return self._tower.pictures(rows.view(-1, height, width, 3).permute(0, 3, 1, 2).contiguous())
 
         return self._in_batches(len(good), encode)
 
@@ -309,14 +311,18 @@ def _mark_too_large(rows: Sequence[int], outcomes: Outcomes) -> None:
 
 def _embeddings(items: pa.ChunkedArray, kinds: pa.ChunkedArray, vectors: np.ndarray, outcomes: Outcomes) -> pa.Table:
     """The columns of the table `embeddings`; a vector [n, dim] without a direction becomes an error in its row."""
+    import torch
+
     statuses, errors, messages = outcomes
     good = np.array([status == Status.OK for status in statuses], dtype=bool)
-    usable = np.isfinite(vectors).all(axis=1) & vectors.any(axis=1)
+    tensor = torch.from_numpy(vectors)  # torch rounds as NumPy does, in all threads: a GPU waits for this
+    usable = (torch.isfinite(tensor).all(dim=1) & tensor.any(dim=1)).numpy()
     for row in np.flatnonzero(good & ~usable).tolist():
         statuses[row], errors[row] = Status.ERROR.value, "not_finite"
         messages[row] = "the model returned a vector that is not finite or has no direction"
     good &= usable
-    halves = np.where(good[:, None], vectors, 0).astype(np.float16)
+    halves = tensor.half().numpy()
+    halves[~good] = 0
     schema = schemas.embeddings(vectors.shape[1])
     embedding = pa.FixedSizeListArray.from_arrays(
         pa.array(halves.reshape(-1), pa.float16()), type=schema.field("embedding").type, mask=pa.array(~good)

@@ -1,6 +1,6 @@
 """Exact nearest neighbours by inner product or cosine among streamed rows; the same torch code for CPU and GPU.
 
-On a GPU the copy of the rows to it takes longest: the next pieces are on their way (`actors.search.uploads`) while one
+On a GPU the copy of the rows to it takes longest: the next pieces are on their way (`actors.uploads`) while one
 is multiplied, and the host waits for the GPU a few times per piece.
 
 A fast product finds the rows that can be among the k best: the error of its scores has a proven bound
@@ -18,7 +18,7 @@ import numpy as np
 
 from actors.search.queries import LONGEST, SHORTEST, Product, Queries, lengths_of
 from actors.search.top_k import Candidates, Hits, Ids
-from actors.search.uploads import CudaLane, Uploads
+from actors.uploads import CudaLane, Uploads, tensor_of
 
 if TYPE_CHECKING:
     import torch
@@ -110,7 +110,7 @@ class Search:
         Returns:
             The rows that cannot be scored.
         """
-        tensor = _tensor(vectors)
+        tensor = tensor_of(vectors)
         step = self.rows_at_a_time
         cuts = [slice(start, start + step) for start in range(0, len(vectors), step)]
         bad = [_NONE_BAD]
@@ -295,14 +295,3 @@ def _use_one_thread() -> None:
     import torch
 
     torch.set_num_threads(1)
-
-
-def _tensor(stored: np.ndarray) -> "torch.Tensor":
-    """A tensor over the same memory, without torch's warning about read-only memory (a mapped file)."""
-    import warnings
-
-    import torch
-
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*not writable")
-        return torch.from_numpy(stored)

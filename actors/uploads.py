@@ -12,6 +12,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+import numpy as np
+
 if TYPE_CHECKING:
     import torch
 
@@ -127,7 +129,8 @@ class Uploads:
 
     def __init__(self, lane: Lane) -> None:
         self._lane = lane
-        self._buffers = [_Buffer() for _ in range(AT_A_TIME)]
+        self._buffers = deque(_Buffer() for _ in range(AT_A_TIME))
+        self._last: _Buffer | None = None  # whose array `send` returned last
         self._stages = deque(_Buffer() for _ in range(STAGES))
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="uploads")
 
@@ -141,8 +144,8 @@ class Uploads:
         """
         coming: deque[Future[_Upload]] = deque()
         try:
-            for number, array in enumerate(arrays):
-                coming.append(self._pool.submit(self._upload, array, self._buffers[number % AT_A_TIME]))
+            for array in arrays:
+                coming.append(self._pool.submit(self._upload, array, self._next_buffer()))
                 if len(coming) == AT_A_TIME:
                     yield from self._use(coming.popleft())
             while coming:
@@ -153,6 +156,22 @@ class Uploads:
                     future.exception()  # waits
             self._lane.wait()
 
+    def send(self, array: "torch.Tensor") -> "torch.Tensor":
+        """Return one array on the device, without the thread: for callers that run ahead of the device by themselves.
+
+        Valid until the next call, as those of the iterator. The array may be changed at once if it is not pinned.
+        """
+        if self._last is not None:
+            self._last.free = self._lane.worked()
+        self._last = self._next_buffer()
+        upload = self._upload(array, self._last)
+        self._lane.hold_work(upload.arrived, upload.array)
+        return upload.array
+
+    def _next_buffer(self) -> _Buffer:
+        self._buffers.rotate(-1)
+        return self._buffers[0]
+
     def _use(self, future: "Future[_Upload]") -> Iterator["torch.Tensor"]:
         upload = future.result()
         self._lane.hold_work(upload.arrived, upload.array)
@@ -162,23 +181,24 @@ class Uploads:
             upload.buffer.free = self._lane.worked()
 
     def _upload(self, array: "torch.Tensor", buffer: _Buffer) -> _Upload:
-        """Begin all copies of an array; runs in the thread."""
+        """Begin all copies of an array."""
         import torch
 
-        source = array.contiguous().view(-1).view(torch.uint8)
-        size = len(source)
-        if buffer.memory is None or len(buffer.memory) < size:
-            buffer.memory = self._lane.allocate(size)
-        elif buffer.free is not None:
-            self._lane.hold_copies(buffer.free)
-        target = buffer.memory[:size]
-        if source.is_pinned():
-            arrived = self._lane.send(target, source)
-        else:
-            for first in range(0, size, STAGE_BYTES):
-                part = slice(first, first + STAGE_BYTES)
-                arrived = self._send(source[part], target[part])
-        return _Upload(target.view(array.dtype).view(array.shape), arrived, buffer)
+        with torch.inference_mode(mode=False):  # memory that was allocated within it could not be written outside
+            source = array.contiguous().view(-1).view(torch.uint8)
+            size = len(source)
+            if buffer.memory is None or len(buffer.memory) < size:
+                buffer.memory = self._lane.allocate(size)
+            elif buffer.free is not None:
+                self._lane.hold_copies(buffer.free)
+            target = buffer.memory[:size]
+            if source.is_pinned():
+                arrived = self._lane.send(target, source)
+            else:
+                for first in range(0, size, STAGE_BYTES):
+                    part = slice(first, first + STAGE_BYTES)
+                    arrived = self._send(source[part], target[part])
+            return _Upload(target.view(array.dtype).view(array.shape), arrived, buffer)
 
     def _send(self, part: "torch.Tensor", target: "torch.Tensor") -> Event:
         """Begin the copy of at most `STAGE_BYTES` from ordinary memory."""
@@ -190,3 +210,14 @@ class Uploads:
             stage.memory = self._lane.pinned(STAGE_BYTES)
         stage.free = self._lane.send(target, stage.memory[: len(part)].copy_(part))
         return stage.free
+
+
+def tensor_of(array: np.ndarray) -> "torch.Tensor":
+    """Return a tensor over the same memory, without torch's warning about read-only memory (a mapped file, Arrow)."""
+    import warnings
+
+    import torch
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*not writable")
+        return torch.from_numpy(array)

@@ -7,15 +7,17 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 
-from actors import searcher
-from actors.search import uploads
+from actors import searcher, uploads
+from actors.embedder import Embedder
+from actors.encoders.settings import EncoderSettings
 from actors.search.queries import Queries
 from actors.search.settings import SearchSettings
-from actors.search.uploads import AT_A_TIME, STAGES, Event, Uploads
 from actors.searcher import Search
+from actors.uploads import AT_A_TIME, STAGES, Event, Uploads
 
 LATE = 0.002  # seconds by which each operation is late
 
@@ -135,6 +137,20 @@ def test_no_array_is_overwritten_before_it_is_read(lanes: Callable[..., LateLane
     assert len(lane.buffers) == allocated  # the second call reuses those of the first
 
 
+@pytest.mark.parametrize(("copies", "work"), [(LATE, 0.0), (0.0, 5 * LATE)])
+def test_no_array_is_overwritten_without_the_thread(lanes: Callable[..., LateLane], copies: float, work: float) -> None:
+    lane = lanes(copies=copies, work=work)
+    upload, sent, results = Uploads(lane), arrays(12), []
+    assert lane.work is not None
+    for number in range(24):
+        same = sent[number % 12].clone()
+        array = upload.send(same)
+        same.zero_()  # what is not pinned is read before `send` returns
+        lane.work.begin(lambda array=array: results.append(array.clone()))  # type: ignore[misc]
+    lane.work.event().synchronize()
+    assert all(torch.equal(array, expected) for array, expected in zip(results, sent * 2, strict=True))
+
+
 def test_copies_run_ahead_of_the_work(lanes: Callable[..., LateLane]) -> None:
     lane, asked = lanes(), []
 
@@ -207,6 +223,22 @@ def test_a_search_of_uploaded_rows_is_the_same(lanes: Callable[..., LateLane], k
         return [hits.query.tobytes(), hits.row.tobytes(), hits.score.tobytes(), hits.item_id], bad
 
     assert searched(lanes(copies=0.0002)) == searched(None)
+
+
+def test_vectors_of_uploaded_pictures_are_the_same(lanes: Callable[..., LateLane]) -> None:
+    """Batches with and without rows that are not good, one across the chunks of the table."""
+    draw = np.random.default_rng(0)
+    embedder = Embedder(EncoderSettings("local:siglip-tiny", device="cpu"), batch_size=4)
+    rows: list[bytes | None] = [draw.integers(0, 256, 256 * 256 * 3, np.uint8).tobytes() for _ in range(14)]
+    rows[5], rows[6] = None, b"short"
+    nothing, names = pa.nulls(14, pa.string()), [f"{n}" for n in range(14)]
+    columns = {"item_id": names, "kind": ["image"] * 14, "pixels": pa.array(rows, pa.large_binary())}
+    whole = pa.table(columns | {"status": ["ok"] * 14, "error_kind": nothing, "error_message": nothing})
+    batch = pa.concat_tables([whole.slice(0, 9), whole.slice(9)])
+    expected = embedder(batch)
+    embedder._uploads = Uploads(lanes(copies=0.0001))
+    assert embedder(batch).equals(expected)
+    assert expected["error_kind"].to_pylist()[4:8] == [None, "no_pixels", "wrong_size", None]
 
 
 def test_pieces_of_a_gpu_are_bounded() -> None:
