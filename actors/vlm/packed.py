@@ -42,9 +42,10 @@ class Item(NamedTuple):
 
     @property
     def tokens(self) -> tuple[int, int]:
-        """The tokens of the shared part, and at most so many of all suffixes with their answers."""
+        """The tokens of the prefix, and at most so many of all suffixes with their answers."""
+        more = token_trees.shared_length(self.suffixes)
         pairs = zip(self.suffixes, self.answers, strict=True)
-        return self.shared, sum(len(suffix) + sum(map(len, codes.inner)) for suffix, codes in pairs)
+        return self.shared + more, sum(len(suffix) - more + sum(map(len, codes.inner)) for suffix, codes in pairs)
 
 
 class PendingItems:
@@ -210,7 +211,6 @@ def _positions(model: Any, family: Family, inputs: Mapping[str, Any]) -> Any:
 def _encode(model: Any, items: _Items, lengths: Segments) -> dict[int, tuple[Any, Any]]:
     """Pass all prefixes as one sequence; returns layer -> keys and values [1, key heads, tokens, head size]."""
     import torch
-    from transformers import DynamicCache
 
     inputs: dict[str, Any] = {}
     for name in dict.fromkeys(name for one in items.prefixes for name in one):
@@ -220,12 +220,26 @@ def _encode(model: Any, items: _Items, lengths: Segments) -> dict[int, tuple[Any
     inputs = families.on_device(model, inputs)
     positions = torch.cat(items.positions, -1)
     positions = (positions[:, None] if len(positions) > 1 else positions).to(model.device)
-    cache: Any = DynamicCache(config=model.config.get_text_config())
+    cache, layers = _cache()
     forget_positions(model)
     no_nodes = torch.empty(0, dtype=torch.long)  # only keys and values are read
     with attention_implementation(model, NAME), active(PackedPlan(lengths)), last_layer_at(model, no_nodes):
         base_model(model)(**inputs, position_ids=positions, past_key_values=cache, use_cache=True)
-    return {number: (layer.keys, layer.values) for number, layer in enumerate(cache.layers)}
+    return layers
+
+
+def _cache() -> tuple[Any, dict[int, tuple[Any, Any]]]:
+    """Return a cache for one pass, and the keys and values that it stores; transformers' own one copies them."""
+    from transformers import DynamicCache
+
+    layers: dict[int, tuple[Any, Any]] = {}
+
+    class LayerCache(DynamicCache):  # type: ignore[misc] # transformers is not type-checked (pyproject.toml)
+        def update(self, key_states: Any, value_states: Any, layer_idx: int, *_: Any, **__: Any) -> tuple[Any, Any]:
+            layers[layer_idx] = key_states, value_states
+            return key_states, value_states
+
+    return LayerCache(), layers
 
 
 def _passes(rows: Sequence[Sequence[TokenTree]], most: int) -> Iterator[list[tuple[int, int]]]:

@@ -37,16 +37,33 @@ def main(arguments: list[str] | None = None) -> int:
     if asked.document:
         document.write(json.loads(asked.document.read_text(encoding="utf-8")))
         return 0
-    result = run(asked.device, tiny=asked.tiny, only=asked.only, limit=asked.seconds)
-    if asked.out:
-        asked.out.write_text(json.dumps(result, indent=1), encoding="utf-8")
+
+    def save(result: dict[str, Any]) -> None:
+        if asked.out:
+            asked.out.write_text(json.dumps(result, indent=1), encoding="utf-8")
+
+    result = run(asked.device, tiny=asked.tiny, only=asked.only, limit=asked.seconds, save=save)
     failed = [name for name, results in result["checks"].items() if "error" in results or results.get("ok") is False]
     print(f"{len(result['checks'])} checks, failed: {', '.join(failed) or 'none'}")
     return 1 if failed else 0
 
 
-def run(place: str, *, tiny: bool, only: list[str] | None = None, limit: float = SECONDS) -> dict[str, Any]:
-    """Return {machine, rates, checks, measurements, seconds}."""
+def run(
+    place: str,
+    *,
+    tiny: bool,
+    only: list[str] | None = None,
+    limit: float = SECONDS,
+    save: Callable[[dict[str, Any]], None] = lambda _: None,
+) -> dict[str, Any]:
+    """Return {machine, rates, checks, measurements, seconds}.
+
+    Args:
+        place: the device.
+        only: beginnings of the names of checks and measurements; None: all.
+        limit: seconds after which nothing more is begun.
+        save: gets the results so far after each: a machine may be taken away.
+    """
     import torch
 
     from actors.devices import find_device
@@ -83,6 +100,7 @@ def run(place: str, *, tiny: bool, only: list[str] | None = None, limit: float =
         if target.type == "cuda":
             torch.cuda.empty_cache()
         print(f"{time.monotonic() - begun:6.1f} s  {name}: {json.dumps(group[name])}", flush=True)
+        save(result | {"seconds": time.monotonic() - start})
     return result | {"seconds": time.monotonic() - start}
 
 

@@ -71,6 +71,20 @@ def test_a_small_budget_takes_several_passes(load: Load, monkeypatch: pytest.Mon
     assert len(passed) > 10  # each item by itself, its suffixes in several passes
 
 
+def test_items_share_a_pass_by_the_tokens_that_pass(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What all suffixes of an item begin with belongs to its prefix."""
+    model, processor = load("qwen2.5-vl-tiny")
+    asked = requests(sees=True, tree=True)
+    passed: list[int] = []
+    hook = model.get_input_embeddings().register_forward_hook(lambda _, ids, __: passed.append(ids[0].numel()))
+    ClosedSetScorer(model, processor, engine="packed").score(asked)
+    monkeypatch.setattr(memory, "LEAST_TOKENS", max(passed))
+    monkeypatch.setattr(memory, "MOST_TOKENS", {"cpu": max(passed)})
+    ClosedSetScorer(model, processor, engine="packed").score(asked)
+    hook.remove()
+    assert passed[2:] == passed[:2]
+
+
 def test_one_item_that_fails_does_not_fail_the_others(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     model, processor = load("qwen2.5-vl-tiny")
     asked = requests(sees=True)
