@@ -32,9 +32,10 @@ class GraphDecoder:
         model: a model of a family that packs.
         state: of `actors.vlm.decoding.encode_once`; its cache is emptied.
         samples: rows per prompt.
+        steps: tokens to decode at most.
     """
 
-    def __init__(self, model: Any, state: dict[str, Any], *, samples: int) -> None:
+    def __init__(self, model: Any, state: dict[str, Any], *, samples: int, steps: int) -> None:
         import torch
         from transformers import AttentionInterface
 
@@ -58,6 +59,7 @@ class GraphDecoder:
         self._tokens = torch.zeros(rows, 1, dtype=torch.long, device=device)
         self._positions = starts.repeat_interleave(samples)[:, None].clone()
         self._place = torch.tensor([self._length], device=device)
+        self._end = self._length + steps
         self._graph: Any = None
         self._logits: Any = None
         self._records = device.type == "cuda"
@@ -86,7 +88,8 @@ class GraphDecoder:
         import torch
 
         self._graph = self._logits = None
-        more = GROWTH + -(self._length + GROWTH) % ALIGNED
+        length = min(self._end, self._length + GROWTH)
+        more = length + -length % ALIGNED - self._length
         for number, pair in enumerate(self._buffers):
             keys, values = (torch.nn.functional.pad(part, (0, 0, 0, more)) for part in pair)
             self._buffers[number] = keys, values

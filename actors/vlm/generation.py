@@ -224,7 +224,7 @@ class TextGenerator:
             logits = logits.repeat_interleave(samples, dim=0)
             recorded: GraphDecoder | None = None
             if decode_graph.can_record(model, steps=steps):
-                recorded = GraphDecoder(model, state, samples=samples)
+                recorded = GraphDecoder(model, state, samples=samples, steps=steps)
             else:
                 state = repeated(state, samples)
                 input_ids = input_ids.repeat_interleave(samples, dim=0)

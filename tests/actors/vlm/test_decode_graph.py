@@ -41,6 +41,9 @@ def test_buffers_give_the_texts_of_a_growing_cache(load: Load, name: str, monkey
     assert texts(model, processor) == expected
     assert len(expected) == 3
     assert len(grown) >= 2
+    assert texts(model, processor, max_tokens=3) == [
+        [one._replace(tokens=one.tokens[:3]) for one in row] for row in expected
+    ]
 
 
 def test_where_steps_are_recorded(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
