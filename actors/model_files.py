@@ -5,10 +5,11 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from actors import local_models
 from actors.ids import content_id
@@ -19,6 +20,7 @@ WEIGHTS = ".safetensors"
 SUFFIXES = (WEIGHTS, ".json", ".txt", ".model", ".jinja", ".tiktoken")
 THREADS = 8  # files copied at a time
 MOST_HEADER = 100_000_000  # bytes, as the library safetensors allows
+HEADER_BLOCK = 1 << 20  # bytes of a request for the header of an object
 
 
 def is_s3(model: str) -> bool:
@@ -112,12 +114,16 @@ def check_weights(folder: Path, *, nested: bool = False) -> None:
         ValueError: an index that is damaged, or names a file that is missing or elsewhere; a .safetensors file that is
             shorter or longer than its header says.
     """
-    _check_indexes(folder)
-    for file in sorted((*folder.glob(f"*{WEIGHTS}"), *(folder.glob(f"*/*{WEIGHTS}") if nested else ()))):
-        size, expected = file.stat().st_size, _expected_size(file)
-        if size != expected:
-            header = f"{expected:,} by its header" if expected else "no readable header"
-            raise ValueError(f"{file}: damaged: {size:,} bytes, {header}; copy or download it again")
+    files = [file for pattern in ("*", "*/*") if nested or pattern == "*" for file in folder.glob(pattern)]
+    sizes = {file.relative_to(folder).as_posix(): file.stat().st_size for file in files if file.is_file()}
+    _check(_ModelFolder(f"{folder}", sizes, lambda name: (folder / name).open("rb")))
+
+
+def check_stored_weights(model: str, *, nested: bool = False) -> None:
+    """As `check_weights`, for a model of S3, of which it reads the headers and indexes."""
+    store, prefix = storage(), model.removeprefix(SCHEME).rstrip("/")
+    sizes = {name: size for name, size, _ in objects(model, nested=nested)}
+    _check(_ModelFolder(model.rstrip("/"), sizes, lambda name: store.open(f"{prefix}/{name}", block_size=HEADER_BLOCK)))
 
 
 def read_header(stream: IO[bytes]) -> tuple[int, dict[str, Any]]:
@@ -132,9 +138,35 @@ def read_header(stream: IO[bytes]) -> tuple[int, dict[str, Any]]:
     return 8 + length, json.loads(stream.read(length))
 
 
-def _expected_size(file: Path) -> int | None:
+class _ModelFolder(NamedTuple):
+    """Files of a model.
+
+    Attributes:
+        place: for messages.
+        sizes: path within the folder -> bytes.
+        open: opens one of them.
+    """
+
+    place: str
+    sizes: Mapping[str, int]
+    open: Callable[[str], IO[bytes]]
+
+
+def _check(folder: _ModelFolder) -> None:
+    _check_indexes(folder)
+    names = sorted(name for name in folder.sizes if name.endswith(WEIGHTS))
+    with ThreadPoolExecutor(THREADS) as pool:
+        for name, expected in zip(names, pool.map(partial(_expected_size, folder), names), strict=True):
+            if folder.sizes[name] != expected:
+                header = f"{expected:,} by its header" if expected else "no readable header"
+                raise ValueError(
+                    f"{folder.place}/{name}: damaged: {folder.sizes[name]:,} bytes, {header}; copy or download it again"
+                )
+
+
+def _expected_size(folder: _ModelFolder, name: str) -> int | None:
     """The bytes of a .safetensors file by its header; None if that is not readable."""
-    with file.open("rb") as stream:
+    with folder.open(name) as stream:
         try:
             start, header = read_header(stream)
             ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
@@ -143,17 +175,19 @@ def _expected_size(file: Path) -> int | None:
             return None
 
 
-def _check_indexes(folder: Path) -> None:
-    for index in sorted((*folder.glob("*.index.json"), *folder.glob("*/*.index.json"))):
+def _check_indexes(folder: _ModelFolder) -> None:
+    for name in sorted(name for name in folder.sizes if name.endswith(".index.json")):
+        index = f"{folder.place}/{name}"
         try:
-            names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+            with folder.open(name) as stream:
+                files = set(json.loads(stream.read().decode("utf-8"))["weight_map"].values())
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ValueError(f"{index}: not an index of weights ({type(error).__name__})") from error
-        if outside := sorted(str(name) for name in names if not isinstance(name, str) or Path(name).name != name):
+        if outside := sorted(str(file) for file in files if not isinstance(file, str) or Path(file).name != file):
             raise ValueError(f"{index}: names the file {outside[0]!r}; only files next to the index are allowed")
-        missing = sorted(name for name in names if not (index.parent / name).is_file())
-        if missing and index.name.endswith(f"{WEIGHTS}.index.json"):  # pickled weights are not loaded
-            raise ValueError(f"{index}: {len(missing)} of {len(names)} files are missing, the first {missing[0]}")
+        missing = sorted(file for file in files if str(PurePosixPath(name).parent / file) not in folder.sizes)
+        if missing and name.endswith(f"{WEIGHTS}.index.json"):  # pickled weights are not loaded
+            raise ValueError(f"{index}: {len(missing)} of {len(files)} files are missing, the first {missing[0]}")
 
 
 def _copy(store: Any, model: str, names: Sequence[str], folder: Path) -> None:

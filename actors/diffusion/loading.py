@@ -9,7 +9,7 @@ from actors.devices import check_device, check_dtype, find_device, find_dtype
 from actors.diffusion.settings import ImageModelSettings
 from actors.errors import ModelError, first_line
 from actors.local_models import is_local
-from actors.model_files import check_weights, is_s3, read, resolve
+from actors.model_files import check_stored_weights, check_weights, is_s3, read, resolve
 
 INDEX = "model_index.json"
 LIBRARIES = ("diffusers", "transformers")
@@ -26,6 +26,7 @@ def check_image_model(settings: ImageModelSettings) -> None:
     model = settings.checkpoint
     if is_s3(model):
         text = read(model, INDEX)
+        check_stored_weights(model, nested=True)
     elif is_local(model) or Path(model).is_dir():
         check_weights(Path(resolve(model)), nested=True)
         file = Path(resolve(model)) / INDEX

@@ -124,6 +124,7 @@ class _S3Folder:
         return model_files.read(self._uri, name)
 
     def has_weights(self) -> bool:
+        model_files.check_stored_weights(self._uri)
         return any(name.endswith(".safetensors") for name, _, _ in model_files.objects(self._uri))
 
     def lacks(self, names: Sequence[str]) -> bool:

@@ -139,9 +139,11 @@ def mode_of(cfg: ItemsConfig) -> str:
     """
     given_modes = [mode for mode in KEYS if getattr(cfg, mode)]
     if len(given_modes) != 1:
-        allowed = f"exactly one of {', '.join(f'{mode}=' for mode in KEYS)}"
-        keys = " and ".join(f"{mode}=" for mode in given_modes)
-        raise InputError(f"items: {keys} do not go together; set {allowed}" if keys else f"items: required: {allowed}")
+        allowed = ", ".join(f"{mode}=" for mode in KEYS)
+        if not given_modes:
+            raise InputError(f"{allowed}: exactly one of them is required; remine items --help explains every key")
+        keys = ", ".join(f"{mode}=" for mode in given_modes)
+        raise InputError(f"{keys}: cannot be set together; set exactly one of {allowed}")
     if cfg.unit_rows < 1:
         raise InputError(f"unit_rows={cfg.unit_rows}: must be at least 1")
     mode, defaults = given_modes[0], ItemsConfig()

@@ -18,6 +18,7 @@ from actors.vlm.encoding import load_processor
 from actors.vlm.loading import rater_name
 from actors.vlm.model_checks import check_vlm
 from jobs.store import locations
+from tests.cases import check_cases
 from tests.factories import copy_folder
 
 NAME = "local:llama-tiny"
@@ -52,6 +53,33 @@ def test_a_model_on_s3_is_copied_once(s3: str, tmp_path: Path, monkeypatch: pyte
 
     locations.replace(f"{uri}/generation_config.json", b"{}")  # other weights under the same name are another copy
     assert model_files.resolve(uri) != folder
+
+
+def test_damaged_weights_on_s3_are_named_before_they_are_copied(s3: str) -> None:
+    folder, uri = Path(local_models.resolve(NAME)), f"{s3}/models/damaged"
+    copy_folder(folder, uri)
+    check_vlm(uri)
+    weights = (folder / "model.safetensors").read_bytes()
+    file, index = "model.safetensors", "model.safetensors.index.json"
+    cases = {
+        "cut off": (file, weights[:-1], "damaged: "),
+        "no header": (file, b"\xff" * 100, "no readable header"),
+        "a missing file": (index, b'{"weight_map": {"a": "model-00001.safetensors"}}', "1 of 1 files are missing"),
+        "a file elsewhere": (index, b'{"weight_map": {"a": "../x.safetensors"}}', "only files next to"),
+        "no index": (index, b"[", "not an index of weights"),
+    }
+
+    def check(name: str, content: bytes, message: str) -> None:
+        before = locations.read_bytes(f"{uri}/{name}") if locations.exists(f"{uri}/{name}") else None
+        locations.replace(f"{uri}/{name}", content)
+        with pytest.raises(ValueError, match=f"{uri}/{name}: .*{message}"):
+            check_vlm(uri)
+        locations.remove([f"{uri}/{name}"])
+        if before is not None:
+            locations.replace(f"{uri}/{name}", before)
+
+    check_cases(check, cases)
+    check_vlm(uri)
 
 
 def test_places_without_a_model(s3: str) -> None:
@@ -105,6 +133,10 @@ def test_an_image_model_on_s3_is_copied_with_its_folders(
     }
     with pytest.raises(ValueError, match=r"no model_index\.json"):
         check_image_model(ImageModelSettings(checkpoint=f"{s3}/drawers/sd3-tiny/transformer"))
+    damaged = next(path for path in folder.rglob("*.safetensors")).relative_to(folder).as_posix()
+    locations.replace(f"{uri}/{damaged}", b"short")
+    with pytest.raises(ValueError, match=f"{damaged}: damaged"):
+        check_image_model(settings)
 
 
 def test_no_object_is_copied_outside_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:

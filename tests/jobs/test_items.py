@@ -331,8 +331,8 @@ def test_unusable_files_are_refused(folder: Path, capsys: pytest.CaptureFixture[
 
 
 def test_a_mode_is_required(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "exactly one of input=, responses=, links=" in refused(folder, capsys)
-    assert "input= and links=" in refused(folder, capsys, "input=f.csv", "links=L")
+    assert "input=, responses=, links=, topics=: exactly one" in refused(folder, capsys)
+    assert "input=, links=: cannot be set together" in refused(folder, capsys, "input=f.csv", "links=L")
 
 
 def test_keys_of_another_mode_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

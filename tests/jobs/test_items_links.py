@@ -187,7 +187,7 @@ def test_keys_that_do_not_fit_are_refused(world: Path, capsys) -> None:
         (["kb.path=null"], "kb.path="),
         (["texts=t"], "texts=t"),
         (["context=gold"], "input_items="),
-        (["input=set.csv"], "do not go together"),
+        (["input=set.csv"], "input=, links=: cannot be set together"),
     ]
 
     def check(keys: list[str], message: str) -> None:
