@@ -25,6 +25,7 @@ from jobs.page.short_names import rater_hues, short_names
 MAX_COLUMNS = 12  # answers of a scale
 MAX_CELLS = 30_000  # of all tables of metrics, about 6 MB
 MAX_ANSWERS = 40  # answers of a nominal question, those that a rater gave most often
+PRINTED_CARDS = 15  # of the gallery: three rows of a printed page
 FEW_UNUSED = 3  # answers that nobody gave are listed in one line, if there are so many
 _HERE = Path(__file__).parent
 _MIMES = {"image/webp", "image/jpeg", "image/png"}
@@ -135,6 +136,7 @@ def render(page: Page) -> str:
         kept=kept(page.steps),
         totals=_totals(page),
         orders=card_orders(page.pictures, page.wording),
+        printed_cards=PRINTED_CARDS,
         index=index,
         mapped=_mapped(page),
         anchors=_anchors(page, metric_blocks, index),

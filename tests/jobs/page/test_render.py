@@ -14,7 +14,7 @@ from jobs.html.thumbnails import Thumbnail, thumbnail
 from jobs.metrics.distributions import Share
 from jobs.metrics.metric import Metric
 from jobs.page.model import FunnelStep, GalleryPicture, Page, PictureRating, TableSummary, Wording
-from jobs.page.render import MAX_ANSWERS, kept, render
+from jobs.page.render import MAX_ANSWERS, PRINTED_CARDS, kept, render
 from tests.jobs.page import sample
 
 HOSTILE = (
@@ -258,6 +258,25 @@ def test_the_page_is_bounded_and_says_what_it_leaves_out():
     html = render(Page(title="t", metrics=metrics))
     assert len(html) < 12_000_000
     assert re.search(r"The metrics of \d+ more questions are in the table", html)
+
+
+def test_of_many_cards_the_first_are_printed():
+    page = sample.page()
+    cards = [dataclasses.replace(page.pictures[0], title=f"{number}") for number in range(40)]
+    few, many = (
+        [
+            attributes["class"]
+            for tag, attributes in Elements(render(part)).found
+            if "card" in (attributes.get("class") or "").split()
+        ]
+        for part in (
+            dataclasses.replace(page, pictures=cards[:PRINTED_CARDS]),
+            dataclasses.replace(page, pictures=cards),
+        )
+    )
+    assert set(few) == {"card"}
+    assert many == ["card"] * PRINTED_CARDS + ["card unprinted"] * (40 - PRINTED_CARDS)
+    assert "15 of the 40 cards" in Elements(render(dataclasses.replace(page, pictures=cards))).text
 
 
 def test_a_rater_with_nothing_ok_shows_dashes_and_the_reason():
