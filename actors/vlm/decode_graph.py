@@ -40,8 +40,7 @@ class GraphDecoder:
         from transformers import AttentionInterface
 
         AttentionInterface.register(NAME, attend_to_buffers)
-        family = families.family_of(model)
-        self._model, self._axes = model, 3 if family is not None and family.three_axes else 1
+        self._model = model
         layers = state["past_key_values"].layers
         self._buffers: list[tuple[Any, Any]] = []
         for layer in layers:  # one after the other, so that not all keys are in memory twice
@@ -120,12 +119,11 @@ class GraphDecoder:
             self._graph = graph
 
     def _forward(self) -> Any:
-        positions = self._positions[None].expand(3, -1, -1) if self._axes == 3 else self._positions
         with attention_implementation(self._model, NAME):
             hidden = language_model(self._model)(
                 input_ids=self._tokens,
                 attention_mask=self._bias[:, None, None],
-                position_ids=positions,
+                position_ids=self._positions,  # of text, the same on all axes
                 past_key_values=self._cache(),
                 use_cache=True,
             ).last_hidden_state

@@ -146,15 +146,26 @@ class PackedPlan:
     Attributes:
         rows: the queries by row; each sees the earlier ones of its row.
         trees: in place of `rows` for rows that branch, which need a mask.
-        layers: layer -> keys and values [1, key heads, all prefixes, head size]; None while prefixes are encoded.
-        queries, prefixes: the queries and the keys of prefixes, by item.
+        prefixes: what comes before the rows; None while prefixes are encoded.
     """
 
     rows: Segments
     trees: attention.AttentionPlan | None = None
-    layers: Mapping[int, tuple[Any, Any]] | None = None
-    queries: Segments | None = None
-    prefixes: Segments | None = None
+    prefixes: "PackedPrefixes | None" = None
+
+
+class PackedPrefixes(NamedTuple):
+    """Prefixes that queries attend to, and which queries are whose.
+
+    Attributes:
+        layers: layer -> keys and values [1, key heads, all prefixes, head size].
+        keys: tokens of each item's prefix.
+        queries: tokens of each item's rows, 0 of an item that has none in this pass.
+    """
+
+    layers: Mapping[int, tuple[Any, Any]]
+    keys: Segments
+    queries: Segments
 
 
 @contextmanager
@@ -186,10 +197,10 @@ def attend_packed(
     else:
         within, sums = attention.within_suffixes(plan.trees, query, key, value, scale=scale, window=None)
         near, near_sum = within[0].transpose(0, 1), sums[0]
-    if plan.layers is None or plan.queries is None or plan.prefixes is None:
+    if (before := plan.prefixes) is None:
         return near[None], None
-    keys, values = (tensor[0].transpose(0, 1) for tensor in plan.layers[module.layer_idx])
-    far, far_sum = attend_segments(flat[0], keys, values, queries=plan.queries, keys=plan.prefixes, scale=scale)
+    keys, values = (tensor[0].transpose(0, 1) for tensor in before.layers[module.layer_idx])
+    far, far_sum = attend_segments(flat[0], keys, values, queries=before.queries, keys=before.keys, scale=scale)
     weight = (far_sum - near_sum).sigmoid().transpose(0, 1).unsqueeze(-1)
     return near.float().lerp(far.float(), weight).to(query.dtype)[None], None
 
@@ -292,9 +303,7 @@ def _suffix_pass(
     plan = PackedPlan(
         rows=Segments([len(row.tokens) for row in rows]),
         trees=None if all(row.is_chain for row in rows) else _trees(rows),
-        layers=layers,
-        queries=Segments(queries),
-        prefixes=lengths,
+        prefixes=PackedPrefixes(layers, keys=lengths, queries=Segments(queries)),
     )
     ids = torch.tensor([token for row in rows for token in row.tokens])
     positions = torch.tensor(

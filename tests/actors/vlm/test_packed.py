@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 
 from actors.vlm import attention, memory, packed, segments
+from actors.vlm.answers import AnswerCodes
 from actors.vlm.errors import EngineError, ScoringError
 from actors.vlm.prompts import Prompt
 from actors.vlm.requests import Scores, ScoringRequest
 from actors.vlm.scoring import ClosedSetScorer
+from actors.vlm.token_trees import TokenTree
 from tests.actors.vlm.helpers import DIGITS, LABELS, TOLERANCE, Load, distance, logprobs, picture, scores_of
 
 PACKED = ("qwen2.5-vl-tiny", "qwen3-vl-tiny", "llama-tiny", "qwen2-tiny", "qwen3-tiny")
@@ -188,6 +190,32 @@ def test_attention_in_pictures_and_their_windows(load: Load, name: str, monkeypa
     assert calls
     assert min(calls) > 2
     assert float((expected - together).abs().max()) < 1e-5
+
+
+def test_chunks_are_bounded_by_prefixes_and_by_suffixes() -> None:
+    def item(prefix: int, *suffixes: int) -> packed.Item:
+        tokens = [[number, *range(100, 99 + length)] for number, length in enumerate(suffixes)]
+        return packed.Item({}, tokens, [AnswerCodes("code", (), ((1,), (2,)))] * len(tokens), prefix)
+
+    long, short, many = item(9, 1, 1), item(4, 1, 1), item(1, 4, 4)
+    assert list(packed.chunks([long, short, short, short], most=8)) == [[0], [1, 2], [3]]
+    assert list(packed.chunks([many, short, many, many], most=10)) == [[0, 1], [2], [3]]
+    assert list(packed.chunks([short] * 3, most=100)) == [[0, 1, 2]]
+    assert list(packed.chunks([], most=8)) == []
+
+
+def test_rows_that_branch_pass_with_their_padding() -> None:
+    def row(*paths: list[int]) -> TokenTree:
+        tree = TokenTree()
+        for path in paths:
+            tree.add(path)
+        return tree
+
+    chains = [row([1, 2, 3]), row([4]), row([5])]
+    assert list(packed._passes([chains], 5)) == [[(0, 0), (0, 1), (0, 2)]]
+    branch = [row([1, 2, 3], [1, 4]), row([4]), row([5])]  # 4 tokens, so that each row takes 4
+    assert list(packed._passes([branch[:1], branch[1:]], 8)) == [[(0, 0), (1, 0)], [(1, 1)]]
+    assert list(packed._passes([branch], 1)) == [[(0, 0)], [(0, 1)], [(0, 2)]]
 
 
 def test_segments_without_queries_and_grouped_heads() -> None:
