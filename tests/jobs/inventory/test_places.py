@@ -40,7 +40,15 @@ def test_sizes_ages_and_columns_are_read_at_a_glance() -> None:
         3_210_000_000_000: "3.2 TB",
     }
     assert {n: size(n) for n in cases} == cases
-    ages = {0.4: "0 s", 59.0: "59 s", 60.0: "1 min", 7_199.0: "1 h", 86_400.0 * 3: "3 d", 86_400.0 * 800: "2 y"}
+    ages = {
+        0.4: "0 s",
+        59.0: "59 s",
+        60.0: "1 min",
+        3_600.0: "1 h",
+        7_199.0: "1 h",
+        86_400.0 * 3: "3 d",
+        86_400.0 * 800: "2 y",
+    }
     assert {seconds: age(seconds) for seconds in ages} == ages
     assert in_columns([("name", "n"), ("a", "10")], numbers={1}) == ["name   n", "a     10"]
 

@@ -1,6 +1,6 @@
 """The name of a linked entity, by the languages of its titles and lemmas."""
 
-from jobs.items_from.link_contexts import name_of
+from jobs.items_from.link_contexts import NO_ARTICLE, UNKNOWN, Context, article_context, name_of
 from tests.cases import check_cases
 
 
@@ -23,3 +23,10 @@ def test_a_title_comes_before_the_lemma() -> None:
 
 def test_a_node_without_names_has_its_id() -> None:
     assert name_of({"node_id": "n", "titles": None, "lemmas": None}, None, "en") == "n"
+
+
+def test_a_node_that_is_not_there_and_one_without_an_article() -> None:
+    assert article_context(None, {}, language="en") == Context(UNKNOWN)
+    node = {"node_id": "n", "titles": [("en", "Drum")], "lemmas": None, "article_text_ids": [("en", "t")]}
+    assert article_context(node, {}, language="en") == Context(NO_ARTICLE)
+    assert article_context(node, {"t": "It is beaten."}, language="en").text == "It is beaten."

@@ -260,6 +260,13 @@ def test_the_page_is_bounded_and_says_what_it_leaves_out():
     assert re.search(r"The metrics of \d+ more questions are in the table", html)
 
 
+def test_the_corpus_is_shown_for_its_steps_or_its_tables():
+    steps = [FunnelStep("Records", 9, "records"), FunnelStep("Curated", 3, "records")]
+    for page, shown in ((Page(title="t", steps=steps), True), (Page(title="t", steps=steps[:1]), False)):
+        ids = [attributes.get("id") for _, attributes in Elements(render(page)).found]
+        assert ("corpus" in ids) == shown
+
+
 def test_of_many_cards_the_first_are_printed():
     page = sample.page()
     cards = [dataclasses.replace(page.pictures[0], title=f"{number}") for number in range(40)]

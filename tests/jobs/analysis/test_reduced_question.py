@@ -1,0 +1,51 @@
+"""What a question's ratings add up to, and the right answers of its items."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from jobs.analysis.compute import _gold
+from jobs.analysis.rating_codes import ROW
+from jobs.analysis.reduced_question import STATUS_CODES, QuestionTally, Reduced
+
+PERSON, MODEL = 0, 1
+
+
+def reduced(rows: list[tuple[int, int, int, str]]) -> Reduced:
+    """Of (item, target, rater, status); every answer is the first."""
+    coded = np.zeros(len(rows), ROW)
+    for place, (item, target, rater, status) in enumerate(sorted(rows)):
+        coded[place]["item"], coded[place]["target"], coded[place]["rater"] = item, target, rater
+        coded[place]["status"], coded[place]["score"] = STATUS_CODES[status], 1.0
+    tally = QuestionTally(
+        len(rows),
+        np.array([PERSON, MODEL], np.int32),
+        is_person=np.array([True, False]),
+        recode=np.array([0, -1], np.int32),
+    )
+    tally.add(coded)
+    return tally.result(("r", "q"), names=["p", "m"], values=("yes",), targets=("", "Mali", "Peru"))
+
+
+def test_only_what_people_were_asked_counts_as_asked() -> None:
+    result = reduced([(1, 0, PERSON, "ok"), (1, 0, MODEL, "ok"), (2, 0, MODEL, "ok"), (3, 0, PERSON, "reported")])
+    by_item = dict(zip(result.item.tolist(), result.asked_people.tolist(), strict=True))
+    assert by_item == {1: True, 2: False, 3: True}
+    assert result.item[result.reported].tolist() == [3]
+
+
+def test_targets_with_a_known_answer() -> None:
+    """An item whose gold names no targets is right about all of them."""
+    result = reduced([(item, target, PERSON, "ok") for item in (1, 2, 3) for target in (1, 2)])
+    gold = {1: (frozenset[str](), frozenset(["Mali"])), 2: (frozenset(["Peru"]), frozenset(["Peru"]))}
+    raters: Any = SimpleNamespace(kinds={"p": "human", "m": "model"})
+    items: Any = SimpleNamespace(gold=gold)
+    answers = _gold(result, raters, items, scale=None)
+    assert answers.judged is not None
+    assert answers.right is not None
+    pairs = [(int(item), result.targets[target]) for item, target in zip(result.item, result.target, strict=True)]
+    assert {pair for pair, judged in zip(pairs, answers.judged, strict=True) if judged} == {
+        (1, "Mali"), (1, "Peru"), (2, "Peru"),
+    }  # fmt: skip
+    assert {pair for pair, right in zip(pairs, answers.right, strict=True) if right} == {(1, "Mali"), (2, "Peru")}
