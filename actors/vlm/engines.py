@@ -208,7 +208,7 @@ class EngineChoice:
         elif requested not in ("auto", "naive"):
             raise ValueError(
                 f"engine={requested}: does not support {label} of family {model.config.model_type!r} "
-                f"(supported families: {', '.join(_supported(requested))}); use engine=auto or engine=naive"
+                f"(supported families: {', '.join(supported_families(requested))}); use engine=auto or engine=naive"
             )
         elif requested == "auto":
             log.warning(
@@ -244,7 +244,8 @@ def _wants_packing(model: Any) -> bool:
     return bool(model.device.type == "cuda" and model.dtype.itemsize == 2)
 
 
-def _supported(engine: str) -> list[str]:
+def supported_families(engine: str) -> list[str]:
+    """Return the architectures (`config.model_type`) that `engine`, other than `naive`, supports."""
     return [name for name, family in families.FAMILIES.items() if family.packs or engine != PackedEngine.name]
 
 

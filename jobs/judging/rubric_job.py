@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from actors.rubric_rater import default_targets
+from actors.vlm.model_checks import model_type
 from actors.vlm.rubric import Rubric
 from actors.vlm.rubric import identity as rubric_identity
 from jobs.errors import InputError
@@ -78,11 +79,31 @@ def check(cfg: MethodConfig) -> CheckedKeys:
         if targets:
             default_targets(rubric, targets)
         own_questions.check(cfg, rubric)
-        return CheckedKeys(rubric, targets, check_model(cfg))
+        sees_pictures = check_model(cfg)
+        _check_family(cfg)
+        return CheckedKeys(rubric, targets, sees_pictures)
     except InputError:
         raise
     except ValueError as error:
         raise InputError(f"judge: {error}") from error
+
+
+def _check_family(cfg: MethodConfig) -> None:
+    """Refuse an engine that does not support the model's architecture, before a worker loads the model.
+
+    Raises:
+        InputError: the engine and the architectures that it supports.
+    """
+    if cfg.only_plans or cfg.engine in ("auto", "naive", vllm_engine.NAME):
+        return
+    from actors.vlm.engines import supported_families
+
+    kind, supported = model_type(cfg.model.checkpoint, revision=cfg.model.revision), supported_families(cfg.engine)
+    if kind not in supported:
+        raise InputError(
+            f"engine={cfg.engine}: does not support {cfg.model.checkpoint} of family {kind!r} (supported families: "
+            f"{', '.join(supported)}); use engine=auto or engine=naive"
+        )
 
 
 def open_job(cfg: MethodConfig, checked: CheckedKeys) -> JudgingJob:

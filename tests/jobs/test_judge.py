@@ -281,6 +281,10 @@ def test_values_that_are_not_allowed_are_refused(
         (["targets=no_such.txt"], "targets=no_such.txt: no such file, and no such list"),
         (["rubric=century_labels", "targets=[a]"], "rubric 'century_labels' asks about no target"),
         (["targets=[a]", "engine=fast"], "engine=fast: "),
+        (
+            ["targets=[a]", "engine=packed", "model.checkpoint=local:gemma3-tiny"],
+            "engine=packed: does not support local:",
+        ),
         (["targets=[a]", "empty_context=guess"], "empty_context=guess: "),
         (["targets=[a]", "max_context_tokens=0"], "max_context_tokens=0: "),
         (["targets=[a]", "model.dtype=int8"], "dtype=int8"),
