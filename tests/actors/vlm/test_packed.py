@@ -164,6 +164,28 @@ def test_auto_packs_on_gpus_in_half_precision_alone(load: Load, monkeypatch: pyt
     assert scorer.engine == "packed"
 
 
+def test_auto_falls_back_where_items_would_see_one_another(
+    load: Load, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    model, processor = load("qwen2.5-vl-tiny")
+    monkeypatch.setattr("actors.vlm.engines._wants_packing", lambda _: True)
+    attend = segments.attend_segments
+
+    def mixed(*arguments: Any, queries: segments.Segments, keys: segments.Segments, **options: Any) -> Any:
+        whole, seen = segments.Segments((sum(queries.lengths),)), segments.Segments((sum(keys.lengths),))
+        return attend(*arguments, queries=whole, keys=seen, **options)
+
+    monkeypatch.setattr(packed, "attend_segments", mixed)
+    asked = requests(sees=True, items=1)  # one row: by itself it would see nothing wrong
+    scorer = ClosedSetScorer(model, processor)
+    with caplog.at_level(logging.WARNING):
+        results = scores_of(scorer.score(asked))
+    assert scorer.engine == "cascade"
+    assert "engine packed is not used" in caplog.text
+    expected = scores_of(ClosedSetScorer(model, processor, engine="naive").score(asked))
+    assert distance(logprobs(expected), logprobs(results)) < TOLERANCE
+
+
 @pytest.mark.parametrize("name", ["qwen2.5-vl-tiny", "qwen3-vl-tiny"])
 def test_attention_in_pictures_and_their_windows(load: Load, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The vision tower passes the bounds of pictures and windows to the attention that GPUs use."""
