@@ -7,7 +7,7 @@ registered with transformers under `NAME`; without an active plan it is `sdpa`.
 """
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -80,8 +80,8 @@ class AttentionPlan:
 
 
 @contextmanager
-def active(plan: AttentionPlan) -> Iterator[None]:
-    """Make `cascade` use `plan` in this thread."""
+def active(plan: Any) -> Iterator[None]:
+    """Make an attention of ours use `plan` in this thread (`active_plan`)."""
     _active.plan = plan
     try:
         yield
@@ -89,18 +89,23 @@ def active(plan: AttentionPlan) -> Iterator[None]:
         _active.plan = None
 
 
-def register() -> None:
-    """Register `cascade` with transformers as `NAME`; may be called repeatedly."""
+def active_plan() -> Any:
+    """Return the plan of this thread's pass; None outside of one."""
+    return getattr(_active, "plan", None)
+
+
+def register(name: str, attend: Callable[..., tuple[Any, None]]) -> None:
+    """Register an attention with transformers; may be called repeatedly."""
     from transformers import AttentionInterface
 
-    AttentionInterface.register(NAME, cascade)
+    AttentionInterface.register(name, attend)
 
 
 def cascade(
     module: Any, query: Any, key: Any, value: Any, attention_mask: Any, *, scaling: float | None = None, **options: Any
 ) -> tuple[Any, None]:
     """Attend, with the interface of transformers: query [1, heads, Q, head size] -> [1, Q, heads, head size]."""
-    plan: AttentionPlan | None = getattr(_active, "plan", None)
+    plan: AttentionPlan | None = active_plan()
     layer = getattr(module, "layer_idx", None)
     if plan is None or layer is None or layer not in plan.prefix:
         from transformers.integrations.sdpa_attention import sdpa_attention_forward

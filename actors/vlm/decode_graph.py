@@ -1,14 +1,14 @@
 """Steps of decoding as one CUDA graph: the same kernels for each token, given to the GPU at once.
 
-A step of a model of 3 B parameters has 1,150 kernels; an H200 waits for the process that launches them for three
-quarters of the time. A graph needs keys and values in memory that does not move: buffers for more tokens than the texts
+A step of a model of 3 B parameters has 1,150 kernels; an H200 waits for the process that launches them most of the
+time. A graph needs keys and values in memory that does not move: buffers for more tokens than the texts
 have so far, whose rest is masked. For families whose layers all see all earlier tokens (`Family.packs`).
 """
 
 import logging
 from typing import Any
 
-from actors.vlm import errors, families
+from actors.vlm import attention, errors, families
 from actors.vlm.families import base_model, language_model
 from actors.vlm.forward import attention_implementation
 
@@ -37,9 +37,8 @@ class GraphDecoder:
 
     def __init__(self, model: Any, state: dict[str, Any], *, samples: int, steps: int) -> None:
         import torch
-        from transformers import AttentionInterface
 
-        AttentionInterface.register(NAME, attend_to_buffers)
+        attention.register(NAME, attend_to_buffers)
         self._model = model
         layers = state["past_key_values"].layers
         self._buffers: list[tuple[Any, Any]] = []

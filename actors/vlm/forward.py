@@ -62,7 +62,7 @@ def _cascade(model: Any, family: Family, prefix: Prefix, suffixes: PackedRows, n
         depths=suffixes.depths,
         ancestors=suffixes.ancestors,
     )
-    attention.register()
+    attention.register(attention.NAME, attention.cascade)
     with attention_implementation(model, attention.NAME), attention.active(plan), last_layer_at(model, nodes):
         states = text_pass(model, family, prefix, ids[None], depths[None], mask=None, is_joined=False)[0]
     if places is None:

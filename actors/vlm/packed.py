@@ -5,9 +5,7 @@ to hand it the work. Several items together do: their prefixes pass as one seque
 prefix only, then all their suffixes as one, in which each sees its own item's prefix and its own row.
 """
 
-import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -22,7 +20,6 @@ from actors.vlm.shared_prefix import SuffixLikelihoods
 from actors.vlm.token_trees import SuffixNodes, TokenTree
 
 NAME = "remine_packed"
-_active = threading.local()
 
 
 class Item(NamedTuple):
@@ -109,7 +106,7 @@ def launch(model: Any, family: Family, items: _Items, *, budget: int) -> Pending
     """
     import torch
 
-    register()
+    attention.register(NAME, attend_packed)
     with torch.inference_mode():
         lengths = Segments([int(inputs["input_ids"].shape[1]) for inputs in items.prefixes])
         layers = _encode(model, items, lengths)
@@ -168,28 +165,11 @@ class PackedPrefixes(NamedTuple):
     queries: Segments
 
 
-@contextmanager
-def active(plan: PackedPlan) -> Iterator[None]:
-    """Make `attend_packed` use `plan` in this thread."""
-    _active.plan = plan
-    try:
-        yield
-    finally:
-        _active.plan = None
-
-
-def register() -> None:
-    """Register `attend_packed` with transformers; may be called repeatedly."""
-    from transformers import AttentionInterface
-
-    AttentionInterface.register(NAME, attend_packed)
-
-
 def attend_packed(
     module: Any, query: Any, key: Any, value: Any, attention_mask: Any, *, scaling: float | None = None, **options: Any
 ) -> tuple[Any, None]:
     """Attend as the active plan says, with the interface of transformers: -> [1, Q, heads, head size]."""
-    plan: PackedPlan = _active.plan
+    plan: PackedPlan = attention.active_plan()
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     flat = [tensor[0].transpose(0, 1) for tensor in (query, key, value)]
     if plan.trees is None:
@@ -234,7 +214,7 @@ def _encode(model: Any, items: _Items, lengths: Segments) -> dict[int, tuple[Any
     cache, layers = _cache()
     forget_positions(model)
     no_nodes = torch.empty(0, dtype=torch.long)  # only keys and values are read
-    with attention_implementation(model, NAME), active(PackedPlan(lengths)), last_layer_at(model, no_nodes):
+    with attention_implementation(model, NAME), attention.active(PackedPlan(lengths)), last_layer_at(model, no_nodes):
         base_model(model)(**inputs, position_ids=positions, past_key_values=cache, use_cache=True)
     return layers
 
@@ -310,7 +290,7 @@ def _suffix_pass(
         [starts[item] + depth for (item, _), row in zip(chosen, rows, strict=True) for depth in row.depths]
     )
     prefix = Prefix(length=lengths.bounds[-1], position=0, layers={}, cross={}, cross_mask=None)
-    with attention_implementation(model, NAME), active(plan), last_layer_at(model, read):
+    with attention_implementation(model, NAME), attention.active(plan), last_layer_at(model, read):
         hidden = text_pass(model, family, prefix, ids[None], positions[None], mask=None, is_joined=False)[0]
     pending = likelihoods.pending_likelihoods(model, hidden, answer_nodes)
     return pending, [(item, number) for item, number, _, _ in by_row]

@@ -10,7 +10,8 @@ from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import Any
 
-from actors.vlm.attention import attend
+from actors.vlm.attention import attend, register
+from actors.vlm.families import base_model, family_of
 
 # transformers passes the lengths of pictures and windows only to attention whose name contains "flash".
 VISION = "remine_flash_segments"
@@ -47,23 +48,11 @@ def attend_segments(
     Returns:
         ([all queries, heads, head size] in the query's dtype, log-sum-exp of the scores [heads, all queries] float32).
     """
-    import torch
-
     # With as many queries as heads nothing would show the order of the kernel's sums.
     if _has_kernel(query) and query.shape[0] != query.shape[1]:
-        try:
-            return _varlen(
-                query,
-                key,
-                value,
-                (queries.on(query.device), keys.on(query.device), queries.longest, keys.longest),
-                scale=scale,
-                causal=causal,
-            )
-        except torch.cuda.OutOfMemoryError:
-            raise
-        except (RuntimeError, NotImplementedError):  # the kernel does not take this size
-            pass
+        bounds = queries.on(query.device), keys.on(query.device), queries.longest, keys.longest
+        if (result := _varlen(query, key, value, bounds, scale=scale, causal=causal)) is not None:
+            return result
     return _one_by_one(query, key, value, queries.bounds, keys.bounds, scale=scale, causal=causal)
 
 
@@ -82,34 +71,26 @@ def attend_in_pictures(
     Returns:
         ([1, patches, heads, head size], None).
     """
-    import torch
-
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     query, key, value = (tensor[0].transpose(0, 1) for tensor in (query, key, value))
     bounds, longest = options["cu_seq_lens_q"], int(options["max_length_q"])
     if _has_kernel(query):
-        try:
-            return _varlen(query, key, value, (bounds, bounds, longest, longest), scale=scale, causal=False)[0][
-                None
-            ], None
-        except torch.cuda.OutOfMemoryError:
-            raise
-        except (RuntimeError, NotImplementedError):
-            pass
+        result = _varlen(query, key, value, (bounds, bounds, longest, longest), scale=scale, causal=False)
+        if result is not None:
+            return result[0][None], None
     ends = bounds.tolist()
     return _one_by_one(query, key, value, ends, ends, scale=scale, causal=False)[0][None], None
 
 
 def use_for_pictures(model: Any) -> None:
     """Let the vision tower of `model` attend by `attend_in_pictures`, if it passes segments and is on such a GPU."""
-    from transformers import AttentionInterface
-
-    tower = getattr(getattr(model, "model", model), "visual", None)
-    if tower is None or not hasattr(tower, "config"):
+    family = family_of(model)
+    if family is None or not family.three_axes:  # only Qwen's towers were tried
         return
+    tower = base_model(model).visual
     weight = next(tower.parameters())
     if weight.device.type == "cuda" and weight.dtype.itemsize == 2:
-        AttentionInterface.register(VISION, attend_in_pictures)
+        register(VISION, attend_in_pictures)
         tower.config._attn_implementation = VISION
 
 
@@ -119,13 +100,20 @@ def _has_kernel(query: Any) -> bool:
 
 def _varlen(
     query: Any, key: Any, value: Any, segments: tuple[Any, Any, int, int], *, scale: float, causal: bool
-) -> tuple[Any, Any]:
+) -> tuple[Any, Any] | None:
+    """Return what torch's kernel computes; None if it does not take this size."""
+    import torch
     from torch.nn.attention.varlen import AuxRequest, varlen_attn
 
     options: dict[str, Any] = {"scale": scale, "window_size": (-1, 0) if causal else (-1, -1)}
     if _names_grouped_heads():
         options["enable_gqa"] = True
-    out, sums = varlen_attn(query, key, value, *segments, return_aux=AuxRequest(lse=True), **options)
+    try:
+        out, sums = varlen_attn(query, key, value, *segments, return_aux=AuxRequest(lse=True), **options)
+    except torch.cuda.OutOfMemoryError:
+        raise
+    except (RuntimeError, NotImplementedError):
+        return None
     # Documented as [queries, heads]; torch 2.11 returns [heads, queries].
     return out, sums if sums.shape[0] == query.shape[1] else sums.transpose(0, 1)
 

@@ -1,6 +1,7 @@
 """Several items in one forward pass: each gets the results that it has alone."""
 
 import logging
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -212,6 +213,23 @@ def test_attention_in_pictures_and_their_windows(load: Load, name: str, monkeypa
     assert calls
     assert min(calls) > 2
     assert float((expected - together).abs().max()) < 1e-5
+
+
+def test_which_vision_towers_attend_within_segments(load: Load) -> None:
+    import torch
+
+    def chosen(name: str, place: str, dtype: Any) -> bool:
+        weight = SimpleNamespace(device=torch.device(place), dtype=dtype)
+        tower = SimpleNamespace(config=SimpleNamespace(_attn_implementation="sdpa"), parameters=lambda: iter([weight]))
+        model = SimpleNamespace(config=load(name)[0].config, model=SimpleNamespace(visual=tower))
+        segments.use_for_pictures(model)
+        return tower.config._attn_implementation == segments.VISION
+
+    assert chosen("qwen2.5-vl-tiny", "cuda", torch.bfloat16)
+    assert chosen("qwen3-vl-tiny", "cuda", torch.float16)
+    assert not chosen("qwen2.5-vl-tiny", "cuda", torch.float32)
+    assert not chosen("qwen2.5-vl-tiny", "cpu", torch.bfloat16)
+    assert not chosen("gemma3-tiny", "cuda", torch.bfloat16)
 
 
 def test_chunks_are_bounded_by_prefixes_and_by_suffixes() -> None:
