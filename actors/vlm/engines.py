@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
 
-from actors.vlm import errors, families, memory, packed, shared_prefix
+from actors.vlm import errors, families, memory, packed, segments, shared_prefix
 from actors.vlm.answers import AnswerCodes
 from actors.vlm.forward import PassKind
 from actors.vlm.packed import Item, PendingItems
@@ -242,8 +242,8 @@ class EngineChoice:
 
 
 def _wants_packing(model: Any) -> bool:
-    """Return whether the model is on a GPU in half precision: there small passes do not keep the device busy."""
-    return bool(model.device.type == "cuda" and model.dtype.itemsize == 2)
+    """Return whether several groups are faster than one: on GPUs, which small passes do not keep busy."""
+    return segments.has_kernel(model.device, model.dtype)
 
 
 def supported_families(engine: str) -> list[str]:

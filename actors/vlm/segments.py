@@ -4,6 +4,7 @@ On GPUs in half precision torch's kernel for sequences of different lengths (Fla
 once; elsewhere each segment is computed by itself, with the same result.
 """
 
+import importlib.util
 import inspect
 from collections.abc import Sequence
 from functools import lru_cache
@@ -49,7 +50,7 @@ def attend_segments(
         ([all queries, heads, head size] in the query's dtype, log-sum-exp of the scores [heads, all queries] float32).
     """
     # With as many queries as heads nothing would show the order of the kernel's sums.
-    if _has_kernel(query) and query.shape[0] != query.shape[1]:
+    if has_kernel(query.device, query.dtype) and query.shape[0] != query.shape[1]:
         bounds = queries.on(query.device), keys.on(query.device), queries.longest, keys.longest
         if (result := _varlen(query, key, value, bounds, scale=scale, causal=causal)) is not None:
             return result
@@ -74,7 +75,7 @@ def attend_in_pictures(
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     query, key, value = (tensor[0].transpose(0, 1) for tensor in (query, key, value))
     bounds, longest = options["cu_seq_lens_q"], int(options["max_length_q"])
-    if _has_kernel(query):
+    if has_kernel(query.device, query.dtype):
         result = _varlen(query, key, value, (bounds, bounds, longest, longest), scale=scale, causal=False)
         if result is not None:
             return result[0][None], None
@@ -89,13 +90,19 @@ def use_for_pictures(model: Any) -> None:
         return
     tower = base_model(model).visual
     weight = next(tower.parameters())
-    if weight.device.type == "cuda" and weight.dtype.itemsize == 2:
+    if has_kernel(weight.device, weight.dtype):
         register(VISION, attend_in_pictures)
         tower.config._attn_implementation = VISION
 
 
-def _has_kernel(query: Any) -> bool:
-    return bool(query.device.type == "cuda" and query.dtype.itemsize == 2)
+def has_kernel(device: Any, dtype: Any) -> bool:
+    """Return whether all segments are computed at once: on GPUs in half precision, with a torch that has the kernel."""
+    return bool(device.type == "cuda" and dtype.itemsize == 2 and _torch_has_kernel())
+
+
+@lru_cache(maxsize=1)
+def _torch_has_kernel() -> bool:
+    return importlib.util.find_spec("torch.nn.attention.varlen") is not None
 
 
 def _varlen(

@@ -215,7 +215,7 @@ def test_attention_in_pictures_and_their_windows(load: Load, name: str, monkeypa
     assert float((expected - together).abs().max()) < 1e-5
 
 
-def test_which_vision_towers_attend_within_segments(load: Load) -> None:
+def test_which_vision_towers_attend_within_segments(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
     def chosen(name: str, place: str, dtype: Any) -> bool:
@@ -230,6 +230,8 @@ def test_which_vision_towers_attend_within_segments(load: Load) -> None:
     assert not chosen("qwen2.5-vl-tiny", "cuda", torch.float32)
     assert not chosen("qwen2.5-vl-tiny", "cpu", torch.bfloat16)
     assert not chosen("gemma3-tiny", "cuda", torch.bfloat16)
+    monkeypatch.setattr(segments, "_torch_has_kernel", lambda: False)
+    assert not chosen("qwen2.5-vl-tiny", "cuda", torch.bfloat16)
 
 
 def test_chunks_are_bounded_by_prefixes_and_by_suffixes() -> None:
