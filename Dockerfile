@@ -24,8 +24,8 @@ RUN case ",$EXTRAS," in \
     esac
 
 FROM python:3.11.13-slim-bookworm
-# The operator's probes call wget, `ray up` and submitted jobs call rsync and ps.
-RUN apt-get update -q && apt-get install -y -q --no-install-recommends wget rsync procps && rm -rf /var/lib/apt/lists/* \
+# The operator's probes call wget, `ray up` and submitted jobs call rsync and ps. Triton compiles kernels with gcc.
+RUN apt-get update -q && apt-get install -y -q --no-install-recommends wget rsync procps gcc libc6-dev && rm -rf /var/lib/apt/lists/* \
     && useradd --create-home --uid 1000 ray && mkdir /cache && chown ray:ray /cache
 COPY --from=build --chown=ray:ray /home/ray/env /home/ray/env
 # The pods of conf/kubernetes run login shells, for which Debian's /etc/profile sets PATH anew.

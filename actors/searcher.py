@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # Rows of a piece: so many stay in a core's cache from their conversion to the comparison of their scores.
 _CPU_ROWS = 1 << 11
 # Of a piece on a GPU: as few as the copy of the next one can hide what the host does for each.
-_GPU_ROWS, _GPU_BYTES = 1 << 16, 1 << 28  # bytes in float32
+_GPU_ROWS, _GPU_BYTES = 1 << 17, 1 << 29  # bytes in float32
 _SCORES_AT_A_TIME = {"cpu": 1 << 22, "cuda": 1 << 25}  # elements of a piece's score matrix
 _TILE = 256  # scores whose maximum is compared first: in most tiles no score passes
 _PAIRS_AT_A_TIME = 1024  # scored in float64: 6 MB at 768 dimensions

@@ -12,6 +12,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from actors.devices import upload
+
 Rule = Literal["code", "sequence"]
 LOGITS_BYTES = 256 << 20  # of one chunk of logits [nodes, vocabulary], float32
 
@@ -116,14 +118,14 @@ def _log_probabilities(model: Any, hidden: Any, pairs: Sequence[tuple[int, int]]
     head, cap = model.get_output_embeddings(), getattr(config, "final_logit_softcapping", None)
     chunks: list[tuple[Any, Any]] = []
     with torch.inference_mode():
-        states = hidden[torch.tensor(nodes).to(hidden.device)]
+        states = hidden[upload(torch.tensor(nodes), hidden.device)]
         for begin in range(0, len(nodes), step):
             logits = head(states[begin : begin + step]).float()
             if cap:
                 logits = (logits / cap).tanh() * cap
             first, end = np.searchsorted(rows, (begin, begin + step))
             chunk_rows, chunk_tokens = (
-                torch.from_numpy(numbers[first:end]).to(logits.device) for numbers in (rows - begin, tokens)
+                upload(torch.from_numpy(numbers[first:end]), logits.device) for numbers in (rows - begin, tokens)
             )
             values = logits[chunk_rows, chunk_tokens] - logits.logsumexp(-1)[chunk_rows]
             chunks.append(_on_the_way(values))

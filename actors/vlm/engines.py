@@ -12,6 +12,7 @@
 import inspect
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import cycle
 from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
@@ -25,6 +26,7 @@ from actors.vlm.requests import RequestGroup
 
 EngineName = Literal["auto", "packed", "cascade", "batched", "naive"]
 ENGINES: tuple[EngineName, ...] = get_args(EngineName)
+FIRST_SHARE = 8  # the first of several packed passes on a GPU has this part of the tokens of a full one
 log = logging.getLogger(__name__)
 
 
@@ -131,6 +133,8 @@ class PackedEngine:
 
     def __init__(self, model: Any, family: families.Family) -> None:
         self._model, self._family = model, family
+        # Two passes are on their way: where the host has to wait for one of them, the device works on the other.
+        self._streams = cycle([_stream(model.device) for _ in range(2)])
 
     def log_likelihoods(
         self, group: RequestGroup, inputs: Mapping[str, Any], numbers: Sequence[int], *, budget: int
@@ -148,8 +152,13 @@ class PackedEngine:
             parts: each group with the numbers of its requests.
             budget: bytes that one forward pass may take.
         """
+        import torch
+
         ready = packed.prepare(self._model, self._family, [_item(*part) for part in parts])
-        pending: PendingItems = packed.launch(self._model, self._family, ready, budget=budget)
+        if (stream := next(self._streams)) is not None:
+            stream.wait_stream(torch.cuda.current_stream(self._model.device))
+        with torch.cuda.stream(stream):
+            pending: PendingItems = packed.launch(self._model, self._family, ready, budget=budget)
 
         def result() -> list[list[RequestLikelihoods]]:
             return [
@@ -164,8 +173,17 @@ class PackedEngine:
     ) -> Iterator[list[tuple[RequestGroup, Sequence[int]]]]:
         """Yield consecutive parts that pass together; arguments as for `launch`."""
         most = memory.packed_tokens(self._model, budget=budget)
-        for places in packed.chunks([_item(*part) for part in parts], most=most):
+        # A GPU is idle until the first pass is prepared.
+        first = most // FIRST_SHARE if self._model.device.type == "cuda" else most
+        for places in packed.chunks([_item(*part) for part in parts], most=most, first=first):
             yield [parts[place] for place in places]
+
+
+def _stream(device: Any) -> Any:
+    """Return a stream of a GPU; None for other devices."""
+    import torch
+
+    return torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
 
 
 def _item(group: RequestGroup, numbers: Sequence[int]) -> Item:

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from actors.devices import upload
+
 SLIDING = "sliding_attention"
 # The tensors of a processor's output that have an entry per token; all others describe the picture.
 PER_TOKEN = ("input_ids", "attention_mask", "token_type_ids", "mm_token_type_ids", "cross_attention_mask")
@@ -129,7 +131,9 @@ def picture_tokens(config: Any, inputs: Mapping[str, Any]) -> int | None:
 
 def on_device(model: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Return a processor's inputs on the model's device, floating-point tensors in its dtype."""
-    return {
-        name: tensor.to(model.device, dtype=model.dtype if tensor.is_floating_point() else None)
-        for name, tensor in inputs.items()
-    }
+    return {name: upload(cast(model, tensor), model.device) for name, tensor in inputs.items()}
+
+
+def cast(model: Any, tensor: Any) -> Any:
+    """Return a tensor for `model`: in its dtype, if it has floating-point numbers."""
+    return tensor.to(model.dtype) if tensor.is_floating_point() else tensor

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
+from actors.devices import upload
 from actors.vlm import attention
 from actors.vlm.families import SLIDING, Family, base_model, language_model, windows
 from actors.vlm.prefix import Prefix, last_layer_at, shell
@@ -114,7 +115,7 @@ def text_pass(model: Any, family: Family, prefix: Prefix, ids: Any, depths: Any,
     """
     rows, length = ids.shape
     device = _device(model)
-    positions = (depths + prefix.position).to(device)
+    positions = upload(depths + prefix.position, device)
     extra: dict[str, Any] = {}
     if family.three_axes:
         positions = positions[None].expand(3, -1, -1)
@@ -122,7 +123,7 @@ def text_pass(model: Any, family: Family, prefix: Prefix, ids: Any, depths: Any,
         extra = _cross_masks(model, prefix.cross_mask, rows, length)
     config = model.config.get_text_config()
     return language_model(model)(
-        input_ids=ids.to(device),
+        input_ids=upload(ids, device),
         attention_mask=mask,
         position_ids=positions,
         past_key_values=shell(prefix, rows=rows, config=config, is_joined=is_joined),

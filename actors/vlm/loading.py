@@ -8,7 +8,7 @@ from actors.devices import find_dtype, has_cuda
 from actors.errors import ModelError, first_line, has_other_shapes
 from actors.local_models import is_local
 from actors.model_files import is_s3, name_of, resolve
-from actors.vlm import memory, segments
+from actors.vlm import fused, memory, segments
 
 
 class RaterFacts(NamedTuple):
@@ -109,6 +109,7 @@ def load_vlm(
     if not offload:
         check_placement(model, getattr(loaded, "hf_device_map", None) or {})
     segments.use_for_pictures(loaded)
+    fused.fuse(loaded)
     return loaded.eval(), processor
 
 
@@ -187,11 +188,11 @@ def model_facts(loaded: Any, *, model: str, revision: str | None = None, engine:
     import transformers
 
     commit = getattr(loaded.config, "_commit_hash", None)
+    versions = [f"transformers {transformers.__version__}", f"torch {torch.__version__}", fused.library(loaded)]
     return RaterFacts(
         rater=rater_name(model, revision=revision),
         family=str(loaded.config.model_type),
         revision=str(commit or revision or ""),
         dtype=str(loaded.dtype).removeprefix("torch."),
-        engine=(f"{engine}, " if engine else "")
-        + f"transformers {transformers.__version__} / torch {torch.__version__}, {loaded.device.type}",
+        engine=(f"{engine}, " if engine else "") + f"{' / '.join(filter(None, versions))}, {loaded.device.type}",
     )

@@ -100,9 +100,12 @@ def tokens_per_pass(model: Any, *, budget: int, prefix: int, width: int, kind: s
 
 
 def packed_tokens(model: Any, *, budget: int) -> int:
-    """Return how many tokens of several items may pass as one sequence, whose keys and values are kept for a while."""
+    """Return how many tokens of several items may pass as one sequence, while another one is on its way.
+
+    The keys and values of both are kept for a while.
+    """
     config = model.config.get_text_config()
-    per_token = pass_bytes(config, model.dtype.itemsize) + key_bytes(config, model.dtype.itemsize)
+    per_token = 2 * (pass_bytes(config, model.dtype.itemsize) + key_bytes(config, model.dtype.itemsize))
     most = MOST_TOKENS.get(model.device.type, MOST_TOKENS["cpu"])
     return max(LEAST_TOKENS, min(most, int(budget / per_token)))
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from actors.devices import upload
 from actors.vlm import answers as likelihoods
 from actors.vlm import attention, families, memory, token_trees
 from actors.vlm.answers import AnswerCodes, AnswerNodes, PendingLikelihoods
@@ -117,19 +118,22 @@ def launch(model: Any, family: Family, items: _Items, *, budget: int) -> Pending
     return PendingItems(passes, items)
 
 
-def chunks(items: Sequence[Item], *, most: int) -> Iterator[list[int]]:
+def chunks(items: Sequence[Item], *, most: int, first: int) -> Iterator[list[int]]:
     """Yield places of consecutive items that pass together.
 
     Args:
         most: tokens of all prefixes, or of all suffixes, of a pass; an item with more passes alone.
+        first: the same for the first pass; each of the next ones may have twice as many as the one before.
     """
     chunk: list[int] = []
     prefixes = suffixes = 0
+    room = first
     for place, item in enumerate(items):
         shared, rest = item.tokens
-        if chunk and (prefixes + shared > most or suffixes + rest > most):
+        if chunk and (prefixes + shared > room or suffixes + rest > room):
             yield chunk
             chunk, prefixes, suffixes = [], 0, 0
+            room = min(most, 2 * room)
         chunk.append(place)
         prefixes, suffixes = prefixes + shared, suffixes + rest
     if chunk:
@@ -206,11 +210,11 @@ def _encode(model: Any, items: _Items, lengths: Segments) -> dict[int, tuple[Any
     inputs: dict[str, Any] = {}
     for name in dict.fromkeys(name for one in items.prefixes for name in one):
         if name != "attention_mask":  # nothing is padded
-            parts = [one[name] for one in items.prefixes if name in one]
+            parts = [families.cast(model, one[name]) for one in items.prefixes if name in one]
             inputs[name] = torch.cat(parts, 1 if name in PER_TOKEN else 0)
     inputs = families.on_device(model, inputs)
     positions = torch.cat(items.positions, -1)
-    positions = (positions[:, None] if len(positions) > 1 else positions).to(model.device)
+    positions = upload(positions[:, None] if len(positions) > 1 else positions, model.device)
     cache, layers = _cache()
     forget_positions(model)
     no_nodes = torch.empty(0, dtype=torch.long)  # only keys and values are read

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from actors.devices import upload
 from actors.vlm.families import Family, base_model, language_model
 
 
@@ -77,7 +78,7 @@ def last_layer_at(model: Any, nodes: Any) -> Iterator[None]:
     def partial(hidden: Any) -> Any:
         output = torch.zeros_like(hidden)
         if nodes.numel():
-            places = nodes.to(hidden.device)
+            places = upload(nodes, hidden.device)
             output.view(-1, hidden.shape[-1])[places] = whole(hidden.reshape(-1, hidden.shape[-1])[places][None])[0]
         return output
 

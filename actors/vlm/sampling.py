@@ -73,6 +73,6 @@ def choose(logits: Any, numbers: Sequence[float], sampling: Sampling) -> Any:
     targets = torch.tensor(numbers, dtype=torch.float64, device=logits.device)[:, None] * sums[:, -1:]
     # A number on a boundary belongs to the next token, so that a token without probability is never drawn.
     places = torch.searchsorted(sums, targets, right=True)
-    last = (shares > 0).double().cumsum(dim=-1).argmax(dim=-1, keepdim=True)
+    last = torch.arange(shares.shape[-1], device=shares.device).where(shares > 0, 0).amax(dim=-1, keepdim=True)
     places = torch.minimum(places, last)
     return (places if order is None else order.gather(-1, places))[:, 0]

@@ -11,6 +11,7 @@ from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import Any
 
+from actors.devices import upload
 from actors.vlm.attention import attend, register
 from actors.vlm.families import base_model, family_of
 
@@ -32,7 +33,7 @@ class Segments:
         if device not in self._on:
             import torch
 
-            self._on[device] = torch.tensor(self.bounds, dtype=torch.int32).to(device, non_blocking=True)
+            self._on[device] = upload(torch.tensor(self.bounds, dtype=torch.int32), device)
         return self._on[device]
 
 

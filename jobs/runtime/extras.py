@@ -3,7 +3,10 @@
 # extra of pyproject.toml -> the modules of its packages; the package itself where it has no module to import
 MODULES = {
     "mining": ("ahocorasick_rs", "aiohttp", "imagehash", "psutil", "ray", "simdjson"),
-    "models": ("accelerate", "open_clip", "psutil", "ray", "sentencepiece", "torch", "torchvision", "transformers"),
+    "models": (
+        *("accelerate", "liger_kernel", "open_clip", "psutil", "ray"),
+        *("sentencepiece", "torch", "torchvision", "transformers"),
+    ),
     "ann": ("faiss",),
     "diff": ("duckdb",),
     "diffusion": ("diffusers",),

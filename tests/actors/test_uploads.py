@@ -242,5 +242,5 @@ def test_vectors_of_uploaded_pictures_are_the_same(lanes: Callable[..., LateLane
 
 
 def test_pieces_of_a_gpu_are_bounded() -> None:
-    for dim, rows in ((8, 1 << 16), (768, 1 << 16), (2000, 33_536), (65_536, 1024), (10**9, 256)):
+    for dim, rows in ((8, 1 << 17), (768, 1 << 17), (2000, 67_072), (65_536, 2048), (10**9, 256)):
         assert searcher._gpu_rows(dim) == rows

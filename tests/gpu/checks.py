@@ -59,6 +59,58 @@ def likelihoods(device: Any, *, tiny: bool) -> dict[str, Any]:
     return {"ok": max(results.values()) <= LOGPROBS, "largest": max(results.values()), "differences": results}
 
 
+def passes(device: Any, *, tiny: bool) -> dict[str, Any]:
+    """Log-likelihoods of many items in several packed passes, two of them at a time, against the CPU's."""
+    from actors.vlm import memory
+    from actors.vlm.loading import load_vlm
+    from actors.vlm.scoring import ClosedSetScorer
+
+    model, processor = load_vlm("local:qwen2.5-vl-tiny", dtype="float32", device_map="cpu")
+    asked = [one for item in range(4 if tiny else 24) for one in requests(processor, item=item)]
+    expected = logprobs(ClosedSetScorer(model, processor, engine="naive").score(asked))
+    model = model.to(device)
+    most = memory.MOST_TOKENS
+    try:
+        memory.MOST_TOKENS = dict.fromkeys(most, 2000)
+        values = logprobs(ClosedSetScorer(model, processor, engine="packed").score(asked))
+    finally:
+        memory.MOST_TOKENS = most
+    largest = float(np.abs(expected - values).max())
+    return {"ok": largest <= LOGPROBS, "items": len(asked) // len(LABELS), "largest": largest}
+
+
+def fused(device: Any, *, tiny: bool) -> dict[str, Any]:
+    """Log-likelihoods with fused layers in the device's own dtype: as close to float32 as those without them."""
+    from actors.vlm.fused import fuse
+    from actors.vlm.loading import load_vlm
+    from actors.vlm.scoring import ClosedSetScorer
+    from tests.gpu.speeds import dtype_of
+
+    dtype = dtype_of(device)
+    if device.type != "cuda" or dtype.itemsize != 2:
+        raise SkippedError("layers are fused on GPUs in half precision only")
+    need("liger_kernel")
+    results: dict[str, Any] = {}
+    for name in ("qwen2.5-vl-tiny", "qwen3-vl-tiny", "llama-tiny"):
+        model, processor = load_vlm(f"local:{name}", dtype="float32", device_map="cpu")
+        asked = requests(processor)
+        expected = logprobs(ClosedSetScorer(model, processor, engine="naive").score(asked))
+        model = model.to(device, dtype)
+        plain = logprobs(ClosedSetScorer(model, processor, engine="naive").score(asked))
+        replaced = fuse(model)
+        values = logprobs(ClosedSetScorer(model, processor, engine="naive").score(asked))
+        without, errors = (float(np.abs(expected - one).max()) for one in (plain, values))
+        results[name] = {"replaced": replaced, "error": errors, "error without": without}
+    ok = all(
+        "apply_rotary_pos_emb" in one["replaced"]
+        and len(one["replaced"]) >= 3
+        and one["error"] <= 2 * one["error without"] + 0.01
+        for one in results.values()
+    )
+    largest, without = (max(one[key] for one in results.values()) for key in ("error", "error without"))
+    return {"ok": ok, "largest": largest, "without": without, **results}
+
+
 def segments(device: Any, *, tiny: bool) -> dict[str, Any]:
     """Attention within segments in the device's own dtype, and the sums of its scores, against float64."""
     import torch
@@ -203,7 +255,7 @@ def scarce(device: Any, scorer: Any, limit: int) -> Iterator[None]:
     yield
 
 
-CHECKS = (embeddings, likelihoods, segments, texts, search, two_devices, out_of_memory)
+CHECKS = (embeddings, likelihoods, passes, fused, segments, texts, search, two_devices, out_of_memory)
 
 
 def need(package: str) -> None:
@@ -232,17 +284,17 @@ def picture_rows(count: int, *, side: int = 330) -> Any:
     return pa.table(columns | {"status": ["ok"] * count, "error_kind": nothing, "error_message": nothing})
 
 
-def requests(processor: Any) -> list[Any]:
-    """Requests about one picture, or none, with suffixes of several lengths."""
+def requests(processor: Any, *, item: int = 0) -> list[Any]:
+    """Requests about one picture, or none, with suffixes of several lengths; those about another `item` differ."""
     from PIL import Image
 
     from actors.vlm.prompts import Prompt
     from actors.vlm.requests import ScoringRequest
 
     sees = getattr(processor, "sees_pictures", True)
-    noise = np.random.default_rng(1).integers(0, 256, (90, 120, 3)).astype(np.uint8)
+    noise = np.random.default_rng(1 + item).integers(0, 256, (90, 120 + 28 * item, 3)).astype(np.uint8)
     shown = Image.fromarray(noise) if sees else None
-    article = "The museum holds objects of many peoples.\nIts halls were built in 1911.\n\n" * 9
+    article = f"The museum holds objects of many peoples.\nIts halls were built in {1911 + item}.\n\n" * (9 + item)
     shared = (None, article) if sees else (article,)
     return [ScoringRequest(Prompt(shared, f"Is it {label}?"), shown, CODES) for label in LABELS]
 

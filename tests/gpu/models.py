@@ -41,6 +41,7 @@ def load(name: str, *, device: Any, dtype: Any, tiny: bool) -> tuple[Any, Any]:
     from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
 
     from actors.vlm.encoding import load_processor
+    from actors.vlm.fused import fuse
     from actors.vlm.loading import load_vlm
     from actors.vlm.segments import use_for_pictures
 
@@ -54,6 +55,7 @@ def load(name: str, *, device: Any, dtype: Any, tiny: bool) -> tuple[Any, Any]:
     with torch.device(device):
         model = loader.from_config(config, dtype=dtype)
     use_for_pictures(model)
+    fuse(model)
     return model.eval(), load_processor(size.local)
 
 

@@ -14,6 +14,8 @@ from tests.gpu import checks, document, models, speeds
 RUN = (
     "embeddings",
     "likelihoods",
+    "passes",
+    "fused",
     "segments",
     "texts",
     "search",
@@ -36,7 +38,9 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def test_all_checks_pass_on_a_cpu(result: dict[str, Any]) -> None:
     by_key = {name: check.get("ok", check.get("skipped")) for name, check in result["checks"].items()}
     assert by_key.pop("two_devices") == "fewer than two GPUs"
-    assert by_key == dict.fromkeys(("embeddings", "likelihoods", "segments", "texts", "search", "out_of_memory"), True)
+    assert by_key.pop("fused") == "layers are fused on GPUs in half precision only"
+    names = ("embeddings", "likelihoods", "passes", "segments", "texts", "search", "out_of_memory")
+    assert by_key == dict.fromkeys(names, True)
 
 
 def test_every_measurement_has_figures(result: dict[str, Any]) -> None:

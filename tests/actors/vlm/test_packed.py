@@ -240,10 +240,11 @@ def test_chunks_are_bounded_by_prefixes_and_by_suffixes() -> None:
         return packed.Item({}, tokens, [AnswerCodes("code", (), ((1,), (2,)))] * len(tokens), prefix)
 
     long, short, many = item(9, 1, 1), item(4, 1, 1), item(1, 4, 4)
-    assert list(packed.chunks([long, short, short, short], most=8)) == [[0], [1, 2], [3]]
-    assert list(packed.chunks([many, short, many, many], most=10)) == [[0, 1], [2], [3]]
-    assert list(packed.chunks([short] * 3, most=100)) == [[0, 1, 2]]
-    assert list(packed.chunks([], most=8)) == []
+    assert list(packed.chunks([long, short, short, short], most=8, first=8)) == [[0], [1, 2], [3]]
+    assert list(packed.chunks([many, short, many, many], most=10, first=10)) == [[0, 1], [2], [3]]
+    assert list(packed.chunks([short] * 3, most=100, first=100)) == [[0, 1, 2]]
+    assert list(packed.chunks([], most=8, first=1)) == []
+    assert list(map(len, packed.chunks([short] * 20, most=20, first=4))) == [1, 2, 4, 5, 5, 3]
 
 
 def test_rows_that_branch_pass_with_their_padding() -> None:

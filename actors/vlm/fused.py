@@ -1,0 +1,154 @@
+"""Norms, gated units and rotations of queries and keys as one kernel each, on GPUs in half precision.
+
+transformers computes each of them in several passes over memory: for a model of 3 B a fifth of the device's time. Norms
+take torch's kernel, the others those of liger-kernel, if it is installed.
+"""
+
+import importlib.metadata
+import importlib.util
+import logging
+import sys
+from collections.abc import Callable
+from functools import partial, wraps
+from types import MethodType
+from typing import Any
+
+from actors.vlm import errors
+
+TOLERANCE = 0.01  # of the norm of what transformers computes; half precision rounds to 0.004
+log = logging.getLogger(__name__)
+
+
+def fuse(model: Any) -> list[str]:
+    """Replace layers of `model`, in place, by fused ones with the same results up to rounding.
+
+    Each kind of layer is first compared with its replacement on random numbers, and stays as it is if they disagree.
+
+    Returns:
+        The names of the classes and functions that were replaced; none on CPUs and in float32.
+    """
+    weight = next(model.parameters())
+    if not takes(weight):
+        return []
+    replaced = _fuse_layers(model)
+    if importlib.util.find_spec("liger_kernel"):
+        replaced += _fuse_rotations(model)
+    return replaced
+
+
+def library(model: Any) -> str | None:
+    """Return liger-kernel and its version if it computes layers of `model`; None otherwise."""
+    forwards = (getattr(layer, "_old_forward", layer.forward) for layer in model.modules())
+    if any(getattr(forward, "__func__", None) is _gated_unit for forward in forwards):
+        return f"liger-kernel {importlib.metadata.version('liger-kernel')}"
+    return None
+
+
+def takes(tensor: Any) -> bool:
+    """Return whether fused layers take `tensor`."""
+    return bool(tensor.device.type == "cuda" and tensor.dtype.itemsize == 2)
+
+
+def _fuse_layers(model: Any) -> list[str]:
+    forwards: dict[type, Callable[..., Any] | None] = {}  # class -> its fused forward pass
+    for layer in model.modules():
+        kind = type(layer)
+        if kind not in forwards:
+            forwards[kind] = _fused_forward(layer)
+        if (forward := forwards[kind]) is not None:
+            # accelerate's hook, if there is one, stays around the forward pass
+            setattr(layer, "_old_forward" if hasattr(layer, "_hf_hook") else "forward", MethodType(forward, layer))
+    return [kind.__name__ for kind, forward in forwards.items() if forward is not None]
+
+
+def _fused_forward(layer: Any) -> Callable[..., Any] | None:
+    """Return what may replace the forward pass of layers of this class; None: nothing."""
+    forward: Callable[..., Any]
+    if type(layer).__name__.endswith("RMSNorm") and hasattr(layer, "variance_epsilon"):
+        forward, width = _norm, layer.weight.shape[-1]
+    elif all(hasattr(layer, name) for name in ("gate_proj", "up_proj", "down_proj", "act_fn")):
+        if importlib.util.find_spec("liger_kernel") is None:
+            return None
+        forward, width = _gated_unit, layer.gate_proj.in_features
+    else:
+        return None
+    inputs = [_random(next(layer.parameters()), 5, width)]
+    return forward if _agree(type(layer).__name__, layer, partial(forward, layer), inputs) else None
+
+
+def _norm(self: Any, hidden_states: Any) -> Any:
+    from torch.nn import functional
+
+    return functional.rms_norm(hidden_states, self.weight.shape, self.weight, self.variance_epsilon)
+
+
+def _gated_unit(self: Any, x: Any) -> Any:
+    from liger_kernel.ops.swiglu import swiglu_forward
+
+    return self.down_proj(swiglu_forward(self.gate_proj(x), self.up_proj(x))[2])
+
+
+def _fuse_rotations(model: Any) -> list[str]:
+    """Replace the functions that attention layers call, in the modules of transformers that define them."""
+    replaced = []
+    config = model.config.get_text_config()
+    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    weight = next(model.parameters())
+    for name in sorted({type(layer).__module__ for layer in model.modules()}):
+        module: Any = sys.modules[name]
+        rotate = getattr(module, "apply_rotary_pos_emb", None)
+        if rotate is None or hasattr(rotate, "__wrapped__"):
+            continue
+        angles = _random(weight, 1, 5, size // 2)
+        cosines, sines = (function(angles).repeat(1, 1, 2) for function in (type(angles).cos, type(angles).sin))
+        heads = (config.num_attention_heads, config.num_key_value_heads)
+        states = [_random(weight, 1, 5, count, size).transpose(1, 2) for count in heads]
+        if _agree(f"{name}.apply_rotary_pos_emb", rotate, _rotated, [*states, cosines, sines]):
+            module.apply_rotary_pos_emb = _dispatched(rotate)
+            replaced.append("apply_rotary_pos_emb")
+    return replaced
+
+
+def _rotated(q: Any, k: Any, cos: Any, sin: Any) -> Any:
+    """Return `q` and `k` [batch, heads, tokens, head size], rotated in place."""
+    from liger_kernel.ops.rope import rope_forward
+
+    return rope_forward(q, k, cos, sin)[:2]
+
+
+def _dispatched(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `original`, but for tensors that fused layers take: other models of this process use it too."""
+
+    @wraps(original)
+    def apply_rotary_pos_emb(q: Any, k: Any, cos: Any, sin: Any, *args: Any, **options: Any) -> Any:
+        if takes(q) and cos.ndim == 3 and cos.shape[-1] == q.shape[-1] and not args and not options:
+            return _rotated(q, k, cos, sin)
+        return original(q, k, cos, sin, *args, **options)
+
+    return apply_rotary_pos_emb
+
+
+def _agree(name: str, original: Callable[..., Any], fused: Callable[..., Any], inputs: list[Any]) -> bool:
+    """Return whether both compute the same; failures of the device are raised."""
+    import torch
+
+    try:
+        with torch.inference_mode():
+            expected, values = original(*inputs), fused(*(tensor.clone() for tensor in inputs))
+            pairs = [(expected, values)] if torch.is_tensor(expected) else list(zip(expected, values, strict=True))
+            distance = max(float((b.float() - a.float()).norm() / a.float().norm()) for a, b in pairs)
+    except Exception as error:
+        if errors.is_fatal(error):
+            raise
+        log.warning("%s is not fused (%s)", name, errors.reason(error).message)
+        return False
+    if not distance <= TOLERANCE:
+        log.warning("%s is not fused (the results differ by %.2g)", name, distance)
+        return False
+    return True
+
+
+def _random(like: Any, *shape: int) -> Any:
+    import torch
+
+    return torch.randn(shape, device=like.device, dtype=like.dtype)

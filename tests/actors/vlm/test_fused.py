@@ -1,0 +1,176 @@
+"""Fused layers compute what they replace; those that would not stay as they are."""
+
+import importlib.metadata
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import MethodType
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from actors.vlm import fused
+from actors.vlm.loading import load_vlm
+
+MODELS = ("local:qwen2.5-vl-tiny", "local:qwen3-vl-tiny", "local:llama-tiny")
+
+
+@pytest.fixture(params=MODELS)
+def model(request: pytest.FixtureRequest) -> Any:
+    return load_vlm(request.param, dtype="float32", device_map="cpu")[0]
+
+
+@pytest.fixture
+def _on_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fuse on CPUs, without liger-kernel, whose kernels need a GPU."""
+    monkeypatch.setattr(fused, "takes", lambda _: True)
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "liger_kernel" else find(name))
+
+
+def logits(model: Any) -> Any:
+    import torch
+
+    ids = torch.arange(3, 30)[None]
+    with torch.inference_mode():
+        return model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits
+
+
+def test_nothing_is_fused_on_a_cpu(model: Any) -> None:
+    assert fused.fuse(model) == []
+
+
+@pytest.mark.usefixtures("_on_cpu")
+def test_fused_norms_compute_the_same(model: Any) -> None:
+    import torch
+
+    expected = logits(model)
+    replaced = fused.fuse(model)
+    assert replaced
+    assert all(name.endswith("RMSNorm") for name in replaced)
+    norms = [layer for layer in model.modules() if type(layer).__name__ in replaced]
+    with mock.patch.object(torch.nn.functional, "rms_norm", wraps=torch.nn.functional.rms_norm) as kernel:
+        values = logits(model)
+    assert 0 < kernel.call_count <= len(norms)
+    assert float((values - expected).abs().max()) < 1e-5
+
+
+@pytest.mark.usefixtures("_on_cpu")
+def test_a_layer_with_another_result_is_not_replaced(caplog: pytest.LogCaptureFixture) -> None:
+    import torch
+
+    class ShiftedRMSNorm(torch.nn.Module):
+        variance_epsilon = 1e-6
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.zeros(8))
+
+        def forward(self, hidden_states: Any) -> Any:
+            return torch.nn.functional.rms_norm(hidden_states, (8,), 1 + self.weight)
+
+    layer = ShiftedRMSNorm()
+    assert fused._fuse_layers(layer) == []
+    assert "ShiftedRMSNorm is not fused (the results differ by" in caplog.text
+    assert "forward" not in vars(layer)
+
+
+@pytest.mark.usefixtures("_on_cpu")
+def test_hooks_of_accelerate_stay() -> None:
+    import torch
+    from accelerate.hooks import ModelHook, add_hook_to_module
+
+    seen: list[int] = []
+
+    class Counts(ModelHook):
+        def pre_forward(self, module: Any, *args: Any, **kwargs: Any) -> Any:
+            seen.append(1)
+            return args, kwargs
+
+    model, _ = load_vlm("local:llama-tiny", dtype="float32", device_map="cpu")
+    norm = model.model.norm
+    add_hook_to_module(norm, Counts())
+    states = torch.randn(2, norm.weight.shape[0])
+    expected = norm(states)
+    assert fused.fuse(model)
+    seen.clear()
+    assert torch.allclose(norm(states), expected, atol=1e-6)
+    assert seen == [1]
+    assert norm._old_forward.__func__ is fused._norm
+
+
+ROTATE = """
+import sys
+import torch
+from actors.vlm import fused
+from actors.vlm.loading import load_vlm
+from tests.actors.vlm.test_fused import logits
+
+model, _ = load_vlm(sys.argv[1], dtype="float32", device_map="cpu")
+expected = logits(model)
+fused.takes = lambda tensor: True
+calls = []
+rotated = fused._rotated
+fused._rotated = lambda *tensors: calls.append(1) or rotated(*tensors)
+replaced = fused._fuse_rotations(model)
+assert replaced == ["apply_rotary_pos_emb"], replaced
+assert fused._fuse_rotations(model) == []  # once per process
+calls.clear()
+values = logits(model)
+assert len(calls) == model.config.get_text_config().num_hidden_layers, calls
+print(float((values - expected).abs().max()))
+"""
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_fused_rotations_compute_the_same(name: str) -> None:
+    """By Triton's interpreter, which has to be chosen before it is imported."""
+    pytest.importorskip("triton", reason="liger-kernel needs Triton, which torch brings on Linux")
+    if importlib.util.find_spec("liger_kernel") is None:
+        pytest.skip("liger-kernel is not installed")
+    done = subprocess.run(
+        [sys.executable, "-c", ROTATE, name],
+        check=False,
+        env=os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join([str(Path.cwd()), *sys.path])},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout.splitlines()[-1]) < 1e-5
+
+
+def test_the_library_is_named_if_layers_use_it() -> None:
+    if importlib.util.find_spec("liger_kernel") is None:
+        pytest.skip("liger-kernel is not installed")
+    model, _ = load_vlm("local:llama-tiny", dtype="float32", device_map="cpu")
+    assert fused.library(model) is None
+    unit = model.model.layers[0].mlp
+    unit.forward = MethodType(fused._gated_unit, unit)
+    assert fused.library(model) == f"liger-kernel {importlib.metadata.version('liger-kernel')}"
+
+
+def test_a_rotation_with_other_arguments_is_the_original(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    monkeypatch.setattr(fused, "takes", lambda _: True)
+    monkeypatch.setattr(fused, "_rotated", lambda *_: pytest.fail("a partial rotation has no fused form"))
+    q, cos = torch.randn(1, 2, 3, 8), torch.randn(1, 3, 4)
+    original: Any = lambda *args: args  # noqa: E731
+    assert fused._dispatched(original)(q, q, cos, cos) == (q, q, cos, cos)
+
+
+def test_failures_of_the_device_are_raised(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    def fails(message: str) -> bool:
+        def compute(*_: Any) -> Any:
+            raise RuntimeError(message)
+
+        return fused._agree("Layer", lambda: None, compute, [])
+
+    assert not fails("no compiler")
+    assert "Layer is not fused (no compiler)" in caplog.text
+    with pytest.raises(RuntimeError, match="CUDA error"):
+        fails("CUDA error: device-side assert triggered")
