@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from actors.vlm import scene_graphs
+from actors.vlm.errors import ScoringError
 from actors.vlm.scene_graphs import SceneGraphInstructions
 from jobs.judging.own_questions import set_id_of
 from jobs.questioning.graph import GraphQuestion, checked, cycles, invalid_kind
@@ -272,6 +273,22 @@ def test_an_answer_that_cannot_be_read_costs_no_other_text(
     assert open_table(f"{tmp_path}/R").rows == 3
     (reject,) = (r for r in open_table(f"{tmp_path}/R").rejects() if r.reason == "no_questions")
     assert (reject.file, reject.raw) == (f"set {set_id_of('Nothing')}, tuples", "IndexError: cursed")
+
+
+@pytest.mark.usefixtures("in_process")
+def test_a_text_without_an_answer_names_the_models_error(
+    tmp_path: Path, texts: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first error of a text is kept: `parse` of what follows it finds nothing."""
+
+    def scripted(_: Any, step: str, graphs: list[Any]) -> list[str | ScoringError]:
+        error = ScoringError("out_of_memory", "too little memory")
+        return [error if graph.text == "Nothing" else ANSWERS[step] for graph in graphs]
+
+    monkeypatch.setattr(QuestionWriter, "_answers", scripted)
+    assert cli.main("questions", texts) == 0
+    (reject,) = (r for r in open_table(f"{tmp_path}/R").rejects() if r.reason == "no_questions")
+    assert (reject.file, reject.raw) == (f"set {set_id_of('Nothing')}, tuples", "out_of_memory: too little memory")
 
 
 @pytest.mark.usefixtures("in_process")

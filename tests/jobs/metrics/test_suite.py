@@ -116,3 +116,12 @@ def test_people_who_took_part_are_people_alone():
     )  # fmt: skip
     by_key = {f.name: (f.value, f.n) for f in question_metrics(rated) if f.dims.get("group") == "people"}
     assert (by_key["people_total"], by_key["items_per_person"]) == ((2, 2), (6, 2))
+
+
+def test_a_model_is_asked_for_self_preference_where_its_family_wrote_responses():
+    answers = RatingTable.from_matrix(np.tile([1.0, 2, 3], 4)[:, None].repeat(2, axis=1), raters=["m", "x"])
+    families = {"m": "a", "x": "b"}
+    wrote = np.arange(ITEMS) < 6
+    named = context(scale=(1, 5), families=families, authors={"a": wrote, "c": ~wrote})
+    assert [f.dims["rater"] for f in made(answers, named, "self_preference")] == ["m"]
+    assert made(answers, context(scale=(1, 5), families=families), "self_preference") == []
