@@ -29,7 +29,7 @@ PARTS = {
     "{% else %}Possible answers:\n{{ options }}\n\nReply with the code of one answer and nothing else.{% endif %}",
     "question": "Question: {{ question }}",
 }
-TARGET = "{% if target %}\nIt is asked about: {{ target }}{% endif %}"
+TARGET = "{% if target +%}\nIt is asked about: {{ target }}{% endif %}"  # + keeps the line break that trim_blocks drops
 LAYOUT = ["picture", "introduction", "context", "scale", "question"]
 WORDS = {True: "yes", False: "no"}
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 from PIL import Image
 
 from actors.vlm.errors import ScoringError
@@ -54,6 +55,13 @@ COMPARISON: dict[str, Any] = {
 }
 TOLERANCE = 1e-4  # of log-likelihoods, float32
 Load = Callable[[str], tuple[Any, Any]]
+
+
+def readme_rubric() -> dict[str, Any]:
+    """The rubric that the README shows."""
+    text = (CONF.parent / "README.md").read_text()
+    rubric: dict[str, Any] = yaml.safe_load(text.partition("```yaml\n")[2].partition("```")[0])
+    return rubric
 
 
 def picture(seed: int, *, width: int = 120, height: int = 90) -> Image.Image:

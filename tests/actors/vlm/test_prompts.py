@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from actors.vlm import context
 from actors.vlm.prompts import Prompt, PromptBuilder
 from actors.vlm.rubric import Rubric
+from tests.actors.vlm.helpers import readme_rubric
 
 
 def shared_text(prompt: Prompt) -> str:
@@ -51,6 +52,36 @@ def test_century_puts_the_picture_where_the_layout_says(century: dict[str, Any])
     assert [target.prompt.suffix for target in fast] == [target.prompt.suffix for target in paper]
     assert "Note:" not in fast[0].prompt.suffix
     assert "Note:" in fast[5].prompt.suffix
+
+
+SHORT_SCALES = {
+    "shown": "Possible answers: 1, 2, 3, 4, 5\n\nReply with one of these numbers and nothing else.\n\n",
+    "people": "Possible answers:\nA = yes\nB = no\n\nReply with the code of one answer and nothing else.\n\n",
+}
+
+
+def test_a_short_rubric_names_the_target_on_the_next_line() -> None:
+    rubric = Rubric.from_dict(readme_rubric())
+    shown, people = rubric.questions
+    asked = PromptBuilder(rubric).prompts_about({"page_title": "Kula"}, [("joy", shown), ("", people)])
+    introduction = "Look at the picture and answer a question about it.\n\n"
+    for target in asked:
+        assert target.prompt.shared == (
+            None,
+            introduction,
+            "The page that shows the picture is about: Kula\n\n",
+        )
+    questions = ("How strongly does the picture show this feeling?\nIt is asked about: joy", people.text)
+    assert [target.prompt.suffix for target in asked] == [
+        f"{SHORT_SCALES[question.name]}Question: {text}"
+        for question, text in zip((shown, people), questions, strict=True)
+    ]
+
+
+def test_a_short_rubric_without_targets_asks_the_question_alone() -> None:
+    rubric = Rubric.from_dict({**readme_rubric(), "targets": None})
+    for target in PromptBuilder(rubric).prompts({}):
+        assert target.prompt.suffix == f"{SHORT_SCALES[target.question.name]}Question: {target.question.text}"
 
 
 def test_no_context_leaves_its_parts_out(century: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ import yaml
 from actors.rubric_rater import asked_pairs
 from actors.vlm import rubric_forms
 from actors.vlm.rubric import Rubric, identity
-from tests.actors.vlm.helpers import CONF
+from tests.actors.vlm.helpers import CONF, readme_rubric
 
 Change = Callable[[dict[str, Any]], Any]
 QUESTION: Callable[[dict[str, Any]], dict[str, Any]] = lambda data: data["questions"][0]  # noqa: E731
@@ -140,13 +140,6 @@ def test_all_mistakes_are_named_at_once(small: dict[str, Any]) -> None:
         Rubric.from_dict(small)
     assert str(caught.value).count("; also: ") == 2
     assert str(caught.value).count(f"rubric {small['name']!r}") == 1
-
-
-def readme_rubric() -> dict[str, Any]:
-    """The rubric that the README shows."""
-    text = (CONF.parent / "README.md").read_text()
-    rubric: dict[str, Any] = yaml.safe_load(text.partition("```yaml\n")[2].partition("```")[0])
-    return rubric
 
 
 def test_short_forms_mean_the_full_ones() -> None:

@@ -1,9 +1,16 @@
-"""Templates of others cannot fill the memory."""
+"""Templates of others cannot fill the memory, and our own keep their line breaks."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
 
 import jinja2.sandbox
 import pytest
+import yaml
 
+from actors.vlm import rubric_forms
 from actors.vlm.templates import environment
+from tests.actors.vlm.helpers import CONF, readme_rubric
 from tests.cases import check_cases
 
 
@@ -72,3 +79,29 @@ def test_ordinary_templates_are_rendered() -> None:
     )
     text = environment().from_string(template).render(words=["ab", "c"])
     assert text == "1False   bb , 2True   c  , ab and c x2 1024 12 a\n  b ab AB"
+
+
+def texts_of(data: Any) -> Iterator[str]:
+    """Yield all texts in the content of a YAML file."""
+    if isinstance(data, str):
+        yield data
+    elif isinstance(data, dict | list):
+        for entry in data.values() if isinstance(data, dict) else data:
+            yield from texts_of(entry)
+
+
+def joined_lines(template: str) -> list[str]:
+    """Return the lines with text that end in a tag, so that the next line with text continues them."""
+    pairs = re.findall(r"^(.*[^+]%\})\n(?=[^\n])", template, re.MULTILINE)
+    return [line for line in pairs if re.sub(r"\{%.*?%\}", "", line).strip()]
+
+
+def test_no_line_of_our_templates_ends_in_a_tag_that_joins_it_with_the_next() -> None:
+    """`trim_blocks` drops the line break after a tag."""
+    assert joined_lines("{{ a }}{% if b %}\n{{ b }}{% endif %}") == ["{{ a }}{% if b %}"]
+    assert joined_lines("{% if b %}\n{{ b }}\n{% endif %}\n{{ a }}{% if b +%}\n{{ b }}{% endif %}") == []
+    files = {path.name: yaml.safe_load(path.read_text("utf-8")) for path in CONF.rglob("*.yaml")}
+    files["a short rubric"] = rubric_forms.completed(readme_rubric())
+    templates = [(name, text) for name, data in files.items() for text in texts_of(data) if "{%" in text]
+    assert len(templates) > 20
+    assert {name: joined_lines(text) for name, text in templates if joined_lines(text)} == {}
