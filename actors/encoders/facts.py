@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from actors import local_models, model_files
+from actors.encoders.open_clip_models import ListedModel, listed_model
 from actors.encoders.transformers_encoders import MOST_DIM, PREFIX, HubEncoder, check_size, is_hub_encoder
 from actors.errors import first_line
 from actors.hub import check_reachable, refusal
@@ -114,16 +115,15 @@ def check_weights(model: str, *, pretrained: str | None) -> None:
 
 def hub_files(source: EncoderSource) -> tuple[str, tuple[str, ...]] | None:
     """Return the repository of a model's weights and the names that they may have; None if they are not on the hub."""
-    import open_clip
-
     if source.model.startswith(LOCAL_DIR) or (source.pretrained or "").endswith(".safetensors"):
         return None
     if source.model.startswith(HF_HUB):
         return source.model.removeprefix(HF_HUB), _WEIGHTS
-    listed = open_clip.get_pretrained_cfg(source.model, source.pretrained or "").get("hf_hub", "")
-    if not listed:  # open_clip downloads them from another address
+    listed = listed_model(source.model)
+    place = listed.weights.get(source.pretrained or "", {}).get("hf_hub", "") if listed else ""
+    if not place:  # open_clip downloads them from another address
         return None
-    owner, name, file = (*listed.split("/", 2), "")[:3]
+    owner, name, file = (*place.split("/", 2), "")[:3]
     return f"{owner}/{name}", (file,) if file else _WEIGHTS
 
 
@@ -222,23 +222,21 @@ def _check_untrusted(config: dict[str, Any]) -> None:
 
 
 def _from_name(model: str, pretrained: str | None) -> EncoderSource:
-    import open_clip
-
     name = model.replace("/", "-")  # as open_clip does: ViT-B/32
-    config = open_clip.get_model_config(name)
-    if config is None:
+    listed = listed_model(name)
+    if listed is None:
         raise ValueError(
             f"{model}: unknown model; must be one of open_clip's names, hf-hub:…, local-dir:…, s3://… and local:…"
         )
-    tags = open_clip.list_pretrained_tags_by_model(name)
+    config, tags = listed.config, ", ".join(listed.weights)
     if pretrained is None:
-        raise ValueError(f"pretrained=null: {model} would have random weights; must be one of {', '.join(tags)}")
+        raise ValueError(f"pretrained=null: {model} would have random weights; must be one of {tags}")
     if pretrained.endswith(".safetensors"):
-        return _from_file(name, config, Path(pretrained), tags)
+        return _from_file(name, listed, Path(pretrained))
     tag, at, commit = pretrained.partition("@")
-    weights = open_clip.get_pretrained_cfg(name, tag)
+    weights = listed.weights.get(tag)
     if not weights:
-        raise ValueError(f"pretrained={pretrained}: unknown for {model}; must be one of {', '.join(tags)}")
+        raise ValueError(f"pretrained={pretrained}: unknown for {model}; must be one of {tags}")
     if weights.get("quick_gelu") and not config.get("quick_gelu"):  # open_clip only warns
         raise ValueError(f"pretrained={tag}: was trained with QuickGELU, unlike {model}; use {name}-quickgelu")
     if at and not (weights.get("hf_hub") and re.fullmatch("[0-9a-f]{40}", commit)):
@@ -250,19 +248,17 @@ def _from_name(model: str, pretrained: str | None) -> EncoderSource:
     return EncoderSource(name, tag, config, preprocessing, lambda: pretrained, commit or None)
 
 
-def _from_file(name: str, config: dict[str, Any], file: Path, tags: Sequence[str]) -> EncoderSource:
+def _from_file(name: str, listed: ListedModel, file: Path) -> EncoderSource:
     """Weights without a config: open_clip would use OpenAI's preprocessing; use the one that all tags share."""
-    import open_clip
-
     if not file.is_file():
         raise FileNotFoundError(f"pretrained={file}: no such file")
-    settings = {_preprocessing(f"{name} {tag}", open_clip.get_pretrained_cfg(name, tag), config) for tag in tags}
+    settings = {_preprocessing(f"{name} {tag}", weights, listed.config) for tag, weights in listed.weights.items()}
     if len(settings) != 1:
         raise ValueError(
             f"pretrained={file}: does not specify the preprocessing, and weights of {name} differ in it; put it in a "
             f"folder with {_CONFIG_FILE} and give local-dir:FOLDER"
         )
-    return EncoderSource(name, str(file), config, settings.pop(), lambda: _hash(file))
+    return EncoderSource(name, str(file), listed.config, settings.pop(), lambda: _hash(file))
 
 
 def _hash(file: Path) -> str:

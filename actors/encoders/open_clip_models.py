@@ -1,0 +1,75 @@
+"""What open_clip lists about the models that it knows by name, from a file: importing open_clip takes seconds."""
+
+import contextlib
+import importlib.metadata
+import json
+import os
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from actors import local_models
+
+
+class ListedModel(NamedTuple):
+    """A model that open_clip knows by name.
+
+    Attributes:
+        config: its architecture.
+        weights: tag -> preprocessing, place and training of its weights.
+    """
+
+    config: dict[str, Any]
+    weights: dict[str, dict[str, Any]]
+
+
+def listed_model(name: str) -> ListedModel | None:
+    """Return what open_clip lists about a model; None: it does not know the name."""
+    entry = _all_models().get(name)
+    return None if entry is None else ListedModel(**entry)
+
+
+@lru_cache(maxsize=1)
+def _all_models() -> dict[str, dict[str, Any]]:
+    """Return the lists of the installed release, which one process writes to the cache and others read."""
+    file = local_models.cache_folder() / f"open_clip-{_version()}.json"
+    try:
+        models: dict[str, dict[str, Any]] = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        text = json.dumps(_imported())
+        _write(file, text)
+        models = json.loads(text)  # lists in place of tuples, as from the file
+    return models
+
+
+def _version() -> str:
+    try:
+        return importlib.metadata.version("open_clip_torch")
+    except importlib.metadata.PackageNotFoundError as error:
+        raise ModuleNotFoundError("No module named 'open_clip'", name="open_clip") from error
+
+
+def _imported() -> dict[str, dict[str, Any]]:
+    import open_clip
+
+    return {
+        name: {
+            "config": open_clip.get_model_config(name),
+            "weights": {
+                tag: open_clip.get_pretrained_cfg(name, tag) for tag in open_clip.list_pretrained_tags_by_model(name)
+            },
+        }
+        for name in open_clip.list_models()
+    }
+
+
+def _write(file: Path, text: str) -> None:
+    """Write the file at once or not at all; a cache that cannot be written costs time only."""
+    part = file.with_name(f"{file.name}.{os.getpid()}.tmp")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text(text, encoding="utf-8")
+        part.replace(file)
+    except OSError:
+        with contextlib.suppress(OSError):
+            part.unlink()
