@@ -27,6 +27,7 @@ from jobs.judging.rating_tables import open_ratings
 from jobs.runtime import cli, exclusions, summary
 from jobs.runtime.console import say
 from jobs.store import locations
+from jobs.store.place import check_creatable
 from jobs.store.reading import open_table, open_tables
 
 FORMATS = (".parquet", ".csv")
@@ -57,6 +58,7 @@ def execute(cfg: ExportConfig) -> dict[str, int]:
         raise InputError(f"out={cfg.out}: must end in {' or '.join(FORMATS)}")
     if not cfg.ratings:
         raise InputError("ratings=[]: name at least one table of ratings, as in ratings=[R/ratings/*]")
+    check_creatable(out.rsplit("/", 1)[0])
     if locations.exists(out) and not cfg.overwrite:
         raise InputError(f"out={cfg.out}: exists; use another name or overwrite=true")
     sources = open_ratings(cfg.ratings)

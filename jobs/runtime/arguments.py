@@ -102,8 +102,10 @@ def _remedy(schema: type, argument: str, before: str) -> str:
         return f"use {argument}=true or --{argument}"
     if type_of(schema, argument) is not UNKNOWN:
         return f"use {argument}=VALUE or --{argument} VALUE"
+    key, _, value = before.partition("=")
+    if before and not value:
+        return f"{before} has no value: remove the space after =, as in {before}{argument}"
     if before and Path(argument).exists():
-        key, _, value = before.partition("=")
         return f"the shell made several words of {key}=: quote it, as in '{key}={_glob_of(value)}'"
     return "use key=value or --key value (--help lists the keys), and quote a value that has spaces or * or [ ]"
 

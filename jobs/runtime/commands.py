@@ -50,8 +50,14 @@ def run_command(arguments: list[str]) -> int:
         case [name, *_] if not name.startswith("-"):
             say(f"error: {no_such_job(name)}", err=True)
             return InputError.exit_code
-        case _:
+        case [] | ["--help" | "-h", *_]:
             _list_jobs()
+        case [option, *_]:
+            say(
+                f"error: {option}: no such option; options follow the name of a job, as in remine mine {option}",
+                err=True,
+            )
+            return InputError.exit_code
     return 0
 
 

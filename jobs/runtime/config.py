@@ -264,7 +264,8 @@ def _unknown_key(job: str, schema: type, others: list[str], override: str) -> st
 
 
 def _hint(name: str, allowed: Sequence[str], *, prefix: str = "") -> str:
-    near = difflib.get_close_matches(name, allowed, n=1, cutoff=_NEAR)
+    near = [other for other in allowed if other.startswith(f"{name}_")]  # item for item_id
+    near = near or difflib.get_close_matches(name, allowed, n=1, cutoff=_NEAR)
     near = near or [other for other in allowed if sorted(other) == sorted(name)]  # wti for wit
     near = near or [other for other in allowed if difflib.get_close_matches(name, other.split("_"), cutoff=_NEAR)]
     return f" (did you mean {prefix}{near[0]}?)" if near else ""

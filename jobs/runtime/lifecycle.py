@@ -13,6 +13,7 @@ from jobs.runtime.exclusions import TALLY, Exclusions
 from jobs.runtime.expected_pace import Work
 from jobs.runtime.prospects import prospect
 from jobs.runtime.resources import Demand, StageResources
+from jobs.store import locations, run_files
 from jobs.store.limits import limited
 from jobs.store.run import TablePlan, TableRun, check_place
 
@@ -65,14 +66,27 @@ def begin(
     if cfg.only_plans:
         show()
         return None
-    ready(cfg, [plan], expected.needs)
-    run = expected.open()
+    check_place(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
+    if is_complete := _is_complete(cfg, plan):
+        run = expected.open()
+    if not is_complete or run.todo:  # units may have been removed since
+        ray_session.start(cfg.ray, cfg.resources, expected.needs)
+        timings.DRIVER.mark("Ray")
+    if not is_complete:
+        run = expected.open()
     if cfg.plan == CALIBRATE:
         last: StageResources = getattr(cfg.resources, pools[-1])
         run.try_some(max(LEAST_TRIED, TRIED_PER_ACTOR * last.most_actors))
         _shown_after[run] = functools.partial(show, overwrite=False)
     timings.DRIVER.mark("opening the table")
     return run
+
+
+def _is_complete(cfg: Common, plan: TablePlan) -> bool:
+    """Return whether the table was complete when a run of it ended last: no Ray is needed if it still is."""
+    if cfg.overwrite or cfg.retry:
+        return False
+    return bool(run_files.kept_manifest(locations.absolute(plan.out)).get("complete"))
 
 
 def ready(cfg: Common, plans: Sequence[TablePlan], needs: Sequence[Demand]) -> None:

@@ -13,6 +13,26 @@ from jobs.store.run_files import FOLDER, IDENTITY, INPUTS, run_uri
 from jobs.store.units import Unit
 
 
+def check_creatable(place: str, *, key: str = "out") -> None:
+    """Check that a local folder exists or can be created, without creating it.
+
+    Args:
+        place: a path or URI; one on S3 is not checked.
+        key: of the configuration, for the message.
+
+    Raises:
+        InputError: a file is in its place or in that of a folder above it, or no permission to write there.
+    """
+    if locations.is_s3(place):
+        return
+    path = Path(place)
+    existing = next(folder for folder in (path, *path.parents) if folder.exists())
+    if not existing.is_dir():
+        raise InputError(f"{key}={place}: {existing} is a file, where a folder is needed; use another {key}=")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise InputError(f"{key}={place}: {existing} may not be written; check its permissions, or use another {key}=")
+
+
 def inspect(out: str, units: Sequence[Unit]) -> tuple[CompactList[Object], bool]:
     """The files at `out`, and whether they are a table that remine wrote.
 
@@ -20,11 +40,13 @@ def inspect(out: str, units: Sequence[Unit]) -> tuple[CompactList[Object], bool]
         units: the units that a run would write there.
 
     Raises:
-        InputError: other files, the inputs of `units`, a place inside another table, or a folder in a unit's place.
+        InputError: other files, the inputs of `units`, a place inside another table, a folder in a unit's place, or a
+            place that cannot be written.
     """
     inputs = (source.uri for unit in units for source in unit.inputs)
     if inside := next((uri for uri in inputs if uri.startswith(f"{out}/")), None):
         raise InputError(f"out={out}: contains the input {inside}; use another out=")
+    check_creatable(out)
     if table := _table_around(out):
         raise InputError(f"out={out}: inside table {table}, which it would corrupt; use another out=")
     listed = CompactList(file for file in locations.listing(out) if not is_temporary(file.uri))

@@ -321,6 +321,10 @@ WRONG = {
         ["input={f}/r.csv"],
         "columns.item= is required, columns.rater= .*, columns.value= .*image, who, score",
     ),
+    "some columns by their names": (
+        ["input={f}/named.csv"],
+        "named.csv: columns.item= is required; the file has the columns picture, rater, value",
+    ),
     "several wrong columns": (
         ["input={f}/r.csv", "columns.item=img", "columns.rater=whom", "keep_rows.place=x", "metrics.groups=[country]"],
         "'img' .columns.item=img., .*'whom' .*, columns.value= is required, .*'place' .*'country' .*image",
@@ -396,6 +400,7 @@ WRONG = {
 
 def test_wrong_files_and_keys_are_refused_without_output(tmp_path):
     write(tmp_path / "r.csv", RATINGS)
+    write(tmp_path / "named.csv", ["picture,rater,value", "a,x,1"])
     write(tmp_path / "hole.csv", ["image,who,score", "a,b,1", ",b,2"])
     write(tmp_path / "ragged.csv", ["a,b", "1,2", "1,2,3"])
     write(tmp_path / "q.csv", ["i,q,v", "a,1,yes"])

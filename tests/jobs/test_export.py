@@ -108,6 +108,7 @@ def test_what_is_refused(study: Path) -> None:
         (["ratings=[R/nothing]"], "R/nothing: no table here"),
         (["ratings=[R/images]"], "is a table 'images', expected ratings"),
         (["ratings=[R/people]", "out=old.csv"], "out=old.csv: exists"),
+        (["ratings=[R/people]", "out=old.csv/rows.csv"], "old.csv is a file, where a folder is needed"),
     ]
 
     def check(keys: list[str], message: str) -> None:

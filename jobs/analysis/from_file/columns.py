@@ -47,6 +47,8 @@ LARGEST = 1e100  # of a score; the squares of larger scores are infinite
 def find_columns(cfg: AnalyzeConfig, uri: str) -> dict[str, list[str]]:
     """Return field -> columns of the file: the configured ones, else those with the names of released data sets.
 
+    A required field that neither names is the column with its own name.
+
     Raises:
         InputError: configured columns are not in the file, or required ones are not configured.
     """
@@ -58,6 +60,8 @@ def find_columns(cfg: AnalyzeConfig, uri: str) -> dict[str, list[str]]:
         known_names = KNOWN_NAMES[cfg.task].get(column_field.name, ())
         if not names:
             names = next((list(columns) for columns in known_names if all(name in available for name in columns)), [])
+        if not names and column_field.name in NEEDED[cfg.task] and column_field.name in available:
+            names = [column_field.name]
         if not names and column_field.name in NEEDED[cfg.task]:
             missing.append(f"columns.{column_field.name}= is required")
         missing += [

@@ -112,6 +112,16 @@ def test_a_misspelt_job_is_pointed_out(capsys: pytest.CaptureFixture[str]) -> No
     )
 
 
+def test_an_option_before_the_job_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert commands.run_command(["--overwrite", "mine"]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("error: --overwrite: no such option")
+    for asked in ([], ["--help"]):
+        assert commands.run_command(asked) == 0
+        assert "mine" in capsys.readouterr().out
+
+
 def test_the_version_is_the_installed_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert commands.run_command(["--version"]) == 0
     assert cli.main("verify", ["--version"]) == 0

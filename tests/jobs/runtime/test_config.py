@@ -81,6 +81,8 @@ def test_a_near_miss_is_pointed_out() -> None:
         ("ray.adress", "ray.address"),
         ("resources.mine.actrs", "resources.mine.actors"),
         ("corpus.langauge", "corpus.language"),
+        ("term", "terms"),
+        ("resume_", "resume"),
         ("lang", "corpus.language"),  # the last part of one key begins with it
         ("delete", "overwrite"),  # the explanation of one key begins with it
     ]

@@ -120,7 +120,7 @@ def test_a_refused_job_never_imports_ray(tmp_path: Path) -> None:
         [*keys, f"out={out}", "retry=[eror]"],
         [*keys, f"out={other}"],
         [*keys, f"out={tmp_path}"],
-        [*keys, f"out={out}", "ray.address=127.0.0.1:1"],
+        [*keys, f"out={tmp_path}/new", "ray.address=127.0.0.1:1"],
     ]
     done = subprocess.run(
         [sys.executable, "-c", REFUSED, json.dumps(asked)],
@@ -131,3 +131,28 @@ def test_a_refused_job_never_imports_ray(tmp_path: Path) -> None:
         check=False,
     )
     assert [json.loads(line) for line in done.stdout.splitlines()] == [[2, False]] * len(asked), done.stderr
+
+
+def test_a_complete_table_starts_no_ray_and_one_that_lost_a_unit_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from jobs.runtime import cli
+
+    (tmp_path / "part.tsv").write_text("language\tpage_url\timage_url\tpage_title\tis_main_image\n")
+    (tmp_path / "terms.txt").write_text("riot\n")
+    out = tmp_path / "out"
+    keys = [f"corpus.path={tmp_path}/part.tsv", f"terms.path={tmp_path}/terms.txt", f"out={out}"]
+    with stages_in_process():
+        assert cli.main("mine", keys) == 0
+    started: list[Any] = []
+    monkeypatch.setattr(ray_session, "start", lambda *_: started.append(1))
+    assert cli.main("mine", keys) == 0
+    assert started == []
+    assert "1 done before" in capsys.readouterr().out
+    (unit,) = out.glob("*.parquet")
+    unit.unlink()
+    with stages_in_process():
+        monkeypatch.setattr(ray_session, "start", lambda *_: started.append(1))
+        assert cli.main("mine", keys) == 0
+    assert started == [1]
+    assert unit.exists()

@@ -119,6 +119,14 @@ BAD: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
         [*MINE, "--corpus.path", "{f}/good.tsv", "{f}/empty.tsv"],
         "the shell made several words of corpus.path=: quote it, as in 'corpus.path={f}/*.tsv'",
     ),
+    "a space after =": (
+        ["mine", "corpus.path=", "{f}/good.tsv", "terms.path={f}/terms.csv", "out={f}/out"],
+        "corpus.path= has no value: remove the space after =, as in corpus.path={f}/good.tsv",
+    ),
+    "a table below a file": (
+        ["mine", "corpus.path={f}/good.tsv", "terms.path={f}/terms.csv", "out={f}/good.tsv/deeper/out"],
+        ("out={f}/good.tsv/deeper/out: {f}/good.tsv is a file", "where a folder is needed", "use another out="),
+    ),
     "a list for a path": (
         [*MINE, "corpus.path=[a,b]"],
         ("corpus.path={cwd}/[a,b]: no file matches", "not a list", "give a glob"),
