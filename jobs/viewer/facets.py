@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from jobs.judging.kept_rubric import Rubrics
-from jobs.viewer.queries import fetch
+from jobs.viewer.queries import as_number, fetch
+from jobs.viewer.shown_attributes import region_label
 
 if TYPE_CHECKING:
     import duckdb
@@ -26,11 +27,15 @@ class Facets:
     """The values of each filter, the most frequent first; questions are in the order of their rubrics.
 
     Attributes:
+        region_label: what the regions are: the name of the attribute that they are from, if it is a single one.
+        attributes: name of an attribute of the items -> its values, in order.
         values: question (`rubric/question`) -> its answers.
     """
 
     statuses: Sequence[FilterOption]
     regions: Sequence[FilterOption]
+    region_label: str
+    attributes: dict[str, Sequence[FilterOption]]
     raters: Sequence[FilterOption]
     questions: Sequence[FilterOption]
     values: dict[str, Sequence[FilterOption]]
@@ -59,6 +64,8 @@ def read_facets(cursor: "duckdb.DuckDBPyConnection", rubrics: Rubrics) -> Facets
     return Facets(
         statuses=options("status", "pictures"),
         regions=sorted(options("region", "pictures"), key=lambda option: option.value),
+        region_label=region_label(cursor),
+        attributes=_attributes(cursor),
         raters=options("rater", "ratings"),
         questions=_questions(cursor, rubrics),
         values=_values(cursor, rubrics),
@@ -72,6 +79,20 @@ def read_facets(cursor: "duckdb.DuckDBPyConnection", rubrics: Rubrics) -> Facets
         categories=options("category", "spans"),
         response_statuses=options("status", "responses"),
     )
+
+
+def _attributes(cursor: "duckdb.DuckDBPyConnection") -> dict[str, Sequence[FilterOption]]:
+    """Return the values of each attribute that filters, with how many pictures have them."""
+    rows = fetch(
+        cursor,
+        "SELECT a.name, a.value, count(DISTINCT a.image_id) AS n FROM picture_attributes a SEMI JOIN pictures p"
+        " ON a.image_id = p.image_id JOIN filters f USING (name)"
+        " GROUP BY a.name, a.value, f.place ORDER BY f.place, a.name",
+    )
+    values: dict[str, list[FilterOption]] = {}
+    for row in rows:
+        values.setdefault(row["name"], []).append(FilterOption(row["value"], row["value"], row["n"]))
+    return {name: sorted(options, key=lambda option: as_number(option.value)) for name, options in values.items()}
 
 
 def _questions(cursor: "duckdb.DuckDBPyConnection", rubrics: Rubrics) -> list[FilterOption]:

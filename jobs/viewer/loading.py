@@ -17,6 +17,7 @@ from jobs.store.keys import refuse_shared_keys
 from jobs.store.object_rows import open_rows, reading_rows
 from jobs.store.reading import TableSource, open_table
 from jobs.tables import TABLES
+from jobs.viewer.shown_attributes import SHOWN_ATTRIBUTES
 
 if TYPE_CHECKING:
     import duckdb
@@ -95,6 +96,7 @@ CREATE TABLE subjects AS
     UNION SELECT item_id, unnest(image_ids) FROM items
     UNION SELECT response_id, r.item_id FROM responses r SEMI JOIN images i ON r.item_id = i.image_id
     UNION SELECT r.response_id, unnest(i.image_ids) FROM responses r JOIN items i USING (item_id);
+{SHOWN_ATTRIBUTES}
 CREATE TABLE item_regions AS SELECT item_id, any_value({_REGION}) AS region FROM items GROUP BY item_id;
 CREATE TABLE answered_regions AS
     SELECT s.image_id, mode(r.value) AS region FROM ratings r JOIN subjects s USING (item_id)
@@ -107,20 +109,27 @@ CREATE TABLE pictures AS
                first(caption_reference_description) AS caption,
                first(caption_attribution_description) AS attribution
         FROM records GROUP BY image_id
+    ), attributed AS (
+        SELECT image_id, min(value) FILTER (lower(name) = 'title' AND alone) AS own_title,
+               string_agg(value, ' ') AS words
+        FROM picture_attributes GROUP BY image_id
     ), regions AS (
         SELECT s.image_id, min(i.region) AS region FROM item_regions i JOIN subjects s USING (item_id)
         WHERE i.region IS NOT NULL GROUP BY s.image_id
     )
     SELECT c.image_id, c.place, c.status, c.error_kind, c.format, c.width, c.height, c.source_url, c.author, c.licence,
            c.file, c.row_group, c.row, d.page_url, d.caption, d.attribution,
-           coalesce(nullif(d.title, ''), nullif(regexp_extract(c.source_url, '[^/]*$'), ''), c.image_id) AS title,
+           coalesce(nullif(d.title, ''), t.own_title, nullif(regexp_extract(c.source_url, '[^/]*$'), ''),
+                    c.image_id) AS title,
            coalesce(g.region, a.region, '') AS region,
-           lower(concat_ws(' ', title, d.caption, c.source_url, c.image_id, c.author, d.attribution)) AS words
+           lower(concat_ws(' ', title, d.caption, c.source_url, c.image_id, c.author, d.attribution,
+                           t.words)) AS words
     FROM chosen c LEFT JOIN described d USING (image_id) LEFT JOIN regions g USING (image_id)
-        LEFT JOIN answered_regions a USING (image_id)
+        LEFT JOIN answered_regions a USING (image_id) LEFT JOIN attributed t USING (image_id)
     WHERE n = 1 ORDER BY c.place;
 DROP TABLE images;
 DROP TABLE records;
+DELETE FROM picture_attributes WHERE name NOT IN (SELECT name FROM filters);
 CREATE TABLE ranges AS
     SELECT rubric, question, max(score) - min(score) AS width FROM ratings WHERE status = 'ok' GROUP BY ALL;
 """

@@ -4,7 +4,7 @@ The filters are the query parameters of a page, so that an address can be shared
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -20,7 +20,9 @@ SORTS = {  # order of pictures -> its label, and what it sorts by
     "region": ("region", "p.region = '', p.region, p.place"),
     "title": ("title", "p.title, p.place"),
 }
+ATTRIBUTE = "attribute."  # begins the query parameters that name an attribute of items
 SIMILAR = "similar"  # the order while something is searched by its vector
+_WITH_ATTRIBUTE = "SELECT image_id FROM picture_attributes WHERE name = ? AND value = ?"
 _RATED = ("rater", "question", "value", "rated")
 RATING_SORTS = {
     "place": ("as stored", "r.rowid"),
@@ -35,10 +37,12 @@ RATING_SORTS = {
 class View:
     """The state of a page; every field is a query parameter, empty if it does not filter.
 
+    `attributes` are several: `attribute.NAME=VALUE`.
+
     Attributes:
-        q: words of the title, caption, author, address or id; in other lists also of texts.
+        q: words of the title, caption, author, address, id or attributes; in other lists also of texts.
         near: a text, by whose vector pictures are sorted; like: the id of a picture, for the same.
-        region: of the pictures; status: of the pictures.
+        region: of the pictures; status: of the pictures; attributes: name and value, of an item that shows the picture.
         question: rubric and question, joined by a slash; rater, value, rated: of a rating that the picture must have;
             rated is its status.
         target, model, prompt, kind: of ratings, responses and spans.
@@ -67,6 +71,7 @@ class View:
     sort: str = ""
     page: str = ""
     show: str = ""
+    attributes: tuple[tuple[str, str], ...] = ()
 
     @property
     def number(self) -> int:
@@ -77,14 +82,22 @@ class View:
         """Return the query string of this view with other values; a change other than of the page begins at page 1."""
         if changes and "page" not in changes:
             changes["page"] = ""
-        changed = replace(self, **changes)
-        pairs = [(field.name, getattr(changed, field.name)) for field in fields(changed)]
+        pairs = [(name, changes.get(name, getattr(self, name))) for name in PARAMETERS]
+        pairs += [(ATTRIBUTE + name, value) for name, value in self.attributes]
         return "?" + urlencode([(name, value) for name, value in pairs if value])
+
+
+PARAMETERS = tuple(field.name for field in fields(View) if field.name != "attributes")
 
 
 def view_of(parameters: Mapping[str, str]) -> View:
     """Return the view of query parameters; unknown parameters are ignored."""
-    return View(**{field.name: parameters[field.name].strip() for field in fields(View) if field.name in parameters})
+    attributes = [(name.removeprefix(ATTRIBUTE), parameters[name].strip())
+                  for name in parameters if name.startswith(ATTRIBUTE)]  # fmt: skip
+    return View(
+        **{name: parameters[name].strip() for name in PARAMETERS if name in parameters},
+        attributes=tuple((name, value) for name, value in attributes if value),
+    )
 
 
 class ListedRows(NamedTuple):
@@ -160,6 +173,9 @@ def ratings(cursor: "duckdb.DuckDBPyConnection", view: View) -> ListedRows:
     if view.region:
         where.append("r.item_id IN (SELECT item_id FROM subjects JOIN pictures USING (image_id) WHERE region = ?)")
         parameters.append(view.region)
+    for attribute in view.attributes:
+        where.append(f"r.item_id IN (SELECT item_id FROM subjects WHERE image_id IN ({_WITH_ATTRIBUTE}))")
+        parameters += attribute
     columns = (
         "r.rubric, r.question, r.target, r.rater, r.condition, r.method, r.value, r.score, r.status, r.raw, r.comment"
     )
@@ -221,7 +237,7 @@ def side_by_side(cursor: "duckdb.DuckDBPyConnection", view: View) -> tuple[Liste
         parameters,
     )
     total = fetch(cursor, f"SELECT count(*) AS n {source}", parameters)[0]["n"]
-    values = sorted({value for pair in counts for value in pair}, key=_as_number)
+    values = sorted({value for pair in counts for value in pair}, key=as_number)
     return ListedRows(rows, total), AnswerPairs(values, counts)
 
 
@@ -262,6 +278,9 @@ def _picture_conditions(view: View) -> tuple[str, Parameters]:
     if view.region:
         where.append("p.region = ?")
         parameters.append(view.region)
+    for attribute in view.attributes:
+        where.append(f"p.image_id IN ({_WITH_ATTRIBUTE})")
+        parameters += attribute
     if any(getattr(view, name) for name in _RATED):
         conditions, values = _rating_conditions(view, "r")
         where.append(
@@ -291,7 +310,8 @@ def _where(conditions: Sequence[str]) -> str:
     return f"WHERE {' AND '.join(conditions)}" if conditions else ""
 
 
-def _as_number(text: str) -> tuple[float, str]:
+def as_number(text: str) -> tuple[float, str]:
+    """Return what sorts numbers by their size, and other texts after them."""
     try:
         return float(text), text
     except ValueError:

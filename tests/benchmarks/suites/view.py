@@ -14,10 +14,13 @@ PICTURES: dict[Size, int] = {"smoke": 1_000, "default": 100_000, "full": 1_000_0
 RATERS, QUESTIONS, ANSWERS, DIM = 2, 5, 5, 512  # ten ratings of each picture
 UNIT = 10_000  # pictures
 REGIONS = ("north", "south", "east", "west")
+COLUMNS = ("year", "decade", "hall", "maker")  # of the user's file, which filter
 CLICKS = {
     "first": "",
     "last page": "?page={last}",
     "words": "?q=picture+77",
+    "words of an attribute": "?q=exhibit+77",
+    "attributes": "?attribute.year=1977&attribute.hall=1977&sort=title",
     "disagreement": "?sort=disagreement",
     "one question": "?sort=highest&question=bench/q1",
     "an answer": "?rater=model-1&question=bench/q2&value=5",
@@ -25,6 +28,7 @@ CLICKS = {
     "similar": "?like={image}",
     "picture": "pictures/{image}?at=500&sort=disagreement",
     "ratings": "ratings?sort=highest&question=bench/q3",
+    "ratings of an attribute": "ratings?attribute.year=1977",
     "words in ratings": "ratings?q=picture+77",
     "side by side": "compare?a=model-0&b=model-1&question=bench/q1&differ=1",
     "an example picture": "images/{image}",
@@ -53,7 +57,8 @@ def prepare(workdir: Path, size: Size) -> None:
         ]
         items = [
             {"item_id": name, "kind": "image", "image_ids": [name], "text_ids": [],
-             "attributes": [("region", REGIONS[number % 4])]}
+             "attributes": [("title", f"Exhibit {number}"), ("region", REGIONS[number % 4]),
+                            *((name, str(1950 + number % 40)) for name in COLUMNS)]}
             for name, number in zip(ids, numbers, strict=True)
         ]  # fmt: skip
         _append(workdir, first, "images", images)

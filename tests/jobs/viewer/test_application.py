@@ -20,7 +20,7 @@ from jobs.viewer.application import Viewer
 from jobs.viewer.serving import listening, server
 from tests.browser import CHROMIUM
 from tests.chromium import chromium
-from tests.factories import copy_folder, metric_values, rows_of
+from tests.factories import copy_folder, image_row, metric_values, rating, rows_of, write_table
 from tests.jobs.viewer.small_study import BLUE, GOLD, RED, URLS, viewer_of, write_study
 
 ROOT = Path(__file__).parents[3]
@@ -151,6 +151,23 @@ def test_every_list_shows_its_rows(site: Served) -> None:
     assert 'rel="next"' not in second
     picture = site.ask(f"/{site.token}/images/{RED}")
     assert (picture.status, picture.headers["content-type"], picture.text[8:12]) == (200, "image/webp", "WEBP")
+
+
+def test_an_attribute_is_a_filter_of_pictures_and_ratings(tmp_path: Path) -> None:
+    items = [
+        {"item_id": f"i{n}", "kind": "image", "image_ids": [f"i{n}"], "attributes": [("film <stock>", "ab"[n % 2])]}
+        for n in range(5)
+    ]
+    write_table(tmp_path / "R" / "images", "images", [image_row("", image_id=f"i{n}") for n in range(5)])
+    write_table(tmp_path / "R" / "items", "items", items)
+    write_table(tmp_path / "R" / "ratings", "ratings", [rating(f"i{n}", "m", "fit", "1") for n in range(5)])
+    with served(viewer_of(str(tmp_path / "R"), tmp_path / "db")) as site:
+        query = urlencode({"attribute.film <stock>": "b"})
+        for path, count in (("", "2 pictures"), ("ratings", "2 ratings")):
+            page = site.page(f"{path}?{query}")
+            assert count in page
+            assert '<select name="attribute.film &lt;stock&gt;">' in page
+            assert '<option value="b" selected>b (2)</option>' in page
 
 
 def test_corrections_are_refused_from_elsewhere_and_without_a_rater(site: Served, place: str, tmp_path: Path) -> None:

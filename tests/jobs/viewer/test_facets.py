@@ -1,5 +1,6 @@
 """What the filters offer: the values of each column in order, with labels and counts."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
@@ -37,6 +38,31 @@ def test_values_have_their_labels_and_counts(tmp_path: Path) -> None:
     assert [(one.value, one.rows) for one in shown.raters] == [("m", 4), ("p", 3)]
     assert [(one.value, one.rows) for one in shown.rated] == [("ok", 6), ("unparsed", 1)]
     assert [(one.value, one.rows) for one in shown.regions] == [("North", 1), ("South", 2)]  # by name
+
+
+def test_attributes_of_few_values_filter(tmp_path: Path) -> None:
+    values: dict[str, Callable[[int], str]] = {
+        "target": lambda n: "ab"[n % 2],  # tells the region, which has another filter
+        "year": lambda n: str(8 + n % 50),
+        "many": lambda n: str(n % 51),
+        "id": str,
+        "same": lambda n: "x",
+        "some": lambda n: "ab"[n] if n < 2 else "",  # as many values as items
+        **{f"more{k}": lambda n: "ab"[n % 2] for k in range(8)},
+    }
+    images = [image_row("", image_id=f"i{n}") for n in range(102)]
+    items = [{"item_id": f"i{n}", "kind": "image", "image_ids": [f"i{n}"],
+              "attributes": [(name, value(n)) for name, value in values.items()]} for n in range(102)]  # fmt: skip
+    write_table(tmp_path / "images", "images", images)
+    write_table(tmp_path / "items", "items", items)
+    with duckdb.connect() as connection:
+        loading.load(connection, loading.open_places([str(tmp_path)]), ExclusionFilter(frozenset()))
+        shown = read_facets(connection, Rubrics({}))
+    assert list(shown.attributes) == ["year", *(f"more{k}" for k in range(7))]
+    assert [one.value for one in shown.attributes["year"]][:3] == ["8", "9", "10"]
+    assert [one.rows for one in shown.attributes["year"]][:3] == [3, 3, 2]
+    assert shown.attributes["more0"] == [("a", "a", 51), ("b", "b", 51)]
+    assert (shown.region_label, [one.value for one in shown.regions]) == ("target", ["a", "b"])
 
 
 def test_questions_of_several_rubrics_name_theirs(tmp_path: Path) -> None:

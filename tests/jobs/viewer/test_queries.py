@@ -31,7 +31,7 @@ def cursor(place: str) -> Iterator[Any]:
 
 
 def shown(cursor: Any, **view: str) -> list[str]:
-    return [row["image_id"] for row in queries.pictures(cursor, View(**view)).rows]
+    return [row["image_id"] for row in queries.pictures(cursor, view_of(view)).rows]
 
 
 def test_pictures_are_filtered_by_facts_and_by_ratings(cursor: Any) -> None:
@@ -121,6 +121,45 @@ def loaded(folder: Path, excluded: ExclusionFilter = NOTHING, **tables: list[dic
     connection = duckdb.connect()
     loading.load(connection, loading.open_places([str(folder)]), excluded)
     return connection
+
+
+def described_items(count: int) -> dict[str, Any]:
+    """Pictures and items with the columns of a user's file; the last picture has a record with another title."""
+    names = [f"i{n}" for n in range(count)]
+    items = [
+        {"item_id": name, "kind": "image", "image_ids": [name],
+         "attributes": [("title", f"Picture {n}"), ("region", "NS"[n % 2]), ("year", str(9 + n % 3)), ("empty", "")]}
+        for n, name in enumerate(names)
+    ]  # fmt: skip
+    of_pair = [("title", "A pair"), ("year", "11")]
+    items.append({"item_id": "two", "kind": "pair", "image_ids": names[:2], "attributes": of_pair})
+    records = [{"record_id": "r", "image_id": names[-1], "image_url": "u", "page_title": "Recorded"}]
+    ratings = [rating(name, "m", "fit", "1") for name in names]
+    return {
+        "images": [image_row("", image_id=name) for name in names],
+        "items": items,
+        "records": records,
+        "ratings": ratings,
+    }
+
+
+def test_columns_of_a_users_file_are_searched_filter_and_name_pictures(tmp_path: Path) -> None:
+    cursor = loaded(tmp_path, **described_items(8))
+    titles = {row["image_id"]: row["title"] for row in queries.pictures(cursor, View()).rows}
+    assert titles == {**{f"i{n}": f"Picture {n}" for n in range(7)}, "i7": "Recorded"}
+    assert shown(cursor, q="picture 3") == ["i3"]
+    assert shown(cursor, q="picture 7") == ["i7"]  # its words, though a record names it
+    assert shown(cursor, q="a pair") == ["i0", "i1"]
+    assert {row["item_id"] for row in queries.ratings(cursor, View(q="picture 3")).rows} == {"i3"}
+    year, region = ("year", "11"), ("region", "S")
+    by_year = View(attributes=(year,))
+    assert [row["image_id"] for row in queries.pictures(cursor, by_year).rows] == ["i0", "i1", "i2", "i5"]
+    assert [row["item_id"] for row in queries.ratings(cursor, by_year).rows] == ["i0", "i1", "i2", "i5"]
+    both = view_of({"attribute.year": " 11 ", "region": "S", "attribute.": "", "attribute.none": ""})
+    assert [row["image_id"] for row in queries.pictures(cursor, both).rows] == ["i1", "i5"]
+    assert (both.attributes, both.address()) == ((year,), "?region=S&attribute.year=11")
+    assert view_of({"attribute.it's": "a&b"}).address(page="2") == "?page=2&attribute.it%27s=a%26b"
+    assert queries.pictures(cursor, View(attributes=(year, region))).rows == []  # the region has another filter
 
 
 def test_a_page_has_24_pictures_or_50_rows(tmp_path: Path) -> None:
