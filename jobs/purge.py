@@ -57,7 +57,10 @@ def _plan(cfg: PurgeConfig, root: str, excluded: exclusions.Exclusions) -> dict[
     earlier = journal.read(root, exclusions.identity(excluded)[EXCLUSIONS])
     sources, others, needles = _gather(cfg, root, excluded, earlier)
     rows = matching.counts_by_table(sources, needles.gone.exclusion_filter())
-    _show("would remove", rows, files.purge_files(others.to_purge(), others, needles, act=False))
+    changed = files.purge_files(others.to_purge(), others, needles, act=False)
+    if rows or earlier:
+        changed.removed += [uri for uri in files.pages_with_pictures(others) if uri not in changed.removed]
+    _show("would remove", rows, changed)
     return {"rows": rows}
 
 
@@ -67,16 +70,18 @@ def _purge(cfg: PurgeConfig, root: str, excluded: exclusions.Exclusions) -> dict
     earlier = journal.read(root, listed)
     sources, others, needles = _gather(cfg, root, excluded, earlier)
     begun = journal.begin(root, listed, needles.gone, earlier)
-    needles = Needles(begun.gone)
-    changed = files.purge_files(others.to_purge(), others, needles, act=True)
-    kept = (listed, "\n".join(sorted(excluded.marks)).encode())
-    result = rewriting.rewrite_tables(sources, needles, kept, purge=begun.purge)
-    changed.left += files.purge_files(others.derived(), others, needles, act=False).found
-    if result.rows or earlier:
-        pages = [uri for uri in files.pages_with_pictures(others) if uri not in changed.removed]
-        locations.remove(pages)
-        changed.removed += pages
-    locations.remove([journal.uri_of(root)])
+    with journal.mentioned_if_interrupted(root):
+        needles = Needles(begun.gone)
+        pages = files.pages_with_pictures(others)  # before pages that also name a picture are removed
+        changed = files.purge_files(others.to_purge(), others, needles, act=True)
+        kept = (listed, "\n".join(sorted(excluded.marks)).encode())
+        result = rewriting.rewrite_tables(sources, needles, kept, purge=begun.purge)
+        changed.left += files.purge_files(others.derived(), others, needles, act=False).found
+        if result.rows or earlier:
+            pages = [uri for uri in pages if uri not in changed.removed]
+            locations.remove(pages)
+            changed.removed += pages
+        locations.remove([journal.uri_of(root)])
     _show("removed", result.rows, changed)
     for table, units in sorted(result.units.items()):
         say(f"  {table}: {units:,} units rewritten")

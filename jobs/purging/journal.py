@@ -1,11 +1,14 @@
 """What a purge that was interrupted has to finish: items and responses that led to further rows may be gone by then."""
 
+import contextlib
 import json
 import secrets
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from jobs.errors import InputError
 from jobs.purging.matching import Gone
+from jobs.runtime.console import say
 from jobs.store import locations
 from jobs.store.run_files import read_json
 
@@ -55,3 +58,17 @@ def begin(root: str, listed: str, gone: Gone, earlier: Journal | None) -> Journa
     content = {"purge": purge, "listed": listed, "marks": sorted(gone.marks), "urls": sorted(gone.urls)}
     locations.replace(uri_of(root), json.dumps(content, indent=1).encode())
     return Journal(purge, listed, gone)
+
+
+@contextlib.contextmanager
+def mentioned_if_interrupted(root: str) -> Iterator[None]:
+    """Say that the journal, a list of ids and URLs, stays behind if the block does not reach its end."""
+    try:
+        yield
+    except BaseException:
+        say(
+            f"purge: not complete; {uri_of(root)} keeps the ids and URLs that remain to be removed: run the same "
+            "command again, which also removes that file",
+            err=True,
+        )
+        raise

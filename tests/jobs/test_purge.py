@@ -122,6 +122,7 @@ def write_run(root: str) -> str:
     for i in IDS:
         put(f"{tasks}/pictures/{i}.jpg", "picture")
     put(f"{root}/choose/index.html", '<meta name="generator" content="remine"><img src=\'data:image/webp;base64,xx\'>')
+    put(f"{root}/pages/index.html", f'<meta name="generator" content="remine"><a href="{urls[GONE]}">{IDS[GONE]}</a>')
     put(f"{root}/choose/mine.html", "<img src='data:image/webp;base64,xx'>")
     lines = [f"{i},{url}\r\n" for i, url in zip(IDS, urls, strict=True)]
     put(f"{root}/choose/choose.csv", "".join(["item_id,url\r\n", *lines]))
@@ -178,6 +179,7 @@ def test_a_picture_leaves_every_table_task_and_page(
     assert cli.main("purge", keys) == 0
 
     assert "stays as it is" not in planned
+    assert all(f"{run}/{page}/index.html" in planned for page in ("choose", "pages"))
     gone = {IDS[GONE], f"i{GONE}", f"i{SHOWN_TOO}", f"r{GONE}", f"r{SHOWN_TOO}", f"text{GONE}", f"text{SHOWN_TOO}"}
     assert ids_by_table(run) == {name: ids - gone for name, ids in before.items()}
     assert files_of(run, "images/unit1.parquet") == untouched  # has no such row
@@ -192,6 +194,8 @@ def test_a_picture_leaves_every_table_task_and_page(
     assert {uri.rsplit("/", 1)[1] for uri in files_of(run, "tasks/pictures/*")} == {f"{i}.jpg" for i in stay}
     assert IDS[GONE] not in text_of(f"{run}/choose/choose.csv")
     assert [uri.rsplit("/", 1)[1] for uri in files_of(run, "choose/*.html")] == ["mine.html"]  # no page of remine
+    assert not files_of(run, "pages/*")
+    assert not files_of(run, "_purge.json")
     assert json.loads(text_of(f"{run}/ratings/people/_run/{REPORTED}")) == dict.fromkeys(stay, 2)
     groups = text_of(f"{run}/records/_run/{NEAR_FILE}").splitlines()
     assert [json.loads(group) for group in groups] == [{"stays": IDS[0], "near": {IDS[2]: 3}}]
@@ -286,7 +290,7 @@ def test_commands_go_on_with_the_longer_list_and_make_nothing_again(run: Path, t
 
 @pytest.mark.parametrize("anywhere", ["local", pytest.param("s3", marks=pytest.mark.torture)], indirect=True)
 def test_an_interrupted_purge_is_completed_by_the_same_command(
-    anywhere: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    anywhere: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = write_run(anywhere)
     keys = [f"input={run}", listed(tmp_path, IDS[GONE])]
@@ -301,6 +305,7 @@ def test_an_interrupted_purge_is_completed_by_the_same_command(
     monkeypatch.setattr(locations, "publish", counted)
     calls["stop"] = 3
     while cli.main("purge", keys) == 130:  # each time it gets further before it is interrupted
+        assert (f"{run}/_purge.json" in capsys.readouterr().err) == bool(files_of(run, "_purge.json"))
         calls["stop"] += 18 if locations.is_s3(run) else 7
         calls["published"] = 0
     assert calls["stop"] > 20
