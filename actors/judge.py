@@ -13,7 +13,7 @@ from actors.vlm.errors import ScoringError
 from actors.vlm.loading import RaterFacts
 from actors.vlm.ratings import METHODS, answered
 from actors.vlm.requests import RequestGroup, Scores
-from actors.vlm.rubric import Question
+from actors.vlm.rubric_questions import Question
 from actors.vlm.scoring import AnswerScorer, ClosedSetScorer
 from actors.vlm.settings import MemorySettings, ModelSettings
 from actors.vlm.vllm_model import VllmModel

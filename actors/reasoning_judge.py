@@ -22,7 +22,7 @@ from actors.vlm.generation import Generated, TextGenerator
 from actors.vlm.loading import RaterFacts
 from actors.vlm.ratings import answered
 from actors.vlm.requests import RequestGroup, Scores
-from actors.vlm.rubric import Question
+from actors.vlm.rubric_questions import Question
 from actors.vlm.scoring import AnswerScorer, ClosedSetScorer
 from actors.vlm.settings import ModelSettings, SamplingSettings
 from actors.vlm.token_trees import common

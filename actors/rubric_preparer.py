@@ -21,7 +21,8 @@ from actors.vlm.chat import Chat, PromptTokens
 from actors.vlm.encoding import load_processor, to_bytes
 from actors.vlm.errors import ScoringError
 from actors.vlm.prompts import PromptBuilder
-from actors.vlm.rubric import Question, Rubric
+from actors.vlm.rubric import Rubric
+from actors.vlm.rubric_questions import Question
 from actors.vlm.settings import ModelSettings
 
 

@@ -18,7 +18,8 @@ from actors.vlm.encoding import from_bytes
 from actors.vlm.errors import EngineError, ScoringError
 from actors.vlm.loading import RaterFacts, load_vlm, model_facts
 from actors.vlm.ratings import rating_key, rating_table
-from actors.vlm.rubric import ANY, Question, Rubric
+from actors.vlm.rubric import Rubric
+from actors.vlm.rubric_questions import ANY, Question
 from actors.vlm.settings import ContextSettings, ModelSettings
 from actors.vlm.vllm_prompts import EnginePrompt, prompts_of
 

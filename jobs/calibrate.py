@@ -19,7 +19,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from actors.vlm.rubric import Question, Rubric
+from actors.vlm.rubric import Rubric
+from actors.vlm.rubric_questions import Question
 from jobs.judging import calibrate_config, calibration, kept_raters, kept_rubric
 from jobs.judging.calibrate_config import CalibrateConfig
 from jobs.judging.calibration import SettingChoice

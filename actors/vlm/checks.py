@@ -1,5 +1,6 @@
 """Checks of data from YAML or Hydra; each raises a ValueError that names the place, the value and what is allowed."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -22,12 +23,16 @@ class Mistakes:
         self._where = where
         self._messages: list[str] = []
 
+    def add(self, message: str) -> None:
+        """Keep the message of a mistake."""
+        self._messages.append(message)
+
     def of(self, check: Callable[..., T], *arguments: Any, instead: Any, **named: Any) -> T:
         """Return what `check` returns; if it raises a ValueError, keep the message and return `instead`."""
         try:
             return check(*arguments, **named)
         except ValueError as error:
-            self._messages.append(str(error))
+            self.add(str(error))
             result: T = instead
             return result
 
@@ -45,7 +50,7 @@ def check_keys(data: Any, *, where: str, required: Sequence[str], optional: Sequ
     Args:
         where: the place in the file, for messages.
     """
-    allowed = [*required, *optional]
+    allowed = list(dict.fromkeys([*required, *optional]))
     if not isinstance(data, Mapping):
         raise ValueError(f"{where}: {data!r} must be a mapping with {', '.join(allowed)}")
     messages = []
@@ -98,8 +103,5 @@ def check_unique(values: Iterable[Any], *, where: str, kind: str) -> None:
     Args:
         kind: the word for a value, for the message.
     """
-    seen = set()
-    for value in values:
-        if value in seen:
-            raise ValueError(f"{where}: duplicate {kind} {value!r}")
-        seen.add(value)
+    if twice := [repr(value) for value, count in Counter(values).items() if count > 1]:
+        raise ValueError(f"{where}: duplicate {kind} {', '.join(twice)}")

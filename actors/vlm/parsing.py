@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from actors.status import Status
-from actors.vlm.rubric import Answer, Question
+from actors.vlm.rubric_questions import Answer, Question
 
 MAX_OBJECTS = 200  # positions at which an object is looked for, which bounds the time for a text full of braces
 _NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?")

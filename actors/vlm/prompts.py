@@ -12,7 +12,8 @@ import jinja2
 
 from actors.vlm import pieces
 from actors.vlm.pieces import Piece
-from actors.vlm.rubric import Question, Rubric
+from actors.vlm.rubric import Rubric
+from actors.vlm.rubric_questions import Question
 from actors.vlm.templates import compiled
 
 

@@ -9,7 +9,7 @@ from actors.rows import RatingRow, failed
 from actors.status import Status
 from actors.vlm.errors import ScoringError
 from actors.vlm.requests import Scores
-from actors.vlm.rubric import Question
+from actors.vlm.rubric_questions import Question
 
 METHOD = "closed"
 METHODS = {"code": METHOD, "sequence": "closed_sequence"}  # by the rule of `actors.vlm.answers`

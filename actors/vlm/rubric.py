@@ -34,56 +34,23 @@ differs. The system's turn is the same in all prompts of one item; the model's c
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any
 
 import jinja2
 
 from actors.vlm import checks, pieces, rubric_forms
 from actors.vlm.people import PeopleVariant, people_variant
+from actors.vlm.rubric_questions import ANY, Question, optional_literal, read_questions
 from actors.vlm.templates import QUESTION_WORDS, TARGET_WORD, environment, words
 
-SCALES = ("ordinal", "nominal")
-REPLIES = ("code", "label")
-MAX_ANSWERS = 26  # one letter each
-TEXTS, OPTIONAL_TEXTS = ("name", "version", "source", "layout"), ("answer_start", "system")
-ANY = "*"  # the name of a question that is replaced by the items' own questions
-
-
-@dataclass(frozen=True)
-class Answer:
-    """One allowed answer: the value stored, the label in the prompt, and its number on an ordinal scale."""
-
-    value: str
-    label: str
-    score: float | None = None
-
-
-@dataclass(frozen=True)
-class Question:
-    """A question with a closed set of answers, in the order in which they are shown and stored."""
-
-    name: str
-    text: str
-    note: str
-    scale: Literal["ordinal", "nominal"]
-    answers: tuple[Answer, ...]
-    reply: Literal["code", "label"] = "code"
-    targets: bool = True  # whether a rubric that asks about targets asks this question about each of them
-
-    @property
-    def codes(self) -> tuple[str, ...]:
-        """What the model is to reply for each answer: one character, or with `reply: label` the label itself.
-
-        An ordinal scale of integers from 0 to 9 uses them; all other sets use A, B, C, … in their order.
-        """
-        if self.reply == "label":
-            return tuple(answer.label for answer in self.answers)
-        scores = [answer.score for answer in self.answers]
-        if self.scale == "ordinal" and all(score in range(10) for score in scores):
-            return tuple(str(int(score or 0)) for score in scores)
-        return tuple(chr(ord("A") + place) for place in range(len(self.answers)))
+KEYS = ("version", "source", *rubric_forms.LAYOUT_KEYS, "context", "targets", "people", "answer_start", "system")
+TEXTS: dict[str, Callable[[Any, str], str]] = {
+    **dict.fromkeys(("name", "version", "source", "layout"), checks.text),
+    "answer_start": optional_literal,
+    "system": checks.optional_text,
+}
 
 
 @dataclass(frozen=True)
@@ -112,27 +79,25 @@ class Rubric:
             ValueError: naming the rubric, and for each mistake the place, the value, and what is allowed there.
         """
         where = checks.named("rubric", data)
-        if isinstance(data, Mapping):
-            data = rubric_forms.completed(data)
         mistakes = checks.Mistakes(where)
         mistakes.of(
             checks.check_keys,
             data,
             instead=None,
             where=where,
-            required=("name", "version", "source", "parts", "layouts", "layout", "questions"),
-            optional=("context", "targets", "people", "answer_start", "system"),
+            required=rubric_forms.required_keys(data if isinstance(data, Mapping) else {}),
+            optional=KEYS,
         )
         if not isinstance(data, Mapping):
             mistakes.refuse()
-        questions = _questions(data["questions"], mistakes, where=where) if "questions" in data else ()
+        data = rubric_forms.completed(data)
+        questions = read_questions(data["questions"], mistakes, where=where) if "questions" in data else ()
         texts: dict[str, Any] = {
-            key: mistakes.of(checks.text, data[key], f"{where}, {key}", instead="") for key in TEXTS if key in data
-        } | {
-            key: mistakes.of(checks.optional_text, data.get(key), f"{where}, {key}", instead="")
-            for key in OPTIONAL_TEXTS
+            key: mistakes.of(check, data.get(key), f"{where}, {key}", instead="")
+            for key, check in TEXTS.items()
+            if key in data
         }
-        parts = mistakes.of(_parts, data.get("parts", {}), where=where, instead={})
+        parts = _parts(data.get("parts", {}), mistakes, where=where)
         layouts = mistakes.of(_layouts, data.get("layouts", {}), where=where, instead={})
         fields, cut = mistakes.of(_context, data.get("context") or {}, where=f"{where}, context", instead=((), ()))
         targets = mistakes.of(checks.texts, data.get("targets"), f"{where}, targets", instead=())
@@ -146,10 +111,13 @@ class Rubric:
             context_fields=fields,
             context_cut=cut,
             targets=targets,
-            people=people_variant(data.get("people"), values=values, where=f"{where}, people"),
+            people=mistakes.of(
+                people_variant, data.get("people"), values=values, where=f"{where}, people", instead=None
+            ),
         )
-        _check_parts(rubric, where=where)
-        _check_layouts(rubric, where=where)
+        _check_parts(rubric, mistakes, where=where)
+        mistakes.refuse()  # what follows reads orders of valid parts
+        _check_layouts(rubric, mistakes, where=where)
         return rubric
 
     @property
@@ -220,34 +188,14 @@ def identity(rubric: Rubric, *, layout: str | None = None) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()[:32]
 
 
-def _questions(data: Any, mistakes: checks.Mistakes, *, where: str) -> tuple[Question, ...]:
-    entries = mistakes.of(checks.entries, data, f"{where}, questions", instead=[])
-    if not entries:
-        mistakes.of(_refuse, f"{where}, questions: at least one is required", instead=None)
-    read = [mistakes.of(_question, entry, where=where, instead=None) for entry in entries]
-    questions = tuple(question for question in read if question is not None)
-    mistakes.of(_check_names, [question.name for question in questions], where=where, instead=None)
-    return questions
-
-
-def _refuse(message: str) -> None:
-    raise ValueError(message)
-
-
-def _check_names(names: Sequence[str], *, where: str) -> None:
-    checks.check_unique(names, where=where, kind="question")
-    if len(names) > 1 and ANY in names:
-        raise ValueError(f"{where}: question {ANY!r} is replaced by the items' own questions; it must be the only one")
-
-
 def _context(data: Any, *, where: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     checks.check_keys(data, where=where, required=(), optional=("fields", "cut"))
     return checks.texts(data.get("fields"), f"{where}.fields"), checks.texts(data.get("cut"), f"{where}.cut")
 
 
-def _parts(data: Any, *, where: str) -> dict[str, str]:
-    parts = checks.mapping(data, f"{where}, parts")
-    return {name: checks.text(text, f"{where}, part {name!r}") for name, text in parts.items()}
+def _parts(data: Any, mistakes: checks.Mistakes, *, where: str) -> dict[str, str]:
+    parts = mistakes.of(checks.mapping, data, f"{where}, parts", instead={})
+    return {name: mistakes.of(checks.text, text, f"{where}, part {name!r}", instead="") for name, text in parts.items()}
 
 
 def _layouts(data: Any, *, where: str) -> dict[str, tuple[str, ...]]:
@@ -255,27 +203,29 @@ def _layouts(data: Any, *, where: str) -> dict[str, tuple[str, ...]]:
     return {name: tuple(checks.entries(order, f"{where}, layout {name}")) for name, order in layouts.items()}
 
 
-def _check_parts(rubric: Rubric, *, where: str) -> None:
+def _check_parts(rubric: Rubric, mistakes: checks.Mistakes, *, where: str) -> None:
     reserved = QUESTION_WORDS | {TARGET_WORD}
     if clash := sorted(reserved & set(rubric.context_fields)):
-        raise ValueError(f"{where}: context field {clash[0]!r} is a reserved word of templates; use another name")
+        mistakes.add(f"{where}: context field {clash[0]!r} is a reserved word of templates; use another name")
     if unknown := [field for field in rubric.context_cut if field not in rubric.context_fields]:
-        raise ValueError(
+        mistakes.add(
             f"{where}, context.cut: unknown field {unknown[0]!r}; fields are {', '.join(rubric.context_fields)}"
         )
     allowed = reserved | set(rubric.context_fields)
     for name, text in rubric.parts.items():
-        _check_template(text, allowed, where=f"{where}, part {name!r}")
-    _check_template(rubric.system, allowed - rubric.differing_words, where=f"{where}, system")
+        mistakes.of(_check_template, text, allowed, where=f"{where}, part {name!r}", instead=None)
+    of_system = allowed - rubric.differing_words
+    mistakes.of(_check_template, rubric.system, of_system, where=f"{where}, system", instead=None)
+    mistakes.refuse()  # what follows reads the templates
     if rubric.asks_own_questions and rubric.asks_targets:
-        raise ValueError(f"{where}: question {ANY!r} is replaced by the items' own questions, which have no targets")
+        mistakes.add(f"{where}: question {ANY!r} is replaced by the items' own questions, which have no targets")
     if rubric.asks_targets and not any(question.targets for question in rubric.questions):
-        raise ValueError(
+        mistakes.add(
             f"{where}: every question has targets: false, but a part uses {{{{ {TARGET_WORD} }}}}; remove it there, or "
             "targets: false of a question"
         )
     if rubric.targets and not rubric.asks_targets:
-        raise ValueError(f"{where}, targets: no part uses {{{{ {TARGET_WORD} }}}}; use it in one, or remove targets")
+        mistakes.add(f"{where}, targets: no part uses {{{{ {TARGET_WORD} }}}}; use it in one, or remove targets")
 
 
 def _check_template(text: str, allowed: Set[str], *, where: str) -> None:
@@ -293,66 +243,28 @@ def _check_template(text: str, allowed: Set[str], *, where: str) -> None:
         raise ValueError(f"{where}: cannot be rendered: {error}") from error
 
 
-def _check_layouts(rubric: Rubric, *, where: str) -> None:
+def _check_layouts(rubric: Rubric, mistakes: checks.Mistakes, *, where: str) -> None:
     if not rubric.layouts:
-        raise ValueError(f"{where}, layouts: at least one is required")
-    if rubric.layout not in rubric.layouts:
-        raise ValueError(f"{where}, layout: {rubric.layout!r} must be one of layouts: {', '.join(rubric.layouts)}")
-    for name, order in rubric.layouts.items():
-        place = f"{where}, layout {name!r}"
-        pieces.check_order(rubric.parts, order, where=place)
-        used = set().union(*(words(rubric.parts[entry]) for entry in order if not pieces.is_picture(entry)))
-        if missing := sorted({"question", "options"} - used):
-            raise ValueError(f"{place} does not use {{{{ {missing[0]} }}}}; add a part that does")
-        if rubric.asks_targets and TARGET_WORD not in used:
-            raise ValueError(
-                f"{place} does not use {{{{ {TARGET_WORD} }}}}, which another layout does; add a part that does"
-            )
-        split = rubric.split(name)
-        if rubric.picture_count(name) == 0 or any(pieces.is_picture(entry) for entry in order[split:]):
-            raise ValueError(
-                f"{place} must have its pictures, and at least one, before what differs between prompts: "
-                f"{', '.join(order)}"
-            )
+        mistakes.add(f"{where}, layouts: at least one is required")
+    elif rubric.layout not in rubric.layouts:
+        mistakes.add(f"{where}, layout: {rubric.layout!r} must be one of layouts: {', '.join(rubric.layouts)}")
+    for name in rubric.layouts:
+        mistakes.of(_check_layout, rubric, name, where=f"{where}, layout {name!r}", instead=None)
+    mistakes.refuse()
 
 
-def _question(data: Any, *, where: str) -> Question:
-    name = data.get("name", "") if isinstance(data, Mapping) else data
-    place = f"{where}, question {name!r}"
-    checks.check_keys(
-        data, where=place, required=("name", "text", "scale", "answers"), optional=("note", "reply", "targets")
-    )
-    scale = data["scale"]
-    if scale not in SCALES:
-        raise ValueError(f"{place}: unknown scale {scale!r}; must be one of {', '.join(SCALES)}")
-    entries = checks.entries(data["answers"], f"{place}, answers")
-    answers = tuple(_answer(entry, scale=scale, where=place) for entry in entries)
-    if not 2 <= len(answers) <= MAX_ANSWERS:
-        raise ValueError(f"{place}, answers: {len(answers)} of them; a closed question must have 2 to {MAX_ANSWERS}")
-    checks.check_unique((answer.value for answer in answers), where=place, kind="answer value")
-    checks.check_unique((answer.label for answer in answers), where=place, kind="answer label")
-    if scale == "ordinal":
-        checks.check_unique((answer.score for answer in answers), where=place, kind="answer score")
-    reply = data.get("reply", "code")
-    if reply not in REPLIES:
-        raise ValueError(f"{place}: unknown reply {reply!r}; must be one of {', '.join(REPLIES)}")
-    targets = data.get("targets", True)
-    if not isinstance(targets, bool):
-        raise ValueError(f"{place}: targets {targets!r} must be false (asked without a target) or true")
-    name, text = (checks.text(data[key], f"{place}, {key}") for key in ("name", "text"))
-    note = checks.optional_text(data.get("note"), f"{place}, note")
-    return Question(name, text, note, scale, answers, reply, targets)
-
-
-def _answer(data: Any, *, scale: str, where: str) -> Answer:
-    checks.check_keys(data, where=f"{where}, an answer", required=("value", "label"), optional=("score",))
-    value = checks.text(data["value"], f"{where}, an answer's value")
-    label = checks.text(data["label"], f"{where}, label of answer {value!r}")
-    score = data.get("score")
-    if scale == "nominal":
-        if score is not None:
-            raise ValueError(f"{where}, answer {value!r}: score {score!r} is not allowed; only ordinal scales have any")
-        return Answer(value, label)
-    if isinstance(score, bool) or not isinstance(score, int | float) or not abs(score) < float("inf"):
-        raise ValueError(f"{where}, answer {value!r}: score {score!r} must be a finite number on an ordinal scale")
-    return Answer(value, label, float(score))
+def _check_layout(rubric: Rubric, name: str, *, where: str) -> None:
+    order = rubric.layouts[name]
+    pieces.check_order(rubric.parts, order, where=where)
+    used = set().union(*(words(rubric.parts[entry]) for entry in order if not pieces.is_picture(entry)))
+    if missing := sorted({"question", "options"} - used):
+        raise ValueError(f"{where} does not use {{{{ {missing[0]} }}}}; add a part that does")
+    if rubric.asks_targets and TARGET_WORD not in used:
+        raise ValueError(
+            f"{where} does not use {{{{ {TARGET_WORD} }}}}, which another layout does; add a part that does"
+        )
+    split = rubric.split(name)
+    if rubric.picture_count(name) == 0 or any(pieces.is_picture(entry) for entry in order[split:]):
+        raise ValueError(
+            f"{where} must have its pictures, and at least one, before what differs between prompts: {', '.join(order)}"
+        )

@@ -16,6 +16,7 @@ and no here. Answers that are all numbers make an ordinal scale with these score
 has one prompt, with the picture, the title of its page if there is one, the question, the target and the answers.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -31,13 +32,58 @@ PARTS = {
 }
 TARGET = "{% if target +%}\nIt is asked about: {{ target }}{% endif %}"  # + keeps the line break that trim_blocks drops
 LAYOUT = ["picture", "introduction", "context", "scale", "question"]
+LAYOUT_KEYS = ("parts", "layouts", "layout")  # all or none of them
+ANSWER = "a number, a word, or {value: …, label: …, score: …} (score: with scale: ordinal)"  # for messages
+ANSWERS = f"a list such as [1, 2, 3] or [yes, no], each answer {ANSWER}"
+MAX_ANSWERS = 26  # one letter each
+_RANGE = re.compile(r"(-?\d{1,4})\s*(?:\.{2,3}|…|-|–|to)\s*(-?\d{1,4})")
 WORDS = {True: "yes", False: "no"}
+
+
+def is_short(data: Mapping[str, Any]) -> bool:
+    """Return whether a rubric leaves the parts and layouts of its prompts to this module."""
+    return not set(LAYOUT_KEYS) & set(data)
+
+
+def required_keys(data: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the keys that a rubric must have in its file."""
+    return ("name", "questions", *(() if is_short(data) else LAYOUT_KEYS))
+
+
+def required_keys_of_question(data: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the keys that a completed question must have: answers with value and label do not tell its scale."""
+    answers = data.get("answers")
+    has_mappings = isinstance(answers, Sequence) and any(isinstance(entry, Mapping) for entry in answers)
+    return ("name", "text", "scale", "answers") if has_mappings and "scale" not in data else ("name", "text", "answers")
+
+
+def instead_of(data: Any) -> str:
+    """Return what to write for answers that are not a list (1..5, yes/no, {1: low}); empty if that is not clear."""
+    if isinstance(data, str):
+        return _list_of(data.strip())
+    if isinstance(data, Mapping) and data and not {"value", "label"} & set(data):
+        value, label = map(_word, next(iter(data.items())))
+        if isinstance(value, int | float):
+            return f"; write [{{value: {value}, label: {label}, score: {value}}}, …] with scale: ordinal"
+        if isinstance(label, int | float):
+            return f"; write [{{value: {value}, label: {value}, score: {label}}}, …] with scale: ordinal"
+        return f"; write [{{value: {value}, label: {label}}}, …] with scale: nominal"
+    return ""
+
+
+def _list_of(text: str) -> str:
+    if ends := _RANGE.fullmatch(text):
+        first, last = map(int, ends.groups())
+        numbers = range(first, last + 1)
+        return f"; write {[*numbers]}" if 2 <= len(numbers) <= MAX_ANSWERS else ""
+    answers = re.split(r"\s*[/,|;]\s*", text)
+    return f"; write [{', '.join(answers)}]" if len(answers) > 1 and all(answers) else ""
 
 
 def completed(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the rubric in its full form; what has another shape is left for the checks to refuse."""
     full: dict[str, Any] = {"version": VERSION, "source": SOURCE, **data}
-    if not {"parts", "layouts", "layout"} & set(data):
+    if is_short(data):
         question = PARTS["question"] + (TARGET if data.get("targets") else "")
         full |= {"parts": {**PARTS, "question": question}, "layouts": {"fast": LAYOUT}, "layout": "fast"}
         full.setdefault("context", CONTEXT)
@@ -62,9 +108,12 @@ def _question(data: Mapping[str, Any]) -> dict[str, Any]:
     return question
 
 
+def _word(entry: Any) -> Any:
+    return WORDS[entry] if isinstance(entry, bool) else entry
+
+
 def _answer(entry: Any, *, scored: bool) -> Any:
-    if isinstance(entry, bool):
-        entry = WORDS[entry]
+    entry = _word(entry)
     if isinstance(entry, Mapping) or not isinstance(entry, str | int | float):
         return entry
     answer = {"value": str(entry), "label": str(entry)}

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from actors.status import Status
-from actors.vlm.rubric import Answer
+from actors.vlm.rubric_questions import Answer
 from jobs.judging.kept_rubric import ORDINAL, KeptQuestion, KeptRubric
 from jobs.metrics import dsg
 from jobs.metrics.dsg import DsgQuestion

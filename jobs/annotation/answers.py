@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from actors.status import Status
 from actors.vlm.people import PeopleQuestion
-from actors.vlm.rubric import ANY, Question, Rubric
+from actors.vlm.rubric import Rubric
+from actors.vlm.rubric_questions import ANY, Question
 
 ISSUE = "response_issue"  # a question of the form, not of the rubric: was something wrong with the response?
 ISSUE_ANSWERS = ("no", "yes")

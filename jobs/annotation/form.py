@@ -9,7 +9,8 @@ from urllib.parse import quote, urlsplit
 
 from actors.fetching.signed_urls import gives_access
 from actors.vlm.people import FreeText
-from actors.vlm.rubric import ANY, Question, Rubric
+from actors.vlm.rubric import Rubric
+from actors.vlm.rubric_questions import ANY, Question
 from jobs.annotation.own_questions import OwnSet
 from jobs.annotation.spans import SpanLabels
 

@@ -6,7 +6,8 @@ from typing import Any
 from omegaconf import MISSING
 
 from actors.conditions import ConditionSettings
-from actors.vlm.rubric import Question, Rubric
+from actors.vlm.rubric import Rubric
+from actors.vlm.rubric_questions import Question
 from jobs.errors import InputError
 from jobs.judging.calibration import CRITERIA
 from jobs.judging.halves import HALVES

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from actors.loglik_rater import METHOD
 from actors.status import Status
 from actors.vlm.debiasing import Moments
-from actors.vlm.rubric import Question
+from actors.vlm.rubric_questions import Question
 from jobs.errors import InputError
 from jobs.judging.reference import Reference
 from jobs.metrics.thresholds import best_threshold, f1_at

@@ -21,7 +21,8 @@ from typing import Any
 
 from actors.vlm import rubric_forms
 from actors.vlm.instructions import Instruction
-from actors.vlm.rubric import ANY, Answer, Rubric
+from actors.vlm.rubric import Rubric
+from actors.vlm.rubric_questions import ANY, Answer
 from jobs.errors import InputError
 from jobs.store import locations
 from jobs.store.reading import TableSource

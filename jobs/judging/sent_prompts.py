@@ -8,7 +8,8 @@ import pyarrow as pa
 
 from actors.vlm.pieces import Piece
 from actors.vlm.prompts import PromptBuilder
-from actors.vlm.rubric import ANY, Rubric
+from actors.vlm.rubric import Rubric
+from actors.vlm.rubric_questions import ANY
 from jobs.judging.kept_rubric import KeptRubric, Rubrics
 from jobs.store.reading import TableSource
 from jobs.store.shared_lookup import SharedLookup

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from actors.status import Status
 from actors.vlm.parsing import parse_answer, parse_answers
-from actors.vlm.rubric import Answer, Question
+from actors.vlm.rubric_questions import Answer, Question
 from tests.cases import check_cases
 
 AGREE = Question(

@@ -2,7 +2,7 @@
 
 from actors.status import Status
 from actors.vlm.people import PeopleOption, PeopleQuestion
-from actors.vlm.rubric import Answer, Question
+from actors.vlm.rubric_questions import Answer, Question
 from jobs.annotation.answers import ISSUE, answer_set, of_list
 
 SCALE = Question("q", "How sad?", "", "ordinal", (
