@@ -1,7 +1,7 @@
 """Assemble the report's `Page` from tables, rubrics and metrics."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from jobs.metrics.observations import Observations
 from jobs.page.card_links import CardLinks, card_links
 from jobs.page.card_orders import answer_index
 from jobs.page.embedding_map import embedding_map
-from jobs.page.gallery import Gallery, cards, titled_cards
+from jobs.page.gallery import GOLD, HUMAN, Gallery, cards, titled_cards
 from jobs.page.model import FunnelStep, GalleryPicture, ModelFacts, Page, PageFigure, TableSummary, Wording, letters_of
 from jobs.page.page_figures import funnel_figures, page_figures
 from jobs.page.region_figures import region_figures
@@ -90,7 +90,8 @@ def report_page(
         prompts=PromptTexts(rubrics, []),
     )
     distributions = summary.shown(methods)
-    links, figures, left_out = _linked_figures(metrics, observations, distributions, pictures, words)
+    single = {rater for rater, used in methods.items() if used <= {HUMAN, GOLD}}
+    links, figures, left_out = _linked_figures(metrics, observations, distributions, pictures, words, single=single)
     return Page(
         title=title,
         lede=_lede(images, summary.distributions),
@@ -128,13 +129,15 @@ def _linked_figures(
     distributions: Sequence[Distribution],
     pictures: Sequence[GalleryPicture],
     words: Mapping[tuple[str, str], Wording],
+    *,
+    single: Container[str],
 ) -> tuple[CardLinks, list[PageFigure], int]:
     """Return the cards that plots link to, the plots, and how many were left out for their size."""
     with_cards = [card for card in pictures if card.thumbnails]
     links = card_links(observations.confusions, metrics, with_cards, words)
     figures, left_out = page_figures(metrics, observations, words, links.places, letters_of(distributions, pictures))
     answered = {answer.name for entry in answer_index(with_cards, words) for answer in entry.answers}
-    return links, [*figures, *region_figures(distributions, words, answered)], left_out
+    return links, [*figures, *region_figures(distributions, words, answered, single)], left_out
 
 
 def _shown_tops(gallery: Gallery, shown: Sequence[GalleryPicture]) -> dict[str, int]:

@@ -67,26 +67,35 @@ def card_links(matrices: Found, metrics: Sequence[Metric], cards: Sequence[Galle
         if {"attribute", "part"} <= metric.dims.keys():
             parts.setdefault(metric.dims["attribute"], {}).setdefault(metric.dims["part"])
     lists = [
-        *(_of_matrix(dims, confusion, cards, words) for dims, confusion in _drawn(matrices, words)),
+        *(_of_matrix(dims, confusion, cards, words) for dims, confusion in drawn_matrices(matrices, words)),
         _of_pairs(pairs, cards),
         *(_of_attribute(attribute, values, cards) for attribute, values in parts.items()),
     ]
     return CardLinks([one for one in lists if one.answers])
 
 
-def _drawn(matrices: Found, words: Words) -> Found:
-    """Return the matrices that have plots: the first of each reference, in the order of the page."""
+def drawn_matrices(matrices: Found, words: Words) -> Found:
+    """Return the matrices that have plots: `MAX_MATRICES` of each reference, in the order of the page.
+
+    Each question has one before another has two, and models come before people.
+    """
     place = {key: number for number, key in enumerate(words)}
     ordered = sorted(
         matrices, key=lambda pair: place.get((pair[0].get("rubric", ""), pair[0].get("question", "")), len(place))
     )
-    of_reference = Counter[str]()
+    of_question, of_reference = Counter[tuple[object, ...]](), Counter[str]()
+    turns = []  # how many matrices of its question are more interesting, and its number
+    for number, (dims, confusion) in sorted(enumerate(ordered), key=lambda one: one[1][1].rater == PEOPLE):
+        question = confusion.reference, *sorted(dims.items())
+        turns.append((of_question[question], number))
+        of_question[question] += 1
     kept = []
-    for dims, confusion in ordered:
-        of_reference[confusion.reference] += 1
-        if of_reference[confusion.reference] <= MAX_MATRICES:
-            kept.append((dims, confusion))
-    return kept
+    for _, number in sorted(turns):
+        reference = ordered[number][1].reference
+        of_reference[reference] += 1
+        if of_reference[reference] <= MAX_MATRICES:
+            kept.append(number)
+    return [ordered[number] for number in sorted(kept)]
 
 
 def cell_anchor(dims: Mapping[str, str], confusion: Confusion, row: int, column: int) -> str:

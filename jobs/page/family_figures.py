@@ -10,7 +10,7 @@ from jobs.page.card_links import part_anchor
 from jobs.page.metric_families import FAMILIES, SHARE_METRICS, MetricBlock, belongs
 from jobs.page.metric_labels import IN_HEADING, IN_NAME, label, rater_words, word
 from jobs.page.model import PageFigure, Wording
-from jobs.page.short_names import short_names, shortened, unique
+from jobs.page.short_names import LONGEST, short_names, shortened, unique
 from jobs.plots.figures import plot
 from jobs.plots.panels import Estimate, Intervals
 from jobs.plots.tiles import by_region
@@ -31,6 +31,7 @@ MEASURES = (
     "threshold", "rule", "level", "tolerance", "weights", "positive", "kind", "score", "by", "unit", "reading",
     "convention", "first", "second", "field", "status", "answer", "category", "k", "bins", "attribute", "inverted",
 )  # fmt: skip
+WITHOUT_NAME = ("Krippendorff’s α", "α")  # in labels that are too long
 TWO_RATERS = "Agreement of two raters"  # of more than two raters, a heat map shows it
 
 
@@ -212,11 +213,21 @@ def _joined(plots: Iterable[tuple[str, Intervals, int]]) -> Iterator[tuple[str, 
     for percent, titled in alone.items():
         questions = {title.rpartition(", ")[2] for title, _ in titled}
         heading = questions.pop() if len(questions) == 1 else ""
-        estimates = [(title.removesuffix(f", {heading}"), estimate) for title, estimate in titled]
+        estimates = [
+            (title.removesuffix(f", {heading}") if heading else _measure_of_question(title), estimate)
+            for title, estimate in titled
+        ]
         names = unique([title for title, _ in estimates][:MAX_ROWS])
         rows = [replace(estimate, label=names[title], series="") for title, estimate in estimates if title in names]
         if len(rows) > 1:
             yield heading, _intervals(rows, percent=percent), len(estimates) - len(rows)
+
+
+def _measure_of_question(title: str) -> str:
+    """Return the title of a plot, `measure, question`, as the label of a row; if it is too long, the measure is cut."""
+    brief = title if len(title) <= LONGEST else title.replace(*WITHOUT_NAME)
+    measure, comma, question = brief.rpartition(", ")
+    return brief if len(brief) <= LONGEST or not comma else f"{question}: {measure}"
 
 
 def _notes(plots: Sequence[tuple[str, Intervals, int]]) -> Iterator[str]:

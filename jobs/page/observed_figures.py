@@ -9,7 +9,7 @@ from jobs.metrics.confusion import Confusion
 from jobs.metrics.observations import Observations
 from jobs.metrics.paired_scores import LENGTH, WITH_PEOPLE, PairedScores
 from jobs.page.anchors import anchor
-from jobs.page.card_links import MAX_MATRICES, cell_anchor
+from jobs.page.card_links import cell_anchor, drawn_matrices
 from jobs.page.family_figures import question_title
 from jobs.page.metric_families import MetricBlock
 from jobs.page.model import PageFigure, Wording
@@ -33,10 +33,11 @@ def observed_figures(
         places: anchors of the cells that have cards.
     """
     of_reference: dict[str, list[tuple[Mapping[str, str], Confusion]]] = defaultdict(list)
-    for dims, confusion in observations.confusions:
+    for dims, confusion in drawn_matrices(observations.confusions, wording):
         of_reference[confusion.reference].append((dims, confusion))
     for reference, matrices in of_reference.items():
-        yield _confusion_figure(reference, matrices, blocks, wording, places)
+        total = sum(confusion.reference == reference for _, confusion in observations.confusions)
+        yield _confusion_figure(reference, matrices, blocks, wording, places, total=total)
     of_kind: dict[str, list[tuple[Mapping[str, str], PairedScores]]] = defaultdict(list)
     for dims, pairs in observations.pairs:
         of_kind[pairs.kind].append((dims, pairs))
@@ -50,6 +51,8 @@ def _confusion_figure(
     blocks: Sequence[MetricBlock],
     wording: Words,
     places: Container[str],
+    *,
+    total: int,
 ) -> PageFigure:
     names = short_names(sorted({confusion.rater for _, confusion in matrices}))
     panels = [
@@ -57,9 +60,9 @@ def _confusion_figure(
             f"{names[confusion.rater]}, {_question(dims, wording)} (n {confusion.n:,})",
             _matrix(dims, confusion, names, wording, places),
         )
-        for dims, confusion in matrices[:MAX_MATRICES]
+        for dims, confusion in matrices
     ]
-    notes = [f"{MAX_MATRICES} of {len(matrices):,} matrices."] if len(matrices) > MAX_MATRICES else []
+    notes = [f"{len(matrices):,} of {total:,} matrices, models before people."] if total > len(matrices) else []
     title = f"Answers against {reference}"
     definition = (
         "People’s answer to an item is the level next to the mean of their scores, or the category of more than half "

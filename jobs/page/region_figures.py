@@ -15,15 +15,21 @@ MAX_MAPS = 4  # raters of a question
 
 
 def region_figures(
-    distributions: Sequence[Distribution], wording: Mapping[tuple[str, str], Wording], places: Container[str]
+    distributions: Sequence[Distribution],
+    wording: Mapping[tuple[str, str], Wording],
+    places: Container[str],
+    single: Container[str] = (),
 ) -> Iterator[PageFigure]:
     """Yield a figure for each question most of whose answers are sub-regions of the world, with a map per rater.
 
     Args:
         places: anchors of answers that have cards; their tiles are links.
+        single: single people and references, whose maps come after those of models and of all people.
     """
     for key in dict.fromkeys((d.rubric, d.question) for d in distributions):
-        of_question = [d for d in distributions if (d.rubric, d.question) == key]
+        of_question = sorted(
+            (d for d in distributions if (d.rubric, d.question) == key), key=lambda d: d.rater in single
+        )
         words = wording.get(key, Wording(key[1]))
         codes = list(dict.fromkeys(share.answer for d in of_question for share in d.answers))
         labels = {code: words.labels.get(code) or code for code in codes}

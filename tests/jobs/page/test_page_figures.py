@@ -1,16 +1,19 @@
 """The page's plots: their numbers and labels, what is left out, and their links."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from jobs.metrics.answers import RatingTable
+from jobs.metrics.confusion import Confusion
 from jobs.metrics.metric import Metric
 from jobs.metrics.observations import Observations
 from jobs.metrics.question import MetricSettings, QuestionContext, RatedQuestion
 from jobs.metrics.suite import question_metrics
+from jobs.page.card_links import drawn_matrices
 from jobs.page.card_orders import answer_anchor
 from jobs.page.metric_families import blocks
 from jobs.page.model import FunnelStep, Wording
@@ -18,6 +21,8 @@ from jobs.page.page_figures import figure_of, funnel_figures, page_figures
 from jobs.page.region_figures import region_figures
 from jobs.page.render import render
 from jobs.page.short_names import short_names, unique
+from jobs.runtime import cli
+from tests.factories import rating, write_table
 from tests.jobs.page import sample
 
 DIMS = {"rubric": "r", "question": "q"}
@@ -186,3 +191,36 @@ def test_a_question_about_sub_regions_has_a_map_of_each_rater():
     assert all(f'id="{name}"' in html for _, name in figure.numbers)
     few = [d for d in sample.distributions(sample.ratings()) if d.question == "concept"]
     assert list(region_figures(few, words, ())) == []
+
+
+def test_maps_of_single_people_come_last():
+    names = ["ada", "bela", "cleo", "dora", "zoe@1"]
+    distributions = [d for d in sample.distributions(sample.ratings(raters=names)) if d.question == "sub_region"]
+    (figure,) = region_figures(distributions, sample.wording(), (), set(names[:4]))
+    drawn = [re.findall(r"sub-region: (\w+)", svg)[0] for svg in figure.plots]
+    assert (drawn, figure.notes[-1]) == (["zoe", "ada", "bela", "cleo"], "4 of 5 raters.")
+
+
+def test_a_report_maps_its_model_before_four_of_five_raters(tmp_path):
+    answers = ("Western Europe", "Eastern Asia", "Caribbean", "Polynesia")
+    for rater in ("ada", "bela", "cleo", "dora", "zoe"):
+        method = "closed" if rater == "zoe" else "human"
+        rows = [rating(f"i{n}", rater, "sub_region", answer, method=method) for n, answer in enumerate(answers)]
+        write_table(tmp_path / rater, "ratings", rows)
+    cli.execute("report", [f"ratings=[{tmp_path}/*]", f"out={tmp_path}/report"])
+    html = (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
+    drawn = re.findall(r"<title[^>]*>Map of sub_region: (\w+)</title>", html)
+    assert drawn == ["zoe", "ada", "bela", "cleo"]
+
+
+def test_each_question_has_a_matrix_and_models_come_before_people():
+    kept: list[tuple[Mapping[str, str], Confusion]] = [
+        ({"rubric": "r", "question": f"q{number:02}"}, Confusion(rater, "gold", ("a", "b"), np.ones((2, 2), int)))
+        for number in range(7) for rater in ("people", "m", "n")
+    ]  # fmt: skip
+    drawn = drawn_matrices(kept, {})
+    assert [(dims["question"], confusion.rater) for dims, confusion in drawn] == [
+        (f"q{number:02}", rater) for number in range(7) for rater in "mn"[: 1 + (number < 5)]
+    ]
+    (figure,) = (f for f in page_figures([], Observations(kept), {})[0] if f.title == "Answers against gold")
+    assert (len(figure.plots), figure.notes) == (12, ["12 of 21 matrices, models before people."])
