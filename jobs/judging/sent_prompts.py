@@ -44,13 +44,14 @@ class PromptTexts:
         ]
 
     def of_item(
-        self, image_id: str, context: Mapping[str, str], asked: Sequence[tuple[str, str, str]]
+        self, image_id: str, context: Mapping[str, str], asked: Sequence[tuple[str, str, str]], *, pictures: int = 1
     ) -> list[SentPrompt]:
         """Return the prompts of each rubric.
 
         Args:
             context: texts by role and attributes of the item, which take precedence over the record's columns.
             asked: rubric, question and target of each line.
+            pictures: how many the item shows.
         """
         record = self._record(image_id) if self._builders else {}
         prompts = []
@@ -66,7 +67,7 @@ class PromptTexts:
             except jinja2.TemplateError:
                 continue
             first = rendered[0].prompt
-            shared = "".join(map(_piece_text, first.shared))
+            shared = "".join(_piece_text(piece, pictures) for piece in first.shared)
             ends = [(f"{one.question.name} {one.target}".strip(), f"{one.prompt.suffix}\n{one.prompt.start}".strip())
                     for one in rendered]  # fmt: skip
             prompts.append(SentPrompt(name, first.system, shared.strip(), ends))
@@ -84,9 +85,11 @@ def as_context(row: Mapping[str, Any]) -> dict[str, str]:
     return {name: _text(value) for name, value in row.items() if value is not None}
 
 
-def _piece_text(piece: Piece) -> str:
+def _piece_text(piece: Piece, pictures: int) -> str:
     if isinstance(piece, str):
         return piece
+    if pictures == 1:
+        return "[picture]\n\n"
     return "[all pictures]\n\n" if piece is None else f"[picture {piece}]\n\n"
 
 

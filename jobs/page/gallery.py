@@ -177,7 +177,11 @@ def cards(
             ratings = _ratings(rows_of.get(item["item_id"], ()), words, extra)
             cards.append(_card([shown[i] for i in item["image_ids"]], ratings, item=item, text=texts[item["item_id"]]))
     if prompts:
-        cards = [_prompted(card, prompts, shown[card.image_id].record, by_role) for card in cards[: gallery.size]]
+        sizes = {item["item_id"]: len(item["image_ids"]) for items in gallery.items_of.values() for item in items}
+        cards = [
+            _prompted(card, prompts, shown[card.image_id].record, by_role, pictures=sizes.get(card.item_id, 1))
+            for card in cards[: gallery.size]
+        ]
     return sorted(cards[: gallery.size], key=lambda card: gallery.draws.get(card.image_id, card.image_id))
 
 
@@ -281,7 +285,12 @@ def _cut(text: str, length: int) -> str:
 
 
 def _prompted(
-    card: GalleryPicture, prompts: PromptTexts, record: Mapping[str, Any], by_role: Mapping[str, Mapping[str, str]]
+    card: GalleryPicture,
+    prompts: PromptTexts,
+    record: Mapping[str, Any],
+    by_role: Mapping[str, Mapping[str, str]],
+    *,
+    pictures: int,
 ) -> GalleryPicture:
     """Return the card with the prompts that models were sent about it, shortened."""
     asked = [(r.rubric, r.question, r.target) for r in card.ratings if r.method not in (HUMAN, GOLD)]
@@ -291,7 +300,7 @@ def _prompted(
         one._replace(
             shared=_cut(one.shared, PROMPT_LENGTH), ends=[(name, _cut(e, TEXT_LENGTH)) for name, e in one.ends]
         )
-        for one in prompts.of_item(card.image_id, context, asked)
+        for one in prompts.of_item(card.image_id, context, asked, pictures=pictures)
     ]
     return replace(card, prompts=sent)
 

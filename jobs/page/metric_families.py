@@ -194,6 +194,7 @@ COUNTS = frozenset({
     "crowdtruth_rounds", "dsg_invalid", "dsg_unclear", "people_total",
     "entities", "distinct_terms",
 })  # fmt: skip
+MEANS_OF_COUNTS = frozenset({"items_per_person", "items_per_person_sd", "ratings_per_person", "ratings_per_person_sd"})
 WITHOUT_INTERVAL = COUNTS | {
     "welch_p",
     "part_mean",

@@ -16,7 +16,7 @@ from jobs.html.thumbnails import Thumbnail
 from jobs.metrics.distributions import Distribution, Share
 from jobs.metrics.metric import Metric
 from jobs.page.card_orders import QuestionEntry, answer_anchor, answer_index, card_orders, question_anchor
-from jobs.page.metric_families import COUNTS, SHARE_METRICS, MetricBlock, blocks, definitions
+from jobs.page.metric_families import COUNTS, MEANS_OF_COUNTS, SHARE_METRICS, MetricBlock, blocks, definitions
 from jobs.page.model import FunnelStep, GalleryPicture, MapPoint, Page, PictureRating, Wording, label_of, letters_of
 from jobs.page.page_figures import figure_of
 from jobs.page.region_figures import question_place
@@ -209,15 +209,22 @@ def value_text(metric: Metric) -> str:
         return percent(metric.value).replace("-", "−")
     if metric.name == "welch_p":
         return "<0.0001" if metric.value < 0.0001 else f"{metric.value:.4f}"
-    return number(metric.value, 3)
+    return number(metric.value, _decimals(metric))
 
 
 def interval_text(metric: Metric) -> str:
     """Return the metric's interval in the same units as `value_text`; empty if there is none."""
     if metric.low is None or metric.high is None:
         return ""
-    scale, decimals = (100, 1) if metric.name in SHARE_METRICS else (1, 3)
+    scale, decimals = (100, 1) if metric.name in SHARE_METRICS else (1, _decimals(metric))
     return f"{number(metric.low * scale, decimals)} to {number(metric.high * scale, decimals)}"
+
+
+def _decimals(metric: Metric) -> int:
+    """Return the decimals of a number: of a mean of counts at most one, and none if it and its ends are whole."""
+    if metric.name not in MEANS_OF_COUNTS:
+        return 3
+    return int(any(value is not None and value % 1 for value in (metric.value, metric.low, metric.high)))
 
 
 def unit_text(value: float | None, unit: str) -> str:

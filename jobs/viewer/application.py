@@ -153,7 +153,9 @@ class Viewer:
                 cursor, image_id, view, rubrics=self._shown.rubrics, texts=self._shown.texts, person=person
             )
             sent = {
-                item.item_id: self._shown.prompts.of_item(image_id, item.context, [line.key[:3] for line in item.lines])
+                item.item_id: self._shown.prompts.of_item(
+                    image_id, item.context, [line.key[:3] for line in item.lines], pictures=item.pictures
+                )
                 for item in items
             }
             adjacent: dict[str, tuple[str, int]] = {}

@@ -89,6 +89,7 @@ class ItemDetails:
         facts: (name, value) of its attributes and correct answers.
         texts: (role or model, text).
         lines, lines_left_out: its questions, and how many more there are.
+        pictures: how many it shows.
         context: texts by role and attributes, the fields of prompts.
     """
 
@@ -99,6 +100,7 @@ class ItemDetails:
     spans: list[SpanInText] = field(default_factory=list)
     lines: list[RatedLine] = field(default_factory=list)
     lines_left_out: int = 0
+    pictures: int = 1
     context: dict[str, str] = field(default_factory=dict)
 
 
@@ -153,6 +155,7 @@ def _add_items(cursor: "duckdb.DuckDBPyConnection", items: dict[str, ItemDetails
         item = items[row["item_id"]]
         attributes = dict(row["attributes"] or {})
         item.kind = row["kind"] or item.kind
+        item.pictures = len(row["image_ids"] or ()) or item.pictures
         by_role: dict[str, list[str]] = {}
         for role, text in (shown_texts[name] for name in row["text_ids"] or () if name in shown_texts):
             by_role.setdefault(role, []).append(text)

@@ -24,7 +24,9 @@ def test_a_prompt_has_the_record_the_picture_and_each_question(tmp_path: Path) -
     (prompt,) = prompts.of_item("a", {}, asked)
     whole = [prompt.shared + text for _, text in prompt.ends]
     assert [name for name, _ in prompt.ends] == ["sensitive", "concept"]
-    assert all("Siege of Leningrad" in text and "[all pictures]" in text for text in whole)
+    assert all("Siege of Leningrad" in text and "[picture]" in text for text in whole)
+    (pair,) = prompts.of_item("a", {}, asked, pictures=2)
+    assert "[all pictures]" in pair.shared + pair.ends[0][1]
     (other,) = prompts.of_item("a", {"page_title": "Another title"}, asked)
     assert "Another title" in other.shared + other.ends[0][1]
     assert prompts.of_item("a", {}, [("r", "fit", "")]) == []

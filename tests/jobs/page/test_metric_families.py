@@ -83,6 +83,9 @@ def test_values_are_told_in_their_units():
         (estimated("ratings_total", "d", 1569, 1569, interval=NONE), "1,569", ""),
         (estimated("welch_p", "d", 2e-7, 9, interval=NONE), "<0.0001", ""),
         (undefined("alpha", "d", "one rater"), "—", ""),
+        (estimated("items_per_person", "d", 1236.0, 3, interval=Interval(36, 2000, "m")), "1,236", "36 to 2,000"),
+        (estimated("items_per_person", "d", 36.0, 3, interval=Interval(35.25, 37, "m")), "36.0", "35.2 to 37.0"),
+        (estimated("ratings_per_person_sd", "d", 2.94, 3, interval=NONE), "2.9", ""),
     ]
 
     def check(metric, value, interval):
@@ -127,6 +130,18 @@ def test_a_single_row_is_a_line_and_no_table():
         ("Krippendorff’s α (nominal), people", 0.1), ("Krippendorff’s α (nominal), models", 0.2),
     ]  # fmt: skip
     assert "<table" not in render(Page(title="t", metrics=[alpha(0.1)]))
+
+
+def test_each_number_of_a_line_has_its_label():
+    dims = {"rubric": "r", "question": "q", "group": "people"}
+    metrics = [estimated(name, "d", 3, 3, interval=NONE, dims=dims) for name in ("people_total", "items_per_person")]
+
+    def line(metrics):
+        (entry,) = re.findall(r"<dt>People</dt><dd>(.*?)</dd>", render(Page(title="t", metrics=metrics)))
+        return re.sub("<span class=.ci.*", "", " ".join(re.sub("<[^>]+>", " ", entry).split()))
+
+    assert line(metrics).startswith("people 3 items per person 3")
+    assert line(metrics[:1]) == "3"  # the heading says what it counts
 
 
 def test_numbers_that_are_the_same_for_every_question_are_shown_once():
