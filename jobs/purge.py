@@ -22,7 +22,7 @@ from omegaconf import MISSING
 
 from jobs.purging import files, journal, matching, rewriting, tables
 from jobs.purging.needles import Needles
-from jobs.runtime import cli, exclusions
+from jobs.runtime import cli, exclusions, summary
 from jobs.runtime.console import say
 from jobs.store import locations
 from jobs.store.identity import EXCLUSIONS
@@ -56,11 +56,13 @@ def _plan(cfg: PurgeConfig, root: str, excluded: exclusions.Exclusions) -> dict[
     """Print what would be removed; returns the rows by table."""
     earlier = journal.read(root, exclusions.identity(excluded)[EXCLUSIONS])
     sources, others, needles = _gather(cfg, root, excluded, earlier)
-    rows = matching.counts_by_table(sources, needles.gone.exclusion_filter())
+    exclusion_filter = needles.gone.exclusion_filter()
+    rows = matching.counts_by_table(sources, exclusion_filter)
     changed = files.purge_files(others.to_purge(), others, needles, act=False)
     if rows or earlier:
         changed.removed += [uri for uri in files.pages_with_pictures(others) if uri not in changed.removed]
     _show("would remove", rows, changed)
+    summary.show_exclusions(excluded, needles.gone.matched | set(exclusion_filter.matched))
     return {"rows": rows}
 
 
@@ -87,6 +89,7 @@ def _purge(cfg: PurgeConfig, root: str, excluded: exclusions.Exclusions) -> dict
         say(f"  {table}: {units:,} units rewritten")
     for table, units in sorted(result.again.items()):
         say(f"  {table}: {units:,} units cover parts of rewritten units; the next run of its command makes them again")
+    summary.show_exclusions(excluded, begun.gone.matched | needles.matched)
     return {"rows": result.rows, "files": changed.found}
 
 

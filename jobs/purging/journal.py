@@ -4,7 +4,7 @@ import contextlib
 import json
 import secrets
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from jobs.errors import InputError
 from jobs.purging.matching import Gone
@@ -13,6 +13,7 @@ from jobs.store import locations
 from jobs.store.run_files import read_json
 
 FILE = "_purge.json"  # in the folder that is purged; removed when the purge is complete
+PARTS = tuple(part.name for part in fields(Gone))
 
 
 @dataclass(frozen=True)
@@ -47,15 +48,15 @@ def read(root: str, listed: str) -> Journal | None:
     content = read_json(uri)
     if content.get("listed") != listed:
         raise InputError(f"{uri}: a purge with another list was interrupted; first run it again with its list")
-    return Journal(content["purge"], listed, Gone(set(content["marks"]), set(content["urls"])))
+    return Journal(content["purge"], listed, Gone(*(set(content[part]) for part in PARTS)))
 
 
 def begin(root: str, listed: str, gone: Gone, earlier: Journal | None) -> Journal:
     """Write the journal of a purge, which continues `earlier` if there is one."""
     purge = earlier.purge if earlier else secrets.token_hex(8)
     if earlier:
-        gone = Gone(gone.marks | earlier.gone.marks, gone.urls | earlier.gone.urls)
-    content = {"purge": purge, "listed": listed, "marks": sorted(gone.marks), "urls": sorted(gone.urls)}
+        gone = Gone(*(getattr(gone, part) | getattr(earlier.gone, part) for part in PARTS))
+    content = {"purge": purge, "listed": listed, **{part: sorted(getattr(gone, part)) for part in PARTS}}
     locations.replace(uri_of(root), json.dumps(content, indent=1).encode())
     return Journal(purge, listed, gone)
 

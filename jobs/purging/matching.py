@@ -25,10 +25,12 @@ class Gone:
     Attributes:
         marks: of the list of exclusions (`jobs.runtime.exclusions`), and further ids.
         urls: addresses of the pictures as the tables have them, for files that are not tables.
+        matched: the marks that rows of records, images, items or responses have, for the summary of the list.
     """
 
     marks: set[str]
     urls: set[str] = field(default_factory=set)
+    matched: set[str] = field(default_factory=set)
 
     def exclusion_filter(self) -> ExclusionFilter:
         """A filter that finds rows by all marks."""
@@ -81,6 +83,7 @@ def gather(tables: Sequence[TableSource], marks: frozenset[str]) -> Gone:
                     named.update(filter(None, rows[key].to_pylist()))
                     for name in OWN_URLS:
                         gone.urls.update(filter(None, rows[name].to_pylist() if name in rows.column_names else ()))
+        gone.matched.update(exclusion_filter.matched)
         urls = (mark for url in gone.urls for mark in marks_of(url))
         fresh = named.union(urls) - gone.marks
         gone.marks |= fresh

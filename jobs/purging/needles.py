@@ -19,13 +19,19 @@ class Needles:
         self.gone = gone
         self.ids = {mark for mark in gone.marks if ":" not in mark}
         self._filter = gone.exclusion_filter()
+        self._addresses = gone.exclusion_filter()  # apart: an earlier list is a text that has all entries
         self._urls = {url for url in gone.urls if len(url) > len("https://")}
+
+    @property
+    def matched(self) -> set[str]:
+        """The marks that rows have that `mask` has seen."""
+        return set(self._filter.matched)
 
     def in_text(self, text: str) -> bool:
         """Whether `text` has one of the ids as a word, or one of the addresses."""
         if any(word in self.ids for word in _words(text)):
             return True
-        return "//" in text and (any(url in text for url in self._urls) or self._filter.hit(*_addresses(text)))
+        return "//" in text and (any(url in text for url in self._urls) or self._addresses.hit(*_addresses(text)))
 
     def mask(self, rows: pa.Table) -> np.ndarray:
         """bool [rows]: whether a row names one of the ids or addresses, in the columns for them."""

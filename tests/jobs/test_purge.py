@@ -328,6 +328,18 @@ def test_a_list_without_the_earlier_entries_is_refused(run: Path, tmp_path: Path
     assert IDS[0] in ids_by_table(run)["images"]
 
 
+def test_entries_without_a_picture_are_counted(run: Path, tmp_path: Path, capsys: Any) -> None:
+    typos = [content_id("typo"), "https://pictures.example/typo.jpg"]
+    (run / "earlier.txt").write_text("\n".join(typos))  # counts no picture
+    for entries, counted in (
+        (typos, "2 of 2 entries match no picture"),
+        ([*typos, IDS[GONE], PICTURES[0]["source_url"]], "2 of 4 entries match no picture"),
+    ):
+        for keys in (["plan=true"], []):
+            assert cli.main("purge", [f"input={run}", listed(tmp_path, *entries), *keys]) == 0
+            assert counted in capsys.readouterr().out
+
+
 def test_files_of_others_are_reported_and_kept(run: Path, tmp_path: Path, capsys: Any) -> None:
     notes = run / "notes.txt"
     notes.write_text(f"look at {IDS[GONE]} again\n")
