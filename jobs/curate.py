@@ -23,7 +23,8 @@ from omegaconf import MISSING
 from jobs.curation import statistics
 from jobs.curation.apply_rules import CurationTables, Selection, select
 from jobs.curation.config import NEAR_FILE, CurationRules
-from jobs.curation.pieces import ParentRows, pieces
+from jobs.curation.pieces import ParentRows, begun_pieces, pieces
+from jobs.curation.rules import EXCLUDED
 from jobs.errors import InputError
 from jobs.judging.rating_tables import open_ratings
 from jobs.runtime import cli, exclusions, summary
@@ -60,11 +61,12 @@ def execute(cfg: CurateConfig) -> dict[str, Any] | None:
         )
     exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
     selection = select(cfg, tables, exclusion_filter)
+    begun = None if cfg.overwrite else begun_pieces(cfg.out)
     plan = TablePlan(
         out=cfg.out,
         table="records",
         identity=identity(cfg, tables, selection, excluded),
-        units=list(pieces(tables.records, selection, cfg.unit_rows)),
+        units=list(pieces(tables.records, selection, cfg.unit_rows, begun=begun)),
         config=asdict(cfg),
         metadata={},
         derived=True,
@@ -111,7 +113,7 @@ def identity(cfg: CurateConfig, tables: CurationTables, selection: Selection, ex
     """Return the settings and inputs on which the output depends, except those of rules that are not applied."""
     entries: dict[str, Any] = {
         "input": tables.records.identity,
-        "rules": list(selection.decision.applied),
+        "rules": [rule for rule in selection.decision.applied if rule != EXCLUDED],  # the list may grow
         "unit_rows": cfg.unit_rows,
         "thumbnails": cfg.thumbnails,
         "page_rule": vars(cfg.page_rule),

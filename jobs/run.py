@@ -34,6 +34,7 @@ class RunConfig:
     pipeline: PipelineConfig = field(default_factory=PipelineConfig)  # the list of jobs
     profile: ProfileConfig = field(default_factory=ProfileConfig)  # debug: small models of random weights
     resources: Resources = field(default_factory=Resources)  # what each stage may use
+    exclusions: str | None = None  # file of pictures that no step may use (jobs.runtime.exclusions)
     limit: int | None = None  # a trial run: the steps that read your files read only their first rows; null: all
     # print the steps as commands, what each would read, write and spend, and the sums, and stop; calibrate: first do
     # some units of each step whose inputs exist
@@ -134,6 +135,8 @@ def _overrides(cfg: RunConfig, step: Step) -> list[str]:
     schema = _key_names(step.job) if step.job in commands.JOBS else set()
     common = {"resume": cfg.resume, "overwrite": cfg.overwrite, "timings": cfg.timings}
     keys = {k: v for k, v in common.items() if k in schema} | step.set
+    if "exclusions" in schema and cfg.exclusions is not None and step.set.get("exclusions") is None:
+        keys["exclusions"] = cfg.exclusions
     if "resources" in schema:
         keys |= pipelines.leaves({"resources": asdict(cfg.resources)})
     if "ray" in schema:

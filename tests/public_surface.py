@@ -894,6 +894,7 @@ KEYS = {
         out: str
         log: str = 'text'
         timings: bool = False
+        exclusions: str | None = None
         limit: int | None = None
         pipeline.name: str
         pipeline.inputs: dict[str, typing.Any] = {}

@@ -89,11 +89,11 @@ def select(settings: CurationRules, tables: CurationTables, exclusion_filter: Ex
         counts = ", ".join(f"{n:,} {kind.replace('_', ' ')}" for kind, n in facts.counts.items())
         selection.notes.append(f"pictures by the table of images: {counts}")
     if exclusion_filter:
-        decision.apply("excluded")
+        decision.apply(rules.EXCLUDED)
         is_excluded = np.zeros(len(rows.pictures), bool)
         is_excluded[rows.image[rows.excluded]] = True
         remaining = decision.remaining()
-        decision.drop(remaining[is_excluded[rows.image[remaining]]], "excluded")
+        decision.drop(remaining[is_excluded[rows.image[remaining]]], rules.EXCLUDED)
     if facts and settings.near_duplicates != "keep":
         near_duplicates(selection, facts, records, settings)
     if settings.draw.is_set:

@@ -1,6 +1,7 @@
 """Units of the curated table: pieces of the parent's units, and the rows that are copied into them."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -9,20 +10,40 @@ import pyarrow.parquet as pq
 
 from actors.ids import content_id
 from jobs.curation.apply_rules import Selection
-from jobs.store import locations
+from jobs.store import locations, run_files
 from jobs.store.object_rows import open_rows, reading_rows
 from jobs.store.reading import TableSource
+from jobs.store.run_files import INPUTS, run_uri
 from jobs.store.units import Unit
 
 ROWS_AT_A_TIME = 1000  # selected rows in memory before they are written: a few MB of article text
 
 
-def pieces(parent: TableSource, selection: Selection, unit_rows: int) -> Iterator[Unit]:
+def begun_pieces(out: str) -> dict[str, int]:
+    """Return the number of pieces of each unit of the parent, by its name, in the table at `out`; empty without one.
+
+    Raises:
+        InputError: the list of its units is damaged.
+    """
+    try:
+        return dict(Counter(unit.parent for unit in run_files.read_inputs(run_uri(locations.absolute(out), INPUTS))))
+    except FileNotFoundError:
+        return {}
+
+
+def pieces(
+    parent: TableSource, selection: Selection, unit_rows: int, *, begun: Mapping[str, int] | None = None
+) -> Iterator[Unit]:
     """Yield each unit of the parent in pieces of `unit_rows` selected rows, in order; at least one piece per unit.
 
     A piece's version covers the decisions about its rows: if another unit of the parent, the images or the ratings
     change, only pieces whose rows are decided differently are rewritten.
+
+    Args:
+        begun: unit of the parent -> the number of its pieces in a table that has begun, which it keeps: after a purge
+            there are fewer rows, and the last pieces may be empty.
     """
+    begun = begun or {}
     offset = 0
     is_selected = selection.decision.rule == 0
     for unit in parent.units():
@@ -31,14 +52,16 @@ def pieces(parent: TableSource, selection: Selection, unit_rows: int) -> Iterato
         ends = [int(row) + 1 for row in selected[unit_rows - 1 :: unit_rows]]
         if not ends or ends[-1] < rows:
             ends.append(rows)
-        for first, last in zip([0, *ends], ends, strict=False):
-            piece = f"rows {first}-{last}"
+        count = begun.get(unit.name, len(ends))
+        ends = ends[: count - 1]
+        ends += [rows] * (count - len(ends))
+        for number, (first, last) in enumerate(zip([0, *ends], ends, strict=False)):
             yield replace(
                 unit,
-                name=content_id(unit.name, piece),
-                piece=f"{piece}, {selection.fingerprint(offset + first, offset + last)}",
+                name=content_id(unit.name, f"piece {number}"),
+                piece=f"rows {first}-{last}, {selection.fingerprint(offset + first, offset + last)}",
                 rows=last - first,
-                extra={"from": first, "to": last, "offset": offset},
+                extra={"from": first, "to": last, "offset": offset, "parent": unit.name},
             )
         offset += rows
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from jobs.curation.rows import Rows
 
+EXCLUDED = "excluded"
 RULES = (  # the names under which dropped rows are counted; Century, appendix E.1, then 3.2 and 5.1
     "is_main_image",
     "one_image_a_page",
@@ -21,7 +22,7 @@ RULES = (  # the names under which dropped rows are counted; Century, appendix E
     "https",
     "thumbnail_form",
     "one_row_an_image",
-    "excluded",
+    EXCLUDED,
     "near_duplicate",
     "draw",
     "starter_rated",

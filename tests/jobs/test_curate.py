@@ -49,6 +49,12 @@ def test_pieces_cover_every_row_once_and_in_order(tmp_path: Path) -> None:
             assert unit.extra["offset"] + unit.extra["from"] == len(seen)
             seen += ids
         assert seen == [row["record_id"] for rows in units for row in rows]
+        more = {unit.parent: 2 + [u.parent for u in cut].count(unit.parent) for unit in cut}
+        kept = list(pieces(source, selection, unit_rows, begun=more))
+        assert [unit.name for unit in kept if unit.rows] == [unit.name for unit in cut if unit.rows]
+        assert {unit.parent: [u.parent for u in kept].count(unit.parent) for unit in kept} == more
+        single = list(pieces(source, selection, unit_rows, begun=dict.fromkeys(more, 1)))
+        assert [(unit.extra["from"], unit.rows) for unit in single] == [(0, 20), (0, 0), (0, 4)]
 
 
 def curate(tmp_path: Path, *more: str) -> dict[str, Any]:

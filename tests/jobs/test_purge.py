@@ -30,7 +30,7 @@ from jobs.store.run import TablePlan, open_run
 from jobs.store.units import Unit
 from jobs.store.writer import REJECTS, Reject, UnitWriter
 from jobs.tables import TABLES, table
-from tests.factories import DIM, embedding_rows, picture, record_of, rows_of
+from tests.factories import DIM, embedding_rows, picture, record, record_of, rows_of, write_records
 
 PICTURES = [picture(number) for number in range(6)]
 IDS = [row["image_id"] for row in PICTURES]
@@ -393,3 +393,28 @@ def test_real_jobs_continue_after_a_purge(tmp_path: Path) -> None:
         assert cli.main("verify", [f"input={keys[-1].removeprefix('out=')}"]) == 0
     assert {path: path.stat().st_mtime_ns for path in written} == written
     assert [len(rows_of(f"{root}/{name}")) for name in ("images", "embeddings")] == [11, 11]
+
+
+@pytest.mark.parametrize("first", ["without", "with"])
+def test_curation_continues_after_a_purge_and_what_follows_it_is_kept(tmp_path: Path, first: str) -> None:
+    """Units of `curate` keep their names although records are gone, so that later steps redo what changed, no more."""
+    root = tmp_path / "R"
+    pictures = [picture(number) for number in range(24)]
+    records = [record(row["source_url"], image=row["source_url"]) for row in pictures]
+    write_records(f"{root}/records", [records[:14], records[14:]])
+    early = listed(tmp_path, pictures[2]["source_url"]) if first == "with" else None
+    curate = [f"input={root}/records", f"out={root}/curated", "unit_rows=4", "thumbnails=any"]
+    assert cli.main("curate", [*curate, early] if early else curate) == 0
+    before = {path: path.stat().st_mtime_ns for path in root.glob("curated/*.parquet")}
+    withdrawn = listed(tmp_path, pictures[2]["source_url"], *(pictures[n]["source_url"] for n in (5, 6, 12)))
+    assert cli.main("purge", [f"input={root}", withdrawn]) == 0
+    assert cli.main("curate", [*curate, withdrawn]) == 0
+    after = {path: path.stat().st_mtime_ns for path in root.glob("curated/*.parquet")}
+    assert set(after) == set(before)
+    unchanged = [path for path in before if after[path] == before[path]]
+    assert len(unchanged) >= 3  # those of the other unit of records
+    kept = {row["image_url"] for row in rows_of(f"{root}/curated")}
+    assert kept == {row["source_url"] for n, row in enumerate(pictures) if n not in (2, 5, 6, 12)}
+    assert cli.main("curate", [*curate, withdrawn]) == 0
+    assert {path: path.stat().st_mtime_ns for path in after} == after
+    assert cli.main("verify", [f"input={root}", withdrawn]) == 0
