@@ -10,7 +10,7 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from actors.errors import first_line
@@ -144,11 +144,16 @@ def _start_here(settings: RayConfig, resources: res.Resources) -> None:
         object_store_memory=int(memory * 2**30) if memory else None,
         **_logging(settings),
     )
+    others = _children()
     with _hold_back_stderr(shown=settings.verbose):
         try:
             _repeat_if_slow(start_ray)
-        except SystemExit as error:
-            raise signals.Terminated from error
+        except (SystemExit, KeyboardInterrupt) as error:  # Ray's own handler of SIGTERM exits
+            signals.settle()
+            _kill(_children() - others)  # the agents of a raylet that has ended would live on for a minute
+            if isinstance(error, SystemExit):
+                raise signals.Terminated from error
+            raise
         except Exception as error:  # Ray raises bare Exceptions when its processes do not come up in time
             raise RunError(
                 f"Ray failed to start on this machine: {first_line(error)}; if it is busy, try again"
@@ -161,21 +166,32 @@ def _repeat_if_slow(start_ray: Callable[[], object], *, tries: int = START_TRIES
     A raylet ends if its agents, which take seconds of CPU to start, need more than some 15 seconds. No setting changes
     that, and a longer wait of the driver (RAY_raylet_start_wait_time_s) would be for a raylet that has ended.
     """
-    import psutil
-
     for left in range(tries - 1, -1, -1):
-        others = set(psutil.Process().children(recursive=True))
+        others = _children()
         try:
             start_ray()
         except Exception as error:
             if SLOW_START not in str(error) or not left:
                 raise
             say(f"Ray did not start in time, as on a busy machine; starting it again ({tries - left} of {tries} tries)")
-            for process in set(psutil.Process().children(recursive=True)) - others:  # they would start to work later
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    process.kill()
+            _kill(_children() - others)  # they would start to work later
         else:
             return
+
+
+def _children() -> set[Any]:
+    """Return the processes that this one started, and those that they started."""
+    import psutil
+
+    return set(psutil.Process().children(recursive=True))
+
+
+def _kill(processes: Iterable[Any]) -> None:
+    import psutil
+
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
 
 
 def _logging(settings: RayConfig) -> dict[str, Any]:

@@ -63,11 +63,19 @@ def damage(uri: str) -> Iterator[Fault]:
     inputs = run_uri(uri, INPUTS)
     if not any(file.uri == inputs for file in listed):
         return  # remine did not write a table here; `open_table` says what it is
+    units: list[Unit] = []
+    try:
+        units = list(read_inputs(inputs))
+    except InputError as error:
+        yield _of_run_file(uri, INPUTS, error)
+    names = {unit.name for unit in units}
     versions: dict[str, str] = {}
     identities: dict[str, str] = {}
     for file, footer in ((file, read_footer(file)) for file in data_objects(uri, listed)):
         if footer is None:
-            yield Fault(file.uri, "damaged, not a readable Parquet file", file.uri)
+            is_unit = file.uri.rsplit("/", 1)[-1].removesuffix(".parquet") in names
+            other = "" if is_unit else ", and no unit of this table; move it elsewhere if you need it"
+            yield Fault(file.uri, f"damaged, not a readable Parquet file{other}", damaged=file.uri if is_unit else None)
         elif (record := footer.record) is None:
             yield Fault(file.uri, "not written by remine")
         else:
@@ -75,15 +83,10 @@ def damage(uri: str) -> Iterator[Fault]:
                 yield Fault(file.uri, fault.removeprefix(f"{file.uri}: "), file.uri)
             versions[record["unit"]["name"]] = record["version"]
             identities[file.uri] = record["identity"]
-    units: list[Unit] = []
     try:
         yield from _identity_faults(uri, identities, identity_at(uri, listed))
     except InputError as error:
         yield _of_run_file(uri, IDENTITY, error)
-    try:
-        units = list(read_inputs(inputs))
-    except InputError as error:
-        yield _of_run_file(uri, INPUTS, error)
     if missing := [unit for unit in units if versions.get(unit.name) != unit.version]:
         first = missing[0]
         source = f" (of {first.inputs[0].uri})" if first.inputs else ""
@@ -108,7 +111,9 @@ def _identity_faults(uri: str, identities: Mapping[str, str], kept: str | None) 
         kept: the identity hash of `identity.json`.
     """
     if kept is not None and identities and kept not in identities.values():
-        yield Fault(uri, f"_run/{IDENTITY} is not the configuration of any object")
+        file = run_uri(uri, IDENTITY)  # without it, runs take the configuration of the objects, if they have one
+        one = len(set(identities.values())) == 1
+        yield Fault(uri, f"_run/{IDENTITY} is not the configuration of any object", damaged=file if one else None)
         return
     expected = kept or next(iter(identities.values()), None)
     for file, identity in identities.items():

@@ -40,8 +40,8 @@ def test_exclusions_of_the_run_reach_every_step_that_takes_them(monkeypatch: pyt
     listed = {job for job, cfg in steps(monkeypatch, "exclusions=gone.txt").items() if cfg.exclusions == "gone.txt"}
     assert {"mine", "curate", "fetch", "embed", "judge", "report"} <= listed
     assert {job for job, cfg in steps(monkeypatch).items() if getattr(cfg, "exclusions", None)} == set()
-    own = steps(monkeypatch, "exclusions=gone.txt", "pipeline.inputs.exclusions=page.txt")
-    assert (own["report"].exclusions, own["fetch"].exclusions) == ("page.txt", "gone.txt")
+    both = steps(monkeypatch, "exclusions=gone.txt", "pipeline.inputs.exclusions=page.txt")
+    assert (both["report"].exclusions, both["fetch"].exclusions) == ("page.txt", "gone.txt")
 
 
 def test_a_profile_changes_the_models_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -102,6 +102,23 @@ def test_an_object_of_others_is_named(table: Path, capsys: pytest.CaptureFixture
     assert "stranger.parquet: not written by remine" in faults(table, capsys)
 
 
+def test_a_file_of_others_that_cannot_be_read_is_kept_by_repair(
+    table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (table / "mine.parquet").write_text("notes")
+    assert cli.main("verify", [f"input={table}", "repair=true"]) == 1
+    assert "mine.parquet: damaged, not a readable Parquet file, and no unit of this table" in capsys.readouterr().err
+    assert (table / "mine.parquet").read_text() == "notes"
+
+
+def test_an_edited_identity_is_removed_by_repair(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    victim = table / "_run" / "identity.json"
+    victim.write_text(json.dumps(json.loads(victim.read_text()) | {"model": "a better one"}))
+    assert cli.main("verify", [f"input={table}", "repair=true"]) == 0
+    assert not victim.exists()
+    assert len(list(table.glob("*.parquet"))) == 3
+
+
 def test_an_object_that_is_cut_off_is_named(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     victim = table / "unit0.parquet"
     victim.write_bytes(victim.read_bytes()[:-20])

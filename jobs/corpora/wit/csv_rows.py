@@ -145,7 +145,7 @@ class _Lines:
         self._stream = stream
         self._pending: deque[_Line] = deque()
         self._rest = b""
-        self._ended = self._skipping = False
+        self._ended = False
         self.offset = offset  # of the byte after the last complete line
         self.damage: tuple[str, str] | None = None  # reason and message
 
@@ -177,27 +177,41 @@ class _Lines:
         return b"".join(line.text.encode("utf-8", "surrogateescape") for line in self._pending) + self._rest
 
     def _fill(self) -> None:
-        try:
-            chunk = self._stream.read(CHUNK)
-        except DamagedError as error:
-            self.damage, chunk = (error.reason, error.message), b""
-        if not chunk:
+        if not (chunk := self._read()):
             self._ended = True
             # Before damage the rest may be half a row; before a regular end it is a line without its newline.
             if self._rest and self.damage is None:
                 self._append(self._rest)
             self._rest = b""
             return
-        if self._skipping:  # the rest of a line whose beginning counted as a line
-            rest, end, chunk = chunk.partition(b"\n")
-            self.offset += len(rest + end)
-            self._skipping = not end
-        *whole, self._rest = (self._rest + chunk).split(b"\n")
+        self._split(self._rest + chunk)
+        while len(self._rest) > MAX_LINE:
+            self._append(self._rest)
+            self._split(self._skip_line())
+
+    def _read(self) -> bytes:
+        """Return the next bytes of the stream; none where it ends or is damaged."""
+        try:
+            chunk: bytes = self._stream.read(CHUNK)
+        except DamagedError as error:
+            self.damage = error.reason, error.message
+            return b""
+        return chunk
+
+    def _split(self, text: bytes) -> None:
+        """Append the lines of `text`; what follows the last one is the rest."""
+        *whole, self._rest = text.split(b"\n")
         for line in whole:
             self._append(line + b"\n")
-        if len(self._rest) > MAX_LINE:
-            self._append(self._rest)
-            self._rest, self._skipping = b"", True
+
+    def _skip_line(self) -> bytes:
+        """Read to the end of a line whose beginning counted as a line; returns what was read of those after it."""
+        while chunk := self._read():
+            skipped, end, after = chunk.partition(b"\n")
+            self.offset += len(skipped + end)
+            if end:
+                return after
+        return b""
 
     def _append(self, raw: bytes) -> None:
         self._pending.append(_Line(self.offset, raw.decode("utf-8", "surrogateescape")))

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 import ray
 
 from jobs.errors import InputError
-from jobs.runtime import ray_session
+from jobs.runtime import ray_session, signals
 from jobs.runtime.config import RayConfig
 from jobs.runtime.resources import Demand, Resources
 from jobs.store.locations import Object
@@ -156,3 +157,25 @@ def test_a_complete_table_starts_no_ray_and_one_that_lost_a_unit_does(
         assert cli.main("mine", keys) == 0
     assert started == [1]
     assert unit.exists()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_a_signal_while_ray_starts_ends_the_processes_that_it_had_started(
+    monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
+    started: list[Any] = []
+
+    def interrupted(**_: Any) -> None:
+        started.append(subprocess.Popen(["sleep", "600"]))
+        raise error
+
+    before = subprocess.Popen(["sleep", "600"])
+    try:
+        monkeypatch.setattr(ray, "init", interrupted)
+        monkeypatch.setattr(signals, "settle", lambda: None)
+        with pytest.raises(KeyboardInterrupt):
+            ray_session._start_here(RayConfig(), Resources())
+        assert started[0].wait(20) == -signal.SIGKILL
+        assert before.poll() is None
+    finally:
+        before.kill()

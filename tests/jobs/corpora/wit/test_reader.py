@@ -7,6 +7,7 @@ import itertools
 import json
 import random
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -286,6 +287,21 @@ def test_a_line_without_an_end_is_not_held_for_ever(tmp_path: Path, monkeypatch:
     assert len(actual.rejects) == 1
     for length in (999, 1000, 1001, 1100, 1101):  # the end of the line next to the limit, and next to a chunk's
         assert scan(tmp_path, HEADER + row("one") + "x" * length + "\n" + row("two")).titles == ["one", "two"]
+
+
+def test_the_byte_scan_goes_on_after_the_end_of_a_line_without_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The csv module reads a row that the byte scan finds too long, and hands back what follows its line."""
+    set_chunk(monkeypatch, 100)
+    monkeypatch.setattr(csv_rows, "MAX_LINE", 1000)
+    monkeypatch.setattr(csv_rows, "MAX_FIELD", 500)
+    monkeypatch.setattr(reader, "FastScan", partial(reader.FastScan, longest_row=600))
+    for quote in ("", '"'):
+        long = row("long").replace("long", quote + "x" * 5000 + quote, 1)
+        actual = scan(tmp_path, HEADER + row("one") + long + row("two") + long + long + row("three"))
+        assert actual.titles == ["one", "two", "three"]
+        assert (actual.counts.rows_in, len(actual.rejects)) == (6, 3)
 
 
 def test_a_file_without_its_header_is_refused_by_name(tmp_path: Path) -> None:
