@@ -56,11 +56,13 @@ def execute(cfg: VerifyConfig) -> dict[str, int]:
     _refuse(uri, list(table_faults.damage(uri)))
     source = open_table(uri)
     _refuse(uri, list(_faults_of(source)))
-    say(f"verify: {source.uri}: table {source.name}, {len(source.footers):,} units, {source.rows:,} rows, no faults")
+    units, rows = len(source.footers), source.rows
+    amounts = f"{units:,} unit{'s' * (units != 1)}, {rows:,} row{'s' * (rows != 1)}"
+    say(f"verify: {source.uri}: table {source.name}, {amounts}, no faults")
     say(summary.reconciliation(source.counts().to_json()))
     if limit := _kept_limit(uri):
         say(f"  {limit}; the table has no more")
-    return {"units": len(source.footers), "rows": source.rows}
+    return {"units": units, "rows": rows}
 
 
 def _kept_limit(uri: str) -> Taken | None:
@@ -88,9 +90,10 @@ def _check_absence(uri: str, listed: str) -> dict[str, int]:
     faults = [Fault(table, f"has {n:,} rows about a picture of the list") for table, n in sorted(rows.items())]
     _refuse(uri, faults + [Fault(file, "names a picture of the list") for file in checked.found])
     total, read = sum(source.rows for source in sources), len(others.files) - len(checked.unchecked)
+    amounts = f"{len(sources):,} table{'s' * (len(sources) != 1)}, {total:,} row{'s' * (total != 1)}"
     say(
-        f"verify: {uri}: {len(sources):,} tables, {total:,} rows, {read:,} other files: nothing about the "
-        f"{len(excluded):,} entries of exclusions={listed}"
+        f"verify: {uri}: {amounts}, {read:,} other file{'s' * (read != 1)}: nothing about the "
+        f"{len(excluded):,} entr{'ies' if len(excluded) != 1 else 'y'} of exclusions={listed}"
     )
     if checked.unchecked:
         say(f"  files {files.not_checked(checked.unchecked)}")
@@ -117,7 +120,7 @@ def _repair(uri: str) -> dict[str, int]:
     missing = any(fault.missing for fault in faults)
     _refuse(uri, [fault for fault in faults if not fault.damaged and not fault.missing])
     again = "run the command that writes the table again" if removed or missing else "nothing to repair"
-    say(f"verify: {uri}: {len(removed):,} damaged files removed; {again}")
+    say(f"verify: {uri}: {len(removed):,} damaged file{'s' * (len(removed) != 1)} removed; {again}")
     return {"removed": len(removed)}
 
 

@@ -46,14 +46,16 @@ def write_table(
     unit: str = "unit",
     filtered: Mapping[str, int] | None = None,
     rubric: KeptRubric | None = None,
+    **identity: Any,
 ) -> str:
     """Write a complete table of one unit to `out`, with null for missing columns; return its URI.
 
     Args:
         filtered: rule -> number of rows that it removed before.
         rubric: kept with the table, as jobs that write ratings do.
+        identity: further keys of its identity.
     """
-    _write_run(str(out), name, {unit: rows}, filtered=filtered, rubric=rubric)
+    _write_run(str(out), name, {unit: rows}, filtered=filtered, rubric=rubric, identity=identity)
     return str(out)
 
 
@@ -77,13 +79,15 @@ def _write_run(
     rejected: int = 0,
     filtered: Mapping[str, int] | None = None,
     rubric: KeptRubric | None = None,
+    identity: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     vectors = (row["embedding"] for rows in units.values() for row in rows if row.get("embedding") is not None)
     dim = next((len(vector) for vector in vectors), DIM) if name == "embeddings" else None
     plan_units = [Unit(unit, (), rows=len(rows)) for unit, rows in units.items()]
     metadata = (metadata or {}) | (rubric.metadata if rubric else {})
     files = rubric.files if rubric else {}
-    plan = TablePlan(out, name, {"by": "hand"}, plan_units, {}, metadata, derived=False, dim=dim, files=files)
+    keys = {"by": "hand", **(identity or {})}
+    plan = TablePlan(out, name, keys, plan_units, {}, metadata, derived=False, dim=dim, files=files)
     run = open_run(plan, resume=True, overwrite=False, retry=[])
     for task in run.todo:
         rows = units[task.unit.name]

@@ -48,12 +48,17 @@ class FoundTable:
         return stored_identity_hash(self.identity)
 
     @property
+    def is_complete(self) -> bool:
+        """Whether each of its units was written."""
+        return self.planned is not None and self.units >= self.planned
+
+    @property
     def state(self) -> str:
         """`complete`, or how many of its units were written; and the limit of a table with a part of its input."""
         if self.planned is None:
             return "list of units lost"
         limit = f", limit={self.identity['limit']}" if "limit" in self.identity else ""
-        return "complete" + limit if self.units >= self.planned else f"{self.units:,} of {self.planned:,} units{limit}"
+        return "complete" + limit if self.is_complete else f"{self.units:,} of {self.planned:,} units{limit}"
 
 
 def files_by_table(listed: Iterable[Object]) -> dict[str, list[Object]]:

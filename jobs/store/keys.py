@@ -19,6 +19,7 @@ from jobs.errors import InputError
 from jobs.store.hashing import Hashes, hash_texts, joined_columns
 from jobs.store.reading import TableSource
 from jobs.store.spool import Spool
+from jobs.store.trials import limit_of
 from jobs.tables import table
 
 HASHES_PER_PART = 20_000_000  # 200 MB with the numbers of their tables
@@ -54,6 +55,12 @@ class SharedKey:
     first: TableSource
     second: TableSource
 
+    @property
+    def trial(self) -> TableSource | None:
+        """The table with the smaller `limit=`; None if both have the same or none."""
+        limits = limit_of(self.first.uri), limit_of(self.second.uri)
+        return None if limits[0] == limits[1] else (self.first, self.second)[limits[1] < limits[0]]
+
 
 def refuse_shared_keys(sources: Sequence[TableSource], *, groups: Sequence[str], row: str) -> None:
     """Refuse tables of one kind that hold the same primary key: both rows would count.
@@ -63,14 +70,20 @@ def refuse_shared_keys(sources: Sequence[TableSource], *, groups: Sequence[str],
         row: what a row is, for the message.
 
     Raises:
-        InputError: two tables hold the same key; the message names both.
+        InputError: two tables hold the same key; the message names both, and which of them is a trial run.
     """
     shared = shared_key(sources, table(sources[0].name).key, groups=groups) if len(sources) > 1 else None
     if shared is not None:
         key = ", ".join(f"{name}={value}" for name, value in shared.key.items() if value != "")
+        trial = shared.trial
+        mend = (
+            f"{trial.uri} is a trial run (limit={limit_of(trial.uri):.0f}): leave it out"
+            if trial
+            else "name one of the two tables, or report each separately"
+        )
         raise InputError(
             f"{sources[0].name}={shared.first.uri}: has a {row} with the same key as one in {shared.second.uri} "
-            f"({key}); name one of the two tables, or report each separately"
+            f"({key}); {mend}"
         )
 
 

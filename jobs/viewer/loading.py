@@ -1,8 +1,8 @@
 """From tables to a DuckDB database on disk, which the viewer's pages query: memory does not grow with the tables."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,9 +13,11 @@ from jobs.inventory.found import files_by_table, find_tables
 from jobs.judging.rating_tables import GROUPS
 from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store import locations
-from jobs.store.keys import refuse_shared_keys
+from jobs.store.keys import refuse_shared_keys, shared_key
 from jobs.store.object_rows import open_rows, reading_rows
 from jobs.store.reading import TableSource, open_table
+from jobs.store.trials import limit_of, trials
+from jobs.store.units import LIMIT
 from jobs.tables import TABLES
 from jobs.viewer.shown_attributes import SHOWN_ATTRIBUTES
 
@@ -168,13 +170,18 @@ class ViewedTables:
 
 
 def open_places(places: Sequence[str]) -> ViewedTables:
-    """Open the tables at or below each place.
+    """Open the tables at or below each place, without those below it that are trial runs of others.
 
     Raises:
         InputError: a place has no table, no table has something to show, or two hold the same rating.
     """
     tables = ViewedTables()
-    for uri, name in _tables_at(places).items():
+    named, searched = _tables_at(places)
+    for trial, whole in trials(searched).items():
+        tables.left_out[trial] = _trial_left_out(trial, whole)
+    for uri, name in named.items():
+        if uri in tables.left_out:
+            continue
         try:
             source = open_table(uri, *([name] if name else SHOWN))
         except InputError as error:  # a run that is not complete, or a damaged file: the others can be shown
@@ -184,22 +191,47 @@ def open_places(places: Sequence[str]) -> ViewedTables:
     if not any(tables.of(name) for name in COLUMNS):
         reasons = "".join(f"; {reason}" for reason in tables.left_out.values())
         raise InputError(f"inputs={','.join(places)}: no table of {', '.join(COLUMNS)} to view{reasons}")
+    _leave_out_trials(tables, searched)
     refuse_shared_keys(tables.of("ratings"), groups=GROUPS, row="rating")
     return tables
 
 
-def _tables_at(places: Sequence[str]) -> dict[str, str]:
-    """Return uri -> name of the tables to show; a place without run files may be a table all the same."""
+def _leave_out_trials(tables: ViewedTables, searched: Mapping[str, Mapping[str, Any]]) -> None:
+    """Leave out trial runs, with other settings than the whole run, whose ratings another table has too."""
+    ratings = tables.of("ratings")
+    limited = {source.uri for source in ratings if LIMIT in searched.get(source.uri, {})}
+    while limited and (shared := shared_key(ratings, TABLES["ratings"].key, groups=GROUPS)):
+        if shared.trial is None or shared.trial.uri not in limited:
+            return
+        trial = shared.trial
+        whole = shared.second if trial is shared.first else shared.first
+        tables.left_out[trial.uri] = _trial_left_out(trial.uri, whole.uri)
+        ratings.remove(trial)
+        limited.remove(trial.uri)
+
+
+def _trial_left_out(trial: str, whole: str) -> str:
+    return f"{trial}: a trial run (limit={limit_of(trial):.0f}); {whole} has its rows too"
+
+
+def _tables_at(places: Sequence[str]) -> tuple[dict[str, str], dict[str, Mapping[str, Any]]]:
+    """Return uri -> name of the tables to show, and uri -> identity of the complete ones below a place.
+
+    A place without run files may be a table all the same.
+    """
     if not places:
         raise InputError("inputs=[]: name at least one table, or a folder of tables, as in remine view R")
     named: dict[str, str] = {}
-    for place in places:
-        uri = locations.absolute(place)
+    searched: dict[str, Mapping[str, Any]] = {}
+    listed = dict.fromkeys(locations.absolute(place) for place in places)
+    for uri in listed:
         if not files_by_table(locations.listing(uri)):
             named[uri] = ""
         else:
-            named.update((table.uri, table.name) for table in find_tables(uri) if table.name in SHOWN)
-    return named
+            shown = [table for table in find_tables(uri) if table.name in SHOWN]
+            named.update((table.uri, table.name) for table in shown)
+            searched.update((table.uri, table.identity) for table in shown if table.uri != uri and table.is_complete)
+    return named, {place: identity for place, identity in searched.items() if place not in listed}
 
 
 def load(connection: "duckdb.DuckDBPyConnection", tables: ViewedTables, exclusion_filter: ExclusionFilter) -> list[str]:

@@ -102,7 +102,8 @@ def _refuse_other_ratings(tables: ViewedTables, corrections: Corrections) -> Non
 def _show(tables: ViewedTables, similar: SimilarPictures) -> None:
     for name, sources in tables.by_name.items():
         if sources:
-            say(f"  {name}: {sum(source.rows for source in sources):,} rows of {len(sources):,} tables")
+            rows, count = sum(source.rows for source in sources), len(sources)
+            say(f"  {name}: {rows:,} row{'s' * (rows != 1)} of {count:,} table{'s' * (count != 1)}")
     for reason in tables.left_out.values():
         say(f"  left out: {reason}")
     for place in similar.others:

@@ -32,6 +32,12 @@ def check(table: Path) -> Any:
     return cli.execute("verify", [f"input={table}"])
 
 
+def test_one_unit_and_one_row_are_singular(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_records(str(tmp_path / "one"), [[record("a")]])
+    check(tmp_path / "one")
+    assert "table records, 1 unit, 1 row, no faults" in capsys.readouterr().out
+
+
 def faults(table: Path, capsys: pytest.CaptureFixture[str]) -> str:
     with pytest.raises(RunError, match=r"records: \d+ fault"):
         check(table)

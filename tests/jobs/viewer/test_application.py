@@ -170,6 +170,15 @@ def test_an_attribute_is_a_filter_of_pictures_and_ratings(tmp_path: Path) -> Non
             assert '<option value="b" selected>b (2)</option>' in page
 
 
+def test_the_start_counts_rows_and_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_table(tmp_path / "R" / "m", "ratings", [rating("i", "m", "fit", "1")])
+    write_table(tmp_path / "R" / "images", "images", [image_row("", image_id=name) for name in "ij"])
+    viewer_of(str(tmp_path / "R"), tmp_path / "db").close()
+    printed = capsys.readouterr().out
+    assert "ratings: 1 row of 1 table\n" in printed
+    assert "images: 2 rows of 1 table\n" in printed
+
+
 def test_corrections_are_refused_from_elsewhere_and_without_a_rater(site: Served, place: str, tmp_path: Path) -> None:
     form = urlencode({"item_id": RED, LINE: "4"})
     path = f"/{site.token}/pictures/{RED}"

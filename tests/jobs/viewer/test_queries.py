@@ -298,6 +298,27 @@ def test_what_is_about_an_item_with_an_excluded_picture_is_left_out(tmp_path: Pa
     assert [row["item_id"] for row in queries.ratings(cursor, View()).rows] == ["of-y"]
 
 
+def test_trial_runs_below_a_folder_are_left_out_and_named(tmp_path: Path) -> None:
+    rows = [rating(f"i{n}", "m", "fit", "1") for n in range(3)]
+    place = tmp_path / "R"
+    whole = write_table(place / "whole", "ratings", rows)
+    same = write_table(place / "same", "ratings", rows[:1], limit=1)
+    changed = write_table(place / "changed", "ratings", rows[:2], limit=2, rubric_hash="earlier")
+    alone = write_table(place / "alone", "ratings", [rating("i0", "n", "fit", "1")], limit=1, model="n")
+    responses = [{"response_id": "s", "item_id": "i0", "model": "w", "prompt": "", "condition": "", "sample": 0,
+                  "text": "", "status": "ok"}]  # fmt: skip
+    write_table(place / "responses", "responses", responses, model="w")
+    again = write_table(place / "responses-trial", "responses", responses, model="w", limit=1)
+    tables = loading.open_places([str(place)])
+    assert {source.uri for source in tables.of("ratings")} == {whole, alone}
+    assert set(tables.left_out) == {same, changed, again}
+    assert f"limit=2); {whole}" in tables.left_out[changed]
+    assert [source.uri for source in loading.open_places([same]).of("ratings")] == [same]
+    for listed in ([str(place), same], [whole, changed]):
+        with pytest.raises(InputError, match=r"is a trial run \(limit="):
+            loading.open_places(listed)
+
+
 def test_what_cannot_be_viewed(place: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="name at least one table"):
         loading.open_places([])
