@@ -2,6 +2,7 @@
 
     remine export R/ratings/* ratings.parquet --records R/records --images R/images
     remine export R/ratings/qwen R/people ratings.csv --items R/items
+    remine export R ratings.parquet
 
 One row per rating: the picture with its title, URLs and licence, the item with its attributes and correct answers, the
 question with its text, the rater, and the answer with its label, score and status. Rows whose status is not ok are
@@ -12,7 +13,7 @@ import sys
 import tempfile
 from collections import Counter
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow.csv as pcsv
@@ -22,6 +23,7 @@ from omegaconf import MISSING
 from jobs.analysis.flat_table import FlatTable
 from jobs.corpora.spreadsheet_cells import escaped_rows
 from jobs.errors import InputError
+from jobs.inventory.rated_run import find_rated_run
 from jobs.judging.kept_rubric import read_rubrics
 from jobs.judging.rating_tables import open_ratings
 from jobs.runtime import cli, exclusions, summary
@@ -38,7 +40,8 @@ class ExportConfig:
     """Keys of `export`."""
 
     out: str = MISSING  # the file to write: a path or s3:// URI that ends in .parquet or .csv
-    ratings: list[str] = field(default_factory=list)  # tables, or globs of tables
+    # tables, globs of tables, or the folder of a run, whose records, images and items are then joined too
+    ratings: list[str] = field(default_factory=list)
     records: str | None = None  # records of the pictures: title and URLs of their pages
     images: str | None = None  # images table: source, author and licence
     items: list[str] = field(default_factory=list)  # tables, or globs: attributes, correct answers, pictures of items
@@ -61,6 +64,7 @@ def execute(cfg: ExportConfig) -> dict[str, int]:
     check_creatable(out.rsplit("/", 1)[0])
     if locations.exists(out) and not cfg.overwrite:
         raise InputError(f"out={cfg.out}: exists; use another name or overwrite=true")
+    cfg = _of_runs(cfg)
     sources = open_ratings(cfg.ratings)
     excluded = exclusions.read_exclusions(cfg.exclusions)
     exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
@@ -87,6 +91,27 @@ def execute(cfg: ExportConfig) -> dict[str, int]:
     say(f"export: {out}\n  {asked:,} ratings = {' + '.join(counts if left_out else counts[:-1])}")
     summary.show_exclusions(excluded, exclusion_filter.matched)
     return {**by_status, "excluded": left_out}
+
+
+def _of_runs(cfg: ExportConfig) -> ExportConfig:
+    """Return `cfg` with the tables of ratings of each run in place of its folder, and what they are joined with."""
+    runs = {place: find_rated_run(place) for place in cfg.ratings}
+    ratings = [uri for place, run in runs.items() for uri in (run.ratings if run else [place])]
+    rated = [run for run in runs.values() if run]
+    if not rated:
+        return cfg
+    cfg = replace(
+        cfg,
+        ratings=ratings,
+        items=cfg.items or list(dict.fromkeys(uri for run in rated for uri in run.items)),
+        records=cfg.records or next((run.records for run in rated if run.records), None),
+        images=cfg.images or next((run.images for run in rated if run.images), None),
+    )
+    for name, uris in (("ratings", cfg.ratings), ("items", cfg.items)):
+        say(f"  {name}: {', '.join(uris) or 'none'}")
+    for name, uri in (("records", cfg.records), ("images", cfg.images)):
+        say(f"  {name}: {uri or 'none'}")
+    return cfg
 
 
 def _writer(path: Path, flat: FlatTable) -> pq.ParquetWriter | pcsv.CSVWriter:

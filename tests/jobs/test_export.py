@@ -77,6 +77,26 @@ def test_ratings_alone_have_neither_picture_nor_item_columns(study: Path) -> Non
     assert set(table["image_id"].to_pylist()) == {RED["image_id"], BLUE["image_id"], "pair"}
 
 
+def test_the_folder_of_a_run_stands_for_its_tables(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = study / "run"
+    write_table(
+        run / "ratings" / "m", "ratings", [rating(RED["image_id"], "m", "fit", "3"), rating("pair", "m", "fit", "2")]
+    )
+    write_table(run / "records", "records", [record_of(RED, "Red"), record_of(BLUE, "Blue")])
+    write_table(run / "images", "images", [RED, BLUE])
+    write_table(run / "curated" / "images", "images", [RED])  # fewer rows
+    write_table(run / "items", "items", [PAIR])
+    assert export("ratings=[run]") == {"ok": 2, "excluded": 0}
+    rows = {row["item_id"]: row for row in pq.read_table("ratings.parquet").to_pylist()}
+    assert (rows["pair"]["page_title"], rows["pair"]["region"], rows["pair"]["source_url"]) == (
+        "Blue", "north", "https://i/blue.jpg",
+    )  # fmt: skip
+    assert f"images: {run}/images\n" in capsys.readouterr().out
+    export("ratings=[run]", f"images={run}/curated/images", "overwrite=true")
+    rows = {row["item_id"]: row for row in pq.read_table("ratings.parquet").to_pylist()}
+    assert rows["pair"]["source_url"] is None
+
+
 def test_csv_has_the_same_rows(study: Path) -> None:
     export(*ALL)
     export(*ALL, out="ratings.csv")
@@ -107,9 +127,12 @@ def test_what_is_refused(study: Path) -> None:
         ([], "ratings=.*: name at least one table"),
         (["ratings=[R/nothing]"], "R/nothing: no table here"),
         (["ratings=[R/images]"], "is a table 'images', expected ratings"),
+        (["ratings=[unrated]"], "ratings=unrated: has tables images, and none of ratings"),
         (["ratings=[R/people]", "out=old.csv"], "out=old.csv: exists"),
         (["ratings=[R/people]", "out=old.csv/rows.csv"], "old.csv is a file, where a folder is needed"),
     ]
+
+    write_table(study / "unrated" / "images", "images", [RED])
 
     def check(keys: list[str], message: str) -> None:
         (study / "old.csv").write_text("mine")
