@@ -147,7 +147,7 @@ class Viewer:
         with self._cursor(view) as (cursor, similar):
             picture = picture_details.find_picture(cursor, image_id)
             if picture is None:
-                raise HTTPException(404, "no such picture")
+                raise HTTPException(404)
             person = self._shown.corrections.rater if self._shown.corrections else ""
             items = picture_details.items_of(
                 cursor, image_id, view, rubrics=self._shown.rubrics, texts=self._shown.texts, person=person
@@ -166,7 +166,7 @@ class Viewer:
                 for name, other in (("previous", place - 1), ("next", place + 1)):
                     if other in numbered:
                         adjacent[name] = (numbered[other], other)
-        saved = request.query_params.get("saved") == "1"
+        saved = request.query_params.get("saved", "")
         return self._page(
             "picture.html.j2", view, picture=picture, items=items, sent=sent, adjacent=adjacent, at=at, saved=saved
         )
@@ -182,14 +182,14 @@ class Viewer:
             if len(body) > MOST_FORM_BYTES:
                 raise HTTPException(413, f"the form has more than {MOST_FORM_BYTES:,} bytes")
         form = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
-        await run_in_threadpool(self._save, request.path_params["image_id"], form)
+        changed = await run_in_threadpool(self._save, request.path_params["image_id"], form)
         view, at = queries.view_of(request.query_params), request.query_params.get("at", "")
-        query = view.address(page=view.page) + (f"&at={quote(at)}" if at else "") + "&saved=1"
+        query = view.address(page=view.page) + (f"&at={quote(at)}" if at else "") + f"&saved={changed}"
         path = f"/{self.token}/pictures/{quote(request.path_params['image_id'], safe='')}"
         return RedirectResponse(path + query, status_code=303)
 
-    def _save(self, image_id: str, form: Mapping[str, str]) -> None:
-        """Write the answers of a form that differ from what the person answered before."""
+    def _save(self, image_id: str, form: Mapping[str, str]) -> int:
+        """Write the answers of a form that differ from what the person answered before; return how many do."""
         corrections = self._shown.corrections
         assert corrections is not None
         with contextlib.closing(self._shown.connection.cursor()) as cursor:
@@ -203,6 +203,8 @@ class Viewer:
                 for key, value in _answers(form)
                 if key in lines and (value or None) != lines[key].correction
             ]
+            if not changed:
+                return 0
             rows = corrections.save(changed)
             for correction in changed:
                 cursor.execute(
@@ -216,12 +218,13 @@ class Viewer:
                 cursor.execute(f"INSERT INTO ratings VALUES ({marks})", [row[name] for name in columns])
             refresh_lines(cursor, item_id)
         self._facets = self._read_facets()
+        return len(changed)
 
     def _image(self, request: "Request") -> Response:
         side = LARGE if request.query_params.get("size") == "large" else SIDE
         small = self._shown.pictures.thumbnail(request.path_params["image_id"], side)
         if small is None:
-            raise HTTPException(404, "no such picture")
+            raise HTTPException(404)
         return Response(small.data, media_type=small.mime, headers={"Cache-Control": KEPT})
 
     def _ratings(self, request: "Request") -> Response:
@@ -264,7 +267,15 @@ class Viewer:
 
     def _refuse(self, request: "Request", error: Exception) -> Response:
         status, message = (error.status_code, error.detail) if isinstance(error, HTTPException) else (400, str(error))
-        return Response(message + "\n", status, media_type="text/plain", headers={"Cache-Control": PRIVATE})
+        if not _has_token(request.scope, self.token.encode()):  # the page has links, which have the token
+            return Response(message + "\n", status, media_type="text/plain", headers={"Cache-Control": PRIVATE})
+        if status == 404:
+            message = f"{request.url.path.removeprefix(f'/{self.token}/')}: no such page or picture, or it is excluded"
+        image_id = request.path_params.get("image_id", "") if request.method == "POST" else ""
+        html = self._pages.render(
+            "error.html.j2", view=View(), facets=self._facets, status=status, message=message, image_id=image_id
+        )
+        return HTMLResponse(html, status, headers={"Cache-Control": PRIVATE})
 
 
 def _answers(form: Mapping[str, str]) -> Iterator[tuple[LineKey, str]]:
@@ -275,6 +286,11 @@ def _answers(form: Mapping[str, str]) -> Iterator[tuple[LineKey, str]]:
                 yield LineKey(*map(str, json.loads(name))), value
 
 
+def _has_token(scope: Any, token: bytes) -> bool:
+    """Return whether the first part of a request's path is the token, in constant time."""
+    return secrets.compare_digest(scope.get("path_params", {}).get("token", "").encode("utf-8", "replace"), token)
+
+
 class TokenCheck:
     """Answers 404 unless the first part of the path is the token; both are compared in constant time."""
 
@@ -283,8 +299,7 @@ class TokenCheck:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Pass the request on, or refuse it."""
-        token = scope.get("path_params", {}).get("token", "").encode("utf-8", "replace")
-        if secrets.compare_digest(token, self._token):
+        if _has_token(scope, self._token):
             await self._app(scope, receive, send)
         else:
             await Response("not found\n", 404, media_type="text/plain")(scope, receive, send)

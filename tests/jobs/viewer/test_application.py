@@ -103,6 +103,36 @@ def test_no_path_leads_to_a_file(site: Served) -> None:
         assert (reply.status, "root:" in reply.text) == (404, False), path
 
 
+def test_errors_are_pages_with_a_way_back(site: Served) -> None:
+    for path in ("pictures/no<b>pe", "nothing", "images/x"):
+        reply = site.ask(f"/{site.token}/{path}".replace("<", "%3C").replace(">", "%3E"))
+        assert (reply.status, reply.headers["content-type"]) == (404, "text/html; charset=utf-8"), path
+        assert '<html lang="en">' in reply.text
+        assert re.search("<title>Not found .* R</title>", reply.text)
+        assert "data-key" not in reply.text
+        assert f'<p><a href="/{site.token}/">' in reply.text
+        assert "<b>pe" not in reply.text
+    refused = site.ask(f"/{site.token}/pictures/{RED}", method="POST", body=urlencode({"item_id": RED, LINE: "6"}))
+    assert f'<p><a href="/{site.token}/pictures/{RED}">Back to the picture' in refused.text
+    assert site.token not in site.ask("/x/pictures/nope").text + site.ask("/").text
+
+
+def test_what_changes_nothing_is_not_called_saved(place: str, tmp_path: Path) -> None:
+    out = tmp_path / "corrections"
+    with served(viewer_of(place, tmp_path / "db", rater="ada", out=str(out))) as site:
+        path = f"/{site.token}/pictures/{RED}"
+
+        def save(value: str) -> str:
+            form = urlencode({"item_id": RED, LINE: value, "comment": "c"})
+            shown = site.ask(site.ask(path, method="POST", body=form).headers["location"]).text
+            return re.findall(r'<p class="(saved|unchanged)"', shown)[0]
+
+        assert (save(""), out.exists()) == ("unchanged", False)
+        assert [save(value) for value in ("4", "4", "5", "", "")] == [
+            "saved", "unchanged", "saved", "saved", "unchanged"
+        ]  # fmt: skip
+
+
 def test_nothing_is_loaded_from_elsewhere_or_kept_by_others(site: Served) -> None:
     reply = site.ask(f"/{site.token}/pictures/{RED}")
     policy = dict(part.strip().split(" ", 1) for part in reply.headers["content-security-policy"].split(";"))
@@ -243,7 +273,7 @@ def test_a_person_uses_it_in_chromium(site: Served, tmp_path: Path) -> None:
     with chromium(tmp_path) as page:
         for dark in (False, True):
             page.show(1280, 900, dark=dark)
-            for path in ("", f"pictures/{RED}?at=0", "ratings", "compare", "responses", "spans"):
+            for path in ("", f"pictures/{RED}?at=0", "ratings", "compare", "responses", "spans", "pictures/nope"):
                 page.open(site.url + path)
                 if AXE.exists():
                     page.evaluate(AXE.read_text(encoding="utf-8") + ";0")
@@ -271,6 +301,11 @@ def test_a_person_uses_it_in_chromium(site: Served, tmp_path: Path) -> None:
         page.follow("document.querySelector('button').click()")
         assert page.evaluate("document.querySelector('.saved').textContent") == "Saved."
         assert page.evaluate("document.querySelector('td select').value") == "2"
+        page.follow("document.querySelector('button').click()")
+        assert page.evaluate("document.querySelector('.unchanged').textContent").startswith("Nothing changed")
+        page.open(site.url + "pictures/nope")
+        page.follow("document.querySelector('main a').click()")
+        assert page.evaluate("document.querySelectorAll('.card').length") == 4
 
 
 def test_ctrl_c_ends_it_without_a_trace(place: str, tmp_path: Path) -> None:
