@@ -56,13 +56,12 @@ def _plan(cfg: PurgeConfig, root: str, excluded: exclusions.Exclusions) -> dict[
     """Print what would be removed; returns the rows by table."""
     earlier = journal.read(root, exclusions.identity(excluded)[EXCLUSIONS])
     sources, others, needles = _gather(cfg, root, excluded, earlier)
-    exclusion_filter = needles.gone.exclusion_filter()
-    rows = matching.counts_by_table(sources, exclusion_filter)
+    rows, mentions = tables.counts_by_table(sources, needles)
     changed = files.purge_files(others.to_purge(), others, needles, act=False)
-    if rows or earlier:
+    if rows or mentions or earlier:
         changed.removed += [uri for uri in files.pages_with_pictures(others) if uri not in changed.removed]
-    _show("would remove", rows, changed)
-    summary.show_exclusions(excluded, needles.gone.matched | set(exclusion_filter.matched))
+    _show("would remove", rows, mentions, changed)
+    summary.show_exclusions(excluded, needles.gone.matched | needles.matched)
     return {"rows": rows}
 
 
@@ -79,12 +78,12 @@ def _purge(cfg: PurgeConfig, root: str, excluded: exclusions.Exclusions) -> dict
         kept = (listed, "\n".join(sorted(excluded.marks)).encode())
         result = rewriting.rewrite_tables(sources, needles, kept, purge=begun.purge)
         changed.left += files.purge_files(others.derived(), others, needles, act=False).found
-        if result.rows or earlier:
+        if result.rows or result.mentions or earlier:
             pages = [uri for uri in pages if uri not in changed.removed]
             locations.remove(pages)
             changed.removed += pages
         locations.remove([journal.uri_of(root)])
-    _show("removed", result.rows, changed)
+    _show("removed", result.rows, result.mentions, changed)
     for table, units in sorted(result.units.items()):
         say(f"  {table}: {units:,} units rewritten")
     for table, units in sorted(result.again.items()):
@@ -107,10 +106,12 @@ def _gather(
     )
 
 
-def _show(verb: str, rows: Mapping[str, int], changed: files.ChangedFiles) -> None:
+def _show(verb: str, rows: Mapping[str, int], mentions: Mapping[str, int], changed: files.ChangedFiles) -> None:
     say(f"purge: {verb} {sum(rows.values()):,} rows of {len(rows):,} tables")
     for table, n in sorted(rows.items()):
         say(f"  {table}: {n:,} rows")
+    for table, n in sorted(mentions.items()):
+        say(f"  {table}: {verb} the picture's id or URL from texts or attributes of {n:,} further rows")
     for title, names in (("removed", changed.removed), ("without their rows", changed.rewritten)):
         if names:
             say(f"  files {title}: {files.first_names(names)}")

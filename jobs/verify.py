@@ -21,7 +21,7 @@ from jobs.errors import InputError, RunError
 from jobs.judging.kept_rubric import FILE, HASH, read_kept
 from jobs.purging import files, matching
 from jobs.purging.needles import Needles
-from jobs.purging.tables import open_tables_below
+from jobs.purging.tables import counts_by_table, open_tables_below
 from jobs.runtime import cli, exclusions, summary
 from jobs.runtime.console import say
 from jobs.store import locations, lock, table_faults
@@ -84,10 +84,12 @@ def _check_absence(uri: str, listed: str) -> dict[str, int]:
     excluded = exclusions.read_exclusions(listed)
     sources = open_tables_below(uri)
     gone = matching.gather(sources, excluded.marks)
-    rows = matching.counts_by_table(sources, gone.exclusion_filter())
+    needles = Needles(gone)
+    rows, mentions = counts_by_table(sources, needles)
     others = files.other_files(uri, sources, without=[locations.absolute(listed)])
-    checked = files.purge_files(others.files, others, Needles(gone), act=False)
+    checked = files.purge_files(others.files, others, needles, act=False)
     faults = [Fault(table, f"has {n:,} rows about a picture of the list") for table, n in sorted(rows.items())]
+    faults += [Fault(table, f"mentions one in texts of {n:,} further rows") for table, n in sorted(mentions.items())]
     _refuse(uri, faults + [Fault(file, "names a picture of the list") for file in checked.found])
     total, read = sum(source.rows for source in sources), len(others.files) - len(checked.unchecked)
     amounts = f"{len(sources):,} table{'s' * (len(sources) != 1)}, {total:,} row{'s' * (total != 1)}"

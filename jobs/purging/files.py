@@ -7,8 +7,9 @@ those whose content cannot be read.
 import gzip
 import json
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ from jobs.annotation.reports import REPORTED
 from jobs.corpora.wit.wit_base import PLACES_FILE
 from jobs.curation.config import NEAR_FILE
 from jobs.purging import contents
-from jobs.purging.matching import columns_of
+from jobs.purging.mentions import has_strings
 from jobs.purging.needles import PICTURES, Needles
 from jobs.runtime.exclusions import KEPT, TALLY
 from jobs.store import lease, locations
@@ -260,43 +261,34 @@ def _without_matches(text: str) -> str:
 
 def _purge_parquet(file: Object, needles: Needles, ours: _Ours, changed: ChangedFiles, *, act: bool) -> None:
     """Rewrite a list of a run, remove rejects that no reader uses, and report other files with rows that must go."""
-    if not _has_rows(file.uri, needles, texts=REJECTS.names if ours.is_rejects(file.uri) else ()):
-        return
     if ours.is_rejects(file.uri):
-        changed.removed.append(file.uri)
+        if _has_rows(file.uri, partial(_in_rejects, needles)):
+            changed.removed.append(file.uri)
     elif ours.is_list(file.uri):
-        changed.rewritten.append(file.uri)
-        if act and (kept := contents.rows_without(locations.read_bytes(file.uri), needles)) is not None:
-            locations.replace(file.uri, kept)
-    else:
+        if _has_rows(file.uri, lambda rows: bool(needles.mask(rows).any())):
+            changed.rewritten.append(file.uri)
+            if act and (kept := contents.rows_without(locations.read_bytes(file.uri), needles)) is not None:
+                locations.replace(file.uri, kept)
+    elif _has_rows(file.uri, needles.in_any_column):
         changed.left.append(file.uri)
 
 
-def _has_rows(uri: str, needles: Needles, *, texts: Sequence[str] = ()) -> bool:
-    """Whether a Parquet file has rows about what must go.
-
-    Args:
-        texts: columns of texts that may name it, besides the columns for ids and addresses.
-    """
+def _has_rows(uri: str, names: Callable[[pa.Table], bool]) -> bool:
+    """Whether a Parquet file has a row group for which `names` is true, by its columns with strings."""
     fs, path = locations.filesystem(uri)
     with locations.named_errors(uri), fs.open_input_file(path) as stream:
         try:
             with pq.ParquetFile(stream) as parquet:
-                strings = [f.name for f in parquet.schema_arrow if pa.types.is_string(f.type)]
-                names, described = columns_of(strings), [name for name in strings if name in texts]
-                groups = range(parquet.num_row_groups if names or described else 0)
-                return any(
-                    _names(parquet.read_row_group(group, columns=[*names, *described]), needles, described)
-                    for group in groups
-                )
+                columns = [field.name for field in parquet.schema_arrow if has_strings(field.type)]
+                groups = range(parquet.num_row_groups if columns else 0)
+                return any(names(parquet.read_row_group(group, columns=columns)) for group in groups)
         except pa.ArrowInvalid:
             return False
 
 
-def _names(rows: pa.Table, needles: Needles, described: Sequence[str]) -> bool:
-    if needles.mask(rows).any():
-        return True
-    return any(needles.in_text(text or "") for name in described for text in rows[name].to_pylist())
+def _in_rejects(needles: Needles, rows: pa.Table) -> bool:
+    columns = [name for name in REJECTS.names if name in rows.column_names and name != "position"]
+    return any(needles.in_text(text or "") for name in columns for text in rows[name].to_pylist())
 
 
 def _ids(uri: str) -> Iterator[pa.RecordBatch]:

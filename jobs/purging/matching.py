@@ -1,12 +1,13 @@
 """Which rows concern a picture that must go: by their own columns, and through items, responses and texts."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from actors.ids import ID
 from jobs.runtime.exclusions import ExclusionFilter, marks_of
 from jobs.store.reading import TableSource
 
@@ -14,6 +15,8 @@ from jobs.store.reading import TableSource
 IDS = ("image_id", "item_id", "query_id", "response_id", "text_id", "image_ids")
 OWN_URLS = ("image_url", "source_url")
 URLS = (*OWN_URLS, "final_url")  # many pictures may be redirected to one, so that it does not name them in other tables
+DIMS = "dims"  # of metrics: JSON, which names the item that a metric of one item is about
+_ITEM_OF_METRIC = r'"unit":"(?P<item>[^"\\]*)"'
 # Table -> the id of its rows under which other tables name them. Not of neighbors, whose two ids are two pictures.
 NAMED_BY = {"records": "image_id", "images": "image_id", "items": "item_id", "responses": "response_id"}
 
@@ -25,11 +28,13 @@ class Gone:
     Attributes:
         marks: of the list of exclusions (`jobs.runtime.exclusions`), and further ids.
         urls: addresses of the pictures as the tables have them, for files that are not tables.
+        pictures: the image_ids among the marks, without ids of items, responses and texts.
         matched: the marks that rows of records, images, items or responses have, for the summary of the list.
     """
 
     marks: set[str]
     urls: set[str] = field(default_factory=set)
+    pictures: set[str] = field(default_factory=set)
     matched: set[str] = field(default_factory=set)
 
     def exclusion_filter(self) -> ExclusionFilter:
@@ -39,7 +44,7 @@ class Gone:
 
 def columns_of(names: Sequence[str]) -> list[str]:
     """The columns among `names` by which rows are matched."""
-    return [name for name in (*IDS, *URLS) if name in names]
+    return [name for name in (*IDS, *URLS, DIMS) if name in names]
 
 
 def matches(rows: pa.Table, exclusion_filter: ExclusionFilter) -> np.ndarray:
@@ -47,6 +52,8 @@ def matches(rows: pa.Table, exclusion_filter: ExclusionFilter) -> np.ndarray:
     hit = np.zeros(rows.num_rows, bool)
     for name in columns_of(rows.column_names):
         column = rows[name]
+        if name == DIMS:
+            column = pc.struct_field(pc.extract_regex(column, _ITEM_OF_METRIC), "item")
         if not pa.types.is_list(column.type):
             hit |= exclusion_filter.mask(column)
             continue
@@ -69,7 +76,7 @@ def gather(tables: Sequence[TableSource], marks: frozenset[str]) -> Gone:
 
     These are the pictures under further ids, the items and responses about them, and texts that no other item uses.
     """
-    gone = Gone(set(marks))
+    gone = Gone(set(marks), pictures=set(filter(ID.fullmatch, marks)))
     fresh = set(marks)
     sources = [table for table in tables if table.name in NAMED_BY]
     while fresh:
@@ -80,12 +87,15 @@ def gather(tables: Sequence[TableSource], marks: frozenset[str]) -> Gone:
             for batch in table.batches(columns_of(table.footers[0].schema.names)):
                 rows = batch.filter(pa.array(matches(batch, exclusion_filter)))
                 if rows.num_rows:
-                    named.update(filter(None, rows[key].to_pylist()))
+                    ids = set(filter(None, rows[key].to_pylist()))
+                    named |= ids
+                    gone.pictures |= ids if key == "image_id" else set()
                     for name in OWN_URLS:
                         gone.urls.update(filter(None, rows[name].to_pylist() if name in rows.column_names else ()))
         gone.matched.update(exclusion_filter.matched)
-        urls = (mark for url in gone.urls for mark in marks_of(url))
-        fresh = named.union(urls) - gone.marks
+        of_urls = {mark for url in gone.urls for mark in marks_of(url)}
+        gone.pictures.update(filter(ID.fullmatch, of_urls))
+        fresh = (named | of_urls) - gone.marks
         gone.marks |= fresh
     gone.marks |= _texts_of(tables, gone.exclusion_filter())
     return gone
@@ -108,14 +118,3 @@ def _texts_of(tables: Sequence[TableSource], exclusion_filter: ExclusionFilter) 
 
 def _flat(column: pa.ChunkedArray) -> list[str]:
     return [text for texts in column.to_pylist() for text in texts or ()]
-
-
-def counts_by_table(tables: Sequence[TableSource], exclusion_filter: ExclusionFilter) -> Mapping[str, int]:
-    """Table -> its rows that must go; only tables with such rows."""
-    counts = {}
-    for table in tables:
-        columns = columns_of(table.footers[0].schema.names)
-        count = sum(int(matches(rows, exclusion_filter).sum()) for rows in table.batches(columns)) if columns else 0
-        if count:
-            counts[table.uri] = count
-    return counts

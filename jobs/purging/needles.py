@@ -1,12 +1,13 @@
 """What must go, as it is found in texts, rows and names of files."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from jobs.purging.matching import Gone, matches
+from jobs.purging.matching import DIMS, Gone, columns_of, matches
+from jobs.purging.mentions import Mentions, columns_of_texts
 
 PICTURES = (".jpg", ".jpeg", ".png", ".gif", ".webp", ".tif", ".tiff", ".bmp", ".avif", ".jp2", ".ppm")
 _WORD = re.compile(r"\w+")
@@ -20,6 +21,7 @@ class Needles:
         self.ids = {mark for mark in gone.marks if ":" not in mark}
         self._filter = gone.exclusion_filter()
         self._addresses = gone.exclusion_filter()  # apart: an earlier list is a text that has all entries
+        self._mentions = Mentions(gone)
         self._urls = {url for url in gone.urls if len(url) > len("https://")}
 
     @property
@@ -37,10 +39,35 @@ class Needles:
         """bool [rows]: whether a row names one of the ids or addresses, in the columns for them."""
         return matches(rows, self._filter)
 
+    def masks(self, rows: pa.Table, key: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Two bool [rows]: which rows of a table must go, and which others mention a picture in a text.
+
+        Args:
+            rows: with the columns of `columns_to_read`.
+            key: columns of the table's primary key, which cannot lose a mention: such a row must go.
+        """
+        texts = columns_of_texts(rows.schema)
+        keys = [name for name in rows.column_names if name in key and name in (*texts, DIMS)]
+        gone = self.mask(rows) | self._mentions.mask(rows, keys)
+        return gone, self._mentions.mask(rows, [name for name in texts if name not in key]) & ~gone
+
+    def without_mentions(self, rows: pa.Table, key: Sequence[str]) -> pa.Table:
+        """The rows without the mentions of pictures in their texts."""
+        return self._mentions.without(rows, [name for name in columns_of_texts(rows.schema) if name not in key])
+
+    def in_any_column(self, rows: pa.Table) -> bool:
+        """Whether rows of a file name a picture, in a column for ids or in a text."""
+        return bool(self.mask(rows).any() or self._mentions.mask(rows, columns_of_texts(rows.schema)).any())
+
     def is_picture(self, name: str) -> bool:
         """Whether a file is named after one of the pictures."""
         stem, _, suffix = name.rpartition(".")
         return f".{suffix.lower()}" in PICTURES and stem in self.ids
+
+
+def columns_to_read(schema: pa.Schema) -> list[str]:
+    """The columns by which rows are matched, and those that may mention a picture."""
+    return [*columns_of(schema.names), *columns_of_texts(schema)]
 
 
 def _words(text: str) -> Iterator[str]:

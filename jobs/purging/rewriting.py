@@ -15,8 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from jobs.errors import RunError
-from jobs.purging.matching import columns_of
-from jobs.purging.needles import Needles
+from jobs.purging.needles import Needles, columns_to_read
 from jobs.runtime.exclusions import KEPT, TALLY
 from jobs.store import locations, run_files
 from jobs.store.counts import Counts
@@ -30,6 +29,7 @@ from jobs.store.run import written_unit
 from jobs.store.run_files import IDENTITY, INPUTS, MANIFEST, UNITS, run_uri
 from jobs.store.units import WHOLE, Unit
 from jobs.store.writer import Reject, Target, UnitTask, UnitWriter, rejects_uri
+from jobs.tables import TABLES
 
 PURGED = "purged"  # in the counts `filtered`
 BASE_METADATA = ("table", "version", "key", "unit")  # of all tables; the other entries are the table's own
@@ -41,11 +41,13 @@ class Rewritten:
 
     Attributes:
         rows: uri of a table -> rows that were removed.
+        mentions: uri of a table -> rows that lost a mention of a picture in a text.
         units: uri of a table -> units that were rewritten, also those that only name new inputs.
         again: uri of a table -> units that the next run of its command makes again.
     """
 
     rows: dict[str, int] = field(default_factory=dict)
+    mentions: dict[str, int] = field(default_factory=dict)
     units: dict[str, int] = field(default_factory=dict)
     again: dict[str, int] = field(default_factory=dict)
 
@@ -102,7 +104,7 @@ def _rewrite_table(
     *,
     purge: str,
 ) -> None:
-    purged, rewritten, again = 0, 0, 0
+    purged, mentioning, rewritten, again = 0, 0, 0, 0
     units = {unit.name: unit for unit in _frozen(table)}
     originals = []
     for footer in table.footers:
@@ -114,11 +116,12 @@ def _rewrite_table(
         unit = _with_new_inputs(footer.unit, moved)
         again += unit is None
         task_unit = unit or footer.unit
-        rows = _matching(footer.object.uri, needles)
+        rows, mentions = _matching(footer.object.uri, needles, TABLES[table.name].key)
         rejects = list(_rejects(table.uri, footer))
         kept_rejects = [reject for reject in rejects if not _names(reject, needles)]
         purged += rows + len(rejects) - len(kept_rejects)
-        if rows or len(rejects) != len(kept_rejects) or task_unit != footer.unit:
+        mentioning += mentions
+        if rows or mentions or len(rejects) != len(kept_rejects) or task_unit != footer.unit:
             replaced = ReplacedJson(purge=purge, size=original.size, etag=original.etag)
             _rewrite_unit(
                 table,
@@ -135,6 +138,7 @@ def _rewrite_table(
         _write_run_files(table.uri, list(units.values()))
         moved[whole_of(table.uri, originals)] = open_table(table.uri).whole()
     result.rows |= {table.uri: purged} if purged else {}
+    result.mentions |= {table.uri: mentioning} if mentioning else {}
     result.units |= {table.uri: rewritten} if rewritten else {}
     result.again |= {table.uri: again} if again else {}
 
@@ -161,8 +165,14 @@ def _with_new_inputs(unit: Unit, moved: Mapping[Object, Object]) -> Unit | None:
     return replace(unit, inputs=tuple(moved.get(source, source) for source in unit.inputs))
 
 
-def _matching(uri: str, needles: Needles) -> int:
-    return sum(int(needles.mask(rows).sum()) for rows in _row_groups(uri, narrow=True))
+def _matching(uri: str, needles: Needles, key: Sequence[str]) -> tuple[int, int]:
+    """The rows that must go, and the others that mention a picture."""
+    gone, mentioning = 0, 0
+    for rows in _row_groups(uri, narrow=True):
+        of_gone, of_mentioning = needles.masks(rows, key)
+        gone += int(of_gone.sum())
+        mentioning += int(of_mentioning.sum())
+    return gone, mentioning
 
 
 def _row_groups(uri: str, *, narrow: bool = False) -> Iterator[pa.Table]:
@@ -171,7 +181,7 @@ def _row_groups(uri: str, *, narrow: bool = False) -> Iterator[pa.Table]:
     with contextlib.ExitStack() as stack:
         with reading_rows(uri):
             file: pq.ParquetFile = stack.enter_context(open_rows(uri, stack.enter_context(fs.open_input_file(path))))
-        columns = columns_of(file.schema_arrow.names) if narrow else None
+        columns = columns_to_read(file.schema_arrow) if narrow else None
         for group in range(file.num_row_groups if columns != [] else 0):
             with reading_rows(uri):
                 rows = file.read_row_group(group, columns=columns)
@@ -201,7 +211,7 @@ def _rewrite_unit(
 ) -> None:
     record = footer.record
     assert record is not None
-    old = Counts.from_json(record["counts"])
+    old, key = Counts.from_json(record["counts"]), TABLES[table.name].key
     stored = {key.decode(): value.decode() for key, value in footer.schema.metadata.items()}
     metadata = {key[7:]: text for key, text in stored.items() if key[:7] == "remine." and key[7:] not in BASE_METADATA}
     dim = next((field.type.list_size for field in footer.schema if pa.types.is_fixed_size_list(field.type)), None)
@@ -209,7 +219,8 @@ def _rewrite_unit(
     retired = (*map(_anonymous, record["retired"]), _anonymous(record))
     with UnitWriter(target, UnitTask(unit, record["generation"] + 1, retired), replaced=replaced) as writer:
         for rows in _row_groups(footer.object.uri):
-            stays = rows.filter(pa.array(~needles.mask(rows)))
+            gone, _ = needles.masks(rows, key)
+            stays = needles.without_mentions(rows.filter(pa.array(~gone)), key)
             writer.write(stays.replace_schema_metadata(None))
         for reject in rejects:
             writer.reject(reject)

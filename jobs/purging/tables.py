@@ -1,13 +1,16 @@
 """The tables of a run, and their lists of exclusions."""
 
 import contextlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from jobs.errors import InputError
+from jobs.purging.needles import Needles, columns_to_read
 from jobs.runtime.exclusions import KEPT, Exclusions
 from jobs.store import locations, lock, table_faults
 from jobs.store.reading import TableSource, open_table
 from jobs.store.run_files import FOLDER, IDENTITY, run_uri
+from jobs.tables import TABLES
 
 
 def open_tables_below(root: str, *, interrupted: bool = False) -> list[TableSource]:
@@ -45,6 +48,18 @@ def _uris_below(root: str) -> list[str]:
     if not uris:
         raise InputError(f"input={root}: no table here or below; name a table, or the folder of a run")
     return uris
+
+
+def counts_by_table(tables: Sequence[TableSource], needles: Needles) -> tuple[dict[str, int], dict[str, int]]:
+    """Table -> its rows that must go, and table -> its other rows that mention a picture; without zeros."""
+    gone, mentioning = Counter[str](), Counter[str]()
+    for table in tables:
+        columns = columns_to_read(table.footers[0].schema)
+        for rows in table.batches(columns) if columns else ():
+            of_gone, of_mentioning = needles.masks(rows, TABLES[table.name].key)
+            gone[table.uri] += int(of_gone.sum())
+            mentioning[table.uri] += int(of_mentioning.sum())
+    return dict(+gone), dict(+mentioning)
 
 
 def check_list(tables: Sequence[TableSource], listed: Exclusions) -> None:

@@ -98,9 +98,15 @@ def write_run(root: str) -> str:
     ]))  # fmt: skip
     items = [item(f"i{n}", [i], [f"text{n}", "shared"]) for n, i in enumerate(IDS)]
     items[SHOWN_TOO] = item(f"i{SHOWN_TOO}", [IDS[SHOWN_TOO], IDS[GONE]], [f"text{SHOWN_TOO}"])
+    items[0]["attributes"] = [("entity_picture_1", urls[GONE]), ("entity_picture_2", urls[2]), ("node", "n")]
     write(f"{root}/set/items", "items", halves(items))
+    write(f"{root}/report/metrics", "metrics", halves([
+        {"metric": "unit_quality", "dims": json.dumps({"question": "q", "unit": unit}, separators=(",", ":"))}
+        for unit in (*IDS[:3], *(f"i{n}" for n in range(6)), "")
+    ]))  # fmt: skip
     names = [*(f"text{n}" for n in range(6)), "shared"]
-    write(f"{root}/set/texts", "texts", halves([{"text_id": name, "role": "prompt", "text": name} for name in names]))
+    prompts = [{"text_id": name, "role": "prompt", "text": f"{name}: not {IDS[GONE]}"} for name in names]
+    write(f"{root}/set/texts", "texts", halves(prompts))
     responses: list[dict[str, Any]] = [
         {"response_id": f"r{n}", "item_id": f"i{n}", "model": "m", "prompt": "p", "text": "t", "status": "ok"}
         for n in range(6)
@@ -184,6 +190,11 @@ def test_a_picture_leaves_every_table_task_and_page(
     assert ids_by_table(run) == {name: ids - gone for name, ids in before.items()}
     assert files_of(run, "images/unit1.parquet") == untouched  # has no such row
     assert not [row for row in rows_of(f"{run}/near") if IDS[GONE] in (row["query_id"], row["item_id"])]
+    (attributes,) = [row["attributes"] for row in rows_of(f"{run}/set/items") if row["attributes"]]
+    assert attributes == [("entity_picture_1", ""), ("entity_picture_2", PICTURES[2]["source_url"]), ("node", "n")]
+    assert {row["text_id"]: row["text"] for row in rows_of(f"{run}/set/texts")}["shared"] == "shared: not "
+    units = [json.loads(row["dims"])["unit"] for row in rows_of(f"{run}/report/metrics")]
+    assert units == [IDS[0], IDS[2], "i0", "i2", "i3", "i5", ""]
     counts = open_table(f"{run}/records").counts()
     assert (counts.rows_in, counts.rows_out, counts.filtered, counts.rejected.total()) == (8, 5, {"purged": 2}, 1)
     stay = [i for i in IDS if i != IDS[GONE]]
@@ -234,6 +245,27 @@ def test_verify_reads_all_files_but_lists(tmp_path: Path, file: str, content: An
         content = wit_base.pack_places(pa.Table.from_pylist(content, schema=REJECTS))
     put(f"{root}/{file}", content)
     assert cli.main("verify", keys) == 1
+
+
+@pytest.mark.parametrize("name", ["text", "dims", "attributes", "copy"])
+def test_verify_reads_all_columns_with_strings(tmp_path: Path, name: str) -> None:
+    """Each column alone, in tables and in other Parquet files."""
+    root = tmp_path / "R"
+    write(f"{root}/images", "images", halves(PICTURES[2:]))
+    shown = {**item("i0", [IDS[2]], []), "attributes": [("p", PICTURES[GONE]["source_url"])]}
+    rows: dict[str, tuple[str, dict[str, Any]]] = {
+        "text": ("texts", {"text_id": "t", "role": "prompt", "text": f"{IDS[GONE]}: cut off"}),
+        "dims": ("metrics", {"metric": "m", "dims": json.dumps({"unit": IDS[GONE]}, separators=(",", ":"))}),
+        "attributes": ("items", shown),
+    }
+    if name == "copy":
+        pq.write_table(pa.table({"comment": [["x", f"not {IDS[GONE]}"]]}), root / "copy.parquet")
+    else:
+        write(f"{root}/{name}", rows[name][0], {"unit0": [rows[name][1]]})
+    keys = [f"input={root}", listed(tmp_path, PICTURES[GONE]["source_url"])]
+    assert cli.main("verify", keys) == 1
+    assert cli.main("purge", keys) == 0
+    assert cli.main("verify", keys) == (1 if name == "copy" else 0)
 
 
 def test_what_was_not_read_is_reported(

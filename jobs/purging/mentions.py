@@ -1,0 +1,149 @@
+"""Mentions of pictures that must go, in columns that are not for ids: texts, attributes, dimensions of metrics.
+
+A mention is the id of a picture as a word, or one of its addresses. Addresses are compared as they are, and those with
+the suffix of a picture also by what they name: parsing all links of a corpus would take half a minute per million.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from actors.ids import content_id
+from jobs.purging.matching import Gone, columns_of
+
+HASHES = ("record_id", "sha256", "phash")  # columns of hexadecimal digits that name no picture
+_ID = r"\b[0-9a-f]{32}\b"
+_SUFFIX = r"(?i)\.(?:jpe?g|png|gif|webp|tiff?|bmp|avif|jp2|ppm|svg|djvu|pdf)\b"
+_NO_WORD, _NO_ADDRESS = r"[^0-9A-Za-z_]+", r"[\s\"'<>,]+"
+_ADDRESS = re.compile(r"[^\s\"'<>,]*//[^\s\"'<>,]+")
+_AROUND = "()[]{};:.!?\\"  # signs around an address
+
+
+def columns_of_texts(schema: pa.Schema) -> list[str]:
+    """The columns that may mention a picture: strings, and lists and maps of strings, that have no ids to match."""
+    matched = {*columns_of(schema.names), *HASHES}
+    return [field.name for field in schema if field.name not in matched and has_strings(field.type)]
+
+
+def has_strings(kind: pa.DataType) -> bool:
+    """Whether a column's values are strings, or lists or maps of strings."""
+    if pa.types.is_map(kind):
+        return has_strings(kind.item_type)
+    return has_strings(kind.value_type) if pa.types.is_list(kind) else bool(pa.types.is_string(kind))
+
+
+class Mentions:
+    """Finds and removes mentions of what must go."""
+
+    def __init__(self, gone: Gone) -> None:
+        self._pictures = gone.pictures
+        self._ids = pa.array(sorted(gone.pictures), pa.string())
+        self._urls = pa.array(sorted(gone.urls), pa.string())
+        self._filter = gone.exclusion_filter()
+
+    def mask(self, rows: pa.Table, columns: Sequence[str]) -> np.ndarray:
+        """bool [rows]: whether one of the columns mentions a picture."""
+        hit = np.zeros(rows.num_rows, bool)
+        for name in columns:
+            hit |= self._mask(rows[name])
+        return hit
+
+    def without(self, rows: pa.Table, columns: Sequence[str]) -> pa.Table:
+        """The rows without mentions in the columns; a text that is one, such as an attribute, becomes empty."""
+        for name in columns:
+            column = rows[name]
+            hit = np.flatnonzero(self._mask(column))
+            if not len(hit):
+                continue
+            values = column.to_pylist()
+            for row in hit.tolist():
+                values[row] = self._cleaned(values[row])
+            position = rows.schema.get_field_index(name)
+            rows = rows.set_column(position, rows.schema.field(position), pa.chunked_array([values], column.type))
+        return rows
+
+    def _mask(self, column: pa.ChunkedArray) -> np.ndarray:
+        hit = np.zeros(len(column), bool)
+        begin = 0
+        for chunk in column.chunks:
+            for texts, rows in _texts_of(chunk):
+                hit[begin + rows[self._in_texts(texts)]] = True
+            begin += len(chunk)
+        return hit
+
+    def _in_texts(self, texts: pa.Array) -> np.ndarray:
+        """bool [texts]: which have a mention."""
+        hit = np.zeros(len(texts), bool)
+        forms: tuple[tuple[pa.Array, str, Callable[[pa.Array], np.ndarray]], ...] = (
+            (pc.match_substring_regex(texts, _ID), _NO_WORD, self._are_ids),
+            (pc.match_substring(texts, "//"), _NO_ADDRESS, self._are_addresses),
+        )
+        for possible, separator, test in forms:
+            positions = np.flatnonzero(_bools(possible))
+            if not len(positions):
+                continue
+            encoded = texts.take(pa.array(positions)).dictionary_encode()
+            values = encoded.dictionary
+            words = pc.split_pattern_regex(values, separator)
+            of_value = test(values)  # an address may have commas and quotes
+            of_value[pc.list_parent_indices(words).to_numpy()[test(words.flatten())]] = True
+            hit[positions] |= of_value[encoded.indices.to_numpy()]
+        return hit
+
+    def _are_ids(self, words: pa.Array) -> np.ndarray:
+        return _bools(pc.is_in(words, self._ids))
+
+    def _are_addresses(self, words: pa.Array) -> np.ndarray:
+        words = pc.utf8_trim(words, _AROUND)
+        hit = _bools(pc.is_in(words, self._urls))
+        possible = _bools(pc.match_substring(words, "//")) & _bools(pc.match_substring_regex(words, _SUFFIX))
+        positions = np.flatnonzero(possible & ~hit)
+        if not len(positions):
+            return hit
+        encoded = words.take(pa.array(positions)).dictionary_encode()
+        named = self._filter.mask(encoded.dictionary)
+        named |= np.array([content_id(url) in self._pictures for url in encoded.dictionary.to_pylist()], bool)
+        hit[positions] = named[encoded.indices.to_numpy()]
+        return hit
+
+    def _cleaned(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self._cleaned(part) for part in value]
+        if isinstance(value, tuple):  # an entry of a map
+            return value[0], self._cleaned(value[1])
+        return self._text_without(value) if value else value
+
+    def _text_without(self, text: str) -> str:
+        if self._are_addresses(pa.array([text], pa.string()))[0]:
+            return ""
+
+        def address(match: re.Match[str]) -> str:
+            plain = match[0].strip(_AROUND)
+            gone = self._are_addresses(pa.array([plain], pa.string()))[0]
+            return match[0].replace(plain, "") if gone else match[0]
+
+        def word(match: re.Match[str]) -> str:
+            return "" if match[0] in self._pictures else match[0]
+
+        return re.sub(_ID, word, _ADDRESS.sub(address, text), flags=re.ASCII)
+
+
+def _texts_of(chunk: pa.Array) -> Iterator[tuple[pa.Array, np.ndarray]]:
+    """Yield the strings of a column, and the row of each."""
+    if pa.types.is_string(chunk.type):
+        yield chunk, np.arange(len(chunk))
+        return
+    if pa.types.is_map(chunk.type):
+        chunk = pa.ListArray.from_arrays(chunk.offsets, chunk.items)
+    parents = pc.list_parent_indices(chunk).to_numpy()
+    for texts, rows in _texts_of(chunk.flatten()):
+        yield texts, parents[rows]
+
+
+def _bools(values: Any) -> np.ndarray:
+    mask: np.ndarray = pc.fill_null(values, False).to_numpy(zero_copy_only=False).astype(bool)
+    return mask

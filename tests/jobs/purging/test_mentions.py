@@ -1,0 +1,68 @@
+"""Mentions of pictures in texts, lists and maps are recognised and removed; other rows stay as they are."""
+
+from typing import Any
+
+import pyarrow as pa
+
+from actors.ids import content_id
+from jobs.purging.matching import Gone
+from jobs.purging.mentions import Mentions, columns_of_texts
+from jobs.runtime.exclusions import marks_of
+from jobs.tables import TABLES
+
+ID, URL, PLAIN = content_id("a picture"), "https://h.example/p.jpg", "https://h.example/picture?id=7"
+FILE = "https://upload.wikimedia.org/wikipedia/commons/a/a9/Example.jpg"
+OTHER = "https://h.example/another.png"
+GONE = Gone(
+    {*marks_of(ID), *marks_of(FILE), "7", content_id(OTHER)}, {URL, PLAIN}, pictures={ID, content_id(OTHER)}
+)  # fmt: skip
+MENTIONS = Mentions(GONE)
+
+
+def cleaned(values: list[Any], kind: pa.DataType) -> list[Any]:
+    rows = pa.table({"text": pa.chunked_array([pa.array(values[:2], kind), pa.array(values[2:], kind).slice(0)])})
+    mask = MENTIONS.mask(rows, ["text"])
+    kept = MENTIONS.without(rows, ["text"])["text"]
+    assert kept.type == kind
+    assert mask.tolist() == [old != new for old, new in zip(values, kept.to_pylist(), strict=True)]
+    assert not MENTIONS.mask(pa.table({"text": kept}), ["text"]).any()
+    return list(kept.to_pylist())
+
+
+def test_a_text_loses_its_mentions_and_no_more() -> None:
+    texts = {
+        ID: "",
+        URL: "",
+        PLAIN: "",
+        f"see {ID}, {URL}.": "see , .",
+        f"<img src='{URL}'>": "<img src=''>",
+        f'{{"a":"{ID}","b":1}}': '{"a":"","b":1}',
+        "https://commons.wikimedia.org/wiki/File:Example.jpg": "",  # by what it names
+        f"of {OTHER}": "of ",  # by its hash, where the list has the id
+    }
+    same = [None, "", "7", f"{ID}0", f"a{ID}", "https://h.example/q.jpg", "https://h.example/picture?id=8", "//"]
+    assert cleaned([*texts, *same], pa.string()) == [*texts.values(), *same]
+
+
+def test_lists_and_maps_lose_them_too() -> None:
+    strings = pa.list_(pa.string())
+    assert cleaned([["a"], None, [], ["b", f"x {URL}", None], [ID]], strings) == [
+        ["a"],
+        None,
+        [],
+        ["b", "x ", None],
+        [""],
+    ]
+    maps = [[("a", "b")], None, [], [("p", URL), ("q", None)], [("r", "s"), ("p", ID)]]
+    kept = [*maps[:3], [("p", ""), ("q", None)], [("r", "s"), ("p", "")]]
+    assert cleaned(maps, pa.map_(pa.string(), pa.string())) == kept
+    sliced = pa.array(maps, pa.map_(pa.string(), pa.string())).slice(2, 2)
+    assert MENTIONS.mask(pa.table({"text": sliced}), ["text"]).tolist() == [False, True]
+
+
+def test_columns_of_texts() -> None:
+    columns = {name: columns_of_texts(table.schema()) for name, table in TABLES.items()}
+    assert "attributes" in columns["items"]
+    assert {"text", "source"} <= set(columns["texts"])
+    assert not {"bytes", "sha256", "image_id", "source_url"} & set(columns["images"])
+    assert columns["nodes"] == ["node_id", "lemmas", "titles", "glosses", "article_text_ids"]
