@@ -4,6 +4,7 @@ import contextlib
 import importlib.metadata
 import json
 import os
+import sys
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,6 +27,8 @@ class ListedModel(NamedTuple):
 def listed_model(name: str) -> ListedModel | None:
     """Return what open_clip lists about a model; None: it does not know the name."""
     entry = _all_models().get(name)
+    if entry is None and (open_clip := sys.modules.get("open_clip")) and name in open_clip.list_models():
+        entry = _entry(open_clip, name)  # a model that this process has added
     return None if entry is None else ListedModel(**entry)
 
 
@@ -52,14 +55,14 @@ def _version() -> str:
 def _imported() -> dict[str, dict[str, Any]]:
     import open_clip
 
+    return {name: _entry(open_clip, name) for name in open_clip.list_models()}
+
+
+def _entry(open_clip: Any, name: str) -> dict[str, Any]:
+    tags = open_clip.list_pretrained_tags_by_model(name)
     return {
-        name: {
-            "config": open_clip.get_model_config(name),
-            "weights": {
-                tag: open_clip.get_pretrained_cfg(name, tag) for tag in open_clip.list_pretrained_tags_by_model(name)
-            },
-        }
-        for name in open_clip.list_models()
+        "config": open_clip.get_model_config(name),
+        "weights": {tag: open_clip.get_pretrained_cfg(name, tag) for tag in tags},
     }
 
 

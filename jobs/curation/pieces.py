@@ -13,7 +13,6 @@ from jobs.curation.apply_rules import Selection
 from jobs.store import locations, run_files
 from jobs.store.object_rows import open_rows, reading_rows
 from jobs.store.reading import TableSource
-from jobs.store.run_files import INPUTS, run_uri
 from jobs.store.units import Unit
 
 ROWS_AT_A_TIME = 1000  # selected rows in memory before they are written: a few MB of article text
@@ -23,12 +22,9 @@ def begun_pieces(out: str) -> dict[str, int]:
     """Return the number of pieces of each unit of the parent, by its name, in the table at `out`; empty without one.
 
     Raises:
-        InputError: the list of its units is damaged.
+        InputError: the list of its units is damaged, or cannot be read.
     """
-    try:
-        return dict(Counter(unit.parent for unit in run_files.read_inputs(run_uri(locations.absolute(out), INPUTS))))
-    except FileNotFoundError:
-        return {}
+    return dict(Counter(unit.parent for unit in run_files.begun_units(out)))
 
 
 def pieces(

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from jobs.store import locations, run_files
+from jobs.store import run_files
 from jobs.store.object_rows import read_rows, read_unit
-from jobs.store.run_files import INPUTS, run_uri
 from jobs.store.units import Unit
 
 PIECE_ROWS = 256  # as many as the units that `curate` writes
@@ -53,13 +52,10 @@ def cut_of(out: str, *, actors: int, overwrite: bool) -> Cut:
     if overwrite:
         return Cut(actors)
     begun: dict[str, int] = {}
-    try:
-        for unit in run_files.read_inputs(run_uri(locations.absolute(out), INPUTS)):
-            # Tables of earlier versions do not name the number.
-            begun[unit.parent] = unit.extra.get(PIECES) or begun.get(unit.parent, 0) + 1
-    except FileNotFoundError:
-        return Cut(actors)
-    return Cut(1, begun)
+    for unit in run_files.begun_units(out):
+        # Tables of earlier versions do not name the number.
+        begun[unit.parent] = unit.extra.get(PIECES) or begun.get(unit.parent, 0) + 1
+    return Cut(1, begun) if begun else Cut(actors)
 
 
 def in_pieces(units: Sequence[Unit], cut: Cut = STANDARD) -> Iterator[Unit]:

@@ -81,6 +81,20 @@ def read_inputs(uri: str) -> Iterator[Unit]:
     return map(Unit.from_json, _read_lines(uri, UnitJson))
 
 
+def begun_units(table: str) -> Iterator[Unit]:
+    """The frozen units of a table that a command may continue; none if there is no table at `table`.
+
+    Raises:
+        InputError: the list is damaged, or the place cannot be read.
+    """
+    uri = run_uri(locations.absolute(table), INPUTS)
+    with locations.named_errors(uri):
+        try:
+            yield from read_inputs(uri)
+        except (FileNotFoundError, NotADirectoryError):  # a file above the place is refused when the table is opened
+            return
+
+
 def read_written_units(uri: str) -> Iterator[WrittenUnitJson]:
     """The units in a `units.jsonl`, one at a time. Raises as `read_json`."""
     return _read_lines(uri, WrittenUnitJson)

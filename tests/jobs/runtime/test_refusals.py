@@ -123,6 +123,17 @@ BAD: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
         ["mine", "corpus.path=", "{f}/good.tsv", "terms.path={f}/terms.csv", "out={f}/out"],
         "corpus.path= has no value: remove the space after =, as in corpus.path={f}/good.tsv",
     ),
+    "ratings below a file": (
+        [
+            "judge",
+            "input={f}/pictures",
+            "model=local-tiny",
+            "rubric=cultural_relevance",
+            "targets=[a]",
+            "out={f}/good.tsv/out",
+        ],
+        ("out={f}/good.tsv/out: {f}/good.tsv is a file", "use another out="),
+    ),
     "a table below a file": (
         ["mine", "corpus.path={f}/good.tsv", "terms.path={f}/terms.csv", "out={f}/good.tsv/deeper/out"],
         ("out={f}/good.tsv/deeper/out: {f}/good.tsv is a file", "where a folder is needed", "use another out="),
