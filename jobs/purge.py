@@ -27,6 +27,7 @@ from jobs.runtime.console import say
 from jobs.store import locations
 from jobs.store.identity import EXCLUSIONS
 from jobs.store.reading import TableSource
+from jobs.store.run_files import FOLDER, INPUTS, UNITS
 
 
 @dataclass
@@ -116,14 +117,22 @@ def _show(verb: str, rows: Mapping[str, int], mentions: Mapping[str, int], chang
         if names:
             say(f"  files {title}: {files.first_names(names)}")
     for uri in changed.left[: files.SHOWN]:
-        say(
-            f"  {uri}: names a picture and stays as it is; if a job wrote it (release, export, concepts, tric_rank, "
-            "report), run that job again, and otherwise remove it yourself"
-        )
+        say(f"  {uri}: {_remedy(uri)}")
     if len(changed.left) > files.SHOWN:
         say(f"  {len(changed.left) - files.SHOWN:,} more files name a picture")
     if changed.unchecked:
         say(f"  files {files.not_checked(changed.unchecked)}")
+
+
+def _remedy(uri: str) -> str:
+    """What to do about a file that names a picture and is kept."""
+    folder, _, name = uri.rpartition("/")
+    if folder.endswith(f"/{FOLDER}") and name in (INPUTS, UNITS):
+        return "lists the source files of its units, one of them a picture's; the table needs it, do not remove it"
+    return (
+        "names a picture and stays as it is; if a job wrote it (release, export, concepts, tric_rank, report), run "
+        "that job again, and otherwise remove it yourself"
+    )
 
 
 JOB = cli.Job("purge", PurgeConfig, execute)

@@ -406,7 +406,7 @@ def test_every_table_with_pictures_or_items_has_a_column_to_match() -> None:
 
 
 @pytest.mark.usefixtures("in_process")
-def test_real_jobs_continue_after_a_purge(tmp_path: Path) -> None:
+def test_real_jobs_continue_after_a_purge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "pictures").mkdir()
     for number in range(12):
         Image.new("RGB", (32, 24), (number * 20, 90, 200)).save(tmp_path / "pictures" / f"{number:02}.png")
@@ -416,7 +416,11 @@ def test_real_jobs_continue_after_a_purge(tmp_path: Path) -> None:
     for job, keys in (("fetch", fetch), ("embed", embed)):
         assert cli.main(job, keys) == 0
     withdrawn = listed(tmp_path, rows_of(f"{root}/images")[5]["image_id"])
+    capsys.readouterr()
     assert cli.main("purge", [f"input={root}", withdrawn]) == 0
+    printed = capsys.readouterr().out
+    assert f"{root}/images/_run/inputs.jsonl: lists the source files of its units" in printed
+    assert "remove it yourself" not in printed
     assert cli.main("verify", [f"input={root}", withdrawn]) == 0
     written = {path: path.stat().st_mtime_ns for path in root.glob("*/*.parquet")}
     for job, keys in (("fetch", fetch), ("embed", embed)):
