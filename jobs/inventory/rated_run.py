@@ -1,20 +1,20 @@
 """The tables of a run that rows of its ratings are joined with."""
 
 import glob
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from jobs.errors import InputError
 from jobs.inventory.found import FoundTable, find_tables
 from jobs.store import locations
 from jobs.store.run_files import IDENTITY, run_uri
+from jobs.store.trials import trials
 
 
 class RatedRun(NamedTuple):
     """Uris of tables.
 
     Attributes:
-        ratings, items: all of them; no trial (`limit=`) where there are others.
+        ratings, items: all of them but trial runs (`limit=`) of others among the tables.
         records, images: the one with the most rows; None if there is none.
     """
 
@@ -37,18 +37,18 @@ def find_rated_run(place: str) -> RatedRun | None:
         tables = find_tables(uri)
     except InputError:  # nothing there: who opens the ratings says so
         return None
-    by_kind = {kind: _whole([table for table in tables if table.name == kind]) for kind in {t.name for t in tables}}
-    if set(by_kind) == {"ratings"}:
+    trial_runs = trials({table.uri: table.identity for table in tables if table.is_complete})
+    by_kind: dict[str, list[FoundTable]] = {}
+    for table in tables:
+        if table.uri not in trial_runs:
+            by_kind.setdefault(table.name, []).append(table)
+    if set(by_kind) == {"ratings"} and not trial_runs:
         return None
     if "ratings" not in by_kind:
         raise InputError(f"ratings={place}: has tables {', '.join(sorted(by_kind))}, and none of ratings")
-    uris = {kind: [table.uri for table in by_kind.get(kind, ())] for kind in ("ratings", "items")}
-    return RatedRun(uris["ratings"], uris["items"], _largest(by_kind, "records"), _largest(by_kind, "images"))
-
-
-def _whole(tables: Sequence[FoundTable]) -> list[FoundTable]:
-    return [table for table in tables if "limit" not in table.identity] or list(tables)
-
-
-def _largest(by_kind: dict[str, list[FoundTable]], kind: str) -> str | None:
-    return max(by_kind.get(kind, ()), key=lambda table: table.rows).uri if by_kind.get(kind) else None
+    ratings, items = ([table.uri for table in by_kind.get(kind, ())] for kind in ("ratings", "items"))
+    records, images = (
+        max(by_kind[kind], key=lambda table: table.rows).uri if kind in by_kind else None
+        for kind in ("records", "images")
+    )
+    return RatedRun(ratings, items, records, images)

@@ -67,13 +67,11 @@ def begin(
         show()
         return None
     check_place(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
-    if is_complete := _is_complete(cfg, plan):
-        run = expected.open()
-    if not is_complete or run.todo:  # units may have been removed since
+    run = expected.open() if _is_complete(cfg, plan) else None
+    if run is None or run.todo:  # units may have been removed since
         ray_session.start(cfg.ray, cfg.resources, expected.needs)
         timings.DRIVER.mark("Ray")
-    if not is_complete:
-        run = expected.open()
+    run = run or expected.open()
     if cfg.plan == CALIBRATE:
         last: StageResources = getattr(cfg.resources, pools[-1])
         run.try_some(max(LEAST_TRIED, TRIED_PER_ACTOR * last.most_actors))

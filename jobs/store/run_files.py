@@ -82,7 +82,7 @@ def read_inputs(uri: str) -> Iterator[Unit]:
 
 
 def begun_units(table: str) -> Iterator[Unit]:
-    """The frozen units of a table that a command may continue; none if there is no table at `table`.
+    """The frozen units of the table that a command would continue at `table`; nothing without a table.
 
     Raises:
         InputError: the list is damaged, or the place cannot be read.

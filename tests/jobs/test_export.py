@@ -82,11 +82,13 @@ def test_the_folder_of_a_run_stands_for_its_tables(study: Path, capsys: pytest.C
     write_table(
         run / "ratings" / "m", "ratings", [rating(RED["image_id"], "m", "fit", "3"), rating("pair", "m", "fit", "2")]
     )
+    write_table(run / "trials" / "m", "ratings", [rating(RED["image_id"], "m", "fit", "3")], limit=1)
+    write_table(run / "ratings" / "n", "ratings", [rating("pair", "n", "fit", "1")], limit=1, model="n")  # of no other
     write_table(run / "records", "records", [record_of(RED, "Red"), record_of(BLUE, "Blue")])
     write_table(run / "images", "images", [RED, BLUE])
     write_table(run / "curated" / "images", "images", [RED])  # fewer rows
     write_table(run / "items", "items", [PAIR])
-    assert export("ratings=[run]") == {"ok": 2, "excluded": 0}
+    assert export("ratings=[run]") == {"ok": 3, "excluded": 0}
     rows = {row["item_id"]: row for row in pq.read_table("ratings.parquet").to_pylist()}
     assert (rows["pair"]["page_title"], rows["pair"]["region"], rows["pair"]["source_url"]) == (
         "Blue", "north", "https://i/blue.jpg",
