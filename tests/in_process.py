@@ -5,9 +5,12 @@ computes run here; tests of what Ray does with it (processes that die, batches o
 fixture `ray_session`.
 """
 
+import asyncio
+import functools
 import os
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -32,11 +35,27 @@ def stages_in_process() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ray_session, "start", lambda *_: None)
-        patch.setattr(stages, "stream", _stream)
-        patch.setattr(stages, "process", _process)
+        patch.setattr(stages, "stream", _without_event_loop(_stream))
+        patch.setattr(stages, "process", _without_event_loop(_process))
         # One thread for each stage that has no number of its own, as `OMP_NUM_THREADS` in tests/conftest.py
         patch.setattr(os, "sched_getaffinity", lambda _: {0})
         yield
+
+
+def _without_event_loop(function: Callable[..., None]) -> Callable[..., None]:
+    """Return `function`, in a thread if an event loop runs in this one, as in a notebook: stages run their own."""
+
+    @functools.wraps(function)
+    def call(*arguments: Any, **keywords: Any) -> None:
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            function(*arguments, **keywords)
+        else:
+            with ThreadPoolExecutor(1) as thread:
+                thread.submit(function, *arguments, **keywords).result()
+
+    return call
 
 
 def _stream(run: TableRun | RunPart, *, name: str, read: Read, stages: Sequence[Stage], resources: Resources) -> None:

@@ -15,8 +15,9 @@ from jobs.tables import TABLES
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOK = ROOT / "docs" / "first_study.ipynb"
-# Runs what the notebook's commands compute in its kernel; Ray is tested elsewhere.
-WITHOUT_RAY = "from tests.in_process import stages_in_process\nstages_in_process().__enter__()"
+# Runs what the notebook's commands compute in its kernel; Ray is tested elsewhere. A context without a name would end.
+WITHOUT_RAY = "from tests.in_process import stages_in_process\ncontext = stages_in_process()\ncontext.__enter__()"
+USES_NO_RAY = "import ray\nassert not ray.is_initialized()"
 
 
 def test_the_site_has_all_pages_and_no_broken_link(tmp_path: Path) -> None:
@@ -36,6 +37,7 @@ def test_the_first_study_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     assert [cell for cell in notebook.cells if cell.get("outputs") or cell.get("execution_count")] == []
     notebook.cells.insert(0, nbformat.v4.new_code_cell(WITHOUT_RAY))
+    notebook.cells.append(nbformat.v4.new_code_cell(USES_NO_RAY))
     NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}}).execute()
     alpha, plot = (cell.outputs for cell in notebook.cells if cell.cell_type == "code" and _shows(cell))
     assert "people" in alpha[0].data["text/plain"]
