@@ -34,7 +34,7 @@ from jobs.annotation.task_files import write_task_files
 from jobs.errors import InputError
 from jobs.runtime import cli, exclusions, summary
 from jobs.runtime.console import say
-from jobs.store import locations
+from jobs.store import limits, locations
 from jobs.store.reading import open_table
 from jobs.store.run import TablePlan, open_run
 from jobs.store.units import Unit
@@ -90,7 +90,7 @@ def _sources(cfg: AnnotateConfig) -> ShownTables:
     tables = {key: open_shown(key, getattr(cfg, key), key) for key in ("images", "records", "texts", "responses")}
     if main.name == "images":
         tables["images"] = main
-    return ShownTables(main, **tables)
+    return ShownTables(main.first(cfg.limit), **tables)
 
 
 def _plan(
@@ -117,6 +117,7 @@ def _plan(
             "input": sources.main.identity,
             "plan": content_id(json.dumps(list(rows), sort_keys=True)),
             "seed": cfg.seed,
+            **({"limit": cfg.limit} if cfg.limit is not None else {}),
             **cfg.draw.identity,
             "rubric": content_id(json.dumps(cfg.rubric, sort_keys=True)) if cfg.rubric else None,
             "span_labels": content_id(json.dumps(cfg.span_labels, sort_keys=True)) if cfg.span_labels else None,
@@ -127,6 +128,7 @@ def _plan(
         config=config,
         metadata={"rubric": rubric} if rubric else {},
         derived=True,
+        limit=limits.taken(sources.main, noun=sources.main.name),
     )
 
 

@@ -28,7 +28,7 @@ from jobs.retrieval.candidate_rows import (
 )
 from jobs.runtime import cli, exclusions, summary
 from jobs.runtime.console import say
-from jobs.store import locations
+from jobs.store import limits, locations
 from jobs.store.reading import open_table
 from jobs.store.single_unit import write_small
 from jobs.tables import TABLES
@@ -42,6 +42,7 @@ class CandidatesConfig:
     neighbors: str = MISSING  # a table of neighbors (jobs.retrieve)
     corpus: MetadataConfig = field(default_factory=MetadataConfig)
     k: int | None = None  # number of best neighbours per query; null: all
+    limit: int | None = None  # the neighbours of the first queries only, for a trial run in separate tables; null: all
     exclusions: str | None = None  # pictures that must not be used (jobs.runtime.exclusions)
 
 
@@ -53,10 +54,15 @@ def execute(cfg: CandidatesConfig) -> dict[str, Any]:
     """
     if cfg.k is not None and cfg.k < 1:
         raise InputError(f"k={cfg.k}: must be at least 1, or null for all")
+    limits.check(cfg.limit)
     excluded = exclusions.read_exclusions(cfg.exclusions)
     exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
     source = open_table(cfg.neighbors, "neighbors")
-    neighbors = best_neighbors(source, cfg.k)
+    neighbors = best_neighbors(source, cfg.k, queries=cfg.limit)
+    limit = None
+    if cfg.limit is not None:
+        queries = pc.count_distinct(neighbors["query_id"]).as_py()
+        limit = limits.Taken(cfg.limit, queries, None, per_input=False, noun="queries")
     ids = pc.unique(neighbors["item_id"])
     described = read_metadata(find_metadata(cfg.corpus), cfg.corpus, ids)
     if len(ids) and not described:
@@ -75,10 +81,13 @@ def execute(cfg: CandidatesConfig) -> dict[str, Any]:
             identity={**identity, **exclusions.identity(excluded)},
             config=asdict(cfg),
             inputs=(source.whole(),),
+            limit=limit,
         )
     kept = [f"{len(chosen.neighbors):,} kept", *(f"{n:,} {reason}" for reason, n in sorted(chosen.left_out.items()))]
     say(f"candidates: {locations.absolute(cfg.out)}\n  {neighbors.num_rows:,} neighbors = {' + '.join(kept)}")
     say(f"  {len(chosen.records):,} distinct pictures")
+    if limit:
+        say(f"  {limit}; the tables have no more")
     if chosen.left_out[ABSENT]:
         say(f"  corpus.path={cfg.corpus.path} does not have all pictures of the search; add the other files")
     summary.show_exclusions(excluded, exclusion_filter.matched)

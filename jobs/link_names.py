@@ -10,7 +10,9 @@ words, without case, accents and punctuation; of a name that the knowledge base 
 
 import sys
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -23,7 +25,8 @@ from jobs.runtime import cli, exclusions, summary
 from jobs.runtime.config import Writing
 from jobs.runtime.console import say
 from jobs.store import locations
-from jobs.store.object_rows import read_unit
+from jobs.store.limits import limited
+from jobs.store.object_rows import distinct_values, first_values, read_unit
 from jobs.store.reading import TableSource, open_table
 from jobs.store.run import TablePlan, check_place, open_run
 from jobs.store.units import Unit
@@ -51,6 +54,7 @@ class LinkNamesConfig(Writing):
     k: int = 20  # nodes per picture
     names: int = 5  # lines of a response that count
     longest: int = 6  # words of the longest name
+    limit: int | None = None  # the names of the first pictures only, for a trial run in a separate table; null: all
 
 
 def execute(cfg: LinkNamesConfig) -> dict[str, Any] | None:
@@ -79,11 +83,12 @@ def execute(cfg: LinkNamesConfig) -> dict[str, Any] | None:
         metadata={"method": METHOD, "model": responses.metadata.get("remine.model", "")},
         derived=True,
     )
+    plan = limited(plan, cfg.limit, noun="pictures", count=lambda unit: distinct_values(unit.inputs[0].uri, "item_id"))
     if cfg.plan:
         summary.show_plan("link_names", plan)
         return None
     check_place(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
-    index = _index(cfg, responses, nodes)
+    index = _index(cfg, islice(responses.by_object(["text"]), len(plan.units)), nodes)
     run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
     for task in run.todo:
@@ -101,9 +106,9 @@ def execute(cfg: LinkNamesConfig) -> dict[str, Any] | None:
     return manifest
 
 
-def _index(cfg: LinkNamesConfig, responses: TableSource, nodes: TableSource) -> LemmaIndex:
+def _index(cfg: LinkNamesConfig, responses: Iterable[pa.Table], nodes: TableSource) -> LemmaIndex:
     """Return the nodes that the responses name."""
-    texts = (text for batch in responses.batches(["text"]) for text in batch["text"].to_pylist() if text)
+    texts = (text for rows in responses for text in rows["text"].to_pylist() if text)
     index = LemmaIndex(nodes, phrase_hashes(texts, lines=cfg.names, longest=cfg.longest))
     hint = "" if index else f"; did {cfg.responses} come from prompt=name_entity, and do its languages fit?"
     say(f"link_names: {len(index):,} names of the responses are lemmas or titles of kb.path={cfg.kb.path}{hint}")
@@ -112,7 +117,8 @@ def _index(cfg: LinkNamesConfig, responses: TableSource, nodes: TableSource) -> 
 
 def _answers(unit: Unit, exclusion_filter: exclusions.ExclusionFilter) -> tuple[dict[str, list[str]], Counter[str]]:
     """Return image_id -> the texts of its samples, and the numbers of pictures that are left out."""
-    rows = read_unit(unit.inputs[0].uri, columns=["item_id", "sample", "text", "status"]).to_pylist()
+    responses = read_unit(unit.inputs[0].uri, columns=["item_id", "sample", "text", "status"])
+    rows = first_values(responses, "item_id", unit.limit).to_pylist()
     texts: dict[str, list[str]] = {row["item_id"]: [] for row in rows}
     for row in sorted(rows, key=lambda row: row["sample"]):
         if row["status"] in READ and row["text"]:

@@ -20,6 +20,7 @@ from jobs.items_from import output, pairs
 from jobs.items_from.config import UNIT_ROWS
 from jobs.runtime import cli, exclusions
 from jobs.runtime.config import Writing
+from jobs.store import limits
 
 
 @dataclass
@@ -30,6 +31,7 @@ class PairsConfig(Writing):
     texts: str | None = None  # the texts of the items
     by: str = "prompt"  # an attribute or the role of texts; items with the same value are paired
     orders: str = pairs.BOTH  # both: each pair in both orders; one: in one order, drawn by a hash of its items
+    limit: int | None = None  # only the first pairs, for a trial run in separate tables; null: all
     unit_rows: int = UNIT_ROWS  # rarely: pairs per unit, the granularity of resuming in the jobs that follow
 
 
@@ -43,9 +45,12 @@ def execute(cfg: PairsConfig) -> dict[str, Any] | None:
         raise InputError(f"orders={cfg.orders}: must be one of {', '.join(pairs.ORDERS)}")
     if cfg.unit_rows < 1:
         raise InputError(f"unit_rows={cfg.unit_rows}: must be at least 1")
+    limits.check(cfg.limit)
     excluded = exclusions.read_exclusions(cfg.exclusions)
     sources = pairs.open_sources(cfg.input, cfg.texts)
-    with pairs.read_plan(sources, by=cfg.by, orders=cfg.orders, unit_rows=cfg.unit_rows, excluded=excluded) as plan:
+    with pairs.read_plan(
+        sources, by=cfg.by, orders=cfg.orders, unit_rows=cfg.unit_rows, excluded=excluded, limit=cfg.limit
+    ) as plan:
         return output.write(cfg, plan, excluded, job="pairs")
 
 

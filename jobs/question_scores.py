@@ -20,7 +20,8 @@ from jobs.errors import InputError
 from jobs.judging import kept_raters
 from jobs.runtime import cli, exclusions, summary
 from jobs.runtime.config import Writing
-from jobs.store.object_rows import read_unit
+from jobs.store.limits import limited
+from jobs.store.object_rows import distinct_values, first_values, read_unit
 from jobs.store.reading import open_table
 from jobs.store.run import TablePlan, check_place, open_run
 from jobs.store.writer import UnitWriter
@@ -33,6 +34,7 @@ class QuestionScoresConfig(Writing):
     input: str = MISSING  # a table of ratings: answers to questions of the items (judge questions=)
     questions: str = MISSING  # the table of these questions
     questions_rubric: str = "dsg"  # rubric of the answers
+    limit: int | None = None  # the scores of the first items only, for a trial run in a separate table; null: all
 
 
 def execute(cfg: QuestionScoresConfig) -> dict[str, Any] | None:
@@ -65,6 +67,7 @@ def execute(cfg: QuestionScoresConfig) -> dict[str, Any] | None:
         derived=True,
         files=kept.files,
     )
+    plan = limited(plan, cfg.limit, noun="items", count=lambda unit: distinct_values(unit.inputs[0].uri, "item_id"))
     if cfg.plan:
         summary.show_plan("question_scores", plan)
         return None
@@ -73,6 +76,7 @@ def execute(cfg: QuestionScoresConfig) -> dict[str, Any] | None:
     exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
     for task in run.todo:
         answers = read_unit(task.unit.inputs[0].uri, columns=question_scores.COLUMNS)
+        answers = first_values(answers, "item_id", task.unit.limit)
         answers = answers.filter(~exclusion_filter.mask(answers["item_id"]))
         rows = list(question_scores.score_rows(answers, sets, rubric=cfg.questions_rubric))
         with UnitWriter(run.target, task) as writer:

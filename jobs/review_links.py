@@ -27,7 +27,7 @@ from jobs.errors import InputError
 from jobs.items_from import reviewed_links
 from jobs.runtime import cli, exclusions, summary
 from jobs.runtime.console import say
-from jobs.store import locations
+from jobs.store import limits, locations
 from jobs.store.reading import open_table, tables_in
 from jobs.store.single_unit import write_small
 from jobs.tables import TABLES
@@ -53,6 +53,7 @@ class ReviewLinksConfig:
     ranks: int = 1  # number of best nodes per picture and method that people judge
     pictures: int = 3  # per node, with kb.images; conf/welfare/entity_links.yaml has links for three
     language: str = "en"  # of lemmas and gloss, if the node has them in it
+    limit: int | None = None  # pairs of the first pictures only, for a trial run in separate tables; null: all
     exclusions: str | None = None  # pictures that must not be used (jobs.runtime.exclusions)
 
 
@@ -64,12 +65,13 @@ def execute(cfg: ReviewLinksConfig) -> dict[str, Any]:
         raise InputError("links= is required: tables that jobs.link wrote")
     if cfg.pictures < 1:
         raise InputError(f"pictures={cfg.pictures}: must be at least 1")
+    limits.check(cfg.limit)
     sources = [open_table(uri, "links") for pattern in cfg.links for uri in tables_in(pattern)]
     parts = {"nodes": "nodes", "articles": "texts"}
     kb = {part: open_table(locations.join(cfg.kb.path, part), table) for part, table in parts.items()}
     excluded = exclusions.read_exclusions(cfg.exclusions)
     exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
-    pairs = reviewed_links.pairs(sources, cfg.ranks, exclusion_filter)
+    pairs = reviewed_links.pairs(sources, cfg.ranks, exclusion_filter, limit=cfg.limit)
     texts = reviewed_links.texts(kb, {node for _, node in pairs}, cfg.language)
     if missing := next((node for _, node in pairs if node not in texts), None):
         raise InputError(
@@ -87,18 +89,30 @@ def execute(cfg: ReviewLinksConfig) -> dict[str, Any]:
             # Missing pictures are empty attributes: the fields of links must exist; links with empty ones are left out.
             attributes |= {f"{PICTURE}{n + 1}": others[n] if n < len(others) else "" for n in range(cfg.pictures)}
         items.append(_item(image, node, texts[node]["text_id"], attributes))
+    limit = None
+    if cfg.limit is not None:
+        shown_pictures = len({image for image, _ in pairs})
+        limit = limits.Taken(cfg.limit, shown_pictures, None, per_input=False, noun="pictures")
+    identity = {
+        "links": [source.identity for source in sources],
+        "kb": {name: source.identity for name, source in kb.items()},
+        **{name: getattr(cfg, name) for name in ("ranks", "pictures", "language")},
+        **exclusions.identity(excluded),
+    }
     inputs = tuple(footer.object for source in [*sources, *kb.values()] for footer in source.footers)
     manifest = {}
     for name, rows in (("texts", list(texts.values())), ("items", items)):
         table = pa.Table.from_pylist(rows, schema=TABLES[name].schema())
         out = locations.join(locations.absolute(cfg.out), name)
         manifest = write_small(
-            out, table, table=name, identity={"job": "review_links"}, config=asdict(cfg), inputs=inputs
+            out, table, table=name, identity=identity, config=asdict(cfg), inputs=inputs, limit=limit
         )
     say(
         f"review_links: {locations.absolute(cfg.out)}\n  {len(items):,} pairs of a picture and one of "
         f"{len(texts):,} nodes"
     )
+    if limit:
+        say(f"  {limit}; the tables have no more")
     summary.show_exclusions(excluded, exclusion_filter.matched)
     return manifest
 

@@ -17,6 +17,8 @@ from jobs.judging.kept_rubric import KeptRubric, of_answers
 from jobs.store import locations
 from jobs.store.reading import open_table
 from jobs.store.run import TablePlan, open_run
+from jobs.store.run_files import IDENTITY, read_json
+from jobs.store.trials import trials
 from jobs.store.units import Unit
 from jobs.store.writer import Reject, UnitWriter
 from jobs.tables import TABLES, table
@@ -119,6 +121,14 @@ def rows_of(uri: str) -> list[dict[str, Any]]:
     """Return the rows of a table."""
     rows: list[dict[str, Any]] = pa.concat_tables(open_table(uri).batches()).to_pylist()
     return rows
+
+
+def trials_below(folder: Path) -> dict[str, str]:
+    """Return the place of each trial run below a folder -> that of the whole run, relative to the folder."""
+    identities = {
+        str(file.parents[1].relative_to(folder)): read_json(str(file)) for file in folder.rglob(f"_run/{IDENTITY}")
+    }
+    return trials(identities)
 
 
 def metric_values(uri: str) -> Callable[..., Any]:

@@ -194,6 +194,7 @@ KEYS = {
         by: str = 'prompt'
         orders: str = 'both'
         unit_rows: int = 256
+        limit: int | None = None
     """,
     "prompts": """
         out: str
@@ -214,6 +215,7 @@ KEYS = {
         input: str
         questions: str
         questions_rubric: str = 'dsg'
+        limit: int | None = None
     """,
     "questions": """
         common
@@ -299,6 +301,7 @@ KEYS = {
         pictures: int = 3
         language: str = 'en'
         exclusions: str | None = None
+        limit: int | None = None
     """,
     "candidates": """
         out: str
@@ -309,6 +312,7 @@ KEYS = {
         corpus.caption: str | None = 'text'
         k: int | None = None
         exclusions: str | None = None
+        limit: int | None = None
     """,
     "choose": """
         out: str
@@ -479,6 +483,7 @@ KEYS = {
         k: int = 20
         names: int = 5
         longest: int = 6
+        limit: int | None = None
     """,
     "generate_images": """
         common
@@ -688,6 +693,7 @@ KEYS = {
         files: str = 'rater'
         pictures: str = 'url'
         picture_base: str = 'pictures/'
+        limit: int | None = None
     """,
     "analyze": """
         input: str

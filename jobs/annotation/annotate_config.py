@@ -10,6 +10,7 @@ from jobs.errors import InputError
 from jobs.judging.own_questions import OwnQuestionsConfig
 from jobs.runtime.config import Writing
 from jobs.runtime.draws import CompleteDrawConfig
+from jobs.store import limits
 
 TOOLS = LABEL_STUDIO, PRODIGY, SPREADSHEET = ("label_studio", "prodigy", "spreadsheet")
 FILES, PICTURES, TARGETS = ("rater", "group"), ("url", "files"), ("rubric", "group")
@@ -46,6 +47,7 @@ class AnnotateConfig(OwnQuestionsConfig, Writing):
     auditor: str | None = None  # rarely: who repeats them; not one of the raters
     draw: CompleteDrawConfig = field(default_factory=CompleteDrawConfig)  # which of the items to show
     seed: int = 0  # the same seed, items and raters give the same plan
+    limit: int | None = None  # read only the first rows of input=, for a trial run in a separate folder; null: all
     files: str = "rater"  # one file of tasks per rater; or group: one file per group
     pictures: str = "url"  # link to their sources; or files: write their bytes to OUT/pictures
     picture_base: str = "pictures/"  # rarely: for pictures=files: prepended to a file's name, so that the tool finds it
@@ -80,6 +82,7 @@ def check(cfg: AnnotateConfig) -> None:
             "annotate: group= is required with per_group= and quotas=: the column of raters that names the group"
         )
     cfg.draw.check()
+    limits.check(cfg.limit)
     if bool(cfg.audit) != bool(cfg.auditor):
         raise InputError(
             "annotate: audit= and auditor= go together: the share of tasks, and the person who repeats them"

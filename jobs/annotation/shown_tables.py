@@ -14,9 +14,23 @@ from jobs.store.reading import TableSource, open_tables
 
 @dataclass(frozen=True)
 class Tables:
-    """Tables of one name, ordered by address."""
+    """Tables of one name, ordered by address; `limit`: only their first rows are read (`first`), None for all."""
 
     sources: tuple[TableSource, ...]
+    limit: int | None = None
+
+    def first(self, limit: int | None) -> "Tables":
+        """Return them with their first rows only, counted over all tables; None: all rows."""
+        sources, left = [], limit
+        for source in self.sources:
+            sources.append(source.first(left))
+            left = None if left is None else left - sources[-1].rows
+        return Tables(tuple(sources), limit)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows of all tables."""
+        return sum(source.rows for source in self.sources)
 
     @property
     def name(self) -> str:

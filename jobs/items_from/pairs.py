@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, islice
 from typing import Any, NamedTuple
 
 from actors.ids import content_id
@@ -18,6 +18,7 @@ from jobs.items_from.pair_rows import pair_item
 from jobs.judging.condition import METADATA
 from jobs.runtime.exclusions import ExclusionFilter, Exclusions
 from jobs.store.compact_list import CompactList
+from jobs.store.limits import Taken
 from jobs.store.reading import TableSource, open_table
 from jobs.store.spool import Spool
 from jobs.store.units import Unit
@@ -61,7 +62,7 @@ def open_sources(items: str, texts: str | None) -> PairSources:
 
 @contextmanager
 def read_plan(
-    sources: PairSources, *, by: str, orders: str, unit_rows: int, excluded: Exclusions
+    sources: PairSources, *, by: str, orders: str, unit_rows: int, excluded: Exclusions, limit: int | None = None
 ) -> Iterator[ItemsPlan]:
     """Yield the plan of the pairs, as long as the copies of the input's rows exist.
 
@@ -69,6 +70,7 @@ def read_plan(
         by: an attribute, or the role of texts.
         orders: `both` or `one`.
         unit_rows: most pairs of a unit.
+        limit: only so many pairs, each in its orders, from the first one; None: all.
 
     Raises:
         InputError: no two items have the same value of `by`.
@@ -88,9 +90,10 @@ def read_plan(
         inputs = (sources.items.whole(), *([sources.texts.whole()] if sources.texts else ()))
         units = CompactList(
             Unit(content_id("pairs", *map("\x1f".join, rows)), inputs, f"{orders} by {by}", len(rows), {"pairs": rows})
-            for rows in _pieces(paired.values(), orders, unit_rows)
+            for rows in _pieces(islice(_pairs(paired.values()), limit), orders, unit_rows)
         )
         sizes = Counter(map(len, paired.values()))
+        count = _count(sizes)
         yield ItemsPlan(
             units=units,
             identity={
@@ -99,11 +102,13 @@ def read_plan(
                 "by": by,
                 "orders": orders,
                 "unit_rows": unit_rows,
+                **({"limit": limit} if limit is not None else {}),
             },
             read=reader.read,
             condition=sources.items.metadata.get(METADATA, ""),
             lines=list(_lines(sizes, by, orders, groups.left_out)),
             matched=groups.matched,
+            limit=None if limit is None else Taken(limit, min(limit, count), count, per_input=False, noun="pairs"),
         )
 
 
@@ -122,23 +127,30 @@ def _nothing_to_pair(sources: PairSources, by: str, groups: Groups) -> str:
 
 def _lines(sizes: Counter[int], by: str, orders: str, left_out: Counter[str]) -> Iterator[str]:
     """Yield lines that say which items were paired."""
-    pairs = sum(size * (size - 1) // 2 * count for size, count in sizes.items())
     orders_text = "each in both orders" if orders == BOTH else "each in one order"
     numbers = ", ".join(f"{count:,} with {size:,} items" for size, count in sorted(sizes.items()))
-    yield f"{pairs:,} pairs, {orders_text}; values of {by}: {numbers}"
+    yield f"{_count(sizes):,} pairs, {orders_text}; values of {by}: {numbers}"
     if left_out:
         yield "not paired: " + ", ".join(f"{count:,} items ({reason})" for reason, count in sorted(left_out.items()))
 
 
-def _pieces(groups: Iterable[list[str]], orders: str, unit_rows: int) -> Iterator[list[tuple[str, str]]]:
+def _count(sizes: Mapping[int, int]) -> int:
+    """Return the number of pairs of groups, from size -> number of groups."""
+    return sum(size * (size - 1) // 2 * count for size, count in sizes.items())
+
+
+def _pairs(groups: Iterable[list[str]]) -> Iterator[tuple[str, str]]:
+    return (pair for ids in groups for pair in combinations(ids, 2))
+
+
+def _pieces(pairs: Iterable[tuple[str, str]], orders: str, unit_rows: int) -> Iterator[list[tuple[str, str]]]:
     """Yield the pairs in pieces of at most `unit_rows`, but for the second order of the last pair."""
     piece: list[tuple[str, str]] = []
-    for ids in groups:
-        for first, second in combinations(ids, 2):
-            piece += _ordered(first, second, orders)
-            if len(piece) >= unit_rows:
-                yield piece
-                piece = []
+    for first, second in pairs:
+        piece += _ordered(first, second, orders)
+        if len(piece) >= unit_rows:
+            yield piece
+            piece = []
     if piece:
         yield piece
 

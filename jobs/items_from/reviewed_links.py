@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -19,13 +20,23 @@ OPENING_WORDS = 40  # of its article
 
 
 def pairs(
-    sources: Iterable[TableSource], ranks: int, exclusion_filter: ExclusionFilter
+    sources: Iterable[TableSource], ranks: int, exclusion_filter: ExclusionFilter, *, limit: int | None = None
 ) -> dict[tuple[str, str], dict[str, int]]:
-    """Return (image_id, node_id) -> method -> rank, of the best `ranks` links of each picture."""
+    """Return (image_id, node_id) -> method -> rank, of the best `ranks` links of each picture.
+
+    Args:
+        limit: the links of only so many pictures, the first ones of the tables in their order; None: all.
+    """
+    pictures: dict[str, None] = {}
     ranks_of: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
     for source in sources:
         for batch in source.batches(["image_id", "method", "rank", "node_id"]):
+            if limit is not None:  # every method's links of the same pictures, so that methods can be compared
+                pictures |= dict.fromkeys(pc.unique(batch["image_id"]).to_pylist())
+                pictures = dict.fromkeys(islice(pictures, limit))
             for row in batch.filter(pc.less_equal(batch["rank"], ranks)).to_pylist():
+                if limit is not None and row["image_id"] not in pictures:
+                    continue
                 if not exclusion_filter.hit(row["image_id"]):
                     ranks_of[row["image_id"], row["node_id"]][row["method"]] = row["rank"]
             if len(ranks_of) > MAX_PAIRS:

@@ -18,6 +18,7 @@ from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store import locations
 from jobs.store.locations import Object
 from jobs.store.lookup import RowLookup
+from jobs.store.object_rows import first_values
 from jobs.store.reading import TableSource
 from jobs.store.threads import in_threads
 from jobs.tables import WIT_COLUMNS
@@ -45,12 +46,20 @@ class CandidateTables:
     left_out: Counter[str]
 
 
-def best_neighbors(neighbors: TableSource, k: int | None) -> pa.Table:
-    """Return the `k` best neighbours of each query (None: all), sorted by query and rank."""
-    parts = [
-        rows if k is None else rows.filter(pc.less_equal(rows["rank"], k))
-        for rows in neighbors.batches(["query_id", "rank", "item_id", "score", "probability"])
-    ]
+def best_neighbors(neighbors: TableSource, k: int | None, *, queries: int | None = None) -> pa.Table:
+    """Return the `k` best neighbours of each query (None: all), sorted by query and rank.
+
+    Args:
+        queries: read only the units of the first so many queries; None: all.
+    """
+    parts, left = [], queries
+    for unit in neighbors.by_object(["query_id", "rank", "item_id", "score", "probability"]):
+        rows = first_values(unit, "query_id", left)  # the neighbours of a query are in one unit
+        parts.append(rows if k is None else rows.filter(pc.less_equal(rows["rank"], k)))
+        if left is not None:
+            left -= pc.count_distinct(rows["query_id"]).as_py()
+            if not left:
+                break
     return pa.concat_tables(parts).sort_by([("query_id", "ascending"), ("rank", "ascending")])
 
 

@@ -24,7 +24,7 @@ from jobs.retrieval.contamination import KnowledgeBasePictures
 from jobs.retrieval.link_tables import TEXT_TABLES, LinkLookups
 from jobs.runtime import exclusions
 from jobs.runtime.board import Reporter
-from jobs.store.object_rows import read_unit
+from jobs.store.object_rows import distinct_values, first_values, read_unit
 from jobs.store.shared_lookup import SharedLookup
 from jobs.store.units import Unit
 from jobs.store.writer import Reject, UnitTask, UnitWriter
@@ -63,9 +63,7 @@ class LinkUnit:
         A limit takes the first queries of the unit, with all of their neighbours.
         """
         neighbors = read_unit(task.unit.inputs[0].uri, columns=["query_id", "rank", "item_id", "score"])
-        if task.unit.limit is not None:
-            wanted = pc.unique(neighbors["query_id"]).slice(0, task.unit.limit)
-            neighbors = neighbors.filter(pc.is_in(neighbors["query_id"], wanted))
+        neighbors = first_values(neighbors, "query_id", task.unit.limit)
         neighbors = neighbors.sort_by([("query_id", "ascending"), ("rank", "ascending")])
         hits: dict[str, list[tuple[str, float]]] = defaultdict(list)
         columns = (neighbors[name].to_pylist() for name in ("query_id", "item_id", "score"))
@@ -199,8 +197,7 @@ def _each(queries: Iterable[str], rank: Callable[[str], list[Link]], writer: Uni
 
 def queries_in(unit: Unit) -> int:
     """Return the number of queries in a unit of neighbors."""
-    queries: int = pc.count_distinct(read_unit(unit.inputs[0].uri, columns=["query_id"])["query_id"]).as_py()
-    return queries
+    return distinct_values(unit.inputs[0].uri, "query_id")
 
 
 def _vectors(lookup: SharedLookup | None, ids: pa.Array) -> dict[str, np.ndarray]:

@@ -9,6 +9,8 @@ from actors.ids import content_id
 # The key of the list of exclusions. It is compared by itself and not hashed: a longer list, which `purge` has applied,
 # leaves the other rows as they are.
 EXCLUSIONS = "exclusions"
+# Keys of a table that a driver writes at once: hashes of its rows and of its units' names.
+ROWS, UNITS = "rows", "units"
 TABLE = "table"  # the key of `_run/identity.json` that names the table; the other keys are the identity's
 
 

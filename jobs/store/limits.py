@@ -8,14 +8,13 @@ worker that reads them stops there). Rows after the limit are neither filtered n
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from jobs.errors import InputError
 from jobs.store.compact_list import CompactList
 from jobs.store.units import LIMIT, Unit
 
 if TYPE_CHECKING:
-    from jobs.store.reading import TableSource
     from jobs.store.run import TablePlan
 
 
@@ -65,6 +64,21 @@ class Taken:
         }
 
 
+class LimitedRows(Protocol):
+    """A table, or several, that can be read up to a limit; `jobs.store.reading.TableSource` is one."""
+
+    @property
+    def limit(self) -> int | None:
+        """How many rows are read, from the first one; None for all."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows are read."""
+
+    def first(self, limit: int | None) -> "LimitedRows":
+        """Return it with another limit."""
+
+
 def check(limit: int | None) -> None:
     """Raise InputError for a limit that is not allowed."""
     if limit is not None and limit < 1:
@@ -103,7 +117,7 @@ def first_rows(units: Iterable[Unit], limit: int) -> CompactList[Unit]:
     return CompactList(_cut(units, limit, lambda _: None, None))
 
 
-def taken(table: "TableSource", *, noun: str = "rows") -> Taken | None:
+def taken(table: LimitedRows, *, noun: str = "rows") -> Taken | None:
     """Return how many rows of a table its limit takes; None without one."""
     if table.limit is None:
         return None

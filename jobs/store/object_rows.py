@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from actors.errors import first_line
@@ -75,6 +76,19 @@ def read_unit(uri: str, *, columns: Sequence[str] | None = None, dictionaries: S
         )
         rows = repeated(uri, read)
     return rows.replace_schema_metadata(None)
+
+
+def distinct_values(uri: str, column: str) -> int:
+    """Return the number of distinct values of a column of one data object. Raises as `read_unit`."""
+    count: int = pc.count_distinct(read_unit(uri, columns=[column])[column]).as_py()
+    return count
+
+
+def first_values(rows: pa.Table, column: str, limit: int | None) -> pa.Table:
+    """Return all rows with the first `limit` distinct values of a column; None: all rows."""
+    if limit is None:
+        return rows
+    return rows.filter(pc.is_in(rows[column], pc.unique(rows[column]).slice(0, limit)))
 
 
 def read_rows(uri: str, columns: Sequence[str], first: int, last: int) -> pa.Table:

@@ -9,11 +9,12 @@ import pyarrow as pa
 from actors.ids import content_id
 from jobs.errors import InputError
 from jobs.store import locations
-from jobs.store.identity import identity_hash
+from jobs.store.identity import ROWS, UNITS, identity_hash
+from jobs.store.limits import Taken
 from jobs.store.objects import Object
 from jobs.store.run import TablePlan, open_run
 from jobs.store.run_files import identity_at
-from jobs.store.units import Unit
+from jobs.store.units import LIMIT, Unit
 from jobs.store.writer import Reject, UnitWriter
 
 UNIT_ROWS = 256
@@ -32,6 +33,7 @@ def write_small(
     unit_rows: int | None = None,
     metadata: Mapping[str, str] | None = None,
     rejects: Sequence[Reject] = (),
+    limit: Taken | None = None,
 ) -> dict[str, Any]:
     """Write `rows` as the table at `out`, replacing what an earlier call wrote there; returns the manifest.
 
@@ -43,6 +45,7 @@ def write_small(
             read (`BOUNDED`), all rows of another.
         metadata: strings for the footers of its objects.
         rejects: parts of the input that could not become a row; they are kept with the first unit.
+        limit: how many rows of the input were read; part of the identity. None: all.
 
     Raises:
         InputError: the place holds something other than a table of remine.
@@ -61,11 +64,12 @@ def write_small(
     plan = TablePlan(
         out=out,
         table=table,
-        identity={**identity, "rows": _hash(rows), "units": content_id(*parts)},
+        identity={**identity, **({LIMIT: limit.limit} if limit else {}), ROWS: _hash(rows), UNITS: content_id(*parts)},
         units=units,
         config=config,
         metadata=dict(metadata or {}),
         derived=bool(inputs),
+        limit=limit,
     )
     same = _is_at(locations.absolute(out), plan)
     run = open_run(plan, resume=same, overwrite=not same, retry=[])

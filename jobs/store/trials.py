@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from jobs.store.identity import EXCLUSIONS, TABLE, identity_hash
+from jobs.store.identity import EXCLUSIONS, ROWS, TABLE, UNITS, identity_hash
 from jobs.store.run_files import IDENTITY, read_json, run_uri
 from jobs.store.units import LIMIT
 
+_NOT_COMPARED = (LIMIT, TABLE, EXCLUSIONS, ROWS, UNITS)  # keys that follow from the limit, or have no part in it
 WHOLE = float("inf")  # the limit of a table without one
 
 
@@ -30,7 +31,7 @@ def trials(identities: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """
     alike: dict[tuple[str, str], list[str]] = {}
     for uri, identity in identities.items():
-        rest = {name: value for name, value in identity.items() if name not in (LIMIT, TABLE, EXCLUSIONS)}
+        rest = {name: value for name, value in identity.items() if name not in _NOT_COMPARED}
         alike.setdefault((str(identity.get(TABLE)), identity_hash(rest)), []).append(uri)
     whole_of: dict[str, str] = {}
     for uris in alike.values():

@@ -18,7 +18,8 @@ from jobs.errors import InputError
 from jobs.runtime import cli
 from jobs.runtime.config_files import CONF
 from jobs.store.reading import open_table
-from tests.factories import picture, record_of, write_table
+from jobs.store.trials import limit_of
+from tests.factories import picture, record_of, rows_of, write_table
 from tests.jobs.annotation import tool_exports
 from tests.jobs.annotation.tool_exports import Act
 
@@ -236,3 +237,24 @@ def test_invalid_keys_are_refused_in_one_line(study: Path, tmp_path: Path) -> No
             misses.append((pattern, "no error"))
     assert misses == []
     assert not (tmp_path / "T").exists()
+
+
+def test_a_limit_takes_the_first_rows_of_all_tables(study: Path, tmp_path: Path) -> None:
+    annotate(study, *pictures(study), "per_item=2", "limit=3", f"out={tmp_path / 'T'}")
+    assert {row["item_id"] for row in rows(tmp_path / "T" / "assignments")} == {
+        row["image_id"] for row in rows_of(f"{study}/images")[:3]
+    }
+    assert limit_of(f"{tmp_path}/T/assignments") == 3
+    with pytest.raises(InputError, match="limit"):
+        annotate(study, *pictures(study), "per_item=2", f"out={tmp_path / 'T'}")
+    with pytest.raises(InputError, match="limit=0: must be at least 1"):
+        annotate(study, *pictures(study), "per_item=2", "limit=0", f"out={tmp_path / 'U'}")
+
+    for name, images in (("a", PICTURES[:2]), ("b", PICTURES[2:6]), ("c", PICTURES[6:8])):
+        write_table(str(tmp_path / "parts" / name), "images", images)
+    parts = [f"input={tmp_path}/parts/*", "rubric=century_labels", "per_item=1", "show_columns=[]", "limit=3"]
+    manifest = annotate(study, *parts, f"out={tmp_path / 'V'}")
+    assigned = {row["item_id"] for row in rows(tmp_path / "V" / "assignments")}
+    assert len(assigned) == 3
+    assert {image["image_id"] for image in PICTURES[:2]} < assigned
+    assert (manifest["limit"]["rows"], manifest["limit"]["of"]) == (3, 8)

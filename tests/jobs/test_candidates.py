@@ -16,7 +16,7 @@ from actors.ids import content_id
 from jobs.page import choice_sheet
 from jobs.runtime import cli
 from jobs.store.reading import open_table
-from tests.factories import picture, rows_of, write_units
+from tests.factories import picture, rows_of, trials_below, write_units
 from tests.https_server import HttpsServer
 from tests.jobs.fetch_alone import fetch_alone
 from tests.picture_site import Site
@@ -144,3 +144,18 @@ def test_the_sheet_reads_no_bytes_of_other_pictures(tmp_path: Path, monkeypatch:
     pictures = choice_sheet.read_pictures(table, {images[2]["image_id"]})
     assert list(pictures) == [images[2]["image_id"]]
     assert len(groups_with_bytes) == 1
+
+
+def test_a_limit_takes_the_neighbours_of_the_first_queries(tmp_path: Path, capsys) -> None:
+    keys = world(tmp_path, lambda path: f"https://pictures.example{path}")
+    for out, more in (("whole", []), ("first", ["limit=1"])):
+        assert cli.main("candidates", [*keys, f"out={tmp_path}/{out}", *more]) == 0
+    assert "limit=1: the first 1 queries; the tables have no more" in capsys.readouterr().out
+    first, whole = (rows_of(f"{tmp_path}/{out}/neighbors") for out in ("first", "whole"))
+    (query,) = {row["query_id"] for row in first}
+    assert query == rows_of(f"{tmp_path}/near")[0]["query_id"]
+    assert first == [row for row in whole if row["query_id"] == query]
+    pictures = {row["image_id"] for row in rows_of(f"{tmp_path}/first/records")}
+    assert pictures == {row["item_id"] for row in first}
+    assert trials_below(tmp_path) == {f"first/{name}": f"whole/{name}" for name in ("neighbors", "records")}
+    assert cli.main("candidates", [*keys, f"out={tmp_path}/none", "limit=0"]) == 2

@@ -7,7 +7,7 @@ import pytest
 
 from jobs.errors import InputError
 from jobs.runtime import cli
-from tests.factories import rows_of, write_table, write_units
+from tests.factories import rows_of, trials_below, write_table, write_units
 
 NODES = [
     {"node_id": "n1", "lemmas": [("en", ["pysanka"])]},
@@ -101,3 +101,16 @@ def test_wrong_values_are_refused(tables: Path, tmp_path: Path, keys: list[str],
     with pytest.raises(InputError, match=message):
         run(tables, tmp_path / "out", *(key.format(tables) for key in keys))
     assert not (tmp_path / "out").exists()
+
+
+def test_a_limit_takes_all_samples_of_the_first_pictures(tables: Path, tmp_path: Path) -> None:
+    whole = run(tables, tmp_path / "whole")
+    links = rows_of(str(tmp_path / "whole"))
+    manifest = run(tables, tmp_path / "first", "limit=1")
+    assert rows_of(str(tmp_path / "first")) == [row for row in links if row["image_id"] == "a"]
+    assert manifest["counts"]["filtered"] == {}
+    assert (manifest["limit"]["rows"], manifest["limit"]["noun"]) == (1, "pictures")
+    assert trials_below(tmp_path) == {"first": "whole"}
+    with pytest.raises(InputError, match="limit"):
+        run(tables, tmp_path / "whole", "limit=1")
+    assert run(tables, tmp_path / "more", "limit=9")["counts"] == whole["counts"]

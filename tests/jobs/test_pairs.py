@@ -9,7 +9,7 @@ import pytest
 from jobs.runtime import cli
 from jobs.store.reading import open_table
 from tests.cases import check_cases
-from tests.factories import rows_of, write_table, write_units
+from tests.factories import rows_of, trials_below, write_table, write_units
 
 ITEMS = [
     ("a1", "arena", "dalle", ["pa1"]),
@@ -122,3 +122,22 @@ def test_refused(tmp_path: Path, keys: list[str], capsys: pytest.CaptureFixture[
         assert not (tmp_path / "R").exists()
 
     check_cases(check, cases)
+
+
+def test_a_limit_takes_the_first_pairs_in_both_orders(
+    tmp_path: Path, keys: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main("pairs", keys) == 0
+    whole = [row["item_id"] for row in pairs_of(tmp_path)]
+    assert cli.main("pairs", [*keys[:2], f"out={tmp_path}/T/R", "limit=3", "unit_rows=4"]) == 0
+    rows = pairs_of(tmp_path / "T")
+    assert {frozenset(row["image_ids"]) for row in rows} == {
+        frozenset(pair) for pair in (("pa1", "pa2"), ("pa1", "pa3"), ("pa2", "pa3"))
+    }
+    assert len(rows) == 6
+    assert {row["item_id"] for row in rows} < set(whole)
+    assert "limit=3: the first 3 of 4 pairs" in capsys.readouterr().out
+    assert cli.main("pairs", [*keys[:2], f"out={tmp_path}/T/S", "limit=3"]) == 0
+    assert trials_below(tmp_path) == {f"T/S/{name}": f"R/{name}" for name in ("items", "texts")}
+    assert cli.main("pairs", [*keys, "limit=3"]) == 2
+    assert cli.main("pairs", [*keys, "limit=0"]) == 2

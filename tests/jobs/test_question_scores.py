@@ -9,7 +9,7 @@ from scipy.stats import spearmanr, ttest_ind
 
 from jobs.runtime import cli
 from jobs.store.reading import open_table
-from tests.factories import FIVE, rating, rows_of, write_file, write_table, write_units
+from tests.factories import FIVE, rating, rows_of, trials_below, write_file, write_table, write_units
 
 ANSWERS = {  # picture -> answers to 1, 2 (parent 1), 3 (parent 2), 4 (invalid); 5 has no parents
     "a": "yes yes yes yes yes",
@@ -103,3 +103,13 @@ def test_refused(tmp_path: Path, keys: list[str], capsys: pytest.CaptureFixture[
     assert cli.main("question_scores", [*keys, "questions_rubric=other"]) == 2
     assert "no rating of rubric 'other' is about a set of" in capsys.readouterr().err
     assert not (tmp_path / "R").exists()
+
+
+def test_a_limit_takes_all_answers_about_the_first_items(tmp_path: Path, keys: list[str]) -> None:
+    assert cli.main("question_scores", [*keys[:2], f"out={tmp_path}/whole"]) == 0
+    assert cli.main("question_scores", [*keys[:2], f"out={tmp_path}/first", "limit=3"]) == 0
+    first = rows_of(f"{tmp_path}/first")
+    assert {row["item_id"] for row in first} == {"a", "b", "c"}
+    assert first == [row for row in rows_of(f"{tmp_path}/whole") if row["item_id"] in "abc"]
+    assert trials_below(tmp_path) == {"first": "whole"}
+    assert cli.main("question_scores", [*keys[:2], f"out={tmp_path}/whole", "limit=3"]) == 2

@@ -10,7 +10,7 @@ import pytest
 
 from jobs.runtime import cli
 from jobs.store.reading import open_table
-from tests.factories import picture, write_table
+from tests.factories import picture, trials_below, write_table
 from tests.jobs.annotation import tool_exports
 from tests.jobs.annotation.tool_exports import Act
 
@@ -181,3 +181,15 @@ def test_ranks_exclusions_and_what_is_refused(world: Path, capsys: pytest.Captur
     assert cli.main("review_links", [*common, f"links=[{world}/lost]", f"out={world}/w"]) == 2
     assert "no node 'gone'" in capsys.readouterr().err
     assert not (world / "w").exists()
+
+
+def test_a_limit_takes_the_links_of_the_first_pictures_by_every_method(world: Path) -> None:
+    links = [f"links=[{world}/links/*]", f"kb.path={world}/kb"]
+    for out, more in (("whole", []), ("first", ["limit=2"]), ("other", ["ranks=2", "limit=2"])):
+        assert cli.main("review_links", [*links, *more, f"out={world}/{out}"]) == 0
+    first = rows_of(world / "first" / "items")
+    assert {image for row in first for image in row["image_ids"]} == set(IMAGES[:2])
+    assert first == [row for row in rows_of(world / "whole" / "items") if row["image_ids"][0] in IMAGES[:2]]
+    assert len(first) == 3, "one pair of the first picture, and one of each method of the second"
+    assert trials_below(world) == {f"first/{name}": f"whole/{name}" for name in ("items", "texts")}
+    assert cli.main("review_links", [*links, f"out={world}/none", "limit=0"]) == 2

@@ -26,6 +26,12 @@ def test_a_trial_has_the_identity_of_the_whole_but_for_its_limit() -> None:
     assert trials({"a": whole, "b": whole}) == {}
 
 
+def test_rows_that_a_driver_writes_at_once_are_not_compared() -> None:
+    whole: dict[str, Any] = {"table": "items", "links": ["l"], "rows": "1", "units": "1"}
+    tables = {"whole": whole, "ten": whole | {"limit": 10, "rows": "2", "units": "2"}, "other": whole | {"rows": "3"}}
+    assert trials(tables) == {"ten": "whole"}
+
+
 def test_tables_that_are_listed_are_refused_and_the_trial_is_named(tmp_path: Path) -> None:
     rows = [rating(f"i{n}", "m", "fit", "1") for n in range(3)]
     whole = write_table(tmp_path / "whole", "ratings", rows)
