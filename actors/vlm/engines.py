@@ -26,7 +26,7 @@ from actors.vlm.requests import RequestGroup
 
 EngineName = Literal["auto", "packed", "cascade", "batched", "naive"]
 ENGINES: tuple[EngineName, ...] = get_args(EngineName)
-FIRST_SHARE = 8  # the first of several packed passes on a GPU has this part of the tokens of a full one
+FIRST_SHARE = 4  # the first of several packed passes on a GPU has this part of the tokens of a full one
 log = logging.getLogger(__name__)
 
 
@@ -154,11 +154,11 @@ class PackedEngine:
         """
         import torch
 
-        ready = packed.prepare(self._model, self._family, [_item(*part) for part in parts])
+        items = [_item(*part) for part in parts]
         if (stream := next(self._streams)) is not None:
             stream.wait_stream(torch.cuda.current_stream(self._model.device))
         with torch.cuda.stream(stream):
-            pending: PendingItems = packed.launch(self._model, self._family, ready, budget=budget)
+            pending: PendingItems = packed.launch(self._model, self._family, items, budget=budget)
 
         def result() -> list[list[RequestLikelihoods]]:
             return [
@@ -173,7 +173,7 @@ class PackedEngine:
     ) -> Iterator[list[tuple[RequestGroup, Sequence[int]]]]:
         """Yield consecutive parts that pass together; arguments as for `launch`."""
         most = memory.packed_tokens(self._model, budget=budget)
-        # A GPU is idle until the first pass is prepared.
+        # A GPU is idle until the first pass is prepared; one with an eighth is over before the next one is ready.
         first = most // FIRST_SHARE if self._model.device.type == "cuda" else most
         for places in packed.chunks([_item(*part) for part in parts], most=most, first=first):
             yield [parts[place] for place in places]

@@ -131,9 +131,9 @@ def picture_tokens(config: Any, inputs: Mapping[str, Any]) -> int | None:
 
 def on_device(model: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Return a processor's inputs on the model's device, floating-point tensors in its dtype."""
-    return {name: upload(cast(model, tensor), model.device) for name, tensor in inputs.items()}
+    return {name: upload(tensor.to(dtype_in(model, tensor)), model.device) for name, tensor in inputs.items()}
 
 
-def cast(model: Any, tensor: Any) -> Any:
-    """Return a tensor for `model`: in its dtype, if it has floating-point numbers."""
-    return tensor.to(model.dtype) if tensor.is_floating_point() else tensor
+def dtype_in(model: Any, tensor: Any) -> Any:
+    """Return the dtype in which `model` takes a tensor: its own one for floating-point numbers."""
+    return model.dtype if tensor.is_floating_point() else tensor.dtype

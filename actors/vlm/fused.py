@@ -15,6 +15,7 @@ from typing import Any
 
 from actors.vlm import errors
 
+ALIGNMENT = 8  # numbers of 2 bytes; rows of matrices that do not begin at 16 bytes take a kernel of half the speed
 TOLERANCE = 0.01  # of the norm of what transformers computes; half precision rounds to 0.004
 log = logging.getLogger(__name__)
 
@@ -56,6 +57,8 @@ def _fuse_layers(model: Any) -> list[str]:
         if kind not in forwards:
             forwards[kind] = _fused_forward(layer)
         if (forward := forwards[kind]) is not None:
+            if forward is _gated_unit:
+                _align(layer)
             # accelerate's hook, if there is one, stays around the forward pass
             setattr(layer, "_old_forward" if hasattr(layer, "_hf_hook") else "forward", MethodType(forward, layer))
     return [kind.__name__ for kind, forward in forwards.items() if forward is not None]
@@ -88,24 +91,39 @@ def _gated_unit(self: Any, x: Any) -> Any:
     return self.down_proj(swiglu_forward(self.gate_proj(x), self.up_proj(x))[2])
 
 
+def _align(unit: Any) -> None:
+    """Widen a gated unit by zeros to a multiple of `ALIGNMENT`, which changes no result.
+
+    The vision tower of Qwen2.5-VL is 3,420 wide.
+    """
+    from torch.nn import Parameter, functional
+
+    missing = -unit.gate_proj.out_features % ALIGNMENT
+    if not missing or any(weight.is_meta for weight in unit.parameters()):  # accelerate loads them for each pass
+        return
+    for layer in (unit.gate_proj, unit.up_proj):
+        layer.weight = Parameter(functional.pad(layer.weight, (0, 0, 0, missing)), requires_grad=False)
+        if layer.bias is not None:
+            layer.bias = Parameter(functional.pad(layer.bias, (0, missing)), requires_grad=False)
+        layer.out_features += missing
+    down = unit.down_proj
+    down.weight = Parameter(functional.pad(down.weight, (0, missing)), requires_grad=False)
+    down.in_features += missing
+
+
 def _fuse_rotations(model: Any) -> list[str]:
     """Replace the functions that attention layers call, in the modules of transformers that define them."""
     replaced = []
-    config = model.config.get_text_config()
-    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    weight = next(model.parameters())
     for name in sorted({type(layer).__module__ for layer in model.modules()}):
         module: Any = sys.modules[name]
-        rotate = getattr(module, "apply_rotary_pos_emb", None)
-        if rotate is None or hasattr(rotate, "__wrapped__"):
-            continue
-        angles = _random(weight, 1, 5, size // 2)
-        cosines, sines = (function(angles).repeat(1, 1, 2) for function in (type(angles).cos, type(angles).sin))
-        heads = (config.num_attention_heads, config.num_key_value_heads)
-        states = [_random(weight, 1, 5, count, size).transpose(1, 2) for count in heads]
-        if _agree(f"{name}.apply_rotary_pos_emb", rotate, _rotated, [*states, cosines, sines]):
-            module.apply_rotary_pos_emb = _dispatched(rotate)
-            replaced.append("apply_rotary_pos_emb")
+        for function, (fused, examples) in _ROTATIONS.items():
+            rotate = getattr(module, function, None)
+            if rotate is None or hasattr(rotate, "__wrapped__"):
+                continue
+            tensors = examples(model)
+            if _agree(f"{name}.{function}", rotate, fused, tensors):
+                setattr(module, function, _dispatched(rotate, fused, axes=tensors[-1].ndim))
+                replaced.append(function)
     return replaced
 
 
@@ -116,16 +134,57 @@ def _rotated(q: Any, k: Any, cos: Any, sin: Any) -> Any:
     return rope_forward(q, k, cos, sin)[:2]
 
 
-def _dispatched(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `original`, but for tensors that fused layers take: other models of this process use it too."""
+def _rotated_patches(q: Any, k: Any, cos: Any, sin: Any) -> Any:
+    """Return `q` and `k` [patches, heads, head size], rotated by float32 angles [patches, head size]."""
+    q, k = (states[None].transpose(1, 2) for states in (q, k))
+    rotated = _rotated(q, k, cos[None].float(), sin[None].float())
+    return tuple(states.transpose(1, 2)[0] for states in rotated)
+
+
+def _tokens(model: Any) -> list[Any]:
+    """Return random arguments of the rotation of tokens."""
+    config, weight = model.config.get_text_config(), next(model.parameters())
+    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    heads = (config.num_attention_heads, config.num_key_value_heads)
+    return [_random(weight, 1, 5, count, size).transpose(1, 2) for count in heads] + _angles(weight, 1, 5, size)
+
+
+def _patches(model: Any) -> list[Any]:
+    """Return random arguments of the rotation of patches, which are views of one projection."""
+    config, weight = model.config.vision_config, next(model.parameters())
+    size = config.hidden_size // config.num_heads
+    states = _random(weight, 5, 3, config.num_heads, size).unbind(1)
+    return [*states[:2], *(angles.float() for angles in _angles(weight, 5, size))]
+
+
+def _angles(like: Any, *shape: int) -> list[Any]:
+    """Return cosines and sines of random angles, those of both halves of a head alike."""
+    angles = _random(like, *shape[:-1], shape[-1] // 2)
+    double = (1,) * (angles.ndim - 1) + (2,)
+    return [angles.cos().repeat(double), angles.sin().repeat(double)]
+
+
+# Functions of transformers: how the fused one is called, and arguments to compare both with.
+_ROTATIONS = {
+    "apply_rotary_pos_emb": (_rotated, _tokens),
+    "apply_rotary_pos_emb_vision": (_rotated_patches, _patches),
+}
+
+
+def _dispatched(original: Callable[..., Any], fused: Callable[..., Any], *, axes: int) -> Callable[..., Any]:
+    """Return `original`, but for tensors that fused layers take: other models of this process use it too.
+
+    Args:
+        axes: of the angles that `fused` takes.
+    """
 
     @wraps(original)
-    def apply_rotary_pos_emb(q: Any, k: Any, cos: Any, sin: Any, *args: Any, **options: Any) -> Any:
-        if takes(q) and cos.ndim == 3 and cos.shape[-1] == q.shape[-1] and not args and not options:
-            return _rotated(q, k, cos, sin)
+    def rotate(q: Any, k: Any, cos: Any, sin: Any, *args: Any, **options: Any) -> Any:
+        if takes(q) and cos.ndim == axes and cos.shape[-1] == q.shape[-1] and not args and not options:
+            return fused(q, k, cos, sin)
         return original(q, k, cos, sin, *args, **options)
 
-    return apply_rotary_pos_emb
+    return rotate
 
 
 def _agree(name: str, original: Callable[..., Any], fused: Callable[..., Any], inputs: list[Any]) -> bool:

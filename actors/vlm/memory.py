@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 SHARE = 0.5  # of the memory that is free with the weights loaded; the rest is for pictures and other processes
-# Longer passes are no faster: matrices are large enough for full speed, and memory stays constant in the labels.
-MOST_TOKENS = {"cpu": 4096, "cuda": 16384}
+# Longer passes are hardly faster: matrices are large enough for full speed, and memory stays constant in the labels. On
+# an H200 passes of 32,768 tokens rated 1 to 5 % more pairs per second than those of 16,384.
+MOST_TOKENS = {"cpu": 4096, "cuda": 32768}
 LEAST_TOKENS = 64
 GPU_SHARE = "REMINE_GPU_SHARE"  # environment variable of an actor on a part of a GPU
 

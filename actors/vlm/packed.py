@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from actors.devices import upload
+from actors.devices import upload_joined
 from actors.vlm import answers as likelihoods
 from actors.vlm import attention, families, memory, token_trees
 from actors.vlm.answers import AnswerCodes, AnswerNodes, PendingLikelihoods
@@ -49,73 +49,86 @@ class Item(NamedTuple):
 class PendingItems:
     """Results of a pass that the device may still be computing."""
 
-    def __init__(self, passes: Sequence[tuple[PendingLikelihoods, list[tuple[int, int]]]], items: "_Items") -> None:
-        self._passes, self._items = passes, items
+    def __init__(self, passes: Sequence[tuple[PendingLikelihoods, list[tuple[int, int]]]], tokens: list[int]) -> None:
+        self._passes, self._tokens = passes, tokens
 
     def result(self) -> list[SuffixLikelihoods]:
         """Return the likelihoods of each item, once the device has them."""
-        values: list[dict[int, list[float]]] = [{} for _ in self._items.prefixes]
+        values: list[dict[int, list[float]]] = [{} for _ in self._tokens]
         for pending, members in self._passes:
             for (item, number), logprobs in zip(members, pending.result(), strict=True):
                 values[item][number] = logprobs
         return [
             SuffixLikelihoods([by_number[n] for n in range(len(by_number))], tokens)
-            for by_number, tokens in zip(values, self._items.tokens, strict=True)
+            for by_number, tokens in zip(values, self._tokens, strict=True)
         ]
 
 
-class _Items(NamedTuple):
-    """Items as tokens: the inputs of each prefix on the CPU, its positions, and the rows that follow it."""
+class _Prefixes(NamedTuple):
+    """What all prompts of an item begin with: the inputs of each item on the CPU, and the positions of its tokens."""
 
-    prefixes: list[dict[str, Any]]
+    inputs: list[dict[str, Any]]
     positions: list[Any]  # [axes, tokens] int64
+
+    @property
+    def lengths(self) -> Segments:
+        """Tokens of each item's prefix."""
+        return Segments([int(inputs["input_ids"].shape[1]) for inputs in self.inputs])
+
+
+class _Suffixes(NamedTuple):
+    """What follows the prefix of each item: rows of tokens, the nodes of each suffix in them, and its answers."""
+
     rows: list[list[TokenTree]]
     nodes: list[list[SuffixNodes]]
     answers: list[Sequence[AnswerCodes]]
 
-    @property
-    def tokens(self) -> list[int]:
-        """Tokens that pass for each item."""
-        return [
-            int(inputs["input_ids"].shape[1]) + sum(len(row.tokens) for row in rows)
-            for inputs, rows in zip(self.prefixes, self.rows, strict=True)
-        ]
 
-
-def prepare(model: Any, family: Family, items: Sequence[Item]) -> _Items:
-    """Return the items ready for `launch`; needs no device."""
-    prefixes, positions, rows, nodes = [], [], [], []
-    for item in items:
-        more = token_trees.shared_length(item.suffixes)
-        # What the processor returned ends in a suffix, which need not be among these.
-        inputs = families.extended(families.cut(item.inputs, item.shared), list(item.suffixes[0][:more]))
-        prefixes.append(inputs)
-        positions.append(_positions(model, family, inputs))
-        inner = [codes.inner for codes in item.answers]
-        item_rows, item_nodes = token_trees.rows_of([suffix[more:] for suffix in item.suffixes], inner)
-        rows.append(item_rows)
-        nodes.append(item_nodes)
-    return _Items(prefixes, positions, rows, nodes, [item.answers for item in items])
-
-
-def launch(model: Any, family: Family, items: _Items, *, budget: int) -> PendingItems:
+def launch(model: Any, family: Family, items: Sequence[Item], *, budget: int) -> PendingItems:
     """Give the device the work of all items, and do not wait for its results.
 
     Args:
-        items: of `prepare`.
         budget: bytes that one forward pass may take.
     """
     import torch
 
     attention.register(NAME, attend_packed)
     with torch.inference_mode():
-        lengths = Segments([int(inputs["input_ids"].shape[1]) for inputs in items.prefixes])
-        layers = _encode(model, items, lengths)
-        starts = [int(positions.max()) + 1 for positions in items.positions]
+        prefixes = _prefixes(model, family, items)
+        lengths = prefixes.lengths
+        layers = _encode(model, prefixes)
+        suffixes = _suffixes(items)  # after the device has its first work
+        starts = [int(positions.max()) + 1 for positions in prefixes.positions]
         passes = []
-        for chosen in _passes(items.rows, memory.packed_tokens(model, budget=budget)):
-            passes.append(_suffix_pass(model, family, items, chosen, lengths=lengths, layers=layers, starts=starts))
-    return PendingItems(passes, items)
+        for chosen in _passes(suffixes.rows, memory.packed_tokens(model, budget=budget)):
+            passes.append(_suffix_pass(model, family, suffixes, chosen, lengths=lengths, layers=layers, starts=starts))
+    counts = [
+        length + sum(len(row.tokens) for row in rows)
+        for length, rows in zip(lengths.lengths, suffixes.rows, strict=True)
+    ]
+    return PendingItems(passes, counts)
+
+
+def _prefixes(model: Any, family: Family, items: Sequence[Item]) -> _Prefixes:
+    every, positions = [], []
+    for item in items:
+        more = token_trees.shared_length(item.suffixes)
+        # What the processor returned ends in a suffix, which need not be among these.
+        inputs = families.extended(families.cut(item.inputs, item.shared), list(item.suffixes[0][:more]))
+        every.append(inputs)
+        positions.append(_positions(model, family, inputs))
+    return _Prefixes(every, positions)
+
+
+def _suffixes(items: Sequence[Item]) -> _Suffixes:
+    rows, nodes = [], []
+    for item in items:
+        more = token_trees.shared_length(item.suffixes)
+        inner = [codes.inner for codes in item.answers]
+        item_rows, item_nodes = token_trees.rows_of([suffix[more:] for suffix in item.suffixes], inner)
+        rows.append(item_rows)
+        nodes.append(item_nodes)
+    return _Suffixes(rows, nodes, [item.answers for item in items])
 
 
 def chunks(items: Sequence[Item], *, most: int, first: int) -> Iterator[list[int]]:
@@ -186,7 +199,8 @@ def attend_packed(
     keys, values = (tensor[0].transpose(0, 1) for tensor in before.layers[module.layer_idx])
     far, far_sum = attend_segments(flat[0], keys, values, queries=before.queries, keys=before.keys, scale=scale)
     weight = (far_sum - near_sum).sigmoid().transpose(0, 1).unsqueeze(-1)
-    return near.float().lerp(far.float(), weight).to(query.dtype)[None], None
+    # In half precision the sum is computed in float32 and rounded once, as `near` and `far` were.
+    return near.lerp(far, weight.to(near.dtype))[None], None
 
 
 def _positions(model: Any, family: Family, inputs: Mapping[str, Any]) -> Any:
@@ -203,22 +217,26 @@ def _positions(model: Any, family: Family, inputs: Mapping[str, Any]) -> Any:
     return positions[:, 0]
 
 
-def _encode(model: Any, items: _Items, lengths: Segments) -> dict[int, tuple[Any, Any]]:
+def _encode(model: Any, prefixes: _Prefixes) -> dict[int, tuple[Any, Any]]:
     """Pass all prefixes as one sequence; returns layer -> keys and values [1, key heads, tokens, head size]."""
     import torch
 
     inputs: dict[str, Any] = {}
-    for name in dict.fromkeys(name for one in items.prefixes for name in one):
+    for name in dict.fromkeys(name for one in prefixes.inputs for name in one):
         if name != "attention_mask":  # nothing is padded
-            parts = [families.cast(model, one[name]) for one in items.prefixes if name in one]
-            inputs[name] = torch.cat(parts, 1 if name in PER_TOKEN else 0)
-    inputs = families.on_device(model, inputs)
-    positions = torch.cat(items.positions, -1)
-    positions = upload(positions[:, None] if len(positions) > 1 else positions, model.device)
+            parts = [one[name] for one in prefixes.inputs if name in one]
+            axis = 1 if name in PER_TOKEN else 0
+            inputs[name] = upload_joined(parts, model.device, axis=axis, dtype=families.dtype_in(model, parts[0]))
+    positions = upload_joined(prefixes.positions, model.device, axis=-1)
+    positions = positions[:, None] if len(positions) > 1 else positions
     cache, layers = _cache()
     forget_positions(model)
     no_nodes = torch.empty(0, dtype=torch.long)  # only keys and values are read
-    with attention_implementation(model, NAME), attention.active(PackedPlan(lengths)), last_layer_at(model, no_nodes):
+    with (
+        attention_implementation(model, NAME),
+        attention.active(PackedPlan(prefixes.lengths)),
+        last_layer_at(model, no_nodes),
+    ):
         base_model(model)(**inputs, position_ids=positions, past_key_values=cache, use_cache=True)
     return layers
 
@@ -258,7 +276,7 @@ def _passes(rows: Sequence[Sequence[TokenTree]], most: int) -> Iterator[list[tup
 def _suffix_pass(
     model: Any,
     family: Family,
-    items: _Items,
+    suffixes: _Suffixes,
     chosen: Sequence[tuple[int, int]],
     *,
     lengths: Segments,
@@ -268,19 +286,19 @@ def _suffix_pass(
     """Pass some rows as one sequence; returns the likelihoods of their suffixes, and (item, suffix) of each."""
     import torch
 
-    rows = [items.rows[item][number] for item, number in chosen]
+    rows = [suffixes.rows[item][number] for item, number in chosen]
     first = dict(zip(chosen, Segments([len(row.tokens) for row in rows]).bounds, strict=False))
-    queries = [0] * len(items.rows)
+    queries = [0] * len(suffixes.rows)
     for (item, _), row in zip(chosen, rows, strict=True):
         queries[item] += len(row.tokens)
     by_row = [
         (item, number, first[item, nodes.row], nodes)
-        for item, item_nodes in enumerate(items.nodes)
+        for item, item_nodes in enumerate(suffixes.nodes)
         for number, nodes in enumerate(item_nodes)
         if (item, nodes.row) in first
     ]
     answer_nodes = [
-        AnswerNodes(items.answers[item][number], begin + nodes.last, tuple(begin + node for node in nodes.inner))
+        AnswerNodes(suffixes.answers[item][number], begin + nodes.last, tuple(begin + node for node in nodes.inner))
         for item, number, begin, nodes in by_row
     ]
     read = torch.tensor(sorted({node for one in answer_nodes for node in (one.last, *one.inner)}))

@@ -102,10 +102,10 @@ def fused(device: Any, *, tiny: bool) -> dict[str, Any]:
         without, errors = (float(np.abs(expected - one).max()) for one in (plain, values))
         results[name] = {"replaced": replaced, "error": errors, "error without": without}
     ok = all(
-        "apply_rotary_pos_emb" in one["replaced"]
+        {"apply_rotary_pos_emb", *(["apply_rotary_pos_emb_vision"] if "vl" in name else [])} <= set(one["replaced"])
         and len(one["replaced"]) >= 3
         and one["error"] <= 2 * one["error without"] + 0.01
-        for one in results.values()
+        for name, one in results.items()
     )
     largest, without = (max(one[key] for one in results.values()) for key in ("error", "error without"))
     return {"ok": ok, "largest": largest, "without": without, **results}

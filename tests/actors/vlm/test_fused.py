@@ -104,25 +104,40 @@ def test_hooks_of_accelerate_stay() -> None:
 
 ROTATE = """
 import sys
-import torch
+import liger_kernel.ops.rope
 from actors.vlm import fused
 from actors.vlm.loading import load_vlm
-from tests.actors.vlm.test_fused import logits
+from tests.actors.vlm.test_fused import encoded_patches, logits
 
 model, _ = load_vlm(sys.argv[1], dtype="float32", device_map="cpu")
-expected = logits(model)
+expected = logits(model), encoded_patches(model)
 fused.takes = lambda tensor: True
 calls = []
-rotated = fused._rotated
-fused._rotated = lambda *tensors: calls.append(1) or rotated(*tensors)
+forward = liger_kernel.ops.rope.rope_forward
+liger_kernel.ops.rope.rope_forward = lambda *tensors: calls.append(1) or forward(*tensors)
+vision = hasattr(model.config, "vision_config")
+functions = ["apply_rotary_pos_emb", "apply_rotary_pos_emb_vision"][: 1 + vision]
 replaced = fused._fuse_rotations(model)
-assert replaced == ["apply_rotary_pos_emb"], replaced
+assert replaced == functions, replaced
 assert fused._fuse_rotations(model) == []  # once per process
 calls.clear()
-values = logits(model)
-assert len(calls) == model.config.get_text_config().num_hidden_layers, calls
-print(float((values - expected).abs().max()))
+values = logits(model), encoded_patches(model)
+layers = model.config.get_text_config().num_hidden_layers + (model.config.vision_config.depth if vision else 0)
+assert len(calls) == layers, (calls, layers)
+print(max(float((b - a).abs().max()) for a, b in zip(expected, values)))
 """
+
+
+def encoded_patches(model: Any) -> Any:
+    """The states of two pictures' patches; zeros of a model that sees none."""
+    import torch
+
+    if not hasattr(model.config, "vision_config"):
+        return torch.zeros(1)
+    config = model.config.vision_config
+    pixels = torch.randn(2 * 16, 3 * config.temporal_patch_size * config.patch_size**2, generator=torch.Generator())
+    with torch.inference_mode():
+        return model.model.visual(pixels, grid_thw=torch.tensor([[1, 4, 4]] * 2)).pooler_output
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -143,6 +158,36 @@ def test_fused_rotations_compute_the_same(name: str) -> None:
     assert float(done.stdout.splitlines()[-1]) < 1e-5
 
 
+def test_gated_units_are_widened_by_zeros() -> None:
+    """To rows that begin at 16 bytes, without another result."""
+    import torch
+
+    class Unit(torch.nn.Module):
+        def __init__(self, width: int, *, bias: bool, device: str = "cpu") -> None:
+            super().__init__()
+            self.gate_proj, self.up_proj = (torch.nn.Linear(6, width, bias=bias, device=device) for _ in range(2))
+            self.down_proj = torch.nn.Linear(width, 6, bias=bias, device=device)
+
+        def forward(self, x: Any) -> Any:
+            return self.down_proj(torch.nn.functional.silu(self.gate_proj(x)) * self.up_proj(x))
+
+    states = torch.randn(5, 6)
+    for bias in (True, False):
+        unit = Unit(20, bias=bias)
+        expected = unit(states)
+        fused._align(unit)
+        assert unit.gate_proj.weight.shape == unit.up_proj.weight.shape == (24, 6)
+        assert unit.down_proj.weight.shape == (6, 24)
+        assert (unit.gate_proj.out_features, unit.up_proj.out_features, unit.down_proj.in_features) == (24, 24, 24)
+        assert torch.allclose(unit(states), expected, atol=1e-6)
+    aligned, elsewhere = Unit(24, bias=True), Unit(20, bias=True, device="meta")
+    weight = aligned.gate_proj.weight
+    fused._align(aligned)
+    fused._align(elsewhere)
+    assert aligned.gate_proj.weight is weight
+    assert elsewhere.gate_proj.weight.shape == (20, 6)
+
+
 def test_the_library_is_named_if_layers_use_it() -> None:
     if importlib.util.find_spec("liger_kernel") is None:
         pytest.skip("liger-kernel is not installed")
@@ -157,10 +202,10 @@ def test_a_rotation_with_other_arguments_is_the_original(monkeypatch: pytest.Mon
     import torch
 
     monkeypatch.setattr(fused, "takes", lambda _: True)
-    monkeypatch.setattr(fused, "_rotated", lambda *_: pytest.fail("a partial rotation has no fused form"))
+    partial: Any = lambda *_: pytest.fail("a partial rotation has no fused form")  # noqa: E731
     q, cos = torch.randn(1, 2, 3, 8), torch.randn(1, 3, 4)
     original: Any = lambda *args: args  # noqa: E731
-    assert fused._dispatched(original)(q, q, cos, cos) == (q, q, cos, cos)
+    assert fused._dispatched(original, partial, axes=3)(q, q, cos, cos) == (q, q, cos, cos)
 
 
 def test_failures_of_the_device_are_raised(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:

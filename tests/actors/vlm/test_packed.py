@@ -93,14 +93,14 @@ def test_one_item_that_fails_does_not_fail_the_others(load: Load, monkeypatch: p
     asked = requests(sees=True)
     scorer = ClosedSetScorer(model, processor, engine="packed")
     expected = scores_of(scorer.score(asked))
-    prepare = packed.prepare
+    launch = packed.launch
 
-    def fails(*arguments: Any) -> Any:
+    def fails(*arguments: Any, budget: int) -> Any:
         if any("Question 3" in processor.tokenizer.decode(suffix) for item in arguments[2] for suffix in item.suffixes):
             raise RuntimeError("an item that fails")
-        return prepare(*arguments)
+        return launch(*arguments, budget=budget)
 
-    monkeypatch.setattr(packed, "prepare", fails)
+    monkeypatch.setattr(packed, "launch", fails)
     results = scorer.score(asked)
     failed = [result for result in results if isinstance(result, ScoringError)]
     assert {error.message for error in failed} == {"an item that fails"}
@@ -121,7 +121,7 @@ def test_without_memory_for_all_items_each_passes_alone(
     launch, items = packed.launch, []
 
     def scarce(*arguments: Any, budget: int) -> Any:
-        items.append(len(arguments[2].prefixes))
+        items.append(len(arguments[2]))
         if items[-1] > 1:
             raise torch.OutOfMemoryError("simulated")
         return launch(*arguments, budget=budget)
