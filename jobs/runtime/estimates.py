@@ -18,9 +18,9 @@ from jobs.runtime.resources import Resources, StageResources
 from jobs.store.amounts import Amounts
 from jobs.store.locations import is_s3
 
-LEAST_UNITS = 5  # in a row, for a pace
+LEAST_UNITS = 5  # in a row, for the pace of one actor
 MOST_UNITS = 1000  # a pace rests on the last ones
-PAUSE_S, PAUSE_FACTOR = 120.0, 20.0  # a longer gap, and this many times the usual one: the run was interrupted
+PAUSE_S, PAUSE_FACTOR = 120.0, 20.0  # a longer gap, and this many times the usual round: the run was interrupted
 RESAMPLES, COVERAGE = 2000, 0.9
 # Requests to S3 (measured by tests/jobs/runtime/test_requests.py): for each object that a unit reads, for its own
 # object while it is written, and for the footer of each object when a run is opened and when it ends.
@@ -161,20 +161,32 @@ class Forecast:
         }
 
 
-def pace_of(ended: Iterable[tuple[float, int]]) -> Pace | None:
-    """The pace of the last uninterrupted stretch of work; None if it has fewer than `LEAST_UNITS` units.
+def pace_of(ended: Iterable[tuple[float, int]], *, together: int = 1) -> Pace | None:
+    """The pace of the last uninterrupted stretch of work; None if it has too few units.
+
+    Actors that begin at the same time end their units at the same time: from one unit to the next it is then no time,
+    or that of a whole unit. What is counted is therefore the time from each unit to the one that is as many units later
+    as there are actors, in at least `LEAST_UNITS` - 1 such rounds.
 
     Args:
         ended: for each unit the second since 1970 at which it was written, and its work.
+        together: the number of actors.
     """
-    stretch = _last_stretch(sorted(ended)[-MOST_UNITS:])
-    gaps = [(later - earlier, work) for (earlier, _), (later, work) in pairwise(stretch)]
-    if len(gaps) + 1 < LEAST_UNITS or sum(seconds for seconds, _ in gaps) <= 0:
+    stretch = _last_stretch(sorted(ended)[-MOST_UNITS:], together)
+    rounds = [
+        (
+            stretch[last][0] - stretch[last - together][0],
+            sum(work for _, work in stretch[last - together + 1 : last + 1]),
+        )
+        for last in range(together, len(stretch))
+    ]
+    if len(rounds) + 1 < LEAST_UNITS or sum(seconds for seconds, _ in rounds) <= 0:
         return None
     draws = random.Random(0)
-    resampled = sorted(_rate(draws.choices(gaps, k=len(gaps))) for _ in range(RESAMPLES))
+    count = max(1, round((len(stretch) - 1) / together))  # rounds that do not overlap
+    resampled = sorted(_rate(draws.choices(rounds, k=count)) for _ in range(RESAMPLES))
     tail = round(RESAMPLES * (1 - COVERAGE) / 2)
-    rate = Spread(_rate(gaps), resampled[tail], resampled[-tail - 1])
+    rate = Spread(_rate(rounds), resampled[tail], resampled[-tail - 1])
     return Pace(rate, len(stretch)) if rate.low > 0 else None
 
 
@@ -307,17 +319,17 @@ def requests_text(requests: Requests) -> str:
     return f"about {' and '.join(parts)} requests" if parts else ""
 
 
-def _last_stretch(ended: Sequence[tuple[float, int]]) -> Sequence[tuple[float, int]]:
-    gaps = sorted(later - earlier for (earlier, _), (later, _) in pairwise(ended))
-    if not gaps:
+def _last_stretch(ended: Sequence[tuple[float, int]], together: int) -> Sequence[tuple[float, int]]:
+    rounds = sorted(later - earlier for (earlier, _), (later, _) in zip(ended, ended[together:], strict=False))
+    if not rounds:
         return ended
-    pause = max(PAUSE_S, PAUSE_FACTOR * gaps[len(gaps) // 2])
+    pause = max(PAUSE_S, PAUSE_FACTOR * rounds[len(rounds) // 2])
     first = max((n + 1 for n, (one, other) in enumerate(pairwise(ended)) if other[0] - one[0] > pause), default=0)
     return ended[first:]
 
 
-def _rate(gaps: Sequence[tuple[float, int]]) -> float:
-    return sum(work for _, work in gaps) / max(sum(seconds for seconds, _ in gaps), 1e-9)
+def _rate(rounds: Sequence[tuple[float, int]]) -> float:
+    return sum(work for _, work in rounds) / max(sum(seconds for seconds, _ in rounds), 1e-9)
 
 
 def _clock(seconds: float) -> str:

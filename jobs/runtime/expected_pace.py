@@ -107,6 +107,11 @@ class Expectation:
     def _lanes(self, threads: int | None = None) -> Lanes:
         return lanes_of(self._pool, cores=self.cores, threads=threads) if self._pool else Lanes(1, 1)
 
+    def _actors(self, devices: float | None) -> int:
+        """The actors of the last stage that have so many CPUs or GPUs; those of the pool that has grown if None."""
+        most = self._pool.most_actors if self._pool else 1
+        return most if devices is None else max(1, math.ceil(most * devices / self._lanes().total))
+
     def devices(self, units: int) -> float:
         """The CPUs or GPUs of the last stage that work on so many units."""
         pieces = self.work.pieces if self.work and self.work.pieces else units
@@ -122,8 +127,8 @@ class Expectation:
         left = amounts.units - amounts.done
         if not left:
             return None, ""
-        if (pace := pace_of(amounts.ended())) is not None:
-            before = devices_of(last, amounts)
+        before = devices_of(last, amounts) if amounts.done else None
+        if (pace := pace_of(amounts.ended(), together=self._actors(before))) is not None:
             return (pace if before is None else scaled(pace, before=before, now=self.devices(left))), ""
         counted = self.work.counted if self.work else amounts.counted
         on_gpu = self._pool is not None and self._pool.num_gpus > 0

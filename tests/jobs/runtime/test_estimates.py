@@ -59,6 +59,25 @@ def test_a_pace_of_many_units_is_that_of_the_last_thousand() -> None:
     assert (pace.units, pace.per_s.value) == (1000, pytest.approx(128))
 
 
+def test_actors_that_end_together_have_the_pace_of_their_rounds() -> None:
+    """Eight actors with units of ten minutes each, as after plan=calibrate; between two rounds nothing ends."""
+    calibrated = [(1e9 + 600 * unit + actor, 256) for unit in (1, 2, 3) for actor in range(8)]
+    pace = pace_of(calibrated, together=8)
+    assert pace is not None
+    assert (pace.units, pace.per_s.low, pace.per_s.high) == (
+        24,
+        pytest.approx(256 * 8 / 600),
+        pytest.approx(pace.per_s.low),
+    )
+    assert pace_of(calibrated[:9], together=8) is None  # one round says nothing
+    continued = [(at + 86_400, rows) for at, rows in calibrated]
+    assert pace_of([*calibrated, *continued], together=8) == pace
+    uneven = [(1e9 + (60 + actor) * unit, 256) for unit in (1, 2, 3, 4, 5) for actor in range(8)]
+    pace = pace_of(uneven, together=8)
+    assert pace is not None
+    assert 256 * 8 / 67 < pace.per_s.low < pace.per_s.value < pace.per_s.high < 256 * 8 / 60
+
+
 def left(stages: Sequence[StageResources], *, done: int = 21, rows: int = 921_600) -> Forecast:
     resources = Resources(read=TaskResources(0.5), write=TaskResources(0.5))
     cluster = cluster_of(stages, resources, PRICES)

@@ -125,6 +125,14 @@ def test_units_that_fewer_gpus_did_give_the_pace_of_more() -> None:
         assert expectation(judge).pace(done, files=[], last=stale)[0] == unscaled
 
 
+def test_the_actors_that_did_the_units_decide_when_there_is_a_pace() -> None:
+    eight = expectation(StageResources(actors=1, max_actors=8, num_gpus=1), measurements=[])
+    took = {"devices": 2.0, "ended": time.time()}
+    for done, last, is_expected in ((11, {}, False), (12, {}, True), (5, took, False), (6, took, True)):
+        pace, unknown = eight.pace(amounts(100, done=done), files=[], last=last)
+        assert (pace is not None, not unknown) == (is_expected, is_expected)
+
+
 @pytest.mark.parametrize(
     "changes",
     [
