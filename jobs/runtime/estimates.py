@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from jobs.runtime.prices import Prices, machines_for
+from jobs.runtime.prices import Prices, UnpricedError, machines_for
 from jobs.runtime.resources import Resources, StageResources
 from jobs.store.amounts import Amounts
 from jobs.store.locations import is_s3
@@ -87,6 +87,7 @@ class Cluster:
     Attributes:
         cpus: all of the machine, or those of the pools.
         machines: their names and numbers; empty without prices.
+        unpriced: why there are no prices of the machines, though there are of others; empty if not so.
     """
 
     gpus: float
@@ -94,6 +95,7 @@ class Cluster:
     machines: tuple[tuple[str, int], ...] = ()
     per_hour: float = 0.0
     cpus: float = 0.0
+    unpriced: str = ""
 
 
 @dataclass(frozen=True)
@@ -202,10 +204,15 @@ def cluster_of(
     cpus = sum(stage.most_actors * stage.num_cpus for stage in stages)
     if stages:
         cpus += resources.read.num_cpus + resources.write.num_cpus
-    machines = machines_for(prices, cpus=cpus, gpus=gpus) if prices else []
+    used = (cores or cpus) if stages else 1.0
+    largest = max((stage.num_gpus for stage in stages), default=0.0)
+    try:
+        machines = machines_for(prices, cpus=cpus, gpus=gpus, gpus_of_one=largest) if prices else []
+    except UnpricedError as error:
+        return Cluster(gpus, cpus=used, unpriced=str(error))
     per_hour = sum(count * machine.per_hour for machine, count in machines)
     names = tuple((machine.name, count) for machine, count in machines)
-    return Cluster(gpus, prices, names, per_hour, (cores or cpus) if stages else 1.0)
+    return Cluster(gpus, prices, names, per_hour, used)
 
 
 def estimate(
@@ -258,6 +265,8 @@ def lines(estimated: Forecast) -> list[str]:
         text.append(f"GPUs   {amount(estimated.gpu_hours, 1)} GPU-hours on {cluster.gpus:g}")
     if requests := requests_text(estimated.requests):
         text.append(f"S3     {requests}")
+    if cluster.unpriced:
+        text.append(f"money  unknown: {cluster.unpriced}")
     if cluster.prices is not None and estimated.money is not None:
         machines = ", ".join(f"{count} x {name}" for name, count in cluster.machines)
         text.append(

@@ -1,12 +1,17 @@
 """Prices of machines and requests (`conf/prices/`), and the machines that a run uses."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from jobs.runtime.config_files import CONF, read_named
 
 FOLDER = CONF / "prices"
+
+
+class UnpricedError(Exception):
+    """The prices are not those of the machines that a run uses; the message names what they lack."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +35,7 @@ class Prices:
     machines: tuple[Machine, ...]
     put_per_1000: float = 0.0
     get_per_1000: float = 0.0
+    source: str = ""  # the name or path of the file
 
 
 def read_prices(name: str) -> Prices:
@@ -38,32 +44,55 @@ def read_prices(name: str) -> Prices:
     Raises:
         InputError: no such file, or it is not a table of prices.
     """
-    return read_named("resources.prices", name, _parse, folder="prices", noun="prices")
+    return replace(read_named("resources.prices", name, _parse, folder="prices", noun="prices"), source=name)
 
 
 def _parse(content: Any) -> Prices:
     machines = tuple(Machine(**machine) for machine in content["machines"])
-    requests = {f"{kind}_per_1000": float(price) for kind, price in content.get("requests_per_1000", {}).items()}
+    requests: dict[str, Any] = {
+        f"{kind}_per_1000": float(price) for kind, price in content.get("requests_per_1000", {}).items()
+    }
     if not all(price >= 0 for price in (*requests.values(), *(machine.per_hour for machine in machines))):
         raise ValueError("a price below 0")
     return Prices(str(content["date"]), str(content["region"]), str(content["currency"]), machines, **requests)
 
 
-def machines_for(prices: Prices, *, cpus: float, gpus: float) -> list[tuple[Machine, int]]:
+def machines_for(prices: Prices, *, cpus: float, gpus: float, gpus_of_one: float = 0.0) -> list[tuple[Machine, int]]:
     """The machines, with their number, that have this many CPUs and GPUs, and the head.
 
     The kind with the cheapest GPU holds the GPUs; the kind with the cheapest CPU holds the CPUs that those lack.
+
+    Args:
+        gpus_of_one: GPUs of the actor that needs most of them, which must be in one machine.
+
+    Raises:
+        UnpricedError: the prices are of no machine with such GPUs, or of none with CPUs.
     """
-    chosen = [(machine, 1) for machine in prices.machines if machine.head]
+    chosen = {machine: 1 for machine in prices.machines if machine.head}
     workers = [machine for machine in prices.machines if not machine.head]
-    with_gpus = [machine for machine in workers if machine.num_gpus]
-    without = [machine for machine in workers if machine.num_cpus and not machine.num_gpus]
-    if gpus and with_gpus:
-        kind = min(with_gpus, key=lambda machine: machine.per_hour / machine.num_gpus)
-        count = math.ceil(gpus / kind.num_gpus)
-        chosen.append((kind, count))
-        cpus -= count * kind.num_cpus
-    if cpus > 0 and without:
-        kind = min(without, key=lambda machine: machine.per_hour / machine.num_cpus)
-        chosen.append((kind, math.ceil(cpus / kind.num_cpus)))
-    return chosen
+    if gpus:
+        fitting = [machine for machine in workers if machine.num_gpus and machine.num_gpus >= gpus_of_one]
+        if not fitting:
+            raise _lacks(prices, f"num_gpus of at least {max(gpus_of_one, 1):g}", f"{gpus:g} GPUs")
+        kind = min(fitting, key=lambda machine: machine.per_hour / machine.num_gpus)
+        chosen[kind] = math.ceil(gpus / kind.num_gpus)
+        cpus -= chosen[kind] * kind.num_cpus
+    if cpus > 0:
+        kind = _cheapest_cpus([machine for machine in workers if machine.num_cpus], prices, cpus)
+        chosen[kind] = chosen.get(kind, 0) + math.ceil(cpus / kind.num_cpus)
+    return list(chosen.items())
+
+
+def _cheapest_cpus(machines: Sequence[Machine], prices: Prices, cpus: float) -> Machine:
+    """The machine with the cheapest CPU, without GPUs if there is one."""
+    if not machines:
+        raise _lacks(prices, "num_cpus above 0", f"{cpus:g} CPUs more than the machines with GPUs")
+    without_gpus = [machine for machine in machines if not machine.num_gpus]
+    return min(without_gpus or machines, key=lambda machine: machine.per_hour / machine.num_cpus)
+
+
+def _lacks(prices: Prices, key: str, need: str) -> UnpricedError:
+    return UnpricedError(
+        f"resources.prices={prices.source} has no machine with {key}, and the run uses {need}; add one to a file of "
+        "your own"
+    )

@@ -1,6 +1,7 @@
 """What is left of a run, from the units that are done: time, GPU-hours, money."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from jobs.errors import InputError
 from jobs.runtime import summary
 from jobs.runtime.estimates import Cluster, Forecast, Requests, Spread, cluster_of, comparison, estimate, lines, pace_of
-from jobs.runtime.prices import FOLDER, Machine, Prices, machines_for, read_prices
+from jobs.runtime.prices import FOLDER, Machine, Prices, UnpricedError, machines_for, read_prices
 from jobs.runtime.resources import Demand, Resources, StageResources, TaskResources
 from jobs.store.amounts import Amounts
 from tests.jobs.store.small_runs import begin, plan, write
@@ -129,6 +130,40 @@ def test_prices_of_the_repository_and_of_a_file(tmp_path: Path) -> None:
     for name in ("aws-mars", *(str(tmp_path / f"{file}.yaml") for file in ("bad", "worse", "least"))):
         with pytest.raises(InputError, match=r"aws-mars|not a table of prices .*must be one of aws-us-east-1"):
             read_prices(name)
+
+
+def test_machines_without_a_price_are_not_free() -> None:
+    """A run on GPUs had the price of its CPUs if the file had no machine with GPUs."""
+    head, cpu, one, eight = (
+        *PRICES.machines[:1],
+        Machine("cpu", 1.0, 16),
+        Machine("one", 2.0, 8, 1),
+        Machine("eight", 20.0, 96, 8),
+    )
+
+    def machines(*kinds: Machine, cpus: float, gpus: float, gpus_of_one: float) -> str:
+        prices = Prices("2025", "rack", "EUR", kinds, source="rack.yaml")
+        chosen = machines_for(prices, cpus=cpus, gpus=gpus, gpus_of_one=gpus_of_one)
+        return ", ".join(f"{count} {machine.name}" for machine, count in chosen)
+
+    assert machines(head, one, eight, cpu, cpus=80, gpus=8, gpus_of_one=1) == "1 head, 8 one, 1 cpu"
+    assert machines(head, one, eight, cpu, cpus=80, gpus=8, gpus_of_one=2) == "1 head, 1 eight"
+    assert machines(one, cpus=24, gpus=1, gpus_of_one=1) == "3 one"
+    assert machines(cpu, cpus=0.5, gpus=0, gpus_of_one=0) == "1 cpu"
+    cases = {
+        "num_gpus of at least 1": ([cpu], 1, 0.5),
+        "num_gpus of at least 2": ([cpu, one], 4, 2),
+        "num_cpus": ([head], 0, 0),
+    }
+    for text, (kinds, gpus, gpus_of_one) in cases.items():
+        with pytest.raises(UnpricedError, match=f"resources.prices=rack.yaml has no machine with {text}"):
+            machines(*kinds, cpus=4, gpus=gpus, gpus_of_one=gpus_of_one)
+    two = replace(JUDGE, num_gpus=2)
+    printed = lines(left([two]))
+    assert printed[-1].startswith(
+        "money  unknown: resources.prices= has no machine with num_gpus of at least 2, and the run uses 16"
+    )
+    assert left([two]).to_json()["money"] is None
 
 
 def test_a_plan_prints_what_is_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
