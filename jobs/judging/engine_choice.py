@@ -92,7 +92,7 @@ def choose(
         return ChosenEngine(DEFAULT)
     verdict = _compare(cfg, items, prepare)
     if reason := verdict["difference"]:
-        say(f"warning: engine=auto: {DEFAULT}, not {vllm_engine.NAME}: {reason}", err=True)
+        say(f"warning: engine=auto: {DEFAULT}, not {vllm_engine.NAME}: {reason}", err=True, level="warning")
     else:
         say(f"  engine=auto: {vllm_engine.NAME}, with the texts of {DEFAULT} on a sample of {items.num_rows}")
     name = DEFAULT if reason else vllm_engine.NAME

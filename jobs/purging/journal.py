@@ -71,5 +71,6 @@ def mentioned_if_interrupted(root: str) -> Iterator[None]:
             f"purge: not complete; {uri_of(root)} keeps the ids and URLs that remain to be removed: run the same "
             "command again, which also removes that file",
             err=True,
+            level="warning",
         )
         raise

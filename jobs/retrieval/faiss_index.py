@@ -60,7 +60,7 @@ def build(
                 file.seek(0)
                 lines = dict.fromkeys(file.read().decode(errors="replace").splitlines())
             for line in lines:  # each once: an OPQ repeats its warning about few vectors hundreds of times
-                say(f"  FAISS: {line}", err=True)
+                say(f"  FAISS: {line}", err=True, level="warning")
         except RuntimeError as error:
             raise RunError(
                 f"faiss.factory={factory}: cannot be trained on {len(sample):,} vectors ({_reason(error)}); "

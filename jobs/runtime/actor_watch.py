@@ -87,7 +87,7 @@ class ActorWatch(ExecutionCallback):
         self._looked = now
         self._watch = self._watch or StartWatch(wait_s=self._wait_s, now=now)
         if line := self._watch.look(list(_states(executor._topology or {})), now=now):
-            say(line, err=True)
+            say(line, err=True, level="info")
 
 
 def _states(operators: Mapping[Any, Any]) -> Iterator[PoolState]:

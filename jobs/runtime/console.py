@@ -75,9 +75,13 @@ def fields(**values: str) -> Iterator[None]:
         _output.fields = before
 
 
-def say(text: str, *, err: bool = False) -> None:
-    """Print a line, to stderr if `err`; characters that steer the terminal are written as \\x1b."""
-    write(sys.stderr if err else sys.stdout, text, level="error" if err else "info")
+def say(text: str, *, err: bool = False, level: str | None = None) -> None:
+    """Print a line, to stderr if `err`; characters that steer the terminal are written as \\x1b.
+
+    Args:
+        level: of the JSON object; None: error if `err`, else info.
+    """
+    write(sys.stderr if err else sys.stdout, text, level=level or ("error" if err else "info"))
 
 
 def write(stream: Any, text: str, *, level: str = "info", **facts: Any) -> None:

@@ -1,9 +1,13 @@
 """A run waits for one actor of each pool, says which actors it waits for, and ends if a pool stays without any."""
 
+import json
+from typing import Any
+
 import pytest
 
 from jobs.errors import RunError
-from jobs.runtime.actor_watch import TELL_EVERY_S, PoolState, StartWatch
+from jobs.runtime import actor_watch, console
+from jobs.runtime.actor_watch import TELL_EVERY_S, ActorWatch, PoolState, StartWatch
 
 
 def test_the_run_goes_on_with_the_first_actor_and_tells_of_the_others() -> None:
@@ -28,3 +32,17 @@ def test_a_pool_without_any_actor_ends_the_run_after_wait_s() -> None:
     watch.look(without, now=1299.0)
     with pytest.raises(RunError, match=r"no actor of Judge could start within resources\.wait_s=600 seconds"):
         watch.look(without, now=1300.0)
+
+
+def test_to_wait_is_no_error(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A log collector that watches for level=error must not call somebody because a machine boots."""
+    executor: Any = type("Executor", (), {"_topology": None})()
+    monkeypatch.setattr(actor_watch, "TELL_EVERY_S", 0.0)
+    monkeypatch.setattr(actor_watch, "_states", lambda _: [PoolState("Judge", 1, 7)])
+    console.use_format("json")
+    try:
+        ActorWatch(wait_s=60).on_execution_step(executor)
+    finally:
+        console.use_text()
+    line = json.loads(capsys.readouterr().err)
+    assert (line["level"], line["message"].partition(",")[0]) == ("info", "waiting for actors")
