@@ -6,8 +6,9 @@ known before.
 
 import contextlib
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from typing import Any
 
 from jobs.errors import InputError
@@ -71,8 +72,23 @@ def _plan(step: Step, cfg: Any, plan: bool | str, awaited: Sequence[int]) -> Ste
 
 
 def _reads(step: Step, out: str) -> bool:
-    """Whether a key of the step names the table at `out`, or one below it."""
-    return any(out in str(value) for key, value in step.set.items() if key != "out")
+    """Whether a key of the step names the table at `out`, or one below it, perhaps by a glob."""
+    folders = out.rstrip("/").split("/")
+    paths = (text.split("/") for key, value in step.set.items() if key != "out" for text in _texts(value))
+    return any(len(path) >= len(folders) and all(map(_matches, folders, path)) for path in paths)
+
+
+def _matches(folder: str, pattern: str) -> bool:
+    return folder == pattern or fnmatchcase(folder, pattern)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield the texts of a key's value, of a list or mapping those of its entries."""
+    if isinstance(value, Mapping | list | tuple):
+        for entry in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(entry)
+    else:
+        yield str(value)
 
 
 def lines(plans: Sequence[StepPlan]) -> Iterator[str]:

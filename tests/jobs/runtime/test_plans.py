@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from jobs.runtime import cli
+from jobs.runtime.pipeline_plan import plan_steps
+from jobs.runtime.pipelines import Step
 from tests.in_process import stages_in_process
 
 HEADER = "language\tpage_url\timage_url\tpage_title\tis_main_image\n"
@@ -90,6 +92,22 @@ def test_a_pipeline_is_planned_calibrated_run_and_compared(folder: Path, capsys:
         assert cli.main("run", keys) == 0
         assert manifest(folder)["actual"] == kept["actual"]  # of the run that did the units
         assert "time   0:00 h (0:00 h to 0:00 h)" in done
+
+
+def test_a_step_waits_for_the_tables_that_it_names() -> None:
+    """Also by a glob; not for one whose name merely begins in the same way."""
+    values: dict[str, tuple[Any, bool]] = {
+        "the table": ("R/images", True),
+        "below it": ({"path": ["x", "R/images/*.parquet"]}, True),
+        "a glob": (["R/im*"], True),
+        "another table": ("R/images_1024", False),
+        "what begins like it": ("s3://b/R/images", False),
+        "no path": ("*", False),
+    }
+    steps = [Step("report", {"out": "R/images"}), *(Step("report", {"input": value}) for value, _ in values.values())]
+    plans = plan_steps(steps, [object()] * len(steps), True)
+    waits = {case: "step 1 has not written" in plan.unknown for case, plan in zip(values, plans[1:], strict=True)}
+    assert waits == {case: expected for case, (_, expected) in values.items()}
 
 
 def test_a_plan_from_a_committed_measurement_is_compared_with_the_run(
