@@ -60,13 +60,14 @@ def _generate(cfg: GenerateConfig) -> dict[str, Any] | None:
     excluded = exclusions.read_exclusions(cfg.exclusions)
     cut = cut_of(cfg.out, actors=cfg.resources.judge.most_actors, overwrite=cfg.overwrite)
     drawn = item_units(sources, cfg.draw, excluded.marks, cut)
-    texts = f"{drawn.rows * cfg.samples:,} texts ({drawn.rows:,} items x {cfg.samples})"
+    rows = min(drawn.rows, cfg.limit or drawn.rows)
+    texts = f"{rows * cfg.samples:,} texts ({rows:,} items x {cfg.samples})"
     note = f"writes {texts} of at most {cfg.max_tokens:,} tokens{prompt.expected_tokens(cfg, sources)}"
     reader = prompt.reader(sources)
     engine = engine_choice.choose(
         cfg,
         _prepare(cfg, prompt).kwargs,
-        texts=min(drawn.rows, cfg.limit or drawn.rows) * cfg.samples,
+        texts=rows * cfg.samples,
         units=drawn.units,
         reader=reader,
         excluded=excluded,

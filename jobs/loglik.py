@@ -66,6 +66,8 @@ def _rate(cfg: LoglikConfig) -> dict[str, Any] | None:
     ratings = count_labels(sources.items, targets, per_label=per_label, asker="loglik scores labels")
     plan = _plan(cfg, prompt, targets, sources, excluded)
     labels = f"{(ratings.total or 0) // per_label:,} labels under {per_label} settings"
+    if cfg.limit:
+        labels = f"labels under {per_label} settings of the first {cfg.limit:,} {sources.items.name}"
     note = f"scores {labels}{prompt.expected_tokens(cfg, sources)}"
     pools, lines = ["decode", "judge"], plan_lines(cfg, cfg.model)
     run = lifecycle.begin("loglik", cfg, plan, pools=pools, note=note, lines=lines)

@@ -66,7 +66,8 @@ def _mark_spans(cfg: MarkSpansConfig) -> dict[str, Any] | None:
     excluded = exclusions.read_exclusions(cfg.exclusions)
     cut = cut_of(cfg.out, actors=cfg.resources.judge.most_actors, overwrite=cfg.overwrite)
     drawn = item_units(sources, cfg.draw, excluded.marks, cut)
-    note = f"asks {cfg.model.name} to mark {2 * drawn.rows:,} texts of {drawn.rows:,} items ({cfg.method})"
+    rows = min(drawn.rows, cfg.limit or drawn.rows)
+    note = f"asks {cfg.model.name} to mark {2 * rows:,} texts of {rows:,} items ({cfg.method})"
     if cfg.plan and cfg.shows_picture:
         note += picture_tokens.expected(cfg.model, sources.pictures)
     metadata = {"rater": cfg.model.rater, "method": cfg.method}

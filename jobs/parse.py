@@ -64,7 +64,8 @@ def execute(cfg: ParseConfig) -> dict[str, Any] | None:
         files=kept.files,
     )
     per_response = len(rubric.questions)
-    note = f"reads {responses.rows * per_response:,} answers ({responses.rows:,} responses x {per_response})"
+    rows = min(responses.rows, cfg.limit or responses.rows)
+    note = f"reads {rows * per_response:,} answers ({rows:,} responses x {per_response})"
     run = lifecycle.begin("parse", cfg, plan, pools=["decode"], note=note)
     if run is None:
         return None

@@ -113,6 +113,7 @@ def _by_model(cfg: QuestionsConfig) -> dict[str, Any] | None:
         models={cfg.model.name: cfg.model.rater},
     )
     sets = sum(unit.rows or 0 for unit in units)
+    sets = min(sets, cfg.limit or sets)
     note = f"asks {cfg.model.name} in three steps about {sets:,} texts of role {cfg.role}"
     run = lifecycle.begin(
         "questions", cfg, plan, pools=["judge"], note=note, lines=plan_lines(cfg, cfg.model), streamed=False

@@ -69,6 +69,8 @@ def execute(cfg: ZeroShotConfig) -> dict[str, Any] | None:
     plan = _plan(cfg, facts, sentences, tables=tables, excluded=exclusions.identity(excluded))
     rows = INPUTS[tables.items.name]
     note = f"rates {ratings.total:,} pairs of {tables.items.name} and label"
+    if cfg.limit:
+        note = f"rates the first {cfg.limit:,} {tables.items.name} against each of their labels"
     run = lifecycle.begin("zero_shot", cfg, plan, pools=rows.pools, note=note)
     if run is None:
         return None

@@ -27,7 +27,7 @@ def plan_lines(cfg: Common, model: PlannedModel) -> list[str]:
     if not cfg.plan:
         return []
     stage = cfg.resources.judge
-    is_local = ray_session.address_of(cfg.ray) is None
+    is_local = ray_session.address_of(cfg.ray) is None and not cfg.resources.autoscaling
     return [_model_line(model), memory_line(model, stage, available_gb=_available_gb(stage) if is_local else None)]
 
 

@@ -244,6 +244,12 @@ def test_a_plan_writes_nothing(tables: Path, capsys: pytest.CaptureFixture[str])
     assert "9 texts (3 items x 3)" in output
     assert "licence Apache-2.0" in output
     assert "memory 2 GB per actor in float32 x 1 = 2 GB" in output
+    keys = [f"input={tables / 'images'}", f"out={tables / 'out'}", "model=local-tiny", "plan=true", "limit=2"]
+    cli.execute("generate", keys)
+    cli.execute("loglik", [*keys, "targets=[a]"])
+    output = capsys.readouterr().out
+    assert "6 texts (2 items x 3)" in output
+    assert " settings of the first 2 images" in output
     assert not (tables / "out").exists()
 
 

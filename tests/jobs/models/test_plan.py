@@ -45,6 +45,8 @@ def test_lines_of_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "160.0 GB" in plan.plan_lines(cfg, cfg.model)[1]
     cfg.ray = RayConfig(address="auto")  # a cluster's machines are not this one
     assert "not compared" in plan.plan_lines(cfg, cfg.model)[1]
+    cfg.ray, cfg.resources = RayConfig(), Resources(judge=StageResources(num_gpus=1), autoscaling=True)
+    assert "not compared" in plan.plan_lines(cfg, cfg.model)[1]  # nor are those that it will start
     cfg.model = ModelConfig(name="own", checkpoint="/models/own")
     assert [line.count("not stated") for line in plan.plan_lines(cfg, cfg.model)] == [1, 1]
     cfg.plan = False
