@@ -4,8 +4,8 @@
 #   docker build -t REGISTRY/remine:0.1.0 .
 #   docker push REGISTRY/remine:0.1.0
 #
-# Then name it in conf/kubernetes/*.yaml in place of both rayproject images. pip then has nothing to install, and a pod
-# starts in seconds instead of minutes. PyTorch brings its own CUDA libraries; the node's driver must be 580 or newer.
+# Then name it in conf/kubernetes/*.yaml in place of both rayproject images. Its pods install nothing, and start in
+# seconds instead of minutes. PyTorch brings its own CUDA libraries; the node's driver must be 580 or newer.
 # For engine=vllm: --build-arg EXTRAS=mining,models,vllm. vLLM names a different torch, so that such an image has no other
 # version of constraints.txt than Ray's, which must be equal on all machines.
 FROM python:3.11.13-slim-bookworm AS build

@@ -1,5 +1,11 @@
 """The manifests of conf/kubernetes agree with each other, with the pins, and with what KubeRay accepts."""
 
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +13,7 @@ import jsonschema
 import pytest
 import yaml
 
-from tests.cluster_files import KUBERNETES, load, pins
+from tests.cluster_files import KUBERNETES, ROOT, load, pins
 
 
 @pytest.fixture
@@ -94,12 +100,57 @@ def test_every_pod_has_bucket_access_memory_and_pins(ray_cluster: dict[str, Any]
         assert {mount["name"] for mount in container["volumeMounts"]} <= volumes
 
 
-def test_pods_install_the_constraints_then_start_ray(ray_cluster: dict[str, Any]) -> None:
+@pytest.fixture
+def start(ray_cluster: dict[str, Any], tmp_path: Path) -> Callable[[], list[list[str]]]:
+    """Runs the pods' command with a `pip` and a `ray` that record their arguments, and returns these."""
     # Without the annotation the operator puts its own command in the place of this one.
     assert ray_cluster["metadata"]["annotations"]["ray.io/overwrite-container-cmd"] == "true"
+    (script,) = {template["containers"][0]["args"][0] for template in pod_templates(ray_cluster["spec"])}
+    script = script.replace("/tmp/", f"{tmp_path}/").replace("/pins/", f"{ROOT}/")
+    commands = tmp_path / "bin"
+    commands.mkdir()
+    (commands / "python").symlink_to(sys.executable)
+    for name in ("pip", "ray"):
+        program(commands / name, f'#!/bin/sh\nprintf "%s " {name} "$@" >> {tmp_path}/calls; echo >> {tmp_path}/calls\n')
+
+    def run() -> list[list[str]]:
+        environment = {"PATH": f"{commands}:{os.defpath}", "KUBERAY_GEN_RAY_START_CMD": "ray start --block"}
+        subprocess.run(["bash", "-c", script], env=environment, check=True)
+        return [line.split() for line in (tmp_path / "calls").read_text().splitlines()]
+
+    return run
+
+
+def program(path: Path, text: str) -> None:
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+def test_pods_install_the_constraints_then_start_ray(start: Callable[[], list[list[str]]], tmp_path: Path) -> None:
+    pip, ray = start()
+    assert " ".join(pip[1:]).endswith(f"-c {ROOT}/constraints.txt -r {tmp_path}/requirements.txt boto3")
+    assert ray == ["ray", "start", "--block"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    (names,) = (re.fullmatch(r"remine\[(.*)\]", requirement) for requirement in extras["all"])
+    assert names is not None
+    wanted = {*project["dependencies"], *(need for name in names[1].split(",") for need in extras[name])}
+    assert set((tmp_path / "requirements.txt").read_text().splitlines()) == wanted
+
+
+def test_pods_of_an_image_with_remine_install_nothing(start: Callable[[], list[list[str]]], tmp_path: Path) -> None:
+    """pip would put the torch of constraints.txt in the place of vLLM's, and without a network it would fail."""
+    program(tmp_path / "bin" / "remine", "#!/bin/sh\n")
+    assert start() == [["ray", "start", "--block"]]
+
+
+def test_no_pod_runs_as_root(ray_cluster: dict[str, Any]) -> None:
+    unprivileged = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    assert ray_cluster["spec"]["autoscalerOptions"]["securityContext"] == unprivileged
     for template in pod_templates(ray_cluster["spec"]):
-        (script,) = template["containers"][0]["args"]
-        assert 0 < script.index("-c /pins/constraints.txt") < script.index("KUBERAY_GEN_RAY_START_CMD")
+        user = template["securityContext"]
+        assert (user["runAsNonRoot"], user["runAsUser"], user["fsGroup"]) == (True, 1000, 1000)
+        assert template["containers"][0]["securityContext"] == unprivileged
 
 
 def test_the_operator_accepts_them(data: Path, ray_cluster: dict[str, Any], ray_job: dict[str, Any]) -> None:
