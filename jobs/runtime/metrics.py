@@ -17,6 +17,7 @@ from actors.status import Status
 from jobs.store.counts import Counts
 
 JOB = "remine_job"  # a label; Prometheus gives `job` another meaning
+UNKNOWN = "unknown"  # kind of an error that has none
 SECONDS = (0.1, 0.5, 1, 5, 15, 60, 300, 1800, 7200)  # boundaries of the histogram of units
 _PICTURES = ("bytes", "pixels", "pictures")  # columns of which each value is a picture, or a list of them
 
@@ -80,12 +81,16 @@ class JobMetrics:
         self.count_rows(output)
         self.count("remine_pictures", _pictures(batch))
         self.count("remine_tokens", tally.get("tokens/passed", 0))
+        # An actor that measures its device also counts what it does next to it, such as reading prompts.
+        busy = tally.get("milliseconds/device")
+        self._count_time(seconds, of_device=seconds if busy is None else busy / 1000)
+
+    def _count_time(self, seconds: float, *, of_device: float) -> None:
+        """Count the time since the end of what the actor did before; at first the last `seconds`."""
         now = time.perf_counter()
         whole = seconds if self._last_end is None else now - self._last_end
         self._last_end = now
-        # An actor that measures its device also counts what it does next to it, such as reading prompts.
-        busy = tally.get("milliseconds/device")
-        self.count("remine_device_seconds", seconds if busy is None else min(busy / 1000, whole))
+        self.count("remine_device_seconds", min(of_device, whole))
         self.count("remine_actor_seconds", whole)
 
     def count_rows(self, rows: pa.Table) -> None:
@@ -98,14 +103,22 @@ class JobMetrics:
         if "error_kind" in rows.column_names:
             failed = rows.filter(pc.equal(rows["status"], Status.ERROR.value))
             for entry in pc.value_counts(failed["error_kind"]).to_pylist():
-                self.count("remine_errors", entry["counts"], kind=str(entry["values"] or "unknown"))
+                self.count("remine_errors", entry["counts"], kind=str(entry["values"] or UNKNOWN))
 
-    def count_unit(self, counts: Counts) -> None:
-        """Count the rows of a unit that an actor has written by itself, by status, and its failures by kind."""
+    def add_unit(self, counts: Counts, *, seconds: float) -> None:
+        """Count a unit that an actor has read, worked on and written in the last `seconds`."""
+        if not self._job:
+            return
+        self.observe("remine_unit_seconds", seconds)
+        self._count_time(seconds, of_device=seconds)
         for status, rows in (counts.status or {Status.OK.value: counts.rows_out}).items():
             self.count("remine_rows", rows, status=status)
         for kind, rows in counts.rejected.items():
             self.count("remine_errors", rows, kind=kind)
+        for name, failure in counts.failures.items():
+            status, _, kind = name.partition("/")
+            if status == Status.ERROR:
+                self.count("remine_errors", failure.rows, kind=kind or UNKNOWN)
 
     def _tags(self, labels: Mapping[str, str]) -> dict[str, str]:
         return {JOB: self._job, "stage": self._stage, **labels}

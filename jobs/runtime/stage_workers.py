@@ -262,8 +262,7 @@ class UnitRunner:
                 self._attempts.give_up(task.unit.name, f"{self._name} failed: {reason_of(error).message}")
                 self._attempts.end("unit", task.unit.name, by_device=False)
                 continue
-            self._metrics.observe("remine_unit_seconds", time.perf_counter() - begun)
-            self._metrics.count_unit(writer.counts)
+            self._metrics.add_unit(writer.counts, seconds=time.perf_counter() - begun)
             self._times.end()
             self._attempts.end("unit", task.unit.name)
             self._report.flush()

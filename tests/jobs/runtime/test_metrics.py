@@ -7,6 +7,7 @@ import subprocess
 import time
 import urllib.parse
 import urllib.request
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,10 @@ from typing import Any
 import pytest
 import yaml
 
-from jobs.runtime.metrics import JOB, METRICS
+from jobs.runtime import metrics
+from jobs.runtime.metrics import JOB, METRICS, JobMetrics
+from jobs.store.counts import Counts
+from jobs.store.failures import Failure
 from tests.jobs.runtime.numbered_pictures import run_numbered
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -37,6 +41,40 @@ def test_the_dashboard_shows_metrics_that_exist() -> None:
         assert {JOB} <= used <= allowed | {JOB, "stage", "le"}
         assert re.findall(r"\{(\w+)=~", expression) == [JOB] * expression.count("{")
     assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
+
+
+def test_a_unit_that_an_actor_writes_has_errors_by_kind_and_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `fetch source=urls`, whose errors are most of what one watches."""
+    seen: dict[str, float] = {}
+
+    class Recorder:
+        def __init__(self, name: str) -> None:
+            self._name = name
+
+        def inc(self, value: float, *, tags: dict[str, str]) -> None:
+            key = " ".join([self._name, *(tags[label] for label in METRICS[self._name].labels)])
+            seen[key] = seen.get(key, 0.0) + value
+
+        observe = inc
+
+    monkeypatch.setattr(metrics, "_exported", Recorder)
+    failures = {"error/dns": Failure(2, "u", "m"), "error/": Failure(1, "u", "m"), "missing/404": Failure(3, "u", "m")}
+    status = Counter({"ok": 4, "error": 3, "missing": 3})
+    exported = JobMetrics("fetch", "fetch")
+    exported.add_unit(Counts(10, 10, status=status, failures=failures, rejected=Counter({"csv": 5})), seconds=2.0)
+    assert seen == {
+        "remine_rows ok": 4,
+        "remine_rows error": 3,
+        "remine_rows missing": 3,
+        "remine_errors dns": 2,
+        "remine_errors unknown": 1,
+        "remine_errors csv": 5,
+        "remine_unit_seconds": 2.0,
+        "remine_device_seconds": 2.0,
+        "remine_actor_seconds": 2.0,
+    }
+    exported.add_unit(Counts(), seconds=0.0)  # after a wait for data, however short
+    assert seen["remine_device_seconds"] == 2.0 < seen["remine_actor_seconds"]
 
 
 @pytest.fixture(scope="module")
