@@ -180,6 +180,12 @@ class TestOtherPlaces:
             assert spot == {"cpu", "gpu"}
 
 
+def test_machines_that_are_started_by_hand_ask_for_the_token() -> None:
+    blocks = re.findall(r"```\n(.*?)```", (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8"), re.DOTALL)
+    (commands,) = [block for block in blocks if "ray start" in block]
+    assert commands.startswith("export RAY_AUTH_MODE=token ")
+
+
 @pytest.mark.parametrize(
     ("name", "words"),
     [
