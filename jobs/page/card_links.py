@@ -1,7 +1,7 @@
-"""From the cells and rows of plots to the cards that they rest on: indexes of the gallery, and the anchors in them.
+"""From numbers and from cells and rows of plots to the cards that they rest on: indexes of the gallery, and anchors.
 
-A cell or row counts all items, of which the gallery shows some: those that show none have no entry and no link. Answers
-are those of the cards, where of several samples the first stands.
+A number, cell or row counts all items, of which the gallery shows some: those that show none have no entry and no link.
+Answers are those of the cards, where of several samples the first stands.
 """
 
 from bisect import bisect_left
@@ -13,31 +13,37 @@ from itertools import pairwise
 from actors.status import Status
 from jobs.metrics.confusion import GOLD, Confusion
 from jobs.metrics.metric import Metric
-from jobs.metrics.question import PEOPLE
+from jobs.metrics.question import MODELS, PEOPLE
 from jobs.page.anchors import anchor
 from jobs.page.card_orders import (
     MAX_ANSWERS,
     MAX_LINKS,
     AnswerEntry,
+    Key,
     QuestionEntry,
+    answer_anchor,
     disagreement,
     score_ranges,
 )
+from jobs.page.metric_families import COUNTED, FAMILIES, each_once
+from jobs.page.metric_labels import IN_HEADING
 from jobs.page.model import GalleryPicture, PictureRating, Wording
 
 Words = Mapping[tuple[str, str], Wording]
 Found = Sequence[tuple[Mapping[str, str], Confusion]]
 HUMAN = "human"  # method of people's ratings
 MAX_MATRICES = 12  # of a figure
+MAX_OF_RATER = 12  # cards of a rater about one question
+NOT_OF_ANSWERS = frozenset(name for family in FAMILIES if family.title in COUNTED for name in family.metrics)
 TARGET = "target"  # attribute of subgroups that is a column of ratings
 
 
 @dataclass
 class CardLinks:
-    """The cards that plots link to.
+    """The cards that numbers and plots link to.
 
     Attributes:
-        lists: index of the page; each entry has the anchor of a cell or row.
+        lists: index of the page; each entry has the anchor of a cell or row, or of a rater's answers to a question.
         places: anchors that exist.
     """
 
@@ -50,11 +56,11 @@ class CardLinks:
 
 
 def card_links(matrices: Found, metrics: Sequence[Metric], cards: Sequence[GalleryPicture], words: Words) -> CardLinks:
-    """Return the cards of each cell of the confusion matrices, of every pair of raters, and of each subgroup.
+    """Return the cards of each cell of the confusion matrices, of two raters, of each subgroup, and of each rater.
 
     Args:
         matrices: those of the page, with the dims of their questions.
-        metrics: kappas name two raters, metrics of subgroups an attribute and its value.
+        metrics: kappas name two raters, metrics of subgroups an attribute and its value, others a rater or a group.
         cards: those of the page; they are numbered from 1.
     """
     pairs = {
@@ -70,8 +76,27 @@ def card_links(matrices: Found, metrics: Sequence[Metric], cards: Sequence[Galle
         *(_of_matrix(dims, confusion, cards, words) for dims, confusion in drawn_matrices(matrices, words)),
         _of_pairs(pairs, cards),
         *(_of_attribute(attribute, values, cards) for attribute, values in parts.items()),
+        *_of_raters(metrics, cards, words),
     ]
     return CardLinks([one for one in lists if one.answers])
+
+
+def cards_of(metric: Metric) -> str:
+    """Return the anchor of the cards that a metric rests on; empty if they are no part of all cards.
+
+    They are those of its subgroup, of its two raters, of its answer, or of its rater or group.
+    """
+    dims = metric.dims
+    if {"attribute", "part"} <= dims.keys():
+        return part_anchor(dims["attribute"], dims["part"])
+    if {"rater_a", "rater_b"} <= dims.keys():
+        return pair_anchor(dims["rater_a"], dims["rater_b"])
+    if metric.name == "majority_share":
+        return answer_anchor((dims.get("rubric", ""), dims.get("question", "")), dims.get("answer", ""))
+    if metric.name in NOT_OF_ANSWERS or "attribute" in dims or not dims.get("question"):
+        return ""
+    rater = dims.get("rater") or dims.get("group")
+    return rater_anchor(dims, rater) if rater else ""
 
 
 def drawn_matrices(matrices: Found, words: Words) -> Found:
@@ -115,6 +140,11 @@ def part_anchor(attribute: str, part: str) -> str:
     return anchor("part", attribute, f"part {part}")
 
 
+def rater_anchor(dims: Mapping[str, str], rater: str) -> str:
+    """Return the anchor of the cards about which a rater, or a group of raters, answered a question."""
+    return anchor("rater", *(f"{name}={dims[name]}" for name in IN_HEADING if dims.get(name)), f"rater {rater}")
+
+
 def _of_matrix(
     dims: Mapping[str, str], confusion: Confusion, cards: Sequence[GalleryPicture], words: Words
 ) -> QuestionEntry:
@@ -143,16 +173,21 @@ def _cells(
     """Yield the cells of a card: one per target of the question."""
     of_target: dict[str, list[PictureRating]] = {}
     for rating in ratings:
-        if (
-            (rating.rubric, rating.question) == (dims.get("rubric", ""), dims.get("question", ""))
-            and rating.status == Status.OK
-            and all(dims.get(name, "") == value for name, value in rating.extra)
-        ):
+        if _is_answer(rating, dims):
             of_target.setdefault(rating.target, []).append(rating)
     for of_item in of_target.values():
         right, answer = (_code(name, of_item, confusion.answers) for name in (confusion.reference, confusion.rater))
         if right is not None and answer is not None:
             yield right, answer
+
+
+def _is_answer(rating: PictureRating, dims: Mapping[str, str]) -> bool:
+    """Return whether a rating answers the question of a metric, under its condition."""
+    return (
+        (rating.rubric, rating.question) == (dims.get("rubric", ""), dims.get("question", ""))
+        and rating.status == Status.OK
+        and all(dims.get(name, "") == value for name, value in rating.extra)
+    )
 
 
 def _code(rater: str, ratings: Sequence[PictureRating], answers: Sequence[str]) -> int | None:
@@ -197,6 +232,54 @@ def _of_pairs(pairs: Iterable[tuple[str, str]], cards: Sequence[GalleryPicture])
     return _list("Two raters differ, widest first", entries)
 
 
+def _of_raters(metrics: Sequence[Metric], cards: Sequence[GalleryPicture], words: Words) -> Iterable[QuestionEntry]:
+    """Yield the cards of each rater and group about each question: those of widest disagreement first."""
+    ranges = score_ranges(card.ratings for card in cards)
+    raters: dict[tuple[tuple[str, str], ...], dict[str, None]] = {}
+    for metric in each_once(metrics):
+        rater = metric.dims.get("rater") or metric.dims.get("group") or ""
+        if cards_of(metric) == rater_anchor(metric.dims, rater):
+            question = tuple((name, metric.dims[name]) for name in IN_HEADING if metric.dims.get(name))
+            raters.setdefault(question, {}).setdefault(rater)
+    for question, of_question in raters.items():
+        dims = dict(question)
+        key = (dims.get("rubric", ""), dims.get("question", ""))
+        answers = [[rating for rating in card.ratings if _is_answer(rating, dims)] for card in cards]
+        entries = []
+        for rater in of_question:
+            distances = {}
+            for number, of_card in enumerate(answers, start=1):
+                if chosen := _chosen(rater, of_card):
+                    distance = _distance(rater, chosen, of_card, ranges)
+                    distances[number] = -1.0 if distance is None else distance
+            if distances:
+                widest = sorted(distances, key=distances.__getitem__, reverse=True)
+                entries.append(_entry(rater_anchor(dims, rater), rater, widest, most=MAX_OF_RATER))
+        title = words[key].title if key in words else key[1]
+        about = "".join(f", {dims[name]}" for name in IN_HEADING[2:] if name in dims)
+        yield _list(f"{title}{about}: answers of a rater", entries, *sorted(dims.values()))
+
+
+def _chosen(rater: str, ratings: Sequence[PictureRating]) -> list[PictureRating]:
+    """Return the ratings of a rater, of people, or of models."""
+    if rater == PEOPLE:
+        return [rating for rating in ratings if rating.method == HUMAN]
+    if rater == MODELS:
+        return [rating for rating in ratings if rating.method not in (HUMAN, GOLD)]
+    return [rating for rating in ratings if rating.name == rater]
+
+
+def _distance(
+    rater: str, chosen: Sequence[PictureRating], ratings: Sequence[PictureRating], ranges: Mapping[Key, float]
+) -> float | None:
+    """Return the disagreement among people, among models, or of one rater with all others; None without a pair."""
+    if rater in (PEOPLE, MODELS):
+        return disagreement(chosen, ranges)
+    pairs = ([one, other] for one in chosen for other in ratings if other not in chosen)
+    distances = [distance for pair in pairs if (distance := disagreement(pair, ranges)) is not None]
+    return sum(distances) / len(distances) if distances else None
+
+
 def _of_attribute(attribute: str, parts: Iterable[str], cards: Sequence[GalleryPicture]) -> QuestionEntry:
     entries = []
     for part in parts:
@@ -211,8 +294,8 @@ def _of_attribute(attribute: str, parts: Iterable[str], cards: Sequence[GalleryP
     return _list(attribute.replace("_", " "), entries)
 
 
-def _entry(name: str, label: str, numbers: Sequence[int]) -> AnswerEntry:
-    return AnswerEntry(name, label, tuple(numbers[:MAX_LINKS]), max(0, len(numbers) - MAX_LINKS))
+def _entry(name: str, label: str, numbers: Sequence[int], *, most: int = MAX_LINKS) -> AnswerEntry:
+    return AnswerEntry(name, label, tuple(numbers[:most]), max(0, len(numbers) - most))
 
 
 def _list(title: str, entries: Sequence[AnswerEntry], *about: str) -> QuestionEntry:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from jobs.metrics.metric import Metric
 from jobs.page.anchors import anchor
-from jobs.page.card_links import part_anchor
+from jobs.page.card_links import cards_of
 from jobs.page.metric_families import FAMILIES, SHARE_METRICS, MetricBlock, belongs
 from jobs.page.metric_labels import IN_HEADING, IN_NAME, label, rater_words, word
 from jobs.page.model import PageFigure, Wording
@@ -59,7 +59,7 @@ def family_figures(
     are.
 
     Args:
-        places: anchors of the subgroups that have cards; their rows are links.
+        places: anchors of cards; rows of a subgroup or a rater that have some are links.
     """
     names = short_names(sorted({metric.dims[dim] for metric in metrics for dim in RATERS if dim in metric.dims}))
     numbers = _tables(blocks, wording)
@@ -160,7 +160,8 @@ def _plots(points: Sequence[_Point], places: Container[str]) -> Iterator[tuple[s
             for point in members:
                 questions.setdefault(point.question, []).append(point)
             for name, inside in questions.items():
-                yield _plot(f"{title}, {name}" if name else title, inside, "rater_label", series=False)
+                heading = f"{title}, {name}" if name else title
+                yield _plot(heading, inside, "rater_label", series=False, places=places)
 
 
 def _plot(
@@ -181,16 +182,10 @@ def _plot(
     links = {
         shown[label]: (name, f"Cards: {label}")
         for p in points
-        if (label := getattr(p, rows)) in shown and (name := _cards_of(p.metric)) in places
+        if (label := getattr(p, rows)) in shown and (name := cards_of(p.metric)) in places
     }
     panel = replace(_intervals(estimates, percent=percent), links=links)
     return shortened(title, 60), panel, left + len(points) - len(estimates)
-
-
-def _cards_of(metric: Metric) -> str:
-    """Return the anchor of the cards of the metric's subgroup."""
-    dims = metric.dims
-    return part_anchor(dims["attribute"], dims["part"]) if {"attribute", "part"} <= dims.keys() else ""
 
 
 def _intervals(estimates: Sequence[Estimate], *, percent: bool) -> Intervals:

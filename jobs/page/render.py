@@ -15,9 +15,11 @@ from jobs.html.style import STYLE
 from jobs.html.thumbnails import Thumbnail
 from jobs.metrics.distributions import Distribution, Share
 from jobs.metrics.metric import Metric
+from jobs.page.card_links import cards_of
 from jobs.page.card_orders import QuestionEntry, answer_anchor, answer_index, card_orders, question_anchor
 from jobs.page.metric_families import COUNTS, MEANS_OF_COUNTS, SHARE_METRICS, MetricBlock, blocks, definitions
 from jobs.page.model import FunnelStep, GalleryPicture, MapPoint, Page, PictureRating, Wording, label_of, letters_of
+from jobs.page.number_links import number_links
 from jobs.page.page_figures import figure_of
 from jobs.page.region_figures import question_place
 from jobs.page.short_names import rater_hues, short_names
@@ -120,6 +122,7 @@ def render(page: Page) -> str:
     single = len(letters) == 1
     metric_blocks, left_out = within(blocks(page.metrics, list(page.wording), one_rater=single))
     rubrics = _rubrics(page, letters)
+    anchors = _anchors(page, metric_blocks, index)
     html = environment.get_template("page.html.j2").render(
         page=page,
         css=Markup(STYLE.read_text(encoding="utf-8")),
@@ -139,7 +142,9 @@ def render(page: Page) -> str:
         printed_cards=PRINTED_CARDS,
         index=index,
         mapped=_mapped(page),
-        anchors=_anchors(page, metric_blocks, index),
+        anchors=anchors,
+        cards_of=lambda metric: name if (name := cards_of(metric)) in anchors else "",
+        number_links=lambda table: number_links(table, anchors),
         question_place=question_place,
         figure_of=figure_of(page.figures),
         answer_anchor=answer_anchor,
@@ -183,6 +188,7 @@ def _anchors(page: Page, metric_blocks: Sequence[MetricBlock], index: Sequence[Q
     """Return the places on the page that numbers and plots link to."""
     places = {table.name for block in metric_blocks for table in block.tables}
     places |= {question.name for question in index} | {answer.name for entry in index for answer in entry.answers}
+    places |= {entry.name for entries in page.links for entry in entries.answers}
     places |= {figure.name for figure in page.figures}
     places |= {question_place((d.rubric, d.question)) for d in page.distributions}
     return places | ({"steps"} if len(page.steps) > 1 else set())

@@ -1,6 +1,7 @@
 """From cells and rows of plots to cards."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,8 +9,10 @@ import pytest
 from jobs.metrics.confusion import Confusion
 from jobs.metrics.metric import Metric
 from jobs.metrics.observations import Observations
-from jobs.page.card_links import card_links, cell_anchor, pair_anchor, part_anchor
+from jobs.page.card_links import card_links, cards_of, cell_anchor, pair_anchor, part_anchor, rater_anchor
+from jobs.page.metric_families import MetricTable
 from jobs.page.model import GalleryPicture, Page, PictureRating, Wording
+from jobs.page.number_links import number_links
 from jobs.page.page_figures import page_figures
 from jobs.page.render import render
 from tests.jobs.page import sample
@@ -32,7 +35,7 @@ def card(*ratings, **attributes):
     return GalleryPicture("t", ratings=ratings, attributes=attributes)
 
 
-def cards_of(links):
+def numbers_of(links):
     return {entry.name: entry.cards for one in links.lists for entry in one.answers}
 
 
@@ -45,7 +48,7 @@ def test_a_cell_has_the_cards_of_peoples_common_answer_and_the_raters():
         card(person("p1", "1"), rating("m", "3", extra=(("condition", "article"),))),  # under another condition
     ]
     confusion = Confusion("m", "people", ("1", "2", "3"), np.ones((3, 3), int))
-    assert cards_of(card_links([(DIMS, confusion)], [], cards, WORDS)) == {
+    assert numbers_of(card_links([(DIMS, confusion)], [], cards, WORDS)) == {
         cell_anchor(DIMS, confusion, 0, 2): (1,),
         cell_anchor(DIMS, confusion, 2, 2): (2,),
     }
@@ -53,7 +56,7 @@ def test_a_cell_has_the_cards_of_peoples_common_answer_and_the_raters():
     assert [entry.label for entry in one.answers] == ["low → high", "high"]
     of_condition = DIMS | {"condition": "article"}
     under = [card(person("p1", "1", extra=cards[4].ratings[1].extra), *cards[4].ratings[1:])]
-    assert list(cards_of(card_links([(of_condition, confusion)], [], under, WORDS)).values()) == [(1,)]
+    assert list(numbers_of(card_links([(of_condition, confusion)], [], under, WORDS)).values()) == [(1,)]
 
 
 def test_of_categories_more_than_half_of_the_people_decide():
@@ -61,7 +64,7 @@ def test_of_categories_more_than_half_of_the_people_decide():
     model = rating("m", "b", score=False)
     confusion = Confusion("m", "people", ("a", "b"), np.ones((2, 2), int))
     links = card_links([(DIMS, confusion)], [], [card(*three, model), card(*three[1:], model)], {})
-    assert cards_of(links) == {cell_anchor(DIMS, confusion, 0, 1): (1,)}
+    assert numbers_of(links) == {cell_anchor(DIMS, confusion, 0, 1): (1,)}
 
 
 def test_two_raters_have_the_cards_on_which_they_differ_the_widest_first():
@@ -73,7 +76,7 @@ def test_two_raters_have_the_cards_on_which_they_differ_the_widest_first():
     kappa = Metric(
         name="kappa", definition="d", value=0.1, n=3, reason="none", dims=DIMS | {"rater_a": "a", "rater_b": "b"}
     )
-    assert cards_of(card_links([], [kappa], cards, WORDS)) == {pair_anchor("b", "a"): (2, 1)}
+    assert numbers_of(card_links([], [kappa], cards, WORDS)) == {pair_anchor("b", "a"): (2, 1)}
 
 
 def test_subgroups_have_the_cards_with_their_attribute_or_target():
@@ -89,8 +92,61 @@ def test_subgroups_have_the_cards_with_their_attribute_or_target():
         )
         for attribute, part in (("region", "East"), ("region", "South"), ("target", "Mali"))
     ]
-    links = cards_of(card_links([], metrics, cards, WORDS))
+    links = numbers_of(card_links([], metrics, cards, WORDS))
     assert links == {part_anchor("region", "East"): (1, 3), part_anchor("target", "Mali"): (3,)}
+
+
+def metric(name, **dims):
+    return Metric(name=name, definition="d", value=0.1, n=3, reason="none", dims=DIMS | dims)
+
+
+def test_a_rater_has_the_cards_of_its_answers_those_that_differ_most_from_others_first():
+    article = (("condition", "article"),)
+    ratings = [
+        [person("p1", "1"), person("p2", "1"), rating("m", "1")],
+        [person("p1", "1"), person("p2", "2"), rating("m", "3")],
+        [person("p1", "1"), person("p2", "3"), rating("m", "2")],
+        [person("p1", "1"), rating("m", "3", status="refused"), rating("g", "3", method="gold")],
+        [rating("m", "2")],
+    ]
+    cards = [card(*(replace(one, extra=(("condition", ""),)) for one in of_card)) for of_card in ratings]
+    cards.append(card(rating("m", "2", extra=article)))
+    metrics = [
+        metric("group_mean_score", group="m"),
+        metric("alpha", group="people"),
+        metric("mean_deviation", rater="m", group="people"),
+        metric("status_share", group="models", status="refused"),
+        metric("welch_p", group="x", attribute="region", first="East", second="West"),
+        metric("alpha", group="m", condition="article"),
+        metric("group_mean_score", group="nobody"),
+    ]
+    assert numbers_of(card_links([], metrics, cards, WORDS)) == {
+        rater_anchor(DIMS, "m"): (2, 3, 1, 5),  # mean distances 0.75, 0.5, 0, and of nobody else
+        rater_anchor(DIMS, "people"): (3, 2, 1, 4),
+        rater_anchor(DIMS | {"condition": "article"}, "m"): (6,),
+    }
+    assert [cards_of(one) != "" for one in metrics] == [True, True, True, False, False, True, True]
+
+
+def test_a_table_links_a_row_or_a_column_whose_numbers_rest_on_the_same_cards():
+    east, west = ({"attribute": "region", "part": part} for part in ("East", "West"))
+    pair = {"rater_a": "a", "rater_b": "b"}
+    lines = [
+        [metric("average_of_shares", **east, group="a"), metric("average_of_shares", **east, group="b")],
+        [metric("average_of_shares", **west, group="a"), metric("average_of_shares", **west, group="b")],
+        [metric("group_mean_score", group="a"), metric("group_mean_score", group="b")],
+        [metric("alpha", group="a"), None],
+        [metric("kappa", **pair), metric("alpha", group="b")],
+    ]
+    table = MetricTable("t", "T", ("a", "b"), tuple((str(n), tuple(line)) for n, line in enumerate(lines)), 0, (), ())
+    of_a, of_b, of_pair = rater_anchor(DIMS, "a"), rater_anchor(DIMS, "b"), pair_anchor("a", "b")
+    links = number_links(table, {part_anchor("region", "East"), of_a, of_b, of_pair})
+    assert links.rows == {0: part_anchor("region", "East"), 3: of_a}
+    assert links.columns == {}, "no card of the second row is shown"
+    assert links.cells == {(2, 0): of_a, (2, 1): of_b, (4, 0): of_pair, (4, 1): of_b}
+    two = MetricTable("t", "T", ("a", "b"), table.rows[2:3] * 2, 0, (), ())
+    assert number_links(two, {of_a, of_b}).columns == {0: of_a, 1: of_b}
+    assert number_links(two, set()).columns == {}
 
 
 @pytest.fixture(scope="module")
@@ -105,6 +161,29 @@ def test_every_link_of_a_plot_leads_to_cards_of_the_page(html: str) -> None:
     assert any(label == "Cards: East" for _, label in links)
     assert {name for name, _ in links} <= set(re.findall(r' id="([^"]+)"', html))
     assert "cards:" not in html
+
+
+def test_every_link_of_a_number_leads_to_the_cards_that_it_rests_on(html: str) -> None:
+    page = sample.linked_page()
+    section = html[html.index('<section id="metrics"') : html.index('<section id="pictures"')]
+    linked = set(re.findall(r'href="#([\w-]+)"', section))
+    lists = dict(re.findall(r'<div id="([\w-]+)"><dt dir="auto">[^<]*</dt><dd>(.*?)</dd>', html))
+    numbers = {name: re.findall("#picture-([0-9]+)", cards) for name, cards in lists.items() if name in linked}
+    shown = {name: list(map(int, cards)) for name, cards in numbers.items()}
+    dims = {"rubric": "century_labels", "question": "sensitive"}
+    of_model = [
+        number
+        for number, one in enumerate(page.pictures, start=1)
+        if any(r.name == sample.RATERS[0] and r.question == "sensitive" and r.status == "ok" for r in one.ratings)
+    ]
+    assert {n % 2 for n in shown[part_anchor("region", "East")]} == {1}
+    assert {n % 2 for n in shown[part_anchor("region", "West")]} == {0}
+    assert set(shown[rater_anchor(dims, sample.RATERS[0])]) < set(of_model)
+    assert len(shown[rater_anchor(dims, "people")]) == 12
+    assert page.pictures[shown[rater_anchor(dims, "people")][0] - 1].ratings[-1].score in (1, 5), "the widest first"
+    assert pair_anchor("p1", "p2") in shown
+    for name in set(re.findall(r'<(?:th|td)[^>]*>(?:<b>)?<a href="#([\w-]+)"', section)):
+        assert name in shown, "each linked row, column and number has a list of cards"
 
 
 def test_plots_without_cards_have_no_links() -> None:
