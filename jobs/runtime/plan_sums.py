@@ -24,6 +24,7 @@ class PlanSums:
     gpu_hours: Spread = NOTHING
     money: Spread | None = None
     currency: str = ""
+    unpriced: int = 0  # tables whose machines have no price
     requests: Requests = field(default_factory=Requests)
 
     def add(self, table: PlannedTable) -> bool:
@@ -41,6 +42,7 @@ class PlanSums:
         self.seconds += estimated.seconds
         self.cpu_hours += estimated.cpu_hours
         self.gpu_hours += estimated.gpu_hours
+        self.unpriced += bool(estimated.cluster.unpriced)
         if estimated.money is not None and estimated.cluster.prices is not None:
             self.money = estimated.money + (self.money or NOTHING)
             self.currency = estimated.cluster.prices.currency
@@ -55,4 +57,5 @@ class PlanSums:
         if requests := estimates.requests_text(self.requests):
             yield f"S3     {requests}"
         if self.money is not None:
-            yield f"money  {self.currency} {estimates.amount(self.money, 2)}"
+            lack = f", without {self.unpriced} whose machines have no price" if self.unpriced else ""
+            yield f"money  {self.currency} {estimates.amount(self.money, 2)}{lack}"

@@ -9,8 +9,10 @@ import pytest
 from jobs.errors import InputError
 from jobs.runtime import summary
 from jobs.runtime.estimates import Cluster, Forecast, Requests, Spread, cluster_of, comparison, estimate, lines, pace_of
+from jobs.runtime.plan_sums import PlanSums
 from jobs.runtime.prices import FOLDER, Machine, Prices, UnpricedError, machines_for, read_prices
 from jobs.runtime.resources import Demand, Resources, StageResources, TaskResources
+from jobs.runtime.summary import PlannedTable
 from jobs.store.amounts import Amounts
 from tests.jobs.store.small_runs import begin, plan, write
 
@@ -164,6 +166,10 @@ def test_machines_without_a_price_are_not_free() -> None:
         "money  unknown: resources.prices= has no machine with num_gpus of at least 2, and the run uses 16"
     )
     assert left([two]).to_json()["money"] is None
+    sums = PlanSums()
+    for stages in ([JUDGE], [two]):
+        assert sums.add(PlannedTable("out", Amounts([]), left(stages)))
+    assert list(sums.lines())[-1].endswith("), without 1 whose machines have no price")
 
 
 def test_a_plan_prints_what_is_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
