@@ -37,7 +37,8 @@ class FlatTable:
     """Joins ratings with items, records and images, each of which may be absent.
 
     A rating of a picture has the picture's id as item_id. The pictures of another rating are those of its item; an item
-    with several pictures has the record and the source of the first.
+    with several pictures has the record and the source of the first. Where no table of items, records or images has
+    the id, the picture is unknown.
 
     Args:
         items: tables of items; an item that several tables hold has the row of the first.
@@ -86,13 +87,15 @@ class FlatTable:
 
     def _facts(self, ids: pa.Array) -> tuple[pa.Table, pa.Array]:
         """Return a row per item, and whether its pictures are excluded."""
-        rows = {name: {"item_id": name, "pictures": [name]} for name in ids.to_pylist()}
+        rows: dict[str, dict[str, Any]] = {name: {"item_id": name, "pictures": [name]} for name in ids.to_pylist()}
+        described = set[str]()  # whose pictures a table names
         for items in reversed(self._items):
             for item in items.rows(ids).to_pylist():
                 attributes = {self._attributes[name]: value for name, value in item["attributes"] or ()}
                 gold = SEPARATOR.join(item["gold"] or ()) or None
                 facts = {name: item[name] for name in ITEM} | {"gold": gold, "pictures": item["image_ids"] or []}
                 rows[item["item_id"]] |= facts | attributes
+                described.add(item["item_id"])
         first = pa.array([next(iter(row["pictures"]), None) for row in rows.values()], pa.string())
         for lookup in (self._records, self._images):
             by_picture: dict[str, dict[str, Any]] = {}
@@ -100,10 +103,11 @@ class FlatTable:
                 by_picture.setdefault(fact.pop("image_id"), fact)
             for row, picture in zip(rows.values(), first.to_pylist(), strict=True):
                 row.update(by_picture.get(picture, {}))
+            described |= by_picture.keys()
         hit = self._exclusion_filter.hit
         excluded = [hit(*row["pictures"], row.get("image_url"), row.get("source_url")) for row in rows.values()]
-        for row in rows.values():
-            row["image_id"] = " ".join(row.pop("pictures")) or None
+        for name, row in rows.items():
+            row["image_id"] = (" ".join(row["pictures"]) or None) if name in described else None
         names = [field.name for field in self.schema if field.name not in (*ASKED, *ANSWER)]
         table = pa.table({name: pa.array([row.get(name) for row in rows.values()], pa.string()) for name in names})
         return table, pa.array(excluded, pa.bool_())

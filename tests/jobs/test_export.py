@@ -74,7 +74,14 @@ def test_ratings_alone_have_neither_picture_nor_item_columns(study: Path) -> Non
     export("ratings=[R/ratings/model]")
     table = pq.read_table("ratings.parquet")
     assert not {"page_title", "source_url", "kind"} & {*table.column_names}
-    assert set(table["image_id"].to_pylist()) == {RED["image_id"], BLUE["image_id"], "pair"}
+    assert set(table["image_id"].to_pylist()) == {None}, "no table says which of the ids are those of pictures"
+    for others, pictures in (
+        ("images=R/images", {RED["image_id"], BLUE["image_id"], None}),
+        ("records=R/records", {RED["image_id"], BLUE["image_id"], None}),
+        ("items=[R/items]", {f"{BLUE['image_id']} {RED['image_id']}", None}),
+    ):
+        export("ratings=[R/ratings/model]", others, "overwrite=true")
+        assert set(pq.read_table("ratings.parquet")["image_id"].to_pylist()) == pictures
 
 
 def test_the_folder_of_a_run_stands_for_its_tables(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
