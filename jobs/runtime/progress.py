@@ -38,12 +38,37 @@ class StageProgress:
     done: int = 0
     errors: int = 0
     notes: Counter[str] = field(default_factory=Counter)
-    since: float = 0.0  # monotonic seconds of the last reading before anything was done
+    since: float = 0.0  # monotonic seconds of the last reading before anything was reported
+    first: tuple[float, int] | None = None  # seconds and `done` from which the pace is measured
+    changed: float = 0.0  # seconds of the reading at which `done` grew last
 
     @property
     def begun(self) -> bool:
         """Whether the stage has reported anything, such as the tokens of a first batch."""
         return bool(self.done or self.notes)
+
+    def read(self, done: int, errors: int, notes: Counter[str], *, now: float) -> None:
+        """Take the counts of a reading at `now`, in monotonic seconds."""
+        if done != self.done:
+            self.changed = now
+        self.done, self.errors, self.notes = done, errors, notes
+        if not self.begun:
+            self.since = now
+        elif self.first is None:
+            # How long the first batch took is known only if something, such as its tokens, was reported before its end.
+            self.first = (now, done) if done else (self.since, 0)
+
+    def left(self, now: float) -> float | None:
+        """The seconds that are left, None if unknown.
+
+        Work ends in batches: the pace is that of the last reading with another batch, and time counts down until the
+        next one.
+        """
+        if self.total is None or self.first is None or not self.first[1] < self.done < self.total:
+            return None
+        begun, before = self.first
+        seconds_each = (self.changed - begun) / (self.done - before)
+        return max((self.total - self.done) * seconds_each - (now - self.changed), 0.0)
 
     def facts(self) -> dict[str, Any]:
         """The counts, for lines that programs read."""
@@ -107,7 +132,7 @@ class Progress:
     def lines(self) -> list[str]:
         """One line per stage, as of the last reading."""
         now = time.monotonic()
-        return [line(stage, now - (stage.since or self._begun), job=self._job) for stage in self._stages]
+        return [line(stage, now - (stage.since or self._begun), now=now, job=self._job) for stage in self._stages]
 
     def _refresh(self) -> None:
         import ray
@@ -121,9 +146,7 @@ class Progress:
             console.write(self._stream, text, level="warning", **place)
         counts = self._totals.update(life, read)
         for stage in self._stages:
-            stage.done, stage.errors, stage.notes = counts.get(stage.name, (0, 0, Counter()))
-            if not stage.begun:
-                stage.since = time.monotonic()
+            stage.read(*counts.get(stage.name, (0, 0, Counter())), now=time.monotonic())
             if stage.total is not None:
                 self._metrics[stage.name].gauge("remine_queued", max(stage.total - stage.done, 0))
 
@@ -164,15 +187,13 @@ def line_interval(environment: Mapping[str, str]) -> float:
     raise InputError(f"{INTERVAL}={text}: is not a number of seconds above 0; correct the environment or unset it")
 
 
-def line(stage: StageProgress, seconds: float, *, job: str) -> str:
-    """A stage's line, `seconds` after its work began."""
+def line(stage: StageProgress, seconds: float, *, now: float, job: str) -> str:
+    """A stage's line at `now`, `seconds` after its work began."""
     rate = stage.done / max(seconds, 1e-9)
     if not stage.begun:
         seconds = math.inf  # the speed is not known yet
     total = f"/{stage.total:,}" if stage.total is not None else ""
-    left = ""
-    if stage.total is not None and 0 < stage.done < stage.total:
-        left = f"  {_clock((stage.total - stage.done) / rate)} left"
+    left = "" if (seconds_left := stage.left(now)) is None else f"  {_clock(seconds_left)} left"
     # Rates are shown for tokens, and for rows where `unit` is not rows.
     with_rate = {"tokens", *({"rows"} if stage.unit != "rows" else ())}
     speed = {name: f" ({stage.notes[name] / max(seconds, 1e-9):,.0f}/s)" for name in with_rate}

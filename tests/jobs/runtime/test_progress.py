@@ -38,14 +38,34 @@ def test_lines() -> None:
     ]
 
     def check(stage: StageProgress, seconds: float, expected: str) -> None:
-        assert line(stage, seconds, job="embed") == expected
+        stage.first, stage.changed = (0.0, 0), seconds
+        assert line(stage, seconds, now=seconds, job="embed") == expected
 
     check_cases(check, cases)
 
 
 @pytest.mark.parametrize("done", [0, 5])
 def test_no_time_and_nothing_done_divide_nothing_by_zero(done: int) -> None:
-    assert line(StageProgress("embed", 10, done=done), 0.0, job="embed").startswith(f"embed        {done}/10 rows")
+    stage = StageProgress("embed", 10, done=done, first=(0.0, 0))
+    assert line(stage, 0.0, now=0.0, job="embed").startswith(f"embed        {done}/10 rows")
+
+
+def test_time_left_counts_down_between_batches() -> None:
+    """Batches of 4 rows end every 20 s, the first one 50 s after the start."""
+    with_tokens, silent = StageProgress("generate", 40), StageProgress("generate", 40)
+    left: dict[int, list[float | None]] = {}
+    for now in range(0, 120, 10):
+        done = 0 if now < 50 else 4 * (1 + (now - 50) // 20)
+        tokens = Counter(tokens=100 * (now - 30)) if now > 30 else Counter[str]()
+        with_tokens.read(done, 0, tokens, now=float(now))
+        silent.read(done, 0, Counter(), now=float(now))
+        left[now] = [with_tokens.left(float(now)), silent.left(float(now))]
+    assert [left[now] for now in (30, 40, 60)] == [[None, None], [None, None], [170.0, None]]
+    assert [left[now][1] for now in (70, 80, 90, 100)] == [160.0, 150.0, 140.0, 130.0]
+    assert [left[now][0] for now in (50, 70, 90, 110)] == [180.0, 160.0, 140.0, 120.0]
+    silent.read(40, 0, Counter(), now=300.0)
+    assert silent.left(300.0) is None
+    assert StageProgress("mine", None, done=3).left(1.0) is None
 
 
 def test_a_submitted_job_prints_a_line_per_minute_unless_the_environment_says_otherwise() -> None:
