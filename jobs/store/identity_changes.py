@@ -39,7 +39,7 @@ def describe(
         written_config: the configuration of the command that wrote the table; None if it was lost.
         planned_config: the configuration of the run.
     """
-    keys = differing_keys(written, planned)
+    keys = _innermost(differing_keys(written, planned))
     before, now = flatten(dict(written)), flatten(dict(planned))
     readable = [key for key in keys if not any(_is_hash(flat.get(key)) for flat in (before, now))]
     if readable:
@@ -53,10 +53,15 @@ def describe(
             key for key in dict.fromkeys([*changes[0], *changes[1]])
             if changes[0].get(key, _ABSENT) != changes[1].get(key, _ABSENT)
         ]  # fmt: skip
-        if config_keys:
+        if config_keys := _innermost(config_keys):
             key = config_keys[0]
             return _change(key, changes[0].get(key, _ABSENT), changes[1].get(key, _ABSENT)) + _others(config_keys[1:])
     return _other_content(keys[0].split(".")[0], planned_config) + _others(keys[1:])
+
+
+def _innermost(keys: Sequence[str]) -> list[str]:
+    """The keys without those that others are below: an empty mapping became one with keys, or the other way round."""
+    return [key for key in keys if not any(other.startswith(f"{key}.") for other in keys)]
 
 
 def _change(key: str, before: Any, now: Any) -> str:

@@ -115,16 +115,8 @@ def find(pattern: str, *, strict: bool = True) -> CompactList[Object]:
     with named_errors(pattern):
         files = _sort(s3.find(pattern)) if is_s3(pattern) else CompactList(local_files.find(pattern, strict=strict))
     if not files:
-        raise InputError(f"{pattern}: no file matches{_hint_of(pattern)}")
+        raise InputError(f"{pattern}: no file matches{nearby.hint(pattern)}")
     return files
-
-
-def _hint_of(pattern: str) -> str:
-    if pattern.rsplit("/", 1)[-1].startswith("["):
-        return (
-            "; not a list, but one path, folder or glob is needed: give a glob that matches the files, or their folder"
-        )
-    return nearby.hint(pattern)
 
 
 def listing(folder: str) -> CompactList[Object]:

@@ -1,16 +1,24 @@
 """What lies where a path names nothing, for messages: a similar name, or the names in the nearest folder."""
 
 import difflib
+import re
 from pathlib import Path
 
 _NAMED = 6
+_LIST = re.compile(r"(^|/)\[[^\[\]]*\]$")  # what a list becomes where a path is expected, and few globs are
 
 
 def hint(path: str) -> str:
-    """`; did you mean …?`, or `; FOLDER has …` for a local path or glob that names nothing; empty for s3://."""
-    if "://" in path:
-        return ""
-    wanted = Path(path)
+    """`; did you mean …?`, or `; FOLDER has …` for a local path or glob that names nothing; empty for s3://.
+
+    Of a list, `[a,b]`, that it is none.
+    """
+    if _LIST.search(path):
+        return "; not a list, but one path is needed: name one table, folder or file, without brackets"
+    return "" if "://" in path else _local_hint(Path(path))
+
+
+def _local_hint(wanted: Path) -> str:
     if wanted.is_dir():
         return "; the folder has no files that fit"
     folder = wanted.parent

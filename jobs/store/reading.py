@@ -152,7 +152,7 @@ def tables_in(pattern: str) -> list[str]:
     folders = {"/".join(uri.split("/")[: depth + 1]) for uri in files}
     matching = fnmatch.filter(sorted(folders), locations.absolute(pattern))
     if not matching:
-        raise InputError(f"{pattern}: no table matches")
+        raise InputError(f"{pattern}: no table matches{nearby.hint(locations.absolute(pattern))}")
     return matching
 
 

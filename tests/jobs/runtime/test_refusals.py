@@ -140,7 +140,11 @@ BAD: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
     ),
     "a list for a path": (
         [*MINE, "corpus.path=[a,b]"],
-        ("corpus.path={cwd}/[a,b]: no file matches", "not a list", "give a glob"),
+        ("corpus.path={cwd}/[a,b]: no file matches", "not a list", "without brackets"),
+    ),
+    "a list for a table": (
+        ["report", "ratings=[{f}/pictures]", "embeddings=[{f}/e]", "out={f}/out"],
+        ("embeddings={cwd}/[{f}/e]: no table here", "not a list", "without brackets"),
     ),
     "a number in words": ([*MINE, "ray.num_cpus=two"], ("ray.num_cpus=two: must be a whole number",)),
     "a Boolean without a value": ([*MINE, "overwrite"], "use overwrite=true or --overwrite"),

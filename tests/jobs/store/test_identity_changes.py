@@ -46,7 +46,15 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any] | None, dict[st
     ),
     (
         {"columns": {"questions": None}}, {"columns": {"questions": {"calm": "c"}}}, {}, {},
-        "columns.questions.calm was not set, now 'c' (also differing: columns.questions)",
+        "columns.questions.calm was not set, now 'c'",
+    ),
+    (
+        {"columns": {"questions": {"calm": "c"}}}, {"columns": {"questions": None}}, {}, {},
+        "columns.questions.calm was 'c', now not set",
+    ),
+    (
+        {"columns": A}, {"columns": B}, {"columns": {"questions": {}}}, {"columns": {"questions": {"a": "b"}}},
+        "columns.questions.a was not set, now 'b'",
     ),
     ({"day": "20260101"}, {"day": "20260102"}, {}, {}, "day was '20260101', now '20260102'"),
     ({"x": {"a": None}}, {"x": {"a": True}}, {}, {}, "x.a was null, now true"),

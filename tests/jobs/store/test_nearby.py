@@ -25,5 +25,10 @@ def test_a_similar_name_or_the_first_names_there(tmp_path: Path, names: list[str
     assert hint(f"{tmp_path}/{path}") == f"; {expected.format(place=tmp_path)}"
 
 
+@pytest.mark.parametrize("path", ["R/[a,b]", "[R/e]", "[a]", "s3://bucket/[R/e,R/f]"])
+def test_a_list_is_no_path(path: str) -> None:
+    assert "not a list, but one path is needed" in hint(path)
+
+
 def test_places_on_s3_are_not_listed() -> None:
     assert hint("s3://bucket/x") == ""
