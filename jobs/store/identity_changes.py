@@ -60,7 +60,7 @@ def describe(
 
 
 def _innermost(keys: Sequence[str]) -> list[str]:
-    """The keys without those that others are below: an empty mapping became one with keys, or the other way round."""
+    """The keys without those that others are below: that an empty mapping got keys says less than the keys."""
     return [key for key in keys if not any(other.startswith(f"{key}.") for other in keys)]
 
 

@@ -16,8 +16,7 @@ from jobs.store import locations
 from jobs.store.keys import refuse_shared_keys, shared_key
 from jobs.store.object_rows import open_rows, reading_rows
 from jobs.store.reading import TableSource, open_table
-from jobs.store.trials import limit_of, trials
-from jobs.store.units import LIMIT
+from jobs.store.trials import WHOLE, limit_of, trials
 from jobs.tables import TABLES
 from jobs.viewer.shown_attributes import SHOWN_ATTRIBUTES
 
@@ -178,7 +177,8 @@ def open_places(places: Sequence[str]) -> ViewedTables:
     tables = ViewedTables()
     named, searched = _tables_at(places)
     for trial, whole in trials(searched).items():
-        tables.left_out[trial] = _trial_left_out(trial, whole)
+        if trial in named:
+            tables.left_out[trial] = _trial_left_out(trial, whole)
     for uri, name in named.items():
         if uri in tables.left_out:
             continue
@@ -199,7 +199,7 @@ def open_places(places: Sequence[str]) -> ViewedTables:
 def _leave_out_trials(tables: ViewedTables, searched: Mapping[str, Mapping[str, Any]]) -> None:
     """Leave out trial runs, with other settings than the whole run, whose ratings another table has too."""
     ratings = tables.of("ratings")
-    limited = {source.uri for source in ratings if LIMIT in searched.get(source.uri, {})}
+    limited = {source.uri for source in ratings if source.uri in searched and limit_of(source.uri) < WHOLE}
     while limited and (shared := shared_key(ratings, TABLES["ratings"].key, groups=GROUPS)):
         if shared.trial is None or shared.trial.uri not in limited:
             return
@@ -211,11 +211,12 @@ def _leave_out_trials(tables: ViewedTables, searched: Mapping[str, Mapping[str, 
 
 
 def _trial_left_out(trial: str, whole: str) -> str:
-    return f"{trial}: a trial run (limit={limit_of(trial):.0f}); {whole} has its rows too"
+    limit = f" (limit={limit:.0f})" if (limit := limit_of(trial)) < WHOLE else ""
+    return f"{trial}: a trial run{limit}; {whole} has its rows too"
 
 
 def _tables_at(places: Sequence[str]) -> tuple[dict[str, str], dict[str, Mapping[str, Any]]]:
-    """Return uri -> name of the tables to show, and uri -> identity of the complete ones below a place.
+    """Return uri -> name of the tables to show, and uri -> identity of all complete ones below a place.
 
     A place without run files may be a table all the same.
     """
@@ -228,9 +229,9 @@ def _tables_at(places: Sequence[str]) -> tuple[dict[str, str], dict[str, Mapping
         if not files_by_table(locations.listing(uri)):
             named[uri] = ""
         else:
-            shown = [table for table in find_tables(uri) if table.name in SHOWN]
-            named.update((table.uri, table.name) for table in shown)
-            searched.update((table.uri, table.identity) for table in shown if table.uri != uri and table.is_complete)
+            below = find_tables(uri)
+            named.update((table.uri, table.name) for table in below if table.name in SHOWN)
+            searched.update((table.uri, table.identity) for table in below if table.uri != uri and table.is_complete)
     return named, {place: identity for place, identity in searched.items() if place not in listed}
 
 

@@ -10,6 +10,7 @@ import pytest
 from jobs.errors import InputError
 from jobs.judging.kept_rubric import Rubrics, read_rubrics
 from jobs.runtime.exclusions import ExclusionFilter, marks_of
+from jobs.store.reading import open_table
 from jobs.viewer import loading, picture_details, queries
 from jobs.viewer.queries import View, view_of
 from tests.factories import image_row, rating, write_table
@@ -317,6 +318,20 @@ def test_trial_runs_below_a_folder_are_left_out_and_named(tmp_path: Path) -> Non
     for listed in ([str(place), same], [whole, changed]):
         with pytest.raises(InputError, match=r"is a trial run \(limit="):
             loading.open_places(listed)
+
+
+def test_the_trial_run_of_a_pipeline_is_left_out(tmp_path: Path) -> None:
+    rows = [rating(f"i{n}", "m", "fit", "1") for n in range(3)]
+    whole_links = write_table(tmp_path / "R/links", "links", [])  # the viewer does not show them
+    trial_links = write_table(tmp_path / "R/trials/links", "links", [], limit=1)
+    for out, shown, links in (("R", rows, whole_links), ("R/trials", rows[:1], trial_links)):
+        write_table(tmp_path / out / "ratings", "ratings", shown, links=open_table(links).identity)
+    tables = loading.open_places([f"{tmp_path}/R"])
+    assert [source.uri for source in tables.of("ratings")] == [f"{tmp_path}/R/ratings"]
+    assert tables.left_out == {
+        f"{tmp_path}/R/trials/ratings": f"{tmp_path}/R/trials/ratings: a trial run; {tmp_path}/R/ratings has its rows "
+        "too"
+    }
 
 
 def test_what_cannot_be_viewed(place: str, tmp_path: Path) -> None:
