@@ -215,7 +215,7 @@ def _another(one: Scene, fact: str, value: Any) -> Any:
 def _paint(folder: Path, scenes: Mapping[str, Scene]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, one in scenes.items():
-        drawing.paint(one, seed=SEED).save(folder / name)
+        drawing.paint(one, seed=SEED).save(folder / name, compress_level=drawing.PNG_LEVEL)
 
 
 def _opened(path: Path) -> Any:
