@@ -191,3 +191,14 @@ def in_process() -> Iterator[None]:
     """Jobs run their stages in the process of the test, without Ray, while the tests of this module run."""
     with stages_in_process():
         yield
+
+
+@pytest.fixture(scope="module")
+def without_plots() -> Iterator[None]:
+    """Pages of this module's tests have empty plots: each takes a tenth of a second, and the tests read numbers only.
+
+    The papers' own figures are drawn.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("jobs.plots.figures.small_multiples", lambda *_, **__: "<svg></svg>")
+        yield
