@@ -195,10 +195,8 @@ def in_process() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def without_plots() -> Iterator[None]:
-    """Pages of this module's tests have empty plots: each takes a tenth of a second, and the tests read numbers only.
-
-    The papers' own figures are drawn.
-    """
+    """The pages of a module have empty plots: each takes a tenth of a second, and the tests read numbers only."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("jobs.plots.figures.small_multiples", lambda *_, **__: "<svg></svg>")
+        for name in ("family", "observed", "page", "rater", "region"):
+            patch.setattr(f"jobs.page.{name}_figures.plot", lambda *_, **__: "<svg></svg>")
         yield

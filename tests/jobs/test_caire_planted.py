@@ -25,6 +25,8 @@ from jobs.runtime import cli
 from tests import scripted_model
 from tests.factories import picture, rating, rows_of, write_csv, write_file, write_table
 
+pytestmark = pytest.mark.usefixtures("without_plots")
+
 
 class Query(NamedTuple):
     """A picture to be linked: its data set, source, country, and the cosines that are not 0.

@@ -17,6 +17,7 @@ from jobs.store.reading import open_table
 from tests.cases import check_cases
 from tests.factories import FIVE, rating, write_file
 
+pytestmark = pytest.mark.usefixtures("without_plots")
 COUNTRIES = {"p1": "India", "p2": "India", "p3": "Brazil"}
 
 

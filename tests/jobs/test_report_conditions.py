@@ -9,6 +9,7 @@ from jobs.metrics.question import MetricSettings
 from jobs.runtime import cli
 from tests.factories import FIVE, rating, rows_of, write_file
 
+pytestmark = pytest.mark.usefixtures("without_plots")
 ITEMS = [f"i{n}" for n in range(8)]
 TRUTH = [1, 2, 3, 4, 5, 1, 3, 5]
 ARTICLE = [1, 2, 3, 4, 5, 2, 3, 5]  # one above people's in i5

@@ -16,6 +16,7 @@ from jobs.runtime import cli
 from jobs.store.reading import open_table
 from tests.factories import rating, write_file
 
+pytestmark = pytest.mark.usefixtures("without_plots")
 LABELS = ("not at all", "a little", "somewhat", "very", "extremely")
 
 

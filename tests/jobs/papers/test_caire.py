@@ -14,6 +14,7 @@ from jobs.runtime import cli
 from jobs.store.single_unit import write_small
 from tests.factories import rating, write_file
 
+pytestmark = pytest.mark.usefixtures("without_plots")
 COUNTRIES = ("Brazil", "India", "Kenya")
 CONCEPTS, SOURCES = ("dance", "lunch"), ("natural", "generated")
 ITEMS = [(s, c, k) for s in SOURCES for c in COUNTRIES for k in CONCEPTS]  # source, country of the prompt, concept

@@ -13,6 +13,7 @@ from jobs.papers.century.words import ELEMENTS, REGIONS, short
 from jobs.runtime import cli, config
 from tests.factories import rating, write_file
 
+pytestmark = pytest.mark.usefixtures("without_plots")
 CONF = Path(__file__).parents[3] / "conf"
 REGION_OF = ("Eastern Asia", "Eastern Asia", "Western Europe", "Western Europe")
 # (writer, prompt) -> scores on `identification` by judge a and judge b, of the responses about four pictures

@@ -19,6 +19,7 @@ from jobs.runtime import cli
 from jobs.runtime.config_files import CONF
 from tests.factories import image_row, rating, write_file, write_table
 
+pytestmark = pytest.mark.usefixtures("without_plots")
 SCENARIOS = {f"i{n}": "Triumph" if n < 6 else "Lupercalia" for n in range(12)}
 DREW = {item: f"draws_{'ab'[number % 2]}" for number, item in enumerate(SCENARIOS)}
 PEOPLE = [5, 4, 4, 3, 2, 5, 1, 2, 3, 3, 2, 1]
