@@ -3,36 +3,20 @@
 import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from actors.rows import RatingRow
-from actors.rubric_rater import PreparedItem, RubricRater, RubricSettings
+from actors.rubric_rater import PreparedItem, RubricRater
 from actors.vlm.answers import AnswerCodes
-from actors.vlm.engines import ENGINES
 from actors.vlm.errors import ScoringError
 from actors.vlm.loading import RaterFacts
+from actors.vlm.rater_settings import ClosedSettings
 from actors.vlm.ratings import METHODS, answered
 from actors.vlm.requests import RequestGroup, Scores
 from actors.vlm.rubric_questions import Question
 from actors.vlm.scoring import AnswerScorer, ClosedSetScorer
-from actors.vlm.settings import MemorySettings, ModelSettings
+from actors.vlm.settings import ModelSettings
 from actors.vlm.vllm_model import VllmModel
 from actors.vlm.vllm_scoring import VllmScorer
-
-
-@dataclass(kw_only=True)
-class ClosedSettings(RubricSettings, MemorySettings):
-    """Settings of `Judge`."""
-
-    engine: str = "auto"  # rarely: auto, packed, cascade, batched, naive, vllm (docs/judging.md)
-    rescore_fraction: float = 0.0  # rarely: share of the rows to score twice, which measures rounding
-
-    def __post_init__(self) -> None:
-        if self.engine not in (*ENGINES, "vllm"):
-            raise ValueError(f"engine={self.engine}: must be one of {', '.join((*ENGINES, 'vllm'))}")
-        if not 0 <= self.rescore_fraction <= 1:
-            raise ValueError(f"rescore_fraction={self.rescore_fraction:g}: must be from 0 to 1")
-        super().__post_init__()
 
 
 class Judge(RubricRater):

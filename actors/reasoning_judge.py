@@ -9,22 +9,22 @@ likelihoods of the score tokens alone (section 3.2) and generates no reasoning; 
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 
 from actors.generator import sample_seed, text_ends, text_generator
 from actors.rows import RatingRow, failed
-from actors.rubric_rater import PreparedItem, RubricRater, RubricSettings
+from actors.rubric_rater import PreparedItem, RubricRater
 from actors.status import Status
 from actors.vlm.encoding import ChatEncoder
 from actors.vlm.errors import ScoringError
 from actors.vlm.generation import Generated, TextGenerator
 from actors.vlm.loading import RaterFacts
+from actors.vlm.rater_settings import CLOSING_TOKENS, ReasoningSettings
 from actors.vlm.ratings import answered
 from actors.vlm.requests import RequestGroup, Scores
 from actors.vlm.rubric_questions import Question
 from actors.vlm.scoring import AnswerScorer, ClosedSetScorer
-from actors.vlm.settings import ModelSettings, SamplingSettings
+from actors.vlm.settings import ModelSettings
 from actors.vlm.token_trees import common
 from actors.vlm.vllm_generation import VllmTextGenerator
 from actors.vlm.vllm_model import VllmModel
@@ -37,22 +37,9 @@ REASONING_INSTRUCTION = (
     "Then write a last line with `Final answer:` and, behind it, nothing but your answer."
 )
 ANSWER_LINE = "Final answer:"  # the answer's code follows after a space
-CLOSING_TOKENS = 32  # for that line, and in case the reasoning's text has more tokens than were generated
 ENGINES = ("auto", "vllm")
 _Request = tuple[int, int, str]  # number of the prompt, sample, start of the model's turn
 _FINAL = re.compile(r"\**final\s+(?:answer|score)\b.*", re.IGNORECASE | re.DOTALL)
-
-
-@dataclass(kw_only=True)
-class ReasoningSettings(RubricSettings, SamplingSettings):
-    """Settings of `ReasoningJudge`: the questions, and the sampling of the reasoning before each answer."""
-
-    engine: str = "auto"  # rarely: auto (transformers) or vllm
-
-    @property
-    def reserved_tokens(self) -> int:
-        """Return the number of positions that the longest reasoning and its answer need."""
-        return self.max_tokens + CLOSING_TOKENS
 
 
 class ReasoningJudge(RubricRater):

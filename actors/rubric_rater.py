@@ -3,13 +3,12 @@
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
 from actors import schemas
-from actors.conditions import ConditionSettings
 from actors.items import QUESTIONS, TARGETS
 from actors.rows import RatingRow, failed
 from actors.status import Status
@@ -17,23 +16,12 @@ from actors.vlm import errors, families
 from actors.vlm.encoding import from_bytes
 from actors.vlm.errors import EngineError, ScoringError
 from actors.vlm.loading import RaterFacts, load_vlm, model_facts
+from actors.vlm.rater_settings import RubricSettings
 from actors.vlm.ratings import rating_key, rating_table
 from actors.vlm.rubric import Rubric
 from actors.vlm.rubric_questions import ANY, Question
-from actors.vlm.settings import ContextSettings, ModelSettings
+from actors.vlm.settings import ModelSettings
 from actors.vlm.vllm_prompts import EnginePrompt, prompts_of
-
-
-@dataclass(kw_only=True)
-class RubricSettings(ContextSettings, ConditionSettings):
-    """The questions, the order of the parts in their prompts, and the condition of the ratings."""
-
-    rubric: dict[str, Any] = field(default_factory=dict)  # the questions and their closed answers
-    layout: str | None = None  # rarely: one of the rubric's orders of parts; null: its default
-
-    def __post_init__(self) -> None:
-        Rubric.from_dict(self.rubric).resolve_layout(self.layout)
-        super().__post_init__()
 
 
 @dataclass(frozen=True)

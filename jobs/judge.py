@@ -14,15 +14,9 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from jobs.judging import methods, prompt_trial, rubric_job
-from jobs.judging.condition import with_condition
-from jobs.judging.judging_summary import show_tallies
 from jobs.judging.methods import MethodConfig
-from jobs.judging.model_run import stream_items
 from jobs.judging.several_models import ModelsConfig, run_each
-from jobs.models import picture_tokens
-from jobs.models.plan import plan_lines
-from jobs.runtime import cli, exclusions, lifecycle
+from jobs.runtime import cli
 
 
 @dataclass
@@ -37,10 +31,20 @@ def execute(cfg: JudgeConfig) -> dict[str, Any] | None:
         InputError: the value of a key is not allowed; nothing was written.
         RunError: the run failed. With several models it is raised after all have run, and names those that failed.
     """
+    from jobs.judging import rubric_job
+
     return run_each("judge", cfg, _judge, check=rubric_job.check)
 
 
 def _judge(cfg: JudgeConfig) -> dict[str, Any] | None:
+    from jobs.judging import methods, prompt_trial, rubric_job
+    from jobs.judging.condition import with_condition
+    from jobs.judging.judging_summary import show_tallies
+    from jobs.judging.model_run import stream_items
+    from jobs.models import picture_tokens
+    from jobs.models.plan import plan_lines
+    from jobs.runtime import exclusions, lifecycle
+
     job = rubric_job.open_job(cfg, rubric_job.check(cfg))
     cfg = with_condition(cfg, job.sources.items)
     items = job.sources.items

@@ -7,7 +7,7 @@ from omegaconf import MISSING
 
 from jobs.annotation.form import WelfareConfig
 from jobs.errors import InputError
-from jobs.judging.own_questions import OwnQuestionsConfig
+from jobs.judging.settings import OwnQuestionsConfig
 from jobs.runtime.config import Writing
 from jobs.runtime.draws import CompleteDrawConfig
 from jobs.store import limits

@@ -8,20 +8,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from actors.ids import content_id
-from actors.judge import ClosedSettings, Judge
-from actors.reasoning_judge import ENGINES as REASONING_ENGINES
-from actors.reasoning_judge import REASONING_INSTRUCTION, ReasoningJudge, ReasoningSettings
-from actors.rubric_preparer import RubricPreparer
-from actors.rubric_rater import RubricRater, RubricSettings
+from actors.vlm.rater_settings import ClosedSettings, ReasoningSettings, RubricSettings
 from actors.vlm.settings import ModelSettings
-from jobs.judging import vllm_engine
-from jobs.judging.own_questions import OwnQuestionsConfig
-from jobs.judging.settings import AskingConfig
-from jobs.judging.targets import RatingCounts
-from jobs.runtime.stage_contract import Stage
+from jobs.judging.settings import AskingConfig, OwnQuestionsConfig
+
+if TYPE_CHECKING:
+    from actors.rubric_rater import RubricRater
+    from jobs.judging.targets import RatingCounts
+    from jobs.runtime.stage_contract import Stage
 
 METHODS: dict[str, type[RubricSettings]] = {"closed": ClosedSettings, "reasoned": ReasoningSettings}
 
@@ -51,6 +48,8 @@ def check_method(cfg: MethodConfig) -> None:
                     f"{field.name}={value}: method={cfg.method} has no such key; omit it, or set method={name}"
                 )
 
+    from actors.reasoning_judge import ENGINES as REASONING_ENGINES
+
     if cfg.method == "reasoned" and cfg.engine not in REASONING_ENGINES:
         raise ValueError(f"engine={cfg.engine}: must be one of {', '.join(REASONING_ENGINES)} with method=reasoned")
 
@@ -59,17 +58,25 @@ def identity(cfg: MethodConfig) -> dict[str, Any]:
     """Return the part of a run's identity that depends on the method."""
     if cfg.method == "closed":
         return {"method": cfg.method}
+    from actors.reasoning_judge import REASONING_INSTRUCTION
+
     instruction = content_id(REASONING_INSTRUCTION)
     return {"method": cfg.method, "instruction": instruction, "samples": cfg.samples, **cfg.drawing}
 
 
-def stages(cfg: MethodConfig, targets: Sequence[str] | None, ratings: RatingCounts) -> list[Stage]:
+def stages(cfg: MethodConfig, targets: Sequence[str] | None, ratings: "RatingCounts") -> list["Stage"]:
     """Return the stages that turn items into ratings.
 
     Args:
         targets: labels for items without their own; the rubric's if None.
         ratings: the number of rows per item.
     """
+    from actors.judge import Judge
+    from actors.reasoning_judge import REASONING_INSTRUCTION, ReasoningJudge
+    from actors.rubric_preparer import RubricPreparer
+    from jobs.judging import vllm_engine
+    from jobs.runtime.stage_contract import Stage
+
     shared = {"model": ModelSettings.part_of(cfg.model), "targets": targets}
     prepare: dict[str, Any] = {**shared, "keeps_pictures": cfg.engine == vllm_engine.NAME}
     rate: dict[str, Any] = {**shared, "threads": cfg.resources.judge.threads}

@@ -17,6 +17,7 @@ from actors.vlm.rubric import Rubric
 from jobs.errors import InputError
 from jobs.judging.items import ItemTables, Reader
 from jobs.judging.joined_rows import matching_rows
+from jobs.judging.settings import OwnQuestionsConfig
 from jobs.store.objects import Object
 from jobs.store.writer import UnitTask
 
@@ -24,15 +25,6 @@ from jobs.store.writer import UnitTask
 def set_id_of(text: str) -> str:
     """Return the set_id of the questions about a text, such as a prompt; white space does not count."""
     return content_id("questions", " ".join(text.split()))
-
-
-@dataclass
-class OwnQuestionsConfig:
-    """Keys of questions of the items themselves."""
-
-    questions: str | None = None  # table of questions, for a rubric that has each item asked its own, such as dsg
-    # rarely: attribute, or role of texts, whose value is the item's set_id or the text of its set
-    questions_by: str = "prompt"
 
 
 def check(cfg: OwnQuestionsConfig, rubric: Rubric) -> None:

@@ -12,8 +12,8 @@ from jobs.judging import kept_rubric, methods, own_questions, prompt_trial, vllm
 from jobs.judging.items import ItemTables, Reader, reading, sources_of
 from jobs.judging.methods import MethodConfig
 from jobs.judging.model_run import model_plan
-from jobs.judging.own_questions import OwnQuestionsConfig, OwnQuestionsReader
-from jobs.judging.settings import check_model
+from jobs.judging.own_questions import OwnQuestionsReader
+from jobs.judging.settings import OwnQuestionsConfig, check_model
 from jobs.judging.targets import RatingCounts, count_ratings, read_targets
 from jobs.runtime import exclusions
 from jobs.runtime.exclusions import Exclusions

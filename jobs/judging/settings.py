@@ -9,7 +9,6 @@ from actors.vlm.settings import ContextSettings
 from jobs.models.devices import check_dtype
 from jobs.models.vlm import ModelConfig, check_bounds
 from jobs.runtime.config import FailingRows
-from jobs.store.reading import refuse_early
 
 
 @dataclass
@@ -28,6 +27,15 @@ class AskingConfig(ContextSettings, ModelRunConfig):
 
     records: str | None = None  # records of the pictures, for the prompt's context
     show_prompts: int = 0  # with plan=true: print the prompts about so many items, and answers of a tiny random model
+
+
+@dataclass
+class OwnQuestionsConfig:
+    """Keys of questions of the items themselves."""
+
+    questions: str | None = None  # table of questions, for a rubric that has each item asked its own, such as dsg
+    # rarely: attribute, or role of texts, whose value is the item's set_id or the text of its set
+    questions_by: str = "prompt"
 
 
 class UsesModel(Protocol):
@@ -59,6 +67,7 @@ def check_model(cfg: UsesModel, *, shown_by: str = "") -> bool | None:
         InputError: `input` is not a table of images or items; raised before a model is looked up or built.
     """
     from actors.vlm.model_checks import check_vlm
+    from jobs.store.reading import refuse_early
 
     check_dtype(cfg.model.dtype, prefix="model.")
     check_bounds(cfg.model)

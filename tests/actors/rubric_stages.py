@@ -6,9 +6,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from actors.judge import ClosedSettings, Judge
-from actors.reasoning_judge import REASONING_INSTRUCTION, ReasoningJudge, ReasoningSettings
+from actors.judge import Judge
+from actors.reasoning_judge import REASONING_INSTRUCTION, ReasoningJudge
 from actors.rubric_preparer import RubricPreparer
+from actors.vlm.rater_settings import ClosedSettings, ReasoningSettings
 from actors.vlm.settings import ModelSettings
 from tests.actors.vlm.helpers import MODEL
 

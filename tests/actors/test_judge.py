@@ -5,9 +5,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from actors.judge import ClosedSettings
 from actors.rubric_preparer import RubricPreparer
 from actors.rubric_rater import default_targets
+from actors.vlm.rater_settings import ClosedSettings
 from actors.vlm.rubric import Rubric
 from jobs.tables import conform, table
 from tests.actors.rubric_stages import RubricStages, closed, model_settings

@@ -6,10 +6,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from actors.reasoning_judge import CLOSING_TOKENS, ReasoningSettings, turn_start
+from actors.reasoning_judge import turn_start
 from actors.vlm import families
 from actors.vlm.generation import Generated
 from actors.vlm.prompts import PromptBuilder
+from actors.vlm.rater_settings import CLOSING_TOKENS, ReasoningSettings
 from actors.vlm.requests import Scores
 from jobs.tables import conform, table
 from tests.actors.rubric_stages import RubricStages, reasoned

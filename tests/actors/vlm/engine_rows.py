@@ -84,8 +84,9 @@ def ratings(
     checkpoint: str, engine: str, rubrics: Sequence[tuple[dict[str, Any], int]], *, count: int = 3
 ) -> list[dict[str, Any]]:
     """Rows of table `ratings`, with the log-probabilities of the answers, for rubrics that show so many pictures."""
-    from actors.judge import ClosedSettings, Judge
+    from actors.judge import Judge
     from actors.rubric_preparer import RubricPreparer
+    from actors.vlm.rater_settings import ClosedSettings
 
     model, loaded = model_settings(checkpoint), None
     rows: list[dict[str, Any]] = []
@@ -105,8 +106,9 @@ def reasoned(
     checkpoint: str, engine: str, *, shows: bool = True, count: int = 2, max_tokens: int = 4
 ) -> list[dict[str, Any]]:
     """Rows of table `ratings` after two reasonings for each label."""
-    from actors.reasoning_judge import REASONING_INSTRUCTION, ReasoningJudge, ReasoningSettings
+    from actors.reasoning_judge import REASONING_INSTRUCTION, ReasoningJudge
     from actors.rubric_preparer import RubricPreparer
+    from actors.vlm.rater_settings import ReasoningSettings
 
     model = model_settings(checkpoint)
     settings = ReasoningSettings(
