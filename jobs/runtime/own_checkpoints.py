@@ -7,7 +7,6 @@ weights of the encoder.
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -17,10 +16,10 @@ DESCRIBED = ("revision", "pretrained", "memory_gb", "licence")  # keys that desc
 
 def checkpoints(config: DictConfig) -> dict[str, str]:
     """Return the group -> checkpoint of the models of a configuration, interpolations as they are."""
-    values: Any = OmegaConf.to_container(config, resolve=False)
-    return {
-        name: group[CHECKPOINT] for name, group in values.items() if isinstance(group, dict) and CHECKPOINT in group
-    }
+    groups = ((name, group) for name, group in config.items_ex(resolve=False) if isinstance(group, DictConfig))
+    # A group that is null or an interpolation has no keys.
+    models = ((name, dict(group.items_ex(resolve=False))) for name, group in groups if list(group.keys()))
+    return {str(name): values[CHECKPOINT] for name, values in models if CHECKPOINT in values}
 
 
 def forget_descriptions(config: DictConfig, named: Mapping[str, str], keys: Iterable[str]) -> None:
