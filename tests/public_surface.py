@@ -997,7 +997,8 @@ RESOURCES = """
     wait_s: int = 60
     autoscaling: bool = False
     prices: str | None = None
-    measured: str | None = 'cpu'
+    measured: str | None = 'rates'
+    gpu: str | None = None
     node_types: list[jobs.runtime.resources.NodeType] = []
 """
 COLUMNS = {

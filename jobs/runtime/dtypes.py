@@ -16,7 +16,8 @@ _DEVICES = Path("/dev")
 def resolve(cfg: Any) -> None:
     """Replace `dtype=auto` of the models of a job's configuration.
 
-    On a cluster a stage with GPUs uses bfloat16, one without float32. On this machine its GPU decides, if it has one.
+    On a cluster a stage with GPUs uses bfloat16, one without float32. On this machine its GPU decides; without one, a
+    stage with GPUs is only planned here.
     """
     for key, pool in STAGES.items():
         model: Any = getattr(cfg, key, None)
@@ -28,7 +29,8 @@ def resolve_model(model: Any, cfg: Any, *, pool: str) -> None:
     """Replace `dtype=auto` of a model that the actors of a pool load; `cfg` is the job's configuration."""
     if model.dtype == "auto":
         placed = getattr(model, "device_map", None) or getattr(model, "device", "auto")
-        local = _local_gpu() if ray_session.address_of(cfg.ray) is None else None
+        is_here = ray_session.address_of(cfg.ray) is None and not cfg.resources.autoscaling
+        local = _local_gpu() if is_here else None
         model.dtype = choose(gpus=getattr(cfg.resources, pool).num_gpus, placed=str(placed), local=local)
 
 
@@ -44,7 +46,7 @@ def choose(*, gpus: float, placed: str, local: str | None) -> str:
         return "float32"
     if local is None:
         return "bfloat16" if gpus or placed.startswith("cuda") else "float32"
-    return local or "float32"
+    return local or ("bfloat16" if gpus else "float32")
 
 
 def _local_gpu() -> str:

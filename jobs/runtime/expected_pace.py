@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from jobs.runtime.estimates import Pace, Spread, pace_of
-from jobs.runtime.measured import CPU, Measurement, Wanted, find
+from jobs.runtime.gpus import Gpu, read_gpus
+from jobs.runtime.measured import CPU, MACHINES_DIFFER, Measurement, Wanted, find
 from jobs.runtime.resources import Resources, StageResources
 from jobs.store.amounts import Amounts
 
@@ -62,16 +63,54 @@ def lanes_of(pool: StageResources, *, cores: int | None, threads: int | None = N
     return Lanes(min(pool.most_actors, cores / cpus), cpus)
 
 
-def measured_pace(measurement: Measurement, amounts: Amounts, *, lanes: Lanes, work: Work | None) -> Pace:
-    """The pace of what is left, in what `amounts` counts, at the measured rate."""
+def measured_pace(
+    measurement: Measurement,
+    amounts: Amounts,
+    *,
+    lanes: Lanes,
+    work: Work | None,
+    gpu: Gpu | None = None,
+    feeders: float = math.inf,
+) -> Pace:
+    """The pace of what is left, in what `amounts` counts, at the measured rate.
+
+    Args:
+        gpu: the kind of GPU that will work, if it is known.
+        feeders: cores of the pool that prepares the input of the GPUs.
+    """
     units_left = amounts.units - amounts.done
     busy = lanes.limited((work and work.pieces) or units_left).total
     most = amounts.left / (units_left * DRIVER_S) if measurement.pools else math.inf  # what one driver hands out
-    low, value, high = measurement.seconds_per_work
-    rates = (min(busy / seconds / (work.per_row if work else 1), most) for seconds in (value, high, low))
-    count, unit = f"{busy:,.3g}", "GPU" if measurement.device != CPU else "core"
-    source = f"{count} {unit}{'s' * (count != '1')} at the rate {measurement}"
-    return Pace(Spread(*rates), 0, source=source, start_s=measurement.start_s)
+    low, value, high = measurement.seconds_per_work(gpu)
+    per_row = work.per_row if work else 1
+    fed = [math.inf] * 3
+    if measurement.feeder:
+        by_all = feeders * measurement.work / measurement.feeder_s / per_row
+        fed = [by_all, by_all / MACHINES_DIFFER, by_all * MACHINES_DIFFER]
+    unfed = [busy / seconds / per_row for seconds in (value, high, low)]
+    rates = Spread(*(min(*limits, most) for limits in zip(unfed, fed, strict=True)))
+    on_gpus = measurement.device != CPU
+    source = f"{_count(busy, 'GPU' if on_gpus else 'core')} at the rate {measurement}"
+    if on_gpus:
+        source += _about_gpu(measurement.device, gpu)
+    if fed[0] < unfed[0]:
+        source += f"; they wait for {_count(feeders, 'core')} of {measurement.feeder}"
+    return Pace(rates, 0, source=source, start_s=measurement.start_s)
+
+
+def _count(number: float, noun: str) -> str:
+    digits = f"{number:,.3g}"
+    return f"{digits} {noun}{'s' * (digits != '1')}"
+
+
+def _about_gpu(measured: str, gpu: Gpu | None) -> str:
+    """How the figures of the GPU that was measured become those of the one that will work."""
+    if gpu is None:
+        return f"; resources.gpu= names another GPU than {measured}"
+    if gpu.name == measured:
+        return ""
+    products, memory = gpu.times_longer_than(read_gpus()[measured])
+    return f"; {products:.2g} times as long on {gpu.name}, by the GPUs' products ({memory:.2g} by their memory)"
 
 
 @dataclass(frozen=True)
@@ -85,6 +124,8 @@ class Expectation:
         resources: those of its stages.
         measurements: those of `resources.measured`.
         cores: CPUs of the machine, if the whole run is on one whose CPUs are known.
+        gpu: the kind of its GPUs, if it is known.
+        own_cpus: CPUs of this machine, if the run is on it, with or without GPUs.
         work: what its rows are, if a row is not always the same work.
         calibrates: some of the units can be done by themselves.
         part: which of the tables of a job that writes several.
@@ -96,6 +137,8 @@ class Expectation:
     resources: Resources
     measurements: Sequence[Measurement] = ()
     cores: int | None = None
+    gpu: Gpu | None = None
+    own_cpus: int | None = None
     work: Work | None = None
     calibrates: bool = True
     part: str = ""
@@ -138,7 +181,20 @@ class Expectation:
             remedy = CALIBRATION if self.calibrates else "only a run shows it"
             return None, f"resources.measured={self.resources.measured} has no measurement of {wanted}; {remedy}"
         lanes = self._lanes(measurement.threads)
-        return measured_pace(measurement, amounts, lanes=lanes, work=self.work), ""
+        return measured_pace(
+            measurement, amounts, lanes=lanes, work=self.work, gpu=self.gpu, feeders=self._feeders(measurement.feeder)
+        ), ""
+
+    def _feeders(self, pool: str) -> float:
+        """The cores of a pool that feeds the last one, once it has grown."""
+        if not pool:
+            return math.inf
+        stage: StageResources = getattr(self.resources, pool)
+        cores = stage.most_actors * max(stage.num_cpus, stage.threads or 0)
+        if self.own_cpus is None:
+            return cores
+        others = sum(getattr(self.resources, name).num_cpus for name in self.pools if name != pool)
+        return max(1.0, min(cores, self.own_cpus - others))
 
 
 def devices_of(last: Mapping[str, Any], amounts: Amounts) -> float | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from jobs.runtime.config_files import read_named
+from jobs.runtime.gpus import Gpu, read_gpus
 
 CPU = "cpu"
 MACHINES_DIFFER = 1.5  # of two machines with two cores each, one ran the demo in 44 to 46 s, the other in 60 to 68
@@ -21,13 +22,15 @@ class Measurement:
         keys: dotted keys of the job, and the values that they had.
         pools: the stages that worked; none if the driver did.
         suffix: of the names of the input's files.
-        device: `cpu`, or the name of the GPU.
+        device: `cpu`, or the name of the GPU in `conf/gpus.yaml`.
         hardware: the machine.
         date: when it was measured.
         command: what measured it.
         work, counted: the amount, and what is counted: rows, bytes, or multiplications of numbers of vectors.
         seconds: for each round, those of one core, or of one GPU.
         threads: of an actor on CPUs; None: as many as its pool has.
+        feeder: the pool that prepares the input of GPUs, if their work may wait for it.
+        feeder_s: seconds of one core of that pool for `work`.
         start_s: from the opening of the table to the first unit's beginning.
         note: the circumstances, for the plan.
     """
@@ -45,14 +48,22 @@ class Measurement:
     keys: Mapping[str, Any] = field(default_factory=dict)
     suffix: str = ""
     threads: int | None = None
+    feeder: str = ""
+    feeder_s: float = 0.0
     start_s: float = 0.0
     note: str = ""
 
-    @property
-    def seconds_per_work(self) -> tuple[float, float, float]:
-        """Least, median and largest of the rounds, the outer ones further by the factor by which machines differ."""
-        low, high = min(self.seconds) / MACHINES_DIFFER, max(self.seconds) * MACHINES_DIFFER
-        return low / self.work, statistics.median(self.seconds) / self.work, high / self.work
+    def seconds_per_work(self, gpu: Gpu | None = None) -> tuple[float, float, float]:
+        """Least, median and largest of the rounds, the outer ones further by the factor by which machines differ.
+
+        Args:
+            gpu: the kind of GPU that will work, if it is known. The median is scaled by the rates of products, and the
+                interval spans what the rates of memory would give.
+        """
+        products, memory = gpu.times_longer_than(read_gpus()[self.device]) if gpu else (1.0, 1.0)
+        low = min(self.seconds) / MACHINES_DIFFER * min(products, memory)
+        high = max(self.seconds) * MACHINES_DIFFER * max(products, memory)
+        return low / self.work, statistics.median(self.seconds) * products / self.work, high / self.work
 
     def __str__(self) -> str:
         note = f"; {self.note}" if self.note else ""
@@ -126,6 +137,10 @@ def _measurement(entry: Mapping[str, Any]) -> Measurement:
         raise ValueError(f"{one.job}: work and seconds must be numbers above 0")
     if not (isinstance(one.start_s, int | float) and 0 <= one.start_s < float("inf")):
         raise ValueError(f"{one.job}: start_s must be a number from 0")
+    if one.device not in (CPU, *read_gpus()):
+        raise ValueError(f"{one.job}: device must be {CPU}, or one of conf/gpus.yaml: {', '.join(read_gpus())}")
+    if bool(one.feeder) != (isinstance(one.feeder_s, int | float) and 0 < one.feeder_s < float("inf")):
+        raise ValueError(f"{one.job}: feeder needs feeder_s, a number above 0")
     if not isinstance(one.keys, Mapping) or (one.threads is not None and one.threads < 1):
         raise ValueError(f"{one.job}: keys must be a mapping, and threads at least 1")
     if wrong := [f.name for f in fields(one) if f.type is str and not isinstance(getattr(one, f.name), str)]:

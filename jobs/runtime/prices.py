@@ -22,6 +22,7 @@ class Machine:
     per_hour: float
     num_cpus: float = 0.0
     num_gpus: float = 0.0
+    gpu: str | None = None  # its kind in conf/gpus.yaml
     head: bool = False
 
 
@@ -71,16 +72,26 @@ def machines_for(prices: Prices, *, cpus: float, gpus: float, gpus_of_one: float
     chosen = {machine: 1 for machine in prices.machines if machine.head}
     workers = [machine for machine in prices.machines if not machine.head]
     if gpus:
-        fitting = [machine for machine in workers if machine.num_gpus and machine.num_gpus >= gpus_of_one]
-        if not fitting:
+        kind = _cheapest_gpus(prices, gpus_of_one)
+        if kind is None:
             raise _lacks(prices, f"num_gpus of at least {max(gpus_of_one, 1):g}", f"{gpus:g} GPUs")
-        kind = min(fitting, key=lambda machine: machine.per_hour / machine.num_gpus)
         chosen[kind] = math.ceil(gpus / kind.num_gpus)
         cpus -= chosen[kind] * kind.num_cpus
     if cpus > 0:
         kind = _cheapest_cpus([machine for machine in workers if machine.num_cpus], prices, cpus)
         chosen[kind] = chosen.get(kind, 0) + math.ceil(cpus / kind.num_cpus)
     return list(chosen.items())
+
+
+def gpu_of(prices: Prices, gpus_of_one: float) -> str | None:
+    """The kind of the GPUs that `machines_for` takes; None if the prices do not say."""
+    machine = _cheapest_gpus(prices, gpus_of_one)
+    return machine.gpu if machine else None
+
+
+def _cheapest_gpus(prices: Prices, gpus_of_one: float) -> Machine | None:
+    fitting = [one for one in prices.machines if not one.head and one.num_gpus and one.num_gpus >= gpus_of_one]
+    return min(fitting, key=lambda machine: machine.per_hour / machine.num_gpus, default=None)
 
 
 def _cheapest_cpus(machines: Sequence[Machine], prices: Prices, cpus: float) -> Machine:

@@ -11,9 +11,10 @@ from jobs.runtime.config import Common
 from jobs.runtime.console import say
 from jobs.runtime.estimates import Cluster, Forecast
 from jobs.runtime.expected_pace import Expectation, Work
+from jobs.runtime.gpus import Gpu, gpu_named
 from jobs.runtime.measured import read_measurements
 from jobs.runtime.plan_sums import PlanSums
-from jobs.runtime.prices import read_prices
+from jobs.runtime.prices import Prices, gpu_of, read_prices
 from jobs.runtime.resources import Demand, Resources, demands
 from jobs.store import locations, run_files
 from jobs.store.amounts import Amounts
@@ -94,15 +95,27 @@ def prospect(
         get_bytes: as in `Prospect`.
 
     Raises:
-        InputError: `resources.measured=` or `resources.prices=` names no such file.
+        InputError: `resources.measured=` or `resources.prices=` names no such file, or `resources.gpu=` no GPU.
     """
     resources = cfg.resources
     needs = demands(resources, list(pools), streamed=streamed) if pools else []
-    cores = own_cores(needs, resources, joins=ray_session.address_of(cfg.ray) is not None)
-    measurements = read_measurements(resources.measured) if resources.measured else ()
-    expectation = Expectation(name, pools, plan.config, resources, measurements, cores, work, calibrates, part)
+    cpus = own_cpus(needs, resources, joins=ray_session.address_of(cfg.ray) is not None)
+    cores = None if any(need.num_gpus for need in needs) else cpus
     prices = read_prices(resources.prices) if resources.prices else None
     stages = [getattr(resources, pool) for pool in pools]
+    expectation = Expectation(
+        name,
+        pools,
+        plan.config,
+        resources,
+        read_measurements(resources.measured) if resources.measured else (),
+        cores,
+        gpu=_gpu(resources, prices, max((stage.num_gpus for stage in stages), default=0.0)),
+        own_cpus=cpus,
+        work=work,
+        calibrates=calibrates,
+        part=part,
+    )
     cluster = estimates.cluster_of(stages, resources, prices, cores=cores)
     return Prospect(name, cfg, plan, needs, expectation, cluster, get_bytes)
 
@@ -122,16 +135,23 @@ def show_all(prospects: Sequence[Prospect], *, lines: Sequence[str] = ()) -> Non
         say(f"  {line}")
 
 
-def own_cores(needs: Sequence[Demand], resources: Resources, *, joins: bool) -> int | None:
+def own_cpus(needs: Sequence[Demand], resources: Resources, *, joins: bool) -> int | None:
     """The CPUs of this machine if the run is expected to be on it; None if it is planned for a cluster or a larger one.
 
     Args:
         joins: the run joins a cluster.
     """
-    cores = len(os.sched_getaffinity(0))
-    has_gpus = any(need.num_gpus for need in needs)
-    is_here = not (joins or resources.autoscaling) and sum(need.count * need.num_cpus for need in needs) <= cores
-    return cores if is_here and not has_gpus else None
+    cpus = len(os.sched_getaffinity(0))
+    is_here = not (joins or resources.autoscaling) and sum(need.count * need.num_cpus for need in needs) <= cpus
+    return cpus if is_here else None
+
+
+def _gpu(resources: Resources, prices: Prices | None, gpus_of_one: float) -> Gpu | None:
+    """The kind of GPU that will work: of `resources.gpu`, or of the machines with prices; None if neither says."""
+    if resources.gpu is not None:
+        return gpu_named(resources.gpu, key="resources.gpu")
+    name = gpu_of(prices, gpus_of_one) if prices and gpus_of_one else None
+    return gpu_named(name, key=f"resources.prices={resources.prices}: gpu") if name else None
 
 
 def _account(run: TableRun, seconds: float, *, estimated: Forecast, cluster: Cluster, devices: float) -> dict[str, Any]:

@@ -86,7 +86,8 @@ class Resources:
     autoscaling: bool = False  # the cluster may grow: the run waits up to wait_s for missing resources
     prices: str | None = None  # a file of conf/prices, or the path of your own .yaml: plan=true prints the cost
     # a file of conf/measured, or the path of your own .yaml: plan=true estimates from it before any unit is done
-    measured: str | None = "cpu"
+    measured: str | None = "rates"
+    gpu: str | None = None  # a kind of conf/gpus.yaml, for plan=true; null: that of the machines of `prices`
     node_types: list[NodeType] = field(default_factory=list)  # machines that the cluster can start, if Ray cannot tell
 
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from jobs.store.reading import open_table
 from tests.benchmarks.suites import embed
 from tests.gpu import __main__ as gpu
-from tests.gpu import checks, document, models, speeds
+from tests.gpu import checks, document, jobs, models, speeds
 
 RUN = (
     "embeddings",
@@ -130,3 +131,16 @@ def test_the_page_shows_the_figures(result: dict[str, Any], tmp_path: Path) -> N
     assert "| judge M, 50 labels | pairs per second | 1,234 |  |" in text
     assert "| two devices | skipped: fewer than two GPUs |" in text
     assert "No whole run" not in text
+
+
+def test_whole_jobs_have_inputs_and_a_rate(tmp_path: Path) -> None:
+    from actors.vlm.loading import load_vlm
+
+    jobs.write_inputs(tmp_path / "new", pictures=64, tiny=True)
+    images = open_table(str(tmp_path / "new" / "images"), "images")
+    assert [footer.rows for footer in images.footers] == [16] * 4
+    assert (tmp_path / "new" / "encoder" / embed.CONFIG).exists()
+    model, _ = load_vlm(str(tmp_path / "new" / "judge"), dtype="float32", device_map="cpu")
+    assert model.config.model_type == "qwen2_5_vl"
+    ended = sorted(footer.record["begun"] + footer.record["seconds"] for footer in images.footers if footer.record)
+    assert jobs.rate(str(tmp_path / "new" / "images"), "images") == pytest.approx(48 / (ended[-1] - ended[0]))

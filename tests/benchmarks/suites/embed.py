@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,37 +35,45 @@ SAME = 0.9999  # least cosine of a picture's vectors by two contenders, each flo
 
 def prepare(workdir: Path, size: Size) -> None:
     """Encoded pictures of the width that Wikimedia's thumbnails have after `fetch`."""
-    from PIL import Image
-
-    draw = np.random.default_rng(0)
-    files: dict[str, Any] = {}
-    for number in range(PICTURES[size]):
-        blocks = Image.fromarray(draw.integers(0, 255, (9, 12, 3), np.uint8))
-        stream = io.BytesIO()
-        blocks.resize((SIDE, SIDE * 3 // 4)).save(stream, "JPEG", quality=85)
-        files[f"{number:06d}"] = np.frombuffer(stream.getvalue(), np.uint8)
+    files: dict[str, Any] = {
+        f"{number:06d}": np.frombuffer(data, np.uint8) for number, data in enumerate(noise(PICTURES[size]))
+    }
     np.savez(workdir / FILES, **files)
-    _write_table(workdir / TABLE, [data.tobytes() for data in files.values()])
+    write_table(workdir / TABLE, [data.tobytes() for data in files.values()], rows=BATCH)
     if size == "smoke":
         write_model(workdir / MODEL, small_config())
     else:
         write_model(workdir / MODEL, config_of(TOWER))
 
 
-def _write_table(out: Path, data: list[bytes]) -> None:
-    """The same as a table `images`, a batch a unit."""
+def noise(count: int) -> list[bytes]:
+    """Encoded pictures of smooth noise."""
+    from PIL import Image
+
+    draw = np.random.default_rng(0)
+    files = []
+    for _ in range(count):
+        blocks = Image.fromarray(draw.integers(0, 255, (9, 12, 3), np.uint8))
+        stream = io.BytesIO()
+        blocks.resize((SIDE, SIDE * 3 // 4)).save(stream, "JPEG", quality=85)
+        files.append(stream.getvalue())
+    return files
+
+
+def write_table(out: Path, data: Sequence[bytes], *, rows: int) -> None:
+    """Pictures as a table `images`, in units of so many rows."""
     from jobs.store.run import TablePlan, open_run
     from jobs.store.units import Unit
     from jobs.store.writer import UnitWriter
 
-    firsts = range(0, len(data), BATCH)
-    units = [Unit(f"unit{first:06d}", (), rows=BATCH) for first in firsts]
+    firsts = range(0, len(data), rows)
+    units = [Unit(f"unit{first:06d}", (), rows=min(rows, len(data) - first)) for first in firsts]
     run = open_run(
         TablePlan(str(out), "images", {"made": "for embed"}, units, {}, {}, derived=False),
         resume=False, overwrite=False, retry=[],
     )  # fmt: skip
     for task, first in zip(run.todo, firsts, strict=True):
-        some = _images(data[first : first + BATCH], first)
+        some = _images(data[first : first + rows], first)
         with UnitWriter(run.target, task) as writer:
             writer.counts.rows_in = some.num_rows
             writer.write(some)
@@ -275,7 +284,7 @@ def job(workdir: Path, size: Size) -> Result:
     return Result(rows=0, digest="", wall_s=(ends[-1] - ends[0]) * PICTURES[size] / (BATCH * (len(ends) - 1)))
 
 
-def _images(some: list[bytes], first: int) -> Any:
+def _images(some: Sequence[bytes], first: int) -> Any:
     """Rows of a table `images`."""
     import pyarrow as pa
 

@@ -18,7 +18,8 @@ def test_the_stage_decides_on_a_cluster_and_the_gpu_on_this_machine() -> None:
         (1.0, "cpu", None): "float32",
         (0.0, "auto", "bfloat16"): "bfloat16",  # Ray hides no GPU from actors that ask for none
         (1.0, "auto", "float32"): "float32",  # a T4
-        (1.0, "auto", ""): "float32",
+        (0.0, "auto", ""): "float32",
+        (1.0, "auto", ""): "bfloat16",  # planned here, for a machine with a GPU
         (1.0, "cpu", "bfloat16"): "float32",
     }
     for (gpus, placed, local), dtype in chosen.items():
@@ -31,7 +32,12 @@ def test_a_configuration_gets_the_dtype_of_its_resources(monkeypatch: pytest.Mon
     arguments = ["input=i", "out=o"]
     cluster = ["resources=cluster", "ray.address=10.0.0.1:6379"]
     judge = [*arguments, "rubric=century_labels"]
-    for keys, dtype in (([], "float32"), (cluster, "bfloat16"), (["embedder.dtype=float16"], "float16")):
+    for keys, dtype in (
+        ([], "float32"),
+        (cluster, "bfloat16"),
+        (["resources=cluster"], "bfloat16"),  # planned on a machine that is not in it
+        (["embedder.dtype=float16"], "float16"),
+    ):
         cfg = config.load("embed", EmbedConfig, [*arguments, *keys])
         dtypes.resolve(cfg)
         assert cfg.embedder.dtype == dtype

@@ -7,17 +7,20 @@ from typing import Any
 
 import pytest
 import yaml
+from omegaconf import OmegaConf
 
+from jobs.embed import EmbedConfig
 from jobs.errors import InputError
-from jobs.runtime import cli, overrides
-from jobs.runtime.config_files import CONF
+from jobs.runtime import cli, config, dtypes, overrides
 from jobs.runtime.expected_pace import DRIVER_S, Expectation, Lanes, Work, lanes_of, measured_pace
+from jobs.runtime.gpus import read_gpus
 from jobs.runtime.measured import MACHINES_DIFFER, Measurement, Wanted, find, read_measurements
-from jobs.runtime.prospects import own_cores
+from jobs.runtime.prospects import own_cpus, prospect
 from jobs.runtime.resources import Demand, Resources, StageResources
 from jobs.store.amounts import Amounts
 from jobs.store.json_types import FooterJson
 from jobs.store.objects import Object
+from jobs.store.run import TablePlan
 from jobs.store.units import Unit
 
 ENTRY: dict[str, Any] = {
@@ -140,7 +143,7 @@ def test_the_actors_that_did_the_units_decide_when_there_is_a_pace() -> None:
         {"keys": {"embedder.name": "b"}},
         {"keys": {"embedder.name.x": "a"}},
         {"pools": ["decode", "embed"]},
-        {"device": "NVIDIA H100"},
+        {"device": "H100"},
         {"counted": "bytes"},
         {"suffix": ".gz"},
     ],
@@ -156,28 +159,113 @@ def test_a_measurement_of_other_work_is_not_used(changes: dict[str, Any]) -> Non
 
 def test_the_last_measurement_of_a_file_counts_and_gpus_have_their_own() -> None:
     wanted = Wanted("embed", ["embed"], {"embedder": {"name": "a"}}, [], "rows", on_gpu=True)
-    entries = [measurement(device="A", work=1), measurement(device="B", work=2), measurement()]
+    entries = [measurement(device="A100", work=1), measurement(device="H200", work=2), measurement()]
     assert find(entries, wanted) == entries[1]
     assert find(entries, replace(wanted, on_gpu=False)) == entries[2]
 
 
 def test_a_run_on_this_machine_has_all_its_cores() -> None:
     small = [Demand("embed", 1, 0.3, 0)]
-    cores = own_cores(small, Resources(), joins=False)
-    assert cores is not None
-    assert own_cores(small, Resources(), joins=True) is None
-    assert own_cores(small, Resources(autoscaling=True), joins=False) is None
-    assert own_cores([Demand("embed", cores + 1, 1, 0)], Resources(), joins=False) is None
+    cpus = own_cpus(small, Resources(), joins=False)
+    assert cpus is not None
+    assert own_cpus(small, Resources(), joins=True) is None
+    assert own_cpus(small, Resources(autoscaling=True), joins=False) is None
+    assert own_cpus([Demand("embed", cpus + 1, 1, 0)], Resources(), joins=False) is None
 
 
-def test_committed_measurements_are_of_commands_that_exist_and_of_no_invented_gpu() -> None:
-    for file in (CONF / "measured").glob("*.yaml"):
-        for entry in read_measurements(file.stem):
-            job = cli.job(entry.job)
-            assert set(entry.pools) <= set(vars(Resources()))
-            assert entry.command.startswith("python -m tests.")
-            assert overrides.with_unknown_key(job.schema, [f"{key}=x" for key in entry.keys]) is None
-            assert entry.device == "cpu", "an entry for a GPU names the command that measured it, in docs/benchmarks.md"
+def on_gpus(**changes: Any) -> Expectation:
+    """Eight GPUs at a rate that was measured on an H200: 10 s for 100 rows."""
+    entry = measurement(device="H200", seconds=[10], **changes)
+    pools = list(entry.pools)
+    resources = Resources(
+        embed=StageResources(actors=8, num_cpus=1, num_gpus=1), decode=StageResources(actors=6, num_cpus=1)
+    )
+    return expectation(pools=pools, resources=resources, measurements=[entry])
+
+
+def test_the_rate_of_one_gpu_is_scaled_to_another() -> None:
+    kinds = read_gpus()
+    same, _ = replace(on_gpus(), gpu=kinds["H200"]).pace(amounts(80), files=[], last={})
+    unnamed, _ = on_gpus().pace(amounts(80), files=[], last={})
+    other, _ = replace(on_gpus(), gpu=kinds["L40S"]).pace(amounts(80), files=[], last={})
+    assert same is not None
+    assert unnamed is not None
+    assert other is not None
+    assert unnamed.per_s == same.per_s
+    assert same.per_s.value == pytest.approx(80)
+    assert "resources.gpu= names another GPU than H200" in unnamed.source
+    assert "resources.gpu" not in same.source
+    products, memory = kinds["H200"].tflops / kinds["L40S"].tflops, kinds["H200"].tb_per_s / kinds["L40S"].tb_per_s
+    assert 1 < products < memory
+    assert other.per_s.value == pytest.approx(80 / products)
+    assert other.per_s.high == pytest.approx(80 / products * MACHINES_DIFFER)
+    assert other.per_s.low == pytest.approx(80 / memory / MACHINES_DIFFER)
+    assert "2.7 times as long on L40S" in other.source
+
+
+def test_gpus_wait_for_the_cores_that_feed_them() -> None:
+    fed = on_gpus(pools=["decode", "embed"], feeder="decode", feeder_s=50)  # 2 rows/s for each core
+    pace, _ = fed.pace(amounts(80), files=[], last={})
+    assert pace is not None
+    assert pace.per_s.value == pytest.approx(12)
+    assert (pace.per_s.low, pace.per_s.high) == (
+        pytest.approx(12 / MACHINES_DIFFER),
+        pytest.approx(12 * MACHINES_DIFFER),
+    )
+    assert "they wait for 6 cores of decode" in pace.source
+    here, _ = replace(fed, own_cpus=5).pace(amounts(80), files=[], last={})
+    assert here is not None
+    assert here.per_s.value == pytest.approx(8)  # of five CPUs the other stage takes one
+    enough, _ = on_gpus(pools=["decode", "embed"], feeder="decode", feeder_s=5).pace(amounts(80), files=[], last={})
+    assert enough is not None
+    assert "wait" not in enough.source
+    assert enough.per_s.value == pytest.approx(80)
+
+
+def test_the_gpu_is_that_of_the_resources_or_of_the_machines_with_prices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    for keys, kind in (
+        (["resources=cluster"], "L40S"),
+        (["resources=cluster", "resources.prices=gcp-us-central1"], "L4"),
+        (["resources=cluster", "resources.gpu=A100"], "A100"),
+        (["resources=gpu-node"], None),
+        ([], None),
+    ):
+        cfg = config.load("embed", EmbedConfig, ["input=i", "out=o", *keys])
+        plan = TablePlan("o", "embeddings", {}, [], {}, {}, derived=False)
+        gpu = prospect("embed", cfg, plan, pools=["decode", "embed"]).expectation.gpu
+        assert (gpu.name if gpu else None) == kind
+    cfg = config.load("embed", EmbedConfig, ["input=i", "out=o", "resources.gpu=B300"])
+    with pytest.raises(InputError, match=r"resources\.gpu=B300: must be one of .*H200"):
+        prospect("embed", cfg, plan, pools=["decode", "embed"])
+
+
+def test_committed_measurements_are_of_commands_that_exist() -> None:
+    for entry in read_measurements("rates"):
+        job = cli.job(entry.job)
+        assert set(entry.pools) <= set(vars(Resources()))
+        assert entry.command.startswith("python -m tests.")
+        assert overrides.with_unknown_key(job.schema, [f"{key}=x" for key in entry.keys]) is None
+        assert entry.feeder in ("", *entry.pools[:-1])
+
+
+def test_committed_measurements_are_of_configurations_that_a_run_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`dtype=auto`, for one, is replaced before a plan looks for a measurement."""
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    for entry in read_measurements("rates"):
+        schema = cli.job(entry.job).schema
+        chosen = ["resources=cluster"] if entry.device != "cpu" else []
+        for key, value in entry.keys.items():
+            group, _, name = key.partition(".")
+            if name in ("name", ""):
+                chosen.append(f"{group}={'null' if value is None else value}")
+        cfg = config.compose(entry.job, schema, chosen)
+        dtypes.resolve(cfg)
+        values: Any = OmegaConf.to_container(cfg)
+        wanted = Wanted(
+            entry.job, entry.pools, values, [f"a{entry.suffix}"], entry.counted, entry.device != "cpu", entry.part
+        )
+        assert find([entry], wanted) == entry, entry
 
 
 @pytest.mark.parametrize(
@@ -191,6 +279,9 @@ def test_committed_measurements_are_of_commands_that_exist_and_of_no_invented_gp
         {"work": float("nan")},
         {"start_s": -1},
         {"threads": 0},
+        {"device": "B300"},
+        {"feeder": "decode"},
+        {"feeder_s": 3},
         {"keys": ["a"]},
         {"hardware": 3},
         {"rate": 3},
@@ -201,7 +292,7 @@ def test_a_wrong_file_of_measurements_is_refused(changes: dict[str, Any], tmp_pa
     (tmp_path / "own.yaml").write_text(yaml.safe_dump([ENTRY]))
     assert read_measurements(str(tmp_path / "own.yaml")) == [measurement()]
     (tmp_path / "own.yaml").write_text(yaml.safe_dump([ENTRY | changes]))
-    with pytest.raises(InputError, match=r"resources\.measured=.*not a table of measurements .*must be one of cpu"):
+    with pytest.raises(InputError, match=r"resources\.measured=.*not a table of measurements .*must be one of rates"):
         read_measurements(str(tmp_path / "own.yaml"))
 
 

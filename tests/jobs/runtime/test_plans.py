@@ -59,7 +59,7 @@ def test_a_pipeline_is_planned_calibrated_run_and_compared(folder: Path, capsys:
         first = lines("plan=true")
         assert not (folder / "R").exists()
         assert first[0].startswith(f"[1/3] mine: {FILES} units, ")
-        assert first[1].startswith(f"time   unknown for {size:,} bytes: resources.measured=cpu has no measurement")
+        assert first[1].startswith(f"time   unknown for {size:,} bytes: resources.measured=rates has no measurement")
         assert first[1].endswith("plan=calibrate does some units, which are kept, and measures the pace")
         waiting = "not planned: reads what step"
         assert first[2] == f"[2/3] curate: {waiting} 1 has not written yet"

@@ -1,0 +1,48 @@
+"""How fast GPUs are (`conf/gpus.yaml`): by it, what was measured on one is expected of another."""
+
+import functools
+from dataclasses import dataclass
+
+import yaml
+
+from jobs.errors import InputError
+from jobs.runtime.config_files import CONF
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A kind of GPU.
+
+    Attributes:
+        tflops: dense products in bfloat16, 10^12 FLOP per second.
+        tb_per_s: reads of its memory, 10^12 bytes per second.
+    """
+
+    name: str
+    tflops: float
+    tb_per_s: float
+
+    def times_longer_than(self, other: "Gpu") -> tuple[float, float]:
+        """How many times as long work takes as on `other`: if products decide, and if memory does."""
+        return other.tflops / self.tflops, other.tb_per_s / self.tb_per_s
+
+
+@functools.cache
+def read_gpus() -> dict[str, Gpu]:
+    """The kinds of `conf/gpus.yaml` by name."""
+    content = yaml.safe_load((CONF / "gpus.yaml").read_text(encoding="utf-8"))
+    return {name: Gpu(name, **figures) for name, figures in content.items()}
+
+
+def gpu_named(name: str, *, key: str) -> Gpu:
+    """The kind `name`.
+
+    Args:
+        key: the key whose value is `name`, for the message.
+
+    Raises:
+        InputError: `conf/gpus.yaml` has no such kind.
+    """
+    if (gpu := read_gpus().get(name)) is None:
+        raise InputError(f"{key}={name}: must be one of {', '.join(read_gpus())} (conf/gpus.yaml), or null")
+    return gpu
