@@ -15,7 +15,7 @@ from jobs.runtime.gpus import Gpu, gpu_named
 from jobs.runtime.measured import read_measurements
 from jobs.runtime.plan_sums import PlanSums
 from jobs.runtime.prices import Prices, gpu_of, read_prices
-from jobs.runtime.resources import Demand, Resources, demands
+from jobs.runtime.resources import Demand, Resources, check_machines, demands, startable
 from jobs.store import locations, run_files
 from jobs.store.amounts import Amounts
 from jobs.store.run import TablePlan, TableRun, open_run
@@ -52,7 +52,13 @@ class Prospect:
         )
 
     def show(self, *, note: str = "", lines: Sequence[str] = (), overwrite: bool | None = None) -> None:
-        """Print the plan (`jobs.runtime.summary.show_plan`)."""
+        """Print the plan (`jobs.runtime.summary.show_plan`).
+
+        Raises:
+            InputError: with plan=true, no kind of machine in `resources.node_types` has room for an actor.
+        """
+        if self.cfg.only_plans:
+            check_machines(self.needs, startable(self.cfg.resources))
         summary.show_plan(
             self.job, self.plan, self.needs, note=note, lines=lines, estimator=self.estimate, overwrite=overwrite
         )

@@ -228,7 +228,7 @@ def _machines(resources: res.Resources) -> list[Mapping[str, float]]:
     kinds: list[Mapping[str, float]] = [
         dict(group.resources) for group in groups if group.max_count and group.resources
     ]
-    kinds = kinds or [res.bundle(kind.num_cpus, kind.num_gpus, kind.memory_gb) for kind in resources.node_types]
+    kinds = kinds or res.startable(resources)
     return [*machines, *kinds] if kinds else []
 
 

@@ -221,6 +221,13 @@ def check_machines(needs: Sequence[Demand], machines: Sequence[Mapping[str, floa
             )
 
 
+def startable(resources: Resources) -> list[Mapping[str, float]]:
+    """The resources of each kind of machine in `node_types`, named as in `check_machines`; none without autoscaling."""
+    if not resources.autoscaling:
+        return []
+    return [bundle(kind.num_cpus, kind.num_gpus, kind.memory_gb) for kind in resources.node_types]
+
+
 def _too_large(need: Demand, machines: Sequence[Mapping[str, float]]) -> list[str]:
     """The keys, with their values, of which one alone fits no machine; all of them if only their sum does not."""
     values = {

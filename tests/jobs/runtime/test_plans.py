@@ -168,3 +168,20 @@ def test_other_values_of_plan_are_refused(
         keys = [*keys, "corpus=wit", "corpus.path=x", "terms.path=x"]
     assert cli.main(job, [*keys, f"out={tmp_path}/R"]) == 2
     assert "plan=" in capsys.readouterr().err
+
+
+def test_a_plan_refuses_an_actor_that_no_machine_of_the_cluster_has_room_for(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    keys = [
+        "corpus=wit",
+        f"corpus.path={folder}/*.tsv",
+        f"terms.path={folder}/terms.txt",
+        f"out={folder}/R",
+        "plan=true",
+    ]
+    assert cli.main("mine", [*keys, "resources=cluster"]) == 0
+    assert cli.main("mine", [*keys, "resources=cluster", "resources.mine.num_cpus=64"]) == 2
+    assert "resources.mine.num_cpus=64: no machine can fit one actor" in capsys.readouterr().err
+    assert cli.main("mine", [*keys, "resources.mine.num_cpus=64"]) == 0  # another machine may have them
