@@ -144,10 +144,12 @@ def test_pods_of_an_image_with_remine_install_nothing(start: Callable[[], list[l
     assert start() == [["ray", "start", "--block"]]
 
 
-def test_no_pod_runs_as_root(ray_cluster: dict[str, Any]) -> None:
+def test_no_pod_runs_as_root(ray_cluster: dict[str, Any], ray_job: dict[str, Any]) -> None:
     unprivileged = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
     assert ray_cluster["spec"]["autoscalerOptions"]["securityContext"] == unprivileged
-    for template in pod_templates(ray_cluster["spec"]):
+    submitter = ray_job["spec"]["submitterPodTemplate"]["spec"]
+    assert submitter["containers"][0]["image"] == pod_templates(ray_cluster["spec"])[0]["containers"][0]["image"]
+    for template in [*pod_templates(ray_cluster["spec"]), submitter]:
         user = template["securityContext"]
         assert (user["runAsNonRoot"], user["runAsUser"], user["fsGroup"]) == (True, 1000, 1000)
         assert template["containers"][0]["securityContext"] == unprivileged
