@@ -1,8 +1,9 @@
 """The pictures that a search found, looked up in the Parquet files of its corpus: as records and as neighbours."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -18,7 +19,6 @@ from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store import locations
 from jobs.store.locations import Object
 from jobs.store.lookup import RowLookup
-from jobs.store.object_rows import first_values
 from jobs.store.reading import TableSource
 from jobs.store.threads import in_threads
 from jobs.tables import WIT_COLUMNS
@@ -50,17 +50,25 @@ def best_neighbors(neighbors: TableSource, k: int | None, *, queries: int | None
     """Return the `k` best neighbours of each query (None: all), sorted by query and rank.
 
     Args:
-        queries: read only the units of the first so many queries; None: all.
+        queries: of only so many queries, the first ones of the table; None: of all.
     """
-    parts, left = [], queries
-    for unit in neighbors.by_object(["query_id", "rank", "item_id", "score", "probability"]):
-        rows = first_values(unit, "query_id", left)  # the neighbours of a query are in one unit
-        parts.append(rows if k is None else rows.filter(pc.less_equal(rows["rank"], k)))
-        if left is not None:
-            left -= pc.count_distinct(rows["query_id"]).as_py()
-            if not left:
-                break
+    batches = neighbors.batches(["query_id", "rank", "item_id", "score", "probability"])
+    parts = [
+        rows if k is None else rows.filter(pc.less_equal(rows["rank"], k))
+        for rows in (batches if queries is None else _of_first(batches, queries))
+    ]
     return pa.concat_tables(parts).sort_by([("query_id", "ascending"), ("rank", "ascending")])
+
+
+def _of_first(batches: Iterable[pa.Table], queries: int) -> Iterator[pa.Table]:
+    """Yield the rows of the first queries; the neighbours of a query are next to each other."""
+    first: dict[str, None] = {}
+    for rows in batches:
+        first = dict.fromkeys(islice(first | dict.fromkeys(pc.unique(rows["query_id"]).to_pylist()), queries))
+        kept = rows.filter(pc.is_in(rows["query_id"], pa.array(list(first), pa.string())))
+        yield kept
+        if kept.num_rows < rows.num_rows:
+            return
 
 
 def find_metadata(config: MetadataConfig) -> list[Object]:

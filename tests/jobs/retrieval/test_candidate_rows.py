@@ -18,9 +18,9 @@ DESCRIBED = {
 }  # fmt: skip
 
 
-def best(k: int | None) -> Any:
+def best(k: int | None, queries: int | None = None) -> Any:
     source: Any = TableInMemory("neighbors", NEIGHBORS)
-    return best_neighbors(source, k)
+    return best_neighbors(source, k, queries=queries)
 
 
 def test_the_best_neighbours_by_query_and_rank() -> None:
@@ -29,6 +29,13 @@ def test_the_best_neighbours_by_query_and_rank() -> None:
         ("q", 1, "a"), ("q", 2, "b"), ("r", 1, "b"), ("r", 2, "a")
     ]  # fmt: skip
     assert best(None).num_rows == 8
+    of_first = [
+        [(row["query_id"], row["rank"]) for row in best(k, queries).to_pylist()]
+        for k, queries in ((None, 1), (1, 2), (None, 9))
+    ]
+    assert of_first[0] == [("r", 1), ("r", 2)]
+    assert of_first[1] == [("q", 1), ("r", 1)]
+    assert len(of_first[2]) == 8
 
 
 def test_a_picture_is_one_record_and_one_neighbour_of_a_query() -> None:
