@@ -1,4 +1,7 @@
-"""Units of numbered items, and plain stages of a few lines through which tests pass them."""
+"""Units of numbered items, and plain stages of a few lines through which tests pass them.
+
+They are not in test modules: a worker that got one from there would import pytest, half a second for each process.
+"""
 
 import ctypes
 import dataclasses
@@ -17,10 +20,11 @@ import pyarrow.compute as pc
 from actors import schemas
 from actors.fetching import image_rows
 from jobs.runtime import stages
+from jobs.runtime.board import Reporter
 from jobs.runtime.resources import Resources, TaskResources
 from jobs.store.run import TablePlan, TableRun, open_run
 from jobs.store.units import Unit
-from jobs.store.writer import UnitTask
+from jobs.store.writer import UnitTask, UnitWriter
 
 NUMBERED = pa.schema({"item": pa.string(), "number": pa.int64()})
 POISON = {  # what a row does to its process -> the kind of its error
@@ -49,6 +53,16 @@ def poison(fault: str) -> None:
             bytearray(1 << 36)
         finally:
             resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+class Poisoned:
+    """A unit at a time, some of which do to their process what `faults` says."""
+
+    def __init__(self, *, faults: dict[str, str]) -> None:
+        self._faults = faults
+
+    def __call__(self, task: UnitTask, writer: UnitWriter, report: Reporter) -> None:
+        poison(self._faults.get(task.unit.name, ""))
 
 
 class Double:
@@ -106,6 +120,13 @@ def numbered(task: UnitTask) -> pa.Table:
     rows = range(task.unit.rows or 0)
     names = pa.array([f"{task.unit.name}-{row:03}" for row in rows], pa.string())
     return pa.table({"item": names, "number": pa.array(list(rows), pa.int64())})
+
+
+def numbered_but_one(task: UnitTask) -> pa.Table:
+    """As `numbered`; the process that reads unit u001 ends."""
+    if task.unit.name == "u001":
+        os._exit(7)
+    return numbered(task)
 
 
 READ = stages.Read(numbered, item="item", output_item="image_id")

@@ -1,38 +1,17 @@
 """Work units whose rows or actors fail: an error or a message each, and the other units written."""
 
-import os
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from jobs.errors import RunError
 from jobs.runtime import stages
-from jobs.runtime.board import Reporter
 from jobs.runtime.resources import Resources, StageResources, TaskResources
-from jobs.store.writer import UnitTask, UnitWriter
 from tests.in_process import stages_in_process
-from tests.jobs.runtime.numbered_units import POISON, Finish, go, numbered, opened, poison, units_there
+from tests.jobs.runtime.numbered_units import POISON, Finish, Poisoned, go, numbered_but_one, opened, units_there
 
 pytestmark = [pytest.mark.usefixtures("ray_session"), pytest.mark.timeout(600)]
-
-
-class Poisoned:
-    """A unit at a time, some of which do to their process what `faults` says."""
-
-    def __init__(self, *, faults: dict[str, str]) -> None:
-        self._faults = faults
-
-    def __call__(self, task: UnitTask, writer: UnitWriter, report: Reporter) -> None:
-        poison(self._faults.get(task.unit.name, ""))
-
-
-def numbered_but_one(task: UnitTask) -> pa.Table:
-    """As `numbered`; the process that reads unit u001 ends."""
-    if task.unit.name == "u001":
-        os._exit(7)
-    return numbered(task)
 
 
 def test_an_actor_that_loses_a_row_is_named_and_its_unit_not_written(tmp_path: Path) -> None:
