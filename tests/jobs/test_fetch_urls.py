@@ -20,6 +20,7 @@ from jobs.runtime import cli
 from jobs.store.reading import open_table
 from tests.factories import record, write_records
 from tests.https_server import ADDRESS, Answer, HttpsServer, Seen
+from tests.in_process import stages_in_process
 from tests.jobs.fetch_alone import fetch_alone
 from tests.jobs.running_job import Running
 from tests.picture_site import Site, jpeg
@@ -107,7 +108,8 @@ def test_records_become_pictures(
     assert cli.main("fetch", arguments) == 0
     assert len(server.seen) == before
     capsys.readouterr()
-    assert cli.main("fetch", [*arguments, "retry=[error]"]) == 0
+    with stages_in_process():
+        assert cli.main("fetch", [*arguments, "retry=[error]"]) == 0
     message = capsys.readouterr().out
     assert "(server)" not in message
     assert "1 missing (gone), for example" in message
@@ -219,7 +221,8 @@ def test_ctrl_c_and_the_same_command_again(tmp_path: Path, server: HttpsServer, 
         first.end()
     asked = len(server.seen)
     assert asked < pictures
-    assert cli.main("fetch", arguments) == 0
+    with stages_in_process():
+        assert cli.main("fetch", arguments) == 0
     assert {row["source_url"]: row["status"] for row in rows_of(out)} == dict.fromkeys(urls, "ok")
     again = [path for path, times in server.counted().items() if times > 1]
     assert len(again) <= 10, again  # one unit

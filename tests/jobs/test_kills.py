@@ -76,6 +76,7 @@ def test_a_driver_and_an_actor_that_are_killed_and_a_driver_that_is_told_to_end(
     drill = Drill("mine", [*arguments_of("mine", tmp_path), cluster], tmp_path / "drill")
     drill.undisturbed(times=1)
     drill.disturb(actor, kills=1, seed=1)
+    drill.arguments.append("resources.mine.actors=1")  # each takes seconds of CPU to start
     drill.disturb(driver, kills=1, seed=2)
     drill.disturb(driver, kills=1, seed=3, name="driver, by SIGTERM", signals=[signal.SIGTERM])
     assert drill.completed >= 3  # a run that ends before its victim is drawn again
