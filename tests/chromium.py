@@ -19,7 +19,7 @@ from typing import Any
 from tests.browser import CHROMIUM, FLAGS
 
 _TO_BROWSER, _FROM_BROWSER = 3, 4  # file descriptors of --remote-debugging-pipe
-PATIENCE_S = 60
+PATIENCE_S = 120
 _ABOVE = 20  # the pipes get other numbers first
 
 

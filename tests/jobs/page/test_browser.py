@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import subprocess
 from dataclasses import replace
 from html import escape, unescape
 from pathlib import Path
@@ -13,7 +12,8 @@ from PIL import Image
 
 from jobs.page.model import FunnelStep, GalleryPicture, Page, PictureRating
 from jobs.page.render import render
-from tests.browser import CHROMIUM, FLAGS
+from tests.browser import CHROMIUM
+from tests.chromium import chromium
 from tests.jobs.page import sample
 
 AXE = Path(__file__).parents[3] / "node_modules" / "axe-core" / "axe.min.js"
@@ -24,29 +24,42 @@ def html():
     return render(sample.page())
 
 
-@pytest.fixture
-def browse(tmp_path):
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
     if CHROMIUM is None:
         if os.environ.get("CI"):
             pytest.fail("chromium is not installed, and CI is set")
         pytest.skip("chromium is not installed")
+    with chromium(tmp_path_factory.mktemp("browser")) as driven:
+        yield driven
 
-    def run(html: str, *options: str) -> str:
+
+@pytest.fixture
+def browse(browser, tmp_path):
+    """A function that opens a page and returns what it has become, as HTML."""
+
+    def run(html: str, *, width: int = 800, height: int = 600, dark: bool = False) -> str:
+        browser.show(width, height, dark=dark)
         file = tmp_path / "page.html"
         file.write_text(html, encoding="utf-8")
-        command = [CHROMIUM, *FLAGS, f"--user-data-dir={tmp_path / 'profile'}", *options, file.as_uri()]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-        return done.stdout
+        browser.open(file.as_uri())
+        return browser.evaluate("document.documentElement.outerHTML")
 
     return run
 
 
-def shot(browse, tmp_path: Path, html: str, name: str, *, width: int, height: int, dark: bool = False) -> Image.Image:
-    file = tmp_path / f"{name}.png"
-    scheme = ["--blink-settings=preferredColorScheme=0"] if dark else []
-    browse(html, f"--screenshot={file}", f"--window-size={width},{height}", *scheme)
-    with Image.open(file) as picture:
-        return picture.convert("RGB")
+@pytest.fixture
+def shot(browser, browse, tmp_path):
+    """A function that returns the picture of a page's first screen."""
+
+    def run(html: str, *, width: int, height: int, dark: bool = False) -> Image.Image:
+        browse(html, width=width, height=height, dark=dark)
+        file = tmp_path / "screen.png"
+        browser.shoot(file)
+        with Image.open(file) as picture:
+            return picture.convert("RGB")
+
+    return run
 
 
 def shown_all(html: str) -> str:
@@ -54,7 +67,7 @@ def shown_all(html: str) -> str:
 
 
 def test_the_browser_shows_the_counts(browse, html):
-    dom = browse(html, "--dump-dom")
+    dom = browse(html)
     text = " ".join(re.sub(r"<style>.*?</style>|<[^>]+>", "", dom, flags=re.S).split())
     for expected in ("37,800,000", "1,488 ok", "requested ratings384", "coverage 95.8%", "22 cards, drawn from 1,488"):
         assert expected in text
@@ -65,18 +78,18 @@ def test_the_browser_shows_the_counts(browse, html):
 def test_scripts_in_the_page_would_not_run(browse, html):
     # Control: the same script runs once the policy is gone, so the test can fail.
     armed = html.replace("</main>", "<script>document.title = 'ran'</script></main>")
-    assert "<title>ran</title>" not in browse(armed, "--dump-dom")
-    assert "<title>ran</title>" in browse(re.sub(r"<meta http-equiv=.*?>", "", armed), "--dump-dom")
+    assert "<title>ran</title>" not in browse(armed)
+    assert "<title>ran</title>" in browse(re.sub(r"<meta http-equiv=.*?>", "", armed))
 
 
-def test_pictures_are_blurred_until_the_reader_shows_them(browse, tmp_path):
+def test_pictures_are_blurred_until_the_reader_shows_them(shot):
     # A page of this one picture, so that it lies in the first screen.
     full = render(Page(title="One", pictures=sample.pictures([sample.drawn(3)])))
     small = re.sub(r"<header.*?(?=<section id=\"pictures\")", "<main>", full, flags=re.S)
-    hidden = shot(browse, tmp_path, small, "hidden", width=600, height=700)
-    revealed = shot(browse, tmp_path, shown_all(small), "revealed", width=600, height=700)
+    hidden = shot(small, width=600, height=700)
+    revealed = shot(shown_all(small), width=600, height=700)
     single = small.replace('class="reveal"', 'class="reveal" checked')
-    alone = shot(browse, tmp_path, single, "single", width=600, height=700)
+    alone = shot(single, width=600, height=700)
     assert edges(revealed) > 1000
     assert edges(hidden) == 0
     assert edges(alone) > 0.8 * edges(revealed)
@@ -91,9 +104,9 @@ def edges(picture: Image.Image) -> int:
     return sum(step for step in steps if step > 8)
 
 
-def test_light_and_dark_differ(browse, tmp_path, html):
-    light = shot(browse, tmp_path, html, "light", width=1280, height=900)
-    dark = shot(browse, tmp_path, html, "dark", width=1280, height=900, dark=True)
+def test_light_and_dark_differ(shot, html):
+    light = shot(html, width=1280, height=900)
+    dark = shot(html, width=1280, height=900, dark=True)
     assert light.convert("L").getpixel((4, 4)) == pytest.approx(252, abs=3)
     assert dark.convert("L").getpixel((4, 4)) == pytest.approx(22, abs=3)
 
@@ -113,30 +126,26 @@ def test_a_phone_needs_no_sideways_scrolling(browse, word):
         "<script>onload = () => { const d = document.querySelector('iframe').contentDocument.documentElement;"
         "document.body.dataset.width = d.scrollWidth }</script>"
     )
-    assert 'data-width="390"' in browse(frame + measure, "--dump-dom")
+    assert 'data-width="390"' in browse(frame + measure)
 
 
-# Reports the violations that axe-core calls serious or critical, as text in the page.
-AUDIT = """<script>onload = () => axe.run(document, {resultTypes: ['violations']}).then(found => {
+# The violations that axe-core calls serious or critical, as text.
+AUDIT = """axe.run(document, {resultTypes: ['violations']}).then(found => {
   const serious = found.violations.filter(one => ['serious', 'critical'].includes(one.impact))
-  document.body.textContent = JSON.stringify(serious.map(one => [one.id, one.nodes.length, one.nodes[0].html]))
-})</script>"""
+  return JSON.stringify(serious.map(one => [one.id, one.nodes.length, one.nodes[0].html]))
+})"""
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_axe_finds_no_serious_fault(browse, tmp_path, dark):
+def test_axe_finds_no_serious_fault(browser, browse, dark):
     if not AXE.exists():
         pytest.skip("axe-core is not installed; install it with npm install --no-save axe-core")
     html = render(sample.linked_page())
     assert 'class="map"' in html
     assert 'role="group"' in html
-    free = re.sub(r"<meta http-equiv=.*?>", "", html)
-    armed = free.replace("</main>", f"</main><script>{AXE.read_text(encoding='utf-8')}</script>{AUDIT}")
-    scheme = ["--blink-settings=preferredColorScheme=0"] if dark else []
-    dom = browse(armed, "--dump-dom", "--virtual-time-budget=20000", *scheme)
-    body = re.search(r"<body>(.*?)</body>", dom, re.S)
-    assert body is not None
-    assert json.loads(unescape(body.group(1))) == []
+    browse(html, dark=dark)
+    browser.evaluate(f"{AXE.read_text(encoding='utf-8')}; 0")
+    assert json.loads(browser.evaluate(AUDIT)) == []
 
 
 # Sent to the page from outside: boxes of percentages and of what must hold them, in CSS pixels, as text in the page.
@@ -163,7 +172,7 @@ MEASURE = """<script>onload = () => {
 def measured(browse, page: Page, width: int) -> dict[str, list]:
     free = escape(re.sub(r"<meta http-equiv=.*?>", "", render(page)))
     frame = f'<body><iframe style="width:{width}px;height:800px" srcdoc="{free}"></iframe>{MEASURE}'
-    dom = browse(frame, "--dump-dom", f"--window-size={width + 100},900")
+    dom = browse(frame, width=width + 100, height=900)
     body = re.search(r"<body>(.*?)</body>", dom, re.S)
     assert body is not None
     return json.loads(unescape(body.group(1)))
