@@ -15,7 +15,7 @@ from typing import Any
 
 from actors.errors import first_line
 from jobs.errors import InputError, RunError
-from jobs.runtime import joining, ray_folder, signals, timings
+from jobs.runtime import joining, ray_folder, ray_processes, signals, timings
 from jobs.runtime import resources as res
 from jobs.runtime.config import RayConfig
 from jobs.runtime.console import say
@@ -158,6 +158,7 @@ def _start_here(settings: RayConfig, resources: res.Resources) -> None:
             raise RunError(
                 f"Ray failed to start on this machine: {first_line(error)}; if it is busy, try again"
             ) from error
+    ray_processes.end_with_command(process.pid for process in _children() - others)
 
 
 def _repeat_if_slow(start_ray: Callable[[], object], *, tries: int = START_TRIES) -> None:
