@@ -201,11 +201,30 @@ def test_the_library_is_named_if_layers_use_it() -> None:
 def test_a_rotation_with_other_arguments_is_the_original(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
-    monkeypatch.setattr(fused, "takes", lambda _: True)
-    partial: Any = lambda *_: pytest.fail("a partial rotation has no fused form")  # noqa: E731
-    q, cos = torch.randn(1, 2, 3, 8), torch.randn(1, 3, 4)
-    original: Any = lambda *args: args  # noqa: E731
-    assert fused._dispatched(original, partial, axes=3)(q, q, cos, cos) == (q, q, cos, cos)
+    taken = [True]
+    monkeypatch.setattr(fused, "takes", lambda _: taken[0])
+    original: Any = lambda *args, **options: (*args, options)  # noqa: E731
+    rotate = fused._dispatched(original, lambda *_: "fused", axes=3)
+    q = torch.randn(1, 2, 3, 8)
+    whole, partial, of_axes = torch.randn(1, 3, 8), torch.randn(1, 3, 4), torch.randn(3, 1, 3, 8)
+    assert rotate(q, q, whole, whole) == "fused"
+    for cos in (partial, of_axes):
+        assert rotate(q, q, cos, cos) == (q, q, cos, cos, {})
+    assert rotate(q, q, whole, whole, 2) == (q, q, whole, whole, 2, {})
+    assert rotate(q, q, whole, whole, unsqueeze_dim=2) == (q, q, whole, whole, {"unsqueeze_dim": 2})
+    taken[0] = False  # another model of this process, in float32
+    assert rotate(q, q, whole, whole) == (q, q, whole, whole, {})
+
+
+def test_results_that_are_no_numbers_do_not_agree() -> None:
+    import torch
+
+    ones = torch.ones(4)
+    results = {ones: True, ones * 1.009: True, ones * 1.02: False, ones * float("nan"): False}
+    for values, agrees in results.items():
+        assert fused._agree("Layer", lambda x: x, lambda _, values=values: values, [ones]) == agrees
+        pair = lambda x, values=values: (x, values)  # noqa: E731
+        assert fused._agree("Layer", lambda x: (x, x), pair, [ones]) == agrees  # the worst of both counts
 
 
 def test_failures_of_the_device_are_raised(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
