@@ -10,7 +10,7 @@ from jobs.purging.matching import DIMS, Gone, columns_of, matches
 from jobs.purging.mentions import Mentions, columns_of_texts
 
 PICTURES = (".jpg", ".jpeg", ".png", ".gif", ".webp", ".tif", ".tiff", ".bmp", ".avif", ".jp2", ".ppm")
-_WORD = re.compile(r"\w+")
+_WORDS = (re.compile(r"\w+"), re.compile(r"\w+", re.ASCII))  # scripts without spaces go on next to an id
 
 
 class Needles:
@@ -74,7 +74,8 @@ def _words(text: str) -> Iterator[str]:
     """The words of a text, with and without the signs around and inside them."""
     for part in text.split():
         yield part.strip("'\"()[]{};,:")
-    yield from (match[0] for match in _WORD.finditer(text))
+    for words in _WORDS[: 1 if text.isascii() else 2]:
+        yield from (match[0] for match in words.finditer(text))
 
 
 def _addresses(text: str) -> list[str]:

@@ -27,6 +27,7 @@ def test_texts_that_name_it() -> None:
         "(item-7)",
         f"<img src={URL}>",
         f"a {URL}?w=1",
+        f"写真{ID}です",  # no spaces between words
     ]
     assert {text for text in texts if not NEEDLES.in_text(text)} == set()
 
