@@ -104,12 +104,15 @@ def difference(ours: GreedyTexts, theirs: GreedyTexts) -> str:
     if not any(ours.texts):
         return "the sample has no texts to compare"
     for number, (one, other) in enumerate(zip(ours.texts, theirs.texts, strict=True), 1):
-        if one != other or ours.reasons != theirs.reasons:
+        if one != other:
             same = next(
                 (n for n, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]),
                 min(len(one), len(other)),
             )
             return f"its text {number} of {len(ours.texts)} is another after {same} tokens"
+    for number, (reason, other_reason) in enumerate(zip(ours.reasons, theirs.reasons, strict=True), 1):
+        if reason != other_reason:
+            return f"its text {number} of {len(ours.texts)} ends by {other_reason!r}, not by {reason!r}"
     tolerance = TOLERANCE.get(ours.dtype, ROUNDED_TOLERANCE)
     if (largest := _largest(ours, theirs)) <= tolerance:
         return ""

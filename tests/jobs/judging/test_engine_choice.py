@@ -110,5 +110,6 @@ def test_how_texts_differ() -> None:
     assert difference(texts([1], dtype="bfloat16"), texts([1], by=0.1, dtype="bfloat16")) == ""
     assert "text 1 of 2 is another after 1 tokens" in difference(ours, ours._replace(texts=[[1, 9, 3], [4]]))
     assert "text 2 of 2 is another after 1 tokens" in difference(ours, ours._replace(texts=[[1, 2, 3], [4, 5]]))
-    assert difference(ours, ours._replace(reasons=["length", "stop"]))
+    ending = difference(ours, ours._replace(reasons=["stop", "length"]))
+    assert ending == "its text 2 of 2 ends by 'length', not by 'stop'"
     assert difference(texts([], []), texts([], []))

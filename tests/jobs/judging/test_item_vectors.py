@@ -3,12 +3,17 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from jobs.errors import InputError
+from jobs.judging.item_vectors import read_item_vectors
 from jobs.runtime import cli
+from jobs.store.reading import open_table
+from jobs.store.units import Unit
+from jobs.store.writer import UnitTask
 from tests.actors.vlm.helpers import png
-from tests.factories import rows_of, write_table, write_units
+from tests.factories import DIM, embedding_rows, rows_of, write_table, write_units
 
 pytestmark = pytest.mark.usefixtures("in_process")
 SHARED = ["embedder=local-tiny"]
@@ -54,6 +59,24 @@ def test_items_are_rated_as_their_pictures(tables: Path, tmp_path: Path) -> None
     assert {row["condition"] for row in rows} == {"photo"}
     of_picture = {row["item_id"]: row for row in rate(tables, tmp_path / "images", f"input={tables}/embeddings")}
     assert rows[-1]["probabilities"] == pytest.approx(of_picture["red"]["probabilities"], abs=1e-6)
+
+
+def test_the_vector_of_a_text_is_none_of_a_picture(tmp_path: Path) -> None:
+    items = [{"item_id": name, "image_ids": [name]} for name in ("picture", "caption", "failed")]
+    vectors = [
+        *embedding_rows(["caption"], "text", np.ones((1, DIM))),
+        *embedding_rows(["picture"], "image", np.ones((1, DIM))),
+        {"item_id": "failed", "kind": "image", "status": "missing_input", "error_kind": "gone", "error_message": "m"},
+    ]
+    sources = [open_table(write_units(tmp_path / name, name, [rows])).footers[0].object
+               for name, rows in (("items", items), ("embeddings", vectors))]  # fmt: skip
+    rows = read_item_vectors(UnitTask(Unit("u", tuple(sources), rows=3))).to_pylist()
+    assert [(row["status"], row["error_kind"], row["embedding"] is None) for row in rows] == [
+        ("ok", None, False),
+        ("missing_input", "no_picture", True),
+        ("missing_input", "gone", True),
+    ]
+    assert "does not have the picture" in rows[1]["error_message"]
 
 
 def test_excluded_pictures_are_not_rated(tables: Path, tmp_path: Path) -> None:
