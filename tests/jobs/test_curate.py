@@ -192,6 +192,8 @@ def test_the_knowledge_graph_makes_room(tmp_path: Path, capsys: pytest.CaptureFi
     assert set(titles(tmp_path / "s4")) != kept
     cli.execute("curate", [f"input={tmp_path}/m", f"out={tmp_path}/large", "draw.n=50", "draw.seed=3", again])
     assert kept < set(titles(tmp_path / "large")), "a larger set contains the smaller one"
+    cli.execute("curate", [f"input={tmp_path}/m", f"out={tmp_path}/none", "draw.n=30", again])
+    assert set(titles(tmp_path / "none")) == {row["page_title"] for row in rows if METHODS[0] not in row["methods"]}
 
 
 def test_more_asked_for_than_there_is_keeps_all_and_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,8 +22,9 @@ from jobs.corpora.wit import wit_base
 from jobs.corpora.wit.wit_base import PLACES_FILE
 from jobs.curation.config import NEAR_FILE
 from jobs.page.choice_sheet import TEMPLATES
-from jobs.purging import files, matching
+from jobs.purging import files, matching, tables
 from jobs.runtime import cli
+from jobs.runtime.exclusions import marks_of
 from jobs.store import locations, lock
 from jobs.store.reading import TableSource, open_table
 from jobs.store.run import TablePlan, open_run
@@ -390,6 +391,19 @@ def test_what_cannot_be_purged_is_refused(tmp_path: Path, capsys: Any) -> None:
     assert cli.main("purge", [f"input={tmp_path}/R", listed(tmp_path, content_id("x"))]) == 2
     assert "no table here or below" in capsys.readouterr().err
     assert cli.main("purge", [f"input={tmp_path}/R", f"exclusions={tmp_path}/nowhere.txt"]) == 2
+
+
+def test_ids_of_items_and_responses_are_no_pictures(run: Path) -> None:
+    """Texts lose mentions of pictures only."""
+    sources = tables.open_tables_below(str(run))
+    gone = matching.gather(sources, frozenset({IDS[GONE]}))
+    shown = {f"i{GONE}", f"i{SHOWN_TOO}", f"r{GONE}", f"r{SHOWN_TOO}", f"text{GONE}", f"text{SHOWN_TOO}"}
+    assert shown < gone.marks
+    assert not shown & gone.pictures  # which also has the hashes of the spellings of the address
+    assert gone.urls == {PICTURES[GONE]["source_url"]}
+    assert gone.marks.intersection([*IDS, "shared"]) == {IDS[GONE]}
+    by_address = matching.gather(sources, marks_of(PICTURES[GONE]["source_url"]))
+    assert (by_address.pictures, by_address.urls) == (gone.pictures, gone.urls)
 
 
 def test_pages_say_who_wrote_them() -> None:

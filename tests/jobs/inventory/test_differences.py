@@ -41,6 +41,7 @@ def test_rows_are_matched_by_key_and_compared_by_value(tmp_path: Path) -> None:
     )
     assert {name: column.rows for name, column in differences.columns.items()} == {"value": 1, "score": 2}
     assert differences.columns["score"].largest == 0.25
+    assert compare(b, a).columns["score"].largest == 0.25  # whichever is greater
     assert differences.columns["value"].largest is None
     rows = {row["item_id"]: row for row in differences.examples.to_pylist()}
     assert {item: row["in"] for item, row in rows.items()} == {"only a": "a", "only b": "b", "x": "both", "y": "both"}

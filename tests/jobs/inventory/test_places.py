@@ -3,10 +3,12 @@
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from jobs.inventory.copying import copy_files, plan_copy
 from jobs.inventory.found import files_by_table, find_tables
+from jobs.inventory.rated_run import find_rated_run
 from jobs.inventory.shown import age, in_columns, size
 from jobs.runtime import cli, console
 from jobs.store import lease, locations
@@ -76,7 +78,8 @@ def test_ls_counts_rows_units_and_bytes_by_table(tmp_path: Path, capsys: pytest.
     assert images.identity_hash == open_table(images.uri).identity
     assert (ratings.name, ratings.rows) == ("ratings", 2)
 
-    next((tmp_path / "images").glob("*.parquet")).unlink()
+    min((tmp_path / "images").glob("*.parquet"), key=lambda path: pq.read_metadata(path).num_rows).unlink()
+    assert find_tables(str(tmp_path / "images"))[0].rows == 2  # not those of the manifest
     assert cli.main("ls", [str(tmp_path), "--identity"]) == 0
     out = capsys.readouterr().out
     line = next(line.split() for line in out.splitlines() if line.split()[1:2] == ["images"])
@@ -84,6 +87,18 @@ def test_ls_counts_rows_units_and_bytes_by_table(tmp_path: Path, capsys: pytest.
     assert "1 of 2 units" in out
     assert images.identity_hash[:8] in out
     assert "    table: ratings" in out
+
+
+def test_a_trial_run_counts_until_the_whole_run_is_complete(tmp_path: Path) -> None:
+    assert find_rated_run(str(tmp_path)) is None
+    trial = write_table(tmp_path / "trials", "ratings", RATINGS[:1], limit=1)
+    whole = write_units(tmp_path / "whole", "ratings", [RATINGS[:1], RATINGS[1:]])
+    run = find_rated_run(str(tmp_path))
+    assert run is not None
+    assert run.ratings == [whole]
+    next((tmp_path / "whole").glob("*.parquet")).unlink()
+    run = find_rated_run(str(tmp_path))
+    assert run is None or run.ratings == [trial, whole]  # None: the tables below, which are all ratings
 
 
 def test_places_without_a_table_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

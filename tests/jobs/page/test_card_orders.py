@@ -41,6 +41,9 @@ def test_orders_by_disagreement_score_and_region():
     assert orders["by-score"].title == "score of “Question”, highest first"
     assert orders["by-region"].headings == ((1, "East"), (3, "West"))
     assert orders["by-region"].places == (4, 2, 5)
+    (by_region,) = (order for order in card_orders([card(), *cards], WORDS) if order.name == "by-region")
+    assert by_region.headings == ((1, "East"), (3, "West"), (6, "without a region"))
+    assert by_region.places == (7, 4, 2, 5)
 
 
 def test_cards_that_cannot_be_ordered_are_not():

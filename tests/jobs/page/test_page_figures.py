@@ -224,3 +224,5 @@ def test_each_question_has_a_matrix_and_models_come_before_people():
     ]
     (figure,) = (f for f in page_figures([], Observations(kept), {})[0] if f.title == "Answers against gold")
     assert (len(figure.plots), figure.notes) == (12, ["12 of 21 matrices, models before people."])
+    (figure,) = (f for f in page_figures([], Observations(kept[:12]), {})[0] if f.title == "Answers against gold")
+    assert (len(figure.plots), figure.notes) == (12, [])

@@ -14,7 +14,7 @@ from actors.status import PROCESS_DIED, Reason, Status, failed_reason
 from actors.vlm.errors import EngineError
 from jobs.errors import RunError
 from jobs.runtime import attempts
-from jobs.runtime.attempts import DEVICE_FAULTS, STARTS, UNIT_ATTEMPTS, Attempts, mark_failed
+from jobs.runtime.attempts import DEVICE_FAULTS, STARTS, UNIT_ATTEMPTS, Attempts, Ledger, mark_failed
 from jobs.runtime.bad_devices import BadDevices, Device
 from jobs.runtime.board import RunBoard, RunRecords
 from jobs.runtime.stage_contract import Read, Stage
@@ -381,10 +381,31 @@ def test_other_errors_of_constructors_count_only_where_others_start(
     for _ in range(5):
         fail()
     assert not board.ledger.bad_devices()  # all may fail
+    board.ledger.started("Judge", cluster.device().name)
+    fail()
+    assert not board.ledger.bad_devices()  # this one too, though an earlier actor started on it
     board.ledger.started("Judge", "another")
     fail()
     assert [device.gpus for device in board.ledger.bad_devices()] == [("0",)]
     assert len(cluster.holders) == 1
+
+
+def test_what_was_attempted_on_a_bad_device_has_its_whole_time_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(attempts.time, "monotonic", lambda: now)
+    ledger = Ledger()
+    for began, is_over in ((100.0, False), (129.0, False), (159.0, True)):  # from the last attempt
+        now = began
+        ledger.begin("slow", 30.0)
+        assert ledger.timed_out("slow") == is_over
+    ledger.begin("lost", 30.0)
+    ledger.fault("GPU 0", ["lost"])
+    ledger.forget_attempts("GPU 0")
+    now += 1000
+    assert ledger.begin("lost", 30.0) == 0
+    assert not ledger.timed_out("lost")
+    ledger.end("slow", "")
+    assert not ledger.timed_out("slow")
 
 
 def test_holders_that_were_given_other_gpus_stay_until_one_has_the_right_one() -> None:

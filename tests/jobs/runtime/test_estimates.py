@@ -3,17 +3,31 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from jobs.errors import InputError
 from jobs.runtime import summary
-from jobs.runtime.estimates import Cluster, Forecast, Requests, Spread, cluster_of, comparison, estimate, lines, pace_of
+from jobs.runtime.estimates import (
+    GETS_PER_INPUT,
+    Cluster,
+    Forecast,
+    Requests,
+    Spread,
+    cluster_of,
+    comparison,
+    estimate,
+    lines,
+    pace_of,
+)
 from jobs.runtime.plan_sums import PlanSums
 from jobs.runtime.prices import FOLDER, Machine, Prices, UnpricedError, machines_for, read_prices
 from jobs.runtime.resources import Demand, Resources, StageResources, TaskResources
 from jobs.runtime.summary import PlannedTable
 from jobs.store.amounts import Amounts
+from jobs.store.objects import Object
+from jobs.store.units import Unit
 from tests.jobs.store.small_runs import begin, plan, write
 
 JUDGE = StageResources(actors=1, max_actors=8, num_cpus=1, num_gpus=1)
@@ -104,6 +118,25 @@ def test_what_is_left_in_hours_gpu_hours_requests_and_money() -> None:
     unknown = left([JUDGE], done=0)
     assert (unknown.seconds, unknown.money) == (None, None)
     assert [line.split()[:2] for line in lines(unknown)] == [["time", "unknown"], ["S3", "about"]]
+
+
+def test_requests_are_those_of_what_is_left(tmp_path: Path) -> None:
+    units = [Unit(f"u{number}", (Object("s3://b/in", 1000, "e"),), rows=5) for number in range(10)]
+    amounts = Amounts(units)
+
+    def requests(out: str = "s3://b/out", get_bytes: int | None = None) -> Requests:
+        return estimate(amounts, out=out, cluster=Cluster(0), pace=None, get_bytes=get_bytes).requests
+
+    record: Any = {"begun": 1e9, "seconds": 1.0}
+    for unit in units[:4]:
+        amounts.add_done(unit, record)
+    # The footers of the four are read when the run is opened, and those of all ten when it ends.
+    assert requests() == Requests(put=6, get=4 + 10 + 6 * GETS_PER_INPUT)
+    assert requests(get_bytes=700) == Requests(put=6, get=4 + 10 + 6 * GETS_PER_INPUT + 9)  # 6,000 bytes
+    assert requests(str(tmp_path)) == Requests(get=6 * GETS_PER_INPUT)
+    for unit in units[4:]:
+        amounts.add_done(unit, record)
+    assert requests() == Requests()
 
 
 def test_an_estimate_next_to_what_a_run_took() -> None:

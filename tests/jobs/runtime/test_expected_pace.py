@@ -170,6 +170,7 @@ def test_a_run_on_this_machine_has_all_its_cores() -> None:
     assert cpus is not None
     assert own_cpus(small, Resources(), joins=True) is None
     assert own_cpus(small, Resources(autoscaling=True), joins=False) is None
+    assert own_cpus([Demand("embed", cpus, 1, 0)], Resources(), joins=False) == cpus
     assert own_cpus([Demand("embed", cpus + 1, 1, 0)], Resources(), joins=False) is None
 
 
@@ -201,6 +202,12 @@ def test_the_rate_of_one_gpu_is_scaled_to_another() -> None:
     assert other.per_s.high == pytest.approx(80 / products * MACHINES_DIFFER)
     assert other.per_s.low == pytest.approx(80 / memory / MACHINES_DIFFER)
     assert "2.7 times as long on L40S" in other.source
+    balanced = replace(kinds["L40S"], tb_per_s=kinds["H200"].tb_per_s)  # the memory is as fast: better than expected
+    other, _ = replace(on_gpus(), gpu=balanced).pace(amounts(80), files=[], last={})
+    assert other is not None
+    assert other.per_s.value == pytest.approx(80 / products)
+    assert other.per_s.high == pytest.approx(80 * MACHINES_DIFFER)
+    assert other.per_s.low == pytest.approx(80 / products / MACHINES_DIFFER)
 
 
 def test_gpus_wait_for_the_cores_that_feed_them() -> None:

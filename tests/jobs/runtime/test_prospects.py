@@ -1,6 +1,7 @@
 """The plans of jobs that write several tables one after the other, next to what a run of them does."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.runtime import cli
+from jobs.runtime import cli, prospects
+from jobs.runtime.estimates import Cluster, Forecast, Pace, Requests, Spread
+from jobs.store.run import TableRun
 from jobs.workers.kb import PARTS
 from tests.factories import write_table
+from tests.jobs.store import small_runs
 from tests.wikidata import CLASSES, THEMES, compress, dump, item
 
 NODES, UNIT_ROWS = 6_000, 2_000  # units large enough that the driver hands them out faster than they are done
@@ -156,3 +160,30 @@ def test_without_a_measurement_the_sums_name_what_they_lack(
     assert len(unknown) == len(PARTS)
     assert all(line.endswith("only a run shows it") for line in unknown)
     assert len([line for line in lines if line.startswith(f"  time   of {tmp_path}/kb/")]) == len(PARTS)
+
+
+def test_only_a_run_of_all_that_was_left_has_its_estimate_in_the_manifest(tmp_path: Path) -> None:
+    estimated = Forecast(30, "bytes", Pace(Spread(2.0, 1.0, 3.0), 0), Requests(), Cluster(0, cpus=4.0))
+
+    def account(run: TableRun, expected: Forecast = estimated) -> dict[str, Any]:
+        return prospects._account(run, 3600.0, estimated=expected, cluster=expected.cluster, devices=2.0)
+
+    planned = small_runs.plan(str(tmp_path / "t"))
+    whole = account(small_runs.begin(planned))
+    assert whole["estimate"]["seconds"] == Spread(15.0, 10.0, 30.0).to_json()
+    assert (whole["actual"]["done"], whole["actual"]["counted"], whole["actual"]["devices"]) == (30, "bytes", 2.0)
+    assert (whole["actual"]["cpu_hours"], whole["actual"]["gpu_hours"]) == (4.0, 0.0)
+    assert account(small_runs.begin(planned), replace(estimated, pace=None))["estimate"] is None
+    run = small_runs.begin(planned)
+    run.try_some(2)
+    some = account(run)
+    assert (some["estimate"], some["actual"]["done"]) == (None, 20)  # the estimate was that of three units
+    for task in run.todo:
+        small_runs.write(run, task)
+    run.account = lambda *_: some
+    run.finish()
+    assert account(small_runs.begin(planned))["actual"]["done"] == 10
+    run = small_runs.begin(planned)
+    for task in run.todo:
+        small_runs.write(run, task)
+    assert account(small_runs.begin(planned)) == some  # nothing to do: what the manifest says stays

@@ -6,6 +6,7 @@ import pytest
 
 from jobs.errors import InputError
 from jobs.store import run_files
+from jobs.store.units import Unit
 from tests.cases import check_cases
 
 
@@ -26,3 +27,14 @@ def test_json_of_another_form_is_damage(tmp_path: Path) -> None:
             run_files.read_json(str(path), dict[str, int])
 
     check_cases(check, cases)
+
+
+def test_a_list_with_more_or_fewer_units_than_it_says_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "inputs.jsonl"
+    lines = list(run_files.to_lines([Unit(name, ()) for name in "abc"], Unit.to_json))
+    path.write_bytes(b"".join(lines))
+    assert [unit.name for unit in run_files.read_inputs(str(path))] == ["a", "b", "c"]
+    for some, number in ((lines[:3], 2), ([*lines, lines[1]], 4)):
+        path.write_bytes(b"".join(some))
+        with pytest.raises(InputError, match=f"{number} units, the first line says 3"):
+            list(run_files.read_inputs(str(path)))

@@ -6,6 +6,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from jobs.errors import InputError
@@ -103,6 +105,21 @@ def test_a_lost_identity_is_written_again_by_the_same_command(anywhere: str) -> 
     locations.remove([f"{anywhere}/_run/identity.json"])
     complete(plan(anywhere, identity={"rules": {"x": 9}}), overwrite=True)
     assert contents(anywhere) == ALL_ROWS
+
+
+def test_files_of_others_next_to_a_table_that_lost_its_identity_are_not_touched(anywhere: str) -> None:
+    complete(plan(anywhere))
+    locations.remove([f"{anywhere}/_run/identity.json"])
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"years": ["of work"]}), sink)
+    uri = locations.join(anywhere, "thesis.parquet")
+    locations.replace(uri, sink.getvalue().to_pybytes())
+    for overwrite in (False, True):
+        with pytest.raises(InputError, match="not empty, and not a table that remine wrote"):
+            begin(plan(anywhere), overwrite=overwrite)
+    assert locations.exists(uri)
+    locations.remove([uri])
+    assert list(begin(plan(anywhere)).todo) == []
 
 
 def test_without_its_run_files_a_table_is_foreign(anywhere: str) -> None:

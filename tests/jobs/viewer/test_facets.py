@@ -48,6 +48,7 @@ def test_attributes_of_few_values_filter(tmp_path: Path) -> None:
         "id": str,
         "same": lambda n: "x",
         "some": lambda n: "ab"[n] if n < 2 else "",  # as many values as items
+        "half": lambda n: "ab"[n % 2] if n < 4 else "",  # half as many
         **{f"more{k}": lambda n: "ab"[n % 2] for k in range(8)},
     }
     images = [image_row("", image_id=f"i{n}") for n in range(102)]

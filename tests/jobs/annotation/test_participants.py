@@ -1,0 +1,47 @@
+"""The people of a study: names, groups and limits, from CSV, Parquet or a table."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from jobs.annotation.assignment import Rater
+from jobs.annotation.participants import read_raters
+from jobs.errors import InputError
+from tests.factories import write_table
+
+ROWS = [
+    {"rater": " zoe ", "country": "Mali", "limit": "0"},
+    {"rater": "ada", "country": "Peru", "limit": " "},
+    {"rater": "bo", "country": "Peru", "limit": "12"},
+]
+
+
+def test_raters_have_their_own_limits_or_that_of_all(tmp_path: Path) -> None:
+    csv, parquet = tmp_path / "raters.csv", tmp_path / "raters.parquet"
+    csv.write_text("country,limit,rater\n" + "".join(f"{r['country']},{r['limit']},{r['rater']}\n" for r in ROWS))
+    pq.write_table(pa.Table.from_pylist(ROWS), parquet)
+    expected = [Rater("ada", "Peru", 7), Rater("bo", "Peru", 12), Rater("zoe", "Mali", 0)]  # 0: takes no part
+    for file in (csv, parquet):
+        assert read_raters(str(file), group="country", limit=7) == expected
+        assert [rater.limit for rater in read_raters(str(file), group=None, limit=None)] == [None, 12, 0]
+        assert {rater.group for rater in read_raters(str(file), group=None, limit=None)} == {""}
+    rows = [{"rater": name, "kind": "person", "country": "Peru"} for name in ("bo", "ada")]
+    table = write_table(tmp_path / "people", "raters", rows)
+    assert read_raters(table, group="country", limit=3) == [Rater("ada", "Peru", 3), Rater("bo", "Peru", 3)]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("ada,Peru,-1", "limit -1 of rater 'ada' must be at least 0"),
+        ("ada,Peru,1.5", "limit '1.5' of rater 'ada' is not a whole number"),
+        ("ada, ,1", "rater 'ada' has no country"),
+        (" ,Peru,1", "column rater is empty"),
+    ],
+)
+def test_wrong_rows_are_refused(tmp_path: Path, row: str, message: str) -> None:
+    (tmp_path / "raters.csv").write_text(f"rater,country,limit\n{row}\n")
+    with pytest.raises(InputError, match=f"raters=.*{message}"):
+        read_raters(str(tmp_path / "raters.csv"), group="country", limit=None)
