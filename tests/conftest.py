@@ -50,16 +50,18 @@ SLOW = tuple(
     test_cluster test_site
     """.split()
 )
-# The files that take longest, by measured seconds. They start first: a process of xdist that begins one of them when
-# the others have nothing left would finish alone.
+# The files that take longest, by measured seconds of CPU. They start before others of their kind: a process of xdist
+# that begins one of them when the others have nothing left would finish alone.
 LONGEST = tuple(
     f"{name}.py"
     for name in """
-    jobs/runtime/test_cluster_of_nodes models/test_papers_on_the_little_world test_site jobs/runtime/test_stage_faults
-    jobs/test_corridors jobs/test_century_pipeline jobs/test_caire_pipeline jobs/test_kills jobs/test_run_pipeline
-    actors/vlm/test_real_configs actors/vlm/test_vllm actors/vlm/test_attacks jobs/test_fetch_urls jobs/test_resume
-    jobs/test_caire_planted jobs/test_purge jobs/runtime/test_config jobs/test_rome_documents jobs/test_rome
-    jobs/papers/test_caire gpu/test_gpu jobs/runtime/test_refusals
+    jobs/runtime/test_cluster_of_nodes jobs/test_kills models/test_papers_on_the_little_world
+    jobs/runtime/test_stage_faults jobs/test_fetch_urls jobs/test_century_pipeline test_site actors/vlm/test_fused
+    jobs/page/test_browser jobs/test_caire_pipeline jobs/runtime/test_config jobs/test_run_pipeline
+    actors/vlm/test_real_configs actors/vlm/test_attacks jobs/test_purge actors/vlm/test_vllm jobs/runtime/test_stages
+    jobs/store/test_storage_faults jobs/test_rome jobs/test_caire_planted jobs/test_docent_pipeline
+    jobs/test_rome_documents jobs/store/test_two_runs jobs/test_commands jobs/runtime/test_refusals
+    jobs/papers/test_caire jobs/test_corridors jobs/test_resume gpu/test_gpu
     """.split()
 )
 DATA = Path(os.environ.get("REMINE_DATA") or ROOT.parent / "shared" / "data")
@@ -92,15 +94,20 @@ def place(path: Path) -> int:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the longest files first, then the other files with Ray, and mark the slow tests.
+    """Put the longest file first, then those with Ray, both kinds with their longest first, and mark the slow tests.
 
     With `--dist loadfile` a file's tests run in one process of xdist. Each process starts its own Ray for its
-    first file that needs one, so that files with Ray run in parallel.
+    first file that needs one, so that files with Ray run in parallel, and ends it before the first that needs none.
     """
     with_ray = {item.path for item in items if uses_ray(item)}
-    items.sort(key=lambda item: (place(item.path), item.path not in with_ray, not is_slow(item)))
+
+    def order(item: pytest.Item) -> tuple[bool, bool, int, bool]:
+        at = place(item.path)
+        return at > 0, item.path not in with_ray, at, not is_slow(item)
+
+    items.sort(key=order)
     for item in items:
-        item.may_use_ray = place(item.path) < len(LONGEST) or item.path in with_ray  # type: ignore[attr-defined]
+        item.may_use_ray = item.path in with_ray  # type: ignore[attr-defined]
         if is_slow(item):
             item.add_marker(pytest.mark.slow)
 
