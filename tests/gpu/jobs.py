@@ -36,9 +36,10 @@ def main(arguments: Sequence[str]) -> int:
     judge = ["model=qwen2.5-vl-7b", f"model.checkpoint={folder}/judge", "rubric=cultural_relevance"]
     judge += ["targets=un_subregions", f"limit={judged}"]
     for job, table, keys in (("embed", "embeddings", encoder), ("judge", "ratings", judge)):
-        command = [sys.executable, "-m", f"jobs.{job}", f"input={folder}/images", *keys, f"out={folder}/{job}", "-v"]
-        subprocess.run([*command, f"resources={options.resources}"], check=True)
-        print(f"{job}: {rate(f'{folder}/{job}', table):,.1f} pictures/s from the first unit to the last", flush=True)
+        command = [sys.executable, "-m", f"jobs.{job}", f"input={folder}/images", *keys, f"out={folder}/{table}", "-v"]
+        if code := subprocess.run([*command, f"resources={options.resources}"], check=False).returncode:
+            return code
+        print(f"{job}: {rate(f'{folder}/{table}', table):,.1f} pictures/s from the first unit to the last", flush=True)
     return 0
 
 
