@@ -53,7 +53,7 @@ def test_tokens_of_a_pass() -> None:
 
 def test_a_gpu_takes_longer_passes() -> None:
     gpu = SimpleNamespace(**{**vars(MODEL), "device": SimpleNamespace(type="cuda")})
-    assert memory.tokens_per_pass(gpu, budget=PASS * 10**6, prefix=9, width=9, kind="cascade") == 16384
+    assert memory.tokens_per_pass(gpu, budget=PASS * 10**6, prefix=9, width=9, kind="cascade") == 32768
 
 
 @pytest.mark.parametrize(
