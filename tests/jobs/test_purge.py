@@ -378,9 +378,14 @@ def test_files_of_others_are_reported_and_kept(run: Path, tmp_path: Path, capsys
     notes.write_text(f"look at {IDS[GONE]} again\n")
     (run / f"{IDS[GONE]}.jpg").write_bytes(b"mine")
     pq.write_table(pa.table({"image_id": IDS}), run / "release.parquet")
+    # Names of files of remine, in places where no job writes them.
+    named = [run / "mine" / name for name in ("choose.csv", "rankings.csv", REPORTED, NEAR_FILE, "label_studio/p.json")]
+    for file in named:
+        put(str(file), json.dumps([IDS[GONE], IDS[0]]))
     assert cli.main("purge", [f"input={run}", listed(tmp_path, IDS[GONE])]) == 0
     printed = capsys.readouterr().out
-    for file in (notes, run / f"{IDS[GONE]}.jpg", run / "release.parquet"):
+    assert {file.read_text() for file in named} == {json.dumps([IDS[GONE], IDS[0]])}
+    for file in (notes, run / f"{IDS[GONE]}.jpg", run / "release.parquet", *named):
         assert file.exists()
         assert f"{file}: names a picture and stays" in printed
     assert cli.main("verify", [f"input={run}", listed(tmp_path, IDS[GONE])]) == 1

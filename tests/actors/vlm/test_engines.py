@@ -10,6 +10,7 @@ from actors.vlm import attention, families, forward, memory
 from actors.vlm.answers import AnswerCodes
 from actors.vlm.chat import Chat
 from actors.vlm.encoding import ChatEncoder
+from actors.vlm.engines import RequestLikelihoods
 from actors.vlm.errors import ScoringError
 from actors.vlm.families import language_model
 from actors.vlm.prompts import Prompt
@@ -270,6 +271,19 @@ def test_out_of_memory_in_the_first_group_halves_it_and_leaves_the_engine_unprov
     assert not fresh.engines.is_settled
     scores_of(fresh.score(requests()))
     assert fresh.engines.is_settled
+
+
+def test_a_first_group_without_likelihoods_leaves_the_engine_unproven(
+    load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scorer = ClosedSetScorer(*load("qwen2.5-vl-tiny"))
+    without = RequestLikelihoods([math.nan] * len(DIGITS), 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(scorer.engines.reference, "log_likelihoods", lambda *_, **__: [without])
+        scorer.score(requests())
+    assert (scorer.engines.is_settled, scorer.engines.current.name) == (False, "cascade")
+    scores_of(scorer.score(requests()))
+    assert (scorer.engines.is_settled, scorer.engines.current.name) == (True, "cascade")
 
 
 def test_answers_behind_ever_new_thoughts_are_not_kept_for_ever(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
