@@ -22,7 +22,8 @@ from jobs.corpora.wit import wit_base
 from jobs.corpora.wit.wit_base import PLACES_FILE
 from jobs.curation.config import NEAR_FILE
 from jobs.page.choice_sheet import TEMPLATES
-from jobs.purging import files, matching, tables
+from jobs.purging import files, matching, rewriting, tables
+from jobs.purging.needles import Needles
 from jobs.runtime import cli
 from jobs.runtime.exclusions import marks_of
 from jobs.store import locations, lock
@@ -352,6 +353,19 @@ def test_an_interrupted_purge_is_completed_by_the_same_command(
     vectors = embedding_rows(IDS, "image", VECTORS)
     write(f"{run}/embeddings", "embeddings", halves(vectors), f"{run}/images", listed=digest)
     assert files_of(run, "*.parquet") == written
+
+
+def test_what_was_made_from_a_unit_that_is_rewritten_twice_names_the_last_object(run: Path) -> None:
+    """A purge that continues may have further pictures."""
+    kept = ("hash", b"")
+    for root, pictures in ((run / "records", IDS[1:2]), (run, IDS[:2])):
+        sources = tables.open_tables_below(str(root))
+        needles = Needles(matching.gather(sources, frozenset(pictures)))
+        rewriting.rewrite_tables(sources, needles, kept, purge="the same")
+    objects = {footer.object for footer in open_table(f"{run}/records").footers}
+    footers = open_table(f"{run}/images").footers
+    assert {source for footer in footers for source in footer.unit.inputs} == objects
+    assert sum(footer.rows for footer in footers) == len(IDS) - 2
 
 
 def test_a_list_without_the_earlier_entries_is_refused(run: Path, tmp_path: Path, capsys: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+import safetensors.torch
 import torch
 from PIL import Image
 
@@ -217,6 +218,19 @@ def test_scale_and_bias(siglip, clip):
     assert logit_scalars("local:siglip-tiny", pretrained=None) is not None
     with pytest.raises(ValueError, match="header"):
         read_scalars(io.BytesIO(b"\xff" * 16))
+
+
+def test_scale_and_bias_of_any_dtype_behind_other_weights():
+    def read(**tensors):
+        content = {name: torch.as_tensor(value) for name, value in tensors.items()}
+        return read_scalars(io.BytesIO(safetensors.torch.save({"a": torch.ones(3, 5), **content, "z": torch.ones(2)})))
+
+    for dtype in (torch.float64, torch.float32, torch.float16, torch.bfloat16):
+        scale, bias = torch.tensor(4.75, dtype=dtype), torch.tensor([-16.5], dtype=dtype)  # exact in all of them
+        assert read(logit_scale=scale, logit_bias=bias) == (4.75, -16.5)
+    assert read(logit_scale=4.75) is None  # CLIP
+    assert read(logit_bias=-16.5) is None
+    assert read(logit_scale=4, logit_bias=-16) is None  # int64
 
 
 def test_what_is_refused(siglip, dino, tmp_path):

@@ -13,6 +13,7 @@ def test_signatures_and_credentials_are_left_out() -> None:
         ("https://storage.googleapis.com/b/a.jpg?x-goog-signature=1&x-goog-date=2#f",
          "https://storage.googleapis.com/b/a.jpg#f"),
         ("https://user:word@files.example/a.jpg?access_token=t", "https://files.example/a.jpg"),
+        ("https://user:w@rd@files.example/a.jpg", "https://files.example/a.jpg"),
         ("https://files.example/a.jpg?%74oken=t&a=1#access_token=u", "https://files.example/a.jpg?a=1"),
         ("s3://key:word@bucket/a", "s3://bucket/a"),
         ("https://wiki.example/index.php?title=File:A.jpg&width=300", None),

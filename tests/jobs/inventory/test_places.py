@@ -167,6 +167,7 @@ def test_gc_removes_leftovers_and_no_row(tmp_path: Path, capsys: pytest.CaptureF
     rejects.mkdir(exist_ok=True)
     later = rejects / "a.2.parquet"  # of a run that has not published its unit
     later.write_bytes(b"")
+    (rejects / "a.1.parquet").write_bytes(b"")  # of the generation that readers use
     (rejects / "a.x.parquet").write_bytes(b"")  # of nobody known
     kept = snapshot(table)
     leftovers = [table / ".u.1.tmp", rejects / "a.0.parquet", rejects / "gone.7.parquet", table / "gone.parquet"]

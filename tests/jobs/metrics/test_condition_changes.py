@@ -62,6 +62,29 @@ def test_a_group_under_one_condition_only_has_no_change():
     assert results["score_change", "m"].value == (2 + 3) / 2
 
 
+def test_people_stay_a_group_if_one_of_them_rated_under_both_conditions():
+    """The one who did is compared, with as many ratings of an item as the smaller group needs."""
+    a = condition("a", [[1, 5], [2, 5]], ["p", "q"], [0, 1], [0, 0])
+    b = condition("b", [[3], [5]], ["p"], [0, 1], [0, 0])
+    for first, second, sign in ((a, b, 1), (b, a, -1)):
+        score = changes(first, second)["score_change", "people"]
+        assert (score.value, score.n) == (sign * (2 + 3) / 2, 2)
+    alone = condition("c", [[4], [4]], ["p"], [0, 1], [0, 0])
+    assert changes(b, alone)["score_change", "people"].value == (1 - 1) / 2
+
+
+def test_images_without_enough_targets_lower_the_coverage():
+    item, target = [0, 0, 0, 1, 1, 1, 2, 2, 3], [0, 1, 2, 0, 1, 2, 0, 1, 0]
+    people = [1, 2, 3, 1, 3, 2, 5, 4, 1]
+    models = {"a": [1, 2, 2, 4, 4, 4, 1, 2, 3], "b": [1, 2, 4, 1, 3, 2, 5, 5, 5]}  # under a no variance in item 1
+    sides = [condition(name, np.transpose([scores, people]), ["m", "p"], item, target, shared=["p"])
+             for name, scores in models.items()]  # fmt: skip
+    change = changes(*sides)["pearson_by_image_change", "m"]
+    expected = pearsonr([1, 2, 4], [1, 2, 3]).statistic - pearsonr([1, 2, 2], [1, 2, 3]).statistic
+    assert change.value == pytest.approx(expected)
+    assert (change.n, change.coverage) == (1, 1 / 4)
+
+
 def test_pairs_are_of_item_target_and_rater():
     """m rates the second pair under a only, n the first pair under b only: what remains is n's 5 - 4 and m's 2 - 1."""
     item, target = [7, 7], [0, 1]

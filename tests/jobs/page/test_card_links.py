@@ -68,15 +68,19 @@ def test_of_categories_more_than_half_of_the_people_decide():
 
 
 def test_two_raters_have_the_cards_on_which_they_differ_the_widest_first():
+    def two(first, second, **more):
+        return rating("a", first, **more), rating("b", second, **more)
+
     cards = [
         card(rating("a", "1"), rating("b", "2")),
         card(rating("a", "1"), rating("b", "3")),
         card(rating("a", "2"), rating("b", "2"), rating("c", "1")),
+        card(*two("1", "2"), *two("1", "3", extra=(("condition", "article"),))),  # the widest of both conditions
     ]
     kappa = Metric(
         name="kappa", definition="d", value=0.1, n=3, reason="none", dims=DIMS | {"rater_a": "a", "rater_b": "b"}
     )
-    assert numbers_of(card_links([], [kappa], cards, WORDS)) == {pair_anchor("b", "a"): (2, 1)}
+    assert numbers_of(card_links([], [kappa], cards, WORDS)) == {pair_anchor("b", "a"): (2, 4, 1)}
 
 
 def test_subgroups_have_the_cards_with_their_attribute_or_target():
@@ -126,6 +130,16 @@ def test_a_rater_has_the_cards_of_its_answers_those_that_differ_most_from_others
         rater_anchor(DIMS | {"condition": "article"}, "m"): (6,),
     }
     assert [cards_of(one) != "" for one in metrics] == [True, True, True, False, False, True, True]
+
+
+def test_a_raters_answer_is_not_compared_with_itself():
+    cards = [
+        card(*(person(f"p{n}", value) for n, value in enumerate("2221")), rating("m", "1")),  # 1.5 of 4 pairs
+        card(person("p1", "2"), rating("m", "1")),  # 0.5 of 1
+        card(person("p1", "3"), rating("m", "1")),
+    ]
+    links = numbers_of(card_links([], [metric("group_mean_score", group="m")], cards, WORDS))
+    assert links == {rater_anchor(DIMS, "m"): (3, 2, 1)}
 
 
 def test_a_table_links_a_row_or_a_column_whose_numbers_rest_on_the_same_cards():

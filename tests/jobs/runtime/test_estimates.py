@@ -184,6 +184,8 @@ def test_machines_without_a_price_are_not_free() -> None:
     assert machines(head, one, eight, cpu, cpus=80, gpus=8, gpus_of_one=1) == "1 head, 8 one, 1 cpu"
     assert machines(head, one, eight, cpu, cpus=80, gpus=8, gpus_of_one=2) == "1 head, 1 eight"
     assert machines(one, cpus=24, gpus=1, gpus_of_one=1) == "3 one"
+    many_cpus = Machine("many", 2.0, 64, 1)  # with cheaper CPUs than `cpu`, and a GPU that would be idle
+    assert machines(cpu, many_cpus, cpus=32, gpus=0, gpus_of_one=0) == "2 cpu"
     assert machines(cpu, cpus=0.5, gpus=0, gpus_of_one=0) == "1 cpu"
     cases = {
         "num_gpus of at least 1": ([cpu], 1, 0.5),
