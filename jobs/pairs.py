@@ -20,7 +20,7 @@ from jobs.items_from import output, pairs
 from jobs.items_from.config import UNIT_ROWS
 from jobs.runtime import cli, exclusions
 from jobs.runtime.config import Writing
-from jobs.store import limits
+from jobs.store import limits, locations, run_files
 
 
 @dataclass
@@ -48,8 +48,15 @@ def execute(cfg: PairsConfig) -> dict[str, Any] | None:
     limits.check(cfg.limit)
     excluded = exclusions.read_exclusions(cfg.exclusions)
     sources = pairs.open_sources(cfg.input, cfg.texts)
+    items = locations.join(cfg.out, output.ITEMS)
     with pairs.read_plan(
-        sources, by=cfg.by, orders=cfg.orders, unit_rows=cfg.unit_rows, excluded=excluded, limit=cfg.limit
+        sources,
+        by=cfg.by,
+        orders=cfg.orders,
+        unit_rows=cfg.unit_rows,
+        excluded=excluded,
+        begun=[] if cfg.overwrite else [unit.name for unit in run_files.begun_units(items)],
+        limit=cfg.limit,
     ) as plan:
         return output.write(cfg, plan, excluded, job="pairs")
 

@@ -22,7 +22,7 @@ from jobs.judging import kept_raters, kept_rubric
 from jobs.runtime import cli, exclusions, lifecycle
 from jobs.runtime.config import ReadingRows
 from jobs.store.compact_list import CompactList
-from jobs.store.pieces import in_pieces, read_piece
+from jobs.store.pieces import cut_of, in_pieces, read_piece
 from jobs.store.reading import open_table
 from jobs.store.run import TablePlan
 from jobs.store.writer import UnitTask
@@ -57,7 +57,7 @@ def execute(cfg: ParseConfig) -> dict[str, Any] | None:
             "condition": cfg.condition,
             **exclusions.identity(excluded),
         },
-        units=CompactList(in_pieces(responses.units())),
+        units=CompactList(in_pieces(responses.units(), cut_of(cfg.out, actors=1, overwrite=cfg.overwrite))),
         config=asdict(cfg),
         metadata={**kept.metadata, "rater": responses.metadata.get("remine.model", "")},
         derived=True,

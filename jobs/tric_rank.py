@@ -77,6 +77,7 @@ def execute(cfg: TricRankConfig) -> dict[str, Any]:
     identity = {
         "sources": [source.identity for source in (pictures, captions, vectors)],
         "expected": content_id(*(split.expected or ())),
+        **exclusions.identity(excluded),
     }
     written: dict[str, Any] = {
         "config": asdict(cfg),

@@ -2,7 +2,8 @@
 
 A unit of `images` covers at most `unit_rows` rows of a unit of the records: a killed worker loses at most that much.
 The footer names the records' unit and the range of rows (`extra`: `parent`, `from`, `to`), by which tables are joined
-(`jobs.store.units.Unit.parent`). A unit that covers all rows of its parent keeps the parent's name.
+(`jobs.store.units.Unit.parent`). A unit that covers all rows of its parent keeps the parent's name. A table that has
+begun keeps the names of its units (`jobs.store.pieces`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ import pyarrow as pa
 from jobs.corpora import repeats
 from jobs.store.compact_list import CompactList
 from jobs.store.object_rows import read_rows
+from jobs.store.pieces import UNCUT, BegunCut, ranges
 from jobs.store.reading import TableSource, open_table
 from jobs.store.run import TableRun
 from jobs.store.units import Unit
@@ -40,33 +42,37 @@ class RecordsInput:
         return run.keep(repeats.FILE, repeats.encoded(self.repeated)) if self.repeated else None
 
 
-def open_records(uri: str, unit_rows: int | None) -> RecordsInput:
-    """Open the table of records at `uri` and cut it into units of `unit_rows` (None: `UNIT_ROWS`).
+def open_records(uri: str, unit_rows: int | None, begun: Mapping[str, BegunCut]) -> RecordsInput:
+    """Open the table of records at `uri` and cut it into units of `unit_rows` (None: `UNIT_ROWS`), as `cut` does.
 
     Raises:
         InputError: the table cannot be opened, or a record has no image_id.
     """
     table, unit_rows = open_table(uri, "records"), unit_rows or UNIT_ROWS
     repeated = repeats.find(table)
-    return RecordsInput(table, CompactList(cut(table.units(), repeated, unit_rows)), unit_rows, repeated)
+    return RecordsInput(table, CompactList(cut(table.units(), repeated, unit_rows, begun)), unit_rows, repeated)
 
 
-def cut(parents: Sequence[Unit], repeated: Mapping[str, np.ndarray], unit_rows: int) -> Iterator[Unit]:
+def cut(
+    parents: Sequence[Unit], repeated: Mapping[str, np.ndarray], unit_rows: int, begun: Mapping[str, BegunCut]
+) -> Iterator[Unit]:
     """Yield units of at most `unit_rows` rows, in the order of the records; a parent without rows gives one unit.
 
     A unit's version covers which of its rows repeat an earlier picture: if that changes, the unit is fetched again.
+
+    Args:
+        begun: how the parents were cut in the table that is continued.
     """
     for parent in parents:
-        rows = parent.rows or 0
-        for first in range(0, max(rows, 1), unit_rows):
-            last = min(first + unit_rows, rows)
+        rows, before = parent.rows or 0, begun.get(parent.name, UNCUT)
+        for number, (first, last) in enumerate(ranges(rows, unit_rows, before)):
             whole = (first, last) == (0, rows)
             marks = repeated[parent.name][first:last] if parent.name in repeated else np.zeros(0, bool)
             count = int(marks.sum())
             version = ([] if whole else [f"rows {first}-{last}"]) + ([repeats.fingerprint(marks)] if count else [])
             yield replace(
                 parent,
-                name=parent.name if whole else f"{parent.name}-{first:09}",
+                name=before.names.get(number, parent.name if whole else f"{parent.name}-{first:09}"),
                 piece=", ".join(version) or parent.piece,
                 rows=last - first - count,
                 extra={"parent": parent.name, "from": first, "to": last}

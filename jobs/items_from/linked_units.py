@@ -1,6 +1,6 @@
 """The pictures or items that were linked, cut into units that keep the names of their table's units."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,18 +10,22 @@ import pyarrow.compute as pc
 from jobs.store.compact_list import CompactList
 from jobs.store.object_rows import read_unit
 from jobs.store.objects import Object
+from jobs.store.pieces import UNCUT, BegunCut, ranges
 from jobs.store.reading import TableSource
 from jobs.store.units import Unit
 
 
-def linked_units(base: TableSource, others: tuple[Object, ...], unit_rows: int) -> CompactList[Unit]:
+def linked_units(
+    base: TableSource, others: tuple[Object, ...], unit_rows: int, begun: Mapping[str, BegunCut]
+) -> CompactList[Unit]:
     """Return units of at most `unit_rows` items or distinct pictures; a whole unit of `base` keeps its name.
 
     Args:
         base: a table of items, images or links.
         others: further inputs of each unit: if one changes, the unit is written again.
+        begun: how the units of `base` were cut in the table that is continued; its units keep their names.
     """
-    return CompactList(_cut(base, others, unit_rows))
+    return CompactList(_cut(base, others, unit_rows, begun))
 
 
 def linked_items(base: TableSource, unit: Unit) -> tuple[list[dict[str, Any]], dict[str, str]]:
@@ -36,15 +40,16 @@ def linked_items(base: TableSource, unit: Unit) -> tuple[list[dict[str, Any]], d
     return [{"item_id": i, "kind": "image", "image_ids": [i], "text_ids": [], "attributes": []} for i in ids], urls
 
 
-def _cut(base: TableSource, others: tuple[Object, ...], unit_rows: int) -> Iterator[Unit]:
+def _cut(
+    base: TableSource, others: tuple[Object, ...], unit_rows: int, begun: Mapping[str, BegunCut]
+) -> Iterator[Unit]:
     for parent in base.units():
-        rows = _size(base, parent)
-        for first in range(0, max(rows, 1), unit_rows):
-            last = min(first + unit_rows, rows)
+        rows, before = _size(base, parent), begun.get(parent.name, UNCUT)
+        for number, (first, last) in enumerate(ranges(rows, unit_rows, before)):
             whole = (first, last) == (0, rows)
             yield replace(
                 parent,
-                name=parent.name if whole else f"{parent.name}-{first:09}",
+                name=before.names.get(number, parent.name if whole else f"{parent.name}-{first:09}"),
                 inputs=(*parent.inputs, *others),
                 piece=parent.piece if whole else f"rows {first}-{last}",
                 rows=last - first,

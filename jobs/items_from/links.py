@@ -25,6 +25,7 @@ from jobs.runtime import exclusions
 from jobs.runtime.exclusions import ExclusionFilter, Exclusions
 from jobs.store import locations
 from jobs.store.hashing import Hashes, hash_texts
+from jobs.store.pieces import begun_cuts
 from jobs.store.reading import TableSource, open_table
 from jobs.store.spool import Spool
 from jobs.store.units import Unit
@@ -51,10 +52,11 @@ def read_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]:
         identity["k"] = cfg.k
     if cfg.context == "gold":
         identity["gold_node"] = cfg.gold_node
+    begun = begun_cuts(locations.join(cfg.out, ITEMS), overwrite=cfg.overwrite)
     with Spool("items") as folder:
         reader = None if cfg.plan else _UnitReader(cfg, tables, base, folder.path, ExclusionFilter(excluded.marks))
         yield ItemsPlan(
-            units=linked_units(base, inputs, cfg.unit_rows),
+            units=linked_units(base, inputs, cfg.unit_rows, begun),
             identity={**identity, **{name: table.identity for name, table in tables.items()}},
             read=lambda unit: reader.read(unit) if reader else UnitRows({}, 0),
             derived=True,

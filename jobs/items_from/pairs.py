@@ -62,7 +62,14 @@ def open_sources(items: str, texts: str | None) -> PairSources:
 
 @contextmanager
 def read_plan(
-    sources: PairSources, *, by: str, orders: str, unit_rows: int, excluded: Exclusions, limit: int | None = None
+    sources: PairSources,
+    *,
+    by: str,
+    orders: str,
+    unit_rows: int,
+    excluded: Exclusions,
+    begun: Sequence[str] = (),
+    limit: int | None = None,
 ) -> Iterator[ItemsPlan]:
     """Yield the plan of the pairs, as long as the copies of the input's rows exist.
 
@@ -70,6 +77,8 @@ def read_plan(
         by: an attribute, or the role of texts.
         orders: `both` or `one`.
         unit_rows: most pairs of a unit.
+        begun: the names of the units of the table that is continued, which it keeps: after a purge of the items there
+            are fewer pairs, and the last units may be empty.
         limit: only so many pairs, each in its orders, from the first one; None: all.
 
     Raises:
@@ -89,8 +98,8 @@ def read_plan(
             raise InputError(_nothing_to_pair(sources, by, groups))
         inputs = (sources.items.whole(), *([sources.texts.whole()] if sources.texts else ()))
         units = CompactList(
-            Unit(content_id("pairs", *map("\x1f".join, rows)), inputs, f"{orders} by {by}", len(rows), {"pairs": rows})
-            for rows in _pieces(islice(_pairs(paired.values()), limit), orders, unit_rows)
+            Unit(name, inputs, f"{orders} by {by}", len(rows), {"pairs": rows})
+            for name, rows in _named(_pieces(islice(_pairs(paired.values()), limit), orders, unit_rows), begun)
         )
         sizes = Counter(map(len, paired.values()))
         count = _count(sizes)
@@ -105,6 +114,7 @@ def read_plan(
                 **({"limit": limit} if limit is not None else {}),
             },
             read=reader.read,
+            derived=True,
             condition=sources.items.metadata.get(METADATA, ""),
             lines=list(_lines(sizes, by, orders, groups.left_out)),
             matched=groups.matched,
@@ -153,6 +163,17 @@ def _pieces(pairs: Iterable[tuple[str, str]], orders: str, unit_rows: int) -> It
             piece = []
     if piece:
         yield piece
+
+
+def _named(
+    pieces: Iterable[list[tuple[str, str]]], begun: Sequence[str]
+) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """Yield the pieces with the names `begun`, and those of pairs after them; names that are left have no pairs."""
+    left = iter(begun)
+    for rows in pieces:
+        yield next(left, "") or content_id("pairs", *map("\x1f".join, rows)), rows
+    for name in left:
+        yield name, []
 
 
 def _ordered(first: str, second: str, orders: str) -> list[tuple[str, str]]:

@@ -19,12 +19,13 @@ from jobs.judging.rating_tables import open_ratings
 from jobs.runtime import exclusions
 from jobs.runtime.draws import Draw, usable
 from jobs.runtime.exclusions import ExclusionFilter, Exclusions
-from jobs.store import limits
+from jobs.store import limits, locations
 from jobs.store.compact_list import CompactList
 from jobs.store.keys import refuse_shared_keys
 from jobs.store.limits import first_rows
 from jobs.store.object_rows import read_unit
 from jobs.store.objects import Object
+from jobs.store.pieces import UNCUT, BegunCut, begun_cuts, ranges
 from jobs.store.reading import TableSource, open_table, open_tables
 from jobs.store.units import Unit
 from jobs.store.writer import Reject
@@ -71,7 +72,8 @@ def read_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]:
         if taken := sorted(TAKEN & set(labels)):
             raise InputError(f"labels: the question {taken[0]} has the name of another attribute; set label_questions=")
     reader = ResponseUnitReader(tables, labels, cfg.labels_by, excluded.marks, cfg.role)
-    units, lines = CompactList(response_units(tables, cfg.unit_rows)), list[str]()
+    begun = begun_cuts(locations.join(cfg.out, ITEMS), overwrite=cfg.overwrite)
+    units, lines = CompactList(response_units(tables, cfg.unit_rows, begun)), list[str]()
     limit = None
     if cfg.limit is not None:
         whole = sum(table.rows for table in tables.responses)
@@ -115,11 +117,12 @@ def open_response_tables(cfg: ItemsConfig) -> ResponseTables:
     return ResponseTables(responses, asked, texts, sorted(open_ratings(cfg.labels), key=lambda table: table.uri))
 
 
-def response_units(tables: ResponseTables, unit_rows: int) -> Iterator[Unit]:
+def response_units(tables: ResponseTables, unit_rows: int, begun: Mapping[str, BegunCut]) -> Iterator[Unit]:
     """Yield units of at most `unit_rows` responses of one unit of the pictures.
 
     Tables that were made from the same pictures have the same names of units. Their objects are put together, so that
-    all responses about a picture are in units with that parent, and joins with the pictures stay local.
+    all responses about a picture are in units with that parent, and joins with the pictures stay local. In a table that
+    has begun (`begun`: its cuts) they keep their names.
     """
     objects: dict[str, list[tuple[Object, int]]] = {}
     whole_units: dict[str, str] = {}  # unit -> itself, or the unit of which it is a piece
@@ -133,12 +136,12 @@ def response_units(tables: ResponseTables, unit_rows: int) -> Iterator[Unit]:
     for parent, sources in sorted(objects.items()):
         others = [of_unit.get(parent) or of_unit.get(whole_units[parent]) or whole for of_unit, whole in joined]
         inputs = (*(source for source, _ in sources), *others, *labels)
-        total = sum(rows for _, rows in sources)
-        for first in range(0, max(total, 1), unit_rows):
-            last = min(first + unit_rows, total)
+        total, before = sum(rows for _, rows in sources), begun.get(parent, UNCUT)
+        for number, (first, last) in enumerate(ranges(total, unit_rows, before)):
             piece = f"rows {first}-{last}"
             extra = {"parent": parent, "from": first, "to": last, "sizes": [rows for _, rows in sources]}
-            yield Unit(content_id("responses", parent, piece), inputs, piece, last - first, extra)
+            name = before.names.get(number, content_id("responses", parent, piece))
+            yield Unit(name, inputs, piece, last - first, extra)
 
 
 @dataclass

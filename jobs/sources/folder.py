@@ -17,6 +17,7 @@ from jobs.sources.config import FetchConfig, required_path
 from jobs.sources.source_plan import SourcePlan
 from jobs.store import locations
 from jobs.store.locations import Object
+from jobs.store.pieces import begun_cuts
 from jobs.store.reading import TableSource
 from jobs.store.run import TableRun
 from jobs.store.units import Unit
@@ -46,7 +47,7 @@ def plan(cfg: FetchConfig) -> SourcePlan:
             streamed=True,
             fetch=partial(_fetch, cfg, folder, None),
         )
-    records = open_records(cfg.input, cfg.unit_rows)
+    records = open_records(cfg.input, cfg.unit_rows, begun_cuts(cfg.out, overwrite=cfg.overwrite))
     check_names(folder, files, records.table)
     if cfg.plan:
         note += (

@@ -13,6 +13,7 @@ from jobs.corpora.records import RecordsInput, open_records
 from jobs.errors import InputError
 from jobs.sources.config import FetchConfig, TestingConfig, required_input
 from jobs.sources.source_plan import SourcePlan
+from jobs.store.pieces import begun_cuts
 from jobs.store.run import TableRun
 from jobs.workers import fetch_urls
 
@@ -28,7 +29,7 @@ def plan(cfg: FetchConfig) -> SourcePlan:
     """
     uri = required_input(cfg)
     settings = fetcher_settings(cfg)
-    records = open_records(uri, cfg.unit_rows)
+    records = open_records(uri, cfg.unit_rows, begun_cuts(cfg.out, overwrite=cfg.overwrite))
     return SourcePlan(
         units=records.units,
         # Rate limits and allow-lists do not affect content: retry=[blocked] may follow a longer list.

@@ -14,6 +14,7 @@ from jobs.sources.folder import filesystem_opener
 from jobs.sources.source_plan import SourcePlan
 from jobs.store import locations
 from jobs.store.locations import Object
+from jobs.store.pieces import begun_cuts
 from jobs.store.run import TableRun
 
 
@@ -30,7 +31,7 @@ def plan(cfg: FetchConfig) -> SourcePlan:
         )
     folder = locations.absolute(path)
     files = wit_base.find_files(folder)
-    records = open_records(uri, cfg.unit_rows)
+    records = open_records(uri, cfg.unit_rows, begun_cuts(cfg.out, overwrite=cfg.overwrite))
     return SourcePlan(
         units=records.units,
         identity={"path": folder, "unit_rows": records.unit_rows},

@@ -4,7 +4,8 @@ The pictures of a tar are one unit of `images`. As one unit of `embed` or `judge
 as a whole with its machine. A piece is named after its parent and its first row, and reads only its rows.
 
 Small tables are cut finer where many actors share them: with as many pieces as actors, or a few more, most of them
-would wait for the last ones. A table that has begun keeps its cut, whatever the pool that continues it.
+would wait for the last ones. A table that has begun keeps its cut, whatever the pool that continues it, and the names
+of its pieces also after a purge, when their parent has fewer rows: the last pieces may be empty then.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +23,23 @@ PIECES_PER_ACTOR = 4  # all actors then end within a quarter of the time that ea
 LEAST_ROWS = 8  # a piece is an object, whose writing takes longer than some models need for a row
 FROM, TO = "from", "to"  # `Unit.extra`: the rows of the parent's object that a piece covers
 PIECES = "pieces"  # `Unit.extra`: how many pieces its parent has
+NUMBER = "number"  # `Unit.extra`: which of them it is, from 0
+
+
+@dataclass(frozen=True)
+class BegunCut:
+    """How a unit was cut in a table that has begun.
+
+    Attributes:
+        count: the number of its pieces.
+        names: number -> name of a piece, of those that the table has: a draw may leave some out.
+    """
+
+    count: int = 0
+    names: Mapping[int, str] = field(default_factory=dict)
+
+
+UNCUT = BegunCut()
 
 
 @dataclass(frozen=True)
@@ -30,11 +48,11 @@ class Cut:
 
     Attributes:
         actors: how many share the table.
-        begun: unit -> its number of pieces, of a table that has begun.
+        begun: unit -> its cut, of a table that has begun.
     """
 
     actors: int = 1
-    begun: Mapping[str, int] = field(default_factory=dict)
+    begun: Mapping[str, BegunCut] = field(default_factory=dict)
 
 
 STANDARD = Cut()
@@ -49,13 +67,35 @@ def cut_of(out: str, *, actors: int, overwrite: bool) -> Cut:
     Raises:
         InputError: the list of its units is damaged.
     """
-    if overwrite:
-        return Cut(actors)
-    begun: dict[str, int] = {}
-    for unit in run_files.begun_units(out):
-        # Tables of earlier versions do not name the number.
-        begun[unit.parent] = unit.extra.get(PIECES) or begun.get(unit.parent, 0) + 1
+    begun = begun_cuts(out, overwrite=overwrite)
     return Cut(1, begun) if begun else Cut(actors)
+
+
+def begun_cuts(out: str, *, overwrite: bool) -> dict[str, BegunCut]:
+    """Return unit of the parent -> its cut in the table at `out`; empty without a table.
+
+    Args:
+        overwrite: the table at `out` will be deleted.
+
+    Raises:
+        InputError: the list of its units is damaged.
+    """
+    names: dict[str, dict[int, str]] = {}
+    counts: dict[str, int] = {}
+    for unit in run_files.begun_units(out) if not overwrite else ():
+        of_parent = names.setdefault(unit.parent, {})
+        of_parent[unit.extra.get(NUMBER, len(of_parent))] = unit.name
+        counts[unit.parent] = unit.extra.get(PIECES, len(of_parent))
+    return {parent: BegunCut(counts[parent], of_parent) for parent, of_parent in names.items()}
+
+
+def ranges(rows: int, unit_rows: int, begun: BegunCut = UNCUT) -> Iterator[tuple[int, int]]:
+    """Yield the first row and the end of each piece of `unit_rows` rows, and of empty ones up to the number of `begun`.
+
+    A unit without rows has one piece.
+    """
+    for number in range(max(1, -(-rows // unit_rows), begun.count)):
+        yield min(number * unit_rows, rows), min((number + 1) * unit_rows, rows)
 
 
 def in_pieces(units: Sequence[Unit], cut: Cut = STANDARD) -> Iterator[Unit]:
@@ -71,7 +111,8 @@ def in_pieces(units: Sequence[Unit], cut: Cut = STANDARD) -> Iterator[Unit]:
     piece_rows = PIECE_ROWS if cut.actors == 1 else max(LEAST_ROWS, min(PIECE_ROWS, rows_for_all))
     for unit in units:
         rows = unit.rows or 0
-        count = min(max(rows, 1), cut.begun.get(unit.name) or _count(unit, rows, piece_rows))
+        begun = cut.begun.get(unit.name, UNCUT)
+        count = begun.count or min(max(rows, 1), _count(unit, rows, piece_rows))
         if count == 1 or unit.limit is not None:
             yield unit
             continue
@@ -79,10 +120,10 @@ def in_pieces(units: Sequence[Unit], cut: Cut = STANDARD) -> Iterator[Unit]:
             first, last = rows * number // count, rows * (number + 1) // count
             yield replace(
                 unit,
-                name=f"{unit.name}-{first:09}",
+                name=begun.names.get(number, f"{unit.name}-{first:09}"),
                 piece=f"rows {first}-{last}",
                 rows=last - first,
-                extra={**unit.extra, "parent": unit.name, FROM: first, TO: last, PIECES: count},
+                extra={**unit.extra, "parent": unit.name, FROM: first, TO: last, PIECES: count, NUMBER: number},
             )
 
 

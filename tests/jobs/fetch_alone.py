@@ -27,7 +27,7 @@ def fetch_alone(
     **changed: Any,
 ) -> dict[str, Any]:
     """Fetch the pictures of a table of records from `https://localhost:port` and nowhere else; the manifest."""
-    units = open_records(records, unit_rows).units
+    units = open_records(records, unit_rows, {}).units
     plan = TablePlan(out, "images", {"test": "alone"}, units, {}, {}, derived=True)
     run = open_run(plan, resume=True, overwrite=False, retry=[])
     settings = UrlFetcherSettings(

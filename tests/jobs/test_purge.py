@@ -487,3 +487,60 @@ def test_curation_continues_after_a_purge_and_what_follows_it_is_kept(tmp_path: 
     assert cli.main("curate", [*curate, withdrawn]) == 0
     assert {path: path.stat().st_mtime_ns for path in after} == after
     assert cli.main("verify", [f"input={root}", withdrawn]) == 0
+
+
+@pytest.mark.usefixtures("in_process")
+def test_tables_of_pieces_continue_after_a_purge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A purged unit has fewer rows, but its pieces keep their number and names, so that later tables keep theirs."""
+    root = tmp_path / "R"
+    names = [f"{number}.png" for number in range(10)]
+    for name in names:
+        put(f"{tmp_path}/pictures/{name}", "no picture")
+    records = [record(name, image=name) for name in names]
+    ids = [row["image_id"] for row in records]
+    write_records(f"{root}/records", [records])
+    items = [item(f"i{n}", [i], []) | {"attributes": [("prompt", str(n % 2))]} for n, i in enumerate(ids)]
+    write(f"{root}/items", "items", {"unit": items})
+    answers = [item_response(n, ids[n] if n < 10 else f"i{n}") for n in range(600)]
+    write(f"{root}/responses", "responses", {"unit": answers})
+    links = [{"image_id": i, "method": "m", "rank": 1, "node_id": "n", "lemma": "l", "score": 1.0} for i in ids]
+    write(f"{root}/links", "links", {"unit": links})
+    texts = [{"text_id": "t", "role": "article", "language": "en", "source": "n", "text": "text"}]
+    write(f"{root}/kb/articles", "texts", {"unit": texts})
+    write(f"{root}/kb/nodes", "nodes", {"unit": [{"node_id": "n", "article_text_ids": [("en", "t")]}]})
+    commands = {
+        "images": [
+            "fetch",
+            "source=folder",
+            f"source.path={tmp_path}/pictures",
+            f"input={root}/records",
+            "unit_rows=3",
+        ],
+        "ratings": ["parse", f"input={root}/responses", "rubric=century_labels"],
+        "pairs": ["pairs", f"input={root}/items", "unit_rows=6"],
+        "judged": ["items", f"responses=[{root}/responses]", "unit_rows=199"],
+        "linked": ["items", f"links={root}/links", f"kb.path={root}/kb", "unit_rows=3"],
+    }
+    for name, (job, *keys) in commands.items():
+        assert cli.main(job, [*keys, f"out={root}/{name}"]) == 0, capsys.readouterr()
+    tables = ("images", "ratings", "pairs/items", "pairs/texts", "judged/items", "linked/items", "linked/texts")
+    units = {name: {path.name for path in (root / name).glob("*.parquet")} for name in tables}
+    withdrawn = listed(tmp_path, *ids[4:7])
+    assert cli.main("purge", [f"input={root}", withdrawn]) == 0
+    for done in (False, True):
+        capsys.readouterr()
+        for name, (job, *keys) in commands.items():
+            assert cli.main(job, [*keys, f"out={root}/{name}", withdrawn]) == 0, capsys.readouterr()
+        lines = [line for line in capsys.readouterr().out.splitlines() if " units, " in line]
+        assert {"done before" in line for line in lines} == {done}
+    assert {name: {path.name for path in (root / name).glob("*.parquet")} for name in tables} == units
+    assert {name: open_table(f"{root}/{name}").rows for name in tables if name != "pairs/texts"} == {
+        "images": 7, "ratings": 597 * 8, "pairs/items": 2 * (3 + 6), "judged/items": 597,
+        "linked/items": 7, "linked/texts": 7,
+    }  # fmt: skip
+    assert cli.main("verify", [f"input={root}", withdrawn]) == 0
+
+
+def item_response(number: int, item_id: str) -> dict[str, Any]:
+    key = {"response_id": f"r{number}", "item_id": item_id, "model": "m", "prompt": "p", "condition": ""}
+    return {**key, "sample": 0, "seed": 0, "text": "t", "status": "ok"}

@@ -169,6 +169,17 @@ def test_a_table_of_another_split_or_encoder_is_refused(tmp_path: Path, capsys: 
     assert "not the captions of this split" in capsys.readouterr().err
 
 
+def test_it_continues_after_a_purge(tmp_path: Path) -> None:
+    split = make_split(tmp_path / "dev-0")
+    prepared(tmp_path, split)
+    listed = tmp_path / "withdrawn.txt"
+    listed.write_text(f"{content_id('a picture of another table')}\n")
+    assert run(tmp_path, split) == 0
+    assert cli.main("purge", [f"input={tmp_path}", f"exclusions={listed}"]) == 0
+    assert run(tmp_path, split) == 2  # without the list
+    assert run(tmp_path, split, f"exclusions={listed}") == 0
+
+
 def test_dates() -> None:
     from datetime import date
 

@@ -72,7 +72,7 @@ def test_units_cover_each_picture_once_in_the_order_of_the_records(tmp_path: Pat
     parents = [footer.unit.name for footer in open_table(uri, "records").footers]
     ids = [row["image_id"] for batch in open_table(uri, "records").batches(["image_id"]) for row in batch.to_pylist()]
     for unit_rows in (1, 7, 49, 50, 1000):
-        records = open_records(uri, unit_rows)
+        records = open_records(uri, unit_rows, {})
         kept = tmp_path / "repeats.json"
         kept.write_bytes(repeats.encoded(records.repeated))
         read = {unit.name: read_records(unit, ["image_id", "image_url"], str(kept)) for unit in records.units}
@@ -92,19 +92,19 @@ def test_a_version_covers_the_rows_and_which_of_them_repeat(tmp_path: Path) -> N
     write_repeating(uri := str(tmp_path / "records"))
     table = open_table(uri, "records")
     marks = repeats.find(table)
-    whole = {unit.name: unit.version for unit in cut(table.units(), {}, 50)}
+    whole = {unit.name: unit.version for unit in cut(table.units(), {}, 50, {})}
     assert whole == {unit.name: unit.version for unit in table.units()}  # as their parents'
-    changed = {unit.name for unit in cut(table.units(), marks, 50) if unit.version != whole[unit.name]}
+    changed = {unit.name for unit in cut(table.units(), marks, 50, {}) if unit.version != whole[unit.name]}
     assert changed == set(marks)
-    parts = list(cut(table.units(), marks, 20))
+    parts = list(cut(table.units(), marks, 20, {}))
     assert len({unit.version for unit in parts}) == len(parts) == 18
     other = marks | {parts[-1].parent: ~marks[parts[-1].parent]}
-    for old, new in zip(parts, cut(table.units(), other, 20), strict=True):
+    for old, new in zip(parts, cut(table.units(), other, 20, {}), strict=True):
         assert (old.version != new.version) == (old.parent == parts[-1].parent)
 
 
 def test_a_unit_of_records_without_rows_is_a_unit(tmp_path: Path) -> None:
     write_records(str(tmp_path / "records"), [[], [record("a")]])
-    records = open_records(str(tmp_path / "records"), 1)
+    records = open_records(str(tmp_path / "records"), 1, {})
     assert [(unit.name, unit.rows) for unit in records.units] == [("unit0", 0), ("unit1", 1)]
     assert read_records(records.units[0], ["image_id"], None).num_rows == 0

@@ -22,7 +22,7 @@ def test_every_row_is_in_one_unit(tmp_path: Path, table: str, unit_rows: int) ->
         ids = [picture["image_id"] for picture in pictures]
         write_units(tmp_path / "t", "images", [[*pictures, *renditions]])
     base = open_table(str(tmp_path / "t"))
-    units = list(linked_units(base, (), unit_rows))
+    units = list(linked_units(base, (), unit_rows, {}))
     read = [[item["item_id"] for item in linked_items(base, unit)[0]] for unit in units]
     assert [item for unit in read for item in unit] == ids
     assert [len(unit) for unit in read] == [unit.rows for unit in units]

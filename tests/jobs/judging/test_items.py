@@ -17,11 +17,11 @@ from tests.factories import record, write_records
 
 def write_images(out: str, records: str, unit_rows: int) -> None:
     """Write a complete table of images for the records, with the units that `fetch` writes."""
-    units = open_records(records, unit_rows).units
+    units = open_records(records, unit_rows, {}).units
     run = open_run(
         TablePlan(out, "images", {"by": "hand"}, units, {}, {}, derived=True), resume=True, overwrite=False, retry=[]
     )
-    rows = {footer.unit.name: footer.object.uri for footer in open_records(records, unit_rows).table.footers}
+    rows = {footer.unit.name: footer.object.uri for footer in open_records(records, unit_rows, {}).table.footers}
     for task in run.todo:
         first, last = task.unit.extra["from"], task.unit.extra["to"]
         parent = pq.read_table(rows[task.unit.parent]).slice(first, last - first).to_pylist()
@@ -42,7 +42,7 @@ def test_units_of_images_are_joined_to_the_unit_of_their_records(tmp_path: Path,
     write_records(records, [[record(f"{unit}{n}") for n in range(7)] for unit in "ab"])
     write_images(images, records, unit_rows)
     tables = joined(images, records)
-    objects = {Path(footer.object.uri).stem: footer.object for footer in open_records(records, None).table.footers}
+    objects = {Path(footer.object.uri).stem: footer.object for footer in open_records(records, None, {}).table.footers}
     assert [unit.inputs[1] for unit in tables.units()] == [
         objects[footer.unit.parent] for footer in tables.items.footers
     ]
