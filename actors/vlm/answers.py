@@ -140,6 +140,6 @@ def _on_the_way(values: Any) -> tuple[Any, Any]:
         return values.cpu(), None
     host = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
     host.copy_(values, non_blocking=True)
-    event: Any = torch.cuda.Event()  # type: ignore[no-untyped-call]
+    event: Any = torch.cuda.Event()
     event.record(torch.cuda.current_stream(values.device))
     return host, event

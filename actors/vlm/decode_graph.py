@@ -101,7 +101,7 @@ class GraphDecoder:
 
         try:
             here = torch.cuda.current_stream()
-            aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+            aside = torch.cuda.Stream()
             aside.wait_stream(here)
             with torch.cuda.stream(aside):
                 self._forward()  # chooses and loads kernels, which cannot be recorded; the step overwrites its keys

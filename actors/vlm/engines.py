@@ -183,7 +183,7 @@ def _stream(device: Any) -> Any:
     """Return a stream of a GPU; None for other devices."""
     import torch
 
-    return torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
+    return torch.cuda.Stream(device) if device.type == "cuda" else None
 
 
 def _item(group: RequestGroup, numbers: Sequence[int]) -> Item:

@@ -29,7 +29,7 @@ def free_bytes(device: Any) -> int:
         free, total = torch.cuda.mem_get_info(device)
         allocated = torch.cuda.memory_allocated(device)
         if (share := gpu_share()) < 1:
-            return max(0, int(share * total) - allocated)
+            return max(0, int(share * total - allocated))
         return int(free + torch.cuda.memory_reserved(device) - allocated)
     return free_cpu_bytes()
 
