@@ -1,6 +1,7 @@
 """The job `pairs`, through its command line."""
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,7 @@ def test_each_pair_of_a_prompt_in_both_orders(
     tmp_path: Path, keys: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main("pairs", [*keys, "unit_rows=4"]) == 0
+    assert [footer.rows for footer in open_table(f"{tmp_path}/R/items").footers] == [4, 4]
     rows = pairs_of(tmp_path)
     orders = [(row["attributes"]["first"], row["attributes"]["second"]) for row in rows]
     unordered = [("a1", "a2"), ("a1", "a3"), ("a2", "a3"), ("b1", "b2")]
@@ -138,6 +140,10 @@ def test_a_limit_takes_the_first_pairs_in_both_orders(
     assert {row["item_id"] for row in rows} < set(whole)
     assert "limit=3: the first 3 of 4 pairs" in capsys.readouterr().out
     assert cli.main("pairs", [*keys[:2], f"out={tmp_path}/T/S", "limit=3"]) == 0
+    assert cli.main("pairs", [*keys[:2], f"out={tmp_path}/T/U", "limit=9"]) == 0
+    assert "limit=9: the first 4 of 4 pairs" in capsys.readouterr().out
+    assert len(rows_of(f"{tmp_path}/T/U/items")) == 8
+    shutil.rmtree(tmp_path / "T" / "U")
     assert trials_below(tmp_path) == {f"T/S/{name}": f"R/{name}" for name in ("items", "texts")}
     assert cli.main("pairs", [*keys, "limit=3"]) == 2
     assert cli.main("pairs", [*keys, "limit=0"]) == 2

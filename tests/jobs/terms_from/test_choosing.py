@@ -1,0 +1,56 @@
+"""Which entities of a concept become terms: by period, by their articles, and by age."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from jobs.terms_from.choosing import Choice, choose, period_of
+from jobs.terms_from.config import GraphKeys, PeriodConfig
+
+YEARS = PeriodConfig(first=1901, last=1950)
+ENTITIES = [  # id, first and last year, articles, concepts
+    ("Q9", 1800, 1900, 90, [0]),
+    ("Q8", None, None, 50, [0, 1]),
+    ("Q7", 1939, 1945, 10, [0]),
+    ("Q6", 1914, 1918, 20, [0]),
+    ("Q5", 1920, 1920, 10, [0]),
+    ("Q4", 1951, 1960, None, [1]),
+    ("Q3", 1910, 1910, 99, []),
+    ("Q6", 1914, 1918, 20, [0]),  # again
+]
+
+
+def chosen(**keys: Any) -> tuple[Choice, list[list[str]]]:
+    """The choice, and the entities of the two concepts."""
+    linked_to = {entity: linked for entity, *_, linked in ENTITIES}
+    rows: list[dict[str, Any]] = [
+        {"entity_id": entity, "first_year": first, "last_year": last, "sites": sites}
+        for entity, first, last, sites, _ in ENTITIES
+    ]
+    concepts: Any = type("Concepts", (), {"of": staticmethod(lambda row: linked_to[row["entity_id"]])})
+    batches = [pa.Table.from_pylist(rows[:3]), pa.Table.from_pylist(rows[3:])]
+    choice = choose(GraphKeys(period=YEARS, **keys), concepts, batches, np.arange(len(rows)))
+    return choice, [
+        [rows[n]["entity_id"] for n in range(len(rows)) if concept in choice.concepts(n)] for concept in (0, 1)
+    ]
+
+
+def test_years_that_touch_the_period_are_inside() -> None:
+    for first, last, expected in (
+        (1900, 1900, "outside"), (1900, 1901, "inside"), (1901, 1901, "inside"), (1950, 1950, "inside"),
+        (1950, 1999, "inside"), (1951, 1999, "outside"), (1800, 2000, "inside"), (None, None, "undated"),
+    ):  # fmt: skip
+        assert period_of({"first_year": first, "last_year": last}, YEARS) == expected
+
+
+def test_entities_of_the_period_come_first_then_those_with_more_articles_then_older_ones() -> None:
+    choice, named = chosen(entities_per_concept=None)
+    assert named == [["Q9", "Q8", "Q7", "Q6", "Q5"], ["Q8", "Q4"]]
+    assert np.flatnonzero(choice.duplicate).tolist() == [7]
+    assert choice.periods == {"inside": 4, "outside": 2, "undated": 1}  # of rows with a concept
+    for count, first in ((1, ["Q6"]), (2, ["Q6", "Q5"]), (3, ["Q7", "Q6", "Q5"]), (4, ["Q8", "Q7", "Q6", "Q5"])):
+        assert chosen(entities_per_concept=count)[1][0] == first
+    assert chosen(entities_per_concept=1)[1][1] == ["Q8"]
+    assert chosen(entities_per_concept=2, dates="ignore")[1][0] == ["Q9", "Q8"]
+    assert chosen(entities_per_concept=None, dates="require")[1] == [["Q7", "Q6", "Q5"], []]
