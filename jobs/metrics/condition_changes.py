@@ -61,6 +61,9 @@ _NO_F1 = {
     "ratio": "F1 is 0 under the first condition, or nothing is positive, in gold or as predicted, under a condition",
 }
 _NO_PAIR = "no pair of item and target is rated under both conditions"
+_NO_GOLD = "no pair of item and label that the group rated under both conditions is labelled in gold under both"
+_NO_PEOPLE = "no pair of item and target that the group rated under both conditions is rated by people under both"
+_NO_MAJORITY = "no item with a right answer has a majority of the answers by the same raters under both conditions"
 
 
 @dataclass(frozen=True)
@@ -107,8 +110,8 @@ def condition_changes(first: ConditionRatings, second: ConditionRatings) -> Iter
     Use them to say whether a context helps: the interval of a paired difference is narrower than those of both values,
     because the difficulty of the items is the same.
 
-    Undefined: no pair of item and target is rated under both conditions; for F1 also if nothing is positive, for a
-    correlation if a score has no variance.
+    Undefined: no pair of item and target has enough ratings by the same raters under both conditions; for F1 also if
+    nothing is positive, for a correlation if a score has no variance.
     """
     pairs = _pairs(first, second)
     for metric in _changes(first.rated, second.rated, pairs):
@@ -174,6 +177,19 @@ class _Sides(NamedTuple):
         a, b = (model_scores.means_of(answers, group) for answers in self.answers)
         return a[self.pairs.first], b[self.pairs.second]
 
+    def nothing(self, group: RaterGroup, other: str = _NO_PAIR) -> str:
+        """Return why no pair counts: which ratings of the group are missing, or `other` if none is."""
+        if not len(self.pairs.first):
+            return _NO_PAIR
+        _, n = self.answers[0].of_raters(group.raters).means()  # as many as under the second condition
+        most = int(n[self.pairs.first].max())
+        if most >= group.at_least:
+            return other
+        return (
+            f"needs {group.at_least} ratings of a pair of item and target by the same raters under both conditions, "
+            f"and no pair has more than {most}; {len(group.raters)} of the group rated under both"
+        )
+
 
 def _counterparts(first: RatedQuestion, second: RatedQuestion, pairs: _Pairs) -> _Sides:
     keys = [_keys(q.answers, at, pairs.raters) for q, at in ((first, pairs.first), (second, pairs.second))]
@@ -228,7 +244,8 @@ def _scores(sides: _Sides, group: RaterGroup) -> Iterator[Metric]:
     both = ~np.isnan(a) & ~np.isnan(b)
     a, b, item, n = a[both], b[both], pairs.item[both], int(both.sum())
     coverage = n / pairs.either if pairs.either else None
-    yield _paired("score_change", _SCORE, b - a, item, coverage=coverage, dims=dims)
+    nothing = sides.nothing(group)
+    yield _paired("score_change", _SCORE, b - a, item, coverage=coverage, dims=dims, nothing=nothing)
     scale = first.context.scale
     for threshold in first.thresholds:
         at = dims | {"threshold": f"{threshold:g}"}
@@ -238,7 +255,7 @@ def _scores(sides: _Sides, group: RaterGroup) -> Iterator[Metric]:
             continue
         least = threshold - EPSILON - (sum(scale) if first.inverted else 0)  # low + high - score, without its offset
         change = (b >= least).astype(np.float64) - (a >= least)
-        yield _paired("share_at_least_change", _SHARE, change, item, coverage=coverage, dims=at)
+        yield _paired("share_at_least_change", _SHARE, change, item, coverage=coverage, dims=at, nothing=nothing)
 
 
 def _f1(sides: _Sides, group: RaterGroup, comparison: Literal["change", "ratio"]) -> Iterator[Metric]:
@@ -264,7 +281,7 @@ def _f1(sides: _Sides, group: RaterGroup, comparison: Literal["change", "ratio"]
             )
             n = int(both.sum())
             if value is None:
-                reason = _NO_F1[comparison] if n else _NO_PAIR
+                reason = _NO_F1[comparison] if n else sides.nothing(group, _NO_GOLD)
                 yield undefined(name, definition, reason, n=n, coverage=coverage, dims=dims)
             else:
                 yield estimated(name, definition, value, n, coverage=coverage, interval=interval, dims=dims)
@@ -288,7 +305,8 @@ def _accuracy(sides: _Sides, group: RaterGroup) -> Iterator[Metric]:
     both = ~np.isnan(a) & ~np.isnan(b)
     asked = sum(bool(right[at]) for at in pairs.first.tolist())
     coverage = float(both.sum() / asked) if asked else None
-    yield _paired("accuracy_change", _ACCURACY, (b - a)[both], pairs.item[both], coverage=coverage)
+    nothing = _NO_MAJORITY if len(pairs.first) else _NO_PAIR
+    yield _paired("accuracy_change", _ACCURACY, (b - a)[both], pairs.item[both], coverage=coverage, nothing=nothing)
 
 
 def _correct(answers: RatingTable, right: Sequence[frozenset[str]], group: RaterGroup) -> Floats:
@@ -315,7 +333,10 @@ def _with_people(sides: _Sides, group: RaterGroup) -> Iterator[Metric]:
     coverage = float(both.sum() / rated.sum()) if rated.any() else None
     products = np.concatenate([_products(x1[both], y1[both]), _products(x2[both], y2[both])], axis=1)
     sums = _by_item(products, pairs.item[both])
-    yield _estimate("pearson_with_people_change", _PEARSON, sums, _pearson_change, int(both.sum()), coverage=coverage)
+    n, nothing = int(both.sum()), sides.nothing(group, _NO_PEOPLE)
+    yield _estimate(
+        "pearson_with_people_change", _PEARSON, sums, _pearson_change, n, coverage=coverage, nothing=nothing
+    )
     if len(np.unique(pairs.target)) < MIN_PAIRS:
         return
     enough = sums[sums[:, 0] >= MIN_PAIRS]
@@ -334,11 +355,12 @@ def _paired(
     item: Ints,
     *,
     coverage: float | None,
+    nothing: str,
     dims: dict[str, str] | None = None,
 ) -> Metric:
     """Return the mean of float64[pairs] changes, with a bootstrap interval over their items."""
     sums = _by_item(np.stack([change, np.ones(len(change))], axis=1), item)
-    return _estimate(name, definition, sums, ratio, len(change), coverage=coverage, dims=dims)
+    return _estimate(name, definition, sums, ratio, len(change), coverage=coverage, nothing=nothing, dims=dims)
 
 
 def _by_item(columns: Floats, item: Ints) -> Floats:
@@ -357,10 +379,13 @@ def _estimate(
     n: int,
     *,
     coverage: float | None,
+    nothing: str,
     dims: dict[str, str] | None = None,
-    nothing: str = _NO_PAIR,
 ) -> Metric:
-    """Return the statistic of summed rows float64[items, k], with its bootstrap interval; undefined if it is NaN."""
+    """Return the statistic of summed rows float64[items, k], with its bootstrap interval; undefined if it is NaN.
+
+    `nothing` is the reason if n is 0.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         value = float(statistic(sums.sum(0)[None])[0])
     if np.isnan(value):

@@ -1,6 +1,7 @@
 """Changes between two conditions: by hand, by brute force, and on what they must not depend."""
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from jobs.metrics.condition_changes import ConditionRatings, compared, condition
 from jobs.metrics.question import MetricSettings, QuestionContext, RatedQuestion
 from tests.cases import check_cases
 
-KINDS = {"m": "model", "n": "model", "p": "human", "q": "human"}
+KINDS = {"m": "model", "n": "model", **dict.fromkeys("pqrst", "human")}
 
 
 def condition(name, matrix, raters, item, target, *, shared=(), inverted=False, settings=None, **context):
@@ -256,6 +257,63 @@ def test_nothing_in_common_is_undefined():
     for metric in changes(a, b).values():
         assert (metric.value, metric.n) == (None, 0)
         assert metric.reason == "no pair of item and target is rated under both conditions"
+
+
+def categories(name, matrix, raters, item, right):
+    """One condition of a question without scores; the right answers of each item are space-separated, "" unknown."""
+    values = [frozenset(answers.split()) for answers in right]
+    plain = condition(name, matrix, raters, item, [0] * len(item), right_values=values)
+    answers = replace(plain.rated.answers, score=np.full(plain.rated.answers.n, np.nan))
+    return replace(plain, rated=replace(plain.rated, answers=answers))
+
+
+def test_accuracy_by_hand():
+    """Items 0 to 3 are under both; 3 has no right answer, and under a the models have no majority about item 1."""
+    right = ["1", "2", "3 4", ""]
+    a = categories("a", [[2, 2], [1, 2], [3, 3], [1, 1]], ["m", "n"], range(4), right)
+    b = categories("b", [[1, 1], [2, 2], [4, 4], [2, 1], [1, 1]], ["m", "n"], range(5), [*right, "1"])
+    results = {name[1]: metric for name, metric in changes(a, b).items()}
+    assert {name: (m.value, m.n, m.coverage) for name, m in results.items()} == {
+        "m": (2 / 3, 3, 1), "n": (1 / 3, 3, 1), "models": (1 / 2, 2, 2 / 3),
+    }  # fmt: skip
+    turned = {name[1]: metric.value for name, metric in changes(b, a).items()}
+    assert turned == {name: -metric.value for name, metric in results.items()}
+
+
+def test_accuracy_without_a_majority_says_so():
+    a, b = (categories(n, [[1, 2]], ["m", "n"], [0], ["1"]) for n in "ab")
+    metric = changes(a, b)["accuracy_change", "models"]
+    reason = "no item with a right answer has a majority of the answers by the same raters under both conditions"
+    assert (metric.value, metric.n, metric.reason) == (None, 0, reason)
+    apart = changes(a, categories("c", [[1, 2]], ["m", "n"], [1], ["1"]))["accuracy_change", "m"]
+    assert apart.reason == "no pair of item and target is rated under both conditions"
+
+
+def test_the_reason_names_the_ratings_that_are_missing():
+    """Three people under each condition, of whom p rated under both: an item needs three ratings and has one."""
+    a, b = (condition(n, [[3, 4, 5], [1, 2, 3]], ["p", *others], [1, 2], [0, 0], right=np.ones(2, bool),
+                      judged=np.ones(2, bool)) for n, others in (("a", "qr"), ("b", "st")))  # fmt: skip
+    reason = (
+        "needs 3 ratings of a pair of item and target by the same raters under both conditions, and no pair has more "
+        "than 1; 1 of the group rated under both"
+    )
+    results = changes(a, b)
+    assert {name[0] for name in results} == {"score_change", "share_at_least_change", "f1_change"}
+    assert {(metric.value, metric.n, metric.reason) for metric in results.values()} == {(None, 0, reason)}
+
+
+def test_the_reason_names_what_else_is_missing():
+    """The model rated everything twice; gold and people's ratings are of the other item, or of none."""
+    sides = [condition(n, [[3, np.nan], [np.nan, 4]], ["m", "p"], [1, 2], [0, 0], right=np.ones(2, bool),
+                       judged=np.array([False, True]), shared=["p"]) for n in "ab"]  # fmt: skip
+    results = {name[0]: metric for name, metric in changes(*sides).items()}
+    assert results["score_change"].value == 0
+    assert (results["f1_change"].n, results["f1_change"].reason) == (
+        0, "no pair of item and label that the group rated under both conditions is labelled in gold under both",
+    )  # fmt: skip
+    assert (results["pearson_with_people_change"].n, results["pearson_with_people_change"].reason) == (
+        0, "no pair of item and target that the group rated under both conditions is rated by people under both",
+    )  # fmt: skip
 
 
 def test_which_conditions_are_compared():
