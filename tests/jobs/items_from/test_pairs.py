@@ -1,0 +1,161 @@
+"""The plan of pairs: groups, orders, units and the printed lines, without a run."""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.ids import content_id
+from jobs.errors import InputError
+from jobs.items_from.output import ItemsPlan
+from jobs.items_from.pairs import open_sources, read_plan
+from jobs.runtime.exclusions import Exclusions, marks_of
+from tests.factories import write_table, write_units
+
+
+def item(name: str, prompt: str | None, *, pictures: Sequence[str] | None = None, **columns: Any) -> dict[str, Any]:
+    attributes = [] if prompt is None else [("prompt", prompt)]
+    return {
+        "item_id": name,
+        "kind": "image",
+        "image_ids": [f"p-{name}"] if pictures is None else list(pictures),
+        "text_ids": [],
+        "attributes": attributes,
+        **columns,
+    }
+
+
+@pytest.fixture
+def plans(tmp_path: Path) -> Iterator[Any]:
+    """Return a function from items, in units, to the plan of their pairs."""
+    opened: list[Any] = []
+
+    def plan(
+        units: Sequence[Sequence[dict[str, Any]]],
+        *,
+        texts: Sequence[dict[str, Any]] | None = None,
+        by: str = "prompt",
+        orders: str = "both",
+        unit_rows: int = 100,
+        excluded: Sequence[str] = (),
+        **more: Any,
+    ) -> ItemsPlan:
+        number = len(opened)
+        items = write_units(tmp_path / f"items{number}", "items", units)
+        table = None if texts is None else write_table(tmp_path / f"texts{number}", "texts", texts)
+        sources = open_sources(items, table)
+        listed = Exclusions(tuple(excluded), tuple(map(marks_of, excluded)))
+        context = read_plan(sources, by=by, orders=orders, unit_rows=unit_rows, excluded=listed, **more)
+        opened.append(context)
+        return context.__enter__()
+
+    yield plan
+    for context in opened:
+        context.__exit__(None, None, None)
+
+
+def pairs_of(plan: ItemsPlan) -> list[list[tuple[str, str]]]:
+    """Return the pairs of each unit."""
+    return [[(first, second) for first, second in unit.extra["pairs"]] for unit in plan.units]
+
+
+def test_the_lines_count_groups_and_why_items_are_in_no_pair(plans: Any) -> None:
+    names = [("a", "arena"), ("b", "arena"), ("c", "baths"), ("d", "baths"), ("e", "forum"), ("f", "forum")]
+    rows = [*(item(*name) for name in names), *(item(f"v{n}", "villa") for n in range(4))]
+    rows += [item("alone 1", "circus"), item("alone 2", "temple"), item("alone 3", "tomb")]
+    rows += [item("none", "arena", pictures=[]), item("two", "arena", pictures=["p", "q"])]
+    rows += [item("unnamed 1", None), item("unnamed 2", ""), item("out 1", "arena"), item("out 2", None)]
+    plan = plans([rows[:5], rows[5:]], excluded=["p-out 1", "out 2"])
+    assert list(plan.lines) == [
+        "9 pairs, each in both orders; values of prompt: 3 with 2 items, 1 with 4 items",
+        "not paired: 2 items (excluded), 2 items (not exactly one picture), 3 items (the only one of their prompt), "
+        "2 items (without prompt)",
+    ]
+    assert plans([rows[:2]], orders="one").lines == ["1 pairs, each in one order; values of prompt: 1 with 2 items"]
+
+
+def test_units_end_with_a_whole_pair(plans: Any) -> None:
+    """Four items are six pairs, which follow the order of the items."""
+    rows = [item(name, "x") for name in "badc"]
+    both = [[("b", "a"), ("a", "b")], [("b", "d"), ("d", "b")], [("b", "c"), ("c", "b")]]
+    both += [[("a", "d"), ("d", "a")], [("a", "c"), ("c", "a")], [("d", "c"), ("c", "d")]]
+    assert pairs_of(plans([rows], unit_rows=1)) == pairs_of(plans([rows], unit_rows=2)) == both
+    assert pairs_of(plans([rows], unit_rows=3)) == [both[i] + both[i + 1] for i in (0, 2, 4)]
+    assert [len(rows) for rows in pairs_of(plans([rows], unit_rows=5))] == [6, 6]
+    one = plans([rows], orders="one", unit_rows=4)
+    assert [(unit.rows, unit.piece, len(unit.extra["pairs"])) for unit in one.units] == [
+        (4, "one by prompt", 4), (2, "one by prompt", 2),
+    ]  # fmt: skip
+    assert len({unit.name for unit in one.units}) == 2
+    assert [len(pairs) for pairs in pairs_of(plans([rows], orders="one", unit_rows=3))] == [3, 3]
+
+
+def test_the_one_order_depends_on_the_items_only(plans: Any) -> None:
+    rows = [item(f"i{n:02}", "x") for n in range(12)]
+    (forward,) = pairs_of(plans([rows], orders="one"))
+    (backward,) = pairs_of(plans([rows[::-1]], orders="one"))
+    assert sorted(forward) == sorted(backward)
+    assert len({frozenset(pair) for pair in forward}) == len(forward) == 66
+    ascending = sum(first < second for first, second in forward)
+    assert 20 < ascending < 46
+    expected = [int(content_id("order", *sorted(pair)), 16) & 1 for pair in forward]
+    assert [first < second for first, second in forward] == list(map(bool, expected))
+
+
+def test_a_continued_table_keeps_the_names_of_its_units(plans: Any) -> None:
+    rows = [item(name, "x") for name in "abc"]
+    names = [unit.name for unit in plans([rows], unit_rows=2).units]
+    fewer = plans([rows], unit_rows=2, begun=["first"])
+    assert [unit.name for unit in fewer.units] == ["first", *names[1:]]
+    more = plans([rows[:2]], unit_rows=2, begun=["first", "second", "third"])
+    assert [(unit.name, unit.rows) for unit in more.units] == [("first", 2), ("second", 0), ("third", 0)]
+
+
+def test_an_attribute_comes_before_the_texts_of_that_role(plans: Any) -> None:
+    """a and b share the attribute; c and d the two texts of the role in their order; e has them in another order."""
+    rows = [
+        item("a", "x", text_ids=["one"]),
+        item("b", "x", text_ids=["two"]),
+        item("c", None, text_ids=["one", "note", "two", "absent"]),
+        item("d", "", text_ids=["one", "two"]),
+        item("e", None, text_ids=["two", "one"]),
+        item("f", None, text_ids=None, attributes=None),
+    ]
+    texts = [{"text_id": name, "role": "prompt", "text": f"{name}."} for name in ("one", "two")]
+    texts.append({"text_id": "note", "role": "note", "text": "of c"})
+    plan = plans([rows], texts=texts, orders="both")
+    assert pairs_of(plan) == [[("a", "b"), ("b", "a"), ("c", "d"), ("d", "c")]]
+    assert plan.lines[1] == "not paired: 1 items (the only one of their prompt), 1 items (without prompt)"
+    read = plan.read(plan.units[0])
+    assert read.rows_in == 4
+    assert read.tables["items"].column("item_id").to_pylist() == [
+        content_id("pair", *pair) for pair in pairs_of(plan)[0]
+    ]
+    sets = [dict(row)["pair_set"] for row in read.tables["items"].column("attributes").to_pylist()]
+    assert sets == [content_id("set", "x")] * 2 + [content_id("set", "one.\n\ntwo.")] * 2
+    assert read.tables["texts"].column("text").to_pylist() == ["one.", "two."] * 2
+
+
+def test_the_identity_names_what_changes_the_rows(plans: Any) -> None:
+    rows, texts = [item(name, "x") for name in "abc"], [{"text_id": "t", "role": "prompt", "text": "x"}]
+    plain, whole = plans([rows]), plans([rows], texts=texts, orders="one", unit_rows=7, limit=2)
+    assert {key: value for key, value in plain.identity.items() if key != "items"} == {
+        "by": "prompt", "orders": "both", "unit_rows": 100,
+    }  # fmt: skip
+    assert set(whole.identity) == {"items", "texts", "by", "orders", "unit_rows", "limit"}
+    assert (whole.identity["orders"], whole.identity["unit_rows"], whole.identity["limit"]) == ("one", 7, 2)
+    assert [len(unit.inputs) for unit in (plain.units[0], whole.units[0])] == [1, 2]
+    assert (plain.limit, whole.limit.rows, whole.limit.total) == (None, 2, 3)
+    assert (plain.derived, plain.condition) == (True, "")
+
+
+def test_without_a_pair_the_message_names_the_reasons(plans: Any) -> None:
+    with pytest.raises(InputError, match=re.escape("has one item of each of the 2 values")):
+        plans([[item("a", "x"), item("b", "y"), item("c", None)]])
+    rows = [item("a", None), item("b", None), item("c", "x", pictures=["p", "q"])]
+    with pytest.raises(InputError, match=re.escape("can be paired (1 not exactly one picture, 2 without prompt)")):
+        plans([rows])
+    with pytest.raises(InputError, match=re.escape("can be paired (no rows)")):
+        plans([[]])
