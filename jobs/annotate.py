@@ -32,6 +32,7 @@ from jobs.annotation.shown_items import ShownTables
 from jobs.annotation.shown_tables import open_shown
 from jobs.annotation.task_files import write_task_files
 from jobs.errors import InputError
+from jobs.purging.purged_table import purged_table
 from jobs.runtime import cli, exclusions, summary
 from jobs.runtime.console import say
 from jobs.store import limits, locations
@@ -62,6 +63,9 @@ def execute(cfg: AnnotateConfig) -> dict[str, Any] | None:
     if cfg.plan:
         summary.show_plan("annotate", plan, note=study_plan.describe(cfg, tasks), lines=[drawn] if drawn else [])
         return None
+    if not cfg.overwrite and (purged := purged_table(plan, "plan")) is not None:
+        say(f"annotate: {plan.out}: {purged['counts']['rows_out']:,} tasks, as purge left them")
+        return purged
     run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     folder = locations.join(out, cfg.tool)
     if cfg.overwrite:  # nobody must annotate files of an earlier plan by mistake

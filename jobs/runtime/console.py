@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import sys
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -16,10 +17,12 @@ from actors.fetching.signed_urls import without_secrets
 from jobs.errors import InputError
 
 FORMATS = ("text", "json")
+LONGEST = 100_000  # characters of a line: a longer one has a text where a name is expected
 
 # By these characters a title or a name could steer a terminal or reorder a line: C0 but tab and line break, DEL, C1,
 # and the marks of bidirectional text.
 _UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_format_of_python = warnings.formatwarning
 
 
 @dataclass
@@ -32,7 +35,11 @@ _output = _Output()
 
 
 def show_log_records() -> None:
-    """Print warnings of Python's logging as lines of this process, unless the process has handlers already."""
+    """Print warnings of Python's logging as lines of this process, unless the process has handlers already.
+
+    What Python itself warns of, such as a character that a plot's font lacks, is printed as safely as other lines.
+    """
+    warnings.formatwarning = _format_warning
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Formatter())
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
@@ -130,11 +137,20 @@ class _Formatter(logging.Formatter):
         return as_json(text, level=record.levelname.lower(), logger=record.name) if is_json() else printable(text)
 
 
+def _format_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
+    return printable(_format_of_python(message, category, filename, lineno, line))
+
+
 def printable(text: str) -> str:
     """`text` without credentials and signatures in its URLs.
 
-    Characters that steer a terminal, or reorder a line, are written as escapes such as \\x1b and \\u202e.
+    Characters that steer a terminal, or reorder a line, are written as escapes such as \\x1b and \\u202e. A line of
+    more than `LONGEST` characters is cut.
     """
+    if len(text) > LONGEST:
+        text = "\n".join(line if len(line) <= LONGEST else f"{line[:LONGEST]}…" for line in text.split("\n"))
     return _UNSAFE.sub(lambda match: match[0].encode("unicode_escape").decode(), without_secrets(text))
 
 

@@ -541,6 +541,23 @@ def test_tables_of_pieces_continue_after_a_purge(tmp_path: Path, capsys: pytest.
     assert cli.main("verify", [f"input={root}", withdrawn]) == 0
 
 
+def test_a_study_keeps_its_tasks_after_a_purge(tmp_path: Path) -> None:
+    root = tmp_path / "R"
+    write(f"{root}/images", "images", halves(PICTURES))
+    put(f"{tmp_path}/raters.csv", "rater\nann\nbo\ncy\n")
+    keys = [f"input={root}/images", "rubric=century_labels", f"raters={tmp_path}/raters.csv", f"out={root}/tasks"]
+    assert cli.main("annotate", [*keys, "per_item=2"]) == 0
+    withdrawn = listed(tmp_path, IDS[GONE])
+    assert cli.main("purge", [f"input={root}", withdrawn]) == 0
+    tasks = rows_of(f"{root}/tasks/assignments")
+    assert len(tasks) == 10
+    assert cli.main("annotate", [*keys, "per_item=2", withdrawn]) == 0
+    assert rows_of(f"{root}/tasks/assignments") == tasks
+    assert cli.main("annotate", [*keys, "per_item=2"]) == 2  # without the list
+    assert cli.main("annotate", [*keys, "per_item=1", withdrawn]) == 2  # another study
+    assert cli.main("verify", [f"input={root}", withdrawn]) == 0
+
+
 def item_response(number: int, item_id: str) -> dict[str, Any]:
     key = {"response_id": f"r{number}", "item_id": item_id, "model": "m", "prompt": "p", "condition": ""}
     return {**key, "sample": 0, "seed": 0, "text": "t", "status": "ok"}

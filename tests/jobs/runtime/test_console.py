@@ -3,6 +3,7 @@
 import io
 import json
 import logging
+import warnings
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
@@ -31,6 +32,18 @@ def test_lines_are_text_unless_json_is_chosen() -> None:
     with pytest.raises(InputError, match=r"^log=xml: no such format; must be one of text, json$"):
         console.use_format("xml")
     assert not console.is_json()
+
+
+def test_warnings_of_python_cannot_steer_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(warnings, "formatwarning", warnings.formatwarning)
+    console.show_log_records()
+    line = warnings.formatwarning("Glyph 155 (\x9b) missing", UserWarning, "figures.py", 7)
+    assert "UserWarning: Glyph 155 (\\x9b) missing" in line
+
+
+def test_a_line_without_end_is_cut() -> None:
+    long = "x" * (2 * console.LONGEST)
+    assert printed(f"first\nrater {long}\nlast") == f"first\n{f'rater {long}'[: console.LONGEST]}…\nlast\n"
 
 
 def test_log_records_cannot_steer_the_terminal(
