@@ -66,13 +66,15 @@ def test_the_lines_count_groups_and_why_items_are_in_no_pair(plans: Any) -> None
     rows = [*(item(*name) for name in names), *(item(f"v{n}", "villa") for n in range(4))]
     rows += [item("alone 1", "circus"), item("alone 2", "temple"), item("alone 3", "tomb")]
     rows += [item("none", "arena", pictures=[]), item("two", "arena", pictures=["p", "q"])]
+    rows += [item("null", "arena", image_ids=None)]
     rows += [item("unnamed 1", None), item("unnamed 2", ""), item("out 1", "arena"), item("out 2", None)]
     plan = plans([rows[:5], rows[5:]], excluded=["p-out 1", "out 2"])
     assert list(plan.lines) == [
         "9 pairs, each in both orders; values of prompt: 3 with 2 items, 1 with 4 items",
-        "not paired: 2 items (excluded), 2 items (not exactly one picture), 3 items (the only one of their prompt), "
+        "not paired: 2 items (excluded), 3 items (not exactly one picture), 3 items (the only one of their prompt), "
         "2 items (without prompt)",
     ]
+    assert plan.matched == {"p-out 1": 1, "out 2": 1}
     assert plans([rows[:2]], orders="one").lines == ["1 pairs, each in one order; values of prompt: 1 with 2 items"]
 
 

@@ -1,6 +1,6 @@
 """Pairs of links that people review: which ranks, which names, which pictures of an entity."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -23,7 +23,7 @@ def links(method: str, *best: tuple[str, Sequence[str]], batch: int = 3) -> Any:
     return TableInMemory("links", rows, batch=batch)
 
 
-def texts(nodes: Sequence[Mapping[str, Any]], articles: Sequence[Mapping[str, Any]] = (), language: str = "en") -> Any:
+def texts(nodes: Sequence[dict[str, Any]], articles: Sequence[dict[str, Any]] = (), language: str = "en") -> Any:
     kb: Any = {
         "nodes": TableInMemoryWhole("nodes", nodes),
         "articles": TableInMemoryWhole("texts", articles),
@@ -69,7 +69,7 @@ def test_too_many_pairs_and_none_are_refused(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_text_has_five_distinct_names_the_gloss_and_forty_words() -> None:
     names = [("de", ["d1", "e1"]), ("en", ["e1", "e2"]), ("af", ["a1", "a2", "a3"])]
     article = {"text_id": "t", "text": " ".join(f"w{n}" for n in range(41))}
-    node = {"node_id": "n", "lemmas": names, "glosses": [("fr", "f"), ("de", "d")]}
+    node: dict[str, Any] = {"node_id": "n", "lemmas": names, "glosses": [("fr", "f"), ("de", "d")]}
     assert texts([node]) == {"n": "e1; e2; a1; a2; a3\n\nd"}
     opening = " ".join(f"w{n}" for n in range(40))
     long = texts([node | {"article_text_ids": [("en", "t")], "glosses": None}], [article], "de")
@@ -77,7 +77,10 @@ def test_a_text_has_five_distinct_names_the_gloss_and_forty_words() -> None:
 
 
 def test_a_node_without_any_text_is_named_by_its_id() -> None:
-    nodes = [{"node_id": "n"}, {"node_id": "m", "glosses": [("en", "")], "article_text_ids": [("en", "absent")]}]
+    nodes: list[dict[str, Any]] = [
+        {"node_id": "n"},
+        {"node_id": "m", "glosses": [("en", "")], "article_text_ids": [("en", "absent")]},
+    ]
     assert texts([*nodes, {"node_id": "other", "glosses": [("en", "x")]}]) == {"n": "n", "m": "m"}
 
 

@@ -150,7 +150,7 @@ def test_what_include_needs() -> None:
 
 def test_cells_of_a_file(tmp_path: Path) -> None:
     columns = {name: Column("") for name in ("x", "y")}
-    rows = [{"x": True, "y": False}, {"x": None, "other": 1}, {"x": 0, "y": '=a,\n"b"'}]
+    rows: list[dict[str, Any]] = [{"x": True, "y": False}, {"x": None, "other": 1}, {"x": 0, "y": '=a,\n"b"'}]
     file = write_csv(tmp_path / "out", "f", "a row", columns, iter(rows))
     data = (tmp_path / "out" / "data" / "f.csv").read_bytes()
     assert data == b'x,y\ntrue,false\n,\n0,"=a,\n""b"""\n'
