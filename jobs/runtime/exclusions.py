@@ -9,6 +9,7 @@ the URL names. Tables that know pictures only by image_id (vectors, neighbors, r
 URL's usual spellings; if the record of a picture has another URL, such as a thumbnail's, list the image_id.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -36,6 +37,8 @@ HOLDS_PICTURE = ("bytes", "path", "pictures")  # columns from which a stage coul
 URLS = ("image_url", "source_url")
 _BY_URL = "url:"  # prefix of marks that are compared with the picture that a row's URL names
 SHOWN = "_shown"  # list<string>: further ids and URLs of the row's pictures; dropped before the stages
+# An image_id or URL in quotes, or an image_id with further cells or a comment.
+_CELLS = re.compile(r"[\"'](?:[0-9a-f]{32}|https?:)|[0-9a-f]{32}\s*[,;|#\t\0\"']", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -122,17 +125,26 @@ def read_exclusions(uri: str | None) -> Exclusions:
     """The list at `uri`, without duplicates; an empty one if `uri` is None.
 
     Raises:
-        InputError: the file cannot be read, or has no entry.
+        InputError: the file cannot be read, is not UTF-8, has no entry, or has one with further cells of a sheet, which
+            would match nothing.
     """
     if uri is None:
         return Exclusions()
     (file,) = locations.find(uri)[:1]
     with locations.named_errors(uri):
-        text = locations.read_bytes(file.uri).decode("utf-8-sig", "replace")
+        data = locations.read_bytes(file.uri)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"exclusions={uri}: byte {error.start} is not UTF-8; save the list as UTF-8") from error
     lines = [line.partition(" #")[0].strip() for line in text.splitlines()]
     names = tuple(dict.fromkeys(line for line in lines if line and not line.startswith("#")))
     if not names:
         raise InputError(f"exclusions={uri}: no entries; give one image_id or URL per line")
+    if cells := next((name for name in names if _CELLS.match(name)), None):
+        raise InputError(
+            f"exclusions={uri}: {cells!r} is more than an image_id or URL; give one per line, without quotes"
+        )
     return Exclusions(names, tuple(marks_of(name) for name in names))
 
 

@@ -63,6 +63,25 @@ def test_a_list_that_is_absent_or_empty_is_refused(tmp_path: Path) -> None:
         exclusions.read_exclusions(str(tmp_path / "empty.txt"))
 
 
+def test_cells_of_a_sheet_and_other_encodings_are_refused(tmp_path: Path) -> None:
+    one, file = "49c9eb9f8e4df80c93bb38434b616050", tmp_path / "list.txt"
+
+    def check(text: str, refused: bool) -> None:
+        file.write_text(text, encoding="utf-8")
+        if refused:
+            with pytest.raises(InputError, match="one per line"):
+                exclusions.read_exclusions(str(file))
+        else:
+            assert len(exclusions.read_exclusions(str(file))) == 1
+
+    cells = [f'"{one}"', f"a\n{one},asked", f"{one.upper()};x", f"{one}\tx", f"{one}# x", "'https://a.example/x.jpg'"]
+    names = [f"{one} # x", f"{one}.jpg", "'a' picture.jpg", "https://a.example/x,y.jpg"]
+    check_cases(check, [*((text, True) for text in cells), *((text, False) for text in names)])
+    file.write_bytes(one.encode("utf-16"))
+    with pytest.raises(InputError, match="byte 0 is not UTF-8"):
+        exclusions.read_exclusions(str(file))
+
+
 def test_which_pictures_an_entry_names(tmp_path: Path) -> None:
     cases = [
         (IMAGE_ID.upper(), IMAGE_ID, True),
