@@ -140,7 +140,7 @@ def _keep_counts(run: TableRun, manifest: Mapping[str, Any]) -> dict[str, Any]:
             model: {
                 "distinct_titles": len(titles.get(model, ())),
                 "lines": dict(sorted(kinds.items())),
-                "valid_share": (kinds.get(VALID, 0) + kinds.get(REPEATED, 0)) / sum(kinds.values()),
+                "valid_share": _valid_share(kinds),
             }
             for model, kinds in sorted(lines.items())
         },
@@ -152,13 +152,20 @@ def _keep_counts(run: TableRun, manifest: Mapping[str, Any]) -> dict[str, Any]:
     return counts
 
 
+def _valid_share(kinds: Mapping[str, int]) -> float | None:
+    """Return the share of a model's lines that are valid, repeated ones included; None if it wrote no line."""
+    total = sum(kinds.values())
+    return (kinds.get(VALID, 0) + kinds.get(REPEATED, 0)) / total if total else None
+
+
 def _show(counts: Mapping[str, Any]) -> None:
     responses = ", ".join(f"{n:,} {status}" for status, n in sorted(counts["responses"].items()))
     say(f"  {counts['distinct_titles']:,} distinct titles; responses: {responses}")
     for model, of_model in counts["models"].items():
         kinds = ", ".join(f"{n:,} {kind}" for kind, n in of_model["lines"].items())
         say(
-            f"  {model}: {of_model['valid_share']:.1%} of lines valid ({kinds}); {of_model['distinct_titles']:,} titles"
+            f"  {model}: {_percent(of_model['valid_share'])} of lines valid ({kinds or 'no lines'}); "
+            f"{of_model['distinct_titles']:,} titles"
         )
     for pair in counts["overlap"]:
         say(
