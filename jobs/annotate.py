@@ -64,7 +64,8 @@ def execute(cfg: AnnotateConfig) -> dict[str, Any] | None:
         summary.show_plan("annotate", plan, note=study_plan.describe(cfg, tasks), lines=[drawn] if drawn else [])
         return None
     if not cfg.overwrite and (purged := purged_table(plan, "plan")) is not None:
-        say(f"annotate: {plan.out}: {purged['counts']['rows_out']:,} tasks, as purge left them")
+        tasks = purged["counts"]["rows_out"]
+        say(f"annotate: {plan.out}: {tasks:,} tasks, as purge left them; overwrite=true plans new ones")
         return purged
     run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     folder = locations.join(out, cfg.tool)
