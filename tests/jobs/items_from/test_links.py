@@ -108,11 +108,12 @@ def test_an_excluded_picture_removes_its_items(world: Path) -> None:
 
 def test_items_of_a_unit_share_a_text_once(world: Path) -> None:
     write_table(world / "set_texts", "texts", [{"text_id": "t", "role": "prompt", "text": "p"}])
-    key = write_items(world, *({"item_id": name, "text_ids": ["t", "absent"]} for name in "ij"))
+    rows = [{"item_id": name, "text_ids": ids} for name, ids in (("i", ["t", "absent"]), ("j", ["t"]), ("k", None))]
+    key = write_items(world, *rows)
     with planned(world, key, f"texts={world}/set_texts") as plan:
         tables = plan.read(plan.units[0]).tables
     assert tables["texts"].column("text").to_pylist().count("p") == 1
-    assert [len(ids) for ids in tables["items"].column("text_ids").to_pylist()] == [2, 2]
+    assert [len(ids) for ids in tables["items"].column("text_ids").to_pylist()] == [2, 2, 1], "with the article"
     with pytest.raises(InputError, match="its items have texts"), planned(world, key):
         pass
 
@@ -142,6 +143,10 @@ def test_links_without_any_entity_are_no_error(world: Path) -> None:
     write_table(world / "others", "links", [link("a", 1, "absent")])
     with pytest.raises(InputError, match=r"links=: no entity is in kb\.path="):
         contexts(world, key, f"links={world}/others")
+    write_table(world / "second", "links", [link("a", 1, "absent"), link("a", 2, "n1")])
+    with pytest.raises(InputError, match="no entity is in"):
+        contexts(world, key, f"links={world}/second")  # only the best one has an article
+    assert contexts(world, key, f"links={world}/second", "context=titles") == {"i": ["One"]}
     gold = write_items(world / "g", {"item_id": "i", "attributes": [("gold_node", "absent")]})
     with pytest.raises(InputError, match=r"gold_node=gold_node: no entity is in kb\.path="):
         contexts(world, gold, "context=gold")

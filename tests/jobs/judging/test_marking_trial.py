@@ -1,0 +1,61 @@
+"""The stand-in for a model whose answers are the first words of the text that each prompt asks about."""
+
+from typing import Any
+
+from actors.marking.model import Kind
+from jobs.judging.marking_trial import StandIn, _turn
+
+KINDS = (
+    Kind("mistakes", "m", "generated", {"colour": "a colour", "shape": "a shape"}),
+    Kind("omissions", "o", "correct", {"missing": "what is missing"}),
+)
+
+
+class Step:
+    """A step of `actors.marking.prompts`: its name, and its pieces."""
+
+    def __init__(self, name: str, shared: tuple[object, ...] = (), suffix: str = "") -> None:
+        self.name, self._shared, self._suffix = name, shared, suffix
+
+    def turn(self, words: Any) -> list[object]:
+        return ["turn", dict(words)]
+
+    def prompt(self, words: Any) -> Any:
+        return type("Prompt", (), {"shared": self._shared, "suffix": self._suffix})
+
+
+class Request:
+    def __init__(self, step: Step, codes: tuple[str, ...] = (), **words: str) -> None:
+        self.step, self.codes, self.words = step, codes, words
+
+
+def test_answers_quote_three_words_of_the_text_in_question() -> None:
+    texts: dict[str, Any] = {"correct": "  one two\nthree four", "generated": "five", "text": "six seven"}
+    requests: list[Any] = [
+        Request(Step(name), **texts)
+        for name in ("mistakes", "omissions", "mistakes_again", "omissions_again", "cut", "cut_again")
+    ]
+    model = StandIn(KINDS)
+    expected = ["colour: five", "one two\nthree", "colour: five", "one two\nthree", "six seven", "six seven"]
+    assert model.write(requests) == expected
+    assert model.asked == list(zip(requests, expected, strict=True))
+    empty: Any = [Request(Step("mistakes"), generated=" ", correct="x"), Request(Step("cut"), text="")]
+    assert model.write(empty) == ["colour: NONE", "NONE"]
+    assert len(model.asked) == 8
+
+
+def test_codes_are_equally_likely_and_named() -> None:
+    model = StandIn(KINDS)
+    requests: list[Any] = [Request(Step("mistakes"), codes=("A", "B", "C", "D")), Request(Step("category"), ("A",))]
+    assert model.score(requests) == [(0.25,) * 4, (1.0,)]
+    assert [answer for _, answer in model.asked] == ["one of A, B, C, D", "one of A"]
+
+
+def test_the_turn_of_a_scored_prompt_joins_its_texts() -> None:
+    picture = object()
+    scored: Any = Request(Step("mistakes", ("a", "b", picture, "c"), "d"), codes=("A",))
+    assert _turn(scored, {}) == ["ab", picture, "cd"]
+    alone: Any = Request(Step("mistakes", (picture, picture), "d"), codes=("A",))
+    assert _turn(alone, {}) == [picture, picture, "d"]
+    written: Any = Request(Step("cut"))
+    assert _turn(written, {"text": "x"}) == ["turn", {"text": "x"}]

@@ -1,0 +1,172 @@
+"""Prompts before a run: which items, which settings the stages get, and the lines of prompts and answers."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from actors.vlm.settings import ModelSettings
+from jobs.errors import InputError
+from jobs.judging import prompt_trial
+from jobs.judging.prompt_trial import ANSWERS_SHOWN, ENDS_SHOWN, TINY, TOKENS
+from jobs.runtime.stage_contract import Stage
+from jobs.store.units import Unit
+from jobs.store.writer import UnitTask
+
+
+@dataclass
+class Keys:
+    show_prompts: int = 2
+    only_plans: bool = True
+
+
+@dataclass(frozen=True)
+class Settings:
+    engine: str = "auto"
+    max_tokens: int = 500
+
+
+class Actor:
+    """A stage that keeps its arguments and returns rows of answers."""
+
+    made: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
+
+    def __init__(self, **kwargs: Any) -> None:
+        self.made.append(kwargs)
+
+    def __call__(self, rows: pa.Table) -> pa.Table:
+        return pa.Table.from_pylist(self.rows) if self.rows else rows
+
+
+@pytest.fixture
+def actor() -> type[Actor]:
+    Actor.made, Actor.rows = [], []
+    return Actor
+
+
+def reader(task: UnitTask) -> pa.Table:
+    """Items of a unit, as many as it says."""
+    count = int(task.unit.name[1:])
+    if count > 90:
+        raise AssertionError("read")
+    return pa.table({"item_id": pa.array([f"{task.unit.name}-{n}" for n in range(count)], pa.string())})
+
+
+def units(*names: str) -> list[Unit]:
+    return [Unit(name, ()) for name in names]
+
+
+def shown_items(count: int, *names: str) -> list[str]:
+    ids: list[str] = prompt_trial.first_items(units(*names), reader, count)["item_id"].to_pylist()
+    return ids
+
+
+def test_the_first_items_of_the_first_units() -> None:
+    assert shown_items(1, "a3", "b99") == ["a3-0"]
+    assert shown_items(3, "a3", "b99") == ["a3-0", "a3-1", "a3-2"]
+    assert shown_items(4, "a3", "b0", "c2", "d99") == ["a3-0", "a3-1", "a3-2", "c2-0"]
+    assert shown_items(9, "a1", "b1") == ["a1-0", "b1-0"]
+    assert prompt_trial.first_items([], reader, 1).num_rows == 0
+
+
+def test_no_items_are_said_to_be_none(capsys: pytest.CaptureFixture[str]) -> None:
+    assert prompt_trial.items_to_show(Keys(0), units("a99"), reader) is None
+    assert capsys.readouterr().out == ""
+    assert prompt_trial.items_to_show(Keys(1), units("a0"), reader) is None
+    assert "the input has no items" in capsys.readouterr().out
+    items = prompt_trial.items_to_show(Keys(1), units("a2"), reader)
+    assert items is not None
+    assert items.num_rows == 1
+
+
+def test_the_key_is_of_plans_and_not_negative() -> None:
+    for keys in (Keys(0, only_plans=False), Keys(0), Keys(3)):
+        prompt_trial.check(keys)
+    with pytest.raises(InputError, match="show_prompts=-1: must be at least 0"):
+        prompt_trial.check(Keys(-1))
+    with pytest.raises(InputError, match="show_prompts=1: shown by plan=true only"):
+        prompt_trial.check(Keys(1, only_plans=False))
+
+
+def test_the_tiny_model_gets_the_settings_but_few_tokens_and_no_engine_that_is_slow_to_start(actor: Any) -> None:
+    rows = pa.table({"x": [1]})
+    kwargs = {"model": ModelSettings(checkpoint="big"), "settings": Settings(engine="naive"), "keeps_pictures": True}
+    prompt_trial._called(Stage("s", actor, kwargs), TINY, rows)
+    few = Settings(engine="vllm", max_tokens=TOKENS - 1)
+    prompt_trial._called(Stage("s", actor, {"model": None, "settings": few, "targets": ["t"]}), TINY, rows)
+    first, second = actor.made
+    assert first == {"model": TINY, "settings": Settings("naive", TOKENS), "keeps_pictures": False}
+    assert second == {"model": TINY, "settings": replace(few, engine="auto"), "targets": ["t"]}
+    assert kwargs["settings"] == Settings(engine="naive"), "the run's settings stay"
+
+
+def test_answers_are_shown_up_to_a_number(actor: Any, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.setattr(prompt_trial, "_prompt_lines", lambda items, prepared, model: ["a prompt"])
+    monkeypatch.setattr(prompt_trial, "_without_progress_bars", lambda: None)
+    stages = [Stage(name, actor, {"model": TINY, "settings": Settings()}) for name in ("prepare", "answer")]
+
+    def show(answers: int) -> list[str]:
+        actor.made.clear()
+        actor.rows = [{"item_id": f"i{n}", "sample": 0, "status": "ok", "text": "x"} for n in range(answers)]
+        prompt_trial.show(Keys(1), units("a1"), reader, stages)
+        lines: list[str] = capsys.readouterr().out.splitlines()
+        return lines
+
+    exactly = show(ANSWERS_SHOWN)
+    assert exactly[0] == "a prompt"
+    assert exactly[2:] == [f"  i{n} sample 0: ok 'x'" for n in range(ANSWERS_SHOWN)]
+    assert len(actor.made) == 2, "a local model prepares once"
+    more = show(ANSWERS_SHOWN + 1234)
+    assert (len(more), more[-1]) == (ANSWERS_SHOWN + 3, "  … and 1,234 more")
+
+
+def test_lines_of_answers() -> None:
+    line = prompt_trial._answer_line
+    rating = {"item_id": "i", "question": "q", "target": "", "value": "yes", "status": "ok"}
+    shares = {"answers": ["yes", "no"], "probabilities": [0.756, 0.244]}
+    assert line({**rating, **shares}) == "i q: yes (yes 0.76, no 0.24)"
+    assert line({**rating, **shares, "target": "war"}) == "i q of war: yes (yes 0.76, no 0.24)"
+    assert line({**rating, "value": None, "status": "refused", "target": "war"}) == "i q of war: refused"
+    assert line({**rating, "answers": None, "probabilities": None}) == "i q: yes ()"
+    text = line({"item_id": "i", "sample": 2, "status": "ok", "text": "x\n" * 100})
+    assert text == "i sample 2: ok " + repr("x\n" * 100)[:80]
+    assert line({"item_id": "i", "sample": 2, "status": "error", "text": None}) == "i sample 2: error None"
+
+
+def test_lines_of_prompts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tokens are printed as numbers; more ends than are shown are counted."""
+    import torch
+
+    from actors.vlm import encoding, shown_prompts
+
+    class Text:
+        def __init__(self, processor: object, sizes: list[tuple[int, int]]) -> None:
+            assert (processor, sizes) == ("processor", [])
+
+        def __call__(self, ids: list[int]) -> str:
+            return " ".join(map(str, ids)) + "\n."
+
+    monkeypatch.setattr(encoding, "load_processor", lambda *_, **__: "processor")
+    monkeypatch.setattr(encoding, "from_bytes", lambda data: {"input_ids": torch.tensor([list(data)])})
+    monkeypatch.setattr(shown_prompts, "PromptText", Text)
+    items = [{"item_id": name, "pictures": []} for name in "abcd"]
+    ends = [[n] * n for n in range(1, ENDS_SHOWN + 3)]
+    prepared: list[dict[str, Any]] = [
+        {"status": "error", "error_message": "why", "inputs": None},
+        {"status": "ok", "inputs": b"\x07\x08\x09"},
+        {"status": "ok", "inputs": b"\x07\x08\x09", "shared": 2, "suffixes": ends[:ENDS_SHOWN]},
+        {"status": "ok", "inputs": b"\x07\x08\x09", "shared": 2, "suffixes": ends},
+    ]
+    lines = list(prompt_trial._prompt_lines(items, prepared, TINY))
+    shared = [
+        "  end of prompt 1: 1 tokens", "    | 1\n    | .", "  end of prompt 2: 2 tokens", "    | 2 2\n    | .",
+        "  end of prompt 3: 3 tokens", "    | 3 3 3\n    | .",
+    ]  # fmt: skip
+    assert lines == [
+        "item a: no prompt, status error (why)",
+        "item b: 3 tokens", "    | 7 8 9\n    | .",
+        "item c: 3 prompts, which share their first 2 tokens", "    | 7 8\n    | .", *shared,
+        "item d: 5 prompts, which share their first 2 tokens", "    | 7 8\n    | .", *shared, "  … and 2 more",
+    ]  # fmt: skip
