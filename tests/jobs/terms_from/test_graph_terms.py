@@ -1,0 +1,150 @@
+"""Entities -> terms: names and their kinds, concepts by link and by neighbour, why an entity has none, counts."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from jobs.terms_from.choosing import COLUMNS, Choice, Concepts, choose
+from jobs.terms_from.concept_list import ConceptList, site_title
+from jobs.terms_from.config import GraphKeys, PeriodConfig
+from jobs.terms_from.graph import Graph
+from jobs.terms_from.graph_terms import UnitTerms, term_text
+from tests.wikidata import THEMES
+
+CONCEPTS = ConceptList.from_dict({"name": "mine", "source": "me", "themes": THEMES})
+GRAPH = Graph.from_dict({
+    "name": "g",
+    "site": "enwiki",
+    "languages": ["en"],
+    "properties": {
+        "instance of": {"id": "P31", "to": "classes"}, "part of": {"id": "P361", "to": "classes_and_instances"},
+    },
+    "subclass_property": "P279",
+    "instance_property": "P31",
+    "types": {"person": ["Q5"]},
+    "dates": {"point in time": "P585"},
+})  # fmt: skip
+
+
+def entity(number: int, *links: str, **columns: Any) -> dict[str, Any]:
+    """An entity; of a link such as `P31=war` the value is a concept, and `P361=Q1` a neighbour."""
+    near = [link for link in links if link.split("=")[1].startswith("Q")]
+    return {
+        "entity_id": f"Q{number}",
+        "links": [link for link in links if link not in near],
+        "neighbors": near,
+        "first_year": None,
+        "last_year": None,
+        "sites": 1,
+        "label": f"E{number}",
+        "title": None,
+        "aliases": [],
+        "entity_type": "event",
+        "entity_date": "",
+        **columns,
+    }
+
+
+def terms(rows: list[dict[str, Any]], **keys: Any) -> tuple[list[dict[str, Any]], UnitTerms]:
+    """Return the terms of all rows, and the unit's counts."""
+    settings = GraphKeys(period=PeriodConfig(1901, 1950), **keys)
+    names = [concept.name for concept in CONCEPTS.concepts]
+    assert names == ["war", "civil war", "riot", "peace"]
+
+    def batches() -> list[pa.Table]:
+        return [pa.Table.from_pylist([{name: row[name] for name in COLUMNS} for row in rows])]
+
+    concepts = Concepts(names, GRAPH, batches())
+    choice: Choice = choose(settings, concepts, batches(), np.arange(len(rows)))
+    unit = UnitTerms(settings, concepts, CONCEPTS, choice)
+    return list(unit.rows(rows, 0)), unit
+
+
+def test_the_text_of_a_term() -> None:
+    assert term_text(" a \t b\u00a0c ", "keep") == "a b c"
+    assert term_text("Sit-in, (1960) – ‘x’_y", "strip") == "Sitin 1960 – ‘x’y"
+    assert term_text("-.-", "strip") == ""
+    assert [site_title(title) for title in ("civil_war ", "", "éire", "War")] == ["Civil war", "", "Éire", "War"]
+
+
+def test_an_entity_has_a_row_for_each_concept_and_distinct_name() -> None:
+    row = entity(1, "P31=riot", "P361=war", label="A  b", title="A b", aliases=["c", "", "A b", "c"],
+                 entity_date="1914", first_year=1914, last_year=1950)  # fmt: skip
+    rows, unit = terms([row], names=["title", "label", "alias"])
+    assert [(r["concept"], r["theme"], r["term"], r["name_kinds"], r["linked_by"]) for r in rows] == [
+        ("war", "conflict", "A b", ["title", "label", "alias"], ["part of"]),
+        ("war", "conflict", "c", ["alias"], ["part of"]),
+        ("riot", "reform", "A b", ["title", "label", "alias"], ["instance of"]),
+        ("riot", "reform", "c", ["alias"], ["instance of"]),
+    ]
+    expected = {"source": "knowledge_graph", "entity_id": "Q1", "entity_type": "event", "entity_date": "1914"}
+    assert all(r.items() >= {**expected, "period": "inside", "response_id": ""}.items() for r in rows)
+    assert {name: dict(tally) for name, tally in unit.tallies.items()} == {
+        "concept": {"war": 1, "riot": 1},
+        "type": {"event": 1},
+        "theme": {"conflict": 1, "reform": 1},
+        "period": {"inside": 1},
+        "linked_by": {"part of": 1, "instance of": 1},
+        "name_kind": {"title": 1, "label": 1, "alias": 2},
+        "total": {"entities": 1, "names_changed": 1},
+    }
+
+
+def test_a_theme_and_a_property_count_once_for_an_entity() -> None:
+    _, unit = terms([entity(1, "P31=war", "P31=civil war"), entity(2, "P361=war", "P31=war")])
+    assert unit.tallies["theme"] == {"conflict": 2}
+    assert unit.tallies["concept"] == {"war": 2, "civil war": 1}
+    assert unit.tallies["linked_by"] == {"instance of": 2, "part of": 1}
+
+
+def test_neighbours_are_instances_of_a_class_below_the_concept() -> None:
+    """Q1 is a war, Q2 part of it, Q3 part of what is only part of it, and Q4 is part of something unknown."""
+    entities = [entity(1, "P31=war", "P31=riot"), entity(2, "P361=Q1"), entity(3, "P361=Q2"), entity(4, "P361=Q99")]
+    rows, unit = terms(entities)
+    assert [(r["entity_id"], r["concept"], r["linked_by"]) for r in rows] == [
+        ("Q1", "war", ["instance of"]), ("Q1", "riot", ["instance of"]),
+        ("Q2", "war", ["part of"]), ("Q2", "riot", ["part of"]),
+    ]  # fmt: skip
+    assert unit.filtered == {"no_concept": 2}
+
+
+def test_why_an_entity_has_no_terms() -> None:
+    """The first reason that holds counts; the limit is of each concept."""
+    inside = {"first_year": 1901, "last_year": 1901}
+    entities = [
+        entity(1, "P31=war", **inside),
+        entity(1, "P31=war", **inside),
+        entity(2),
+        entity(3, "P31=war"),
+        entity(4, "P31=war", "P31=riot", **inside),
+        entity(5, "P31=war", **inside),
+        entity(6, "P31=peace", **inside, label="-", title=None),
+        entity(7, "P31=peace", first_year=1951, last_year=1960),
+    ]
+    rows, unit = terms(entities, dates="require", entities_per_concept=1, punctuation="strip")
+    assert [(r["entity_id"], r["concept"]) for r in rows] == [("Q1", "war"), ("Q4", "riot")]
+    assert unit.filtered == {
+        "duplicate_entity": 1, "no_concept": 1, "outside_period": 2, "entities_per_concept": 1, "empty_term": 1,
+    }  # fmt: skip
+    assert unit.tallies["total"] == {"entities": 2, "names_changed": 0}
+    assert unit.tallies["concept"] == {"war": 1, "riot": 1}
+    _, preferred = terms(entities, dates="prefer", entities_per_concept=1)
+    assert preferred.filtered == {"duplicate_entity": 1, "no_concept": 1, "entities_per_concept": 3}
+
+
+def test_lists_of_concepts_that_are_refused() -> None:
+    def refused(themes: Any) -> str:
+        with pytest.raises(ValueError) as error:  # noqa: PT011
+            ConceptList.from_dict({"name": "mine", "source": "me", "themes": themes})
+        return str(error.value)
+
+    assert "at least one concept is required" in refused({})
+    assert "themes.a.b: empty; list at least one id" in refused({"a": {"b": []}})
+    assert "b" in refused({"a": {"b": ["Q1"]}, "c": {"b": ["Q2"]}})
+    listed = ConceptList.from_dict(
+        {"name": "mine", "source": "me", "themes": {"a": {"b": ["q7", "civil_war", "Q8"], "c": ["absent"]}}}
+    )
+    assert listed.titles == {"Civil war", "Absent", "Q7"}
+    assert listed.roots({"Civil war": {1, 2}, "Q7": {3}, "Absent again": {4}}) == [{1, 2, 3, 8}, set()]
