@@ -94,7 +94,8 @@ class FlatTable:
                 attributes = {self._attributes[name]: value for name, value in item["attributes"] or ()}
                 gold = SEPARATOR.join(item["gold"] or ()) or None
                 facts = {name: item[name] for name in ITEM} | {"gold": gold, "pictures": item["image_ids"] or []}
-                rows[item["item_id"]] |= facts | attributes
+                # Whole, so that no attribute of another table's row remains.
+                rows[item["item_id"]] = {"item_id": item["item_id"], **facts, **attributes}
                 described.add(item["item_id"])
         first = pa.array([next(iter(row["pictures"]), None) for row in rows.values()], pa.string())
         for lookup in (self._records, self._images):

@@ -126,6 +126,8 @@ def test_a_run_depends_on_the_keys_that_its_context_reads(world: Path) -> None:
         "titles": {"context", "unit_rows", "language", "k", "links", "items", "nodes"},
         "gold": {"context", "unit_rows", "language", "gold_node", "links", "items", "nodes", "articles"},
     }
+    with planned(world, "context=none", "kb.path=null") as plan:
+        assert len(plan.units) == 2, "no knowledge base is needed"
     for context, names in cases.items():
         with planned(world, items, f"context={context}", "k=5", "unit_rows=3", "plan=true") as plan:
             assert set(plan.identity) == names, context

@@ -52,12 +52,12 @@ class Entities:
     """A table of entities with units of some parts of a dump's files: (file, first byte, rows)."""
 
     def __init__(self, *parts: tuple[str, int, int], first: int | None = None, metadata: Any = None) -> None:
-        made = [
+        units = [
             Unit(f"u{n}", (Object(uri, 1, ""),), rows=rows, extra={SPAN: [start, 99]})
             for n, (uri, start, rows) in enumerate(parts)
         ]
-        self.footers = [type("Footer", (), {"unit": unit})() for unit in made]
-        self._units, self.uri, self.metadata = made[:first], "E", metadata
+        self.footers = [type("Footer", (), {"unit": unit})() for unit in units]
+        self._units, self.uri, self.metadata = units[:first], "E", metadata
 
     def units(self) -> list[Unit]:
         return self._units

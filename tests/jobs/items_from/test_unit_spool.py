@@ -1,0 +1,130 @@
+"""Units of prepared items: where they end, what is counted, duplicate ids, and records of shared pictures."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.ids import content_id
+from jobs.errors import InputError
+from jobs.items_from.input_rows import UserFile
+from jobs.items_from.pictures import NamedPicture
+from jobs.items_from.row_items import ItemRow
+from jobs.items_from.unit_spool import UnitSpool
+from jobs.runtime.exclusions import ExclusionFilter
+from jobs.store.locations import Object
+from jobs.store.writer import Reject
+
+FILE = UserFile(Object("F", 1, "etag"), ("a",), lambda _: iter(()))
+
+
+def item(name: str, *pictures: str) -> ItemRow:
+    row: dict[str, Any] = {"item_id": name, "kind": "image", "image_ids": list(pictures), "attributes": [("a", name)]}
+    text = {"text_id": f"t-{name}", "role": "note", "text": name}
+    return ItemRow({**row, "text_ids": [text["text_id"]]}, [text], [NamedPicture(p, f"u-{p}") for p in pictures])
+
+
+def reject(position: int) -> Reject:
+    return Reject("F", position, "no_text", f"message {position}")
+
+
+@pytest.fixture
+def spools(tmp_path: Path) -> Any:
+    """Return a function that makes a spool."""
+    number = 0
+
+    def spool(unit_rows: int, *excluded: str, records: bool = False) -> UnitSpool:
+        nonlocal number
+        number += 1
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        return UnitSpool(folder, unit_rows, ExclusionFilter(frozenset(excluded)), records=records)
+
+    return spool
+
+
+def unit_items(spool: UnitSpool) -> list[list[str]]:
+    """Return the ids of the items of each unit, and check the numbers of rows of the units."""
+    read = [(unit, spool.rows(unit.extra["number"])) for unit in spool.units(FILE)]
+    assert [unit.rows for unit, _ in read] == [rows.rows_in for _, rows in read]
+    assert [unit.name for unit, _ in read] == sorted(unit.name for unit, _ in read)
+    return [rows.tables["items"].column("item_id").to_pylist() for _, rows in read]
+
+
+def test_a_unit_ends_with_the_row_that_fills_it(spools: Any) -> None:
+    with spools(3) as spool:
+        for line, names in enumerate(("ab", "cde", "f", "gh", "i"), start=2):
+            spool.add(line, [item(name) for name in names])
+        spool.finish(FILE, same="id")
+        assert unit_items(spool) == [["a", "b", "c", "d", "e"], ["f", "g", "h"], ["i"]]
+        assert [unit.piece for unit in spool.units(FILE)] == ["unit 0", "unit 1", "unit 2"]
+        assert spool.rows(1).tables["texts"].column("text").to_pylist() == ["f", "g", "h"]
+        assert (spool.rows(1).filtered, spool.rows(1).tallies) == ({}, {})
+    with spools(2) as spool:
+        spool.add(2, [item("a"), item("b")])
+        spool.finish(FILE, same="id")
+        assert unit_items(spool) == [["a", "b"]], "no empty unit follows"
+
+
+def test_excluded_items_and_rejects_fill_a_unit_too(spools: Any) -> None:
+    with spools(3, "x", "u-y") as spool:
+        spool.add(2, [item("a", "x"), item("b", "z")])
+        spool.add(3, [item("c", "z", "y")])
+        spool.add(4, [item("d", "z")])
+        for position in range(5, 10):
+            spool.reject(reject(position))
+        spool.finish(FILE, same="id")
+        assert unit_items(spool) == [["b"], ["d"], []]
+        counts = [spool.rows(number) for number in range(3)]
+        assert [(rows.rows_in, rows.filtered, [r.position for r in rows.rejects]) for rows in counts] == [
+            (3, {"excluded": 2}, []), (4, {}, [5, 6, 7]), (2, {}, [8, 9]),
+        ]  # fmt: skip
+        assert [rows.tallies for rows in counts] == [{"exclusions": {"x": 1, "u-y": 1}}, {}, {}]
+        assert counts[1].rejects[0] == reject(5)
+
+
+def test_a_file_without_items_names_the_first_reject(spools: Any) -> None:
+    with spools(1) as spool:
+        spool.reject(reject(7))
+        spool.reject(reject(8))
+        with pytest.raises(InputError, match=r"^F: no row that can become an item; line 7: message 7$"):
+            spool.finish(FILE, same="id")
+    with spools(1) as spool, pytest.raises(InputError, match=r"^F: no row that can become an item$"):
+        spool.finish(FILE, same="id")
+    with spools(5, "x") as spool:
+        spool.add(2, [item("a", "x")])
+        spool.finish(FILE, same="id")
+        assert unit_items(spool) == [[]], "all are excluded"
+
+
+def test_the_first_two_lines_of_the_earliest_duplicate_are_named(spools: Any) -> None:
+    def lines(names: str) -> str:
+        with spools(2) as spool:
+            for line, name in enumerate(names, start=2):
+                spool.add(line, [item(name)])
+            with pytest.raises(InputError) as error:
+                spool.finish(FILE, same="columns.id=x")
+        return str(error.value)
+
+    assert lines("abcb") == "F: lines 3 and 5 have the same columns.id=x"
+    assert lines("zyxyzz") == "F: lines 3 and 5 have the same columns.id=x"
+    assert lines("aaa") == "F: lines 2 and 3 have the same columns.id=x"
+    assert lines("qwertyuiopqw") == "F: lines 2 and 12 have the same columns.id=x"
+
+
+def test_a_picture_has_one_record_in_the_unit_of_its_first_row(spools: Any) -> None:
+    with spools(2, records=True) as spool:
+        for line, (name, pictures) in enumerate((("a", "pq"), ("b", "p"), ("c", "rq"), ("d", "s")), start=2):
+            spool.add(line, [item(name, *pictures)])
+        spool.finish(FILE, same="id")
+        records = [spool.rows(number).tables["records"].to_pylist() for number in range(2)]
+        assert [[row["image_id"] for row in rows] for rows in records] == [["p", "q"], ["r", "s"]]
+        assert records[1][0]["image_url"] == "u-r"
+        assert records[0][0]["record_id"] == content_id("item", "a", "p")
+        assert spool.shares_pictures
+    with spools(2, records=True) as spool:
+        for line, (name, pictures) in enumerate((("a", "p"), ("b", "pp"), ("c", "r")), start=2):
+            spool.add(line, [item(name, *pictures)])
+        spool.finish(FILE, same="id")
+        assert not spool.shares_pictures, "within a unit only"
+        assert len(spool.rows(0).tables["records"]) == 1
