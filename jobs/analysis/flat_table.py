@@ -106,7 +106,9 @@ class FlatTable:
                 row.update(by_picture.get(picture, {}))
             described |= by_picture.keys()
         hit = self._exclusion_filter.hit
-        excluded = [hit(*row["pictures"], row.get("image_url"), row.get("source_url")) for row in rows.values()]
+        excluded = [
+            hit(name, *row["pictures"], row.get("image_url"), row.get("source_url")) for name, row in rows.items()
+        ]
         for name, row in rows.items():
             row["image_id"] = (" ".join(row["pictures"]) or None) if name in described else None
         names = [field.name for field in self.schema if field.name not in (*ASKED, *ANSWER)]

@@ -88,9 +88,12 @@ def test_an_item_takes_the_links_of_its_first_linked_picture(world: Path) -> Non
 
 
 def test_of_several_entities_with_one_title_the_first_counts(world: Path) -> None:
-    rows = [{"item_id": name, "attributes": [("right", name)]} for name in ("One", "Zwei", "n4", "")]
+    rows: list[dict[str, Any]] = [
+        {"item_id": name, "attributes": [("right", name)]} for name in ("One", "Zwei", "n4", "")
+    ]
+    rows.append({"item_id": "null", "attributes": None})
     assert contexts(world, "context=gold", "gold_node=right", write_items(world, *rows)) == {
-        "One": ["of one"], "Zwei": ["of two"], "n4": ["of four"], "": [],
+        "One": ["of one"], "Zwei": ["of two"], "n4": ["of four"], "": [], "null": [],
     }  # fmt: skip
 
 
@@ -114,7 +117,9 @@ def test_items_of_a_unit_share_a_text_once(world: Path) -> None:
         tables = plan.read(plan.units[0]).tables
     assert tables["texts"].column("text").to_pylist().count("p") == 1
     assert [len(ids) for ids in tables["items"].column("text_ids").to_pylist()] == [2, 2, 1], "with the article"
-    with pytest.raises(InputError, match="its items have texts"), planned(world, key):
+    rows = [{"item_id": "i", "image_ids": ["a"], "text_ids": ids} for ids in ([], ["t"])]
+    some = write_units(world / "some", "items", [rows[:1], [], rows[1:]])
+    with pytest.raises(InputError, match="its items have texts"), planned(world, f"input_items={some}"):
         pass
 
 
