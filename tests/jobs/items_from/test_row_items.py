@@ -211,6 +211,17 @@ def test_columns_of_a_list_of_pictures_and_those_that_fit_nothing() -> None:
     reader_of(("3",), "columns.texts.note=3")
 
 
+def test_pictures_are_checked_when_all_rows_are_read() -> None:
+    class Absent(Urls):
+        def finish(self) -> None:
+            raise InputError("absent")
+
+    cfg, file = load("items", ItemsConfig, ["input=F", "out=O", "columns.pictures=p"]), file_of("p")
+    reader = ItemRowReader(cfg, file, roles_of(cfg, file), Absent())
+    with pytest.raises(InputError, match="absent"):
+        reader.finish()
+
+
 def test_a_record_takes_the_columns_that_are_named_as_wits() -> None:
     picture = NamedPicture("id", "u")
     record = record_of(picture, "item", {"page_title": "T", "image_url": "other", "unknown": "x"})

@@ -49,7 +49,8 @@ def every_fault(table: Path) -> list[tuple[str, str, str | None]]:
 
 def test_a_sound_table_has_no_fault(table: Path, tmp_path: Path) -> None:
     assert list(table_faults.damage(str(table))) == every_fault(table) == []
-    assert str(Fault("place", "problem")) == "place: problem"
+    fault = Fault("place", "problem")
+    assert (str(fault), fault.damaged, fault.missing) == ("place: problem", None, False)
     (tmp_path / "none").mkdir()
     (tmp_path / "none" / "f.parquet").write_bytes(b"x")
     assert list(table_faults.damage(str(tmp_path / "none"))) == [], "nothing was written there"
@@ -161,6 +162,20 @@ def test_rows_are_checked_before_their_keys(tmp_path: Path) -> None:
     ], "the keys are not read"
 
 
+def test_files_of_the_run_that_are_missing_or_damaged(table: Path) -> None:
+    source = open_table(str(table))
+    for name in ("identity.json", "inputs.jsonl", "manifest.json", "units.jsonl"):
+        whole = (table / "_run" / name).read_bytes()
+        (table / "_run" / name).write_bytes(b"broken")
+        ((place, _, damaged),) = problems(table_faults.run_faults(source))
+        assert (place, damaged) == (name, name)
+        (table / "_run" / name).unlink()
+        (fault,) = table_faults.run_faults(source)
+        assert (fault.problem, fault.damaged, fault.missing) == (f"no _run/{name}", None, True)
+        (table / "_run" / name).write_bytes(whole)
+    assert list(table_faults.run_faults(source)) == []
+
+
 def test_a_repair_removes_damaged_files_once_with_their_rejects(table: Path) -> None:
     unit, manifest = str(table / "unit1.parquet"), str(table / "_run" / "manifest.json")
     faults = [Fault(unit, "x", unit), Fault(unit, "y", unit), Fault("p", "z"), Fault("m", "x", manifest)]
@@ -172,6 +187,7 @@ def test_a_repair_removes_damaged_files_once_with_their_rejects(table: Path) -> 
 
 
 def test_the_sound_part_has_what_can_be_read(table: Path, tmp_path: Path) -> None:
+    pq.write_table(pq.read_table(table / "unit0.parquet").replace_schema_metadata(None), table / "plain.parquet")
     (table / "unit0.parquet").write_bytes(b"broken")
     (table / "unit2.parquet").unlink()
     source = table_faults.sound_part(str(table))

@@ -1,0 +1,110 @@
+"""Prompts of a unit and the items of its pictures: which texts, in which order, with which attributes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.errors import InputError
+from jobs.items_from.drawn_pictures import DrawnPictures, model_of
+from jobs.items_from.image_prompts import ImagePromptReader, open_prompts
+from jobs.store.units import Unit
+from jobs.store.writer import UnitTask
+from tests.factories import write_table, write_units
+
+DRAWN = DrawnPictures(role="prompt", samples=2, seed=7, model="m", settings="s")
+
+
+def text(name: str, role: str | None = "prompt", **columns: Any) -> dict[str, Any]:
+    return {"text_id": name, "role": role, "text": f"{name}.", **columns}
+
+
+def prompts_of(reader: ImagePromptReader, unit: Unit) -> list[tuple[str, str]]:
+    rows = reader(UnitTask(unit)).to_pylist()
+    assert {row["status"] for row in rows} <= {"ok"}
+    return [(row["image_id"], row["prompt"]) for row in rows]
+
+
+def test_texts_of_the_role_are_prompts(tmp_path: Path) -> None:
+    values = json.dumps({"scenario": "triumph", "n": 3, "sample": "of the text"})
+    units = [[text("a", source=values), text("x", "note"), text("b", source="a page")], [text("y", None)], [text("c")]]
+    uri = write_units(tmp_path / "texts", "texts", units)
+    tables = open_prompts(uri, texts=None, role="prompt")
+    first, second, third = tables.units([DRAWN])
+    assert [(unit.rows, unit.extra.get("filtered")) for unit in (first, second, third)] == [
+        (4, {"other roles": 1}), (0, {"other roles": 1}), (2, None),
+    ]  # fmt: skip
+    assert (first.name, model_of(first)) == ("unit0", "m")
+    reader = ImagePromptReader(DRAWN, "texts")
+    expected = [(DRAWN.image_id(name, sample), f"{name}.") for name in "ab" for sample in (0, 1)]
+    assert prompts_of(reader, first) == expected
+    assert prompts_of(reader, second) == []
+    rows = reader.items(first)
+    items = rows.tables["items"].to_pylist()
+    assert [item["item_id"] for item in items] == [name for name, _ in expected]
+    assert items[1]["attributes"] == [
+        ("scenario", "triumph"), ("n", "3"), ("prompt_id", "a"), ("image_model", "m"), ("sample", "1"),
+    ]  # fmt: skip
+    assert (items[2]["attributes"][0], items[2]["text_ids"]) == (("source", "a page"), ["b"])
+    assert (rows.rows_in, rows.filtered) == (5, {"other roles": 1})
+    assert reader.items(third).tables["items"].to_pylist()[0]["attributes"][0] == ("prompt_id", "c")
+    assert tables.identity.keys() == {"input"}
+
+
+def test_several_models_have_units_of_their_own(tmp_path: Path) -> None:
+    uri = write_units(tmp_path / "texts", "texts", [[text("a")], [text("b")]])
+    other = DrawnPictures(role="prompt", samples=1, seed=7, model="n", settings="s")
+    units = open_prompts(uri, texts=None, role="prompt").units([DRAWN, other])
+    assert [(model_of(unit), unit.rows, unit.extra["parent"]) for unit in units] == [
+        ("m", 2, "unit0"), ("m", 2, "unit1"), ("n", 1, "unit0"), ("n", 1, "unit1"),
+    ]  # fmt: skip
+    assert len({unit.name for unit in units}) == 4
+    assert [DRAWN.has(unit) for unit in units] == [True, True, False, False]
+    assert len({DRAWN.image_id("a", 0), DRAWN.image_id("a", 1), DRAWN.image_id("b", 0), other.image_id("a", 0)}) == 4
+
+
+def test_prompts_of_items_are_their_texts_of_the_role(tmp_path: Path) -> None:
+    """b's texts are joined in the order of the item; c has none of the role, and d no texts and attributes."""
+    texts = [text("t"), text("u"), text("n", "note"), text("e", text=None)]
+    items: list[dict[str, Any]] = [
+        {
+            "item_id": "a",
+            "kind": "description",
+            "text_ids": ["t", "n"],
+            "attributes": [("image_model", "old"), ("k", "v")],
+        },
+        {"item_id": "b", "kind": "description", "text_ids": ["u", "e", "absent", "t"], "attributes": []},
+        {"item_id": "c", "kind": "description", "text_ids": ["n"], "attributes": []},
+        {"item_id": "d", "kind": "description", "text_ids": None, "attributes": None},
+    ]
+    place, of_texts = write_table(tmp_path / "items", "items", items), write_table(tmp_path / "texts", "texts", texts)
+    tables = open_prompts(place, texts=of_texts, role="prompt")
+    (unit,) = tables.units([DRAWN])
+    reader = ImagePromptReader(DRAWN, "items")
+    expected = {"a": "t.", "b": "u.\n\nt.", "c": "", "d": ""}
+    assert prompts_of(reader, unit) == [
+        (DRAWN.image_id(name, sample), prompt) for name, prompt in expected.items() for sample in (0, 1)
+    ]
+    rows = reader.items(unit).tables["items"].to_pylist()
+    assert rows[0]["attributes"] == [("k", "v"), ("prompt_id", "a"), ("image_model", "m"), ("sample", "0")]
+    assert rows[6]["attributes"] == [("prompt_id", "d"), ("image_model", "m"), ("sample", "0")]
+    assert (rows[3]["kind"], rows[3]["image_ids"]) == ("image", [DRAWN.image_id("b", 1)])
+
+
+def test_tables_without_a_prompt_are_refused(tmp_path: Path) -> None:
+    texts = write_units(tmp_path / "texts", "texts", [[text("a", "note"), text("b", "gloss")], [text("c", None)]])
+    items = write_table(tmp_path / "items", "items", [{"item_id": "a", "kind": "image", "text_ids": ["a"]}])
+    none = write_table(tmp_path / "none", "texts", [text("a", None)])
+
+    def refused(uri: str, texts_key: str | None) -> str:
+        with pytest.raises(InputError) as error:
+            open_prompts(uri, texts=texts_key, role="prompt").units([DRAWN])
+        return str(error.value)
+
+    roles = "has this role; its roles are gloss, note"
+    assert refused(texts, None) == f"prompt_role=prompt: no text of input={texts} {roles}"
+    assert refused(items, texts) == f"prompt_role=prompt: no text of texts={texts} {roles}"
+    assert refused(none, None).endswith("has this role; its texts have none")
+    assert "set texts= to the table of their texts" in refused(items, None)
+    assert "allowed only for a table of items" in refused(texts, texts)
