@@ -1,0 +1,113 @@
+"""Units of responses: tables put together by their pictures' units, cut into pieces, and read again."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from jobs.items_from.responses import ResponseTables, ResponseUnitReader, response_units
+from jobs.runtime.exclusions import ExclusionFilter
+from jobs.store.pieces import BegunCut
+from jobs.store.reading import open_table
+from jobs.store.units import Unit
+from tests.factories import write_units
+
+
+def response(name: str, item: str, **columns: Any) -> dict[str, Any]:
+    return {"response_id": name, "item_id": item, "model": "m", "text": f"{name}.", "status": "ok", **columns}
+
+
+def tables_of(folder: Path, *tables: Sequence[Sequence[str]], **others: str) -> ResponseTables:
+    """Return tables of responses: for each table and unit the ids of the responses, about items of the first letter."""
+    sources = [
+        open_table(write_units(folder / f"r{n}", "responses", [[response(r, r[0]) for r in names] for names in units]))
+        for n, units in enumerate(tables)
+    ]
+    opened = {name: open_table(uri) for name, uri in others.items()}
+    return ResponseTables(sources, opened.get("asked"), opened.get("texts"), [])
+
+
+def reader_of(tables: ResponseTables, marks: Sequence[str] = (), role: str = "generated") -> ResponseUnitReader:
+    return ResponseUnitReader(tables, {}, "everyone", frozenset(marks), role)
+
+
+def ids(reader: ResponseUnitReader, unit: Unit) -> list[str]:
+    rows = reader.read(unit)
+    assert rows.rows_in == unit.rows
+    names: list[str] = rows.tables["items"].column("item_id").to_pylist()
+    return names
+
+
+def test_units_of_one_name_are_put_together_and_cut(tmp_path: Path) -> None:
+    tables = tables_of(tmp_path, [["a1", "a2", "b1"], ["c1"]], [["a3", "b2"], [], ["d1"]])
+    reader = reader_of(tables)
+    for size, expected in (
+        (2, [["a1", "a2"], ["b1", "a3"], ["b2"], ["c1"], ["d1"]]),
+        (3, [["a1", "a2", "b1"], ["a3", "b2"], ["c1"], ["d1"]]),
+        (5, [["a1", "a2", "b1", "a3", "b2"], ["c1"], ["d1"]]),
+        (4, [["a1", "a2", "b1", "a3"], ["b2"], ["c1"], ["d1"]]),
+    ):
+        units = list(response_units(tables, size, {}))
+        assert [names for unit in units if (names := ids(reader, unit))] == expected
+        assert len({unit.name for unit in units}) == len(units)
+    first, second, *_ = response_units(tables, 2, {})
+    assert (first.extra, first.piece) == ({"parent": "unit0", "from": 0, "to": 2, "sizes": [3, 2]}, "rows 0-2")
+    assert second.extra["from"] == 2
+    assert [Path(source.uri).parent.name for source in first.inputs] == ["r0", "r1"]
+
+
+def test_a_table_that_has_begun_keeps_its_names(tmp_path: Path) -> None:
+    tables = tables_of(tmp_path, [["a1", "a2", "a3"], ["b1"]])
+    plain = list(response_units(tables, 2, {}))
+    begun = list(response_units(tables, 2, {"unit0": BegunCut(3, {1: "mine"})}))
+    assert [(unit.name, unit.rows) for unit in begun[:2]] == [(plain[0].name, 2), ("mine", 1)]
+    assert (len(begun), begun[2].rows, begun[3].name) == (4, 0, plain[2].name)
+
+
+def test_items_and_texts_are_those_of_the_unit(tmp_path: Path) -> None:
+    """Item a has a text that responses share, one with the role of responses, and one that is absent."""
+    item: dict[str, Any] = {"kind": "image", "image_ids": ["p"], "attributes": [("k", "v"), ("model", "x")]}
+    items: list[list[dict[str, Any]]] = [
+        [{**item, "item_id": "a", "text_ids": ["t", "g", "absent"]}],
+        [{**item, "item_id": "b", "text_ids": None}],
+    ]
+    texts = [
+        [{"text_id": "t", "role": "prompt", "text": "p"}, {"text_id": "g", "role": "generated", "text": "old"}],
+        [],
+    ]
+    asked = write_units(tmp_path / "items", "items", items)
+    of_texts = write_units(tmp_path / "texts", "texts", texts)
+    tables = tables_of(tmp_path, [["a1", "a2", "z1"], ["b1"]], asked=asked, texts=of_texts)
+    first, second = response_units(tables, 9, {})
+    assert [Path(source.uri).parent.name for source in first.inputs] == ["r0", "items", "texts"]
+    assert first.inputs[1].uri.endswith("unit0.parquet")
+    read = reader_of(tables).read(first)
+    assert read.tables["items"].column("item_id").to_pylist() == ["a1", "a2"]
+    assert sorted(read.tables["texts"].column("text").to_pylist()) == ["a1.", "a2.", "p"]
+    ((reject),) = read.rejects
+    assert (reject.position, reject.reason, reject.raw) == (2, "missing_item", "z1")
+    attributes = dict(read.tables["items"].column("attributes").to_pylist()[0])
+    assert (attributes["k"], attributes["model"], attributes["picture"]) == ("v", "m", "p")
+    assert read.tallies["response_status"] == {"ok": 2}
+    other = reader_of(tables, role="prompt").read(first).tables["texts"].to_pylist()
+    assert sorted((text["role"], text["text"]) for text in other) == [
+        ("generated", "old"), ("prompt", "a1."), ("prompt", "a2."),
+    ]  # fmt: skip
+    assert reader_of(tables).read(second).tables["items"].num_rows == 1
+
+
+def test_any_mark_of_a_response_leaves_it_out(tmp_path: Path) -> None:
+    items: list[list[dict[str, Any]]] = [
+        [{"item_id": "a", "kind": "image", "image_ids": ["p", "q"]}, {"item_id": "b", "kind": "image"}]
+    ]
+    asked = write_units(tmp_path / "items", "items", items)
+    tables = tables_of(tmp_path, [["a1", "b1", "b2"]], asked=asked)
+    (unit,) = response_units(tables, 9, {})
+    for mark, left in (("q", ["b1", "b2"]), ("a", ["b1", "b2"]), ("b2", ["a1", "b1"]), ("x", ["a1", "b1", "b2"])):
+        read = reader_of(tables, [mark]).read(unit)
+        assert read.tables["items"].column("item_id").to_pylist() == left
+        assert read.filtered == ({"excluded": 3 - len(left)} if len(left) < 3 else {})
+        assert read.tallies.get("exclusions") == ({mark: 3 - len(left)} if len(left) < 3 else None)
+    missing = dict.fromkeys(("prompt", "sample", "condition", "finish_reason", "refusal_kind"))
+    responses = [response("a1", "a", **missing) | {"text": None}, response("a2", "a", **missing) | {"text": ""}]
+    items_before, texts, *_ = reader_of(tables).rows(unit, responses, ExclusionFilter(frozenset()))
+    assert (len(items_before), texts) == (2, {})

@@ -1,0 +1,87 @@
+"""The place of a table before a run: whose files are there, and what a run must not touch."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from jobs.errors import InputError
+from jobs.store import place
+from jobs.store.objects import Object
+from jobs.store.units import Unit
+from tests.cases import check_cases
+from tests.factories import record, write_records
+
+
+def test_names_that_a_run_writes() -> None:
+    def check(name: str, written: bool, temporary: bool) -> None:
+        assert place.is_written_by_run("s3://b/T", f"s3://b/T/{name}") == written
+        assert place.is_temporary(f"s3://b/T/{name}") == temporary
+
+    cases = [
+        ("u.parquet", True, False), ("_run/identity.json", True, False), ("_rejects/u.1.parquet", True, False),
+        ("_run", False, False), ("u.csv", False, False), ("sub/u.parquet", False, False), ("_other/x", False, False),
+        (".u.parquet.tmp", False, True), ("_run/.x.tmp", True, True), ("x.tmp", False, False), (".x", False, False),
+        (".tmp/x", False, False),
+    ]  # fmt: skip
+    check_cases(check, cases)
+
+
+def test_old_temporary_files_are_removed_wherever_they_are(tmp_path: Path) -> None:
+    for name, age in (("T/.a.tmp", 10), ("T/_run/.b.tmp", 10), ("T/.new.tmp", 30), ("T/kept", 10), (".c.tmp", 10)):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x")
+        os.utime(tmp_path / name, (age, age))
+    place.remove_temporary(str(tmp_path / "T"), before=30)
+    left = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
+    assert left == {"T/.new.tmp", "T/kept", ".c.tmp"}
+
+
+def test_what_is_at_the_place(tmp_path: Path) -> None:
+    out = tmp_path / "T"
+    unit = Unit("unit0", (Object(f"{tmp_path}/in/f", 1, ""),))
+    assert list(place.inspect(str(out), [unit])[0]) == []
+    assert place.inspect(str(out), [])[1] is False
+    write_records(str(out), [[record("a")]])
+    (out / ".x.tmp").write_text("x")
+    listed, is_table = place.inspect(str(out), [unit])
+    assert is_table
+    assert not any(file.uri.endswith(".tmp") for file in listed)
+    (out / "_run" / "identity.json").unlink()
+    assert place.inspect(str(out), [unit])[1], "it has inputs and an object that remine wrote"
+    (out / "_run" / "inputs.jsonl").unlink()
+    with pytest.raises(InputError, match="not empty, and not a table that remine wrote"):
+        place.inspect(str(out), [unit])
+    with pytest.raises(InputError, match=f"contains the input {out}/sub/f"):
+        place.inspect(str(out), [Unit("u", (Object(f"{out}/sub/f", 1, ""),))])
+    near = Unit("u", (Object(f"{out}2/f", 1, ""),))
+    assert not place.inspect(str(tmp_path / "new"), [near])[1]
+
+
+def test_a_table_within_a_table_is_refused(tmp_path: Path) -> None:
+    out = tmp_path / "T"
+    write_records(str(out), [[record("a")]])
+    for inside in ("x", "x/y", "x/y/z"):
+        with pytest.raises(InputError, match=f"inside table {out}, which it would corrupt"):
+            place.inspect(str(out / inside), [])
+    place.inspect(str(out / "_partial"), [])
+    place.inspect(str(out / "_partial" / "x"), [])
+    place.inspect(f"{out}2", [])
+
+
+def test_a_folder_with_the_name_of_a_unit_is_named(tmp_path: Path) -> None:
+    out = tmp_path / "T"
+    (out / "unit1.parquet").mkdir(parents=True)
+    with pytest.raises(InputError, match=r"unit1\.parquet: a folder has the name of a unit's file"):
+        place.inspect(str(out), [Unit("unit0", ()), Unit("unit1", ())])
+    assert not place.inspect(str(out), [Unit("unit0", ())])[1]
+
+
+def test_a_file_above_the_place_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for name in ("file", "file/T", "file/T/U"):
+        with pytest.raises(InputError, match=f"images_out={tmp_path}/{name}: {tmp_path}/file is a file"):
+            place.check_creatable(f"{tmp_path}/{name}", key="images_out")
+    place.check_creatable(f"{tmp_path}/a/b/c")
+    place.check_creatable("s3://bucket/file")
+    assert not (tmp_path / "a").exists()
