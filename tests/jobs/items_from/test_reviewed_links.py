@@ -71,6 +71,7 @@ def test_a_text_has_five_distinct_names_the_gloss_and_forty_words() -> None:
     article = {"text_id": "t", "text": " ".join(f"w{n}" for n in range(41))}
     node: dict[str, Any] = {"node_id": "n", "lemmas": names, "glosses": [("fr", "f"), ("de", "d")]}
     assert texts([node]) == {"n": "e1; e2; a1; a2; a3\n\nd"}
+    assert texts([node], language="fr") == {"n": "a1; a2; a3; d1; e1\n\nf"}
     opening = " ".join(f"w{n}" for n in range(40))
     long = texts([node | {"article_text_ids": [("en", "t")], "glosses": None}], [article], "de")
     assert long == {"n": f"d1; e1; a1; a2; a3\n\n{opening} …"}
