@@ -63,7 +63,7 @@ def execute(cfg: AnnotateConfig) -> dict[str, Any] | None:
     if cfg.plan:
         summary.show_plan("annotate", plan, note=study_plan.describe(cfg, tasks), lines=[drawn] if drawn else [])
         return None
-    if not cfg.overwrite and (purged := purged_table(plan, "plan")) is not None:
+    if not cfg.overwrite and (purged := purged_table(plan, ["plan"])) is not None:
         tasks = purged["counts"]["rows_out"]
         say(f"annotate: {plan.out}: {tasks:,} tasks, as purge left them; overwrite=true plans new ones")
         return purged

@@ -22,6 +22,7 @@ from jobs.corpora.vector_space import check_same_space, space_of
 from jobs.corpora.vectors import layout_of
 from jobs.errors import InputError
 from jobs.models.devices import check_device
+from jobs.purging.purged_table import purged_table
 from jobs.retrieval.faiss_export import FaissConfig, check_export, export
 from jobs.retrieval.neighbor_rows import Calibration, kept_calibration
 from jobs.retrieval.queries import check_distinct, open_queries
@@ -29,7 +30,9 @@ from jobs.retrieval.search import SearchTask
 from jobs.retrieval.search_modes import QUERIES, SearchInputs, account_corpus, check_side, resident_side, search
 from jobs.runtime import cli, exclusions, lifecycle
 from jobs.runtime.config import ReadingRows
+from jobs.runtime.console import say
 from jobs.runtime.expected_pace import Work
+from jobs.store import run_files
 from jobs.store.reading import TableSource
 from jobs.store.run import TablePlan
 
@@ -62,6 +65,8 @@ def execute(cfg: RetrieveConfig) -> dict[str, Any] | None:
     excluded = exclusions.read_exclusions(cfg.exclusions)
     plan = _plan(cfg, queries, corpus, calibration, exclusions.identity(excluded))
     check_distinct(cfg.queries, queries)
+    if not cfg.overwrite and (purged := _purged(plan)) is not None:
+        return purged
     count = sum(source.rows for source in queries)
     side = resident_side(cfg.resident, queries=count, corpus=corpus.rows)
     note = f"{count:,} queries, {corpus.rows:,} vectors of {corpus.space.dim} numbers, the {side} kept in memory"
@@ -85,6 +90,16 @@ def execute(cfg: RetrieveConfig) -> dict[str, Any] | None:
     if cfg.faiss.out is not None:
         export(cfg.faiss, corpus, task, run)
     return manifest
+
+
+def _purged(plan: TablePlan) -> dict[str, Any] | None:
+    """Return the manifest of a whole table of the same units of queries from which pictures were purged; else None."""
+    units = {unit.name for unit in run_files.begun_units(plan.out)}
+    if units != {unit.name for unit in plan.units} or (purged := purged_table(plan, ["queries", "corpus"])) is None:
+        return None
+    neighbors = purged["counts"]["rows_out"]
+    say(f"retrieve: {plan.out}: {neighbors:,} neighbours, as purge left them; overwrite=true searches again")
+    return purged
 
 
 def _check(cfg: RetrieveConfig) -> None:

@@ -1,6 +1,7 @@
 """A table whose rows depend on all of the input: after a purge its command keeps it rather than make it anew."""
 
 import json
+from collections.abc import Collection
 from typing import Any
 
 from jobs.purging.rewriting import PURGED
@@ -11,11 +12,11 @@ from jobs.store.run import TablePlan
 from jobs.store.run_files import IDENTITY, MANIFEST, run_uri
 
 
-def purged_table(plan: TablePlan, key: str) -> dict[str, Any] | None:
-    """Return the manifest of a table that was purged and differs from the plan in nothing else; None without one.
+def purged_table(plan: TablePlan, keys: Collection[str]) -> dict[str, Any] | None:
+    """Return the manifest of a whole table that was purged and differs from the plan in nothing else; None without one.
 
     Args:
-        key: of the identity, with a hash of the rows that the job would write without the purged pictures.
+        keys: of the identity, which change with the rows that purge removed from the input.
     """
     try:
         written, manifest = (run_files.read_json(run_uri(plan.out, name)) for name in (IDENTITY, MANIFEST))
@@ -24,5 +25,6 @@ def purged_table(plan: TablePlan, key: str) -> dict[str, Any] | None:
     planned = json.loads(run_files.to_json({TABLE: plan.table, **plan.identity}))
     config = json.loads(run_files.to_json(plan.config))
     changed = {name.split(".")[0] for name in differing_keys(manifest["config"], config)} - set(RUN_KEYS)
-    is_purged = PURGED in manifest["counts"]["filtered"]
-    return manifest if is_purged and not changed and differing_keys(written, planned) == [key] else None
+    is_whole = manifest.get("complete") and PURGED in manifest["counts"]["filtered"]
+    differing = {name.split(".")[0] for name in differing_keys(written, planned)}
+    return manifest if is_whole and not changed and differing and differing <= set(keys) else None

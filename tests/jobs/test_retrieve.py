@@ -267,6 +267,34 @@ def test_exclusions_of_queries_and_of_the_corpus_are_counted(
     assert "1 of 5 entries match no picture here" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("in_process")
+def test_neighbours_are_kept_after_a_purge_unless_there_are_other_queries(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root, ids = tmp_path / "R", [f"{number:032x}" for number in range(16)]
+    embeddings(root / "q", drawn(6, 1), ids[:6], units=2)
+    embeddings(root / "c", drawn(10, 2), ids[6:], units=2)
+    (tmp_path / "withdrawn.txt").write_text(f"{ids[1]}\n{ids[7]}\n")
+    keys, withdrawn = (
+        [f"queries={root}/q", f"corpus.path={root}/c", f"out={root}/n"],
+        f"exclusions={tmp_path}/withdrawn.txt",
+    )
+    assert cli.main("retrieve", [*keys, "k=9"]) == 0
+    assert cli.main("purge", [f"input={root}", withdrawn]) == 0
+    left = rows_of(root / "n")
+    assert left.num_rows == 5 * 8
+    capsys.readouterr()
+    assert cli.main("retrieve", [*keys, "k=9", withdrawn]) == 0
+    assert "40 neighbours, as purge left them; overwrite=true searches again" in capsys.readouterr().out
+    assert rows_of(root / "n").equals(left)
+    assert cli.main("retrieve", [*keys, "k=8", withdrawn]) == 2
+    embeddings(root / "q2", drawn(1, 3), ["f" * 32], units=1)
+    assert cli.main("retrieve", [f"queries={root}/q*", *keys[1:], "k=9", withdrawn]) == 2  # another configuration
+    assert cli.main("retrieve", [*keys, "k=9", withdrawn, "overwrite=true"]) == 0
+    assert "left them" not in capsys.readouterr().out
+    assert cli.main("verify", [f"input={root}", withdrawn]) == 0
+
+
 def test_a_plan_writes_nothing(tables: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = [
         f"queries={tables['queries']}",
