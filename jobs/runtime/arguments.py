@@ -22,13 +22,15 @@ def to_overrides(job: str, schema: type, arguments: Sequence[str], *, positional
     """Return the arguments as `key=value`, in their order; a list that is given by single values is one override.
 
     Args:
-        positional: the keys of values that stand alone, in their order; a list takes all of them, or leaves the last
-            one to the key after it.
+        positional: the keys of values that stand alone, in their order, without those that have their value by name; a
+            list takes all of them, or leaves the last one to the key after it.
 
     Raises:
         InputError: an option without a value, a value that belongs to no key, or a list given in both forms.
     """
-    pairs = list(_pairs(job, schema, list(arguments), list(positional)))
+    named = {_named_key(schema, argument) for argument in arguments}
+    alone = [key for key in positional if key not in named or _is_list(schema, key)]
+    pairs = list(_pairs(job, schema, list(arguments), alone))
     values: dict[str, list[str]] = {}
     for key, value in pairs:
         values.setdefault(key, []).append(value)
@@ -133,6 +135,12 @@ def _key(schema: type, name: str) -> str:
     """Return the key that an option names."""
     underscored = name.replace("-", "_")
     return underscored if type_of(schema, name) is UNKNOWN and type_of(schema, underscored) is not UNKNOWN else name
+
+
+def _named_key(schema: type, argument: str) -> str:
+    """Return the key of key=value, --key=value or --key; empty for a value that stands alone."""
+    name, equals, _ = argument.removeprefix("--").partition("=")
+    return _key(schema, name) if equals or argument.startswith("--") else ""
 
 
 def _is_list(schema: type, key: str) -> bool:

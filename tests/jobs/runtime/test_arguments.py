@@ -91,6 +91,8 @@ def test_values_alone_belong_to_positional_keys() -> None:
         ("a b c", ("ratings", "input"), ["ratings=[a,b]", "input=c"]),
         ("a b --inner.name c", ("ratings", "input"), ["ratings=[a]", "input=b", "inner.name=c"]),
         ("ratings=[a,b] c", ("ratings", "input"), ["ratings=[a,b]", "input=c"]),
+        ("a input=b", ("ratings", "input"), ["ratings=[a]", "input=b"]),
+        ("a --input b", ("ratings", "input"), ["ratings=[a]", "input=b"]),
     ):
         assert to_overrides("job", Keys, arguments.split(" "), positional=positional) == overrides
     for arguments, refused in (("a b", "'b'"), ("-x", "'-x'")):
