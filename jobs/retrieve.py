@@ -65,7 +65,8 @@ def execute(cfg: RetrieveConfig) -> dict[str, Any] | None:
     excluded = exclusions.read_exclusions(cfg.exclusions)
     plan = _plan(cfg, queries, corpus, calibration, exclusions.identity(excluded))
     check_distinct(cfg.queries, queries)
-    if not cfg.overwrite and (purged := _purged(plan)) is not None:
+    keeps = not (cfg.overwrite or cfg.only_plans) and cfg.faiss.out is None  # an index has what was purged
+    if keeps and (purged := _purged(plan)) is not None:
         return purged
     count = sum(source.rows for source in queries)
     side = resident_side(cfg.resident, queries=count, corpus=corpus.rows)

@@ -288,6 +288,8 @@ def test_neighbours_are_kept_after_a_purge_unless_there_are_other_queries(
     assert "40 neighbours, as purge left them; overwrite=true searches again" in capsys.readouterr().out
     assert rows_of(root / "n").equals(left)
     assert cli.main("retrieve", [*keys, "k=8", withdrawn]) == 2
+    assert cli.main("retrieve", [*keys, "k=9", withdrawn, f"faiss.out={root}/index"]) == 2  # there is none without them
+    assert cli.main("retrieve", [*keys, "k=9"]) == 2  # without the list
     embeddings(root / "q2", drawn(1, 3), ["f" * 32], units=1)
     assert cli.main("retrieve", [f"queries={root}/q*", *keys[1:], "k=9", withdrawn]) == 2  # another configuration
     assert cli.main("retrieve", [*keys, "k=9", withdrawn, "overwrite=true"]) == 0
