@@ -42,7 +42,10 @@ def trials(identities: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """
     hashes = {uri: stored_identity_hash(identity) for uri, identity in identities.items()}
     whole_of: dict[str, str] = {}
-    while (grown := _alike(identities, {hashes[uri]: hashes[whole] for uri, whole in whole_of.items()})) != whole_of:
+    for _ in identities:  # no chain of parents is longer
+        grown = _alike(identities, {hashes[uri]: hashes[whole] for uri, whole in whole_of.items()})
+        if grown == whole_of:
+            break
         whole_of = grown
     return whole_of
 
