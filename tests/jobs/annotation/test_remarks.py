@@ -5,13 +5,16 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as Xml
 
+import pyarrow as pa
 import pytest
 import yaml
 
+from actors.vlm.people import FreeText
 from actors.vlm.rubric import Rubric
 from jobs.annotation import form as forms
-from jobs.annotation import label_studio_form, prodigy_form
+from jobs.annotation import label_studio_form, prodigy_form, remarks
 from jobs.annotation.form import Form, ShownItem, WelfareConfig
+from jobs.annotation.model import REMARKS
 from jobs.runtime import cli
 from tests.cases import check_cases
 from tests.factories import rows_of
@@ -192,3 +195,40 @@ def test_people_are_asked_in_the_order_of_their_part() -> None:
     form = forms.form(Rubric.from_dict(turned), questions=[], span_labels=None, welfare=welfare, pictures=1, texts=())
     assert [question.name for question in form.questions] == ["tone", "identification"]
     assert [question.name for question in study().questions] == ["identification", "tone"]
+
+
+def test_rows_of_a_field_one_per_entry() -> None:
+    fields = [FreeText("why", "Why?", question="q"), FreeText("sources", "Sources", separator=";")]
+    raw: list[dict[str, Any]] = [
+        {"item_id": "a", "field": "why", "rater": "p", "text": " one; two ", "target": "joy", "condition": "c",
+         "sample": 3, "time": 5.0, "annotation": 7, "position": 1, "images": ["x"]},
+        {"item_id": "b", "field": "sources", "rater": "p", "text": " one ;; two;", "position": 2},
+        {"item_id": "c", "field": "sources", "rater": "o", "text": " ; ", "position": 3},
+        {"item_id": "d", "field": "why", "rater": "o", "text": None, "position": 4},
+    ]  # fmt: skip
+    rows = remarks.remarks(pa.Table.from_pylist(raw, schema=REMARKS), fields, rubric="r", condition="all")
+    names = ["item_id", "number", "text", "question", "target", "condition", "sample", "position"]
+    assert [tuple(row[name] for name in names) for row in rows.to_pylist()] == [
+        ("a", 1, "one; two", "q", "joy", "c", 3, 1),
+        ("b", 1, "one", "", "", "all", 0, 2),
+        ("b", 2, "two", "", "", "all", 0, 2),
+        ("c", 1, None, "", "", "all", 0, 3),
+        ("d", 1, None, "q", "", "all", 0, 4),
+    ]
+    assert set(rows["rubric"].to_pylist()) == {"r"}
+    assert rows.slice(0, 1).select([*remarks.ADDITIONAL]).to_pylist() == [
+        {"images": ["x"], "time": 5.0, "annotation": 7, "position": 1}
+    ]
+    assert remarks.remarks(REMARKS.empty_table(), fields, rubric="r", condition="").num_rows == 0
+
+
+def test_fields_are_the_rubrics_or_those_that_columns_map() -> None:
+    of_rubric = Rubric.from_dict(rubric())
+    error, sources = of_rubric.people.free_texts if of_rubric.people else ()
+    assert remarks.fields_of(of_rubric, {}, "tone") == (error, sources)
+    assert remarks.fields_of(of_rubric, {"sources": "x", "factual_error": "y"}, None) == (error, sources)
+    assert remarks.fields_of(of_rubric, {"sources": "x"}, None) == (sources,)
+    assert remarks.fields_of(None, {"b": "x", "a": "y"}, "tone") == (
+        FreeText("b", "b", question="tone"), FreeText("a", "a", question="tone")
+    )  # fmt: skip
+    assert remarks.fields_of(None, {"a": "y"}, None) == (FreeText("a", "a"),)

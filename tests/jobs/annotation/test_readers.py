@@ -1,0 +1,143 @@
+"""From the keys of `import_ratings` to what the reader of a format gets."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from omegaconf import OmegaConf
+
+from jobs.annotation import century_annotations, label_studio, prodigy, readers, tabular
+from jobs.annotation.columns import RatingColumns
+from jobs.annotation.import_config import ImportRatingsConfig
+from jobs.annotation.importing import Importer
+from jobs.errors import InputError
+from jobs.runtime.config_files import CONF
+from jobs.runtime.exclusions import ExclusionFilter
+from jobs.store.objects import Object
+from tests.cases import check_cases
+
+Readings = list[tuple[str, Any]]
+RUBRIC = {
+    "name": "mood",
+    "questions": [
+        {"name": "shown", "text": "How strongly?", "answers": [1, 2, 3]},
+        {"name": "people", "text": "Are there people?", "answers": ["yes", "no"]},
+    ],
+}
+FILES = {format_: f"/x/a.{ending}" for format_, ending in
+         (("csv", "csv"), ("parquet", "parquet"), ("label_studio", "json"), ("prodigy", "jsonl"))}  # fmt: skip
+
+
+@pytest.fixture
+def readings(monkeypatch: pytest.MonkeyPatch) -> Readings:
+    """(name of the reader, its argument) of each file that an importer looks into."""
+    calls: Readings = []
+
+    def recorder(name: str) -> Any:
+        def read(uri: str, reading: Any, reject: object) -> Iterator[Any]:
+            calls.append((name, reading))
+            return iter(())
+
+        return read
+
+    for module, name in (
+        (tabular, "read_csv"), (tabular, "read_parquet"), (century_annotations, "read"), (label_studio, "read"),
+        (prodigy, "read"),
+    ):  # fmt: skip
+        monkeypatch.setattr(module, name, recorder(f"{module.__name__.rpartition('.')[2]}.{name}"))
+    return calls
+
+
+def importer(file: str = "/x/a.csv", *, pseudonyms: Any = None, **keys: Any) -> Importer:
+    cfg = ImportRatingsConfig(input="x", out="y", **keys)
+    one = readers.importer(cfg, [Object(file, 1, "e")], ExclusionFilter(frozenset()), pseudonyms)
+    one.peek()
+    return one
+
+
+def reading(readings: Readings, file: str = "/x/a.csv", **keys: Any) -> Any:
+    importer(file, **keys)
+    return readings.pop()[1]
+
+
+def test_each_format_has_its_reader(readings: Readings) -> None:
+    for file in FILES.values():
+        importer(file, rubric=RUBRIC)
+    importer("/x/a.csv", rubric=RUBRIC, format="century")
+    importer("/x/a.json", rubric=RUBRIC, format="prodigy")  # the key has precedence over the name
+    assert [name for name, _ in readings] == [
+        "tabular.read_csv", "tabular.read_parquet", "label_studio.read", "prodigy.read", "century_annotations.read",
+        "prodigy.read",
+    ]  # fmt: skip
+
+
+def test_readers_of_columns_get_the_keys_of_columns(readings: Readings) -> None:
+    columns = RatingColumns(item_id="file")
+    keys: dict[str, Any] = {"encoding": "latin-1", "delimiter": ";", "limit": 5, "rater": "anna", "columns": columns}
+    one = reading(readings, rubric=RUBRIC, question="How strongly?", **keys)
+    assert (one.encoding, one.delimiter, one.limit, one.rater, one.columns) == ("latin-1", ";", 5, "anna", columns)
+    assert (one.table, one.question, one.private) == ("ratings", "shown", False)
+    assert reading(readings, rubric=RUBRIC, pseudonyms=lambda name: name).private
+
+
+def test_readers_of_tools_get_the_keys_of_tools(readings: Readings) -> None:
+    columns = RatingColumns(target="label", questions={"shown": "control"}, remarks={"why": "field"})
+    one = reading(readings, FILES["prodigy"], rubric=RUBRIC, columns=columns, rater_from="assigned", limit=5)
+    assert (one.controls, one.text_controls, one.fields) == (
+        {"shown": "control"},
+        {"why": "field"},
+        {"target": "label"},
+    )
+    assert (one.rater, one.limit, one.question, one.private) == ("assigned", 5, None, False)
+    bare = reading(readings, FILES["label_studio"], rubric=RUBRIC, pseudonyms=lambda name: name)
+    assert (bare.controls, bare.text_controls, bare.fields, bare.rater, bare.private) == ({}, {}, {}, "annotator", True)
+    spans: Any = OmegaConf.to_container(OmegaConf.load(next((CONF / "span_labels").glob("*.yaml"))))
+    labels = reading(readings, FILES["label_studio"], table="spans", span_labels=spans).span_labels
+    assert labels.name == spans["name"]
+
+
+def test_questions_by_name_or_text(readings: Readings) -> None:
+    cases = {
+        "shown": ({"rubric": RUBRIC, "question": "shown"}, "shown"),
+        "text": ({"rubric": RUBRIC, "question": "are there people?"}, "people"),
+        "none": ({"rubric": RUBRIC}, None),
+        "any name, with answers alone": ({"answers": ["1", "2"], "question": "fit"}, "fit"),
+        "without questions": ({"table": "raters", "question": "fit"}, "fit"),
+        "empty": ({"rubric": RUBRIC, "question": ""}, None),
+    }
+
+    def check(keys: dict[str, Any], question: str | None) -> None:
+        assert reading(readings, **keys).question == question
+
+    check_cases(check, cases)
+
+
+def test_answers_without_a_rubric_are_a_scale_or_categories(readings: Readings) -> None:
+    scored = reading(readings, answers=["1", "2"], name="ours", question="q").questionnaire
+    named = reading(readings, answers=["1", "2"], scale="nominal", question="q").questionnaire
+    assert (scored.name, named.name) == ("ours", "people")
+    assert [one.answers("q").scores for one in (scored, named)] == [(1.0, 2.0), (None, None)]
+
+
+def test_free_texts_are_read_for_remarks_alone(readings: Readings) -> None:
+    columns = RatingColumns(remarks={"why": "reason"})
+    one = reading(readings, table="remarks", columns=columns, question="q")
+    assert [(text.name, text.question) for text in one.free_texts] == [("why", "q")]
+    assert reading(readings, rubric=RUBRIC, columns=columns).free_texts == ()
+
+
+def test_keys_that_a_format_does_not_take_are_refused(readings: Readings) -> None:
+    cases = [
+        ({"file": FILES["prodigy"], "rubric": RUBRIC, "rater": "anna"}, "rater=anna: format=prodigy already names"),
+        ({"file": FILES["label_studio"], "table": "spans"}, "format=label_studio needs span_labels=NAME"),
+        ({"rubric": RUBRIC, "question": "nothing"}, "question=nothing: rubric mood has shown, people"),
+        ({"rubric": {**RUBRIC, "questions": []}}, "^import_ratings: "),
+        ({"table": "remarks", "rubric": RUBRIC}, "^import_ratings: table=remarks: rubric mood has no free_texts"),
+        ({"rubric": RUBRIC, "items": "/nowhere"}, "items=/nowhere: must be id, url or a table"),
+    ]
+
+    def check(keys: dict[str, Any], message: str) -> None:
+        with pytest.raises(InputError, match=message):
+            importer(**keys)
+
+    check_cases(check, cases)

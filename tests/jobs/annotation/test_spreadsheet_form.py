@@ -1,0 +1,118 @@
+"""A study as a spreadsheet: its columns, one row per question, and what it cannot ask."""
+
+import csv
+import io
+from dataclasses import replace
+
+import pytest
+
+from actors.vlm.people import FreeText
+from jobs.annotation import spreadsheet_form
+from jobs.annotation.form import Form, FormQuestion, Option, ShownItem, WelfareConfig
+from jobs.annotation.own_questions import OwnSet
+from jobs.annotation.spans import SpanLabels
+from tests.cases import check_cases
+
+OPTIONS = (Option("1", "low", "", ""), Option("2", "=high", "", ""))
+TONE = FormQuestion("tone", "Tone?", "As a whole.", OPTIONS, ())
+CLEAR = FormQuestion("clear", "Clear?", "", OPTIONS, ())
+FORM = Form(
+    rubric="r",
+    instructions="",
+    questions=(TONE, CLEAR),
+    span_labels=None,
+    welfare=WelfareConfig(),
+    pictures=2,
+    texts=("prompt",),
+)
+ITEM = ShownItem(
+    "i",
+    ("p0", "p1"),
+    ("https://x/0.jpg", "https://x/1.jpg"),
+    (("Title", "A boat"),),
+    {"prompt": ("t", "=a boat")},
+    (("Page", "https://w/boat"),),
+)
+LABELS = SpanLabels("mistakes", ())
+
+
+def rows(form: Form, item: ShownItem = ITEM, rater: str | None = "bo") -> list[dict[str, str | int]]:
+    return list(spreadsheet_form.rows(form, item, target="joy", assigned_to=rater, place=3))
+
+
+def test_columns_are_what_people_read_and_then_what_they_fill_in() -> None:
+    bare = WelfareConfig(comment="", report="")
+    cases = {
+        "all": (
+            FORM,
+            "place rater item_id target question image image_2 about prompt wording answers value comment skipped "
+            "reported",
+        ),
+        "no comment, no report": (
+            replace(FORM, welfare=bare, texts=()),
+            "place rater item_id target question image image_2 about wording answers value skipped",
+        ),
+        "no picture to report, and free text": (
+            replace(FORM, pictures=0, texts=(), free_texts=(FreeText("why", "Why?"),)),
+            "place rater item_id target question about wording answers value why comment skipped",
+        ),
+    }
+    check_cases(lambda form, expected: _equal(spreadsheet_form.header(form), expected.split()), cases)
+
+
+def _equal(got: object, expected: object) -> None:
+    assert got == expected
+
+
+def test_a_row_per_question_with_all_that_people_see() -> None:
+    first, second = rows(FORM)
+    assert first == {
+        "place": 3,
+        "rater": "bo",
+        "item_id": "i",
+        "target": "joy",
+        "question": "tone",
+        "image": "https://x/0.jpg",
+        "image_2": "https://x/1.jpg",
+        "prompt": "'=a boat",
+        "about": "Title: A boat\nPage: https://w/boat",
+        "wording": "Tone? As a whole.",
+        "answers": "low / =high",
+    }
+    assert (second["question"], second["wording"]) == ("clear", "Clear?")
+    assert rows(FORM, rater=None)[0]["rater"] == ""
+
+
+def test_the_items_own_questions_follow_those_of_the_form() -> None:
+    form = replace(FORM, questions=(TONE,), own_question=CLEAR)
+    item = replace(ITEM, own_set=OwnSet("s", (("1", "Is there a boat?"), ("2", "Is it red?"))))
+    asked = [(row["question"], row["wording"]) for row in rows(form, item)]
+    assert asked == [("tone", "Tone? As a whole."), ("1", "Is there a boat?"), ("2", "Is it red?")]
+
+
+def test_the_file_says_that_it_is_utf_8() -> None:
+    text = spreadsheet_form.as_csv(FORM, rows(FORM))
+    assert text[0] == "\ufeff"
+    read = list(csv.DictReader(io.StringIO(text[1:])))
+    assert list(read[0]) == spreadsheet_form.header(FORM)
+    assert [(row["question"], row["value"], row["about"]) for row in read] == [
+        ("tone", "", "Title: A boat\nPage: https://w/boat"), ("clear", "", "Title: A boat\nPage: https://w/boat")
+    ]  # fmt: skip
+
+
+def test_what_rows_of_questions_cannot_ask_is_refused() -> None:
+    why = (FreeText("why", "Why?"),)
+    spreadsheet_form.check(FORM)
+    spreadsheet_form.check(replace(FORM, questions=(TONE,), free_texts=why))  # one question: a row per item
+    cases = [
+        (replace(FORM, span_labels=LABELS), "cannot mark spans"),
+        (replace(FORM, free_texts=why), r"free text \(why\)"),
+        (replace(FORM, questions=(), free_texts=why), r"free text \(why\)"),
+        (replace(FORM, questions=(TONE,), free_texts=why, own_question=CLEAR), r"free text \(why\)"),
+    ]
+
+    def check(form: Form, message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            spreadsheet_form.check(form)
+
+    check_cases(check, cases)
