@@ -12,13 +12,19 @@ from jobs.runtime.exclusions import ExclusionFilter, marks_of
 from jobs.store.reading import TableSource
 
 # Columns that name what a row is about.
-IDS = ("image_id", "item_id", "query_id", "response_id", "text_id", "image_ids")
+IDS = ("image_id", "item_id", "query_id", "response_id", "text_id", "set_id", "record_id", "image_ids")
 OWN_URLS = ("image_url", "source_url")
 URLS = (*OWN_URLS, "final_url")  # many pictures may be redirected to one, so that it does not name them in other tables
 DIMS = "dims"  # of metrics: JSON, which names the item that a metric of one item is about
 _ITEM_OF_METRIC = r'"unit":"(?P<item>[^"\\]*)"'
-# Table -> the id of its rows under which other tables name them. Not of neighbors, whose two ids are two pictures.
-NAMED_BY = {"records": "image_id", "images": "image_id", "items": "item_id", "responses": "response_id"}
+# Table -> ids of its rows under which other tables name them. Not of neighbors, whose two ids are two pictures. A
+# record of `candidates` has the id by which the search in the corpus names the picture.
+NAMED_BY = {
+    "records": ("image_id", "record_id"),
+    "images": ("image_id",),
+    "items": ("item_id",),
+    "responses": ("response_id",),
+}
 
 
 @dataclass
@@ -29,12 +35,15 @@ class Gone:
         marks: of the list of exclusions (`jobs.runtime.exclusions`), and further ids.
         urls: addresses of the pictures as the tables have them, for files that are not tables.
         pictures: the image_ids among the marks, without ids of items, responses and texts.
+        others: ids of records, items, responses and texts among the marks, as far as they are content hashes: ids that
+            users chose, such as 7, may be words of any text.
         matched: the marks that rows of records, images, items or responses have, for the summary of the list.
     """
 
     marks: set[str]
     urls: set[str] = field(default_factory=set)
     pictures: set[str] = field(default_factory=set)
+    others: set[str] = field(default_factory=set)
     matched: set[str] = field(default_factory=set)
 
     def exclusion_filter(self) -> ExclusionFilter:
@@ -83,13 +92,14 @@ def gather(tables: Sequence[TableSource], marks: frozenset[str]) -> Gone:
         exclusion_filter = ExclusionFilter(frozenset(fresh))
         named: set[str] = set()
         for table in sources:
-            key = NAMED_BY[table.name]
             for batch in table.batches(columns_of(table.footers[0].schema.names)):
                 rows = batch.filter(pa.array(matches(batch, exclusion_filter)))
                 if rows.num_rows:
-                    ids = set(filter(None, rows[key].to_pylist()))
-                    named |= ids
-                    gone.pictures |= ids if key == "image_id" else set()
+                    for key in NAMED_BY[table.name]:
+                        ids = set(filter(None, rows[key].to_pylist()))
+                        named |= ids
+                        of_kind = gone.pictures if key == "image_id" else gone.others
+                        of_kind.update(ids if key == "image_id" else filter(ID.fullmatch, ids))
                     for name in OWN_URLS:
                         gone.urls.update(filter(None, rows[name].to_pylist() if name in rows.column_names else ()))
         gone.matched.update(exclusion_filter.matched)
@@ -97,23 +107,30 @@ def gather(tables: Sequence[TableSource], marks: frozenset[str]) -> Gone:
         gone.pictures.update(filter(ID.fullmatch, of_urls))
         fresh = (named | of_urls) - gone.marks
         gone.marks |= fresh
-    gone.marks |= _texts_of(tables, gone.exclusion_filter())
+    texts = _texts_of(tables, gone)
+    gone.marks |= texts
+    gone.others.update(filter(ID.fullmatch, texts))
     return gone
 
 
-def _texts_of(tables: Sequence[TableSource], exclusion_filter: ExclusionFilter) -> set[str]:
-    """The text_ids of items that must go, without those of other items."""
-    gone: set[str] = set()
+def _texts_of(tables: Sequence[TableSource], gone: Gone) -> set[str]:
+    """The text_ids of items that must go, and of texts that name one as their source, without those of other items."""
+    exclusion_filter = gone.exclusion_filter()
+    sources = pa.array(sorted(gone.others), pa.string())
+    texts: set[str] = set()
     items = [table for table in tables if table.name == "items"]
     for table in items:
         for batch in table.batches(["item_id", "image_ids", "text_ids"]):
             rows = batch.filter(pa.array(matches(batch.drop_columns(["text_ids"]), exclusion_filter)))
-            gone.update(_flat(rows["text_ids"]))
-    for table in items if gone else ():
+            texts.update(_flat(rows["text_ids"]))
+    for table in (table for table in tables if table.name == "texts"):
+        for batch in table.batches(["text_id", "source"]):
+            texts.update(batch.filter(pc.is_in(batch["source"], sources))["text_id"].to_pylist())
+    for table in items if texts else ():
         for batch in table.batches(["item_id", "image_ids", "text_ids"]):
             others = batch.filter(pa.array(~matches(batch.drop_columns(["text_ids"]), exclusion_filter)))
-            gone.difference_update(_flat(others["text_ids"]))
-    return gone
+            texts.difference_update(_flat(others["text_ids"]))
+    return texts
 
 
 def _flat(column: pa.ChunkedArray) -> list[str]:

@@ -1,7 +1,8 @@
-"""Mentions of pictures that must go, in columns that are not for ids: texts, attributes, dimensions of metrics.
+"""Mentions of what must go, in columns that are not for ids: sources, texts, attributes, dimensions of metrics.
 
-A mention is the id of a picture as a word, or one of its addresses. Addresses are compared as they are, and those with
-the suffix of a picture also by what they name: parsing all links of a corpus would take half a minute per million.
+A mention is the id of a picture, or of an item, response or text about it, as a word, or an address of a picture.
+Addresses are compared as they are, and those with the suffix of a picture also by what they name: parsing all links of
+a corpus would take half a minute per million.
 """
 
 import re
@@ -41,7 +42,8 @@ class Mentions:
 
     def __init__(self, gone: Gone) -> None:
         self._pictures = gone.pictures
-        self._ids = pa.array(sorted(gone.pictures), pa.string())
+        self._names = gone.pictures | gone.others
+        self._ids = pa.array(sorted(self._names), pa.string())
         self._urls = pa.array(sorted(gone.urls), pa.string())
         self._filter = gone.exclusion_filter()
 
@@ -127,7 +129,7 @@ class Mentions:
             return match[0].replace(plain, "") if gone else match[0]
 
         def word(match: re.Match[str]) -> str:
-            return "" if match[0] in self._pictures else match[0]
+            return "" if match[0] in self._names else match[0]
 
         return re.sub(_ID, word, _ADDRESS.sub(address, text), flags=re.ASCII)
 
