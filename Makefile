@@ -5,7 +5,7 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo test fast lint check torture soak bench gpu vllm clean FORCE
+.PHONY: help demo test fast style lint check torture soak bench gpu vllm clean FORCE
 
 PYTHON ?= python3
 ARGS ?=
@@ -39,18 +39,20 @@ help: ## this list
 demo: $(STAMP) ## the full pipeline on a generated corpus
 	$(PY) -m jobs.demo $(ARGS)
 
-test: lint ## lint, the tests, and the smallest benchmark
+test: style ## ruff, the contracts of imports, the tests, mypy among them, and the smallest benchmark
 	$(PY) -m pytest -m 'not torture' -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 	$(PY) -m tests.benchmarks mine smoke
 
 fast: $(STAMP) ## the tests without Ray, whole commands, models and browsers
 	$(PY) -m pytest -m 'not torture and not slow' -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
-lint: $(STAMP) ## ruff, mypy and the contracts of imports
+lint: style ## ruff, the contracts of imports, and mypy
+	$(BIN)/mypy
+
+style: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/mypy
 
 check: $(STAMP) ## what remine depends on (build/remine.cdx.json) and its known vulnerabilities; offline ADVISORIES=FILE of OSV
 	@$(CHECK)/bin/python -c 'import cyclonedx_py, pip_audit, pytest' >/dev/null 2>&1 || { \
@@ -85,6 +87,8 @@ clean: ## remove what demo, bench and the tools leave; the environment stays (rm
 
 FORCE:
 
+# Python compiles a module at its first import: of 28,000 modules installed, which pip would compile for two minutes on
+# one processor, a sixth is ever imported.
 # A pip that fails cleans up after itself and says so, hence the marker goes too; only one that is killed leaves it.
 $(STAMP): pyproject.toml setup.py jobs/corpora/wit/byte_index.c constraints.txt $(BROKEN)
 	@rm -f $@
@@ -98,6 +102,6 @@ $(STAMP): pyproject.toml setup.py jobs/corpora/wit/byte_index.c constraints.txt 
 	fi
 	@echo "installing the versions of constraints.txt into $(VENV) (some minutes and 7 GB the first time)"
 	@touch $(UNFINISHED)
-	@$(PY) -m pip install -q -c constraints.txt -e '.[all,test,bench,demo,docs]' || { rm -f $(UNFINISHED); exit 1; }
+	@$(PY) -m pip install -q --no-compile -c constraints.txt -e '.[all,test,bench,demo,docs]' || { rm -f $(UNFINISHED); exit 1; }
 	@mv $(UNFINISHED) $@
 	@touch $@

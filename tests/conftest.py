@@ -47,7 +47,7 @@ SLOW = tuple(
     jobs/runtime/test_config jobs/runtime/test_help_text jobs/runtime/test_lifecycle jobs/runtime/test_pipelines
     jobs/runtime/test_plans jobs/runtime/test_refusals jobs/runtime/test_spot_machines jobs/store/test_damage
     jobs/store/test_memory jobs/store/test_private_networks jobs/store/test_two_runs jobs/testbed jobs/viewer models
-    test_cluster test_site
+    test_cluster test_site test_types
     """.split()
 )
 # The files that take longest, by measured seconds of CPU. They start before others of their kind: a process of xdist
@@ -56,12 +56,12 @@ LONGEST = tuple(
     f"{name}.py"
     for name in """
     jobs/runtime/test_cluster_of_nodes jobs/test_kills models/test_papers_on_the_little_world
-    jobs/runtime/test_stage_faults jobs/test_fetch_urls jobs/test_century_pipeline test_site actors/vlm/test_fused
-    jobs/page/test_browser jobs/test_caire_pipeline jobs/runtime/test_config jobs/test_run_pipeline
-    actors/vlm/test_real_configs actors/vlm/test_attacks jobs/test_purge actors/vlm/test_vllm jobs/runtime/test_stages
-    jobs/store/test_storage_faults jobs/test_rome jobs/test_caire_planted jobs/test_docent_pipeline
-    jobs/test_rome_documents jobs/store/test_two_runs jobs/test_commands jobs/runtime/test_refusals
-    jobs/papers/test_caire jobs/test_corridors jobs/test_resume gpu/test_gpu
+    jobs/runtime/test_stage_faults jobs/test_fetch_urls jobs/test_century_pipeline test_types test_site
+    actors/vlm/test_fused jobs/page/test_browser jobs/test_caire_pipeline jobs/runtime/test_config
+    jobs/test_run_pipeline actors/vlm/test_real_configs actors/vlm/test_attacks jobs/test_purge actors/vlm/test_vllm
+    jobs/runtime/test_stages jobs/store/test_storage_faults jobs/test_rome jobs/test_caire_planted
+    jobs/test_docent_pipeline jobs/test_rome_documents jobs/store/test_two_runs jobs/test_commands
+    jobs/runtime/test_refusals jobs/papers/test_caire jobs/test_corridors jobs/test_resume gpu/test_gpu
     """.split()
 )
 DATA = Path(os.environ.get("REMINE_DATA") or ROOT.parent / "shared" / "data")
