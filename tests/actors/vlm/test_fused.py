@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import importlib.util
+import json
 import os
 import subprocess
 import sys
@@ -103,28 +104,33 @@ def test_hooks_of_accelerate_stay() -> None:
 
 
 ROTATE = """
+import json
 import sys
 import liger_kernel.ops.rope
 from actors.vlm import fused
 from actors.vlm.loading import load_vlm
 from tests.actors.vlm.test_fused import encoded_patches, logits
 
-model, _ = load_vlm(sys.argv[1], dtype="float32", device_map="cpu")
-expected = logits(model), encoded_patches(model)
-fused.takes = lambda tensor: True
 calls = []
 forward = liger_kernel.ops.rope.rope_forward
 liger_kernel.ops.rope.rope_forward = lambda *tensors: calls.append(1) or forward(*tensors)
-vision = hasattr(model.config, "vision_config")
-functions = ["apply_rotary_pos_emb", "apply_rotary_pos_emb_vision"][: 1 + vision]
-replaced = fused._fuse_rotations(model)
-assert replaced == functions, replaced
-assert fused._fuse_rotations(model) == []  # once per process
-calls.clear()
-values = logits(model), encoded_patches(model)
-layers = model.config.get_text_config().num_hidden_layers + (model.config.vision_config.depth if vision else 0)
-assert len(calls) == layers, (calls, layers)
-print(max(float((b - a).abs().max()) for a, b in zip(expected, values)))
+differences = {}
+for name in sys.argv[1:]:
+    fused.takes = lambda tensor: False  # loading fuses what it takes
+    model, _ = load_vlm(name, dtype="float32", device_map="cpu")
+    expected = logits(model), encoded_patches(model)
+    fused.takes = lambda tensor: True
+    vision = hasattr(model.config, "vision_config")
+    functions = ["apply_rotary_pos_emb", "apply_rotary_pos_emb_vision"][: 1 + vision]
+    replaced = fused._fuse_rotations(model)
+    assert replaced == functions, (name, replaced)
+    assert fused._fuse_rotations(model) == [], name  # once per process
+    calls.clear()
+    values = logits(model), encoded_patches(model)
+    layers = model.config.get_text_config().num_hidden_layers + (model.config.vision_config.depth if vision else 0)
+    assert len(calls) == layers, (name, calls, layers)
+    differences[name] = max(float((b - a).abs().max()) for a, b in zip(expected, values))
+print(json.dumps(differences))
 """
 
 
@@ -140,14 +146,13 @@ def encoded_patches(model: Any) -> Any:
         return model.model.visual(pixels, grid_thw=torch.tensor([[1, 4, 4]] * 2)).pooler_output
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_fused_rotations_compute_the_same(name: str) -> None:
-    """By Triton's interpreter, which has to be chosen before it is imported."""
+def test_fused_rotations_compute_the_same() -> None:
+    """By Triton's interpreter, which has to be chosen before it is imported: one process for all models."""
     pytest.importorskip("triton", reason="liger-kernel needs Triton, which torch brings on Linux")
     if importlib.util.find_spec("liger_kernel") is None:
         pytest.skip("liger-kernel is not installed")
     done = subprocess.run(
-        [sys.executable, "-c", ROTATE, name],
+        [sys.executable, "-c", ROTATE, *MODELS],
         check=False,
         env=os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join([str(Path.cwd()), *sys.path])},
         capture_output=True,
@@ -155,7 +160,9 @@ def test_fused_rotations_compute_the_same(name: str) -> None:
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
-    assert float(done.stdout.splitlines()[-1]) < 1e-5
+    differences = json.loads(done.stdout.splitlines()[-1])
+    assert list(differences) == list(MODELS)
+    assert all(difference < 1e-5 for difference in differences.values()), differences
 
 
 def test_gated_units_are_widened_by_zeros() -> None:
