@@ -163,3 +163,16 @@ def test_cut_takes_the_articles_end_first(title: str, article: str, limit: int) 
     # one letter is one token here: the title is touched only once the article is gone
     assert texts["title"] == title[:limit]
     assert texts["article"] == article[: max(0, limit - len(title))]
+
+
+def test_white_space_around_a_context_is_no_part_of_the_prompt() -> None:
+    rubric = Rubric.from_dict(readme_rubric())
+    shown, _ = rubric.questions
+    about = [
+        PromptBuilder(rubric).prompts_about({"page_title": title}, [("joy", shown)]) for title in ("Kula", " Kula\n")
+    ]
+    assert about[0] == about[1]
+    blank, missing = (PromptBuilder(rubric).prompts_about(context, [("joy", shown)])[0].prompt.shared
+                      for context in ({"page_title": " \n"}, {}))  # fmt: skip
+    assert blank == missing
+    assert not any("is about" in str(part) for part in blank)

@@ -19,6 +19,9 @@ def rated(name, rater, items, *, question="shown", target=""):
 def test_tables_that_share_items_and_targets_need_no_sentence():
     models = [rated("m", "m", ["a", "b"]), rated("n", "n", ["b", "c"])]
     assert mismatches([*models, rated("p", "p", ["c"])]) == []
+    assert mismatches([*models, rated("p", "p", ["a"])]) == []  # n, the second table, does not have it
+    # p joins two groups, and q meets the first of them alone
+    assert mismatches([rated(name, name, [*name]) for name in ("ab", "cd", "bc", "a")]) == []
     assert mismatches([rated("m/1", "m", ["a"]), rated("m/2", "m", ["b"])]) == []  # one rater's items in two tables
     assert mismatches([]) == []
 

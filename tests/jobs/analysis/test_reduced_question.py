@@ -49,3 +49,15 @@ def test_targets_with_a_known_answer() -> None:
         (1, "Mali"), (1, "Peru"), (2, "Peru"),
     }  # fmt: skip
     assert {pair for pair, right in zip(pairs, answers.right, strict=True) if right} == {(1, "Mali"), (2, "Peru")}
+
+
+def test_more_raters_than_16_bits_can_number_stay_apart() -> None:
+    n = (1 << 15) + 3
+    tally = QuestionTally(
+        3, np.arange(n, dtype=np.int32), is_person=np.ones(n, bool), recode=np.array([0, -1], np.int32)
+    )
+    coded = np.zeros(3, ROW)
+    coded["rater"], coded["status"] = [0, n - 2, n - 1], STATUS_CODES["ok"]
+    tally.add(coded)
+    result = tally.result(("r", "q"), names=[f"p{number}" for number in range(n)], values=("yes",), targets=("",))
+    assert result.answers.rater.tolist() == [0, n - 2, n - 1]

@@ -1,0 +1,35 @@
+"""Rows by Python's csv module: fields, positions, and rows that are not whole."""
+
+import io
+from typing import Any
+
+from jobs.corpora.wit.csv_rows import RowReader
+from jobs.store.writer import Reject
+from tests.cases import check_cases
+
+
+def rows(text: str, *, width: int = 2) -> list[Any]:
+    """Return each row's fields, or the position and message of its reject."""
+    source: Any = None
+    reader = RowReader("f", source, io.BytesIO(text.encode()), header=[f"c{number}" for number in range(width)])
+    return [(row.position, row.message) if isinstance(row, Reject) else row for row in reader.rows()]
+
+
+def test_rows_and_rejects() -> None:
+    open_quote, narrow = "a quoted field is not closed", "1 fields instead of 2"
+    cases = {
+        "plain": ("a\tb\nc\td\n", [["a", "b"], ["c", "d"]]),
+        "no newline at the end": ("a\tb\nc\td", [["a", "b"], ["c", "d"]]),
+        "lines in a field": ('a\t"b\n1"\nc\td\n', [["a", "b\n1"], ["c", "d"]]),
+        "a closed field at the end": ('a\t"b"', [["a", "b"]]),
+        "an open one in the last line": ('a\tb\nc\t"d', [["a", "b"], (4, open_quote)]),
+        "an open one before other rows": ('a\t"b\nc\td\n', [(0, open_quote), ["c", "d"]]),
+        "too narrow": ("a\nb\tc\n", [(0, narrow), ["b", "c"]]),
+        "too wide": ("a\tb\tc\nd\te\n", [(0, "3 fields instead of 2"), ["d", "e"]]),
+        "nothing": ("", []),
+    }
+
+    def check(text: str, expected: list[Any]) -> None:
+        assert rows(text) == expected
+
+    check_cases(check, cases)
