@@ -59,7 +59,7 @@ def test_keys_that_do_not_are_refused() -> None:
 
 
 def test_raters_of_an_item() -> None:
-    cases = [
+    cases: list[tuple[dict[str, Any], int]] = [
         ({"per_item": 3}, 3),
         ({"per_group": 2}, 2),
         ({"quotas": {"China": 20, "India": 10}}, 20),

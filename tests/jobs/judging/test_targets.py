@@ -9,7 +9,7 @@ import pytest
 from actors.items import QUESTIONS, TARGETS
 from jobs.errors import InputError
 from jobs.judging.halves import HALVES, half_of, halves, other
-from jobs.judging.targets import count_labels, own_labels, questions_per_item, ratings_per_item, read_targets
+from jobs.judging.targets import LISTS, count_labels, own_labels, questions_per_item, ratings_per_item, read_targets
 from tests.factories import TableInMemory
 
 
@@ -21,6 +21,24 @@ def test_labels_of_a_list_and_of_a_file(tmp_path: Path) -> None:
     for wrong in ([], ["# a"], ["a", "a "]):
         with pytest.raises(InputError):
             read_targets(wrong)
+
+
+def test_a_file_of_ones_own_comes_before_a_list_of_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = min(path.stem for path in LISTS.glob("*.txt"))
+    monkeypatch.chdir(tmp_path)
+    shipped = read_targets(name)
+    assert shipped
+    assert shipped == read_targets(f"{LISTS}/{name}.txt")
+    Path(name).mkdir()
+    assert read_targets(name) == shipped
+    Path(name).rmdir()
+    Path(name).write_text("joy\n")
+    assert read_targets(name) == ("joy",)
+    Path("labels").write_bytes(b"ok\n\xff\n")
+    with pytest.raises(InputError, match=r"targets=labels: must be a text file in UTF-8 \(byte 3\)"):
+        read_targets("labels")
+    with pytest.raises(InputError, match=rf"targets=nowhere: no such file, and no such list .*{name}"):
+        read_targets("nowhere")
 
 
 def test_numbers_of_ratings_by_hand() -> None:

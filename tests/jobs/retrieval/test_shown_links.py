@@ -35,6 +35,8 @@ def test_links_have_the_table_in_their_name_if_several_have_the_method() -> None
         return {"image_id": "q", "method": method, "rank": rank, "node_id": f"n{rank}", "lemma": lemma, "score": 0.5}
 
     one = source("a/x", "links", [link("lemma", 2), link("lemma", 1, "dog"), link("lemma", 3), link("gloss", 1)])
+    of_two = [{**link("gloss", rank), "image_id": picture} for picture in ("q", "p") for rank in (1, 2)]
+    assert set(read_links([source("a/x", "links", of_two)], ["q", "p"], k=2)) == {("q", "gloss"), ("p", "gloss")}
     shown = read_links([one, source("a/y", "links", [link("gloss", 1)])], ["q"], k=2)
     assert {place: [(hit.rank, hit.lemma) for hit in hits] for place, hits in shown.items()} == {
         ("q", "lemma"): [(1, "dog"), (2, "")], ("q", "gloss, x"): [(1, "")], ("q", "gloss, y"): [(1, "")],

@@ -120,3 +120,20 @@ def test_thrift_refuses_what_is_no_struct() -> None:
 def test_a_damaged_run_of_levels_is_no_longer_than_the_page() -> None:
     head = bytes([0xFE, *[0xFF] * 7, 0x7F])  # a run of 2^62 equal levels
     assert pages._levels(memoryview(head + b"\x01"), 3) == [True] * 3
+
+
+def test_a_page_without_checksum_whose_lengths_are_wrong_is_damaged(tmp_path: Path) -> None:
+    """The length of the levels, or of a value, is past the page's end."""
+    path = tmp_path / "a.parquet"
+    rows = pa.table({"bytes": pa.array([b"first", None, b"third"], pa.large_binary())})
+    pq.write_table(rows, path, use_dictionary=False, compression="none", **{**OPTIONS, "write_page_checksum": False})
+    whole = path.read_bytes()
+    of_value = whole.index(b"third") - 4
+    of_levels = whole.rindex(b"\x02\x00\x00\x00", 0, whole.index(b"first"))  # two bytes of them
+    for place in (of_value, of_levels):
+        path.write_bytes(whole[:place] + b"\xff\xff\x00\x00" + whole[place + 4 :])
+        file = CountedFile(path)
+        of_column = column_pages(str(path), file, "bytes")
+        assert of_column is not None
+        with pytest.raises(OSError, match="Unexpected end of stream: page at byte"):
+            of_column.read(str(path), file, [0, 1, 2])

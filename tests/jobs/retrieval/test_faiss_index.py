@@ -1,0 +1,74 @@
+"""What an index is trained on and what it holds; FAISS is a stand-in that keeps what it gets."""
+
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jobs.errors import RunError
+from jobs.retrieval import faiss_index
+
+
+class Index:
+    """Keeps what it is trained on and what is added."""
+
+    def __init__(self, *, is_trained: bool = False) -> None:
+        self.is_trained, self.sample = is_trained, np.zeros((0, 2), np.float32)
+        self.added: list[float] = []
+
+    def train(self, sample: np.ndarray) -> None:
+        if len(sample) < 2:
+            raise RuntimeError("Error in train\nx.cpp:1: Error: 'n > 1' failed: too few")
+        self.sample = sample
+
+    def add(self, vectors: np.ndarray) -> None:
+        self.added += vectors[:, 0].tolist()
+
+
+def built(
+    monkeypatch: pytest.MonkeyPatch, blocks: list[int], index: Index, ivf: Any = None
+) -> tuple[list[float], list[str]]:
+    """Build from blocks of so many vectors, numbered from 0; return the numbers of the sample, and the ids."""
+    starts = np.cumsum([0, *blocks]).tolist()
+    numbered = [np.arange(first, last, dtype=np.float32) for first, last in pairwise(starts)]
+    vectors = [(np.stack([numbers, numbers], 1), [f"i{n:g}" for n in numbers]) for numbers in numbered]
+    monkeypatch.setattr(faiss_index, "TRAINED_ON", 10)
+    monkeypatch.setattr(faiss_index, "_empty_index", lambda *_: index)
+    monkeypatch.setattr(faiss_index, "_ivf", lambda _: ivf)
+    monkeypatch.setattr(faiss_index, "_vectors", lambda *_: iter(vectors))
+    unused: Any = None
+    corpus: Any = SimpleNamespace(rows=sum(blocks), space=SimpleNamespace(dim=2))
+    keys: dict[str, Any] = {"factory": "F", "nprobe": 7, "cosine": True, "exclusion_filter": unused}
+    _, ids = faiss_index.build(corpus, unused, **keys)
+    return index.sample[:, 0].tolist(), ids.to_pylist()
+
+
+def test_the_sample_is_spread_over_the_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    index = Index()
+    sample, ids = built(monkeypatch, [25, 10], index)
+    assert sample == [0, 3, 6, 9, 12, 15, 18, 21, 24, 25, 28, 31, 34]  # every third vector of each block
+    assert index.added == list(range(35))
+    assert ids == [f"i{n}" for n in range(35)]
+
+
+def test_a_small_corpus_is_used_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    for rows in (5, 10, 19):
+        assert built(monkeypatch, [rows], Index())[0] == list(range(rows))
+
+
+def test_many_lists_need_more_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    ivf = SimpleNamespace(nlist=4, cp=SimpleNamespace(min_points_per_centroid=5), nprobe=1)
+    sample, _ = built(monkeypatch, [45], Index(), ivf)
+    assert sample == list(range(0, 45, 2))  # 20 vectors are needed
+    assert ivf.nprobe == 7
+    ivf.nlist = 1
+    assert built(monkeypatch, [45], Index(), ivf)[0] == list(range(0, 45, 4))  # 5 would do, and 10 are taken
+
+
+def test_an_index_that_needs_no_training_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    index = Index(is_trained=True)
+    assert built(monkeypatch, [3], index) == ([], ["i0", "i1", "i2"])
+    with pytest.raises(RunError, match=r"faiss\.factory=F: cannot be trained on 1 vectors \(too few\)"):
+        built(monkeypatch, [1], Index())
