@@ -74,7 +74,7 @@ def objects(model: str, *, nested: bool = False) -> list[tuple[str, int, str]]:
     except (OSError, ValueError) as error:
         raise ValueError(f"{model}: cannot be listed ({error}); allowed: a folder of a model on S3") from error
     entries = listed.values() if isinstance(listed, dict) else listed
-    files = [(one["name"].removeprefix(f"{prefix}/"), one["size"], str(one.get("ETag", ""))) for one in entries]
+    files = [(entry["name"].removeprefix(f"{prefix}/"), entry["size"], str(entry.get("ETag", ""))) for entry in entries]
     if nested:
         files = [file for file in files if not _is_unused_weight(file[0])]
     if not (chosen := sorted(file for file in files if file[0].endswith(SUFFIXES))):

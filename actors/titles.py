@@ -106,7 +106,9 @@ class TitleMatcher:
         the separator like the end of a text.
         """
         if self._one_by_one:
-            return {number: terms for number, one in enumerate(titles.split(SEPARATOR)) if (terms := self.match(one))}
+            return {
+                number: terms for number, title in enumerate(titles.split(SEPARATOR)) if (terms := self.match(title))
+            }
         folded = self._fold(titles)
         if self._mode == "exact":
             numbered = enumerate(title.strip() for title in folded.split(SEPARATOR))

@@ -65,19 +65,19 @@ def execute(cfg: KbConfig) -> dict[str, Any] | None:
         for part, table in PARTS.items()
     }
     plans = {part: limited(plan, cfg.limit) for part, plan in plans.items()}
-    expected = {
+    prospects = {
         part: prospect("kb", cfg, plan, pools=["kb"], streamed=False, calibrates=False, part=part)
         for part, plan in plans.items()
     }
     if cfg.plan:
-        show_all(list(expected.values()))
+        show_all(list(prospects.values()))
         return None
-    lifecycle.ready(cfg, list(plans.values()), expected["nodes"].needs)
+    lifecycle.ready(cfg, list(plans.values()), prospects["nodes"].needs)
     from jobs.runtime import stages
 
     manifests = {}
-    for part, one in expected.items():
-        run = one.open()
+    for part, table in prospects.items():
+        run = table.open()
         kept = exclusions.keep(run, excluded) if part == "node_images" else None
         stage = stages.Stage("kb", KnowledgeBaseUnit, {"part": part, "config": cfg.knowledge_base, "excluded": kept})
         stages.process(run, name=f"kb {part}", stage=stage, resources=cfg.resources, total=None, counted="rows")

@@ -108,7 +108,7 @@ def _quote(line: str, labels: Sequence[str]) -> Quote | None:
     words, label = _BULLET.sub("", line), labels[0] if len(labels) == 1 else ""
     if len(labels) > 1:
         name, colon, rest = words.partition(":")
-        by_name = {one.casefold(): one for one in labels}
+        by_name = {name.casefold(): name for name in labels}
         label = by_name.get(name.strip(" *`\"'[]").casefold().replace(" ", "_"), "")
         if not colon or not label:
             return None

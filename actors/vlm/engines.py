@@ -162,8 +162,8 @@ class PackedEngine:
 
         def result() -> list[list[RequestLikelihoods]]:
             return [
-                [RequestLikelihoods(logprobs, one.tokens / len(one.logprobs)) for logprobs in one.logprobs]
-                for one in pending.result()
+                [RequestLikelihoods(logprobs, request.tokens / len(request.logprobs)) for logprobs in request.logprobs]
+                for request in pending.result()
             ]
 
         return result

@@ -222,9 +222,9 @@ def _encode(model: Any, prefixes: _Prefixes) -> dict[int, tuple[Any, Any]]:
     import torch
 
     inputs: dict[str, Any] = {}
-    for name in dict.fromkeys(name for one in prefixes.inputs for name in one):
+    for name in dict.fromkeys(name for of_prefix in prefixes.inputs for name in of_prefix):
         if name != "attention_mask":  # nothing is padded
-            parts = [one[name] for one in prefixes.inputs if name in one]
+            parts = [of_prefix[name] for of_prefix in prefixes.inputs if name in of_prefix]
             axis = 1 if name in PER_TOKEN else 0
             inputs[name] = upload_joined(parts, model.device, axis=axis, dtype=families.dtype_in(model, parts[0]))
     positions = upload_joined(prefixes.positions, model.device, axis=-1)
@@ -301,7 +301,7 @@ def _suffix_pass(
         AnswerNodes(suffixes.answers[item][number], begin + nodes.last, tuple(begin + node for node in nodes.inner))
         for item, number, begin, nodes in by_row
     ]
-    read = torch.tensor(sorted({node for one in answer_nodes for node in (one.last, *one.inner)}))
+    read = torch.tensor(sorted({node for nodes in answer_nodes for node in (nodes.last, *nodes.inner)}))
     plan = PackedPlan(
         rows=Segments([len(row.tokens) for row in rows]),
         trees=None if all(row.is_chain for row in rows) else _trees(rows),

@@ -144,9 +144,9 @@ def _one_by_one(
     for (first, end), (key_first, key_end) in zip(pairwise(queries), pairwise(keys), strict=True):
         if first == end:
             continue
-        one = query[first:end].transpose(0, 1)[None]
+        of_sequence = query[first:end].transpose(0, 1)[None]
         seen = [part[key_first:key_end].transpose(0, 1)[None].repeat_interleave(groups, 1) for part in (key, value)]
-        out, total = attend(one, *seen, scale=scale, causal=causal)
+        out, total = attend(of_sequence, *seen, scale=scale, causal=causal)
         outs.append(out[0].transpose(0, 1))
         sums.append(total[0])
     if not outs:

@@ -70,7 +70,7 @@ def log_likelihoods(
             )
             for at, number in members
         ]
-        read = [node for one in answer_nodes for node in (one.last, *one.inner)]
+        read = [node for nodes in answer_nodes for node in (nodes.last, *nodes.inner)]
         hidden = forward.hidden_states(model, family, prefix, group, kind=kind, read=read)
         values = likelihoods.log_likelihoods(model, hidden.flatten(0, 1), answer_nodes)
         logprobs |= {number: value for (_, number), value in zip(members, values, strict=True)}

@@ -158,7 +158,9 @@ def _near_lines(records: TableSource, near: np.ndarray, kept: np.ndarray, bits: 
     groups: dict[str, dict[str, int]] = {}
     for one, other, n in zip(*np.searchsorted(positions, [near, kept]), bits.tolist(), strict=True):
         groups.setdefault(ids[other], {})[ids[one]] = n
-    lines = [json.dumps({"stays": one, "near": dict(sorted(group.items()))}) for one, group in sorted(groups.items())]
+    lines = [
+        json.dumps({"stays": stays, "near": dict(sorted(group.items()))}) for stays, group in sorted(groups.items())
+    ]
     return "".join(f"{line}\n" for line in lines).encode()
 
 

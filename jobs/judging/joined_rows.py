@@ -109,7 +109,7 @@ def lookup_pictures(source: Object | None, values: Collection[str], *, with_byte
 def _pictures(objects: Sequence[Object], places: Sequence[tuple[int, int]]) -> list[bytes | None]:
     """The bytes of the pictures at these places: number of the object, row."""
     numbers = sorted({number for number, _ in places})
-    rows = [sorted({row for one, row in places if one == number}) for number in numbers]
+    rows = [sorted({row for place, row in places if place == number}) for number in numbers]
     pictures: dict[tuple[int, int], bytes | None] = {}
     with ThreadPoolExecutor(min(OBJECTS_AT_ONCE, max(1, len(numbers)))) as pool:
         values = pool.map(_of_object, [objects[number] for number in numbers], rows)

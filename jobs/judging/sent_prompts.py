@@ -7,7 +7,7 @@ import jinja2
 import pyarrow as pa
 
 from actors.vlm.pieces import Piece
-from actors.vlm.prompts import PromptBuilder
+from actors.vlm.prompts import Prompt, PromptBuilder
 from actors.vlm.rubric import Rubric
 from actors.vlm.rubric_questions import ANY
 from jobs.judging.kept_rubric import KeptRubric, Rubrics
@@ -68,8 +68,9 @@ class PromptTexts:
                 continue
             first = rendered[0].prompt
             shared = "".join(_piece_text(piece, pictures) for piece in first.shared)
-            ends = [(f"{one.question.name} {one.target}".strip(), f"{one.prompt.suffix}\n{one.prompt.start}".strip())
-                    for one in rendered]  # fmt: skip
+            ends = [
+                (f"{request.question.name} {request.target}".strip(), _end_text(request.prompt)) for request in rendered
+            ]
             prompts.append(SentPrompt(name, first.system, shared.strip(), ends))
         return prompts
 
@@ -83,6 +84,11 @@ class PromptTexts:
 def as_context(row: Mapping[str, Any]) -> dict[str, str]:
     """Return the fields of a record as texts, without those that it lacks."""
     return {name: _text(value) for name, value in row.items() if value is not None}
+
+
+def _end_text(prompt: Prompt) -> str:
+    """Return what differs between the prompts of a request: the suffix, and the start of the answer."""
+    return f"{prompt.suffix}\n{prompt.start}".strip()
 
 
 def _piece_text(piece: Piece, pictures: int) -> str:

@@ -49,18 +49,18 @@ def run_each(
         return run(cfg)
     configs = _per_model(job, cfg)
     if not cfg.only_plans:
-        for name, one in zip(cfg.models, configs, strict=True):
+        for name, config in zip(cfg.models, configs, strict=True):
             try:
-                check(one)
+                check(config)
             except InputError as error:
                 raise InputError(named_keys.with_own_key(str(error), job, f"models={name}")) from error
     manifest, failures = None, dict[str, Exception]()
-    for one in configs:
+    for config in configs:
         try:
-            manifest = run(one)
+            manifest = run(config)
         except (InputError, RunError) as error:
-            failures[one.model.name] = error
-            say(f"{job} {one.model.name} failed: {error}", err=True)
+            failures[config.model.name] = error
+            say(f"{job} {config.model.name} failed: {error}", err=True)
     if failures:
         only_input = len(failures) == len(configs) and all(isinstance(e, InputError) for e in failures.values())
         reasons = "; ".join(f"{name} ({error})" for name, error in failures.items())
@@ -72,6 +72,6 @@ def _per_model(job: str, cfg: Config) -> list[Config]:
     """Return one configuration per model of `models=`, each with a separate table."""
     models = read_models(job, cli.job(job).schema, key="model", listed="models", names=cfg.models)
     configs = [replace(cfg, model=model, models=[], out=locations.join(cfg.out, model.name)) for model in models]
-    for one in configs:
-        dtypes.resolve(one)
+    for config in configs:
+        dtypes.resolve(config)
     return configs

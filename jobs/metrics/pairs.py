@@ -282,8 +282,8 @@ def _is_connected(wins: Floats) -> NDArray[np.bool_]:
 def pooled(answers: Sequence[Comparisons]) -> Comparisons:
     """Return the answers of several raters as those of one."""
     return Comparisons(
-        pair=np.concatenate([one.pair for one in answers] or [np.zeros(0, np.int64)]),
-        order=np.concatenate([one.order for one in answers] or [np.zeros(0, np.int64)]),
-        first=np.concatenate([one.first for one in answers] or [np.zeros(0)]),
-        asked=sum(one.asked for one in answers),
+        pair=np.concatenate([of_rater.pair for of_rater in answers] or [np.zeros(0, np.int64)]),
+        order=np.concatenate([of_rater.order for of_rater in answers] or [np.zeros(0, np.int64)]),
+        first=np.concatenate([of_rater.first for of_rater in answers] or [np.zeros(0)]),
+        asked=sum(of_rater.asked for of_rater in answers),
     )

@@ -191,12 +191,12 @@ def icc_of_sums(table: Floats) -> dict[str, tuple[float, tuple[float, float]]]:
         ratio_one = between / within
         low = ratio_one / f.ppf(0.975, n - 1, n * (k - 1))
         high = ratio_one * f.ppf(0.975, n * (k - 1), n - 1)
-        one = (between - within) / (between + (k - 1) * within)
-        two = (between - error) / (between + (k - 1) * error + k * (judges - error) / n)
+        icc1 = (between - within) / (between + (k - 1) * within)
+        icc2 = (between - error) / (between + (k - 1) * error + k * (judges - error) / n)
         mean_of_k = (between - error) / (between + (judges - error) / n)
-        offset, f_judges = n * (1 + (k - 1) * two) - k * two, judges / error
-        freedom = (k - 1) * (n - 1) * (k * two * f_judges + offset) ** 2
-        freedom /= (n - 1) * k**2 * two**2 * f_judges**2 + offset**2
+        offset, f_judges = n * (1 + (k - 1) * icc2) - k * icc2, judges / error
+        freedom = (k - 1) * (n - 1) * (k * icc2 * f_judges + offset) ** 2
+        freedom /= (n - 1) * k**2 * icc2**2 * f_judges**2 + offset**2
         upper, lower = f.ppf(0.975, n - 1, freedom), f.ppf(0.975, freedom, n - 1)
         residual = k * judges + (k * n - k - n) * error
         low2 = n * (between - upper * error) / (upper * residual + n * between)
@@ -204,8 +204,8 @@ def icc_of_sums(table: Floats) -> dict[str, tuple[float, tuple[float, float]]]:
         mean_bounds = [float(edge * k / (1 + edge * (k - 1))) for edge in (low2, high2)]
         one_bounds = [float((edge - 1) / (edge + k - 1)) for edge in (low, high)]
     return {
-        "ICC(1,1)": (float(one), (one_bounds[0], one_bounds[1])),
-        "ICC(A,1)": (float(two), (float(low2), float(high2))),
+        "ICC(1,1)": (float(icc1), (one_bounds[0], one_bounds[1])),
+        "ICC(A,1)": (float(icc2), (float(low2), float(high2))),
         "ICC(A,k)": (float(mean_of_k), (mean_bounds[0], mean_bounds[1])),
     }
 

@@ -30,7 +30,7 @@ from jobs.page.metric_labels import IN_HEADING
 from jobs.page.model import GalleryPicture, PictureRating, Wording
 
 Words = Mapping[tuple[str, str], Wording]
-Found = Sequence[tuple[Mapping[str, str], Confusion]]
+QuestionMatrices = Sequence[tuple[Mapping[str, str], Confusion]]
 HUMAN = "human"  # method of people's ratings
 MAX_MATRICES = 12  # of a figure
 MAX_OF_RATER = 12  # cards of a rater about one question
@@ -52,10 +52,12 @@ class CardLinks:
     @property
     def places(self) -> set[str]:
         """The anchors of all entries."""
-        return {entry.name for one in self.lists for entry in one.answers}
+        return {answer.name for question in self.lists for answer in question.answers}
 
 
-def card_links(matrices: Found, metrics: Sequence[Metric], cards: Sequence[GalleryPicture], words: Words) -> CardLinks:
+def card_links(
+    matrices: QuestionMatrices, metrics: Sequence[Metric], cards: Sequence[GalleryPicture], words: Words
+) -> CardLinks:
     """Return the cards of each cell of the confusion matrices, of two raters, of each subgroup, and of each rater.
 
     Args:
@@ -78,7 +80,7 @@ def card_links(matrices: Found, metrics: Sequence[Metric], cards: Sequence[Galle
         *(_of_attribute(attribute, values, cards) for attribute, values in parts.items()),
         *_of_raters(metrics, cards, words),
     ]
-    return CardLinks([one for one in lists if one.answers])
+    return CardLinks([entry for entry in lists if entry.answers])
 
 
 def cards_of(metric: Metric) -> str:
@@ -99,7 +101,7 @@ def cards_of(metric: Metric) -> str:
     return rater_anchor(dims, rater) if rater else ""
 
 
-def drawn_matrices(matrices: Found, words: Words) -> Found:
+def drawn_matrices(matrices: QuestionMatrices, words: Words) -> QuestionMatrices:
     """Return the matrices that have plots: `MAX_MATRICES` of each reference, in the order of the page.
 
     Each question has one before another has two, and models come before people.
@@ -110,7 +112,8 @@ def drawn_matrices(matrices: Found, words: Words) -> Found:
     )
     of_question, of_reference = Counter[tuple[object, ...]](), Counter[str]()
     turns = []  # how many matrices of its question are more interesting, and its number
-    for number, (dims, confusion) in sorted(enumerate(ordered), key=lambda one: one[1][1].rater == PEOPLE):
+    by_models_first = sorted(enumerate(ordered), key=lambda numbered: numbered[1][1].rater == PEOPLE)
+    for number, (dims, confusion) in by_models_first:
         question = confusion.reference, *sorted(dims.items())
         turns.append((of_question[question], number))
         of_question[question] += 1

@@ -69,7 +69,7 @@ def family_figures(
         if len(points) < 2 or (family.title == TWO_RATERS and len({p.rater_label for p in points}) > 2):
             continue
         drawn = _joined(_plots(points, places))
-        plots = [one for one in drawn if any(estimate.value for estimate in one[1].estimates)]
+        plots = [plot for plot in drawn if any(estimate.value for estimate in plot[1].estimates)]
         if not plots:
             continue
         yield PageFigure(

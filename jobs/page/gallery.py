@@ -297,10 +297,10 @@ def _prompted(
     fields = as_context({name: record.get(name) for name in prompts.record_columns})
     context = {**fields, **by_role.get(card.item_id, {}), **{k: v for k, v in card.attributes.items() if v}}
     sent = [
-        one._replace(
-            shared=_cut(one.shared, PROMPT_LENGTH), ends=[(name, _cut(e, TEXT_LENGTH)) for name, e in one.ends]
+        prompt._replace(
+            shared=_cut(prompt.shared, PROMPT_LENGTH), ends=[(name, _cut(e, TEXT_LENGTH)) for name, e in prompt.ends]
         )
-        for one in prompts.of_item(card.image_id, context, asked, pictures=pictures)
+        for prompt in prompts.of_item(card.image_id, context, asked, pictures=pictures)
     ]
     return replace(card, prompts=sent)
 

@@ -202,8 +202,8 @@ WITHOUT_INTERVAL = COUNTS | {
     "ratings_per_person",
     "ratings_per_person_sd",
 }  # by definition, so no remark is needed
-# Families that distributions of a single rater say.
-SAID_BY_DISTRIBUTIONS = frozenset({"Ratings", "Ratings without an answer", "Answers by majority"})
+# Families whose numbers the distributions of a single rater show.
+SHOWN_BY_DISTRIBUTIONS = frozenset({"Ratings", "Ratings without an answer", "Answers by majority"})
 COUNTED = ("People", "Ratings", "Ratings without an answer")  # often the same for every question
 
 
@@ -225,7 +225,7 @@ def blocks(
     for key in keys:
         of_key = without_twins(metrics_of[key])
         if one_rater:
-            of_key = _without_group([metric for metric in of_key if not is_said_by_distributions(metric)])
+            of_key = _without_group([metric for metric in of_key if not is_shown_by_distributions(metric)])
         tables = [
             table for family in FAMILIES if (table := _table(family, of_key, anchor("metrics", *key, family.title)))
         ]
@@ -237,11 +237,11 @@ def blocks(
     return question_blocks
 
 
-def is_said_by_distributions(metric: Metric) -> bool:
+def is_shown_by_distributions(metric: Metric) -> bool:
     """Return whether the distribution of the only rater says what this metric does."""
     if metric.name == "majority_share" and metric.dims.get("answer") == NO_MAJORITY:
         return True
-    return any(family.title in SAID_BY_DISTRIBUTIONS and belongs(family, metric) for family in FAMILIES)
+    return any(family.title in SHOWN_BY_DISTRIBUTIONS and belongs(family, metric) for family in FAMILIES)
 
 
 def _without_group(metrics: Sequence[Metric]) -> list[Metric]:

@@ -8,7 +8,7 @@ from jobs.metrics.metric import Metric
 from jobs.metrics.observations import Observations
 from jobs.page.anchors import anchor
 from jobs.page.family_figures import TWO_RATERS, family_figures
-from jobs.page.metric_families import FAMILIES, blocks, each_once, is_said_by_distributions
+from jobs.page.metric_families import FAMILIES, blocks, each_once, is_shown_by_distributions
 from jobs.page.model import FunnelStep, PageFigure, Wording
 from jobs.page.observed_figures import observed_figures
 from jobs.page.rater_figures import EACH_TWO, rater_figures
@@ -45,7 +45,7 @@ def page_figures(
     )
     one_rater = len(letters) == 1
     metric_blocks = blocks(metrics, list(wording), one_rater=one_rater)
-    metrics = [metric for metric in each_once(metrics) if not (one_rater and is_said_by_distributions(metric))]
+    metrics = [metric for metric in each_once(metrics) if not (one_rater and is_shown_by_distributions(metric))]
     figures, left, size = [], 0, 0
     for figure in chain(
         rater_figures(metrics, metric_blocks, wording, places, letters),

@@ -64,7 +64,7 @@ def small_multiples(
 def _arrange(figure: Figure, lines: Sequence[Sequence[tuple[str, Panel]]], axes: Sequence[Axes], columns: int) -> None:
     """Place the axes at their own sizes, with room for their labels, and fit the figure around them."""
     sizes = [panel.size() for line in lines for _, panel in line]
-    margins = [_margins(figure, one, size) for one, size in zip(axes, sizes, strict=True)]
+    margins = [_margins(figure, panel_axes, size) for panel_axes, size in zip(axes, sizes, strict=True)]
     widths = [
         max(margins[n][0] + sizes[n][0] + margins[n][1] for n in range(column, len(axes), columns))
         for column in range(columns)

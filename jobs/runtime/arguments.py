@@ -36,7 +36,7 @@ def to_overrides(job: str, schema: type, arguments: Sequence[str], *, positional
         values.setdefault(key, []).append(value)
     overrides = []
     for key, value in pairs:
-        whole = [_is_whole(one) for one in values[key]]
+        whole = [_is_whole(text) for text in values[key]]
         single = len(whole) == 1 and not _is_list(schema, key)
         if not _takes_several(schema, key) or single or all(whole):  # of several whole lists the last counts
             overrides.append(f"{key}={value}")

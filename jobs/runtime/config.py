@@ -219,7 +219,7 @@ def _explain(job: str, schema: type, overrides: list[str], error: Exception) -> 
             if file_of(option) == option:
                 return f"{group}={option}: has keys that {job} does not have; must be one of {', '.join(allowed)}"
             parent = nested_dataclass(type_of(schema, f"{group}.{key}".rpartition(".")[0]))
-            keys = sorted(one.name for one in fields(parent)) if parent else []
+            keys = sorted(field.name for field in fields(parent)) if parent else []
             hint = _hint(key.rpartition(".")[2], keys)
             return f"{group}={file_of(option)}: {key}: no such key{hint}; must be one of {', '.join(keys)}"
         case config_errors.WrongValue(group, option, problem):

@@ -80,7 +80,7 @@ def describe(error: BaseException) -> str:
         allowed = "a number with a decimal point, as in 1.0" if match["kind"] == "float" else f"of type {match['kind']}"
         return f"{key}={match['value']}: must be {allowed}"
     if isinstance(cause, ConfigKeyError) and is_dataclass(kind := cause.object_type):
-        return f"{key}: no such key; must be one of {', '.join(one.name for one in fields(kind))}"
+        return f"{key}: no such key; must be one of {', '.join(field.name for field in fields(kind))}"
     return f"{key}: {first_line(cause)}" if key else first_line(cause)
 
 

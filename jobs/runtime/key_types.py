@@ -28,7 +28,7 @@ def is_required(schema: Any, key: str) -> bool:
 
     parent, _, name = key.rpartition(".")
     inner = nested_dataclass(type_of(schema, parent) if parent else schema)
-    return inner is not None and any(one.name == name and one.default == MISSING for one in fields(inner))
+    return inner is not None and any(field.name == name and field.default == MISSING for field in fields(inner))
 
 
 @functools.cache

@@ -105,16 +105,16 @@ def read_measurements(name: str) -> list[Measurement]:
 
 def find(measurements: Sequence[Measurement], wanted: Wanted) -> Measurement | None:
     """The last measurement in the file of the work that is wanted."""
-    return next((one for one in reversed(measurements) if _is_of(one, wanted)), None)
+    return next((measurement for measurement in reversed(measurements) if _is_of(measurement, wanted)), None)
 
 
-def _is_of(one: Measurement, wanted: Wanted) -> bool:
+def _is_of(measurement: Measurement, wanted: Wanted) -> bool:
     return (
-        (one.job, one.part, one.counted) == (wanted.job, wanted.part, wanted.counted)
-        and (one.device != CPU) == wanted.on_gpu
-        and one.pools == tuple(wanted.pools)
-        and all(_value(wanted.config, key) == value for key, value in one.keys.items())
-        and all(name.endswith(one.suffix) for name in wanted.files)
+        (measurement.job, measurement.part, measurement.counted) == (wanted.job, wanted.part, wanted.counted)
+        and (measurement.device != CPU) == wanted.on_gpu
+        and measurement.pools == tuple(wanted.pools)
+        and all(_value(wanted.config, key) == value for key, value in measurement.keys.items())
+        and all(name.endswith(measurement.suffix) for name in wanted.files)
     )
 
 
@@ -131,18 +131,21 @@ def _parse(content: Any) -> list[Measurement]:
 
 def _measurement(entry: Mapping[str, Any]) -> Measurement:
     lists = {name: tuple(entry[name]) for name in ("seconds", "pools")}
-    one = Measurement(**{**entry, **lists, "date": str(entry["date"])})
-    numbers = [one.work, *one.seconds]
-    if not (one.seconds and all(isinstance(n, int | float) and 0 < n < float("inf") for n in numbers)):
-        raise ValueError(f"{one.job}: work and seconds must be numbers above 0")
-    if not (isinstance(one.start_s, int | float) and 0 <= one.start_s < float("inf")):
-        raise ValueError(f"{one.job}: start_s must be a number from 0")
-    if one.device not in (CPU, *read_gpus()):
-        raise ValueError(f"{one.job}: device must be {CPU}, or one of conf/gpus.yaml: {', '.join(read_gpus())}")
-    if bool(one.feeder) != (isinstance(one.feeder_s, int | float) and 0 < one.feeder_s < float("inf")):
-        raise ValueError(f"{one.job}: feeder needs feeder_s, a number above 0")
-    if not isinstance(one.keys, Mapping) or (one.threads is not None and one.threads < 1):
-        raise ValueError(f"{one.job}: keys must be a mapping, and threads at least 1")
-    if wrong := [f.name for f in fields(one) if f.type is str and not isinstance(getattr(one, f.name), str)]:
-        raise ValueError(f"{one.job}: {wrong[0]} must be text")
-    return one
+    measurement = Measurement(**{**entry, **lists, "date": str(entry["date"])})
+    numbers = [measurement.work, *measurement.seconds]
+    if not (measurement.seconds and all(isinstance(n, int | float) and 0 < n < float("inf") for n in numbers)):
+        raise ValueError(f"{measurement.job}: work and seconds must be numbers above 0")
+    if not (isinstance(measurement.start_s, int | float) and 0 <= measurement.start_s < float("inf")):
+        raise ValueError(f"{measurement.job}: start_s must be a number from 0")
+    if measurement.device not in (CPU, *read_gpus()):
+        raise ValueError(f"{measurement.job}: device must be {CPU}, or one of conf/gpus.yaml: {', '.join(read_gpus())}")
+    feeder_s = measurement.feeder_s
+    if bool(measurement.feeder) != (isinstance(feeder_s, int | float) and 0 < feeder_s < float("inf")):
+        raise ValueError(f"{measurement.job}: feeder needs feeder_s, a number above 0")
+    if not isinstance(measurement.keys, Mapping) or (measurement.threads is not None and measurement.threads < 1):
+        raise ValueError(f"{measurement.job}: keys must be a mapping, and threads at least 1")
+    if wrong := [
+        f.name for f in fields(measurement) if f.type is str and not isinstance(getattr(measurement, f.name), str)
+    ]:
+        raise ValueError(f"{measurement.job}: {wrong[0]} must be text")
+    return measurement

@@ -74,7 +74,8 @@ def with_value(message: str, job: str, values: Mapping[str, Any]) -> str:
         return message
     if isinstance(value, list):
         more = ",…" if len(value) > _LISTED else ""
-        return f"{match['key']}=[{','.join(_shown(one)[-1] for one in value[:_LISTED])}{more}]: {text[match.end() :]}"
+        elements = ",".join(_shown(element)[-1] for element in value[:_LISTED])
+        return f"{match['key']}=[{elements}{more}]: {text[match.end() :]}"
     return f"{match['key']}={_shown(value)[-1]}: {text[match.end() :]}"
 
 

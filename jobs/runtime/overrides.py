@@ -95,7 +95,7 @@ def apply(composed: DictConfig, override: str) -> None:
 
 
 def _keys_below(key: str, kind: Any) -> str:
-    return ", ".join(f"{key}.{one.name}=" for one in fields(kind))
+    return ", ".join(f"{key}.{field.name}=" for field in fields(kind))
 
 
 def quoted(value: str) -> str:

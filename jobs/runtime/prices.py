@@ -90,7 +90,11 @@ def gpu_of(prices: Prices, gpus_of_one: float) -> str | None:
 
 
 def _cheapest_gpus(prices: Prices, gpus_of_one: float) -> Machine | None:
-    fitting = [one for one in prices.machines if not one.head and one.num_gpus and one.num_gpus >= gpus_of_one]
+    fitting = [
+        machine
+        for machine in prices.machines
+        if not machine.head and machine.num_gpus and machine.num_gpus >= gpus_of_one
+    ]
     return min(fitting, key=lambda machine: machine.per_hour / machine.num_gpus, default=None)
 
 

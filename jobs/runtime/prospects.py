@@ -129,8 +129,8 @@ def prospect(
 def show_all(prospects: Sequence[Prospect], *, lines: Sequence[str] = ()) -> None:
     """Print the plans of tables that a job writes one after the other, what they take together, and `lines`."""
     with summary.printed_plans() as tables:
-        for one in prospects:
-            one.show()
+        for prospect in prospects:
+            prospect.show()
     if len(tables) > 1:
         sums = PlanSums()
         unknown = [locations.absolute(table.out) for table in tables if not sums.add(table)]

@@ -55,7 +55,7 @@ def add(total: Failures, more: Mapping[str, Failure]) -> None:
     for name, failure in more.items():
         key = name if name in total or len(total) < MOST_KINDS else f"{name.partition('/')[0]}/{OTHER_KINDS}"
         rows = failure.rows + (total[key].rows if key in total else 0)
-        example = min(failure, total.get(key, failure), key=lambda one: (one.where, one.message))
+        example = min(failure, total.get(key, failure), key=lambda candidate: (candidate.where, candidate.message))
         total[key] = example._replace(rows=rows)
 
 

@@ -123,19 +123,19 @@ def column_pages(uri: str, stream: Any, column: str) -> ColumnPages | None:
 
 def _column_pages(footer: dict[int, Any], column: str, tail: "_Tail") -> ColumnPages | None:
     name = column.encode()
-    schema = next((one for one in footer[2] if one.get(4) == name), None)
+    schema = next((element for element in footer[2] if element.get(4) == name), None)
     if schema is None or (schema.get(1), schema.get(3)) != (_BYTE_ARRAY, _OPTIONAL):
         return None
     pages: list[_Page] = []
     rows, codec = 0, None
     for group in footer[4]:
-        chunk = next(one for one in group[1] if one[3][3] == [name])
+        chunk = next(chunk for chunk in group[1] if chunk[3][3] == [name])
         meta = chunk[3]
         if 4 not in chunk or meta[4] not in _CODECS or 11 in meta or not {_PLAIN, _RLE} >= set(meta[2]):
             return None
         codec = _CODECS[meta[4]]
         index, _ = thrift.decode(tail.read(chunk[4], chunk[4] + chunk[5]))
-        pages += [_Page(one[1], one[2], rows + one.get(3, 0)) for one in index[1]]
+        pages += [_Page(location[1], location[2], rows + location.get(3, 0)) for location in index[1]]
         rows += group[3]
     return ColumnPages(tuple(pages), rows, codec)
 

@@ -112,8 +112,8 @@ def _identity_faults(uri: str, identities: Mapping[str, str], kept: str | None) 
     """
     if kept is not None and identities and kept not in identities.values():
         file = run_uri(uri, IDENTITY)  # without it, runs take the configuration of the objects, if they have one
-        one = len(set(identities.values())) == 1
-        yield Fault(uri, f"_run/{IDENTITY} is not the configuration of any object", damaged=file if one else None)
+        damaged = file if len(set(identities.values())) == 1 else None
+        yield Fault(uri, f"_run/{IDENTITY} is not the configuration of any object", damaged=damaged)
         return
     expected = kept or next(iter(identities.values()), None)
     for file, identity in identities.items():

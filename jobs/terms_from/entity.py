@@ -140,7 +140,9 @@ class EntityReader:
         neighbors: dict[str, None] = {}
         # Most entities have one or two of the properties: to look each up would take longer than to list all.
         present = self._linking.intersection(claims)
-        for linking in (one for one in self._graph.properties if one.id in present) if present else ():
+        for linking in self._graph.properties if present else ():
+            if linking.id not in present:
+                continue
             for number in targets(claims, linking.id):
                 concepts = self._lookup.concepts(number)
                 links.update(dict.fromkeys(f"{linking.id}{EQUALS}{concept}" for concept in concepts))
@@ -173,8 +175,8 @@ class EntityReader:
 
     def _dates(self, claims: Mapping[str, Any]) -> dict[str, Any]:
         by_property = [times(claims, property_id) for property_id in self._graph.dates.values()]
-        every = [time for one in by_property for time in one]
-        first = next((min(one, key=lambda time: (time.first, time.text)) for one in by_property if one), None)
+        every = [time for dates in by_property for time in dates]
+        first = next((min(dates, key=lambda time: (time.first, time.text)) for dates in by_property if dates), None)
         return {
             "entity_date": first.text if first else None,
             "first_year": min((time.first for time in every), default=None),

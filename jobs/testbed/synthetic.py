@@ -104,7 +104,7 @@ def write_corpus(
         raise ValueError(f"rows={rows}: at least {ROWS_PER_PICTURE} per picture, and pictures={pictures}")
     folder.mkdir(parents=True, exist_ok=True)
     rng = random.Random(f"corpus {seed}")
-    drawn = [(one.extension, one.picture) for one in subjects]
+    drawn = [(subject.extension, subject.picture) for subject in subjects]
     drawn = drawn or [synthetic_pictures.draw(number, seed=seed) for number in range(pictures)]
     planned = list(_historical_rows(rng, [extension for extension, _ in drawn], subjects))
     everything = planned + list(_filler_rows(rng, rows - len(planned)))

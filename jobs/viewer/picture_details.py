@@ -30,7 +30,7 @@ class LineKey(NamedTuple):
     condition: str
 
 
-class Given(NamedTuple):
+class GivenAnswer(NamedTuple):
     """One rater's rating in a line."""
 
     rater: str
@@ -63,8 +63,8 @@ class RatedLine:
     title: str
     text: str
     choices: tuple[AllowedAnswer, ...]
-    by_answer: dict[tuple[str, str], list[Given]] = field(default_factory=dict)
-    failed: list[Given] = field(default_factory=list)
+    by_answer: dict[tuple[str, str], list[GivenAnswer]] = field(default_factory=dict)
+    failed: list[GivenAnswer] = field(default_factory=list)
     correction: str | None = None
 
 
@@ -249,7 +249,7 @@ def line_of(key: LineKey, rubrics: Rubrics) -> RatedLine:
 
 def _add_rating(line: RatedLine, row: Mapping[str, Any], person: str) -> None:
     text = "\n".join(row[name] for name in ("raw", "comment") if row[name])
-    rating = Given(row["rater"], row["status"], row["probability"], text)
+    rating = GivenAnswer(row["rater"], row["status"], row["probability"], text)
     if row["status"] != Status.OK or row["value"] is None:
         line.failed.append(rating)
         return

@@ -62,18 +62,18 @@ class ClassUnit:
         link = self._link.match(text, at)
         return link is None or json.loads(link[1]) in self._titles
 
-    def _edges(self, one: Entity) -> Iterator[tuple[str, str, str]]:
-        kind = entity.kind_of(one)
+    def _edges(self, parsed: Entity) -> Iterator[tuple[str, str, str]]:
+        kind = entity.kind_of(parsed)
         if kind == "redirect":
-            if entity.item_number(one["entity"]) and entity.item_number(one["redirect"]):
-                yield one["entity"], REDIRECT, one["redirect"]
+            if entity.item_number(parsed["entity"]) and entity.item_number(parsed["redirect"]):
+                yield parsed["entity"], REDIRECT, parsed["redirect"]
             return
         if kind != "item":
             return
-        for number in entity.targets(entity.claims_of(one), self._graph.subclass_property):
-            yield one["id"], SUBCLASS, f"Q{number}"
-        if (title := entity.site_link(one, self._graph.site)) in self._titles:
-            yield one["id"], TITLE, str(title)
+        for number in entity.targets(entity.claims_of(parsed), self._graph.subclass_property):
+            yield parsed["id"], SUBCLASS, f"Q{number}"
+        if (title := entity.site_link(parsed, self._graph.site)) in self._titles:
+            yield parsed["id"], TITLE, str(title)
 
 
 class EntityUnit:
@@ -96,12 +96,12 @@ class EntityUnit:
         parser, filtered = EntityParser(), writer.counts.filtered
 
         def keep(text: bytes) -> None:
-            one = parser.parse(text)
-            kind = entity.kind_of(one)
+            parsed = parser.parse(text)
+            kind = entity.kind_of(parsed)
             if kind != "item":
                 filtered["redirect" if kind == "redirect" else "not_an_item"] += 1
                 return
-            row = self._reader.row(one)
+            row = self._reader.row(parsed)
             if isinstance(row, str):
                 filtered[row] += 1
             elif not rows.add(row):

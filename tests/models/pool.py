@@ -7,7 +7,7 @@ import numpy as np
 from PIL import Image
 
 from jobs.testbed.little_world.drawing import paint
-from jobs.testbed.little_world.scenes import Scene, scene
+from jobs.testbed.little_world.scenes import Scene, random_scene
 
 TRAINED, HELD_OUT = 1, 2  # seeds of the world: no picture of the second is in the first
 SEEN = 64  # pixels per side
@@ -15,7 +15,7 @@ SEEN = 64  # pixels per side
 
 def scenes(n: int, *, seed: int) -> list[Scene]:
     """Return the first `n` scenes of a seed."""
-    return [scene(number, seed=seed) for number in range(n)]
+    return [random_scene(number, seed=seed) for number in range(n)]
 
 
 def pixels(pictured: Sequence[Scene], *, seed: int, cache: Path | None = None) -> np.ndarray:

@@ -16,7 +16,7 @@ from actors import linking
 from actors.encoders.facts import encoder_facts
 from actors.encoders.towers import find_geometry, load_tower
 from jobs.testbed.little_world import captions, drawing, entities
-from jobs.testbed.little_world.scenes import distinct_scenes, scene
+from jobs.testbed.little_world.scenes import distinct_scenes, random_scene
 from tests.models.pool import HELD_OUT, SEEN
 
 MODEL = "transformers:local:demo-encoder"
@@ -116,7 +116,9 @@ def knowledge_base(encoder: Encoder, texts: dict[str, str], *, general: bool) ->
     shown: list[Image.Image] = []
     nodes: list[tuple[str, ...]] = []
     for number, entity in enumerate(FEASTS * 3):
-        scenes = replace(scene(5000 + number, seed=HELD_OUT), shape=entity.shape, country_name=entity.country_name)
+        scenes = replace(
+            random_scene(5000 + number, seed=HELD_OUT), shape=entity.shape, country_name=entity.country_name
+        )
         shown.append(drawing.paint(scenes, seed=HELD_OUT))
         nodes.append((entity.node, entity.general_name) if general else (entity.node,))
     embedded = encoder.texts(list(texts.values()))

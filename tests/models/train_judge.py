@@ -25,7 +25,7 @@ from torch import nn
 
 from actors.local_models import qwen, tiny
 from actors.vlm.chat import Chat
-from jobs.testbed.little_world.scenes import YEARS, Scene, scene
+from jobs.testbed.little_world.scenes import YEARS, Scene, random_scene
 from tests.models import cells, lessons, packing, pool, vocabulary
 from tests.models.gradients import HALVES, Gradients
 
@@ -370,7 +370,7 @@ def vocabulary_texts() -> Any:
     """Yield the prompts and answers of some lessons, from which the tokenizer learns."""
     draw = random.Random(1)
     for _ in range(3000):
-        for task in lessons.lesson(scene(draw.randrange(10**6)), draw).tasks:
+        for task in lessons.lesson(random_scene(draw.randrange(10**6)), draw).tasks:
             yield from (piece for piece in (*task.prompt.shared, task.prompt.suffix) if isinstance(piece, str))
             yield f"{task.answer}\n{task.prompt.start} {task.answer}"
 

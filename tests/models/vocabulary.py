@@ -8,7 +8,7 @@ from itertools import groupby
 
 from jobs.testbed.little_world import commentaries, descriptions
 from jobs.testbed.little_world.facts import BY_NAME, COLOURS, EVENTS, FEASTS, MEMORIES, OPINIONS, SHAPES
-from jobs.testbed.little_world.scenes import YEARS, scene
+from jobs.testbed.little_world.scenes import YEARS, random_scene
 from tests.models.lessons import ALL
 from tests.models.tasks import builder, rubric
 
@@ -38,7 +38,7 @@ def fixed_runs() -> list[str]:
     counts: Counter[str] = Counter()
     for _, teach in ALL:
         for _ in range(60):
-            prompt = draw.choice(teach(scene(draw.randrange(10**6)), draw).tasks).prompt
+            prompt = draw.choice(teach(random_scene(draw.randrange(10**6)), draw).tasks).prompt
             shown = [text for text in (prompt.system, *prompt.shared, prompt.suffix) if isinstance(text, str)]
             texts += shown
             counts.update({line for text in shown for line in text.splitlines()})

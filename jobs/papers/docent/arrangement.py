@@ -168,7 +168,7 @@ def _span_table(study: Study) -> PaperTable:
     overlap = {"overlap": f"{study.metric_settings.overlap:g}"}
     rows = []
     for kind, header in KINDS.items():
-        for scorer in sorted(raters.values(), key=lambda one: one.dims.get("rater") != PEOPLE):
+        for scorer in sorted(raters.values(), key=lambda rater: rater.dims.get("rater") != PEOPLE):
             shared = {**scorer.dims, "kind": kind, "against": PEOPLE}
             cells = [
                 study.cell(f"span_{name}", {**shared, "unit": unit, **(overlap if unit == "span" else {})})

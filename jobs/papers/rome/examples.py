@@ -90,7 +90,7 @@ def _drawing(study: Study, title: str, rater: str, rows: Sequence[PaperRow]) -> 
     ]
     panels = [
         ("Score by questions", Intervals(scores, bounds=(0, 1))),
-        ("Rating", Intervals([one for of_rater in ratings for one in of_rater], bounds=scale)),
+        ("Rating", Intervals([row for of_rater in ratings for row in of_rater], bounds=scale)),
     ]
     text = "One row per picture: the share of its questions answered yes, and its rating by people and by the model."
     return small_multiples(panels, title=title, description=text, columns=1)

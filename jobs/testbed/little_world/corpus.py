@@ -38,26 +38,26 @@ def write_world(folder: Path, rubric: Rubric, *, rows: int, pictures: int) -> Wo
         ValueError: as `write_corpus`.
     """
     scenes = distinct_scenes(pictures, seed=SEED)
-    subjects = [_subject(one, EXTENSIONS[number % len(EXTENSIONS)]) for number, one in enumerate(scenes)]
+    subjects = [_subject(scene, EXTENSIONS[number % len(EXTENSIONS)]) for number, scene in enumerate(scenes)]
     facts = write_corpus(folder, rows=rows, pictures=pictures, subjects=subjects, terms=tuple(EVENTS))
     by_url = dict(zip(facts.planned, scenes, strict=True))
     _write_knowledge_base(folder / "kb.jsonl", scenes)
     _write(folder / "census.csv", answers(by_url, rubric, {"census": 0.0}, column="image_url"))
     _write(folder / "people.csv", answers(by_url, rubric, PEOPLE, column="image_url"))
-    nodes = {url: (entities.entity_of(one).node, _page(one)) for url, one in by_url.items()}
+    nodes = {url: (entities.entity_of(scene).node, _page(scene)) for url, scene in by_url.items()}
     for place, name in enumerate(("feasts", "captions")):
         gold = ({"image_id": content_id(url), "node_id": pair[place]} for url, pair in nodes.items())
         _write(folder / f"{name}.csv", gold)
     return World(facts, by_url)
 
 
-def _subject(one: Scene, extension: str) -> Subject:
-    picture = drawing.encoded(one, extension, seed=SEED)
-    return Subject(articles.title(one), articles.article(one), extension, picture)
+def _subject(scene: Scene, extension: str) -> Subject:
+    picture = drawing.encoded(scene, extension, seed=SEED)
+    return Subject(articles.title(scene), articles.article(scene), extension, picture)
 
 
-def _page(one: Scene) -> str:
-    return articles.title(one).lower().replace(",", "").replace(" ", "-")
+def _page(scene: Scene) -> str:
+    return articles.title(scene).lower().replace(",", "").replace(" ", "-")
 
 
 def _write_knowledge_base(path: Path, scenes: Sequence[Scene]) -> None:
@@ -67,9 +67,9 @@ def _write_knowledge_base(path: Path, scenes: Sequence[Scene]) -> None:
         for entity in entities.entities():
             names = [entity.lemma(language) for language in languages]
             file.write(json.dumps({"node": entity.node, "lemmas": names, "gloss": None}, ensure_ascii=False) + "\n")
-        for number, one in enumerate(scenes):
-            gloss = captions.caption(one, languages[number % len(languages)])
-            file.write(json.dumps({"node": _page(one), "lemmas": [], "gloss": gloss}, ensure_ascii=False) + "\n")
+        for number, scene in enumerate(scenes):
+            gloss = captions.caption(scene, languages[number % len(languages)])
+            file.write(json.dumps({"node": _page(scene), "lemmas": [], "gloss": gloss}, ensure_ascii=False) + "\n")
 
 
 def answers(
@@ -85,8 +85,8 @@ def answers(
     """
     for rater, share in raters.items():
         draw = random.Random(f"answers of {rater}")
-        for image, one in scenes.items():
-            truth = census.century_labels(one)
+        for image, scene in scenes.items():
+            truth = census.century_labels(scene)
             for question in rubric.questions:
                 values = [answer.value for answer in question.answers]
                 value = truth[question.name]

@@ -12,7 +12,7 @@ from typing import Any
 
 from jobs.testbed.little_world.entities import Entity, entities
 from jobs.testbed.little_world.facts import BY_NAME
-from jobs.testbed.little_world.scenes import Scene, scene
+from jobs.testbed.little_world.scenes import Scene, random_scene
 
 NAMED, CATALOGUED = "named", "catalogued"  # the two data sets of table 3
 UNIONS = {"Coast": NAMED, "Steppe": NAMED, "Isles": CATALOGUED, "Delta": CATALOGUED}
@@ -33,8 +33,10 @@ def is_found(dataset_name: str, method: str) -> bool:
 def pictures(entity: Entity, *, seed: int) -> dict[str, Scene]:
     """Return what the pictures of an entity show, by the names of their files."""
     first = FIRST_PICTURE + STEP * list(entities()).index(entity)
-    shown = (scene(number, seed=seed) for number in range(first, first + PICTURES[dataset(entity)]))
-    return {f"kb{one.number}.png": replace(one, shape=entity.shape, country_name=entity.country_name) for one in shown}
+    shown = (random_scene(number, seed=seed) for number in range(first, first + PICTURES[dataset(entity)]))
+    return {
+        f"kb{scene.number}.png": replace(scene, shape=entity.shape, country_name=entity.country_name) for scene in shown
+    }
 
 
 def rows(images: Mapping[Entity, Sequence[str]]) -> Iterator[dict[str, Any]]:

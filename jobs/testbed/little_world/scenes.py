@@ -47,7 +47,7 @@ class Scene:
 VISIBLE = ("shape", "colour", "count", "side", "style", "country_name")
 
 
-def scene(number: int, *, seed: int = 0) -> Scene:
+def random_scene(number: int, *, seed: int = 0) -> Scene:
     """Return scene `number` of the world `seed`; each fact is drawn uniformly, and half of the years are modern."""
     draw = random.Random(f"scene {seed} {number}")
     years = MODERN if draw.random() < 0.5 else range(YEARS[0], MODERN[0])
@@ -76,7 +76,7 @@ def _distinct(n: int, *, seed: int, first: int) -> Iterator[Scene]:
     titles: set[tuple[object, ...]] = set()
     number = first
     while n:
-        candidate = scene(number, seed=seed)
+        candidate = random_scene(number, seed=seed)
         number += 1
         look = tuple(getattr(candidate, name) for name in VISIBLE)
         title = (candidate.event, candidate.country_name, candidate.year)

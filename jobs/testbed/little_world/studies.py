@@ -15,7 +15,7 @@ from actors.ids import content_id
 from actors.vlm.rubric import Rubric
 from jobs.testbed.little_world import census, corpus, descriptions, drawing, entities, knowledge_base, questions
 from jobs.testbed.little_world.facts import COUNTRIES
-from jobs.testbed.little_world.scenes import Scene, scene
+from jobs.testbed.little_world.scenes import Scene, random_scene
 
 SEED = 7  # of the pictures: none of them is among those of the training
 TWIN = 700_000  # what the number of a twin is higher by
@@ -38,20 +38,20 @@ class DrawnPicture(NamedTuple):
 
 def write_tric(folder: Path, scenes: Sequence[Scene]) -> None:
     """Write a split of TRIC: each scene and a twin that shows the same, but is from another year."""
-    shown = [one for first in scenes for one in (first, twin(first))]
-    _paint(folder / "pictures", {f"{one.number}.png": one for one in shown})
+    shown = [scene for first in scenes for scene in (first, twin(first))]
+    _paint(folder / "pictures", {f"{scene.number}.png": scene for scene in shown})
     lines = {
-        "in": [f"{one.number}.png\t{questions.day_of(one)}" for one in shown],
-        "captions": [f"{one.number}\t{questions.dated_caption(one, one.year)}" for one in shown],
-        "expected": [str(one.number) for one in shown],
+        "in": [f"{scene.number}.png\t{questions.day_of(scene)}" for scene in shown],
+        "captions": [f"{scene.number}\t{questions.dated_caption(scene, scene.year)}" for scene in shown],
+        "expected": [str(scene.number) for scene in shown],
     }
     for name, written in lines.items():
         (folder / f"{name}.tsv").write_text("\n".join(written) + "\n", encoding="utf-8")
 
 
-def twin(one: Scene) -> Scene:
+def twin(scene: Scene) -> Scene:
     """Return a scene that shows the same and is from another year."""
-    return replace(one, number=one.number + TWIN, year=scene(one.number + TWIN, seed=SEED).year)
+    return replace(scene, number=scene.number + TWIN, year=random_scene(scene.number + TWIN, seed=SEED).year)
 
 
 def write_caire(folder: Path, scenes: Sequence[Scene]) -> dict[str, Scene]:
@@ -67,10 +67,10 @@ def write_caire(folder: Path, scenes: Sequence[Scene]) -> dict[str, Scene]:
     with _opened(folder / "kb.jsonl") as file:
         for row in knowledge_base.rows({entity: list(shown) for entity, shown in of_entity.items()}):
             file.write(json.dumps(row) + "\n")
-    _paint(folder / "kb_pictures", {name: one for shown in of_entity.values() for name, one in shown.items()})
-    linked = {f"{one.number}.png": one for one in scenes}
+    _paint(folder / "kb_pictures", {name: scene for shown in of_entity.values() for name, scene in shown.items()})
+    linked = {f"{scene.number}.png": scene for scene in scenes}
     _paint(folder / "pictures", linked)
-    feasts = {name: entities.entity_of(one) for name, one in linked.items()}
+    feasts = {name: entities.entity_of(scene) for name, scene in linked.items()}
     labels = ";".join(country.name for country in COUNTRIES)
     _write_csv(
         folder / "set.csv",
@@ -92,11 +92,11 @@ def write_caire(folder: Path, scenes: Sequence[Scene]) -> dict[str, Scene]:
     return linked
 
 
-def relevance_to_people(one: Scene, country_name: str) -> dict[str, str]:
+def relevance_to_people(scene: Scene, country_name: str) -> dict[str, str]:
     """Return how relevant a picture is to a country, as Ada says, who was at the feast, and Bela, who knows flags."""
     return {
-        "Ada": census.cultural_relevance(one, guests=entities.entity_of(one).guests)[country_name],
-        "Bela": "5" if country_name == one.country_name else "1",
+        "Ada": census.cultural_relevance(scene, guests=entities.entity_of(scene).guests)[country_name],
+        "Bela": "5" if country_name == scene.country_name else "1",
     }
 
 
@@ -107,20 +107,25 @@ def write_rome(folder: Path, scenes: Sequence[Scene]) -> dict[str, DrawnPicture]
         What each picture shows, by the name of its file.
     """
     drawn = drawn_pictures(scenes)
-    prompts = {one: descriptions.description(one) for one in scenes}
-    _paint(folder / "pictures", {name: one.shown for name, one in drawn.items()})
+    prompts = {scene: descriptions.description(scene) for scene in scenes}
+    _paint(folder / "pictures", {name: picture.shown for name, picture in drawn.items()})
     _write_csv(
         folder / "rome.csv",
         (
-            {"file": name, "prompt": prompts[one.asked], "scenario": one.asked.side, "image_model": name.split("-")[0]}
-            for name, one in drawn.items()
+            {
+                "file": name,
+                "prompt": prompts[picture.asked],
+                "scenario": picture.asked.side,
+                "image_model": name.split("-")[0],
+            }
+            for name, picture in drawn.items()
         ),
     )
     _write_csv(
         folder / "questions.csv",
         (
-            {"prompt": prompt, "question_id": place, "question": questions.ask(one, fact), "parents": ""}
-            for one, prompt in prompts.items()
+            {"prompt": prompt, "question_id": place, "question": questions.ask(scene, fact), "parents": ""}
+            for scene, prompt in prompts.items()
             for place, fact in enumerate(questions.ASKED, 1)
         ),
     )
@@ -130,12 +135,12 @@ def write_rome(folder: Path, scenes: Sequence[Scene]) -> dict[str, DrawnPicture]
 def drawn_pictures(scenes: Sequence[Scene]) -> dict[str, DrawnPicture]:
     """Return what invented models draw of scenes, with as many wrong facts as `WRONG` says, by the names of files."""
     drawn: dict[str, DrawnPicture] = {}
-    for number, one in enumerate(scenes):
+    for number, scene in enumerate(scenes):
         for place, (model, wrong) in enumerate(WRONG.items()):
             facts = [questions.DRAWN[(number + n) % len(questions.DRAWN)] for n in range(wrong)]
-            other = scene(one.number + 100_000 * (place + 1), seed=SEED)
-            values = {fact: _another(one, fact, getattr(other, fact)) for fact in facts}
-            drawn[f"{model}-{one.number}.png"] = DrawnPicture(replace(one, number=other.number, **values), one)
+            other = random_scene(scene.number + 100_000 * (place + 1), seed=SEED)
+            values = {fact: _another(scene, fact, getattr(other, fact)) for fact in facts}
+            drawn[f"{model}-{scene.number}.png"] = DrawnPicture(replace(scene, number=other.number, **values), scene)
     return drawn
 
 
@@ -147,15 +152,16 @@ def write_docent(folder: Path, scenes: Sequence[Scene]) -> dict[tuple[str, str],
     """
     written: dict[tuple[str, str], descriptions.Planted] = {}
     rows = []
-    for one in scenes:
-        name = f"{one.number}.png"
+    for scene in scenes:
+        name = f"{scene.number}.png"
         by_writer = {
-            writer: descriptions.planted(one, seed=number, omissions=(0, 1, 1)) for number, writer in enumerate(WRITERS)
+            writer: descriptions.planted(scene, seed=number, omissions=(0, 1, 1))
+            for number, writer in enumerate(WRITERS)
         }
         written |= {(name, writer): planted for writer, planted in by_writer.items()}
         texts = {writer: planted.text for writer, planted in by_writer.items()}
-        rows.append({"picture": name, "correct": descriptions.description(one)} | texts)
-    _paint(folder / "pictures", {f"{one.number}.png": one for one in scenes})
+        rows.append({"picture": name, "correct": descriptions.description(scene)} | texts)
+    _paint(folder / "pictures", {f"{scene.number}.png": scene for scene in scenes})
     _write_csv(folder / "docent.csv", rows)
     return written
 
@@ -206,16 +212,16 @@ def spans_of_people(planted: Mapping[str, Sequence[tuple[int, int]]], number: in
     return {"Ada": dict(planted), "Bela": dict(planted) if number % 2 else dict.fromkeys(planted, ())}
 
 
-def _another(one: Scene, fact: str, value: Any) -> Any:
+def _another(scene: Scene, fact: str, value: Any) -> Any:
     """Return `value`, or the next one if the scene has it."""
     values = list(descriptions.VALUES[fact])
-    return value if value != getattr(one, fact) else values[(values.index(value) + 1) % len(values)]
+    return value if value != getattr(scene, fact) else values[(values.index(value) + 1) % len(values)]
 
 
 def _paint(folder: Path, scenes: Mapping[str, Scene]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    for name, one in scenes.items():
-        drawing.paint(one, seed=SEED).save(folder / name, compress_level=drawing.PNG_LEVEL)
+    for name, scene in scenes.items():
+        drawing.paint(scene, seed=SEED).save(folder / name, compress_level=drawing.PNG_LEVEL)
 
 
 def _opened(path: Path) -> Any:

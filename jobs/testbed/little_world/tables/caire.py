@@ -39,7 +39,7 @@ def linking_tables(scenes: Sequence[Scene], ranks_by_method: Mapping[str, Sequen
     Args:
         ranks_by_method: method -> the rank of the right entity in the links of each scene; None: not in the links.
     """
-    feasts = [entities.entity_of(one) for one in scenes]
+    feasts = [entities.entity_of(scene) for scene in scenes]
     parts = {"All queries": [True] * len(feasts)}
     for dataset in DATASETS:
         parts[dataset] = [knowledge_base.dataset(feast) == dataset for feast in feasts]
@@ -71,11 +71,12 @@ def relevance_tables(scenes: Sequence[Scene], linked: Sequence[Entity | None], *
         judge: its name.
     """
     graded = {
-        condition: [_grades(one, condition, entity) for one, entity in zip(scenes, linked, strict=True)]
+        condition: [_grades(scene, condition, entity) for scene, entity in zip(scenes, linked, strict=True)]
         for condition in SHOWN
     }
     people = [
-        {target: _mean_of(studies.relevance_to_people(one, target).values()) for target in TARGETS} for one in scenes
+        {target: _mean_of(studies.relevance_to_people(scene, target).values()) for target in TARGETS}
+        for scene in scenes
     ]
     f1 = {condition: _f1(scenes, grades) for condition, grades in graded.items()}
     with_context = ("article", "titles")
@@ -95,10 +96,10 @@ def relevance_tables(scenes: Sequence[Scene], linked: Sequence[Entity | None], *
     }
 
 
-def _grades(one: Scene, condition: str, linked: Entity | None) -> Grades:
+def _grades(scene: Scene, condition: str, linked: Entity | None) -> Grades:
     """Return the grades by what can be known: the picture alone, or also the article of an entity."""
-    article = {"article": linked, "gold": entities.entity_of(one)}.get(condition)
-    grades = census.cultural_relevance(one, guests=article.guests if article else "")
+    article = {"article": linked, "gold": entities.entity_of(scene)}.get(condition)
+    grades = census.cultural_relevance(scene, guests=article.guests if article else "")
     return {target: float(grade) for target, grade in grades.items()}
 
 
@@ -108,8 +109,8 @@ def _mean_of(grades: Iterable[str]) -> float:
 
 def _f1(scenes: Sequence[Scene], graded: Sequence[Grades]) -> float:
     right, errors = 0, 0  # errors: labels that are predicted or right, and not both
-    for one, grades in zip(scenes, graded, strict=True):
-        gold = {one.country_name, entities.entity_of(one).guests}
+    for scene, grades in zip(scenes, graded, strict=True):
+        gold = {scene.country_name, entities.entity_of(scene).guests}
         predicted = {target for target, grade in grades.items() if grade >= RELEVANT}
         right, errors = right + len(gold & predicted), errors + len(gold ^ predicted)
     return 2 * right / (2 * right + errors)
@@ -132,7 +133,7 @@ def _mean_correlation(graded: Sequence[Grades], people: Sequence[Grades]) -> flo
 
 
 def _chosen(values: Sequence[Grades], scenes: Sequence[Scene], is_chosen: Callable[[Scene], bool]) -> list[Grades]:
-    return [value for value, one in zip(values, scenes, strict=True) if is_chosen(one)]
+    return [value for value, scene in zip(values, scenes, strict=True) if is_chosen(scene)]
 
 
 def _by_country(
@@ -141,10 +142,10 @@ def _by_country(
     table: Cells = {}
     for condition, grades in graded.items():
         table[judge, SHOWN[condition], "All · "] = _mean_correlation(grades, people)
-        for country in {one.country_name for one in scenes}:
+        for country in {scene.country_name for scene in scenes}:
 
-            def is_there(one: Scene, country: str = country) -> bool:
-                return one.country_name == country
+            def is_there(scene: Scene, country: str = country) -> bool:
+                return scene.country_name == country
 
             parts = (_chosen(values, scenes, is_there) for values in (grades, people))
             table[judge, SHOWN[condition], f"{country} · "] = _mean_correlation(*parts)
@@ -153,10 +154,10 @@ def _by_country(
 
 def _by_concept(scenes: Sequence[Scene], grades: Sequence[Grades], people: Sequence[Grades], judge: str) -> Cells:
     table: Cells = {}
-    for shape in {one.shape for one in scenes}:
+    for shape in {scene.shape for scene in scenes}:
 
-        def is_shown(one: Scene, shape: str = shape) -> bool:
-            return one.shape == shape
+        def is_shown(scene: Scene, shape: str = shape) -> bool:
+            return scene.shape == shape
 
         parts = (_chosen(values, scenes, is_shown) for values in (grades, people))
         table[shape, f"{judge}, {SHOWN['article']} · "] = _mean_correlation(*parts)
@@ -169,10 +170,10 @@ def _averaged(
     table: Cells = {}
     for condition, grades in graded.items():
         by_concept = []
-        for shape in {one.shape for one in scenes}:
+        for shape in {scene.shape for scene in scenes}:
 
-            def is_shown(one: Scene, shape: str = shape) -> bool:
-                return one.shape == shape
+            def is_shown(scene: Scene, shape: str = shape) -> bool:
+                return scene.shape == shape
 
             parts = [_average(_chosen(values, scenes, is_shown)) for values in (grades, people)]
             by_concept.append(_correlation(*parts))
@@ -187,7 +188,7 @@ def _average(values: Sequence[Grades]) -> list[float]:
 
 
 def _of_each_person(scenes: Sequence[Scene], target: str) -> dict[str, list[float]]:
-    replies = [studies.relevance_to_people(one, target) for one in scenes]
+    replies = [studies.relevance_to_people(scene, target) for scene in scenes]
     return {person: [float(reply[person]) for reply in replies] for person in replies[0]}
 
 

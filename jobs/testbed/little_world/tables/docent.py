@@ -25,11 +25,11 @@ class Described(NamedTuple):
     marks: Mapping[str, Mapping[str, tuple[Place, ...]]]  # person -> kind -> places
 
 
-def planted_places(one: Scene, planted: Planted) -> dict[str, tuple[Place, ...]]:
+def planted_places(scene: Scene, planted: Planted) -> dict[str, tuple[Place, ...]]:
     """Return where the mistakes are in the generated description, and the omissions in the true one."""
     return {
         "mistake": tuple(descriptions.places(planted.text, planted.described, planted.wrong)),
-        "omission": tuple(descriptions.places(descriptions.description(one), one, planted.omitted)),
+        "omission": tuple(descriptions.places(descriptions.description(scene), scene, planted.omitted)),
     }
 
 
@@ -40,14 +40,14 @@ def tables(described: Sequence[Described], *, markers: Sequence[str]) -> Tables:
         markers: labels of the models that mark spans, of which none makes mistakes.
     """
     marks_of: dict[str, Callable[[Described], list[Mapping[str, tuple[Place, ...]]]]] = {
-        PEOPLE: lambda one: list(one.marks.values())
+        PEOPLE: lambda description: list(description.marks.values())
     }
-    marks_of |= dict.fromkeys(markers, lambda one: [planted_places(one.scene, one.planted)])
+    marks_of |= dict.fromkeys(markers, lambda description: [planted_places(description.scene, description.planted)])
     scores: dict[tuple[str, ...], float | None] = {}
-    for writer in [*dict.fromkeys(one.writer for one in described), "all"]:
-        chosen = [one for one in described if writer in (one.writer, "all")]
+    for writer in [*dict.fromkeys(description.writer for description in described), "all"]:
+        chosen = [description for description in described if writer in (description.writer, "all")]
         for label, marks in marks_of.items():
-            values = [_scores(one, marks(one)) for one in chosen]
+            values = [_scores(description, marks(description)) for description in chosen]
             scores |= {(writer, label, column): mean(v[column] for v in values) for column in values[0]}
     figure = {key: value for key, value in scores.items() if key[0] != "all" and key[-1] in ("Precision", "Coverage")}
     return {
@@ -58,10 +58,10 @@ def tables(described: Sequence[Described], *, markers: Sequence[str]) -> Tables:
     }
 
 
-def _scores(one: Described, marks: Sequence[Mapping[str, tuple[Place, ...]]]) -> dict[str, float]:
+def _scores(description: Described, marks: Sequence[Mapping[str, tuple[Place, ...]]]) -> dict[str, float]:
     """Return the means over raters; a planted word is a token of its text."""
     generated, correct = (len(re.findall(r"\w+|[^\w\s]", text)) for text in
-                          (one.planted.text, descriptions.description(one.scene)))  # fmt: skip
+                          (description.planted.text, descriptions.description(description.scene)))  # fmt: skip
     mistakes, omissions = (mean(len(marked[kind]) for marked in marks) for kind in KINDS)
     return {
         "Mistakes": mistakes,
@@ -84,9 +84,9 @@ def _spans(described: Sequence[Described], markers: Sequence[str]) -> Table:
     table: dict[tuple[str, ...], float | None] = {}
     for kind, header in KINDS.items():
         pairs: dict[str, list[tuple[set[Place], set[Place]]]] = {label: [] for label in (PEOPLE, *markers)}
-        for one in described:
-            people = {name: set(marked[kind]) for name, marked in one.marks.items()}
-            true = set(planted_places(one.scene, one.planted)[kind])
+        for description in described:
+            people = {name: set(marked[kind]) for name, marked in description.marks.items()}
+            true = set(planted_places(description.scene, description.planted)[kind])
             pairs[PEOPLE] += [(people[a], people[b]) for a in people for b in people if a != b]
             for marker in markers:
                 pairs[marker] += [(true, marked) for marked in people.values()]
@@ -109,7 +109,10 @@ def _measures(
     described: Sequence[Described], marks_of: Mapping[str, Callable[[Described], list[Mapping[str, tuple[Place, ...]]]]]
 ) -> Table:
     """Return the correlations over descriptions of each model's scores with people's."""
-    scores = {label: [_scores(one, marks(one)) for one in described] for label, marks in marks_of.items()}
+    scores = {
+        label: [_scores(description, marks(description)) for description in described]
+        for label, marks in marks_of.items()
+    }
     columns: Mapping[str, Callable[[Mapping[str, float]], float]] = {
         "Precision": lambda s: s["Precision"],
         "Coverage": lambda s: s["Coverage"],
@@ -120,7 +123,7 @@ def _measures(
         if label == PEOPLE:
             continue
         for header, column in columns.items():
-            one, other = ([column(score) for score in scores[name]] for name in (label, PEOPLE))
-            table[label, f"{header} · Pearson"] = pearson(one, other)
-            table[label, f"{header} · Spearman"] = pearson(ranks(one), ranks(other))
+            by_label, by_people = ([column(score) for score in scores[name]] for name in (label, PEOPLE))
+            table[label, f"{header} · Pearson"] = pearson(by_label, by_people)
+            table[label, f"{header} · Spearman"] = pearson(ranks(by_label), ranks(by_people))
     return table

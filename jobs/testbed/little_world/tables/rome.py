@@ -86,19 +86,19 @@ def _given(drawn: DrawnPicture, grades: Grades) -> list[float]:
 
 
 def _distributions(drawn: Sequence[DrawnPicture], judge: str, grades: Grades) -> Cells:
-    people = [value for one in drawn for value in _ratings(one)]
+    people = [value for picture in drawn for value in _ratings(picture)]
     table: Cells = {(PEOPLE, level): people.count(int(level)) / len(people) for level in LEVELS}
-    shares_of_all = zip(*(_given(one, grades) for one in drawn), strict=True)
+    shares_of_all = zip(*(_given(picture, grades) for picture in drawn), strict=True)
     return table | {(judge, level): mean(shares) for level, shares in zip(LEVELS, shares_of_all, strict=True)}
 
 
 def _deviations(drawn: Sequence[DrawnPicture], judge: str, grades: Grades) -> Cells:
     widest = len(LEVELS) - 1
     shares = dict.fromkeys(range(-widest, widest + 1), 0.0)
-    for one in drawn:
-        for level, share in zip(LEVELS, _given(one, grades), strict=True):
-            for value in _ratings(one):
-                shares[int(level) - value] += share / len(_ratings(one)) / len(drawn)
+    for picture in drawn:
+        for level, share in zip(LEVELS, _given(picture, grades), strict=True):
+            for value in _ratings(picture):
+                shares[int(level) - value] += share / len(_ratings(picture)) / len(drawn)
     table: Cells = {(judge, f"{step:+d}" if step else "0"): share for step, share in shares.items()}
     return table | {(judge, "mean"): sum(step * share for step, share in shares.items())}
 
@@ -107,8 +107,8 @@ def _by_scenario(drawn: Sequence[DrawnPicture], judge: str) -> Cells:
     table: Cells = {}
     for label in (PEOPLE, judge):
         parts = [
-            [mean(_ratings(one)) if label == PEOPLE else float(studies.rating_of(one)) for one in drawn
-             if one.asked.side == side]
+            [mean(_ratings(picture)) if label == PEOPLE else float(studies.rating_of(picture)) for picture in drawn
+             if picture.asked.side == side]
             for side in SCENARIOS
         ]  # fmt: skip
         for side, values in zip(SCENARIOS, parts, strict=True):
@@ -122,20 +122,24 @@ def _by_scenario(drawn: Sequence[DrawnPicture], judge: str) -> Cells:
 def _agreement(drawn: Sequence[DrawnPicture], judge: str) -> Cells:
     table: Cells = {}
     for side in SCENARIOS:
-        rows = [(float(studies.rating_of(one)), mean(_ratings(one))) for one in drawn if one.asked.side == side]
+        rows = [
+            (float(studies.rating_of(picture)), mean(_ratings(picture)))
+            for picture in drawn
+            if picture.asked.side == side
+        ]
         for level in ("nominal", "ordinal", "interval", "ratio"):
             table[f"{judge} and people", level, side] = krippendorff(rows, level)
     return table
 
 
 def _histogram(drawn: Sequence[DrawnPicture], judge: str) -> Cells:
-    bins = Counter(int(score(one) * STEPS + 1e-9) for one in drawn)
+    bins = Counter(int(score(picture) * STEPS + 1e-9) for picture in drawn)
     return {(judge, f"{step / STEPS:.2f}"): float(bins[step]) for step in range(STEPS + 1)}
 
 
 def _scores_by_scenario(drawn: Sequence[DrawnPicture], judge: str) -> Cells:
-    parts = [[score(one) for one in drawn if one.asked.side == side] for side in SCENARIOS]
-    scores, people = [score(one) for one in drawn], [mean(_ratings(one)) for one in drawn]
+    parts = [[score(picture) for picture in drawn if picture.asked.side == side] for side in SCENARIOS]
+    scores, people = [score(picture) for picture in drawn], [mean(_ratings(picture)) for picture in drawn]
     key = (judge, *SCENARIOS)
     return {
         (*key, "Mean · first"): mean(parts[0]),
@@ -149,9 +153,9 @@ def _scores_by_scenario(drawn: Sequence[DrawnPicture], judge: str) -> Cells:
 def _of_models(drawn: Sequence[DrawnPicture], judge: str, grades: Grades) -> Cells:
     table: Cells = {}
     for model, wrong in studies.WRONG.items():
-        pictures = [one for one in drawn if 5 - studies.rating_of(one) == wrong]
+        pictures = [picture for picture in drawn if 5 - studies.rating_of(picture) == wrong]
         table |= {
-            (model, f"Mean rating · {PEOPLE}"): mean(value for one in pictures for value in _ratings(one)),
+            (model, f"Mean rating · {PEOPLE}"): mean(value for picture in pictures for value in _ratings(picture)),
             (model, f"Mean rating · {judge}"): sum(int(level) * share for level, share in grades[wrong].items()),
             (model, f"Mean score by questions · {judge}"): 1 - wrong / len(questions.ASKED),
         }
@@ -168,9 +172,9 @@ def _strengths(pairs: Sequence[tuple[DrawnPicture, DrawnPicture]], judge: str) -
     for pair in pairs:
         replies = studies.preferences_of_people(*pair)
         first = mean(value == "first" for value in replies.values())
-        for place, one in enumerate(pair):
-            (model,) = (model for model, wrong in studies.WRONG.items() if wrong == 5 - studies.rating_of(one))
-            best = studies.rating_of(one) > studies.rating_of(pair[1 - place])
+        for place, picture in enumerate(pair):
+            (model,) = (model for model, wrong in studies.WRONG.items() if wrong == 5 - studies.rating_of(picture))
+            best = studies.rating_of(picture) > studies.rating_of(pair[1 - place])
             won = wins.setdefault(model, {judge: [], "people": []})
             won[judge].append(float(best))
             won["people"].append(1 - first if place else first)

@@ -64,10 +64,10 @@ def ranking_tables(scenes: Sequence[Scene], *, encoder: str, rankings: str, judg
 
 
 def _numbers(scenes: Sequence[Scene]) -> dict[str, list[int]]:
-    shown = [one for first in scenes for one in (first, twin(first))]
-    captions = [questions.dated_caption(one, one.year) for one in shown]
+    shown = [scene for first in scenes for scene in (first, twin(first))]
+    captions = [questions.dated_caption(scene, scene.year) for scene in shown]
     return {
-        "year": [one.year for one in shown],
+        "year": [scene.year for scene in shown],
         "words": [len(caption.split()) for caption in captions],
         "characters": [len(caption) for caption in captions],
     }
