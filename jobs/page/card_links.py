@@ -93,8 +93,9 @@ def cards_of(metric: Metric) -> str:
         return part_anchor(dims["attribute"], dims["part"])
     if {"rater_a", "rater_b"} <= dims.keys():
         return pair_anchor(dims["rater_a"], dims["rater_b"])
-    if metric.name == "majority_share":
-        return answer_anchor((dims.get("rubric", ""), dims.get("question", "")), dims.get("answer", ""))
+    if metric.name in ("majority_share", "annotation_quality"):
+        answer = dims.get("answer") or dims.get("annotation", "")
+        return answer_anchor((dims.get("rubric", ""), dims.get("question", "")), answer)
     if metric.name in NOT_OF_ANSWERS or "attribute" in dims or not dims.get("question"):
         return ""
     rater = dims.get("rater") or dims.get("group")

@@ -75,7 +75,11 @@ def execute_loaded(name: str, cfg: Any, overrides: Sequence[str]) -> object:
     timings.DRIVER.mark("imports and configuration")
     try:
         with console.fields(job=name):
-            return job(name).execute(cfg)
+            result = job(name).execute(cfg)
+            if getattr(cfg, "timings", False):
+                for line in timings.DRIVER.take_lines():
+                    say(f"  {line}")
+            return result
     except BaseException as error:
         named = _named(error, name, cfg, overrides)
         try:

@@ -8,7 +8,6 @@ from weakref import WeakKeyDictionary
 from jobs.errors import InputError
 from jobs.runtime import ray_session, summary, timings
 from jobs.runtime.config import CALIBRATE, Common, FailingRows, ReadingRows, check_plan
-from jobs.runtime.console import say
 from jobs.runtime.exclusions import TALLY, Exclusions
 from jobs.runtime.expected_pace import Work
 from jobs.runtime.prospects import prospect
@@ -109,9 +108,6 @@ def end(name: str, run: TableRun, excluded: Exclusions) -> dict[str, Any]:
     timings.DRIVER.mark("manifest")
     summary.show_result(name, manifest, run)
     summary.show_exclusions(excluded, manifest["counts"]["tallies"].get(TALLY, {}))
-    if run.plan.config.get("timings"):
-        for line in timings.DRIVER.take_lines():
-            say(f"  {line}")
     if show_plan := _shown_after.pop(run, None):
         show_plan()
     return manifest

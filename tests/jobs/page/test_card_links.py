@@ -10,6 +10,7 @@ from jobs.metrics.confusion import Confusion
 from jobs.metrics.metric import Metric
 from jobs.metrics.observations import Observations
 from jobs.page.card_links import card_links, cards_of, cell_anchor, pair_anchor, part_anchor, rater_anchor
+from jobs.page.card_orders import answer_anchor
 from jobs.page.metric_families import MetricTable
 from jobs.page.model import GalleryPicture, Page, PictureRating, Wording
 from jobs.page.number_links import number_links
@@ -130,6 +131,11 @@ def test_a_rater_has_the_cards_of_its_answers_those_that_differ_most_from_others
         rater_anchor(DIMS | {"condition": "article"}, "m"): (6,),
     }
     assert [cards_of(one) != "" for one in metrics] == [True, True, True, False, False, True, True]
+
+
+def test_the_share_and_the_quality_of_an_answer_rest_on_its_cards():
+    share, quality = metric("majority_share", answer="2"), metric("annotation_quality", annotation="2")
+    assert cards_of(share) == cards_of(quality) == answer_anchor((DIMS["rubric"], DIMS["question"]), "2")
 
 
 def test_a_raters_answer_is_not_compared_with_itself():

@@ -1,5 +1,11 @@
 """Where the seconds of a command went: phases of the driver, and of workers."""
 
+import functools
+
+import pytest
+
+from jobs.kb import KbConfig
+from jobs.runtime import cli, timings
 from jobs.runtime.timings import FIRST, START, Measured, Phases, WorkerTimes
 
 
@@ -41,3 +47,15 @@ def test_a_worker_reports_its_start_and_its_first_batch() -> None:
     board.measured.spend("Judge", START, 1.0)
     assert board.measured.spent()["Judge"][START] == 1000.0
     WorkerTimes(None, "Judge").end()
+
+
+def test_each_job_of_a_process_prints_its_lines(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(timings, "DRIVER", Phases(lambda: 0.0))
+    for name in ("first", "second"):
+        execute = functools.partial(lambda phase, _: timings.DRIVER.mark(phase), f"stage of {name}")
+        monkeypatch.setattr(cli, "job", lambda _, execute=execute: cli.Job("kb", KbConfig, execute))
+        cli.execute_loaded("kb", KbConfig(timings=True), [])
+        phases = [line.split(" s  ")[1] for line in capsys.readouterr().out.splitlines()]
+        assert phases == ["imports and configuration", f"stage of {name}"]
