@@ -43,7 +43,7 @@ SLOW = tuple(
     actors/test_reasoning_judge actors/test_searcher actors/test_two_pictures actors/test_url_fetcher
     actors/test_zero_shot_rater benchmarks gpu supply_chain jobs/test_ jobs/annotation/test_century_annotations
     jobs/corpora/test_delimited jobs/items_from/test_responses jobs/judging jobs/metrics/test_every_metric
-    jobs/page/test_browser jobs/papers jobs/runtime/test_cli jobs/runtime/test_cluster_of_nodes
+    jobs/page/test_browser jobs/papers/test_ jobs/runtime/test_cli jobs/runtime/test_cluster_of_nodes
     jobs/runtime/test_config jobs/runtime/test_help_text jobs/runtime/test_lifecycle jobs/runtime/test_pipelines
     jobs/runtime/test_plans jobs/runtime/test_refusals jobs/runtime/test_spot_machines jobs/store/test_damage
     jobs/store/test_memory jobs/store/test_private_networks jobs/store/test_two_runs jobs/testbed jobs/viewer models

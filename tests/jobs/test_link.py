@@ -1,6 +1,7 @@
 """Linking on tables written by hand: the nodes a loop would give, what is left out counted."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -8,12 +9,37 @@ import pytest
 
 from actors.ids import content_id
 from actors.linking import by_frequency
+from jobs.errors import RunError
+from jobs.link import LinkConfig, _check_links
 from jobs.retrieval import link_unit
+from jobs.retrieval.link_tables import LinkedKbConfig
 from jobs.runtime import cli
 from jobs.store.reading import open_table
 from tests.factories import DIM, embedding_rows, rows_of, write_units
 
 ARTICLE = [f"word{number}" for number in range(60)]  # of node a
+
+
+def test_a_run_without_any_link_fails_unless_its_pictures_were_left_out() -> None:
+    def outcome(
+        method: str, *, rows_in: int = 2, rows_out: int = 0, vectors: str | None = None, **filtered: int
+    ) -> str:
+        kb = LinkedKbConfig(path="K", vectors=vectors)
+        cfg = LinkConfig(out="/R", neighbors="n", method=method, kb=kb)
+        neighbors: Any = SimpleNamespace(rows=rows_in)
+        try:
+            _check_links(cfg, neighbors, {"counts": {"rows_out": rows_out, "filtered": filtered}})
+        except RunError as error:
+            return str(error).partition("no picture has a link: ")[2]
+        return ""
+
+    assert outcome("lemma", rows_out=1) == outcome("lemma", rows_in=0) == outcome("lemma", contaminated=2) == ""
+    assert outcome("lemma", contaminated=0) == outcome("lemma")
+    assert outcome("lemma") == "no neighbor is a text of K/lemmas; search there for lemma"
+    assert outcome("frequency_vision") == "no neighbor is a picture of a node of K"
+    assert outcome("gloss_vision", vectors="V") == (
+        "no neighbor is a picture of a node of K, or V has no vectors of the nodes' glosses"
+    )
 
 
 @pytest.fixture(scope="module")

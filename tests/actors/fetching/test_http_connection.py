@@ -80,3 +80,45 @@ def test_trusted_authorities(tmp_path: Any) -> None:
     wrong.write_text("no certificate")
     with pytest.raises(OSError):  # noqa: PT011
         tls_context(str(wrong))
+
+
+def test_a_body_may_have_as_many_bytes_as_allowed() -> None:
+    """By the length that the host states, and by the bytes that arrive."""
+
+    class Answer:
+        """An answer whose body arrives in pieces of 4 bytes."""
+
+        def __init__(self, size: int, stated: int | None, encoding: str = "") -> None:
+            self.content, self.content_length, self.status = self, stated, 200
+            self.headers = {"Content-Encoding": encoding} if encoding else {}
+            self._left, self.closed = b"x" * size, False
+
+        async def read(self, most: int) -> bytes:
+            piece, self._left = self._left[: min(4, most)], self._left[min(4, most) :]
+            return piece
+
+        def close(self) -> None:
+            self.closed = True
+
+    async def body(answer: Any) -> tuple[bytes, int]:
+        connection = Connection(agent="me", rules=Rules(("*",)), bounds=Bounds(8), tls=ssl.create_default_context())
+        arrived: list[int] = []
+
+        async def received(number: int) -> None:
+            arrived.append(number)
+
+        try:
+            return await connection._body(answer, received), sum(arrived)
+        finally:
+            await connection.close()
+
+    for size, stated in ((8, None), (8, 8), (5, None), (0, 0), (0, None)):
+        assert asyncio.run(body(Answer(size, stated))) == (b"x" * size, size)
+    assert asyncio.run(body(Answer(8, 8, " Identity "))) == (b"x" * 8, 8)
+    for answer, kind in (
+        (Answer(9, None), "too_many_bytes"), (Answer(9, 9), "too_many_bytes"), (Answer(8, 9), "too_many_bytes"),
+        (Answer(1, 1, "gzip"), "encoded_body"),
+    ):  # fmt: skip
+        with pytest.raises(HttpError) as refused:
+            asyncio.run(body(answer))
+        assert (refused.value.kind, refused.value.retry, answer.closed) == (kind, False, True)

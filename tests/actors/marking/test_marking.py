@@ -148,6 +148,9 @@ def test_the_question_about_a_claim_shows_its_place() -> None:
     mark("claims", reader, "A dog.", "An otter, and an otter.", FINE)
     asked = [text for step, text in reader.asked if step in ("mistakes", "category")]
     assert sum("An [[otter]], and an otter." in text for text in asked) == 2  # whether it is wrong, and in which way
+    of_category = next(text for step, text in reader.asked if step == "category")
+    lines = [f"{code} = {words}" for code, words in zip("ABCD", FINE[0].labels.values(), strict=True)]
+    assert "\n".join(lines) in of_category
     assert sum("An otter, and an [[otter]]." in text for text in asked) == 2
 
 

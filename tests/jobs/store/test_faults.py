@@ -201,6 +201,24 @@ def test_a_store_that_wants_md5_sums_is_asked_to_delete_one_by_one(monkeypatch: 
     assert asked == [("delete_objects", None), ("delete_object", "a"), ("delete_object", "b/c?")]
 
 
+def test_objects_that_a_store_does_not_delete_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer to a request for several deletions names those that failed, with a status of success."""
+    answers: list[dict[str, Any]] = [{"Errors": []}, {"Errors": [{"Key": "b", "Message": "Access Denied"}]}]
+    deleted: list[list[str]] = []
+
+    class Store:
+        def call_s3(self, _: str, *, Bucket: str, Delete: dict[str, Any]) -> dict[str, Any]:  # noqa: N803
+            assert Bucket == "bucket"
+            deleted.append([one["Key"] for one in Delete["Objects"]])
+            return answers[len(deleted) - 1]
+
+    monkeypatch.setattr("jobs.store.s3.client", Store)
+    monkeypatch.setattr("jobs.store.s3.KEYS_PER_REQUEST", 2)
+    with pytest.raises(OSError, match=r"s3://bucket/b was not deleted \(Access Denied\)"):
+        locations.remove([f"s3://bucket/{key}" for key in ("x", "y/*?", "b", "c", "d")])
+    assert deleted == [["x", "y/*?"], ["b", "c"]]
+
+
 def one_line(capsys: pytest.CaptureFixture[str]) -> str:
     printed: str = capsys.readouterr().err
     assert printed.startswith("error: ")

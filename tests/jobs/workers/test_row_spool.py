@@ -31,6 +31,11 @@ def test_rows_come_back_in_any_order_and_leave_nothing(
             spool.add(one)
         for one in reversed(rows):
             assert spool.row(one["image_id"]) == one
+        if in_memory == 1:
+            place = Path(
+                f"/proc/self/fd/{spool._bytes.fileno()}"
+            ).readlink()  # deleted, so that no crash leaves it behind
+            assert place.parent == spool._folder.path
     assert list(temporary_folder.iterdir()) == []
 
 

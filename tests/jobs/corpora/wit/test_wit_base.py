@@ -298,3 +298,20 @@ def _write_records(folder: Path, rows: list[dict[str, Any]]) -> None:
             writer.counts.rows_in = len(part)
             writer.write(pa.Table.from_pylist(part, schema=TABLES["records"].schema()))
     run.finish()
+
+
+def test_columns_of_other_structs_are_not_read(tmp_path: Path) -> None:
+    """Only a column at the top has its name; those of an entry are found below whatever the writer calls its lists."""
+    entry = [{"language": "en", "page_title": "t", "other": 1}]
+    rows = [
+        {"image_url": "u", "image": {"bytes": b"x", "path": "p"}, "wit_features": entry, "nested": {"image_url": "n"}}
+    ]
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    with pq.ParquetFile(path) as file:
+        leaves = wit_base._leaves(file)
+    assert leaves == {
+        ("image_url",): "image_url",
+        ("wit_features", "language"): "wit_features.list.element.language",
+        ("wit_features", "page_title"): "wit_features.list.element.page_title",
+    }

@@ -1,0 +1,37 @@
+"""Accuracies of linking by method, data set and k, by hand."""
+
+from jobs.papers.caire.linking import tables
+from jobs.papers.settings import PrintedTable
+from tests.jobs.papers.studies import metric, rows_of, study
+
+NONE = (None, None)
+
+
+def test_methods_and_data_sets_of_the_report_come_before_those_of_the_paper() -> None:
+    computed = [
+        metric("accuracy@10", 0.8, table="ours"),
+        metric("accuracy@1", 0.5, table="lemma", dataset="food"),
+        metric("accuracy@10", 0.7, table="lemma", dataset="food"),
+        metric("accuracy@5", 0.6, table="named", dataset="art"),
+        metric("right_answers", 20, table="lemma", dataset="food"),
+        metric("accuracy@1x", 0.9, table="lemma", dataset="food"),  # another metric
+    ]
+    printed = {
+        "table_3": PrintedTable("t", ["food @1", "art @1"], {"lemma": [40, 30], "gloss": [20, None]}),
+        "table_4": PrintedTable("t", ["categories"], {"art": [7], "food": [21]}, percent=False),
+    }
+    accuracy, sizes = tables(study(computed=computed, printed=printed))
+    assert accuracy.columns == (
+        ("All queries", "@10"), ("art", "@5"), ("food", "@1"), ("food", "@10"), ("art", "@1")
+    )  # fmt: skip
+    assert list(rows_of(accuracy).items()) == [
+        (("A model names the entity",), [NONE, (0.6, None), NONE, NONE, NONE]),
+        (("All lemmas",), [NONE, NONE, (0.5, 0.4), (0.7, None), (None, 0.3)]),
+        (("ours",), [(0.8, None), NONE, NONE, NONE, NONE]),
+        (("All glosses",), [NONE, NONE, (None, 0.2), NONE, NONE]),
+    ]
+    assert list(rows_of(sizes).items()) == [(("food",), [(20, 21)]), (("art",), [(None, 7)])]
+
+
+def test_without_metrics_of_linking_there_are_no_tables() -> None:
+    assert list(tables(study(computed=[metric("mrr", 0.5, table="clip")]))) == []

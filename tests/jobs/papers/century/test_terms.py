@@ -1,0 +1,28 @@
+"""Entities by concept and type, by hand."""
+
+from jobs.papers.century import terms
+from jobs.papers.settings import PrintedTable
+from tests.jobs.papers.studies import metric, rows_of, study
+
+
+def test_concepts_by_number_then_name_and_the_papers_that_are_missing() -> None:
+    counts = {f"c{number:02}": 1.0 for number in range(terms.MOST_CONCEPTS)} | {"war": 9.0, "riot": 9.0}
+    metrics = [metric("entities", value, concept=name) for name, value in counts.items()]
+    metrics += [metric("entities", value, entity_type=name) for name, value in (("person", 2), ("event", 5))]
+    metrics += [metric("distinct_terms", 30, source="knowledge_graph"), metric("distinct_terms", 9, source="manual")]
+    printed = {
+        "table_6": PrintedTable("t", ["entities"], {"riot": [8], "c19": [3], "flood": [4]}, percent=False),
+        "table_7": PrintedTable("t", ["entities"], {"event": [6], "place": [2], "distinct terms": [31]}, percent=False),
+    }
+    concepts, types = terms.arrange(study(metrics, printed=printed))
+    rows = rows_of(concepts)
+    assert list(rows)[:3] == [("Riot",), ("War",), ("C00",)]
+    assert list(rows)[-3:] == [("C17",), ("C19",), ("Flood",)]  # c18 is the 21st
+    assert (rows["Riot",], rows["C19",], rows["Flood",]) == ([(9, 8)], [(1, 3)], [(None, 4)])
+    assert rows_of(types) == {
+        ("Person",): [(2, None)], ("Event",): [(5, 6)], ("Place",): [(None, 2)], ("Distinct terms",): [(30, 31)]
+    }  # fmt: skip
+
+
+def test_without_terms_there_are_no_tables() -> None:
+    assert list(terms.arrange(study())) == []

@@ -1,0 +1,61 @@
+"""Reciprocal ranks of encoders and after re-ranking, by hand."""
+
+from jobs.papers.settings import PrintedTable
+from jobs.papers.tric.rankings import reranking, table_2
+from tests.jobs.papers.studies import metric, rows_of, study
+
+PRINTED = {
+    "table_2": PrintedTable(
+        "t", ["test-A", "test-B"], {"random baseline": [0.05, 0.06], "big": [0.2, 0.21], "small": [0.1, None]},
+        percent=False,
+    )
+}  # fmt: skip
+NONE = (None, None)
+
+
+def test_encoders_by_wording_next_to_the_papers() -> None:
+    computed = [
+        metric("mrr", 0.5, table="clip", template="none"),
+        metric("mrr", 0.9, table="clip", template="none", decade="1880s"),
+        metric("mrr", 0.6, table="clip", template="year"),
+        metric("mrr", 0.4, table="siglip", template="decade"),
+        metric("mrr", 0.7, table="other"),  # of no template
+        metric("mrr_change", 0.1, table="clip", first="none", second="year"),
+        metric("mrr_change", 0.8, table="clip", first="none", second="year", decade="1880s"),
+        metric("random_mrr", 0.07, table="clip"),
+        metric("random_mrr", 0.08, table="siglip"),
+    ]
+    rows = rows_of(table_2(study(computed=computed, printed=PRINTED, names=["clip=big"])))
+    assert list(rows.items()) == [
+        (("clip", "no date"), [(0.5, None), NONE, (None, 0.2), (None, 0.21)]),
+        (("clip", "year"), [(0.6, None), (0.1, None), NONE, NONE]),
+        (("siglip", "decade"), [(0.4, None), NONE, NONE, NONE]),
+        (("random order", ""), [(0.07, None), NONE, (None, 0.05), (None, 0.06)]),
+        (("small", ""), [NONE, NONE, (None, 0.1), NONE]),
+    ]
+
+
+def test_without_random_ranks_the_papers_stand_alone() -> None:
+    rows = rows_of(table_2(study(printed=PRINTED)))
+    assert list(rows) == [("random baseline", ""), ("big", ""), ("small", "")]
+
+
+def test_judges_are_compared_with_the_encoder_and_with_no_date() -> None:
+    table = {"table": "reranked"}
+    judged = {**table, "ranking": "judge", "rater": "m"}
+    computed = [
+        metric("mrr@100", 0.3, **table, ranking="encoder"),
+        metric("mrr@100", 0.9, **table, ranking="encoder", decade="1880s"),
+        metric("mrr@100", 0.5, **judged, condition="none"),
+        metric("mrr@100", 0.6, **judged, condition="day"),
+        metric("mrr@100", 0.8, **judged, condition="day", decade="1880s"),
+        metric("mrr_change@100", 0.2, **table, rater="m", first="encoder", second="none"),
+        metric("mrr_change@100", 0.31, **table, rater="m", first="encoder", second="day"),
+        metric("mrr_change@100", 0.1, **table, rater="m", first="none", second="day"),
+        metric("mrr_change@100", 0.7, **table, rater="n", first="none", second="none"),
+    ]
+    assert list(rows_of(reranking(study(computed=computed))).items()) == [
+        (("encoder", "", ""), [(0.3, None), NONE, NONE]),
+        (("reranked", "m", "no date"), [(0.5, None), (0.2, None), NONE]),
+        (("reranked", "m", "day"), [(0.6, None), (0.31, None), (0.1, None)]),
+    ]
