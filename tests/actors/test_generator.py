@@ -156,6 +156,16 @@ def test_the_context_leaves_room_for_picture_and_answer() -> None:
     (row,) = tight(items).to_pylist()
     assert row["truncated"] == ["context_page_description"]
     assert needed < len(from_bytes(row["inputs"])["input_ids"][0]) <= tight.token_budget
+    (short,) = bare(whole := batch([[png(1)]], context_page_description=["word " * 9])).to_pylist()
+    length = len(from_bytes(short["inputs"])["input_ids"][0])
+    cuts = {}
+    for tight.token_budget in (length, length - 1):
+        (row,) = tight(whole).to_pylist()
+        cuts[tight.token_budget] = (
+            row["truncated"],
+            len(from_bytes(row["inputs"])["input_ids"][0]) <= tight.token_budget,
+        )
+    assert cuts == {length: (None, True), length - 1: (["context_page_description"], True)}
     tight.token_budget = needed - 1  # prepared without context; the engine then reports that it is too long
     (row,) = tight(items).to_pylist()
     assert len(from_bytes(row["inputs"])["input_ids"][0]) == needed
