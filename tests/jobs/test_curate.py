@@ -69,6 +69,18 @@ def titles(out: Path) -> list[str]:
     ]
 
 
+def test_a_table_that_is_overwritten_is_cut_anew(tmp_path: Path) -> None:
+    """A run that continues keeps the number of pieces; one with overwrite=true forgets it."""
+    write_records(str(tmp_path / "m"), [[record(f"a{i}") for i in range(6)]])
+    assert curate(tmp_path, "unit_rows=2")["counts"]["rows_out"] == 6
+    units = []
+    for keys in (["unit_rows=2"], ["unit_rows=3", "overwrite=true"]):
+        curate(tmp_path, *keys)
+        units.append(len(open_table(f"{tmp_path}/r", "records").footers))
+    assert units == [3, 2]
+    assert titles(tmp_path / "r") == [f"a{i}" for i in range(6)]
+
+
 def test_a_limit_takes_the_first_records_before_the_rules(tmp_path: Path) -> None:
     units = [[record(f"{u}{i}", main="true" if i else "false") for i in range(3)] for u in "ab"]
     write_records(str(tmp_path / "m"), units)

@@ -1,0 +1,78 @@
+"""One pass over all ratings: what is summarized, without excluded items, and which distributions a page shows."""
+
+from pathlib import Path
+from typing import Any
+
+from actors.ids import content_id
+from jobs.analysis.conditions import CONDITION
+from jobs.analysis.rating_codes import Reduction
+from jobs.analysis.report_tables import (
+    ALL_PEOPLE,
+    MAX_PEOPLE_SHOWN,
+    RatingSummary,
+    ReportTables,
+    summarize_ratings,
+)
+from jobs.metrics.distributions import Distribution
+from jobs.metrics.question import MetricSettings
+from jobs.runtime.exclusions import ExclusionFilter, marks_of
+from jobs.store.hashing import hash_texts
+from jobs.store.reading import open_table
+from tests.factories import FIVE, rating, write_table
+
+EXCLUDED = content_id("excluded")
+
+
+def summary(folder: Path, *tables: list[dict[str, Any]]) -> tuple[RatingSummary, dict[str, set[str]]]:
+    """Return the summary of tables of ratings, and the methods of each rater."""
+    sources = [open_table(write_table(folder / f"t{n}", "ratings", rows, rubric=FIVE)) for n, rows in enumerate(tables)]
+    exclusion_filter = ExclusionFilter(frozenset(marks_of(EXCLUDED)))
+    with Reduction(by=[CONDITION]) as reduction:
+        result = summarize_ratings(
+            ReportTables(ratings=sources), MetricSettings(), reduction, models=[], exclusion_filter=exclusion_filter
+        )
+        return result, {name: set(methods) for name, methods in reduction.methods.items()}
+
+
+def shares(distributions: list[Distribution]) -> dict[str, dict[str, int]]:
+    """Rater -> answer -> count."""
+    return {one.rater: {share.answer: share.count for share in one.answers if share.count} for one in distributions}
+
+
+def test_excluded_items_count_nowhere(tmp_path: Path) -> None:
+    """Not for the distributions, and not as items that two tables share."""
+    models = [rating(item, "m", "fit", "1") for item in ("a", "b", EXCLUDED)]
+    people = [rating(item, "p1", "fit", "5") for item in (EXCLUDED, "c")] + [rating("d", "p2", "fit", "4")]
+    result, methods = summary(tmp_path, models, people)
+    assert shares(result.distributions.result()) == {"m": {"1": 2}, "p1": {"5": 1}, "p2": {"4": 1}}
+    assert shares(result.pooled.result()) == {ALL_PEOPLE: {"4": 1, "5": 1}}
+    assert [one.of["r"].items.tolist() for one in result.rated] == [
+        sorted(hash_texts(names).tolist()) for names in (["a", "b"], ["c", "d"])
+    ]
+    assert methods == {"m": {"closed"}, "p1": {"human"}, "p2": {"human"}}
+
+
+def test_many_people_are_shown_together(tmp_path: Path) -> None:
+    def rows(number: int) -> list[dict[str, Any]]:
+        return [rating("a", f"p{person}", "fit", "2") for person in range(number)] + [rating("a", "m", "fit", "1")]
+
+    few, of_few = summary(tmp_path / "few", rows(MAX_PEOPLE_SHOWN))
+    assert ALL_PEOPLE not in shares(few.shown(of_few))
+    assert len(few.shown(of_few)) == MAX_PEOPLE_SHOWN + 1
+    many, of_many = summary(tmp_path / "many", rows(MAX_PEOPLE_SHOWN + 1))
+    assert shares(many.shown(of_many)) == {"m": {"1": 1}, ALL_PEOPLE: {"2": MAX_PEOPLE_SHOWN + 1}}
+
+
+def test_conditions_are_apart_if_a_question_was_answered_under_several(tmp_path: Path) -> None:
+    def rows(*conditions: str) -> list[dict[str, Any]]:
+        return [rating("a", rater, "fit", "1", condition=name) for rater in ("m", "p") for name in conditions]
+
+    def extras(result: RatingSummary) -> list[list[dict[str, str]]]:
+        return [
+            [dict(one.extra) for one in distributions.result()]
+            for distributions in (result.distributions, result.pooled)
+        ]
+
+    assert extras(summary(tmp_path / "one", rows("article"))[0]) == [[{}, {}], [{}]]
+    two = extras(summary(tmp_path / "two", rows("", "article"))[0])
+    assert two == [[{CONDITION: ""}, {CONDITION: "article"}] * 2, [{CONDITION: ""}, {CONDITION: "article"}]]

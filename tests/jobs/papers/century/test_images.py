@@ -1,0 +1,100 @@
+"""Tables of what pictures show and how sensitive they are, by hand."""
+
+from typing import Any
+
+import pytest
+
+from jobs.metrics.metric import Metric
+from jobs.papers.century import images
+from jobs.papers.settings import PrintedTable
+from jobs.plots.panels import StackedBars
+from tests.jobs.papers.studies import metric, rows_of, study
+
+NONE = (None, None)
+RATERS: dict[str, Any] = {
+    "kinds": {"p": "human"},
+    "answered": {("images", "sensitive"): ["p", "m@1", "n@1"]},
+    "names": ["m@*=M"],
+    "groups": {"people": "People"},
+}
+
+
+def of_group(name: str, value: float, group: str, question: str = "sensitive", **dims: str) -> Metric:
+    return metric(name, value, rubric="images", question=question, group=group, **dims)
+
+
+def test_answers_of_none_and_without_majority_come_last() -> None:
+    answers = ["NONE", "photograph", "NO_MAJORITY", "map", "all"]
+    metrics = [
+        of_group("majority_share", 0.1 * place, "people", "image_type", answer=answer)
+        for place, answer in enumerate(
+            {"NONE": images.NONE, "NO_MAJORITY": images.NO_MAJORITY}.get(a, a) for a in answers
+        )
+    ]
+    printed = {"table_1": PrintedTable("t", ["People"], {"image_type / painting": [5], "image_type / map": [29]})}
+    table = images.table_1(study(metrics, printed=printed, **RATERS))
+    rows = {answer: cells for (dimension, answer), cells in rows_of(table).items() if dimension == "Image type"}
+    last = [images.titled(images.NONE), images.titled(images.NO_MAJORITY)]
+    assert list(rows) == ["Photograph", "Map", "Painting", *last]
+    assert rows["Map"] == [(pytest.approx(0.3), 0.29)]
+    assert rows["Painting"] == [(None, 0.05)]
+
+
+def test_table_8_has_models_before_people_and_the_papers_others_last() -> None:
+    metrics = [of_group("majority_share", value, group, "concept", answer="war")
+               for value, group in ((0.1, "m@1"), (0.2, "n@1"), (0.3, "people"), (0.4, "models"))]  # fmt: skip
+    printed = {"table_8": PrintedTable("t", ["Other", "M", "People"], {"concept / war": [1, 2, 3]})}
+    table = images.table_8(study(metrics, printed=printed, **RATERS))
+    assert table.columns == (("m",), ("n",), ("People",), ("All models",), ("Other",))
+    assert rows_of(table)["Concept", "War"] == [(0.1, 0.02), (0.2, None), (0.3, 0.03), (0.4, None), (None, 0.01)]
+
+
+def test_table_2_by_mean_and_by_any_rater_of_groups() -> None:
+    metrics = [
+        of_group("share_lowest", 0.1, "people"),
+        of_group("share_at_least", 0.2, "people", threshold="3", rule="mean"),
+        of_group("share_at_least", 0.3, "people", threshold="3", rule="any"),
+        of_group("share_at_least", 0.9, "people", threshold="4", rule="mean"),
+        of_group("share_at_least", 0.4, "m@1", threshold="3", rule="mean"),
+        of_group("share_at_least", 0.5, "m@1", threshold="3", rule="any"),
+    ]
+    columns = ["lowest", "somewhat by mean", "somewhat by any"]
+    rows: dict[str, list[Any]] = {
+        "sensitive / People": [11, 21, 31],
+        "sensitive / M": [1, 41, None],
+        "sensitive / Other": [7, 8, None],
+        "controversial / Other": [9, None, None],
+    }
+    table = images.table_2(study(metrics, printed={"table_2": PrintedTable("t", columns, rows)}, **RATERS))
+    of_sensitive = {label: cells for (dimension, label), cells in rows_of(table).items() if dimension == "Sensitive"}
+    assert of_sensitive == {
+        "People": [(0.1, 0.11), (0.2, 0.21), (0.3, 0.31)],
+        "All models": [NONE, NONE, NONE],
+        "m": [(None, 0.01), (0.4, 0.41), NONE],  # of one rater any is its mean
+        "n": [NONE, NONE, NONE],
+        "Other": [(None, 0.07), (None, 0.08), NONE],
+    }
+    assert rows_of(table)["Controversial", "Other"] == [(None, 0.09), NONE, NONE]
+
+
+def test_figure_6_has_people_last_and_one_legend(monkeypatch: pytest.MonkeyPatch) -> None:
+    panels: list[tuple[str, StackedBars]] = []
+
+    def draw(of_figure: Any, **_: object) -> str:
+        panels.extend(of_figure)
+        return ""
+
+    monkeypatch.setattr(images, "small_multiples", draw)
+    dims = {"rubric": "images", "question": "sensitive"}
+    metrics = [
+        metric("share", 0.25, rater="m@1", answer="1", **dims),
+        metric("share", 0.75, rater="m@1", answer="5", **dims),
+    ]
+    metrics += [metric("share", 1, rater=images.ALL_PEOPLE, answer="2", **dims)]
+    figure = images.figure_6(study(metrics, **RATERS))
+    assert [title for title, _ in panels] == ["Sensitive", "Controversial", "Commemorative"]
+    assert [bars.legend for _, bars in panels] == [True, False, False]
+    assert panels[0][1].shares == [[0.25, None, None, None, 0.75], [None] * 5, [None, 1, None, None, None]]
+    assert [row.headers for row in figure.numbers.rows[:3]] == [
+        ("Sensitive", "m"), ("Sensitive", "n"), ("Sensitive", "People")
+    ]  # fmt: skip

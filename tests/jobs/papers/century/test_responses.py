@@ -1,0 +1,114 @@
+"""Which responses count, and the tables about them, by hand."""
+
+from dataclasses import replace
+
+from jobs.metrics.metric import Metric
+from jobs.metrics.question import MetricSettings
+from jobs.papers.century import responses
+from jobs.papers.century.responses import prompt_note, prompts, self_preference, table_3, table_12, written_by
+from jobs.papers.settings import PrintedTable
+from jobs.papers.study import Study
+from tests.jobs.papers.studies import metric, rows_of, study
+
+NONE = (None, None)
+
+
+def share(value: float, group: str = "models", question: str = "identification", **part: str) -> Metric:
+    dims = {"rubric": "responses", "question": question, "group": group, "threshold": "4", "rule": "mean"}
+    return metric("share_at_least", value, **(dims | part))
+
+
+def of_writer(value: float, writer: str, group: str = "models") -> Metric:
+    return share(value, group, attribute="model", part=writer)
+
+
+def of_prompt(value: float, writer: str, prompt: str) -> Metric:
+    return share(value, attribute="model+prompt", part=f"{writer} + {prompt}")
+
+
+def contrasted(metrics: list[Metric], of_paper: list[str], of_metrics: list[str]) -> Study:
+    one = study(metrics, contrast=of_paper)
+    return replace(one, metric_settings=MetricSettings(contrast=of_metrics))
+
+
+def test_the_contrasted_prompts_are_the_first_that_the_responses_have() -> None:
+    metrics = [of_prompt(0.5, "w", prompt) for prompt in ("a", "b", "c")]
+    cases: list[tuple[list[str], list[str], tuple[str, str] | None]] = [
+        (["prompt:x-y"], ["prompt:b-a"], ("b", "a")),
+        (["prompt:a-b"], ["prompt:b-c"], ("a", "b")),
+        (["prompt:x-b"], ["prompt:c-y"], ("c", "y")),  # the explicit one counts more
+        (["prompt:x-y", "prompt:x-a"], [], ("x", "a")),
+        (["prompt:x-y"], ["prompt:y-x"], ("x", "y")),
+        (["rater:a-b"], [], None),
+        ([], [], None),
+    ]
+    chosen = [prompts(contrasted(metrics, of_paper, of_metrics)) for of_paper, of_metrics, _ in cases]
+    assert chosen == [expected for *_, expected in cases]
+
+
+def test_responses_to_the_explicit_prompt_count_if_there_are_any() -> None:
+    metrics = [
+        of_writer(0.1, "w"),
+        of_writer(0.2, "v"),
+        of_prompt(0.3, "w", "explicit"),
+        of_prompt(0.4, "v", "minimal"),
+    ]
+    one = study(metrics, contrast=["prompt:explicit-minimal"])
+    assert responses.writers(one) == ["v", "w"]
+    assert written_by(one, "w") == {"attribute": "model+prompt", "part": "w + explicit"}
+    assert written_by(one, "v") == {"attribute": "model", "part": "v"}
+    assert prompt_note(one) == "Responses to all prompts count."
+    both = study([*metrics, of_prompt(0.5, "v", "explicit")], contrast=["prompt:explicit-minimal"])
+    assert prompt_note(both) == "Responses to the prompt explicit count."
+    assert prompt_note(study()) == "Responses to all prompts count."
+
+
+def test_table_3_has_automated_ratings_before_those_of_people() -> None:
+    metrics = [of_writer(0.1, "w@1"), of_writer(0.2, "w@1", "people"), of_writer(0.3, "v@1")]
+    printed = {
+        "table_3": PrintedTable(
+            "t", ["W", "Other"],
+            {"identification / Automated": [11, 12], "identification / Human": [21, 22]},
+        )
+    }  # fmt: skip
+    kinds, answered = {"p": "human"}, {("responses", "identification"): ["p", "m"]}
+    table = table_3(study(metrics, printed=printed, kinds=kinds, answered=answered, names=["w*=W"]))
+    assert table.columns == (("v",), ("w",), ("Other",))
+    rows = list(rows_of(table).items())
+    assert rows[:2] == [
+        (("Accuracy", "Correct identification", "Automated"), [(0.3, None), (0.1, 0.11), (None, 0.12)]),
+        (("Accuracy", "Correct identification", "Human"), [NONE, (0.2, 0.21), (None, 0.22)]),
+    ]
+    assert len(rows) == 14
+
+
+def test_table_12_has_both_prompts_and_their_difference_of_each_writer() -> None:
+    difference = {"rubric": "responses", "question": "identification", "group": "models", "threshold": "4",
+                  "attribute": "prompt", "first": "long", "second": "short", "model": "w"}  # fmt: skip
+    metrics = [of_writer(0, "w"), of_prompt(0.6, "w", "long"), of_prompt(0.2, "w", "short")]
+    metrics += [metric("share_difference", 0.4, **difference)]
+    printed = {
+        "table_12": PrintedTable(
+            "t", ["W explicit", "W minimal", "W delta", "Other explicit", "Other minimal", "Other delta"],
+            {"identification": [61, 21, 40, 1, 2, 3]},
+        )
+    }  # fmt: skip
+    (table,) = table_12(study(metrics, printed=printed, contrast=["prompt:long-short"], names=["w=W"]))
+    assert table.columns == (
+        *(("w", c) for c in ("Long", "Short", "Delta")),
+        *(("Other", c) for c in ("Long", "Short", "Delta")),
+    )
+    assert rows_of(table)["Accuracy", "Correct identification"] == [
+        (0.6, 0.61), (0.2, 0.21), (0.4, 0.4), (None, 0.01), (None, 0.02), (None, 0.03)
+    ]  # fmt: skip
+    assert list(table_12(study(metrics))) == []
+
+
+def test_self_preference_of_the_judges_that_have_it() -> None:
+    def of_judge(value: float, rater: str, question: str) -> Metric:
+        return metric("self_preference", value, rubric="responses", rater=rater, question=question)
+
+    (table,) = self_preference(study([of_judge(0.5, "m@1", "due_weight"), of_judge(-0.5, "m@1", "identification")]))
+    by_element = dict(zip(table.columns, rows_of(table)["m",], strict=True))
+    assert (by_element["Due weight",], by_element["Correct identification",]) == ((0.5, None), (-0.5, None))
+    assert list(self_preference(study())) == []
