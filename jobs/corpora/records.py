@@ -15,7 +15,7 @@ import pyarrow as pa
 from jobs.corpora import repeats
 from jobs.store.compact_list import CompactList
 from jobs.store.object_rows import read_rows
-from jobs.store.pieces import UNCUT, BegunCut, ranges
+from jobs.store.pieces import FROM, NUMBER, PIECES, TO, UNCUT, BegunCut, ranges
 from jobs.store.reading import TableSource, open_table
 from jobs.store.run import TableRun
 from jobs.store.units import Unit
@@ -65,7 +65,8 @@ def cut(
     """
     for parent in parents:
         rows, before = parent.rows or 0, begun.get(parent.name, UNCUT)
-        for number, (first, last) in enumerate(ranges(rows, unit_rows, before)):
+        pieces = list(ranges(rows, unit_rows, before))
+        for number, (first, last) in enumerate(pieces):
             whole = (first, last) == (0, rows)
             marks = repeated[parent.name][first:last] if parent.name in repeated else np.zeros(0, bool)
             count = int(marks.sum())
@@ -75,7 +76,7 @@ def cut(
                 name=before.names.get(number, parent.name if whole else f"{parent.name}-{first:09}"),
                 piece=", ".join(version) or parent.piece,
                 rows=last - first - count,
-                extra={"parent": parent.name, "from": first, "to": last}
+                extra={"parent": parent.name, FROM: first, TO: last, PIECES: len(pieces), NUMBER: number}
                 | ({"filtered": {repeats.FILTER: count}} if count else {}),
             )
 
@@ -87,6 +88,6 @@ def read_records(unit: Unit, columns: Sequence[str], repeated: str | None) -> pa
         columns: the columns to read.
         repeated: the result of `RecordsInput.keep_repeats`.
     """
-    first, last = unit.extra["from"], unit.extra["to"]
+    first, last = unit.extra[FROM], unit.extra[TO]
     rows = read_rows(unit.inputs[0].uri, columns, first, last)
     return repeats.without(rows, repeated, unit.parent, first=first)

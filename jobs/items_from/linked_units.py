@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from jobs.store.compact_list import CompactList
 from jobs.store.object_rows import read_unit
 from jobs.store.objects import Object
-from jobs.store.pieces import UNCUT, BegunCut, ranges
+from jobs.store.pieces import FROM, NUMBER, PIECES, TO, UNCUT, BegunCut, ranges
 from jobs.store.reading import TableSource
 from jobs.store.units import Unit
 
@@ -30,7 +30,7 @@ def linked_units(
 
 def linked_items(base: TableSource, unit: Unit) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """Return the rows of a unit as rows of `items`, and the URLs of the pictures by image_id, where known."""
-    first, last = unit.extra["from"], unit.extra["to"]
+    first, last = unit.extra[FROM], unit.extra[TO]
     if base.name == "items":
         return read_unit(unit.inputs[0].uri).slice(first, last - first).to_pylist(), {}
     columns = ["image_id", *(["source_url"] if base.name == "images" else [])]
@@ -45,15 +45,18 @@ def _cut(
 ) -> Iterator[Unit]:
     for parent in base.units():
         rows, before = _size(base, parent), begun.get(parent.name, UNCUT)
-        for number, (first, last) in enumerate(ranges(rows, unit_rows, before)):
+        pieces = list(ranges(rows, unit_rows, before))
+        for number, (first, last) in enumerate(pieces):
             whole = (first, last) == (0, rows)
+            # Of images and links a range is one of distinct pictures, which `purge` cannot move.
+            of_rows = {PIECES: len(pieces), NUMBER: number} if base.name == "items" else {}
             yield replace(
                 parent,
                 name=before.names.get(number, parent.name if whole else f"{parent.name}-{first:09}"),
                 inputs=(*parent.inputs, *others),
                 piece=parent.piece if whole else f"rows {first}-{last}",
                 rows=last - first,
-                extra={"parent": parent.name, "from": first, "to": last},
+                extra={"parent": parent.name, FROM: first, TO: last, **of_rows},
             )
 
 

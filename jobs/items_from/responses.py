@@ -25,7 +25,7 @@ from jobs.store.keys import refuse_shared_keys
 from jobs.store.limits import first_rows
 from jobs.store.object_rows import read_unit
 from jobs.store.objects import Object
-from jobs.store.pieces import UNCUT, BegunCut, begun_cuts, ranges
+from jobs.store.pieces import FROM, NUMBER, PIECES, TO, UNCUT, BegunCut, begun_cuts, piece_of, ranges
 from jobs.store.reading import TableSource, open_table, open_tables
 from jobs.store.units import Unit
 from jobs.store.writer import Reject
@@ -136,10 +136,13 @@ def response_units(tables: ResponseTables, unit_rows: int, begun: Mapping[str, B
     for parent, sources in sorted(objects.items()):
         others = [of_unit.get(parent) or of_unit.get(whole_units[parent]) or whole for of_unit, whole in joined]
         inputs = (*(source for source, _ in sources), *others, *labels)
-        total, before = sum(rows for _, rows in sources), begun.get(parent, UNCUT)
-        for number, (first, last) in enumerate(ranges(total, unit_rows, before)):
-            piece = f"rows {first}-{last}"
-            extra = {"parent": parent, "from": first, "to": last, "sizes": [rows for _, rows in sources]}
+        sizes = [rows for _, rows in sources]
+        before = begun.get(parent, UNCUT)
+        pieces = list(ranges(sum(sizes), unit_rows, before))
+        for number, (first, last) in enumerate(pieces):
+            piece = piece_of(first, last)
+            of_rows = {PIECES: len(pieces), NUMBER: number} if len(sources) == 1 else {}
+            extra = {"parent": parent, FROM: first, TO: last, **of_rows, "sizes": sizes}
             name = before.names.get(number, content_id("responses", parent, piece))
             yield Unit(name, inputs, piece, last - first, extra)
 
@@ -192,7 +195,7 @@ class ResponseUnitReader:
         texts: dict[str, dict[str, Any]] = {}
         filtered, rejects = Counter[str](), list[Reject]()
         labels = self._labels(asked)
-        for number, response in enumerate(responses, start=unit.extra["from"]):
+        for number, response in enumerate(responses, start=unit.extra[FROM]):
             item = asked.get(response["item_id"])
             if item is None:
                 message = f"input_items= has no item {response['item_id']}, which the response is about"
@@ -244,7 +247,7 @@ class ResponseUnitReader:
 
 def _responses(unit: Unit) -> list[dict[str, Any]]:
     """Return the responses of a unit, in the order of the tables; reads only objects with one of them."""
-    first, last = unit.extra["from"], unit.extra["to"]
+    first, last = unit.extra[FROM], unit.extra[TO]
     rows: list[dict[str, Any]] = []
     for source, count in zip(unit.inputs, unit.extra["sizes"], strict=False):
         if first < count and last > 0:

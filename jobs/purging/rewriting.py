@@ -2,15 +2,17 @@
 
 A unit that loses rows becomes a new generation with the same identity and inputs; its counts say how many rows were
 `purged`. Units of derived tables name the objects that they were made from: where one of these was rewritten, the
-derived unit names the new object, so that the next run does not make it again. Only a unit that covers a part of a
-rewritten unit (a range of rows, a draw) is left for the next run, because the part may be another one now.
+derived unit names the new object, so that the next run does not make it again. A piece of a rewritten unit then covers
+the rows that are left of its range. Only a unit that covers another part of a rewritten unit (a draw) is left for the
+next run, because the part may be another one now.
 """
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -24,6 +26,7 @@ from jobs.store.identity import EXCLUSIONS
 from jobs.store.json_types import FooterJson, GenerationJson, ReplacedJson
 from jobs.store.object_rows import open_rows, reading_rows
 from jobs.store.objects import Object
+from jobs.store.pieces import range_without, with_range
 from jobs.store.reading import TableSource, open_table, whole_of
 from jobs.store.run import written_unit
 from jobs.store.run_files import IDENTITY, INPUTS, MANIFEST, UNITS, run_uri
@@ -31,6 +34,7 @@ from jobs.store.units import WHOLE, Unit
 from jobs.store.writer import Reject, Target, UnitTask, UnitWriter, rejects_uri
 from jobs.tables import TABLES
 
+NO_ROWS = np.zeros(0, np.int64)
 PURGED = "purged"  # in the counts `filtered`
 BASE_METADATA = ("table", "version", "key", "unit")  # of all tables; the other entries are the table's own
 
@@ -52,6 +56,34 @@ class Rewritten:
     again: dict[str, int] = field(default_factory=dict)
 
 
+@dataclass
+class _Moved:
+    """The objects that a purge wrote again.
+
+    Attributes:
+        objects: an object -> the one that it became.
+        removed: such an object -> int[rows], the positions of its rows that went, ascending, where they are known.
+    """
+
+    objects: dict[Object, Object] = field(default_factory=dict)
+    removed: dict[Object, np.ndarray] = field(default_factory=dict)
+
+    def renewed(self, unit: Unit) -> tuple[Unit | None, dict[str, int]]:
+        """The unit with the objects that its inputs became, and its range in them.
+
+        None if it covers only a part of an object, other than a range whose rows are known; no range without one.
+        """
+        if not any(source in self.objects for source in unit.inputs):
+            return unit, {}
+        inputs, parent = tuple(self.objects.get(source, source) for source in unit.inputs), unit.inputs[0]
+        if unit.piece == WHOLE and unit.limit is None:
+            return replace(unit, inputs=inputs), {}
+        removed = self.removed.get(parent) if parent in self.objects else NO_ROWS
+        moved = {} if removed is None else range_without(unit, removed)
+        part = with_range(unit, moved)
+        return part and replace(part, inputs=inputs), moved
+
+
 def rewrite_tables(
     tables: Sequence[TableSource], needles: Needles, kept: tuple[str, bytes], *, purge: str
 ) -> Rewritten:
@@ -66,7 +98,7 @@ def rewrite_tables(
     Raises:
         RunError: the counts of a table do not balance.
     """
-    result, moved = Rewritten(), dict[Object, Object]()
+    result, moved = Rewritten(), _Moved()
     for table in in_order(tables):
         _rewrite_table(table, needles, moved, result, purge=purge)
         _keep_list(table.uri, *kept)
@@ -99,7 +131,7 @@ def _is_within(uri: str, folder: str) -> bool:
 def _rewrite_table(
     table: TableSource,
     needles: Needles,
-    moved: dict[Object, Object],
+    moved: _Moved,
     result: Rewritten,
     *,
     purge: str,
@@ -111,17 +143,17 @@ def _rewrite_table(
         original = _original(footer, purge)
         originals.append(original)
         if original != footer.object:  # rewritten before an interruption
-            moved[original] = footer.object
+            moved.objects[original] = footer.object
             rewritten += 1
-        unit = _with_new_inputs(footer.unit, moved)
+        unit, its_range = moved.renewed(footer.unit)
         again += unit is None
         task_unit = unit or footer.unit
         rows, mentions = _matching(footer.object.uri, needles, TABLES[table.name].key)
         rejects = list(_rejects(table.uri, footer))
         kept_rejects = [reject for reject in rejects if not _names(reject, needles)]
-        purged += rows + len(rejects) - len(kept_rejects)
+        purged += len(rows) + len(rejects) - len(kept_rejects)
         mentioning += mentions
-        if rows or mentions or len(rejects) != len(kept_rejects) or task_unit != footer.unit:
+        if len(rows) or mentions or len(rejects) != len(kept_rejects) or task_unit != footer.unit:
             replaced = ReplacedJson(purge=purge, size=original.size, etag=original.etag)
             _rewrite_unit(
                 table,
@@ -131,12 +163,14 @@ def _rewrite_table(
                 rejects=kept_rejects,
                 replaced=replaced,
             )
-            moved[original] = moved[footer.object] = _object(footer.object.uri)
+            moved.objects[original] = moved.objects[footer.object] = _object(footer.object.uri)
+            moved.removed[footer.object] = rows
             rewritten += 1
-        units[task_unit.name] = replace(task_unit, extra=units.get(task_unit.name, task_unit).extra)
+        frozen = units.get(task_unit.name, task_unit)
+        units[task_unit.name] = replace(task_unit, extra={**frozen.extra, **its_range})
     if rewritten:
         _write_run_files(table.uri, list(units.values()))
-        moved[whole_of(table.uri, originals)] = open_table(table.uri).whole()
+        moved.objects[whole_of(table.uri, originals)] = open_table(table.uri).whole()
     result.rows |= {table.uri: purged} if purged else {}
     result.mentions |= {table.uri: mentioning} if mentioning else {}
     result.units |= {table.uri: rewritten} if rewritten else {}
@@ -156,23 +190,15 @@ def _frozen(table: TableSource) -> Iterator[Unit]:
         yield from run_files.read_inputs(run_uri(table.uri, INPUTS))
 
 
-def _with_new_inputs(unit: Unit, moved: Mapping[Object, Object]) -> Unit | None:
-    """The unit with the rewritten ones of its inputs; None if it covers only a part of one."""
-    if not any(source in moved for source in unit.inputs):
-        return unit
-    if unit.piece != WHOLE:
-        return None
-    return replace(unit, inputs=tuple(moved.get(source, source) for source in unit.inputs))
-
-
-def _matching(uri: str, needles: Needles, key: Sequence[str]) -> tuple[int, int]:
-    """The rows that must go, and the others that mention a picture."""
-    gone, mentioning = 0, 0
+def _matching(uri: str, needles: Needles, key: Sequence[str]) -> tuple[np.ndarray, int]:
+    """int[rows]: the positions of the rows that must go; and how many others mention a picture."""
+    gone, first, mentioning = [NO_ROWS], 0, 0
     for rows in _row_groups(uri, narrow=True):
         of_gone, of_mentioning = needles.masks(rows, key)
-        gone += int(of_gone.sum())
+        gone.append(first + np.flatnonzero(of_gone))
+        first += rows.num_rows
         mentioning += int(of_mentioning.sum())
-    return gone, mentioning
+    return np.concatenate(gone), mentioning
 
 
 def _row_groups(uri: str, *, narrow: bool = False) -> Iterator[pa.Table]:

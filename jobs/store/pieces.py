@@ -4,13 +4,15 @@ The pictures of a tar are one unit of `images`. As one unit of `embed` or `judge
 as a whole with its machine. A piece is named after its parent and its first row, and reads only its rows.
 
 Small tables are cut finer where many actors share them: with as many pieces as actors, or a few more, most of them
-would wait for the last ones. A table that has begun keeps its cut, whatever the pool that continues it, and the names
-of its pieces also after a purge, when their parent has fewer rows: the last pieces may be empty then.
+would wait for the last ones. A table that has begun keeps its cut, whatever the pool that continues it, also after a
+purge, when their parent has fewer rows: a purge moves the ranges of the pieces, so that they have the same rows but for
+those that went. Pieces whose ranges it cannot move, such as draws, keep their names, and the last ones may be empty.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 import pyarrow as pa
 
 from jobs.store import run_files
@@ -22,7 +24,7 @@ PIECE_BYTES = 128 << 20  # of the parent's object: its rows travel between stage
 PIECES_PER_ACTOR = 4  # all actors then end within a quarter of the time that each one works
 LEAST_ROWS = 8  # a piece is an object, whose writing takes longer than some models need for a row
 FROM, TO = "from", "to"  # `Unit.extra`: the rows of the parent's object that a piece covers
-PIECES = "pieces"  # `Unit.extra`: how many pieces its parent has
+PIECES = "pieces"  # `Unit.extra`: how many pieces its parent has; the range is one of rows of the first input
 NUMBER = "number"  # `Unit.extra`: which of them it is, from 0
 
 
@@ -33,10 +35,19 @@ class BegunCut:
     Attributes:
         count: the number of its pieces.
         names: number -> name of a piece, of those that the table has: a draw may leave some out.
+        ranges: number -> the first row and the end of a piece, where they are known.
     """
 
     count: int = 0
     names: Mapping[int, str] = field(default_factory=dict)
+    ranges: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+
+    def kept_ranges(self, rows: int) -> list[tuple[int, int]]:
+        """The ranges of all pieces in order; empty if they do not cover a parent of `rows` rows."""
+        ordered = [self.ranges[number] for number in range(self.count) if number in self.ranges]
+        ends = [0, *(last for _, last in ordered)]
+        is_cover = [first for first, _ in ordered] == ends[:-1] and ends[-1] == rows
+        return ordered if is_cover and len(ordered) == self.count else []
 
 
 UNCUT = BegunCut()
@@ -81,19 +92,26 @@ def begun_cuts(out: str, *, overwrite: bool) -> dict[str, BegunCut]:
         InputError: the list of its units is damaged.
     """
     names: dict[str, dict[int, str]] = {}
+    covered: dict[str, dict[int, tuple[int, int]]] = {}
     counts: dict[str, int] = {}
     for unit in run_files.begun_units(out) if not overwrite else ():
         of_parent = names.setdefault(unit.parent, {})
-        of_parent[unit.extra.get(NUMBER, len(of_parent))] = unit.name
+        number = unit.extra.get(NUMBER, len(of_parent))
+        of_parent[number] = unit.name
         counts[unit.parent] = unit.extra.get(PIECES, len(of_parent))
-    return {parent: BegunCut(counts[parent], of_parent) for parent, of_parent in names.items()}
+        if PIECES in unit.extra:
+            covered.setdefault(unit.parent, {})[number] = unit.extra[FROM], unit.extra[TO]
+    return {parent: BegunCut(counts[parent], names[parent], covered.get(parent, {})) for parent in names}
 
 
 def ranges(rows: int, unit_rows: int, begun: BegunCut = UNCUT) -> Iterator[tuple[int, int]]:
     """Yield the first row and the end of each piece of `unit_rows` rows, and of empty ones up to the number of `begun`.
 
-    A unit without rows has one piece.
+    A unit without rows has one piece. Pieces of `begun` that cover the rows stay as they are.
     """
+    if kept := begun.kept_ranges(rows):
+        yield from kept
+        return
     for number in range(max(1, -(-rows // unit_rows), begun.count)):
         yield min(number * unit_rows, rows), min((number + 1) * unit_rows, rows)
 
@@ -116,15 +134,39 @@ def in_pieces(units: Sequence[Unit], cut: Cut = STANDARD) -> Iterator[Unit]:
         if count == 1 or unit.limit is not None:
             yield unit
             continue
-        for number in range(count):
-            first, last = rows * number // count, rows * (number + 1) // count
+        equal = [(rows * number // count, rows * (number + 1) // count) for number in range(count)]
+        for number, (first, last) in enumerate(begun.kept_ranges(rows) or equal):
             yield replace(
                 unit,
                 name=begun.names.get(number, f"{unit.name}-{first:09}"),
-                piece=f"rows {first}-{last}",
+                piece=piece_of(first, last),
                 rows=last - first,
                 extra={**unit.extra, "parent": unit.name, FROM: first, TO: last, PIECES: count, NUMBER: number},
             )
+
+
+def piece_of(first: int, last: int) -> str:
+    """The text of a piece of all rows from `first` to before `last`."""
+    return f"rows {first}-{last}"
+
+
+def range_without(unit: Unit, removed: np.ndarray) -> dict[str, int]:
+    """The range of a piece, as in `Unit.extra`, in its parent without some rows; empty if the range is not one of rows.
+
+    Args:
+        removed: int[rows], positions of rows of the parent, ascending.
+    """
+    if PIECES not in unit.extra:
+        return {}
+    return {end: int(unit.extra[end] - np.searchsorted(removed, unit.extra[end])) for end in (FROM, TO)}
+
+
+def with_range(unit: Unit, moved: Mapping[str, int]) -> Unit | None:
+    """A piece with a range of `range_without`; None if it has other rows than all of its range, such as a draw."""
+    if not moved or unit.limit is not None or unit.piece != piece_of(unit.extra[FROM], unit.extra[TO]):
+        return None
+    first, last = moved[FROM], moved[TO]
+    return replace(unit, piece=piece_of(first, last), rows=last - first, extra={**unit.extra, **moved})
 
 
 def _count(unit: Unit, rows: int, piece_rows: int) -> int:

@@ -363,22 +363,26 @@ def _freeze(out: str, plan: TablePlan, *, exists: bool) -> Sequence[Unit]:
 
 
 def _in_frozen_order(out: str, plan: TablePlan) -> Sequence[Unit]:
-    """The plan's units in the order in which they were frozen; refuses a plan with other units."""
+    """The plan's units in the order in which they were frozen; refuses a plan with other units.
+
+    A trial may have further ones after them: after a purge the earlier units have fewer than the first n rows.
+    """
     uri = run_uri(out, INPUTS)
     if _same(plan.units, run_files.read_inputs(uri), by=lambda unit: unit.name):
         return plan.units
     frozen, planned = list(run_files.read_inputs(uri)), {unit.name: unit for unit in plan.units}
     gone = [unit for unit in frozen if unit.name not in planned]
-    new = sorted(set(planned) - {unit.name for unit in frozen})
-    if gone or new:
-        unit = gone[0] if gone else planned[new[0]]
+    names = {unit.name for unit in frozen}
+    new = [name for name in planned if name not in names]
+    if gone or (new and not (plan.derived and plan.limit is not None)):
+        unit = gone[0] if gone else planned[min(new)]
         name = unit.inputs[0].uri if unit.inputs else f"unit {unit.name}"
         change = "changed or is gone" if gone else "is new"
         raise InputError(
             f"out={out}: the inputs changed since this run started: {name} {change} "
             f"({len(gone)} gone, {len(new)} new); use another out= or overwrite=true"
         )
-    return CompactList(planned[unit.name] for unit in frozen)
+    return CompactList(planned[name] for name in [*(unit.name for unit in frozen), *new])
 
 
 def _same(one: Iterable[Unit], other: Iterable[Unit], *, by: Callable[[Unit], str]) -> bool:

@@ -32,7 +32,7 @@ from jobs.store.run import TablePlan, open_run
 from jobs.store.units import Unit
 from jobs.store.writer import REJECTS, Reject, UnitWriter
 from jobs.tables import TABLES, table
-from tests.factories import DIM, embedding_rows, picture, record, record_of, rows_of, write_records
+from tests.factories import DIM, embedding_rows, picture, record, record_of, rows_of, write_records, write_units
 
 PICTURES = [picture(number) for number in range(6)]
 IDS = [row["image_id"] for row in PICTURES]
@@ -527,17 +527,65 @@ def test_tables_of_pieces_continue_after_a_purge(tmp_path: Path, capsys: pytest.
     units = {name: {path.name for path in (root / name).glob("*.parquet")} for name in tables}
     withdrawn = listed(tmp_path, *ids[4:7])
     assert cli.main("purge", [f"input={root}", withdrawn]) == 0
-    for done in (False, True):
-        capsys.readouterr()
+    again = [set[str](), set[str]()]
+    for round_of in again:
         for name, (job, *keys) in commands.items():
+            capsys.readouterr()
             assert cli.main(job, [*keys, f"out={root}/{name}", withdrawn]) == 0, capsys.readouterr()
-        lines = [line for line in capsys.readouterr().out.splitlines() if " units, " in line]
-        assert {"done before" in line for line in lines} == {done}
+            lines = [line for line in capsys.readouterr().out.splitlines() if " units, " in line]
+            round_of |= {name for line in lines if "done before" not in line}
+    assert again == [{"pairs", "linked"}, set()]  # which are no ranges of rows
     assert {name: {path.name for path in (root / name).glob("*.parquet")} for name in tables} == units
     assert {name: open_table(f"{root}/{name}").rows for name in tables if name != "pairs/texts"} == {
         "images": 7, "ratings": 597 * 8, "pairs/items": 2 * (3 + 6), "judged/items": 597,
         "linked/items": 7, "linked/texts": 7,
     }  # fmt: skip
+    assert cli.main("verify", [f"input={root}", withdrawn]) == 0
+
+
+@pytest.mark.usefixtures("in_process")
+@pytest.mark.parametrize("gone", [(7,), (1, 2, 3, 6, 7)])
+def test_a_trial_is_filled_up_after_a_purge(tmp_path: Path, gone: tuple[int, ...]) -> None:
+    """From the unit that it reads a part of, and from one that it did not read before."""
+    root = tmp_path / "R"
+    pictures = [picture(number) for number in range(18)]
+    write(f"{root}/images", "images", {f"unit{n}": pictures[6 * n : 6 * n + 6] for n in range(3)})
+    trial = ["embed", f"input={root}/images", "embedder=local-tiny", "limit=8", f"out={root}/trial"]
+    assert cli.main(trial[0], trial[1:]) == 0
+    withdrawn = listed(tmp_path, *(pictures[number]["image_id"] for number in gone))
+    assert cli.main("purge", [f"input={root}", withdrawn]) == 0
+    assert len(rows_of(f"{root}/trial")) == 8 - len(gone)
+    assert cli.main(trial[0], [*trial[1:], withdrawn]) == 0
+    left = [row["image_id"] for number, row in enumerate(pictures) if number not in gone]
+    assert [row["item_id"] for row in rows_of(f"{root}/trial")] == left[:8]
+    written = files_of(str(root), "*.parquet")
+    assert cli.main(trial[0], [*trial[1:], withdrawn]) == 0
+    assert files_of(str(root), "*.parquet") == written
+    for keys in ([f"input={root}", withdrawn], [f"input={root}/trial"]):
+        assert cli.main("verify", keys) == 0
+
+
+@pytest.mark.usefixtures("in_process")
+def test_what_an_interrupted_search_needs_after_a_purge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A purge refuses its incomplete table; the search refuses one that was elsewhere."""
+    root = tmp_path / "R"
+    vectors = embedding_rows(IDS, "image", VECTORS)
+    write_units(f"{root}/vectors", "embeddings", [vectors[:3], vectors[3:]], encoder="e", preprocessing="p")
+    withdrawn = listed(tmp_path, IDS[GONE])
+    for out in (f"{root}/near", f"{tmp_path}/elsewhere"):
+        search = [f"queries={root}/vectors", f"corpus.path={root}/vectors", "k=2", f"out={out}"]
+        assert cli.main("retrieve", search) == 0
+        for name in ("unit0.parquet", "_run/manifest.json", "_run/units.jsonl"):
+            Path(out, name).unlink()
+        assert cli.main("purge", [f"input={root}", withdrawn]) == (2 if out.startswith(str(root)) else 0)
+        if out.startswith(str(root)):
+            assert "1 of 2 units are not done; run the command that writes it again" in capsys.readouterr().err
+            assert cli.main("retrieve", search) == 0
+            continue
+        assert cli.main("retrieve", [*search, withdrawn]) == 2
+        assert "overwrite=true" in capsys.readouterr().err
+        assert cli.main("retrieve", [*search, withdrawn, "overwrite=true"]) == 0
+    assert IDS[GONE] not in str(rows_of(out))
     assert cli.main("verify", [f"input={root}", withdrawn]) == 0
 
 

@@ -52,6 +52,8 @@ def test_units_of_one_name_are_put_together_and_cut(tmp_path: Path) -> None:
     first, second, *_ = response_units(tables, 2, {})
     assert (first.extra, first.piece) == ({"parent": "unit0", "from": 0, "to": 2, "sizes": [3, 2]}, "rows 0-2")
     assert second.extra["from"] == 2
+    of_one_table = next(iter(response_units(tables_of(tmp_path / "one", [["a1", "a2", "b1"]]), 2, {})))
+    assert (of_one_table.extra["pieces"], of_one_table.extra["number"]) == (2, 0)  # a range of rows of one object
     assert [Path(source.uri).parent.name for source in first.inputs] == ["r0", "r1"]
 
 

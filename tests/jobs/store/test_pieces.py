@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -20,16 +21,27 @@ from jobs.runtime.draws import CompleteDrawConfig
 from jobs.runtime.resources import Resources
 from jobs.store import writer as store_writer
 from jobs.store.locations import Object
-from jobs.store.pieces import PIECE_BYTES, PIECE_ROWS, Cut, cut_of, in_pieces, read_piece
+from jobs.store.pieces import (
+    PIECE_BYTES,
+    PIECE_ROWS,
+    Cut,
+    cut_of,
+    in_pieces,
+    range_without,
+    ranges,
+    read_piece,
+    with_range,
+)
 from jobs.store.reading import open_table
 from jobs.store.run import TablePlan, open_run
-from jobs.store.units import Unit
+from jobs.store.units import LIMIT, Unit
 from jobs.store.writer import UnitTask
 from tests.cases import check_cases
 from tests.factories import record, rows_of, write_records, write_units
 from tests.in_process import stages_in_process
 
 ROWS = 700
+FRESH: dict[str, Any] = {"resume": True, "overwrite": False, "retry": []}
 
 
 def ids(unit: int, count: int) -> list[str]:
@@ -121,6 +133,31 @@ def test_a_table_that_has_begun_keeps_its_cut(images: str, tmp_path: Path) -> No
     frozen = Path(out, "_run", "inputs.jsonl")
     frozen.write_text(re.sub(r',? ?"pieces": ?\d+', "", frozen.read_text()))  # as of an earlier version
     assert plan(1).units == first.units
+
+
+def test_pieces_keep_what_is_left_of_their_ranges(tmp_path: Path) -> None:
+    """Also if the ranges are no longer equal; another number of rows is cut anew, with the same names."""
+    parent = Unit("u", (Object("/t/u.parquet", 1, "1"),), rows=700)
+    removed = np.array([3, 232, 233, 699])
+    pieces = list(in_pieces([parent]))
+    moved = [range_without(piece, removed) for piece in pieces]
+    assert [tuple(ends.values()) for ends in moved] == [(0, 231), (231, 463), (463, 696)]
+    left = [piece and with_range(piece, ends) for piece, ends in zip(pieces, moved, strict=True)]
+    assert [piece and (piece.piece, piece.rows) for piece in left] == [
+        ("rows 0-231", 231), ("rows 231-463", 232), ("rows 463-696", 233)
+    ]  # fmt: skip
+    out = str(tmp_path / "copy")
+    open_run(TablePlan(out, "images", {}, list(filter(None, left)), {}, {}, derived=True), **FRESH)
+    cut = cut_of(out, actors=1, overwrite=False)
+    assert list(in_pieces([replace(parent, rows=696)], cut)) == left
+    assert list(ranges(696, 256, cut.begun["u"])) == [(0, 231), (231, 463), (463, 696)]
+    anew = list(in_pieces([replace(parent, rows=690)], cut))
+    assert [(piece.name, piece.rows) for piece in anew] == [(piece.name, 230) for piece in pieces]
+    # Of a draw and of a trial other rows may be read now.
+    drawn = replace(pieces[1], piece=f"{pieces[1].piece}, draw x")
+    limited = replace(pieces[1], extra={**pieces[1].extra, LIMIT: 5})
+    assert [with_range(piece, range_without(piece, removed)) for piece in (drawn, limited, parent)] == [None] * 3
+    assert range_without(drawn, removed) == moved[1]
 
 
 def test_a_table_made_of_pieces_has_every_row_once(images: str, tmp_path: Path) -> None:
