@@ -1,9 +1,14 @@
 """The stand-in for a model whose answers are the first words of the text that each prompt asks about."""
 
+from types import SimpleNamespace
 from typing import Any
 
+import pytest
+import torch
+from PIL import Image
+
 from actors.marking.model import Kind
-from jobs.judging.marking_trial import StandIn, _turn
+from jobs.judging.marking_trial import StandIn, _lines, _turn
 
 KINDS = (
     Kind("mistakes", "m", "generated", {"colour": "a colour", "shape": "a shape"}),
@@ -59,3 +64,38 @@ def test_the_turn_of_a_scored_prompt_joins_its_texts() -> None:
     assert _turn(alone, {}) == [picture, picture, "d"]
     written: Any = Request(Step("cut"))
     assert _turn(written, {"text": "x"}) == ["turn", {"text": "x"}]
+
+
+def test_steps_that_show_no_picture_are_printed_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each step has its tokens, its text, and what is taken as its answer."""
+
+    class Chat:
+        def __init__(self, processor: object, *, bounds: object) -> None:
+            assert (processor, bounds) == ("processor", "bounds")
+
+        def as_data(self, text: str) -> str:
+            return f"<{text}>"
+
+        def encode(self, turn: list[Any], pictures: list[Any], *, system: str) -> dict[str, Any]:
+            return {"input_ids": torch.tensor([[len(pictures), len(turn), *map(ord, turn[1]["text"] + system)]])}
+
+    class Text:
+        def __init__(self, _: object, sizes: list[tuple[int, int]]) -> None:
+            self._sizes = sizes
+
+        def __call__(self, ids: list[int]) -> str:
+            return f"{self._sizes} {ids[:2]} {''.join(map(chr, ids[2:]))}"
+
+    monkeypatch.setattr("actors.vlm.encoding.ChatEncoder", Chat)
+    monkeypatch.setattr("actors.vlm.shown_prompts.PromptText", Text)
+    asked: list[tuple[Any, str]] = []
+    for name, shows in (("mistakes", True), ("cut", False)):
+        step = Step(name)
+        step.shows_picture, step.system = shows, "!"  # type: ignore[attr-defined]
+        asked.append((Request(step, text="x"), f"answer of {name}"))
+    description: Any = SimpleNamespace(pictures=[Image.new("RGB", (3, 2))] * 2)
+    model: Any = SimpleNamespace(bounds="bounds")
+    assert [line.strip(" |") for line in _lines(asked, description, "processor", model)] == [
+        "step mistakes: 6 tokens", "[(3, 2), (3, 2)] [2, 2] <x>!", "taken as its answer: answer of mistakes",
+        "step cut: 6 tokens", "[] [0, 2] <x>!", "taken as its answer: answer of cut",
+    ]  # fmt: skip
