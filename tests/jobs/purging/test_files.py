@@ -1,0 +1,119 @@
+"""Files next to tables: which a purge rewrites, removes, reports or cannot read, and that looking changes none."""
+
+import gzip
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from actors.ids import content_id
+from jobs.purging.files import GENERATOR, ChangedFiles, other_files, pages_with_pictures, purge_files
+from jobs.purging.matching import Gone
+from jobs.purging.needles import Needles
+from jobs.runtime.exclusions import marks_of
+from jobs.store.reading import open_table
+from tests.factories import write_table
+
+URL = "https://h.example/p.jpg"
+GONE, KEPT = content_id(URL), content_id("https://h.example/kept.jpg")
+
+
+def parquet(**columns: list[Any]) -> bytes:
+    out = io.BytesIO()
+    pq.write_table(pa.table(columns), out)
+    return out.getvalue()
+
+
+def lines(*names: str) -> bytes:
+    return "".join(json.dumps({"item_id": name}) + "\n" for name in names).encode()
+
+
+CONTENT: dict[str, bytes] = {
+    "study/prodigy/anna.jsonl": lines(GONE, KEPT),
+    "study/prodigy/bo.jsonl": lines(KEPT),
+    "study/pictures/" + GONE + ".jpg": b"bytes",
+    "study/pictures/" + KEPT + ".jpg": b"bytes",
+    "images/_run/places.parquet": parquet(image_url=[URL, "https://h.example/kept.jpg"], row=[0, 1]),
+    "images/_run/reported.json": json.dumps({GONE: 2, KEPT: 1}).encode(),
+    "images/_rejects/old.parquet": parquet(file=["f"], position=[1], reason=["r"], message=[f"no {GONE}"], raw=[""]),
+    "search/corpus.faiss": b"\0index",
+    "search/ids.parquet": parquet(item_id=[KEPT, GONE]),
+    "others/ids.parquet": parquet(item_id=[GONE]),  # without an index next to it: not ours
+    "others/mine.jsonl": lines(GONE),
+    "others/notes.txt.gz": gzip.compress(f"see {URL}".encode()),
+    "others/plain.txt": b"nothing",
+    "others/binary.dat": b"\0" + GONE.encode(),
+    f"others/{GONE}.png": b"bytes",
+    "page/index.html": b"<head>" + GENERATOR + b"</head>" + GONE.encode(),
+    "page/choose.csv": f"item_id,chosen\n{GONE},yes\n{KEPT},\n".encode(),
+    "other page/index.html": GONE.encode(),
+}
+CHANGED: dict[str, list[str]] = {
+    "rewritten": ["images/_run/places.parquet", "images/_run/reported.json", "page/choose.csv",
+                  "study/prodigy/anna.jsonl"],
+    "removed": ["images/_rejects/old.parquet", "page/index.html", "search/corpus.faiss", "search/ids.parquet",
+                f"study/pictures/{GONE}.jpg"],
+    "left": ["other page/index.html", f"others/{GONE}.png", "others/ids.parquet", "others/mine.jsonl",
+             "others/notes.txt.gz"],
+    "unchecked": ["others/binary.dat"],
+}  # fmt: skip
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    write_table(tmp_path / "images", "images", [{"image_id": KEPT, "rendition": "w", "status": "ok"}])
+    write_table(tmp_path / "study" / "assignments", "assignments", [])
+    for name, data in CONTENT.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(data)
+    return tmp_path
+
+
+def purge(root: Path, *, act: bool) -> tuple[dict[str, list[str]], ChangedFiles]:
+    """Return the names of the files of each kind."""
+    tables = [open_table(str(root / name)) for name in ("images", "study/assignments")]
+    others = other_files(str(root), tables)
+    needles = Needles(Gone(set(marks_of(GONE) | marks_of(URL)), {URL}, {GONE}))
+    changed = purge_files(others.to_purge(), others, needles, act=act)
+    kinds = {kind: sorted(uri.removeprefix(f"{root}/") for uri in getattr(changed, kind)) for kind in CHANGED}
+    return kinds, changed
+
+
+def contents(root: Path) -> dict[str, bytes]:
+    return {name: (root / name).read_bytes() for name in CONTENT if (root / name).exists()}
+
+
+def test_looking_changes_nothing(root: Path) -> None:
+    kinds, changed = purge(root, act=False)
+    assert kinds == CHANGED
+    assert contents(root) == CONTENT
+    expected = [*CHANGED["rewritten"], *CHANGED["removed"], *CHANGED["left"]]
+    assert changed.found == sorted(f"{root}/{name}" for name in expected)
+
+
+def test_a_purge_rewrites_and_removes_and_a_second_one_has_only_others_files_to_report(root: Path) -> None:
+    kinds, _ = purge(root, act=True)
+    assert kinds == CHANGED
+    after = contents(root)
+    assert set(CONTENT) - set(after) == set(CHANGED["removed"])
+    assert {name for name in after if after[name] != CONTENT[name]} == set(CHANGED["rewritten"])
+    assert after["study/prodigy/anna.jsonl"] == lines(KEPT)
+    assert after["page/choose.csv"].decode().split() == ["item_id,chosen", f"{KEPT},"]
+    assert json.loads(after["images/_run/reported.json"]) == {KEPT: 1}
+    places = pq.read_table(io.BytesIO(after["images/_run/places.parquet"]))
+    assert places.to_pylist() == [{"image_url": "https://h.example/kept.jpg", "row": 1}]
+    assert purge(root, act=True)[0] == {**CHANGED, "rewritten": [], "removed": []}
+
+
+def test_pages_have_the_head_of_ours(root: Path) -> None:
+    tables = [open_table(str(root / "images"))]
+    assert pages_with_pictures(other_files(str(root), tables)) == [f"{root}/page/index.html"]
+    without = other_files(str(root), tables, without=[f"{root}/page/index.html"])
+    assert pages_with_pictures(without) == []
+    derived = {Path(file.uri).name for file in without.derived()}
+    assert {"identity.json", "manifest.json"} <= derived
+    assert not derived & {"places.parquet", "reported.json"}
