@@ -63,7 +63,9 @@ def write_inputs(folder: Path, uri: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def run_once(tmp_path_factory: pytest.TempPathFactory, s3: str, in_process: None) -> tuple[str, str]:
+def run_once(
+    tmp_path_factory: pytest.TempPathFactory, s3: str, in_process: None, without_plots: None
+) -> tuple[str, str]:
     """The pipeline's outputs on the object storage, and what it printed."""
     inputs = f"{s3}/caire-inputs"
     write_inputs(tmp_path_factory.mktemp("caire"), inputs)

@@ -133,7 +133,9 @@ def cells(uri: str) -> dict[tuple[str, ...], tuple[float | None, int, float | No
 
 
 @pytest.fixture(scope="module")
-def run_twice(tmp_path_factory: pytest.TempPathFactory, s3: str, in_process: None) -> tuple[str, str]:
+def run_twice(
+    tmp_path_factory: pytest.TempPathFactory, s3: str, in_process: None, without_plots: None
+) -> tuple[str, str]:
     """The tables of the pipeline, and what it printed: it was run, and again with the answers of people."""
     folder, out = tmp_path_factory.mktemp("century"), f"{s3}/century"
     with secrets_found.planting() as printed:

@@ -16,7 +16,7 @@ from tests import scripted_model
 from tests.cases import check_cases
 from tests.factories import rows_of, write_file
 
-pytestmark = pytest.mark.usefixtures("in_process")
+pytestmark = pytest.mark.usefixtures("in_process", "without_plots")
 
 # A marker in a text: the model quotes it, and as a claim it is wrong or missing with probability 0.75 or 0.25.
 SCRIPT = {"~": {"~": 0.6, "A": 0.3, "B": 0.1}, "^": {"^": 0.6, "A": 0.1, "B": 0.3}, "@": {"x": 1.0}}

@@ -11,6 +11,8 @@ from jobs.runtime import cli
 from jobs.store.reading import open_table
 from tests.factories import FIVE, rating, rows_of, trials_below, write_file, write_table, write_units
 
+pytestmark = pytest.mark.usefixtures("without_plots")
+
 ANSWERS = {  # picture -> answers to 1, 2 (parent 1), 3 (parent 2), 4 (invalid); 5 has no parents
     "a": "yes yes yes yes yes",
     "b": "no yes yes yes yes",

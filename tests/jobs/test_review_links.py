@@ -14,6 +14,8 @@ from tests.factories import picture, trials_below, write_table
 from tests.jobs.annotation import tool_exports
 from tests.jobs.annotation.tool_exports import Act
 
+pytestmark = pytest.mark.usefixtures("without_plots")
+
 PICTURES = [picture(number) for number in range(4)]
 IMAGES = [image["image_id"] for image in PICTURES]
 # Method -> best nodes of the four pictures; the methods agree on the first picture.

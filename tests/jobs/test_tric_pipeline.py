@@ -49,7 +49,9 @@ def lines(uri: str) -> list[list[str]]:
 
 
 @pytest.fixture(scope="module")
-def run_once(tmp_path_factory: pytest.TempPathFactory, s3: str, in_process: None) -> tuple[str, str]:
+def run_once(
+    tmp_path_factory: pytest.TempPathFactory, s3: str, in_process: None, without_plots: None
+) -> tuple[str, str]:
     """The pipeline's outputs on the object storage, and what it printed."""
     split, out = f"{s3}/tric-split", f"{s3}/tric"
     write_split(tmp_path_factory.mktemp("tric") / "split", split)

@@ -15,6 +15,8 @@ from jobs.store.reading import open_table
 from tests.cases import check_cases
 from tests.factories import TableInMemory, rating, rows_of, write_file
 
+pytestmark = pytest.mark.usefixtures("without_plots")
+
 
 def item(name, *, targets=(), gold=(), response=None, **attributes):
     return {"item_id": name, "kind": "image", "targets": list(targets), "gold": list(gold), "response_id": response,

@@ -10,6 +10,8 @@ from jobs.errors import InputError
 from jobs.runtime import cli
 from tests.factories import rows_of
 
+pytestmark = pytest.mark.usefixtures("without_plots")
+
 HEADER = (
     "image_url century_id rating.method rating.src rating.rater_id rating.content rating.concept rating.subregion "
     "rating.time_period rating.sensitive rating.commemorative rating.controversial"

@@ -16,6 +16,8 @@ from jobs.store.reading import open_table
 from jobs.tables import table
 from tests.factories import FIVE, rating, write_file
 
+pytestmark = pytest.mark.usefixtures("without_plots")
+
 JUDGE = ModelConfig(name="seven", checkpoint="me/seven", revision="main", licence="Gemma Terms of Use")
 FACTS = "qwen2|abc|bfloat16|cascade, torch 2, cuda"
 

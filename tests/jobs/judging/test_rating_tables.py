@@ -14,6 +14,8 @@ from jobs.store.reading import open_table
 from jobs.tables import table
 from tests.factories import rating, write_file
 
+pytestmark = pytest.mark.usefixtures("without_plots")
+
 KEY = table("ratings").key
 
 

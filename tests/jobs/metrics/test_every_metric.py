@@ -16,6 +16,8 @@ from jobs.runtime import cli
 from jobs.store.reading import open_table
 from tests.factories import rating, write_file
 
+pytestmark = pytest.mark.usefixtures("without_plots")
+
 COUNTRIES = ("Brazil", "India", "Kenya", "Peru")
 PEOPLE = {f"p{n}": COUNTRIES[n % 4] for n in range(12)}
 # Made by jobs of their own from rankings, which tests/jobs/test_link.py and test_tric.py run.

@@ -19,6 +19,8 @@ from jobs.plots.figures import plot
 from jobs.plots.panels import HeatMap
 from jobs.runtime import cli, config
 
+pytestmark = pytest.mark.usefixtures("without_plots")
+
 
 def metric(name="share", value=0.25, **dims):
     return Metric(name=name, definition="n counts items", value=value, n=8, reason="few", coverage=1.0, dims=dims)

@@ -13,6 +13,8 @@ from jobs.metrics.metric import metrics_table
 from jobs.runtime import cli
 from jobs.store.single_unit import write_small
 
+pytestmark = pytest.mark.usefixtures("without_plots")
+
 
 def write(folder: Path, metrics: list[Any]) -> None:
     write_small(str(folder), metrics_table(metrics), table="metrics", identity={}, config={})
