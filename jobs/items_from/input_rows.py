@@ -38,12 +38,21 @@ class UserFile:
         columns: names of its columns; those with binary data, such as encoded pictures, are left out.
         rows: yields (line, or number of the row in Parquet; row), and passes faulty rows to a callback.
         counted: what the numbers count: line or row.
+        binary: names of the columns that are left out.
     """
 
     object: Object
     columns: tuple[str, ...]
     rows: Callable[[Rejects], Iterator[tuple[int, Row]]]
     counted: str = "line"
+    binary: tuple[str, ...] = ()
+
+    @property
+    def available(self) -> str:
+        """The columns, for messages about one that is missing."""
+        names = f"its columns are {', '.join(self.columns) or 'none'}"
+        left_out = f"; not read, because they hold bytes and not text: {', '.join(self.binary)}; cast them to text"
+        return names + (left_out if self.binary else "")
 
     def at(self, line: int) -> str:
         """Return the place of a row, for messages."""
@@ -125,13 +134,15 @@ def _parquet(file: Object) -> UserFile:
                     number += 1
                     yield number, {name: text_of(cell) for name, cell in row.items()}
 
-    return UserFile(file, tuple(names), rows, counted="row")
+    binary = tuple(name for name in schema.names if name not in names)
+    return UserFile(file, tuple(names), rows, counted="row", binary=binary)
 
 
 def _holds_bytes(kind: pa.DataType) -> bool:
-    if pa.types.is_struct(kind):
-        return any(_holds_bytes(field.type) for field in kind)
-    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+    if pa.types.is_nested(kind):
+        return any(_holds_bytes(kind.field(number).type) for number in range(kind.num_fields))
+    kinds = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary, pa.types.is_binary_view)
+    return any(is_kind(kind) for is_kind in kinds)
 
 
 def _list(file: Object, reject: Rejects) -> Iterator[tuple[int, Row]]:

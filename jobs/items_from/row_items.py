@@ -54,8 +54,7 @@ def roles_of(cfg: ItemsConfig, file: UserFile) -> Roles:
     targets, gold = _names("targets", columns.targets), _names("gold", columns.gold)
     roles = Roles(columns.id, columns.language, pictures, texts, targets, gold, attributes)
     if missing := [f"{name} ({key}=)" for name, key in roles.named.items() if name not in file.columns]:
-        available = ", ".join(file.columns) or "none"
-        raise InputError(f"{file.object.uri}: no column {', '.join(missing)}; its columns are {available}")
+        raise InputError(f"{file.object.uri}: no column {', '.join(missing)}; {file.available}")
     if not pictures and not any(texts.values()):
         available = ", ".join(file.columns) or "none"
         raise InputError(

@@ -38,6 +38,9 @@ class QuestionFile(Protocol):
     def columns(self) -> tuple[str, ...]: ...
 
     @property
+    def available(self) -> str: ...
+
+    @property
     def rows(self) -> Callable[[Rejects], Iterator[tuple[int, Row]]]: ...
 
     def at(self, line: int) -> str: ...
@@ -60,8 +63,7 @@ def find_columns(file: QuestionFile, columns: QuestionColumns) -> dict[str, str]
     if not {"set_id", "about"} & names.keys():
         missing.append("columns.set_id= or columns.about= is required")
     if missing:
-        available = ", ".join(file.columns) or "none"
-        raise InputError(f"{file.object.uri}: no column {', '.join(missing)}; its columns are {available}")
+        raise InputError(f"{file.object.uri}: no column {', '.join(missing)}; {file.available}")
     return names
 
 

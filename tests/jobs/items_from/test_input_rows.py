@@ -83,6 +83,8 @@ def test_rows_of_parquet_are_numbered_across_batches_without_bytes(tmp_path: Pat
         "n": pa.array(range(count)),
         "raw": raw,
         "large": raw.cast(pa.large_binary()),
+        "uuid": raw.cast(pa.binary(1)),
+        "several": pa.array([[b"x"]] * count),
         "within": pa.StructArray.from_arrays([raw, pa.array(["p"] * count)], ["bytes", "path"]),
         "struct": pa.StructArray.from_arrays([pa.array(["p"] * count)], ["path"]),
     }
@@ -90,6 +92,8 @@ def test_rows_of_parquet_are_numbered_across_batches_without_bytes(tmp_path: Pat
     pq.write_table(pa.table(columns), path)
     file = open_file(str(path), encoding=None, delimiter=None)
     assert (file.columns, file.counted, file.at(7)) == (("n", "struct"), "row", f"{path}: row 7")
+    assert file.binary == ("raw", "large", "uuid", "several", "within")
+    assert file.available.startswith("its columns are n, struct; not read, because they hold bytes and not text: raw, ")
     rows, _ = read(file)
     assert [line for line, _ in rows] == list(range(1, count + 1))
     assert rows[-1] == (count, {"n": str(count - 1), "struct": '{"path": "p"}'})

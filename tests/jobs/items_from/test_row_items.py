@@ -179,6 +179,12 @@ def test_another_separator_is_refused_if_no_cell_has_that_of_the_key() -> None:
     check_cases(check, cases)
 
 
+def test_a_column_of_bytes_is_named() -> None:
+    file = UserFile(Object("F", 1, "etag"), ("text",), lambda _: iter(()), binary=("id",))
+    with pytest.raises(InputError, match=r"no column id \(columns.id=\); its columns are text; not read, .*: id; cast"):
+        roles_of(load("items", ItemsConfig, ["input=F", "out=O", "columns.id=id", "columns.texts.note=text"]), file)
+
+
 def test_columns_of_a_list_of_pictures_and_those_that_fit_nothing() -> None:
     (item,) = items_of({PICTURE: URL.format(1)})
     assert (item.pictures, item.item["attributes"]) == ([NamedPicture(content_id(URL.format(1)), URL.format(1))], [])
