@@ -23,14 +23,15 @@ TALLIES: dict[str, dict[str, int]] = {
 
 def table(folder: Path) -> str:
     """Terms in two units, of which one has another case and one is repeated in another unit."""
-    units = [["Great War", "great war", "Straße"], ["GREAT WAR", "STRASSE", "Émile"], ["émile"]]
+    units = [["Great War", "great war", "Straße"], ["GREAT WAR", "STRASSE", "Émile"], ["émile", "ΟΔΟΣ", "οδος"]]
     key = dict.fromkeys(["concept", "entity_id", "response_id"], "")
     rows = [[{"term": term, "source": "knowledge_graph", **key} for term in terms] for terms in units]
     return write_units(folder / "terms", "terms", rows)
 
 
 def test_terms_that_differ_in_case_alone_are_one(tmp_path: Path) -> None:
-    assert distinct_terms(table(tmp_path)) == 4  # great war, straße, strasse, émile
+    """Sigma has another form at a word's end, which `str.lower` knows and Arrow does not."""
+    assert distinct_terms(table(tmp_path)) == 5  # great war, straße, strasse, émile, οδος
     assert distinct_terms(write_units(tmp_path / "none", "terms", [[]])) == 0
 
 
@@ -44,7 +45,7 @@ def test_counts_are_those_of_the_papers_tables(tmp_path: Path, capsys: pytest.Ca
     assert counts == {
         "entities": 3,
         "rows": 7,
-        "distinct_terms": 4,
+        "distinct_terms": 5,
         "names_changed_by_punctuation_or_space": 2,
         "entities_by_concept": {"flood": 2, "art": 1, "war": 1},
         "entities_by_type": {"event": 3},
@@ -55,7 +56,7 @@ def test_counts_are_those_of_the_papers_tables(tmp_path: Path, capsys: pytest.Ca
     }
     assert list(counts["entities_by_concept"]) == ["flood", "art", "war"]  # most first, then by name
     show_counts(counts)
-    assert "3 entities, 4 distinct terms; 2 names changed" in capsys.readouterr().out
+    assert "3 entities, 5 distinct terms; 2 names changed" in capsys.readouterr().out
 
 
 def test_a_table_without_entities_has_counts_of_nothing(tmp_path: Path) -> None:
