@@ -24,8 +24,11 @@ SUPPORTED := import sys; sys.exit(sys.version_info < (3, 11))
 # An environment whose interpreter is gone (moved, or the system's Python upgraded) is not up to date, whatever its stamp.
 BROKEN := $(shell $(PY) -c '$(SUPPORTED)' >/dev/null 2>&1 || echo FORCE)
 
-# Processes of the tests: one per processor, at most 8, since each may start its own Ray (about 1.5 GB).
-WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(os.cpu_count() or 1, 8))')
+# Processes of the tests, at most 8. Tests with Ray wait for a third of their time, for its processes and for signals, so
+# that there are three for two processors, if each has 4 GB of memory: it may start its own Ray. The others only compute.
+PROCESSORS := $(shell $(PYTHON) -c 'import os; print(min(os.cpu_count() or 1, 8))')
+WORKERS ?= $(shell $(PYTHON) -c 'import os; gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30; \
+  print(max(1, min((os.cpu_count() or 1) * 3 // 2, round(gb / 4), 8)))')
 
 # Tests start hundreds of processes: each would compile the same modules again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -44,7 +47,7 @@ test: style ## ruff, the contracts of imports, the tests, mypy among them, and t
 	$(PY) -m tests.benchmarks mine smoke
 
 fast: $(STAMP) ## the tests without Ray, whole commands, models and browsers
-	$(PY) -m pytest -m 'not torture and not slow' -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(PY) -m pytest -m 'not torture and not slow' -n $(PROCESSORS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: style ## ruff, the contracts of imports, and mypy
 	$(BIN)/mypy
