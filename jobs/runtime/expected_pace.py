@@ -123,7 +123,6 @@ class Expectation:
         config: its configuration, as nested mappings.
         resources: those of its stages.
         measurements: those of `resources.measured`.
-        cores: CPUs of the machine, if the whole run is on one whose CPUs are known.
         gpu: the kind of its GPUs, if it is known.
         own_cpus: CPUs of this machine, if the run is on it, with or without GPUs.
         work: what its rows are, if a row is not always the same work.
@@ -136,12 +135,17 @@ class Expectation:
     config: Mapping[str, Any]
     resources: Resources
     measurements: Sequence[Measurement] = ()
-    cores: int | None = None
     gpu: Gpu | None = None
     own_cpus: int | None = None
     work: Work | None = None
     calibrates: bool = True
     part: str = ""
+
+    @property
+    def cores(self) -> int | None:
+        """CPUs of the machine, if the whole run is on one whose CPUs are known and all of its work is theirs."""
+        on_gpus = any(getattr(self.resources, pool).num_gpus for pool in self.pools)
+        return None if on_gpus else self.own_cpus
 
     @property
     def _pool(self) -> StageResources | None:

@@ -106,7 +106,6 @@ def prospect(
     resources = cfg.resources
     needs = demands(resources, list(pools), streamed=streamed) if pools else []
     cpus = own_cpus(needs, resources, joins=ray_session.address_of(cfg.ray) is not None)
-    cores = None if any(need.num_gpus for need in needs) else cpus
     prices = read_prices(resources.prices) if resources.prices else None
     stages = [getattr(resources, pool) for pool in pools]
     expectation = Expectation(
@@ -115,14 +114,13 @@ def prospect(
         plan.config,
         resources,
         read_measurements(resources.measured) if resources.measured else (),
-        cores,
         gpu=_gpu(resources, prices, max((stage.num_gpus for stage in stages), default=0.0)),
         own_cpus=cpus,
         work=work,
         calibrates=calibrates,
         part=part,
     )
-    cluster = estimates.cluster_of(stages, resources, prices, cores=cores)
+    cluster = estimates.cluster_of(stages, resources, prices, cores=expectation.cores)
     return Prospect(name, cfg, plan, needs, expectation, cluster, get_bytes)
 
 

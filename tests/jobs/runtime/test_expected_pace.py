@@ -220,8 +220,10 @@ def test_gpus_wait_for_the_cores_that_feed_them() -> None:
         pytest.approx(12 * MACHINES_DIFFER),
     )
     assert "they wait for 6 cores of decode" in pace.source
-    here, _ = replace(fed, own_cpus=5).pace(amounts(80), files=[], last={})
+    on_five = replace(fed, own_cpus=5)
+    here, _ = on_five.pace(amounts(80), files=[], last={})
     assert here is not None
+    assert (on_five.cores, expectation(own_cpus=5).cores) == (None, 5)  # not all of the first one's work is theirs
     assert here.per_s.value == pytest.approx(8)  # of five CPUs the other stage takes one
     enough, _ = on_gpus(pools=["decode", "embed"], feeder="decode", feeder_s=5).pace(amounts(80), files=[], last={})
     assert enough is not None
