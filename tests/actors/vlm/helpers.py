@@ -26,6 +26,12 @@ MODELS = {  # family -> its local checkpoint
 ARTICLE = "The museum holds objects of many peoples.\nIts halls were built in 1911.\n\n" * 9 + "Yes.\n\n"
 LABELS = ("Melanesia", "Northern Africa", "the Caribbean and Central America", "Nordic")
 DIGITS = ("1", "2", "3", "4", "5")
+QUESTION: Callable[[dict[str, Any]], dict[str, Any]] = lambda data: data["questions"][0]  # noqa: E731
+ANSWERS: Callable[[dict[str, Any]], list[dict[str, Any]]] = lambda data: QUESTION(data)["answers"]  # noqa: E731
+# What a rubric shows to people instead of its answers.
+PEOPLE = {
+    "questions": {"relevance": {"options": [{"label": "yes", "value": "high"}, {"label": "skip", "value": None}]}}
+}
 # A rubric that compares two pictures with a text, after a turn of the system.
 COMPARISON: dict[str, Any] = {
     "name": "comparison",
