@@ -1,13 +1,11 @@
-"""WIT files, intact and damaged: each row kept or rejected, never lost."""
+"""WIT files: each row kept or rejected, never lost; formats, headers and the byte scan."""
 
 import csv
 import gzip
 import io
 import itertools
 import json
-import random
 import re
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,83 +14,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from actors.titles import SEPARATOR, TitleMatcher
-from jobs.corpora.corpus import MatchedRow
+from actors.titles import TitleMatcher
 from jobs.corpora.terms import TermsConfig, read_terms
-from jobs.corpora.wit import csv_rows, index_compiled, reader, streams
+from jobs.corpora.wit import index_compiled
 from jobs.corpora.wit.reader import check_header, find_files, scan_file, split_of
 from jobs.errors import InputError
 from jobs.store.counts import Counts
 from jobs.store.writer import Reject
 from jobs.tables import WIT_COLUMNS
 from tests.cases import check_cases
-
-NARROW = list(reader.NEEDED)
-HEADER = "\t".join(NARROW) + "\n"
-
-
-class Every(TitleMatcher):
-    """Every title holds a term."""
-
-    def __init__(self) -> None:
-        super().__init__(["x"])
-
-    def match(self, title: str) -> list[str]:
-        return ["x"]
-
-    def match_joined(self, titles: str) -> dict[int, list[str]]:
-        return {number: ["x"] for number in range(titles.count(SEPARATOR) + 1)}
-
-
-class Scanned:
-    """What became of a file's rows; made only if they balance."""
-
-    def __init__(self, path: Path, language: str | None = None, *, csv_alone: bool = False) -> None:
-        self.counts, self.rejects = Counts(), list[Reject]()
-        self.hits: list[MatchedRow] = []
-        arguments: Any = {"language": language, "matcher": Every(), "counts": self.counts, "reject": self._reject}
-        if csv_alone:
-            with csv_rows.open_rows(str(path)) as rows_reader:
-                self.hits.extend(reader._Scan(str(path), progress=None, **arguments).parsed(rows_reader, 0, ""))
-            self.counts.tallies.clear()
-        else:
-            self.hits.extend(scan_file(str(path), **arguments))
-        self.counts.rows_out = len(self.hits)
-        assert self.counts.balances()
-
-    def _reject(self, reject: Reject) -> None:
-        self.counts.rejected[reject.reason] += 1
-        self.rejects.append(reject)
-
-    @property
-    def titles(self) -> list[str | None]:
-        return [hit.fields["page_title"] for hit in self.hits]
-
-    @property
-    def reasons(self) -> list[str]:
-        return [reject.reason for reject in self.rejects]
-
-
-def row(title: str, language: str = "en") -> str:
-    return f"{language}\thttp://p\thttps://i\t{title}\ttrue\n"
-
-
-def scan(tmp_path: Path, content: str | bytes, name: str = "f.tsv", *, language: str | None = None) -> Scanned:
-    path = tmp_path / name
-    path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return Scanned(path, language)
-
-
-def set_chunk(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    for module in (reader, csv_rows):
-        monkeypatch.setattr(module, "CHUNK", size)
-
-
-def many(n: int = 3000) -> tuple[list[str], bytes]:
-    """Titles that compress badly, and the file that holds them."""
-    rng = random.Random(7)
-    titles = [f"{i} {rng.random()}" for i in range(n)]
-    return titles, (HEADER + "".join(map(row, titles))).encode()
+from tests.jobs.corpora.wit.scanned_rows import HEADER, NARROW, Every, Scanned, many, row, scan, set_chunk
 
 
 def test_quoted_fields_hold_tabs_newlines_and_quotes(tmp_path: Path) -> None:
@@ -165,145 +96,6 @@ def test_the_first_bytes_decide_the_compression_not_the_name(tmp_path: Path) -> 
     check_cases(check, itertools.product(["f.tsv", "f.tsv.gz", "f.tsv.zst", "noname"], packings))
 
 
-def test_a_malformed_line_is_rejected_and_its_neighbours_kept(tmp_path: Path) -> None:
-    content = HEADER + row("é one") + "too\tfew\n" + row("two") + "a\tb\tc\td\te\tf\n" + "\n" + row("three")
-    actual = scan(tmp_path, content)
-    assert actual.titles == ["é one", "two", "three"]
-    assert actual.reasons == ["malformed"] * 3
-    raw = content.encode()
-    assert [r.position for r in actual.rejects] == [raw.index(b"too"), raw.index(b"a\tb"), raw.index(b"\n\n") + 1]
-    assert actual.rejects[0].message == "2 fields instead of 5"
-    assert actual.rejects[0].raw == "too\tfew\n"
-    assert actual.rejects[0].file == str(tmp_path / "f.tsv")
-
-
-@pytest.mark.parametrize("stray", [row('"stray'), '"' + row("stray"), row('"a"\t"stray')])
-def test_a_stray_opening_quote_does_not_swallow_the_rows_behind_it(tmp_path: Path, stray: str) -> None:
-    titles = [str(i) for i in range(50)]
-    actual = scan(tmp_path, HEADER + row("before") + stray + "".join(map(row, titles)))
-    assert actual.titles == ["before", *titles]
-    assert actual.reasons == ["malformed"]
-    assert actual.rejects[0].position == len(HEADER + row("before"))
-
-
-def test_two_stray_quotes_cost_only_their_own_lines(tmp_path: Path) -> None:
-    actual = scan(tmp_path, HEADER + row('"one') + row("kept") + '"' + row("two") + row("kept too"))
-    assert actual.titles == ["kept", "kept too"]
-    assert actual.reasons == ["malformed"] * 2
-
-
-def test_bytes_that_are_no_utf8_reject_their_row_alone(tmp_path: Path) -> None:
-    content = (HEADER + row("one") + row("BAD") + row('"two\nBAD\nlines"') + row("three")).encode()
-    actual = scan(tmp_path, content.replace(b"BAD", b"\xff\xfe"))
-    assert actual.titles == ["one", "three"]
-    assert actual.reasons == ["invalid_utf8"] * 2
-    assert "\ufffd" in actual.rejects[0].raw
-    assert actual.rejects[0].position == len((HEADER + row("one")).encode())
-
-
-@pytest.mark.parametrize("codec", ["gzip", "zstd"])
-@pytest.mark.parametrize("share", [0.4, 0.99])
-def test_rows_before_a_truncation_are_kept(tmp_path: Path, codec: str, share: float) -> None:
-    titles, content = many(8000)
-    packed = gzip.compress(content) if codec == "gzip" else pa.compress(content, codec="zstd", asbytes=True)
-    actual = scan(tmp_path, packed[: int(len(packed) * share)])
-    assert actual.titles == titles[: len(actual.titles)]
-    assert actual.reasons == ["truncated"]
-    assert "ends before" in actual.rejects[0].message
-    assert actual.rejects[0].position == len((HEADER + "".join(map(row, actual.titles))).encode())  # type: ignore[arg-type]
-    if codec == "gzip":  # zstd gives out whole blocks of 128 kB
-        assert len(actual.titles) > len(titles) * share * 0.9 - 50
-
-
-def test_a_small_truncated_file_keeps_its_rows(tmp_path: Path) -> None:
-    titles, content = many(40)
-    actual = scan(tmp_path, gzip.compress(content)[:-4])
-    assert actual.titles == titles
-    assert actual.reasons == ["truncated"]
-
-
-def test_rows_before_damage_are_kept_to_the_last(tmp_path: Path) -> None:
-    titles, content = many(4000)
-    begin, rest = content[: len(content) // 2], content[len(content) // 2 :]
-    damaged = bytearray(gzip.compress(rest))
-    damaged[0:4] = b"\x1f\x8b\xff\xff"  # the second member has no valid header
-    actual = scan(tmp_path, gzip.compress(begin) + bytes(damaged))
-    whole = begin.count(b"\n") - 1
-    assert actual.titles == titles[:whole]
-    assert actual.reasons == ["corrupt"]
-    assert actual.rejects[0].position == begin.rindex(b"\n") + 1
-
-
-def test_damage_in_the_middle_of_the_data_ends_in_one_corrupt(tmp_path: Path) -> None:
-    titles, content = many(4000)
-    damaged = bytearray(gzip.compress(content))
-    middle = len(damaged) // 2
-    damaged[middle : middle + 4] = bytes(b ^ 0xFF for b in damaged[middle : middle + 4])
-    actual = scan(tmp_path, bytes(damaged))
-    assert actual.titles[:1900] == titles[:1900]
-    assert actual.reasons.count("corrupt") == 1
-    assert actual.reasons[-1] == "corrupt"
-
-
-def test_garbage_behind_the_last_member_costs_no_row(tmp_path: Path) -> None:
-    titles, content = many(100)
-    actual = scan(tmp_path, gzip.compress(content) + b"garbage")
-    assert actual.titles == titles
-    assert actual.reasons == ["corrupt"]
-
-
-def test_a_lost_connection_is_no_damaged_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _, content = many(4000)
-    monkeypatch.setattr(streams, "BLOCK", 4096)
-    read, readinto = streams.ByteSource.read, streams.ByteSource.readinto
-
-    def check(self: streams.ByteSource) -> None:
-        if self.tell() > 20_000:
-            self.failure = OSError("connection reset")
-            raise self.failure
-
-    def broken_read(self: streams.ByteSource, size: int = -1) -> bytes:
-        check(self)
-        return read(self, size)
-
-    def broken_readinto(self: streams.ByteSource, buffer: memoryview) -> int:
-        check(self)
-        return readinto(self, buffer)
-
-    monkeypatch.setattr(streams.ByteSource, "read", broken_read)
-    monkeypatch.setattr(streams.ByteSource, "readinto", broken_readinto)
-    set_chunk(monkeypatch, 4096)
-    for packed in (content, gzip.compress(content)):
-        with pytest.raises(OSError, match="connection reset"):
-            scan(tmp_path, packed)
-
-
-def test_a_line_without_an_end_is_not_held_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    set_chunk(monkeypatch, 100)
-    monkeypatch.setattr(csv_rows, "MAX_LINE", 1000)
-    actual = scan(tmp_path, HEADER + row("one") + "x" * 5000 + "\n" + row("two"))
-    assert actual.titles == ["one", "two"]
-    assert actual.reasons == ["malformed"]
-    assert len(actual.rejects) == 1
-    for length in (999, 1000, 1001, 1100, 1101):  # the end of the line next to the limit, and next to a chunk's
-        assert scan(tmp_path, HEADER + row("one") + "x" * length + "\n" + row("two")).titles == ["one", "two"]
-
-
-def test_the_byte_scan_goes_on_after_the_end_of_a_line_without_limit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The csv module reads a row that the byte scan finds too long, and hands back what follows its line."""
-    set_chunk(monkeypatch, 100)
-    monkeypatch.setattr(csv_rows, "MAX_LINE", 1000)
-    monkeypatch.setattr(csv_rows, "MAX_FIELD", 500)
-    monkeypatch.setattr(reader, "FastScan", partial(reader.FastScan, longest_row=600))
-    for quote in ("", '"'):
-        long = row("long").replace("long", quote + "x" * 5000 + quote, 1)
-        actual = scan(tmp_path, HEADER + row("one") + long + row("two") + long + long + row("three"))
-        assert actual.titles == ["one", "two", "three"]
-        assert (actual.counts.rows_in, len(actual.rejects)) == (6, 3)
-
-
 def test_a_file_without_its_header_is_refused_by_name(tmp_path: Path) -> None:
     cases = {
         "nothing": (b"", "empty; a header"),
@@ -333,6 +125,8 @@ def test_a_file_without_its_header_is_refused_by_name(tmp_path: Path) -> None:
 
 
 PARQUET = b'PAR1\x15\x04"a\rb\n'  # the csv module refuses such a line with its own message
+
+
 FOREIGN = {
     "Parquet": (PARQUET, "is Parquet; corpus=wit reads .tsv, .tsv.gz and .tsv.zst; corpus=wit_base reads"),
     "gzip of Parquet": (gzip.compress(PARQUET, mtime=0), "is gzip of Parquet; .*corpus=wit_base reads"),
@@ -412,17 +206,6 @@ def test_valid_files_read_as_pythons_csv_reads_them(
     actual = Scanned(path)
     assert [[hit.fields[name] for name in NARROW] for hit in actual.hits] == expected == rows
     assert actual.rejects == []
-
-
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(junk=st.binary(max_size=60), pack=st.booleans(), cut=st.integers(0, 30))
-def test_any_bytes_balance_and_keep_the_rows_before_them(tmp_path: Path, junk: bytes, pack: bool, cut: int) -> None:
-    content = (HEADER + row("one") + row("two")).encode()
-    packed = gzip.compress(content + junk) if pack else content + junk
-    actual = scan(tmp_path, packed[: len(packed) - min(cut, len(junk))])
-    if not pack:
-        assert actual.titles[:2] == ["one", "two"]
-    assert set(actual.reasons) <= {"malformed", "invalid_utf8", "truncated", "corrupt"}
 
 
 LINES = st.lists(
@@ -520,43 +303,3 @@ def test_a_folder_without_wit_files_is_refused(tmp_path: Path) -> None:
         (tmp_path / name).write_text("x")
     with pytest.raises(InputError, match=r"2 files, none of them \.tsv"):
         find_files(str(tmp_path))
-
-
-@pytest.mark.parametrize("name", ["f.tsv", "f.tsv.gz"])
-def test_rows_continue_at_any_offset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    set_chunk(monkeypatch, 50)
-    content = (HEADER + "".join(map(row, ["one", '"t\nw\no"', "three", "four"]))).encode()
-    path = tmp_path / name
-    path.write_bytes(gzip.compress(content, mtime=0) if name.endswith(".gz") else content)
-    with csv_rows.open_rows(str(path)) as rows_reader:
-        offsets = [rows_reader.offset]
-        whole = []
-        for actual in rows_reader.rows():
-            whole.append(actual)
-            offsets.append(rows_reader.offset)
-    assert len(whole) == 4
-    for taken, offset in enumerate(offsets):
-        with csv_rows.open_rows(str(path), offset) as rows_reader:
-            assert list(rows_reader.rows()) == whole[taken:]
-
-
-def test_a_stream_that_breaks_after_rows_were_given_out_gives_each_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    titles, content = many(30_000)
-    path = tmp_path / "f.tsv.gz"
-    path.write_bytes(gzip.compress(content, mtime=0)[:-20_000])
-    set_chunk(monkeypatch, 4096)
-    begun: list[int] = []
-
-    def noted(uri: str, offset: int = 0) -> Any:
-        begun.append(offset)
-        return csv_rows.open_rows(uri, offset)
-
-    monkeypatch.setattr(reader, "open_rows", noted)
-    actual = Scanned(path)
-    assert max(begun) > len(content) / 2  # the csv module took over in the middle of the file
-    assert actual.titles == titles[: len(actual.titles)]
-    assert len(actual.titles) > len(titles) / 2
-    assert actual.counts.rows_in == len(actual.titles) + 1
-    assert len(actual.reasons) == 1
