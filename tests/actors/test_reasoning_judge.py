@@ -1,11 +1,13 @@
 """Rows of `judge method=reasoned`: reasoning is generated, and the allowed answers are scored after it."""
 
+import copy
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from actors import reasoning_judge
 from actors.reasoning_judge import turn_start
 from actors.vlm import families
 from actors.vlm.generation import Generated
@@ -13,7 +15,7 @@ from actors.vlm.prompts import PromptBuilder
 from actors.vlm.rater_settings import CLOSING_TOKENS, ReasoningSettings
 from actors.vlm.requests import Scores
 from jobs.tables import conform, table
-from tests.actors.rubric_stages import RubricStages, reasoned
+from tests.actors.rubric_stages import RubricStages, closed, model_settings, reasoned
 from tests.actors.vlm.helpers import png
 
 
@@ -188,3 +190,25 @@ def test_settings_are_validated(rubric: dict[str, Any]) -> None:
         values: dict[str, Any] = {"rubric": rubric, key: 0}
         with pytest.raises(ValueError, match=f"{key}=0: "):
             ReasoningSettings(**values)
+
+
+def test_the_answer_after_a_reasoning_needs_no_further_room(judge: RubricStages, rubric: dict[str, Any]) -> None:
+    """Its tokens are among those reserved for the text; a closed answer reserves its own."""
+    assert judge.preparer._answer_tokens == {"relevance": 0}
+    assert closed(rubric).preparer._answer_tokens == {"relevance": 1}
+    by_label = {**rubric, "questions": [{**rubric["questions"][0], "reply": "label"}]}
+    assert closed(by_label).preparer._answer_tokens["relevance"] > 1
+
+
+def test_the_memory_is_that_of_both_engines(judge: RubricStages, monkeypatch: pytest.MonkeyPatch) -> None:
+    budgets: list[tuple[str, Any]] = []
+
+    def keeper(name: str) -> Any:
+        return lambda *_, **keys: budgets.append((name, keys["memory_budget_gb"]))
+
+    monkeypatch.setattr(reasoning_judge, "text_generator", keeper("texts"))
+    monkeypatch.setattr(reasoning_judge, "ClosedSetScorer", keeper("answers"))
+    monkeypatch.setattr(judge.rater.settings, "memory_budget_gb", 0.25)
+    loaded = copy.copy(judge.rater)
+    loaded._load(model_settings(), None)
+    assert budgets == [("texts", 0.25), ("answers", 0.25)]

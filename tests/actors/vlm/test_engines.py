@@ -10,7 +10,7 @@ from actors.vlm import attention, families, forward, memory
 from actors.vlm.answers import AnswerCodes
 from actors.vlm.chat import Chat
 from actors.vlm.encoding import ChatEncoder
-from actors.vlm.engines import RequestLikelihoods
+from actors.vlm.engines import RequestLikelihoods, disagreement
 from actors.vlm.errors import ScoringError
 from actors.vlm.families import language_model
 from actors.vlm.prompts import Prompt
@@ -329,3 +329,26 @@ def test_memory_bounds_a_pass_and_not_the_labels(load: Load) -> None:
 
 def test_the_rule_of_one_token_codes() -> None:
     assert AnswerCodes("code", (), ((5,), (6,))).inner == []
+
+
+def test_likelihoods_that_are_not_near_enough_are_no_agreement() -> None:
+    """A difference of the tolerance is; NaN, and an error, are not; a full memory says nothing."""
+
+    def verdict(*values: float) -> str:
+        return disagreement(lambda: values, [-1.0, -2.0], tolerance=0.5)
+
+    assert verdict(-1.0, -2.0) == verdict(-1.5, -2.5) == verdict(-0.5, -2.0) == ""
+    assert verdict(-1.0, -2.75) == "its log-likelihoods differ by 0.75"
+    assert verdict(-1.75, -2.0) == "its log-likelihoods differ by 0.75"
+    assert verdict(math.nan, -2.0) == "its log-likelihoods differ by nan"
+    assert verdict(-math.inf, -2.0) == "its log-likelihoods differ by inf"
+
+    def fail(error: Exception) -> str:
+        def compute() -> list[float]:
+            raise error
+
+        return disagreement(compute, [0.0], tolerance=1)
+
+    assert fail(KeyError("k")) == "KeyError: 'k'"
+    with pytest.raises(MemoryError):
+        fail(MemoryError())

@@ -1,0 +1,79 @@
+"""Small files of a model: its architecture, its attention heads, and what it lacks."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.vlm.model_checks import HeadCounts, check_vlm, head_counts, model_type
+from tests.cases import check_cases
+
+
+def folder(place: Path, config: Any, **files: str) -> str:
+    """Write a folder with a config, as text or to become JSON, and empty or given other files."""
+    place.mkdir()
+    (place / "config.json").write_text(config if isinstance(config, str) else json.dumps(config))
+    for name, text in files.items():
+        (place / name.replace("__", ".")).write_text(text)
+    return str(place)
+
+
+def test_a_config_without_a_model_type_is_no_model(tmp_path: Path) -> None:
+    cases = ["", "{", "[]", "null", '"qwen2"', "3", "{}", '{"model": "qwen2"}']
+
+    def check(config: str) -> None:
+        name = folder(tmp_path / f"m{cases.index(config)}", config)
+        with pytest.raises(ValueError, match=r"no model in the folder \(no config.json with a model_type\)"):
+            model_type(name)
+
+    check_cases(check, [(case,) for case in cases])
+    assert model_type(folder(tmp_path / "whole", {"model_type": "qwen2"})) == "qwen2"
+    for missing in (tmp_path / "nowhere", "./nowhere", "~/nowhere"):
+        with pytest.raises(ValueError, match="no such folder"):
+            model_type(str(missing))
+
+
+def test_heads_are_of_the_text_model_and_of_pictures(tmp_path: Path) -> None:
+    heads = {"num_attention_heads": 8}
+    cases: list[tuple[dict[str, Any], HeadCounts]] = [
+        (heads, HeadCounts(8, 8, None)),
+        ({**heads, "num_key_value_heads": 2}, HeadCounts(8, 2, None)),
+        ({"text_config": {**heads, "num_key_value_heads": 4}, "num_attention_heads": 99}, HeadCounts(8, 4, None)),
+        ({"text_config": {"x": 1}, **heads, "vision_config": {"num_heads": 16}}, HeadCounts(8, 8, 16)),
+        ({**heads, "vision_config": {"num_attention_heads": 12}}, HeadCounts(8, 8, 12)),
+    ]
+
+    def check(number: int, config: dict[str, Any], expected: HeadCounts) -> None:
+        assert head_counts(folder(tmp_path / f"m{number}", {"model_type": "x", **config})) == expected
+
+    check_cases(check, [(number, *case) for number, case in enumerate(cases)])
+    with pytest.raises(ValueError, match="does not name num_attention_heads"):
+        head_counts(folder(tmp_path / "none", {"model_type": "x"}))
+
+
+def test_heads_fit_gpus_that_have_equal_parts() -> None:
+    cases = [
+        (HeadCounts(8, 8, None), [1, 2, 4, 8]),
+        (HeadCounts(8, 2, None), [1, 2, 4, 8]),  # a key on several GPUs
+        (HeadCounts(12, 4, 16), [1, 2, 4]),
+        (HeadCounts(12, 3, None), [1, 3, 6, 12]),
+        (HeadCounts(8, 8, 6), [1, 2]),
+    ]
+    assert [[n for n in range(1, 13) if heads.fit(n)] for heads, _ in cases] == [fitting for _, fitting in cases]
+
+
+def test_what_a_model_lacks_is_named(tmp_path: Path) -> None:
+    config = {"model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"]}
+    template = {"chat_template__jinja": "{{ messages }}"}
+    cases: list[tuple[dict[str, Any], dict[str, str], str]] = [
+        ({"model_type": "vit"}, {}, "model_type 'vit' is neither"),
+        ({**config, "architectures": ["Qwen2Model"]}, {}, "Qwen2Model does not generate text"),
+        (config, template, r"no weights in the folder"),
+    ]
+
+    def check(number: int, config: dict[str, Any], files: dict[str, str], message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            check_vlm(folder(tmp_path / f"m{number}", config, **files))
+
+    check_cases(check, [(number, *case) for number, case in enumerate(cases)])
