@@ -90,8 +90,8 @@ def layout(header: Sequence[str], reading: Reading, *, uri: str) -> ColumnMappin
     """Return the columns to read from a file with this header.
 
     Raises:
-        InputError: missing columns (the message lists all), a duplicate name among the columns to read, or no column
-            from which the question follows.
+        InputError: missing columns (the message lists all), a duplicate name among the columns to read, no column from
+            which the question follows, or a column of raters besides `rater=`.
     """
     roles = {}
     for role in (f.name for f in fields(RatingColumns) if f.name not in MAPPINGS):
@@ -108,8 +108,13 @@ def layout(header: Sequence[str], reading: Reading, *, uri: str) -> ColumnMappin
 
 
 def _check(header: Sequence[str], reading: Reading, roles: Mapping[str, Sequence[str]], *, uri: str) -> None:
-    """Raise InputError if the file lacks a column that the table needs or that a key names."""
+    """Raise InputError if the file lacks a column that the table or a key needs, or names raters besides rater=."""
     keys = {role: f"columns.{role}={getattr(reading.columns, role) or ''}" for role in roles}
+    if reading.rater and "rater" in roles:
+        raise InputError(
+            f"rater={reading.rater}: {uri} names the raters in its column {JOIN.join(roles['rater'])}; omit rater=, or "
+            "rename the column if it is of something else"
+        )
     missing = [f"{name} ({keys[role]})" for role, names in roles.items() for name in names if name not in header]
     for role in (*NEEDED[reading.table], *MARKED[reading.table]):
         if role not in roles and not (role == "rater" and reading.rater):

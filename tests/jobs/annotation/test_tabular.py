@@ -99,3 +99,14 @@ def test_private_cells_stay_out_of_rejects(tmp_path: Path, private: bool, raw: s
     asked = Reading("ratings", RatingColumns(), None, question="q", private=private)
     assert [batch.num_rows for batch in tabular.read_csv(str(path), asked, rejects.append)] == [0]
     assert [(reject.reason, reject.raw) for reject in rejects] == [("no_rater", raw)]
+
+
+def test_one_rater_of_all_rows_needs_a_file_without_raters(tmp_path: Path) -> None:
+    """Otherwise the answers of several people would become repeated ones of one person, of which the last stays."""
+    (tmp_path / "one.csv").write_text("item_id,value,question,who\ni,1,q,\nj,2,q,bo\n")
+    rows, rejects = read(tmp_path / "one.csv", "ratings", rater="anna")
+    assert ([(row["item_id"], row["rater"]) for row in rows], rejects) == ([("i", "anna"), ("j", "anna")], [])
+    (tmp_path / "two.csv").write_text("item_id,rater,value,question\ni,bo,1,q\ni,cy,2,q\n")
+    for file, columns in (("two.csv", RatingColumns()), ("one.csv", RatingColumns(rater="who"))):
+        with pytest.raises(InputError, match=r"rater=anna: .* names the raters in its column (rater|who); omit rater="):
+            read(tmp_path / file, "ratings", columns=columns, rater="anna")
