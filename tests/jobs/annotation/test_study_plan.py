@@ -2,9 +2,14 @@
 
 from typing import Any
 
+import pytest
+
+from actors.vlm.rubric import Rubric
 from jobs.annotation.annotate_config import AnnotateConfig
-from jobs.annotation.assignment import Assignment
-from jobs.annotation.study_plan import AUDITOR, QUOTA, SHARED, assignment_rows
+from jobs.annotation.assignment import Assignment, Rater
+from jobs.annotation.own_questions import OwnSet
+from jobs.annotation.study_plan import AUDITOR, QUOTA, SHARED, assign_items, assignment_rows
+from jobs.errors import InputError
 
 TASKS = [
     Assignment("ada", "Peru", 1, "i\x1fjoy", shared=True, audit=True, together="s1"),
@@ -44,3 +49,46 @@ def test_items_that_are_rated_against_the_raters_group_are_audited_for_each() ->
     raters, audits = rows(auditor="eve", target="group")
     assert [row["target"] for row in raters] == ["Peru", "Peru", "Mali", "Mali"]
     assert [(row["item_id"], row["target"]) for row in audits] == [("i", "Mali"), ("i", "Peru"), ("k", "Mali")]
+
+
+RUBRIC = Rubric.from_dict({
+    "name": "mood",
+    "targets": ["joy", "fear"],
+    "questions": [{"name": "shown", "text": "How strongly?", "answers": [1, 2]}],
+})  # fmt: skip
+RATERS = [Rater("ada", "Peru"), Rater("bo", "Mali"), Rater("cy", "Mali")]
+
+
+def planned(items: dict[str, str], rubric: Rubric | None = RUBRIC, **keys: Any) -> list[tuple[str, str]]:
+    """Return the sorted (item, rater) of a plan."""
+    own_sets = keys.pop("own_sets", {})
+    cfg = AnnotateConfig(input="", raters="", out="", rubric={"name": "mood"}, group="country", **keys)
+    return sorted((task.item, task.rater) for task in assign_items(cfg, items, RATERS, rubric, own_sets))
+
+
+def test_an_item_is_assigned_once_per_target_unless_raters_have_their_own() -> None:
+    every = [rater.name for rater in RATERS]
+    items = {"i": "s", "j": "s"}
+    assert planned(items, per_item=3) == [
+        (f"{item}\x1f{target}", rater) for item in "ij" for target in ("fear", "joy") for rater in every
+    ]
+    for keys, rubric in (({"target": "group"}, RUBRIC), ({}, None)):
+        assert planned(items, rubric, per_item=3, **keys) == [
+            (f"{item}\x1f", rater) for item in "ij" for rater in every
+        ]
+    of_item = {"i": OwnSet("set-1", (("1", "Red?"),))}
+    assert {item for item, _ in planned(items, per_item=3, own_sets=of_item)} == {
+        "i\x1fset-1", "j\x1fjoy", "j\x1ffear"
+    }  # fmt: skip
+
+
+def test_quotas_are_of_groups_that_raters_have() -> None:
+    assert planned({"i": "s"}, None, quotas={"Mali": 2}) == [("i\x1f", "bo"), ("i\x1f", "cy")]
+    assert planned({"i": "s"}, None, per_group=1)[0] == ("i\x1f", "ada")
+    assert len(planned({"i": "s"}, None, per_group=1)) == 2
+    with pytest.raises(InputError, match=r"quotas\.Chad=1: no rater has this country; must be one of Mali, Peru"):
+        planned({"i": "s"}, None, quotas={"Mali": 2, "Chad": 1})
+    with pytest.raises(InputError, match="auditor=bo: is one of the raters"):
+        planned({"i": "s"}, None, per_item=1, audit=0.5, auditor="bo")
+    with pytest.raises(InputError, match=r"^annotate: "):
+        planned({"i": "s"}, None, quotas={"Peru": 2})

@@ -230,3 +230,11 @@ def test_a_row_that_is_cut_off_does_not_choose_the_delimiter(tmp_path: Path, mon
     for cut in (len("a;b,x;c\n1;2,x;3\n4,"), delimited.HEAD_BYTES):
         monkeypatch.setattr(delimited, "HEAD_BYTES", cut)
         assert delimited.read_dialect(str(path)).header == ("a", "b,x", "c")
+
+
+def test_the_key_has_precedence_over_the_files_first_line(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("sep=;\na,b;c\n")
+    for delimiter, header in ((None, ("a,b", "c")), (",", ("a", "b;c"))):
+        dialect = delimited.read_dialect(str(path), delimiter=delimiter)
+        assert (dialect.delimiter, dialect.header) == (delimiter or ";", header)
