@@ -2,7 +2,7 @@
 
 import sys
 
-if sys.argv[:1] == ["-m"]:  # Python looks for the module of `remine NAME`: a wrong name gets a sentence
+if sys.argv[:1] == ["-m"]:  # while Python looks up the module of `-m`: a wrong name gets a message
     from jobs.runtime.commands import refuse_unknown_module
 
     refuse_unknown_module(sys.orig_argv)

@@ -101,8 +101,8 @@ def _show_repeats(metrics: Sequence[Metric]) -> None:
     for metric in metrics:
         if metric.name == "ratings_repeated" and metric.value:
             say(
-                f"{metric.dims['question']}: {metric.value:,.0f} duplicate (rater, item) rows; scores are averaged, of "
-                "categories the first one counts"
+                f"{metric.dims['question']}: {metric.value:,.0f} duplicate (rater, item) rows; scores are averaged, "
+                "and of categories the first counts"
             )
 
 

@@ -69,7 +69,7 @@ def execute(cfg: AnnotateConfig) -> dict[str, Any] | None:
         return purged
     run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     folder = locations.join(out, cfg.tool)
-    if cfg.overwrite:  # nobody must annotate files of an earlier plan by mistake
+    if cfg.overwrite:  # so that nobody annotates files of an earlier plan by mistake
         locations.remove([o.uri for o in locations.listing(folder)])
     if cfg.pictures == "files":
         _write_pictures(sources, chosen, locations.join(out, shown_items.PICTURE_FOLDER))
@@ -91,7 +91,7 @@ def execute(cfg: AnnotateConfig) -> dict[str, Any] | None:
 def _sources(cfg: AnnotateConfig) -> ShownTables:
     main = open_shown("input", cfg.input, "images", "items")
     if main is None:
-        raise InputError(f"input={cfg.input}: names no table; a table of images or of items is needed")
+        raise InputError(f"input={cfg.input}: no table there; it must be a table of images or of items")
     tables = {key: open_shown(key, getattr(cfg, key), key) for key in ("images", "records", "texts", "responses")}
     if main.name == "images":
         tables["images"] = main
@@ -105,7 +105,7 @@ def _plan(
     rubric: str,
     excluded: Mapping[str, str],
 ) -> TablePlan:
-    """Return the run of `assignments`; its identity is the plan and all that people see."""
+    """Return the run of `assignments`; its identity is the plan and everything that people see."""
     config = asdict(cfg)
     shown = {
         key: config[key]

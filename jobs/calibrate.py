@@ -3,10 +3,10 @@
     remine calibrate input=R/loglik 'items=[R/items]' out=R/ratings/loglik
     remine calibrate input=R/loglik criterion=pearson reference=R/people out=R/ratings/loglik
 
-`input` is what jobs.loglik wrote with several lambdas and thresholds. CAIRE (appendix B.1) publishes neither them nor
-the log-likelihood from which a label counts as relevant. criterion=f1 chooses all three by the gold labels of `items=`,
-and each label becomes the highest or the lowest answer of `rubric=`; criterion=pearson chooses lambda and T by people's
-ratings, and the scores stay log-likelihoods. What was chosen, and its value on both halves, is printed, kept in
+`input` is a table that jobs.loglik wrote with several lambdas and thresholds. CAIRE (appendix B.1) publishes neither
+them nor the log-likelihood from which a label counts as relevant. criterion=f1 chooses all three by the gold labels of
+`items=`, and each label becomes the highest or the lowest answer of `rubric=`; criterion=pearson chooses lambda and T
+by people's ratings, and the scores stay log-likelihoods. The choice and its value on both halves are printed, stored in
 `_run/choice.json`, and shown with the model on the report's page.
 """
 
@@ -90,7 +90,7 @@ def _halves(cfg: CalibrateConfig, source: TableSource, items: Sequence[TableSour
 def _choices(
     cfg: CalibrateConfig, source: TableSource, items: Sequence[TableSource], parts: Mapping[str, str]
 ) -> dict[str, SettingChoice]:
-    """Return half -> the choice that rates it."""
+    """Return the choice that rates each half, by half."""
     expected: Any = read_reference(cfg.reference) if cfg.criterion == "pearson" else calibration.gold_labels(items)
     scores = calibration.read_scores(source, parts, expected)
     chosen_on = [cfg.choose_on, *([other(cfg.choose_on)] if cfg.cross else [])]
@@ -110,7 +110,7 @@ def _plan(
     rater: str,
     excluded: Mapping[str, str],
 ) -> TablePlan:
-    """Return the plan of the ratings; `inputs` are those of loglik and the tables with which they are compared."""
+    """Return the plan of the ratings; `inputs` are the table of loglik and the tables that it is compared with."""
     source = inputs[0]
     if question is None:
         kept = kept_rubric.read_kept(source)

@@ -5,11 +5,11 @@
         prompt=rare_concepts out=R/proposed
     remine concepts responses=R/proposed input_items=R/proxies/items kb.path=R/kb out=R/concepts
 
-The specific set of CAIRE (section 4.1). The first command writes an item per set of labels, which the second asks the
-model about. The third writes OUT/concepts.csv: one row per concept whose name is a lemma or title of an entity with an
-article, with the labels of its set, those that the model assigns to it (`gold`), the entity (`gold_node`), and an empty
-column `picture`. A person checks the labels and adds the file name of a picture to each row that is to be used;
-jobs.items input=concepts.csv then makes the items to be judged.
+The specific set of CAIRE (section 4.1). The first command writes an item per set of labels, about which the second asks
+the model. The third writes OUT/concepts.csv: one row per concept whose name is a lemma or title of an entity with an
+article. Its columns are the labels of the set, the labels that the model assigns to the concept (`gold`), the entity
+(`gold_node`), and an empty column `picture`. A person checks the labels and enters the file name of a picture in each
+row that is to be used; jobs.items input=concepts.csv then makes the items to be judged.
 """
 
 import sys
@@ -43,7 +43,7 @@ class ConceptsKb:
     """The knowledge base whose entities are concepts."""
 
     path: str | None = None  # the folder that jobs.kb wrote
-    language: str = "en"  # of the titles, if the entity has one in it
+    language: str = "en"  # preferred language of the titles
 
 
 @dataclass
@@ -134,7 +134,7 @@ def _texts_by_item(responses: TableSource) -> dict[str, list[str]]:
 
 
 def _titles(nodes: TableSource, wanted: set[str], language: str) -> dict[str, str]:
-    """Return node -> the title of its article, of the nodes that have an article."""
+    """Return the titles of the nodes' articles, by node; nodes without an article are left out."""
     titles = {}
     for batch in nodes.batches(["node_id", "titles", "lemmas", "article_text_ids"]):
         for row in batch.to_pylist():

@@ -3,8 +3,9 @@
     remine copy R s3://bucket/R
     remine copy s3://bucket/R/ratings ratings plan=true
 
-What the place has already with the same content is not copied again. A place that holds other files of these names is
-refused. The lists of inputs in `_run/` keep naming the inputs where they were when the tables were written.
+Files that the destination already has with the same content are not copied again. A destination with different files of
+the same names is refused. The lists of inputs in `_run/` still name the inputs where they were when the tables were
+written.
 """
 
 import sys
@@ -23,7 +24,7 @@ class CopyConfig:
     """Keys of `copy`."""
 
     input: str = MISSING  # a table, or a folder with tables; local or s3://bucket/prefix
-    out: str = MISSING  # where to; local or s3://bucket/prefix
+    out: str = MISSING  # destination; local or s3://bucket/prefix
     plan: bool = False  # print what would be copied, and stop
 
 

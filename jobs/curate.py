@@ -5,11 +5,11 @@
     remine curate input=R/matches page_rule.by=page_title 'page_rule.methods=[knowledge_graph]' out=R/records
     remine curate input=R/century select=starter 'ratings=[R/ratings/*,R/people]' out=R/starter
 
-In the paper's order (Century, appendix E.1), for each method's records alone: main images; pages with one image URL;
-pictures that still exist (`images=`); https; URLs that Wikimedia can resize. Then for all methods together: one record
-per image URL; excluded pictures; near-duplicates (`near_duplicates=`); a random draw (`draw.n=`); the starter set
-(`select=starter`). The decisions use compact arrays (`jobs.curation`); then the selected rows are copied unit by
-unit, in their parent's order.
+The rules apply in the paper's order (Century, appendix E.1). To the records of each method separately: main images;
+pages with one image URL; pictures that still exist (`images=`); https; URLs that Wikimedia can resize. To all methods
+together: one record per image URL; excluded pictures; near-duplicates (`near_duplicates=`); a random draw (`draw.n=`);
+the starter set (`select=starter`). The decisions use compact arrays (`jobs.curation`); then the selected rows are
+copied unit by unit, in their parent's order.
 """
 
 import sys

@@ -2,10 +2,11 @@
 
     remine demo
 
-Writes some thousand rows in WIT format in a dozen languages, and pictures of a little world whose truth is computed
-(docs/demo.md); starts an S3 server on the loopback interface; runs the pipeline `demo` with two small models that come
-with the package and were trained on this world; compares the counts with those of a plain loop over the same files, and
-the answers with the world's. All files are in `out` (demo-out/); the report is OUT/report.html.
+Writes a few thousand rows in WIT format in a dozen languages and pictures of an invented world, for which the right
+answers are computed (docs/demo.md); starts an S3 server on the loopback interface; and runs the pipeline `demo` with
+two small models that come with the package and were trained on this world. Compares the counts with those of a plain
+loop over the same files, and the models' answers with the right ones. All files are in `out` (demo-out/); the report is
+OUT/report.html.
 """
 
 import shutil
@@ -40,7 +41,7 @@ MARK = ".remine-demo"  # the demo may replace a folder that has this file
 class DemoConfig:
     """Keys of `demo`."""
 
-    out: str = "demo-out"  # a local folder that is empty or an earlier demo's
+    out: str = "demo-out"  # a local folder: empty, or written by an earlier demo
     rows: int = 6000  # rows of the synthetic corpus
     pictures: int = 80  # pictures of the synthetic corpus
     ray: RayConfig = field(default_factory=RayConfig)
@@ -102,7 +103,7 @@ def _write_world(folder: Path, cfg: DemoConfig) -> "World":
 
 
 def _pipeline(cfg: DemoConfig) -> dict[str, dict[str, Any]]:
-    """Run the pipeline; returns the counts of each job's first step."""
+    """Run the pipeline and return the counts of each job's first step."""
     overrides = [
         "pipeline=demo",
         "profile=full",
@@ -122,7 +123,7 @@ def _pipeline(cfg: DemoConfig) -> dict[str, dict[str, Any]]:
 
 
 def _empty_folder(out: str) -> Path:
-    """The folder `out`, emptied if an earlier demo filled it."""
+    """Return the folder `out`, emptied if an earlier demo wrote it."""
     if locations.is_s3(out):
         raise InputError(f"demo: out={out}: use a local folder; the demo starts its own S3 server")
     folder = Path(locations.absolute(out))

@@ -1,4 +1,4 @@
-"""Compare two tables of one kind: their configurations, the keys that only one has, and the values that differ.
+"""Compare two tables of the same kind: their configurations, the keys that only one has, and the values that differ.
 
     remine diff R/ratings/qwen R2/ratings/qwen
     remine diff R/report/metrics R2/report/metrics ignore=[status] tolerance=1e-6 out=changes.csv
@@ -25,7 +25,7 @@ from jobs.store import locations
 from jobs.store.spool import Spool
 
 ALL = 2**31 - 1
-WIDTH = 40  # of a value that is printed
+WIDTH = 40  # characters of a printed value
 
 
 @dataclass
@@ -34,9 +34,9 @@ class DiffConfig:
 
     a: str = MISSING  # a table; local or s3://bucket/prefix
     b: str = MISSING  # another table of the same kind
-    ignore: list[str] = field(default_factory=list)  # columns that do not count, as in [seconds]
+    ignore: list[str] = field(default_factory=list)  # columns to ignore, as in [seconds]
     tolerance: float = 0.0  # numbers that differ by at most this are equal
-    examples: int = 10  # rows that differ to print
+    examples: int = 10  # how many of the differing rows to print
     out: str | None = None  # a CSV file of all rows that differ
     overwrite: bool = False  # replace an existing file
     strict: bool = False  # exit with 1 if rows differ
@@ -46,7 +46,7 @@ def execute(cfg: DiffConfig) -> Differences:
     """Run the job; see the module's docstring. Returns the differences.
 
     Raises:
-        InputError: no table, tables of different kinds, an unknown column, or `out` exists.
+        InputError: a table does not exist, the kinds of the tables differ, a column is unknown, or `out` exists.
         RunError: rows differ, and strict=true.
     """
     for key, value in (("tolerance", cfg.tolerance), ("examples", cfg.examples)):

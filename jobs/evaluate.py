@@ -6,7 +6,7 @@
 
 `ranked` is a table `links` or `neighbors`. `gold` is a file with one row per query and right answer. The job computes
 accuracy and recall at k and the mean reciprocal rank, with bootstrap intervals, over all queries and for each value of
-the column `group_by`. Queries of `gold` without a list lower the coverage, or with unlisted=wrong are answered wrongly.
+the column `group_by`. Queries of `gold` without a list lower the coverage, or with unlisted=wrong count as wrong.
 """
 
 import sys
@@ -39,7 +39,7 @@ class EvaluateConfig:
     columns: GoldColumns = field(default_factory=GoldColumns)
     encoding: str | None = None  # rarely: of gold as CSV; null: by its byte-order mark, else UTF-8
     group_by: str | None = None  # a column of gold; also compute metrics for each of its values
-    k: list[int] = field(default_factory=lambda: [1, 5, 10, 20])  # of accuracy and recall
+    k: list[int] = field(default_factory=lambda: [1, 5, 10, 20])  # cutoffs of accuracy and recall
     unlisted: str = "left_out"  # rarely: queries without a list: left_out, or wrong to count them as incorrect
     exclusions: str | None = None  # pictures that must not be used (jobs.runtime.exclusions)
 
@@ -120,7 +120,7 @@ def _show(metrics: Iterable[Metric]) -> None:
 
 
 def _show_ids(source: TableSource, uri: str, gold: GoldAnswers, query: str) -> None:
-    """Print an id from the lists and one from gold: most often the two have different kinds of ids."""
+    """Print an id from the lists and one from gold: the usual cause is that the two have different kinds of ids."""
     column = RANKED[source.name][1]
     listed = next(rows[column][0].as_py() for rows in source.batches([column]) if rows.num_rows)
     right = next(iter(gold.right[query]))

@@ -94,7 +94,7 @@ def execute(cfg: ExportConfig) -> dict[str, int]:
 
 
 def _of_runs(cfg: ExportConfig) -> ExportConfig:
-    """Return `cfg` with the tables of ratings of each run in place of its folder, and what they are joined with."""
+    """Return `cfg` with the folder of each run replaced by its tables of ratings and the tables to join them with."""
     runs = {place: find_rated_run(place) for place in cfg.ratings}
     ratings = [uri for place, run in runs.items() for uri in (run.ratings if run else [place])]
     rated = [run for run in runs.values() if run]

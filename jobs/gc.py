@@ -1,4 +1,4 @@
-"""Remove what interrupted and repeated runs left in tables and no reader uses.
+"""Remove files of interrupted and repeated runs that no reader uses.
 
     remine gc R plan=true
     remine gc R
@@ -29,7 +29,7 @@ def execute(cfg: GcConfig) -> dict[str, int]:
     """Run the job; see the module's docstring. Returns the number of removed files by table.
 
     Raises:
-        InputError: a place has no table, or another process is writing one.
+        InputError: a folder has no table, or another process is writing one.
     """
     removed: dict[str, int] = {}
     total = 0

@@ -63,7 +63,7 @@ def execute(cfg: GenerateImagesConfig) -> dict[str, Any] | None:
     drawn = [DrawnPictures.by(model, cfg, role=cfg.prompt_role, samples=cfg.samples) for model in models]
     readers = {pictures.model: ImagePromptReader(pictures, prompts.prompts.name) for pictures in drawn}
     plan = limited(_plan(cfg, prompts, models, drawn, excluded), cfg.limit, noun="pictures of each model", by=model_of)
-    # The items do not depend on the pictures: a retry of single pictures does not write them again.
+    # The items do not depend on the pictures, so a retry of single pictures does not write them again.
     items = (replace(cfg, retry=[]), image_prompts.items_plan(plan, readers), excluded)
     if not cfg.only_plans:
         output.check(*items)
@@ -77,7 +77,7 @@ def execute(cfg: GenerateImagesConfig) -> dict[str, Any] | None:
     for model, reader in zip(models, readers.values(), strict=True):
         _draw(cfg, run.part(reader.drawn.has), model, reader, kept)
     manifest = lifecycle.end("generate_images", run, excluded)
-    if run.is_trial:  # plan=calibrate: the items come with the rest
+    if run.is_trial:  # plan=calibrate: the items are written later, with the remaining pictures
         return {"images": manifest}
     return {"images": manifest, **(output.write(*items, job="generate_images") or {})}
 

@@ -10,10 +10,10 @@
     remine import_ratings input=raters.csv table=raters out=R/raters
 
 Reads CSV and Parquet through a mapping of columns, Label Studio's JSON export, Prodigy's db-out, and annotations in the
-shape in which Century released its own (docs/release.md). A cell becomes the
-rubric's answer that it names by value, label, label for people, or number; any other text becomes out_of_range and is
-kept in column `raw`. Running the same command again reads the annotations that have arrived since. The job can add
-pictures that people reported to a list of exclusions (`reports=`).
+format in which Century released its own (docs/release.md). A cell may give the rubric's answer by its value, label,
+label for people, or number; any other text becomes out_of_range and is kept in column `raw`. Running the same command
+again reads the annotations that have arrived since. The job can add pictures that people reported to a list of
+exclusions (`reports=`).
 """
 
 import json
@@ -105,7 +105,7 @@ def _kept(cfg: ImportRatingsConfig) -> KeptRubric | None:
 
 
 def _identity(cfg: ImportRatingsConfig, pseudonyms: Pseudonyms | None, excluded: Exclusions) -> dict[str, Any]:
-    """Return what the rows depend on; of the key of pseudonyms only its fingerprint."""
+    """Return what the rows depend on, including a fingerprint of the key of pseudonyms, but not the key."""
     return {
         "read": {
             "format": cfg.format,

@@ -8,14 +8,15 @@
     remine items topics=century out=R/request
 
 Writes OUT/items and OUT/texts; pictures that are given by URL also become OUT/records, which
-`remine fetch source=urls input=OUT/records` fetches. Paths are resolved and identified as `remine fetch
-source=folder` does, so that its table of images fits. Columns without another role become attributes.
+`remine fetch source=urls input=OUT/records` fetches. Paths are resolved and identified as in
+`remine fetch source=folder`, so that its table of images has the same ids. Columns without another role become
+attributes.
 
-With links=, the linked pictures (or the items that show them, input_items=) become items with a context out of the
+With links=, the linked pictures (or the items that show them, input_items=) become items with a context from the
 knowledge base: the whole article of the best entity, the titles of the k best, the article of the right entity, or
 nothing. Each is one condition, and an item keeps its id in all of them.
 
-With topics= there is one item, which asks models for page titles (`remine generate prompt=page_titles`).
+With topics= there is one item, which is used to ask models for page titles (`remine generate prompt=page_titles`).
 """
 
 import sys

@@ -44,7 +44,7 @@ def execute(cfg: KbConfig) -> dict[str, Any] | None:
     excluded = exclusions.read_exclusions(cfg.exclusions)
     files = find_files(cfg.knowledge_base)
     source = asdict(cfg.knowledge_base)
-    # With a limit a file is one unit, so that the limit is that of the file.
+    # With a limit a file is one unit, so that the limit applies to the whole file.
     whole = cfg.limit is not None
     node = cfg.knowledge_base.columns.node
     units = list(map(unit_of_file, files) if whole else cut(files, node=node, unit_rows=cfg.unit_rows))

@@ -5,11 +5,11 @@
     remine link method=frequency_vision neighbors=R/near_pictures kb.path=R/kb out=R/links/frequency
     remine link method=lemma neighbors=R/near_lemmas kb.path=R/kb out=R/links/lemma
 
-CAIRE's methods (sections 3.1, A.3, A.4). The vision methods take the nodes of the nearest pictures of the knowledge
-base (neighbors: the queries' pictures searched in its pictures, k=20) and rank them by lemma, by gloss or by the
-number of these pictures that have them. The other methods search all texts of the knowledge base (neighbors: pictures
+CAIRE's methods (sections 3.1, A.3, A.4). The vision methods take the nodes of the nearest pictures in the knowledge
+base (neighbors: pictures searched in the pictures of the knowledge base, k=20) and rank them by lemma, by gloss or by
+how many of the nearest pictures each has. The other methods search all texts of the knowledge base (neighbors: pictures
 searched in the embedded R/kb/lemmas, glosses or windows, with k well above the number of nodes wanted, because a node
-has several). jobs.evaluate computes how often the right node is among the first.
+has several texts). jobs.evaluate computes how often the right node is among the first.
 """
 
 import sys

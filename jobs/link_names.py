@@ -5,7 +5,7 @@
     remine evaluate ranked=R/links/named gold=gold.csv unlisted=wrong out=R/metrics/named
 
 The baseline of CAIRE's entity linking (appendix A.1). A name is matched to lemmas and titles of all languages by its
-words, without case, accents and punctuation; of a name that the knowledge base lacks, the longest parts that it has.
+words, ignoring case, accents and punctuation. Of a name that the knowledge base lacks, the longest parts are matched.
 """
 
 import sys
@@ -52,8 +52,8 @@ class LinkNamesConfig(Writing):
     responses: str = MISSING  # a table of responses about pictures (jobs.generate prompt=name_entity)
     kb: NamedKb = field(default_factory=NamedKb)
     k: int = 20  # nodes per picture
-    names: int = 5  # lines of a response that count
-    longest: int = 6  # words of the longest name
+    names: int = 5  # number of lines of a response that are read as names
+    longest: int = 6  # number of words of the longest name
     limit: int | None = None  # the names of the first pictures only, for a trial run in a separate table; null: all
 
 
@@ -116,7 +116,7 @@ def _index(cfg: LinkNamesConfig, responses: Iterable[pa.Table], nodes: TableSour
 
 
 def _answers(unit: Unit, exclusion_filter: exclusions.ExclusionFilter) -> tuple[dict[str, list[str]], Counter[str]]:
-    """Return image_id -> the texts of its samples, and the numbers of pictures that are left out."""
+    """Return the texts of each picture's samples by image_id, and the numbers of pictures that are left out."""
     responses = read_unit(unit.inputs[0].uri, columns=["item_id", "sample", "text", "status"])
     rows = first_values(responses, "item_id", unit.limit).to_pylist()
     texts: dict[str, list[str]] = {row["item_id"]: [] for row in rows}

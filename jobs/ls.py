@@ -3,9 +3,9 @@
     remine ls R
     remine ls s3://bucket/R identity=true
 
-A table whose run ended is `complete`; otherwise the state says how many of its units were written, and the command that
-writes the table continues it. Two tables with one identity have the same configuration; identity=true prints it, and
-`remine diff A B` compares two tables.
+A table whose run ended is `complete`; otherwise the state says how many of its units were written, and running the
+command that writes the table continues it. Tables with the same identity have the same configuration; identity=true
+prints it, and `remine diff A B` compares two tables.
 """
 
 import sys

@@ -92,11 +92,11 @@ def _sources(cfg: MarkSpansConfig) -> ItemTables:
     """Open the tables of items, texts and pictures.
 
     Raises:
-        InputError: a table does not exist, is incomplete, or is not one of items with texts.
+        InputError: a table does not exist, is incomplete, or is not a table of items with texts.
     """
     if not cfg.texts:
         raise InputError(
-            f"texts= is required: the table of the texts that are marked, those of the items of input={cfg.input}"
+            f"texts= is required: the table of the texts to mark, which belong to the items of input={cfg.input}"
         )
     open_table(cfg.input, "items")
     return open_sources(

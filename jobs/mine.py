@@ -6,7 +6,7 @@
 Each file is one work unit. The job only matches: a row is kept if it has the language and its title contains a term,
 regardless of case (Century, section 3.2 and appendix E). Rules that need the whole set are in `curate`. `match=word`
 requires whole words, `match=exact` whole titles; `fold.*` defines which letters are equal, in terms and titles alike.
-`limit=n` reads each file only until it has given n records.
+`limit=n` reads each file only until it has yielded n records.
 """
 
 import difflib
@@ -119,7 +119,7 @@ def suspects(tallies: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
 
 
 def _check_names(files: Iterable[Object]) -> None:
-    """Raise InputError if two files have the same name, from which record ids are computed (a corpus may be moved)."""
+    """Raise InputError if two files have the same name: record ids depend on names, not folders (a corpus may move)."""
     uris: dict[str, str] = {}
     for file in files:
         first = uris.setdefault(PurePosixPath(file.uri).name, file.uri)

@@ -1,16 +1,16 @@
-"""Remove pictures that must go from everything that a run has written, and nothing else.
+"""Remove withdrawn pictures from everything that a run has written, and nothing else.
 
     remine purge input=R exclusions=withdrawn.txt plan=true
     remine purge input=R exclusions=withdrawn.txt
     remine verify input=R exclusions=withdrawn.txt
 
-INPUT is one table or a folder of tables. The list has one image_id or URL per line. All rows about these pictures go:
-records, images, vectors, neighbors, links, items that show one, their texts, responses, ratings, spans, remarks and
-assignments; also tasks, sheets and copies of pictures, and pages, which `report` writes again. Only units that have
-such rows are rewritten. The tables count how many rows were `purged`, and not which.
+INPUT is one table or a folder of tables. The list has one image_id or URL per line. All rows about these pictures are
+removed: records, images, vectors, neighbors, links, items that show one, their texts, responses, ratings, spans,
+remarks and assignments; also tasks, sheets and copies of pictures, and pages, which `report` writes again. Only units
+that have such rows are rewritten. The tables record how many rows were `purged`, but not which.
 
-Tables of jobs with exclusions= keep the list: their commands must then be given it, and continue without doing the rest
-again. A list may therefore grow between runs: purge with the longer list, then run the commands with it.
+Tables of jobs with exclusions= keep the list. From then on their commands need the same list, and continue without
+redoing other rows. A list may therefore grow between runs: purge with the longer list, then run the commands with it.
 """
 
 import sys
@@ -54,7 +54,7 @@ def execute(cfg: PurgeConfig) -> dict[str, Any]:
 
 
 def _plan(cfg: PurgeConfig, root: str, excluded: exclusions.Exclusions) -> dict[str, Any]:
-    """Print what would be removed; returns the rows by table."""
+    """Print what would be removed and return the rows by table."""
     earlier = journal.read(root, exclusions.identity(excluded)[EXCLUSIONS])
     sources, others, needles = _gather(cfg, root, excluded, earlier)
     rows, mentions = tables.counts_by_table(sources, needles)
@@ -67,7 +67,7 @@ def _plan(cfg: PurgeConfig, root: str, excluded: exclusions.Exclusions) -> dict[
 
 
 def _purge(cfg: PurgeConfig, root: str, excluded: exclusions.Exclusions) -> dict[str, Any]:
-    """Remove what must go; returns the rows removed by table, and the files changed."""
+    """Remove the pictures and return the rows removed by table, and the files changed."""
     listed = exclusions.identity(excluded)[EXCLUSIONS]
     earlier = journal.read(root, listed)
     sources, others, needles = _gather(cfg, root, excluded, earlier)
@@ -96,7 +96,7 @@ def _purge(cfg: PurgeConfig, root: str, excluded: exclusions.Exclusions) -> dict
 def _gather(
     cfg: PurgeConfig, root: str, excluded: exclusions.Exclusions, earlier: journal.Journal | None
 ) -> tuple[list[TableSource], files.OtherFiles, Needles]:
-    """The tables, the other files, and what must go."""
+    """Return the tables, the other files, and what must be removed."""
     sources = tables.open_tables_below(root, interrupted=earlier is not None)
     tables.check_list(sources, excluded)
     purge_files = (locations.absolute(cfg.exclusions), journal.uri_of(root))
@@ -125,13 +125,13 @@ def _show(verb: str, rows: Mapping[str, int], mentions: Mapping[str, int], chang
 
 
 def _remedy(uri: str) -> str:
-    """What to do about a file that names a picture and is kept."""
+    """Return what to do about a file that names a picture and is kept."""
     folder, _, name = uri.rpartition("/")
     if folder.endswith(f"/{FOLDER}") and name in (INPUTS, UNITS):
-        return "lists the source files of its units, one of them a picture's; the table needs it, do not remove it"
+        return "lists the source files of its units, one of which is a picture's; keep it, because the table needs it"
     return (
         "names a picture and stays as it is; if a job wrote it (release, export, concepts, tric_rank, report), run "
-        "that job again, and otherwise remove it yourself"
+        "that job again; otherwise remove it yourself"
     )
 
 

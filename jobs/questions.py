@@ -5,10 +5,11 @@
     remine judge input=R/rome/items texts=R/rome/texts images=R/images rubric=dsg questions=R/questions \\
         model=qwen2.5-vl-7b out=R/answers/qwen
 
-With texts= a model writes for each different text tuples, then a question about each, then which questions depend on
-which. Its answers are read by a closed grammar: lines that do not fit are rejects, with step and line. With input= the
-questions come from a file. Duplicates, questions that ask for the picture itself ("Is there an image?") and questions
-that are not answered with yes or no are marked invalid; parents that do not exist and cycles are refused or marked.
+With texts= a model writes, for each different text, tuples, then a question about each tuple, and then which questions
+depend on which. Its answers are read by a closed grammar: lines that do not fit are rejects, with step and line. With
+input= the questions come from a file. Duplicates, questions that ask for the picture itself ("Is there an image?") and
+questions that are not answered with yes or no are marked invalid; parents that do not exist and cycles are refused or
+marked.
 """
 
 import sys

@@ -7,8 +7,8 @@
 
 By default the files hold what Century released: search terms, pictures as links with metadata, and annotations of
 pictures. Responses, ratings of responses and people's comments are written only if `include` names them. People have
-pseudonyms, excluded pictures are left out, and there are no bytes of pictures. OUT/README.md has the metadata of the
-Hugging Face Hub, OUT/croissant.json that of Croissant.
+pseudonyms, excluded pictures are left out, and there are no bytes of pictures. OUT/README.md starts with the metadata
+that the Hugging Face Hub reads; OUT/croissant.json has the Croissant metadata.
 """
 
 import sys
@@ -45,7 +45,7 @@ class ReleaseConfig:
     # tables, or globs, or .csv, .tsv, .txt and .parquet files: search terms
     terms: list[str] = field(default_factory=list)
     ratings: list[str] = field(default_factory=list)  # tables, or globs: annotations of pictures, and of responses
-    items: list[str] = field(default_factory=list)  # tables, or globs: which response and picture an item is
+    items: list[str] = field(default_factory=list)  # tables, or globs: the response and picture of each item
     responses: list[str] = field(default_factory=list)  # tables, or globs; written only with include=[responses]
     include: list[str] = field(default_factory=list)  # of responses, response_ratings, comments
     card: CardSettings = field(default_factory=CardSettings)
@@ -59,8 +59,8 @@ def execute(cfg: ReleaseConfig) -> list[ReleasedFile]:
     """Run the job; see the module's docstring. Returns the files that were written.
 
     Raises:
-        InputError: a key has a value that is not allowed, a table cannot be read, people rated and there is no key, no
-            picture is left, or the folder has files.
+        InputError: a key has a value that is not allowed, a table cannot be read, people's ratings need a key of
+            pseudonyms, no picture is left, or the folder has files.
     """
     check(cfg)
     tables = ReleaseTables(

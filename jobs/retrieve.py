@@ -65,7 +65,7 @@ def execute(cfg: RetrieveConfig) -> dict[str, Any] | None:
     excluded = exclusions.read_exclusions(cfg.exclusions)
     plan = _plan(cfg, queries, corpus, calibration, exclusions.identity(excluded))
     check_distinct(cfg.queries, queries)
-    keeps = not (cfg.overwrite or cfg.only_plans) and cfg.faiss.out is None  # an index has what was purged
+    keeps = not (cfg.overwrite or cfg.only_plans) and cfg.faiss.out is None  # an index may contain purged pictures
     if keeps and (purged := _purged(plan)) is not None:
         return purged
     count = sum(source.rows for source in queries)
@@ -94,7 +94,7 @@ def execute(cfg: RetrieveConfig) -> dict[str, Any] | None:
 
 
 def _purged(plan: TablePlan) -> dict[str, Any] | None:
-    """Return the manifest of a whole table of the same units of queries from which pictures were purged; else None."""
+    """Return the manifest if pictures were purged from a complete table of the same units of queries; else None."""
     units = {unit.name for unit in run_files.begun_units(plan.out)}
     if units != {unit.name for unit in plan.units} or (purged := purged_table(plan, ["queries", "corpus"])) is None:
         return None
@@ -115,7 +115,7 @@ def _check(cfg: RetrieveConfig) -> None:
 def _calibration(cfg: RetrieveConfig, queries: TableSource) -> Calibration | None:
     if cfg.logit_scale is not None and cfg.logit_bias is not None:
         return Calibration(cfg.logit_scale, cfg.logit_bias)
-    # The inner product of vectors that are not normalised is not a cosine; our tables' vectors are.
+    # The inner product is a cosine only of normalised vectors, which those of our tables are.
     return kept_calibration(queries) if cfg.score == COSINE or cfg.corpus.layout == "table" else None
 
 

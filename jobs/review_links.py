@@ -52,7 +52,7 @@ class ReviewLinksConfig:
     kb: ReviewedKb = field(default_factory=ReviewedKb)
     ranks: int = 1  # number of best nodes per picture and method that people judge
     pictures: int = 3  # per node, with kb.images; conf/welfare/entity_links.yaml has links for three
-    language: str = "en"  # of lemmas and gloss, if the node has them in it
+    language: str = "en"  # preferred language of lemmas and gloss
     limit: int | None = None  # pairs of the first pictures only, for a trial run in separate tables; null: all
     exclusions: str | None = None  # pictures that must not be used (jobs.runtime.exclusions)
 
@@ -86,7 +86,8 @@ def execute(cfg: ReviewLinksConfig) -> dict[str, Any]:
         attributes = {"node": node, **{method: f"rank {rank}" for method, rank in sorted(ranks.items())}}
         if cfg.kb.images is not None:
             others = [address for other, address in shown.get(node, ()) if other != image]
-            # Missing pictures are empty attributes: the fields of links must exist; links with empty ones are left out.
+            # A missing picture is an empty attribute: the fields of links must exist; links with empty ones are left
+            # out.
             attributes |= {f"{PICTURE}{n + 1}": others[n] if n < len(others) else "" for n in range(cfg.pictures)}
         items.append(_item(image, node, texts[node]["text_id"], attributes))
     limit = None

@@ -1,4 +1,4 @@
-"""Remove tables, after asking; files that no run of remine wrote stay.
+"""Remove tables, after asking; files that no run of remine wrote are kept.
 
     remine rm R/ratings/qwen
     remine rm R/old s3://bucket/R/old yes=true
@@ -33,7 +33,7 @@ def execute(cfg: RmConfig) -> list[str]:
     """Run the job; see the module's docstring. Returns the uris of the removed tables.
 
     Raises:
-        InputError: a place has no table, another process is writing one, or nobody can be asked.
+        InputError: a place has no table, another process is writing one, or there is no terminal to ask on.
     """
     tables = find_all(cfg.inputs)
     for table in tables:
@@ -45,7 +45,7 @@ def execute(cfg: RmConfig) -> list[str]:
     if not cfg.yes:
         answer = confirm(f"rm: remove {total}?")
         if answer is None:
-            raise InputError("yes=false: without a terminal nobody can be asked; use yes=true to remove these tables")
+            raise InputError("yes=false: cannot ask without a terminal; use yes=true to remove these tables")
         if not answer:
             say("rm: nothing removed")
             return []

@@ -42,7 +42,7 @@ class RunConfig:
     resume: bool = True  # rarely: continue existing tables; false refuses them
     overwrite: bool = False  # delete existing tables first
     timings: bool = False  # print where the seconds of each step went (-v)
-    log: str = "text"  # rarely: of what is printed: text, or json for a JSON object per line
+    log: str = "text"  # rarely: format of what is printed: text, or json for one JSON object per line
     ray: RayConfig = field(default_factory=RayConfig)  # rarely: how Ray is reached or started
 
     @staticmethod
@@ -65,7 +65,7 @@ def execute(cfg: RunConfig) -> list[StepResult]:
     """Run the steps in order; every step's keys are checked before the first one starts.
 
     Raises:
-        InputError: a step names no job, or keys that its job does not have, or two steps have one `out`.
+        InputError: a step names an unknown job or keys that its job does not have, or two steps have one `out`.
     """
     steps = cfg.pipeline.steps
     limits.check(cfg.limit)
@@ -98,7 +98,7 @@ def execute(cfg: RunConfig) -> list[StepResult]:
 
 
 def _with_limit(cfg: RunConfig) -> Sequence[Step]:
-    """The steps; with `limit=` those that read the pipeline's inputs have it too."""
+    """Return the steps; with `limit=`, the steps that read the pipeline's inputs get it too."""
     steps = cfg.pipeline.steps
     if cfg.limit is None:
         return steps
@@ -131,7 +131,7 @@ def _check_outputs(steps: Sequence[Step], loaded: Sequence[Any]) -> None:
 
 
 def _overrides(cfg: RunConfig, step: Step) -> list[str]:
-    """The overrides with which a step runs."""
+    """Return the overrides with which a step runs."""
     schema = _key_names(step.job) if step.job in commands.JOBS else set()
     common = {"resume": cfg.resume, "overwrite": cfg.overwrite, "timings": cfg.timings}
     keys = {k: v for k, v in common.items() if k in schema} | step.set

@@ -3,10 +3,10 @@
     remine show_links 'pictures=[3f2a…]' 'neighbors=[R/near/siglip,R/near/clip,R/near/dinov2]' \\
         'links=[R/links/*]' kb.path=R/kb kb.images=R/kb_images images=R/images out=R/example
 
-For each picture OUT/index.html has its nearest pictures of the knowledge base with nodes and scores, and the distinct
-nodes of these, by each table of neighbors (CAIRE, figures 4 to 6 and table 5), and the nodes with lemma and score by
-each method of links (tables 6 and 7). To compare encoders, search the same pictures of the knowledge base with each of
-them. Pictures are blurred until the reader shows them. OUT/rankings.csv has the same rows.
+For each picture, OUT/index.html shows its nearest pictures in the knowledge base with their nodes and scores, and the
+distinct nodes of these, for each table of neighbors (CAIRE, figures 4 to 6 and table 5); and the nodes with lemma and
+score for each method of links (tables 6 and 7). To compare encoders, search the same pictures of the knowledge base
+with each of them. Pictures are blurred until the reader shows them. OUT/rankings.csv has the same rows.
 """
 
 import sys

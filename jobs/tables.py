@@ -47,7 +47,7 @@ class Table:
     metadata: dict[str, str] = field(default_factory=dict)
 
     def schema(self, **metadata: str) -> pa.Schema:
-        """The Arrow schema; `metadata` is added to that of the table, as in `schema(encoder='m')`."""
+        """Return the Arrow schema with `metadata` added to the table's, as in `schema(encoder='m')`."""
         fields = [
             pa.field(name, kind, nullable=name not in self.key, metadata={"description": text})
             for name, (kind, text) in self.columns.items()
@@ -58,7 +58,7 @@ class Table:
 
 
 def _described(schema: pa.Schema, descriptions: dict[str, str]) -> dict[str, tuple[pa.DataType, str]]:
-    """Columns of a table whose schema stages share, each with its description."""
+    """Return the columns of a table whose schema stages share, each with its description."""
     if schema.names != list(descriptions):
         raise ValueError(f"descriptions of {', '.join(descriptions)} do not fit the columns {', '.join(schema.names)}")
     return {field.name: (field.type, descriptions[field.name]) for field in schema}
@@ -324,7 +324,7 @@ WRITTEN_BY: dict[str, tuple[str, ...]] = {  # the jobs that write a table, for m
 
 
 def table(name: str, *, dim: int | None = None) -> Table:
-    """The table `name`; `dim` sets the length of the vectors of `embeddings`.
+    """Return the table `name`; `dim` sets the length of the vectors of `embeddings`.
 
     Raises:
         TableError: there is no such table.

@@ -88,7 +88,7 @@ def captions(split: Split, templates: dict[str, str], language: str) -> list[dic
 
 def _check(templates: dict[str, str]) -> None:
     if not templates:
-        raise InputError(f"templates={templates}: give at least one of {', '.join(TEMPLATES)}")
+        raise InputError(f"templates={templates}: set at least one of {', '.join(TEMPLATES)}")
     for name, text in templates.items():
         if name not in TEMPLATES:
             raise InputError(f"templates.{name}: must be one of {', '.join(TEMPLATES)}")

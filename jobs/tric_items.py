@@ -5,8 +5,8 @@
     remine tric_rerank split=tric/dev-0 neighbors=R/tric/neighbors captions=R/captions \\
         'ratings=[R/ratings/*]' out=R/reranked
 
-Each ranked picture is an item with its `k` best captions as targets. The attribute `date` words the date of its
-newspaper for the prompt (`dates`: none, year, decade or day), and is the condition of the items.
+Each ranked picture is an item with its `k` best captions as targets. The attribute `date` gives the date of its
+newspaper as the prompt words it (`dates`: none, year, decade or day), which is also the condition of the items.
 """
 
 import sys

@@ -102,7 +102,7 @@ def execute(cfg: TricRankConfig) -> dict[str, Any]:
 def neighbors(
     split: Split, best: Mapping[int, Ranking], captions: Mapping[tuple[str, str], WordedCaptions], template: str
 ) -> pa.Table:
-    """Rows of table `neighbors`: the first `ANSWERS` captions of each ranked picture, in the template's wording."""
+    """Return rows of table `neighbors`: the first `ANSWERS` captions of each ranked picture, worded by the template."""
     rows = [
         {
             "query_id": content_id(split.pictures[picture]),

@@ -4,8 +4,8 @@
     remine verify input=R/records repair=true
     remine verify input=R exclusions=withdrawn.txt
 
-Reads the whole table and writes nothing; exits 1 and lists the faults if there are any. With repair=true it removes the
-units and run files that are damaged; then the command that wrote the table writes these again, and nothing else. With
+Reads the whole table and writes nothing; if there are faults, lists them and exits with 1. With repair=true it removes
+damaged units and run files; the command that wrote the table then writes these again, and nothing else. With
 exclusions= it checks instead that nothing is left of the pictures on the list, in all tables and files below INPUT.
 
 The job finds duplicate keys by 64-bit hashes, in bounded memory, and then compares the keys themselves.
@@ -46,7 +46,7 @@ def execute(cfg: VerifyConfig) -> dict[str, int]:
     """Run the job; see the module's docstring. Returns the number of units and rows; after a repair, of removed files.
 
     Raises:
-        RunError: the table has a fault; with repair=true, one that removing files does not mend.
+        RunError: the table has a fault; with repair=true, a fault that removing files does not repair.
     """
     uri = locations.absolute(cfg.input)
     if cfg.exclusions:
@@ -66,7 +66,7 @@ def execute(cfg: VerifyConfig) -> dict[str, int]:
 
 
 def _kept_limit(uri: str) -> Taken | None:
-    """How many rows of its input the table has; None for all."""
+    """Return what the limit of the table took from its input; None without a limit."""
     try:
         limit = read_json(run_uri(uri, MANIFEST)).get("limit")
     except FileNotFoundError:  # a table assembled by hand, or a run that was interrupted
@@ -103,7 +103,7 @@ def _check_absence(uri: str, listed: str) -> dict[str, int]:
 
 
 def _repair(uri: str) -> dict[str, int]:
-    """Remove the damaged files of the table at `uri`; returns their number.
+    """Remove the damaged files of the table at `uri` and return their number.
 
     Raises:
         InputError: there is no table, or another process writes it.

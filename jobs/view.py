@@ -5,8 +5,8 @@
     remine view s3://bucket/R exclusions=reported.txt port=8400
 
 Prints an address of this machine and serves it until Ctrl-C. The address has a random token, and only this machine can
-reach it; on another machine forward the port through ssh. With rater= and out= that person's answers are written as
-ratings, a table below out= for each rubric, which `report` reads with those of the models. Search by text uses the
+reach it; from another machine, forward the port through ssh. With rater= and out= that person's answers are written as
+ratings, in a table below out= for each rubric, which `report` reads with those of the models. Search by text uses the
 encoder that wrote the table of embeddings.
 """
 
