@@ -1,7 +1,7 @@
-"""Waits for the actors of a running dataset: prints which are awaited, and ends a run that none can join.
+"""Waiting for the actors of a running dataset: prints which are awaited, and ends a run that no actor can join.
 
-A run starts with the first actor of each pool. Ray Data's own wait (`wait_for_min_actors_s`) waits for all first actors
-of one pool after the other, so that a single machine that cannot be had would end the run.
+A run starts with the first actor of each pool. Ray Data's own wait (`wait_for_min_actors_s`) waits for the first actors
+of one pool after another, so that a single machine that cannot be obtained would end the run.
 """
 
 import re
@@ -33,7 +33,7 @@ class PoolState:
 
 
 class StartWatch:
-    """Decides, from the states of the pools, what to print and when a run is given up.
+    """Decides, from the states of the pools, what to print and when to give up a run.
 
     Args:
         wait_s: the longest time that a pool may be without any actor.
@@ -45,7 +45,7 @@ class StartWatch:
         self._without_since: dict[str, float] = {}
 
     def look(self, pools: Sequence[PoolState], *, now: float) -> str | None:
-        """Return the line to print now, None for nothing.
+        """Return the line to print now; None if there is nothing to print.
 
         Raises:
             RunError: a pool had no actor for `wait_s`.
@@ -91,7 +91,7 @@ class ActorWatch(ExecutionCallback):
 
 
 def _states(operators: Mapping[Any, Any]) -> Iterator[PoolState]:
-    """The states of the pools that still have work."""
+    """Yield the states of the pools that still have work."""
     for operator in operators:
         if not operator.get_autoscaling_actor_pools() or operator.has_execution_finished():
             continue

@@ -1,8 +1,8 @@
-"""The arguments of a command line in any of their forms -> `key=value` overrides.
+"""Conversion of the arguments of a command line, in any of their forms, to `key=value` overrides.
 
-These mean the same: `out=R/x`, `--out R/x`, `--out=R/x`. A Boolean may stand alone (`--overwrite`), a list takes single
-values (`--ratings R/a R/b`, or `ratings=R/a ratings=R/b`, for `ratings=[R/a,R/b]`), and `-` may be written for `_`.
-Some jobs have positional keys, whose values may stand alone (`ls R`).
+These mean the same: `out=R/x`, `--out R/x`, `--out=R/x`. A Boolean may be written without a value (`--overwrite`). A
+list may be written as single values (`--ratings R/a R/b`, or `ratings=R/a ratings=R/b`, for `ratings=[R/a,R/b]`), and
+`-` may be written for `_`. Some jobs have positional keys, whose values may be written without the key (`ls R`).
 """
 
 import re
@@ -19,11 +19,11 @@ _PLAIN = re.compile(r"[\w./:@*?+-]+")  # an element of a list that Hydra reads a
 
 
 def to_overrides(job: str, schema: type, arguments: Sequence[str], *, positional: Sequence[str] = ()) -> list[str]:
-    """Return the arguments as `key=value`, in their order; a list that is given by single values is one override.
+    """Return the arguments as `key=value`, in their order; a list that is given as single values becomes one override.
 
     Args:
-        positional: the keys of values that stand alone, in their order, without those that have their value by name; a
-            list takes all of them, or leaves the last one to the key after it.
+        positional: the keys of values that are written without a key, in their order, except for keys that are also
+            given by name; a list takes all of these values, or leaves the last one to the key after it.
 
     Raises:
         InputError: an option without a value, a value that belongs to no key, or a list given in both forms.
@@ -51,7 +51,7 @@ def to_overrides(job: str, schema: type, arguments: Sequence[str], *, positional
 
 
 def _pairs(job: str, schema: type, arguments: list[str], positional: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield each key with one value of it; removes the arguments, and the positional keys that have their value."""
+    """Yield each key with one of its values; removes the arguments, and the positional keys that have a value."""
     before = ""  # the last key=value
     while arguments:
         argument = arguments.pop(0)
@@ -71,7 +71,7 @@ def _pairs(job: str, schema: type, arguments: list[str], positional: list[str]) 
         name, equals, value = argument.removeprefix("--").partition("=")
         key = _key(schema, name)
         if type_of(schema, key) is UNKNOWN:
-            key = f"--{name}"  # the configuration refuses it as it was typed, and names similar keys
+            key = f"--{name}"  # the configuration refuses the key as it was typed, and suggests similar ones
         if equals:
             yield key, value
         elif bool in alternatives(type_of(schema, key)):
@@ -95,7 +95,7 @@ def _has_value(arguments: Sequence[str]) -> bool:
 
 
 def _remedy(schema: type, argument: str, before: str) -> str:
-    """What to write instead of an argument that is not key=value.
+    """Return what to write instead of an argument that is not key=value.
 
     Args:
         before: the last argument of the form key=value.
@@ -113,7 +113,7 @@ def _remedy(schema: type, argument: str, before: str) -> str:
 
 
 def _glob_of(path: str) -> str:
-    """A glob as a user may have typed it, of which `path` is a match."""
+    """Return a glob that `path` matches, as the user may have typed it."""
     file = PurePath(path)
     return str(file.with_name(f"*{''.join(file.suffixes[-2:])}"))
 
@@ -148,12 +148,12 @@ def _is_list(schema: type, key: str) -> bool:
 
 
 def _takes_several(schema: type, key: str) -> bool:
-    """Whether the key is a list, or may be one."""
+    """Return whether the key is a list, or may be one."""
     return _is_list(schema, key) or type_of(schema, key.lstrip("+")) is Any
 
 
 def _is_whole(value: str) -> bool:
-    """Whether `value` is a whole list, null, or a text that stands for a list (an interpolation)."""
+    """Return whether `value` is a whole list, null, or a text that will become a list (an interpolation)."""
     return value[:1] == "[" or value == "null" or value.startswith("${")
 
 

@@ -1,11 +1,12 @@
-"""Attempts at batches, units and starts, so that those that end their process each time are found and left out.
+"""Attempts at batches, units and starts, recorded to identify and leave out those that end their process each time.
 
 Ray restarts an actor without limit, because machines of a cluster are withdrawn all the time. An attempt is recorded
-before it begins and removed when it is done; those that remain are of processes that ended. A batch is attempted twice
-as a whole; then its rows are attempted one by one, and the row during which the process ends again becomes an error.
+before it begins and removed when it is done, so that the attempts that remain belong to processes that ended. A batch
+is attempted twice as a whole; then its rows are attempted one by one, and a row at which the process ends again becomes
+an error.
 
-A GPU that fails again and again without a result, or on which an actor cannot start, is not used any more in the run
-(`jobs.runtime.bad_devices`), and what was attempted on it is attempted anew. The run ends if it has no other.
+A GPU that fails again and again without a result, or on which an actor cannot start, is no longer used in the run
+(`jobs.runtime.bad_devices`), and what was attempted on it is attempted again. If there is no other GPU, the run ends.
 """
 
 import contextlib
@@ -29,14 +30,14 @@ from jobs.runtime.console import say
 BATCH_ATTEMPTS = 2  # of a batch as a whole
 UNIT_ATTEMPTS = 3  # of a unit that an actor processes by itself
 STARTS = 4  # of an actor whose constructor ends its process
-# Of one device without any result between them. A row that makes its kernel fail takes three, and another row's result
-# then follows.
+# Failures of one device without a result in between. A row that makes the kernel fail causes three, but a result of
+# another row then follows.
 DEVICE_FAULTS = 5
-DEVICE_STARTS = 2  # constructors that fail on one device while they succeed on others
-# Devices that fail before a growing cluster is given up; one more may then join, but it would fail as well.
+DEVICE_STARTS = 2  # constructors that may fail on one device while they succeed on others
+# Devices that may fail before a growing cluster is given up: more may join, but they would fail as well.
 GROWING_FAULTS = 3
-LEAVE_S = 2.0  # a process that was given a bad device waits before it ends, for the holder to be the next in line
-ANSWER_S = 60.0  # wait for the board; without an answer nothing is counted
+LEAVE_S = 2.0  # a process that got a bad device waits before it ends, so that the holder is the next to get that device
+ANSWER_S = 60.0  # longest wait for the board; without an answer nothing is counted
 REMEDY = "there is too little memory, or the data crash a native library"
 
 
@@ -54,7 +55,7 @@ class Ledger:
         self._given_up: dict[str, str] = {}
 
     def begin(self, key: str, timeout_s: float | None) -> int:
-        """Record an attempt, which is ended after `timeout_s`; returns the number of earlier ones that are not done."""
+        """Record an attempt, which is ended after `timeout_s`; return the number of earlier ones that are not done."""
         now = time.monotonic()
         if timeout_s is not None and now - self._begun.get(key, now) >= timeout_s:
             self._timed_out.add(key)
@@ -71,17 +72,17 @@ class Ledger:
         self._attempted.pop(device, None)
 
     def timed_out(self, key: str) -> bool:
-        """Whether an earlier attempt, which is not done, took as long as it may."""
+        """Return whether an earlier attempt that is not done reached its time limit."""
         return key in self._timed_out
 
     def fault(self, device: str, keys: Sequence[str]) -> int:
-        """Record that `device` failed during the attempts `keys`; returns how often it did since its last result."""
+        """Record that `device` failed during the attempts `keys`; return its failures since its last result."""
         self._faults[device] += 1
         self._attempted.setdefault(device, set()).update(keys)
         return self._faults[device]
 
     def forget_attempts(self, device: str) -> None:
-        """Remove the attempts during which `device` failed: they say nothing about the data."""
+        """Remove the attempts during which `device` failed: their failures say nothing about the data."""
         for key in self._attempted.pop(device, ()):
             self._open.pop(key, None)
             self._begun.pop(key, None)
@@ -91,7 +92,7 @@ class Ledger:
         self._started.setdefault(stage, set()).add(device)
 
     def failed_start(self, stage: str, device: str) -> bool:
-        """Record that a constructor of `stage` failed; returns whether the device is the likely cause."""
+        """Record that a constructor of `stage` failed and return whether the device is the likely cause."""
         self._failed_starts[stage, device] += 1
         elsewhere = self._started.get(stage, set()) - {device}
         return bool(elsewhere) and self._failed_starts[stage, device] >= DEVICE_STARTS
@@ -101,7 +102,7 @@ class Ledger:
         self._given_up[unit] = reason
 
     def given_up(self) -> dict[str, str]:
-        """Unit -> why it was left out."""
+        """Return why each unit was left out, by unit."""
         return self._given_up
 
 
@@ -111,7 +112,7 @@ class Attempts:
     Args:
         board: a `jobs.runtime.board.RunBoard`; None: nothing is counted.
         stage: name of the stage, which is part of every key.
-        timeout_s: of an attempt, after which its process is ended (`jobs.runtime.hang_watch`); None: none.
+        timeout_s: the time after which the process of an attempt is ended (`jobs.runtime.hang_watch`); None: no limit.
     """
 
     def __init__(self, board: Any, stage: str, timeout_s: float | None = None) -> None:
@@ -120,7 +121,7 @@ class Attempts:
         self._running: list[str] = []  # keys of this process's attempts
 
     def begin(self, *key: str) -> int:
-        """Record an attempt; returns the number of earlier ones during which the process ended."""
+        """Record an attempt and return the number of earlier ones during which the process ended."""
         if self._board is None:
             return 0
         self._running.append(self._key(key))
@@ -128,18 +129,18 @@ class Attempts:
         return earlier
 
     def reason(self, *key: str) -> Reason:
-        """Why the earlier attempts are not done: the process died, or it was ended after `timeout_s`."""
+        """Return why the earlier attempts are not done: the process died, or it was ended after `timeout_s`."""
         return TIMED_OUT if self._ask("timed_out", self._key(key), otherwise=False) else PROCESS_DIED
 
     def end(self, *key: str, by_device: bool = True) -> None:
-        """Record that the attempt is done; `by_device`: the device had a part in it, and so it works."""
+        """Record that the attempt is done; `by_device`: the device took part in it, which shows that it works."""
         if self._board is not None:
             self._running.remove(self._key(key))
             self._board.tell("end", self._key(key), self._device.name if by_device else "")
 
     @contextlib.contextmanager
     def start(self) -> Iterator[None]:
-        """Record an actor's constructor, which is the context; on a bad device this process ends before.
+        """Record the constructor of an actor, which runs within the context; on a bad device, end this process first.
 
         Raises:
             RunError: its process ended during each of the last `STARTS` constructors, or no device is left.
@@ -160,7 +161,7 @@ class Attempts:
             self._board.tell("started", self._stage, self._device.name)
 
     def _judge_start(self, error: Exception) -> None:
-        """Condemn the device on which a constructor failed, if it is the cause."""
+        """Condemn the device on which a constructor failed, if the device is the likely cause."""
         if not self._device.gpus:
             return
         cause = isinstance(error, MissingDeviceError) or is_device_lost(error)
@@ -175,10 +176,10 @@ class Attempts:
             self._board.tell("give_up", unit, reason)
 
     def leave(self, error: Exception) -> NoReturn:
-        """End this process, because its device failed, for Ray to start the actor again where there is room.
+        """End this process because its device failed, so that Ray starts the actor again where there is room.
 
         Raises:
-            RunError: the device failed `DEVICE_FAULTS` times without a result between, and there is no other.
+            RunError: the device failed `DEVICE_FAULTS` times without a result in between, and there is no other device.
         """
         if self._board is None:
             raise error
@@ -191,7 +192,7 @@ class Attempts:
         os._exit(1)
 
     def _condemn(self, reason: str) -> None:
-        """Leave the device out from now on, and tell the user."""
+        """Stop using the device in this run, and warn the user."""
         self._ask("condemn", self._device, reason)
         self._board.tell("forget_attempts", self._device.name)
         place = {"node": self._device.machine}
@@ -221,7 +222,7 @@ class Attempts:
         os._exit(1)
 
     def _ask(self, method: str, *arguments: Any, otherwise: Any = None) -> Any:
-        """The board's answer; `otherwise` if it restarts, which must not end the run."""
+        """Return the board's answer, or `otherwise` while the board restarts, which must not end the run."""
         import ray
 
         try:
@@ -234,11 +235,11 @@ class Attempts:
 
 
 def mark_failed(rows: pa.Table, reason: Reason) -> pa.Table:
-    """`rows` with the status of rows at which their stage fails, and without pictures and inputs.
+    """Return `rows` with the status that makes their stage fail them, and without pictures and inputs.
 
-    The stage returns them as it returns any row that is not ok. Where the status has no column `error_kind`, the status
-    itself says the reason (`actors.status.failed_status`), which `actors.items` and the fetchers turn into status, kind
-    and message.
+    The stage returns them like any row that is not ok. If there is no column `error_kind`, the status itself carries
+    the reason (`actors.status.failed_status`), which `actors.items` and the fetchers turn into status, kind and
+    message.
     """
     kind = "error_kind" in rows.column_names
     texts = {"status": Status.ERROR.value if kind else failed_status(reason)}

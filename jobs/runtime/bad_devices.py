@@ -1,8 +1,8 @@
-"""GPUs that failed: the board of a run remembers them and occupies them, so that actors start on others.
+"""GPUs that failed: the board of a run remembers and occupies them, so that actors start on others.
 
-Ray chooses the machine and the GPU of an actor, and would give an actor that starts again the GPU that it has just
-left. Of a machine it hands out any GPU that is free: a `GpuHolder` that was given another GPU keeps it until the next
-holder has the right one.
+Ray chooses the machine and the GPU of an actor, and would give a restarted actor the GPU that it has just left. On a
+machine it hands out any free GPU: a `GpuHolder` that gets a GPU other than the failed one keeps it until the next
+holder has the failed one.
 """
 
 import itertools
@@ -13,7 +13,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Device:
-    """What Ray gave an actor: GPUs of a machine, or none."""
+    """The GPUs of a machine that Ray gave to an actor, if any."""
 
     machine: str  # its address
     node: str = ""  # Ray's id of it
@@ -22,12 +22,12 @@ class Device:
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """The name of the device in messages."""
         return f"machine {self.machine}, GPU {', '.join(self.gpus) or 'none'}"
 
 
 def device_of_process() -> Device:
-    """The device of this worker process."""
+    """Return the device of this worker process."""
     import ray
 
     context = ray.get_runtime_context()
@@ -40,7 +40,8 @@ class BadDevices:
     """The GPUs that failed; part of the `jobs.runtime.board.RunRecords`.
 
     Args:
-        start_holder: starts a `GpuHolder` for a device, with its number; it ends when what this returns is dropped.
+        start_holder: starts a `GpuHolder` for a device, with its number; the holder ends when the returned value is
+        dropped.
     """
 
     def __init__(self, start_holder: Callable[[Device, int], Any]) -> None:
@@ -48,15 +49,15 @@ class BadDevices:
         self._reasons: dict[Device, str] = {}
         self._numbers = itertools.count()
         self._holders: dict[int, Any] = {}
-        self._awaited: dict[Device, int] = {}  # the holder that has not told yet which GPUs it was given
-        self._strays: dict[Device, list[int]] = {}  # holders that were given others
+        self._awaited: dict[Device, int] = {}  # the holder that has not reported yet which GPUs it got
+        self._strays: dict[Device, list[int]] = {}  # holders that got other GPUs
 
     def condemn(self, device: Device, reason: str) -> None:
-        """Record that a device is not to be used again in this run."""
+        """Record that a device must not be used again in this run."""
         self._reasons.setdefault(device, reason)
 
     def bad_devices(self) -> dict[Device, str]:
-        """Device -> why it is not used."""
+        """Return why each bad device is not used, by device."""
         return self._reasons
 
     def occupy(self, device: Device) -> None:
@@ -67,7 +68,7 @@ class BadDevices:
             self._holders[number] = self._start_holder(device, number)
 
     def placed(self, device: Device, number: int, gpus: tuple[str, ...]) -> None:
-        """Take the GPUs that a holder was given; if they are not those of the device, start another."""
+        """Record the GPUs that a holder got; if they are not those of the device, start another holder."""
         if self._awaited.get(device) != number:
             return
         del self._awaited[device]
@@ -80,7 +81,7 @@ class BadDevices:
 
 
 class GpuHolder:
-    """Has a GPU and does nothing; tells the board which one it was given."""
+    """An actor that occupies a GPU without using it, and reports to the board which one it got."""
 
     def __init__(self, *, board: Any, run: str, device: Device, number: int) -> None:
         board.call.remote(run, "placed", device, number, device_of_process().gpus)
@@ -90,7 +91,7 @@ def start_holder(board: Any, run: str, device: Device, number: int) -> Any:
     """Start a `GpuHolder` on the machine of `device` as soon as there is room, and return its handle.
 
     Args:
-        board: handle of the board, whose process must call this: the holder ends with it.
+        board: handle of the board, whose process must call this, because the holder ends with it.
     """
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy

@@ -1,4 +1,4 @@
-"""The counters of a driver's runs, in a small Ray actor: workers add to them, the driver reads them."""
+"""The counters of a driver's runs, in a small Ray actor: workers add to them, and the driver reads them."""
 
 import time
 from collections import Counter
@@ -30,7 +30,7 @@ class RunRecords(Ledger, BadDevices, Collected, Measured, ErrorTotals):
 
 
 class Board:
-    """The counters of all runs, and the attempts and warnings of their workers, in a separate Ray actor."""
+    """The counters of all runs, and the attempts and warnings of their workers, kept in a separate Ray actor."""
 
     def __init__(self) -> None:
         self._runs: dict[str, Counts] = {}
@@ -44,7 +44,7 @@ class Board:
         stages[stage] = (total_done + done, total_errors + errors, total_notes + Counter(notes))
 
     def read(self, run: str) -> tuple[str, Counts]:
-        """A name of this board's process, and stage -> done, errors, notes since it started."""
+        """Return a name of this board's process, and by stage the (done, errors, notes) since it started."""
         return self._life, self._runs.get(run, {})
 
     def call(self, run: str, method: str, *arguments: Any) -> Any:
@@ -71,7 +71,7 @@ class RunBoard:
         self.actor.add.remote(self.run, stage, done, errors, notes)
 
     def read(self, *, timeout: float) -> tuple[str, Counts]:
-        """What `Board.read` returns, after at most `timeout` seconds.
+        """Return the result of `Board.read`, waiting at most `timeout` seconds.
 
         Raises:
             RayError: the board is being restarted, or did not answer in time.
@@ -86,7 +86,7 @@ class RunBoard:
         self.actor.call.remote(self.run, method, *arguments)
 
     def ask(self, method: str, *arguments: Any, timeout: float) -> Any:
-        """What a method of the run's `RunRecords` returns, after at most `timeout` seconds.
+        """Return the result of a method of the run's `RunRecords`, waiting at most `timeout` seconds.
 
         Raises:
             RayError: the board is being restarted, or did not answer in time.
@@ -106,11 +106,12 @@ def _this_actor() -> Any:
     return ray.get_runtime_context().current_actor
 
 
-_boards: dict[tuple[str, str], Any] = {}  # by node and job of the driver: a later Ray of this process has another
+# By node and job of the driver: a later Ray session of this process has another board.
+_boards: dict[tuple[str, str], Any] = {}
 
 
 def open_board(job: str, *, grows: bool = False) -> RunBoard:
-    """A part of the driver's board for a run of `job`; its process costs a second of CPU and is started once."""
+    """Return a run's part of the driver's board; starting the board costs a second of CPU and is done once."""
     import ray
 
     context = ray.get_runtime_context()
@@ -130,7 +131,7 @@ class Totals:
         self._now: Counts = {}
 
     def update(self, life: str, counts: Counts) -> Counts:
-        """Take what `Board.read` returned; stage -> done, errors, notes."""
+        """Add a result of `Board.read`; return the totals, stage -> (done, errors, notes)."""
         if life != self._life:
             self._before, self._life = _sum(self._before, self._now), life
         self._now = counts
@@ -144,7 +145,7 @@ def _sum(one: Counts, other: Counts) -> Counts:
 
 
 def board_options(node: str) -> dict[str, Any]:
-    """How Ray places the board: on the driver's machine, and again somewhere else if that is lost."""
+    """Return how Ray places the board: on the driver's machine, or on another machine if that one is lost."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     strategy = NodeAffinitySchedulingStrategy(node, soft=True)
@@ -152,10 +153,10 @@ def board_options(node: str) -> dict[str, Any]:
 
 
 class Reporter:
-    """Collects a worker's counts and sends them at most every half second, without waiting.
+    """Collects a worker's counts and sends them at most every half second, without blocking.
 
     Args:
-        on_flush: called with each sending, at most every half second: there is progress.
+        on_flush: called each time counts are sent, as a sign of progress.
     """
 
     def __init__(self, board: RunBoard | None, stage: str, on_flush: Callable[[], None] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""The command line of every job: arguments, exit codes, and errors in one line.
+"""The command line of every job: arguments, exit codes, and one-line errors.
 
 Exit codes: 0 done; 1 the run failed or does not balance; 2 the input or configuration is wrong, and nothing was
 written; 130 interrupted, 143 terminated. Completed units are kept.
@@ -30,8 +30,8 @@ from jobs.runtime.key_types import UNKNOWN, type_of
 from jobs.store import faults, lock
 
 FORMS = """
-A key is written key=value, --key value or --key=value; a list as key=[a,b] or --key a b; a Boolean may stand alone
-(--overwrite). --cfg prints the configuration that the other arguments give, and stops."""
+A key is written key=value, --key value or --key=value; a list key=[a,b] or --key a b; a Boolean also without a value
+(--overwrite). --cfg prints the configuration that results from the other arguments, and stops."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class Job:
     """A job: the dataclass of its configuration, and the function that runs it.
 
     Attributes:
-        positional: the keys of arguments that are values alone, in their order; the last may be a list, which takes the
-            rest. Only for jobs on whole tables, such as `ls R`, whose arguments need no name.
-        pools: the stages, of those in `resources`, that the job uses; empty: all, or no stages.
+        positional: the keys of arguments that are values without a key, in their order; the last may be a list, which
+            takes the rest. Only for jobs on whole tables, such as `ls R`, whose arguments need no name.
+        pools: the stages in `resources` that the job uses; empty: all, or the job has no stages.
         resumes: whether the same command continues an interrupted run.
     """
 
@@ -54,7 +54,7 @@ class Job:
 
 
 def job(name: str) -> Job:
-    """The job of module `jobs.<name>`."""
+    """Return the job of module `jobs.<name>`."""
     loaded: Job = importlib.import_module(f"jobs.{name}").JOB
     return loaded
 
@@ -68,7 +68,7 @@ def execute_loaded(name: str, cfg: Any, overrides: Sequence[str]) -> object:
     """Run a job in this process with its configuration, which `config.load` returned; raises its errors.
 
     Args:
-        overrides: those of the configuration, for messages: which file of a group they choose.
+        overrides: the overrides of the configuration, so that messages can name the file that they choose of a group.
     """
     console.use_format(getattr(cfg, "log", "text"))
     dtypes.resolve(cfg)
@@ -83,17 +83,17 @@ def execute_loaded(name: str, cfg: Any, overrides: Sequence[str]) -> object:
     except BaseException as error:
         named = _named(error, name, cfg, overrides)
         try:
-            if isinstance(error, KeyboardInterrupt):  # a lease that is lost interrupts the main thread
+            if isinstance(error, KeyboardInterrupt):  # losing a lease interrupts the main thread
                 lock.check_held()
         finally:
-            lock.release_all()  # now, and not at the end of the process, when the demo's store has ended
+            lock.release_all()  # now rather than at the end of the process, when the demo's store has ended
         if named is not error:
             raise named from error
         raise
 
 
 def _named(error: BaseException, name: str, cfg: Any, overrides: Sequence[str]) -> BaseException:
-    """The error with the key that it is about; an error of storage as a RunError."""
+    """Return the error with the key that it is about in its message; an error of storage becomes a RunError."""
     if not isinstance(error, InputError | RunError):
         if (sentence := faults.sentence(error)) is None:
             return error
@@ -109,7 +109,7 @@ def main(name: str, arguments: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     console.show_log_records()
     signals.listen()
-    if _asks_for_json(arguments):  # before the configuration, which may be refused
+    if _asks_for_json(arguments):  # before the configuration is read, which may fail
         console.use_format("json")
     try:
         with console.fields(job=name):
@@ -163,7 +163,7 @@ def _main(name: str, arguments: list[str]) -> None:
 
 
 def has_timings(schema: type) -> bool:
-    """Return whether a job with these keys can print where its seconds went: those that use Ray."""
+    """Return whether a job with these keys can print where its seconds went, as the jobs that use Ray can."""
     return type_of(schema, "timings") is not UNKNOWN
 
 

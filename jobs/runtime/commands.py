@@ -1,6 +1,6 @@
 """The command `remine`, which lists the jobs or runs one of them.
 
-Configuration, Hydra and pyarrow are imported only for what needs them: the list of jobs must appear at once.
+Configuration, Hydra and pyarrow are imported only where they are needed, because the list of jobs must appear at once.
 """
 
 import difflib
@@ -30,7 +30,7 @@ def version() -> str:
 
 
 def run() -> int:
-    """Run `remine` with the arguments of this process; returns the exit code."""
+    """Run `remine` with the arguments of this process and return the exit code."""
     return run_command(sys.argv[1:])
 
 

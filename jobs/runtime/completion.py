@@ -33,10 +33,10 @@ SHELLS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 def of_job(job: str, schema: type, before: list[str], word: str) -> list[str]:
     """Return the keys or values that begin with `word`, after the words `before` of the same job.
 
-    A word without `=` is completed to `key=`, in the form that it has (`--key`), without keys that are already given;
-    a value to the files of its group in `conf/`, or to true and false.
+    A word without `=` is completed to `key=`, in the form in which it was typed (`--key`), without keys that are
+    already given; a value is completed to the files of its group in `conf/`, or to true and false.
     """
-    from jobs.runtime.help_text import keys  # not for the scripts: it imports Hydra and pyarrow
+    from jobs.runtime.help_text import keys  # here, because it imports Hydra and pyarrow, which the scripts do not need
 
     dashes = "--" if word.startswith("-") else ""
     options = {key.name: key.options for key in keys(job, schema) if not key.name.endswith(".…")}

@@ -1,7 +1,7 @@
-"""Configuration of a job: Hydra composes `conf/`, and the job's dataclass says which keys and types are allowed.
+"""Configuration of a job: Hydra composes `conf/`, and the job's dataclass declares the allowed keys and their types.
 
 A job's dataclass extends `Writing`, or `Common` if the job uses Ray; its defaults are in `conf/<job>.yaml`. Each error
-is one line that names the key and what is allowed.
+is one line with the key and what is allowed.
 """
 
 import contextlib
@@ -29,10 +29,10 @@ from jobs.runtime.key_types import nested_dataclass, type_of
 from jobs.runtime.resources import Resources, check
 
 CALIBRATE = "calibrate"  # a value of plan=
-# Parts of Hydra's own configuration, which jobs do not use; without them composing takes a quarter less.
+# Parts of Hydra's own configuration that jobs do not use; composing without them takes a quarter less time.
 _HYDRA_PARTS = ("launcher", "sweeper", "help", "hydra_help", "output", "job_logging", "hydra_logging")
 yaml_parser.install()
-_NEAR = 0.76  # similarity from which a name is suggested; lang and plan have 0.75
+_NEAR = 0.76  # least similarity at which a name is suggested; that of lang and plan is 0.75
 
 
 @dataclass
@@ -67,7 +67,7 @@ class Common(Writing):
     """Keys of every job that uses Ray."""
 
     timings: bool = False  # print where the seconds went (-v): imports, Ray, start of the workers, first batch
-    log: str = "text"  # rarely: of what is printed: text, or json for a JSON object per line
+    log: str = "text"  # rarely: format of what is printed: text, or json for one JSON object per line
     ray: RayConfig = field(default_factory=RayConfig)  # rarely: how Ray is reached or started
     resources: Resources = field(default_factory=Resources)  # what each stage may use
 
@@ -126,7 +126,7 @@ def check_plan(plan: bool | str, *, calibrates: bool) -> None:
     """Raise InputError for a value of `plan=` that is not allowed.
 
     Args:
-        calibrates: the job can do some of its units by themselves.
+        calibrates: the job can process some of its units alone.
     """
     if isinstance(plan, str) and not (calibrates and plan == CALIBRATE):
         others = f", false and {CALIBRATE}" if calibrates else f" and false; this job has no plan={CALIBRATE}"
@@ -134,7 +134,7 @@ def check_plan(plan: bool | str, *, calibrates: bool) -> None:
 
 
 def compose(job: str, schema: type, overrides: list[str]) -> DictConfig:
-    """The composed configuration; required keys may still be missing.
+    """Return the composed configuration; required keys may still be missing.
 
     Raises:
         InputError: as `load`, except for missing keys.
@@ -147,12 +147,12 @@ def compose(job: str, schema: type, overrides: list[str]) -> DictConfig:
 
 
 def as_yaml(job: str, schema: type, overrides: list[str]) -> str:
-    """The composed configuration as YAML, required keys without a value as ???."""
+    """Return the composed configuration as YAML; required keys without a value are ???."""
     return OmegaConf.to_yaml(compose(job, schema, overrides))
 
 
 def _keys_with(test: Callable[[Any], bool], values: Any, key: str = "") -> Iterator[str]:
-    """The dotted keys below `key` whose values pass `test`."""
+    """Yield the dotted keys below `key` whose values pass `test`."""
     if isinstance(values, dict | list):
         for name, value in values.items() if isinstance(values, dict) else enumerate(values):
             yield from _keys_with(test, value, f"{key}.{name}" if key else str(name))
@@ -183,9 +183,9 @@ def _compose(job: str, schema: type, overrides: list[str]) -> DictConfig:
 
 @functools.lru_cache(maxsize=256)
 def _compose_files(job: str, schema: type, choices: tuple[str, ...]) -> bytes:
-    """The files of conf/ that `choices` select, pickled: a pipeline composes a job many times.
+    """Return the pickled files of conf/ that `choices` select; cached, since a pipeline composes a job many times.
 
-    Hydra takes 0.1 s; a copy of its configuration takes seven times as long as reading it from these bytes.
+    Hydra takes 0.1 s; copying its configuration takes seven times as long as reading it from these bytes.
     """
     with _stored(job, schema), hydra.initialize_config_dir(str(CONF), version_base="1.3", job_name=job):
         return pickle.dumps(hydra.compose(job, overrides=[*choices, *(f"~hydra/{part}" for part in _HYDRA_PARTS)]))
@@ -193,7 +193,7 @@ def _compose_files(job: str, schema: type, choices: tuple[str, ...]) -> bytes:
 
 @contextlib.contextmanager
 def _stored(job: str, schema: type) -> Iterator[None]:
-    """Have the schema in Hydra's store, which Hydra copies as a whole for each composition, within the context only."""
+    """Keep the schema in Hydra's store only within the context: Hydra copies the whole store for each composition."""
     store = ConfigStore.instance()
     store.store(name=f"{job}_schema", node=schema)
     try:
@@ -203,11 +203,11 @@ def _stored(job: str, schema: type) -> Iterator[None]:
 
 
 def _explain(job: str, schema: type, overrides: list[str], error: Exception) -> str:
-    """Why composing failed: the override, the problem and what is allowed."""
+    """Return why composing failed: the override, the problem and what is allowed."""
     match config_errors.cause_of(error):
         case config_errors.UnknownOption(group, option):
             allowed = options(group, nested_dataclass(type_of(schema, group)))
-            # Hydra takes what precedes a slash for a folder.
+            # Hydra takes the part before a slash for a folder.
             option = next((value for value in _values_of(group, overrides) if value.endswith(option)), option)
             hint = _hint(option, allowed) or _hint_of_checkpoint(group, option)
             return (
@@ -243,7 +243,7 @@ def _hint_of_checkpoint(group: str, option: str) -> str:
 
 
 def _unknown_key(job: str, schema: type, others: list[str], override: str) -> str:
-    """That the key of `override` does not exist, and which keys exist next to it; empty if it exists.
+    """Return the message that the key of `override` does not exist, with the keys next to it; empty if it exists.
 
     Args:
         others: the other overrides.
@@ -275,7 +275,7 @@ def _hint(name: str, allowed: Sequence[str], *, prefix: str = "") -> str:
 
 
 def _hint_below(name: str, node: DictConfig) -> str:
-    """The one key below `node` whose last part is, or begins with, `name`."""
+    """Return a hint with the one key below `node` whose last part is, or begins with, `name`; empty otherwise."""
     keys = _keys_with(lambda _: True, OmegaConf.to_container(node))
     longer = [key for key in keys if "." in key and key.rsplit(".", 1)[1].startswith(name) and "resources." not in key]
     exact = [key for key in longer if key.rsplit(".", 1)[1] == name]
@@ -283,6 +283,6 @@ def _hint_below(name: str, node: DictConfig) -> str:
 
 
 def _hint_of_comments(name: str, schema: type) -> str:
-    """The one key whose explanation begins with `name`, as that of `draw.n` with "size"."""
+    """Return a hint with the one key whose explanation begins with `name`, such as `draw.n` for "size"."""
     keys = [key for key, text in key_comments.comments_below(schema) if re.match(rf"{re.escape(name)}\b", text)]
     return f" (did you mean {keys[0]}?)" if len(keys) == 1 else ""

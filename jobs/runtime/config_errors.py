@@ -1,4 +1,4 @@
-"""Reads the text of Hydra's and OmegaConf's errors, which carry no types or attributes for the cases below.
+"""Parsing of the texts of Hydra's and OmegaConf's errors, which have no types or attributes for the cases below.
 
 The patterns match hydra-core 1.3 and omegaconf 2.3 (pinned in constraints.txt).
 tests/jobs/runtime/test_config_errors.py raises each error with the installed versions: if it fails after an update,
@@ -31,14 +31,14 @@ _KINDS = {"Integer": "a whole number", "Float": "a number", "bool": "true or fal
 
 
 class UnknownOption(NamedTuple):
-    """`group=option`, and conf/ has no such file."""
+    """`group=option` for which conf/ has no file."""
 
     group: str
     option: str
 
 
 class ForeignKey(NamedTuple):
-    """`group=option`, and the file has the key `key`, a dotted one, which the job's dataclass does not have."""
+    """`group=option` whose file has a key, the dotted `key`, that the job's dataclass does not have."""
 
     group: str
     option: str
@@ -46,7 +46,7 @@ class ForeignKey(NamedTuple):
 
 
 class WrongValue(NamedTuple):
-    """`group=option`, and the file has a value of the wrong type, which `problem` describes."""
+    """`group=option` whose file has a value of the wrong type, which `problem` describes."""
 
     group: str
     option: str
@@ -54,7 +54,7 @@ class WrongValue(NamedTuple):
 
 
 def cause_of(error: BaseException) -> UnknownOption | ForeignKey | WrongValue | None:
-    """The cause of an error in composing a configuration; None for any other error."""
+    """Return the cause of an error in composing a configuration; None for any other error."""
     text = _full_text(error)
     if match := _UNKNOWN_OPTION.search(text):
         return UnknownOption(match["group"], match["option"].rsplit("/", 1)[-1])
@@ -67,7 +67,7 @@ def cause_of(error: BaseException) -> UnknownOption | ForeignKey | WrongValue | 
 
 
 def describe(error: BaseException) -> str:
-    """The error in one line, with its key if it names one."""
+    """Return the error in one line, with its key if it names one."""
     cause = error.__cause__ or (error.__context__ if _IN_FILE.search(str(error)) else None) or error
     if match := _MISSING_VALUE.search(str(cause)):
         return f"{match.group(1)}=: required"

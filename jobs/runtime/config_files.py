@@ -1,4 +1,4 @@
-"""Files of `conf/`, and a user's own files in their place (`rubric=my_rubric.yaml`)."""
+"""Files of `conf/`, and users' files that are used in their place (`rubric=my_rubric.yaml`)."""
 
 import functools
 import re
@@ -19,21 +19,21 @@ from jobs.runtime.config_errors import describe
 from jobs.store import locations, nearby
 
 CONF = Path(__file__).resolve().parents[2] / "conf"  # next to `jobs`, in a checkout and when installed
-# Hydra reads this line of files, but not of what is stored: the keys then belong to the package, not to the group.
+# Hydra reads this line in files, but not in stored configurations: their keys belong to the package, not to the group.
 _PACKAGE = re.compile(r"(?:\ufeff?#.*\n)*\ufeff?# @package (\S+)")
 T = TypeVar("T")
 _user_files: dict[str, str] = {}  # name of an option that a user's file became -> path of the file
 
 
 def read_named(key: str, name: str, parse: Callable[[Any], T], *, folder: str, noun: str) -> T:
-    """What `parse` makes of the file `name` of the folder of conf/, or of the file at a path that ends with .yaml.
+    """Parse the file `name` of a folder of conf/, or the file at a path that ends with .yaml; return the result.
 
     Args:
         key: the key whose value is `name`, for the message.
-        noun: what the file holds.
+        noun: what the file contains.
 
     Raises:
-        InputError: no such file, or `parse` cannot make anything of it.
+        InputError: no such file, or `parse` raised an error.
     """
     files = ", ".join(sorted(file.stem for file in (CONF / folder).glob("*.yaml")))
     path = locations.absolute(name) if name.endswith(".yaml") else str(CONF / folder / f"{name}.yaml")
@@ -52,7 +52,7 @@ def read_named(key: str, name: str, parse: Callable[[Any], T], *, folder: str, n
 
 @functools.cache
 def groups(job: str) -> Mapping[str, str]:
-    """The keys of `job` that choose a file of conf/ -> the file that they choose by default."""
+    """Return the keys of `job` that choose a file of conf/, with the file that they choose by default."""
     file = OmegaConf.to_container(OmegaConf.load(CONF / f"{job}.yaml"))
     assert isinstance(file, dict)
     chosen: dict[str, Any] = {}
@@ -62,7 +62,7 @@ def groups(job: str) -> Mapping[str, str]:
 
 
 def chosen_options(job: str, overrides: Sequence[str]) -> dict[str, str]:
-    """Each group of `job` -> the option, or the path of the user's file, that the overrides or the defaults choose."""
+    """Return the option, or the path of the user's file, that overrides or defaults choose in each group of `job`."""
     chosen = dict(groups(job))
     for override in overrides:
         key, _, value = override.partition("=")
@@ -72,7 +72,7 @@ def chosen_options(job: str, overrides: Sequence[str]) -> dict[str, str]:
 
 
 def options(group: str, schema: type | None) -> tuple[str, ...]:
-    """The files of `group`; only those whose keys `schema` has, unless it is None."""
+    """Return the files of `group`; unless `schema` is None, only those whose keys it has."""
     files = sorted((CONF / group).glob("*.yaml"))
     if schema is None:
         return tuple(path.stem for path in files)
@@ -81,15 +81,15 @@ def options(group: str, schema: type | None) -> tuple[str, ...]:
 
 
 def _keys(path: Path, group: str) -> set[str]:
-    """The keys of `group` that a file of conf/ has."""
+    """Return the keys of `group` that a file of conf/ has."""
     mapping = _mapping(path.as_posix(), path.read_bytes())
-    if _PACKAGE.match(path.read_text("utf-8")):  # the file has keys of other groups too
+    if _PACKAGE.match(path.read_text("utf-8")):  # the file also has keys of other groups
         mapping = mapping.get(group, {})
     return set(map(str, mapping))
 
 
 def register_user_files(job: str, overrides: list[str]) -> list[str]:
-    """`overrides`, with each `group=FILE.yaml` replaced by an option of the group that has the file's contents.
+    """Return `overrides` with each `group=FILE.yaml` replaced by an option of the group with the file's contents.
 
     Raises:
         InputError: a file that cannot be read or is not a mapping in YAML.
@@ -99,12 +99,12 @@ def register_user_files(job: str, overrides: list[str]) -> list[str]:
 
 
 def file_of(option: str) -> str:
-    """The path of the user's file that became `option`; `option` itself if it is a file of conf/."""
+    """Return the path of the user's file that became `option`; `option` itself if it is a file of conf/."""
     return _user_files.get(option, option)
 
 
 def describe_yaml_error(error: yaml.YAMLError, file: str) -> str:
-    """File, line and problem of a file that is not YAML."""
+    """Return the file, the line and the problem of a file that is not YAML."""
     mark = getattr(error, "problem_mark", None)
     line = f", line {mark.line + 1}" if mark else ""
     return f"{file}{line}: not YAML ({getattr(error, 'problem', None) or error})"

@@ -17,10 +17,10 @@ from actors.fetching.signed_urls import without_secrets
 from jobs.errors import InputError
 
 FORMATS = ("text", "json")
-LONGEST = 100_000  # characters of a line: a longer one has a text where a name is expected
+LONGEST = 100_000  # characters of a line; a longer line must have a text where a name is expected
 
-# By these characters a title or a name could steer a terminal or reorder a line: C0 but tab and line break, DEL, C1,
-# and the marks of bidirectional text.
+# Characters with which a title or a name could steer a terminal or reorder a line: C0 except tab and line break, DEL,
+# C1, and the marks of bidirectional text.
 _UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _format_of_python = warnings.formatwarning
 
@@ -28,7 +28,7 @@ _format_of_python = warnings.formatwarning
 @dataclass
 class _Output:
     run: str | None = None  # the run's name in JSON objects; None: lines are text
-    fields: dict[str, str] = field(default_factory=dict)  # further fields of JSON objects
+    fields: dict[str, str] = field(default_factory=dict)  # additional fields of JSON objects
 
 
 _output = _Output()
@@ -37,7 +37,8 @@ _output = _Output()
 def show_log_records() -> None:
     """Print warnings of Python's logging as lines of this process, unless the process has handlers already.
 
-    What Python itself warns of, such as a character that a plot's font lacks, is printed as safely as other lines.
+    Warnings of Python itself, for example of a character that a plot's font lacks, are printed as safely as other
+    lines.
     """
     warnings.formatwarning = _format_warning
     handler = logging.StreamHandler(sys.stderr)
@@ -46,7 +47,7 @@ def show_log_records() -> None:
 
 
 def use_format(log: str) -> None:
-    """Print JSON objects from now on if `log` is json. Text changes nothing: a run's format is that of its steps too.
+    """Print JSON objects from now on if `log` is json. Text changes nothing: steps print in the format of their run.
 
     Raises:
         InputError: `log` is neither text nor json.
@@ -67,7 +68,7 @@ def use_text() -> None:
 
 
 def is_json() -> bool:
-    """Whether lines are JSON objects."""
+    """Return whether lines are JSON objects."""
     return _output.run is not None
 
 
@@ -115,7 +116,7 @@ def write(stream: Any, text: str, *, level: str = "info", **facts: Any) -> None:
 
 
 def as_json(text: str, *, level: str, **facts: Any) -> str:
-    """A line as a JSON object: time (UTC), level, run, the fields of the context, message, facts."""
+    """Return a line as a JSON object: time (UTC), level, run, fields of the context, message and facts."""
     time = datetime.now(UTC).isoformat(timespec="milliseconds")
     return json.dumps(
         {
@@ -130,7 +131,7 @@ def as_json(text: str, *, level: str, **facts: Any) -> str:
 
 
 class _Formatter(logging.Formatter):
-    """Records of Python's logging, which libraries write, as the lines of this process."""
+    """Formats the records of Python's logging, which libraries write, as lines of this process."""
 
     def format(self, record: logging.LogRecord) -> str:
         text = super().format(record)
@@ -144,7 +145,7 @@ def _format_warning(
 
 
 def printable(text: str) -> str:
-    """`text` without credentials and signatures in its URLs.
+    """Return `text` without credentials and signatures in its URLs.
 
     Characters that steer a terminal, or reorder a line, are written as escapes such as \\x1b and \\u202e. A line of
     more than `LONGEST` characters is cut.
@@ -155,7 +156,7 @@ def printable(text: str) -> str:
 
 
 def confirm(question: str) -> bool | None:
-    """Ask a question that `y` or `yes` affirms; None without a terminal."""
+    """Ask a question and return whether the answer is `y` or `yes`; None without a terminal."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return None
     sys.stderr.write(printable(f"{question} [y/N] "))

@@ -1,9 +1,9 @@
-"""Random draws without replacement by a hash of seed and id: keys `draw.*` of every job that can work on a part.
+"""Random draws without replacement by a hash of seed and id: the keys `draw.*` of jobs that can work on a part.
 
-Rows that belong together (`draw.by`, such as all samples, prompts and models of a picture) form a group, and groups
-with the smallest hashes are drawn. So neither the order of the rows nor the cut into units changes a draw, a larger
-draw contains a smaller one, and jobs that draw from the same pictures with the same seed draw the same pictures.
-Memory: 8 B per group, 16 B per row with `draw.complete`.
+Rows that belong together (`draw.by`, such as all samples, prompts and models of a picture) form a group, and the
+groups with the smallest hashes are drawn. A draw therefore depends neither on the order of the rows nor on how they are
+cut into units; a larger draw contains a smaller one; and jobs that draw from the same pictures with the same seed draw
+the same pictures. Memory: 8 B per group, 16 B per row with `draw.complete`.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ from jobs.tables import TABLES
 PICTURE = "picture"  # value of `draw.by`: the rows of a picture, or of the same pictures
 PURPOSE = "draw"
 _SEPARATOR = "\x1f"  # between the pictures of an item, and between the values of a combination
-_COMPACT_AT = 1 << 20  # keys to collect at least before duplicates are removed
+_COMPACT_AT = 1 << 20  # least number of keys to collect before duplicates are removed
 
 Keys = NDArray[np.uint64]
 
@@ -52,13 +52,13 @@ class DrawConfig:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """The draw in a run's identity; empty without a draw."""
+        """The part of a run's identity that describes the draw; empty without a draw."""
         return {"draw": dict(vars(self))} if self.is_set else {}
 
 
 @dataclass
 class CompleteDrawConfig(DrawConfig):
-    """A draw of groups of rows, possibly only of those with a complete set of rows."""
+    """A draw of groups of rows, possibly only of groups with a complete set of rows."""
 
     # rarely: columns or attributes, [model,prompt,sample]; only groups with each of their combinations are drawn
     complete: list[str] = field(default_factory=list)
@@ -76,8 +76,8 @@ class Drawn:
     Attributes:
         keys: uint64[drawn], the hashes of the drawn groups, ascending.
         groups: the number of groups with a usable row.
-        complete: the number of these with a complete set; None if it was not asked for.
-        n: the number that was asked for; None for all.
+        complete: the number of groups with a complete set; None if complete sets were not requested.
+        n: the requested number of groups; None for all.
         by: the configuration's `by`.
     """
 
@@ -130,7 +130,7 @@ class Draw:
     Args:
         config: the keys `draw.*`.
         table: name of the table that the rows belong to.
-        by: the key that names the groups, for messages.
+        by: the key that defines the groups, for messages.
 
     Raises:
         InputError: `draw.by` or `draw.complete` names no column, and the table has no attributes.
@@ -154,7 +154,7 @@ class Draw:
         """Add a batch with `columns`; return uint64[rows], the key of each row's group.
 
         Args:
-            usable: bool[rows]: rows that count; a group without any is not drawn. None: all.
+            usable: bool[rows]: which rows count; a group without any of them is not drawn. None: all.
         """
         keys = self.keys(rows)
         counts = np.ones(len(keys), bool) if usable is None else usable
@@ -175,7 +175,7 @@ class Draw:
         """Return the groups with the smallest keys among those that can be drawn.
 
         Args:
-            kept: uint64[groups]: groups, at most `n`, that are in the draw in any case.
+            kept: uint64[groups]: at most `n` groups that are drawn in any case.
 
         Raises:
             InputError: no row has the column or attribute, or no group can be drawn.
@@ -251,7 +251,7 @@ class Draw:
 def draw_keys(names: Iterable[str], *, purpose: str, seed: int) -> Keys:
     """Return uint64[names]: the first 64 bits of BLAKE2b over purpose, seed and name; the smallest keys are drawn.
 
-    Two draws of one run have different `purpose`s, which makes them independent.
+    Two draws of one run have different `purpose`s, so that they are independent.
     """
     salt = f"{purpose}\0{seed}\0".encode()
     texts = (salt + name.encode("utf-8", "surrogatepass") for name in names)

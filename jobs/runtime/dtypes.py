@@ -1,7 +1,7 @@
-"""The dtype that `auto` means in a run, decided before it starts.
+"""The dtype that `auto` stands for in a run, chosen before the run starts.
 
-A table records the dtype in its identity. Decided by each worker, `auto` would mix bfloat16 of one kind of GPU with
-float32 of another, and a run that is resumed on a machine without a GPU would go unnoticed.
+A table records the dtype in its identity. If each worker chose it, `auto` would mix bfloat16 of one kind of GPU with
+float32 of another, and it would go unnoticed that a run is resumed on a machine without a GPU.
 """
 
 from pathlib import Path
@@ -16,8 +16,8 @@ _DEVICES = Path("/dev")
 def resolve(cfg: Any) -> None:
     """Replace `dtype=auto` of the models of a job's configuration.
 
-    On a cluster a stage with GPUs uses bfloat16, one without float32. On this machine its GPU decides; without one, a
-    stage with GPUs is only planned here.
+    On a cluster, stages with GPUs use bfloat16 and stages without use float32. On this machine, its GPU decides;
+    without a GPU, a stage that needs one can only be planned here.
     """
     for key, pool in STAGES.items():
         model: Any = getattr(cfg, key, None)
@@ -35,12 +35,12 @@ def resolve_model(model: Any, cfg: Any, *, pool: str) -> None:
 
 
 def choose(*, gpus: float, placed: str, local: str | None) -> str:
-    """The dtype of a stage.
+    """Return the dtype of a stage.
 
     Args:
         gpus: GPUs of each of its actors.
-        placed: `device` or `device_map` of its model.
-        local: the dtype of this machine's GPU, empty without one; None on a cluster, whose machines are not known yet.
+        placed: `device` or `device_map` of the stage's model. local: the dtype of this machine's GPU, empty without a
+        GPU; None on a cluster, whose machines are not known yet.
     """
     if placed == "cpu":
         return "float32"
@@ -50,7 +50,7 @@ def choose(*, gpus: float, placed: str, local: str | None) -> str:
 
 
 def _local_gpu() -> str:
-    """The dtype of this machine's GPU: bfloat16, or float32 if it does not compute in it; empty without a GPU."""
+    """Return the dtype of this machine's GPU, bfloat16 or, if it lacks that, float32; empty without a GPU."""
     if not any(_DEVICES.glob("nvidia[0-9]*")):  # without importing torch, which takes seconds
         return ""
     import torch

@@ -1,6 +1,6 @@
-"""Stops a run if too many items fail because of the run itself: its machines, network, storage or model.
+"""The limit that stops a run if too many items fail because of the run itself: machines, network, storage or model.
 
-`actors.status` says which kinds of errors are those of the input, which never stop a run.
+`actors.status` defines which kinds of errors are due to the input, which never stop a run.
 """
 
 from typing import Any
@@ -9,20 +9,20 @@ from jobs.errors import RunError
 from jobs.store.failures import Failures
 from jobs.store.item_errors import ItemErrors
 
-LEAST_ITEMS = 100  # fewer say little about the share, and a small run must not end at one item
+LEAST_ITEMS = 100  # with fewer the share means little, and a single item must not end a small run
 LEAST_FAILED = 10
 KINDS_NAMED = 3
-ANSWER_S = 60.0  # wait for the board; without an answer nothing is stopped
+ANSWER_S = 60.0  # longest wait for the board; without an answer nothing is stopped
 
 
 class ErrorTotals:
-    """The errors of the units that a run wrote; kept by the `jobs.runtime.board.Board`."""
+    """The errors in the units that a run wrote; kept by the `jobs.runtime.board.Board`."""
 
     def __init__(self) -> None:
         self._errors = ItemErrors()
 
     def add_errors(self, more: ItemErrors) -> ItemErrors:
-        """Add those of a unit; returns the sum."""
+        """Add the errors of a unit and return the sum."""
         self._errors += more
         return self._errors
 
@@ -65,7 +65,7 @@ class ErrorLimit:
 
 
 def sentence(total: ItemErrors, share: float) -> str:
-    """Why the run stops, and what to do."""
+    """Return why the run stops, and what to do."""
     kinds = sorted(total.of_run.items(), key=lambda entry: (-entry[1].rows, entry[0]))
     example = kinds[0][1]
     why = f": {example.message}" if example.message else ""

@@ -1,8 +1,8 @@
-"""What is left of a run in time, CPU-hours, GPU-hours, requests and money, from the pace that it is expected to have.
+"""Estimates of what is left of a run: time, CPU-hours, GPU-hours, requests and money, from its expected pace.
 
-A pace holds for the machines, model and pictures with which it was measured: those of the units that are done, or of a
-measurement in `conf/measured/` (`jobs.runtime.expected_pace`). To have one before a long run, ask for `plan=calibrate`:
-some units are done for real and kept.
+A pace holds for the machines, model and pictures with which it was measured: those of the finished units, or those of a
+measurement in `conf/measured/` (`jobs.runtime.expected_pace`). To get one before a long run, use `plan=calibrate`: some
+units are done for real and kept.
 """
 
 import math
@@ -18,12 +18,12 @@ from jobs.runtime.resources import Resources, StageResources
 from jobs.store.amounts import Amounts
 from jobs.store.locations import is_s3
 
-LEAST_UNITS = 5  # in a row, for the pace of one actor
-MOST_UNITS = 1000  # a pace rests on the last ones
+LEAST_UNITS = 5  # consecutive units that the pace of one actor needs
+MOST_UNITS = 1000  # a pace is computed from the last of them
 PAUSE_S, PAUSE_FACTOR = 120.0, 20.0  # a longer gap, and this many times the usual round: the run was interrupted
 RESAMPLES, COVERAGE = 2000, 0.9
-# Requests to S3 (measured by tests/jobs/runtime/test_requests.py): for each object that a unit reads, for its own
-# object while it is written, and for the footer of each object when a run is opened and when it ends.
+# Requests to S3 (measured by tests/jobs/runtime/test_requests.py): for each object that a unit reads; for the footer of
+# each object, when a run is opened and when it ends; and for a unit's object while it is written.
 GETS_PER_INPUT, GETS_PER_FOOTER, PUTS_PER_UNIT = 5, 1, 1
 
 
@@ -42,7 +42,7 @@ class Spread:
         return Spread(self.value + other.value, self.low + other.low, self.high + other.high)
 
     def to_json(self) -> dict[str, float]:
-        """The interval as JSON values."""
+        """Return the interval as JSON values."""
         return {"value": round(self.value, 4), "low": round(self.low, 4), "high": round(self.high, 4)}
 
 
@@ -51,10 +51,10 @@ NOTHING = Spread(0.0, 0.0, 0.0)
 
 @dataclass(frozen=True)
 class Pace:
-    """Work per second, with an interval of `COVERAGE` (bootstrap over the units), and the units it rests on.
+    """Work per second, with an interval of `COVERAGE` (bootstrap over the units), and the number of these units.
 
     Attributes:
-        units: 0 if it rests on a measurement; its interval then has no coverage.
+        units: 0 if the pace comes from a measurement; its interval then has no coverage.
         source: the measurement, or how the pace of the units was scaled.
         start_s: seconds before the first unit begins.
     """
@@ -67,7 +67,7 @@ class Pace:
 
 @dataclass(frozen=True)
 class Requests:
-    """Requests to S3: those that write or list, and those that read."""
+    """Numbers of requests to S3: those that write or list, and those that read."""
 
     put: int = 0
     get: int = 0
@@ -76,18 +76,18 @@ class Requests:
         return Requests(self.put + other.put, self.get + other.get)
 
     def price(self, prices: Prices) -> float:
-        """The price, in the currency of `prices`."""
+        """Return the price, in the currency of `prices`."""
         return self.put / 1000 * prices.put_per_1000 + self.get / 1000 * prices.get_per_1000
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """What a run occupies: its GPUs, and the machines that have its CPUs and GPUs.
+    """The GPUs that a run occupies, and the machines that provide its CPUs and GPUs.
 
     Attributes:
         cpus: all of the machine, or those of the pools.
         machines: their names and numbers; empty without prices.
-        unpriced: why there are no prices of the machines, though there are of others; empty if not so.
+        unpriced: why the machines have no prices although prices are set; empty otherwise.
     """
 
     gpus: float
@@ -104,8 +104,8 @@ class Forecast:
 
     Attributes:
         left, counted: the work that is left, in rows, bytes or units (`jobs.store.amounts.Amounts`).
-        pace: None if it is not known.
-        unknown: why it is not known.
+        pace: the expected pace; None if it is unknown.
+        unknown: why the pace is unknown.
     """
 
     left: int
@@ -144,7 +144,7 @@ class Forecast:
         return self.seconds * (self.cluster.per_hour / 3600) + Spread(price, price, price)
 
     def to_json(self) -> dict[str, Any]:
-        """The estimate as JSON values, for the manifest."""
+        """Return the estimate as JSON values, for the manifest."""
         figures = {
             "seconds": self.seconds,
             "cpu_hours": self.cpu_hours,
@@ -164,11 +164,11 @@ class Forecast:
 
 
 def pace_of(ended: Iterable[tuple[float, int]], *, together: int = 1) -> Pace | None:
-    """The pace of the last uninterrupted stretch of work; None if it has too few units.
+    """Return the pace of the last uninterrupted stretch of work; None if it has too few units.
 
-    Actors that begin at the same time end their units at the same time: from one unit to the next it is then no time,
-    or that of a whole unit. What is counted is therefore the time from each unit to the one that is as many units later
-    as there are actors, in at least `LEAST_UNITS` - 1 such rounds.
+    Actors that begin at the same time end their units at the same time, so the time from one unit to the next is either
+    zero or that of a whole unit. The pace is therefore computed from the time between each unit and the one that is as
+    many units later as there are actors, in at least `LEAST_UNITS` - 1 such rounds.
 
     Args:
         ended: for each unit the second since 1970 at which it was written, and its work.
@@ -195,7 +195,7 @@ def pace_of(ended: Iterable[tuple[float, int]], *, together: int = 1) -> Pace | 
 def cluster_of(
     stages: Sequence[StageResources], resources: Resources, prices: Prices | None, *, cores: int | None = None
 ) -> Cluster:
-    """What a run with these pools occupies when they have grown; without pools, a core of the head.
+    """Return what a run occupies once these pools have grown; without pools, one core of the head.
 
     Args:
         cores: CPUs of the machine, if the whole run is on one whose CPUs are known.
@@ -224,10 +224,10 @@ def estimate(
     unknown: str = "",
     get_bytes: int | None = None,
 ) -> Forecast:
-    """What is left of a table at `out`, at a pace.
+    """Return what is left of a table at `out`, at a pace.
 
     Args:
-        unknown: why there is none.
+        unknown: why there is no pace.
         get_bytes: the bytes of an input that a request reads; None if a unit reads its inputs with few requests.
     """
     requests = Requests()
@@ -242,7 +242,7 @@ def estimate(
 
 
 def lines(estimated: Forecast) -> list[str]:
-    """The lines of a plan about what is left."""
+    """Return the lines of a plan about what is left."""
     if not estimated.left:
         return []
     text, cluster, work = [], estimated.cluster, f"{estimated.left:,} {estimated.counted}"
@@ -277,7 +277,7 @@ def lines(estimated: Forecast) -> list[str]:
 
 
 def actual(cluster: Cluster, seconds: float, work: int, counted: str, devices: float) -> dict[str, Any]:
-    """What a run that ends now took, in the keys of `Forecast.to_json`; the price is that of the machines.
+    """Return what a run that ends now took, with the keys of `Forecast.to_json`; the price is that of the machines.
 
     Args:
         devices: the CPUs or GPUs of its last stage.
@@ -297,7 +297,7 @@ def actual(cluster: Cluster, seconds: float, work: int, counted: str, devices: f
 
 
 def comparison(estimated: Mapping[str, Any], took: Mapping[str, Any]) -> str:
-    """What a run took, next to what was estimated, from the JSON values of a manifest; empty if it took nothing."""
+    """Return a text that compares a run's estimate with what it took, from a manifest; empty if it took nothing."""
     parts = []
     nouns = {"seconds": "s", "cpu_hours": "CPU-hours", "gpu_hours": "GPU-hours", "money": took.get("currency")}
     for name, noun in nouns.items():
@@ -312,18 +312,18 @@ def comparison(estimated: Mapping[str, Any], took: Mapping[str, Any]) -> str:
 
 
 def hours(seconds: Spread) -> str:
-    """A time with its interval, in hours and minutes."""
+    """Return a time with its interval, in hours and minutes."""
     return f"{_clock(seconds.value)} ({_clock(seconds.low)} to {_clock(seconds.high)})"
 
 
 def amount(interval: Spread, digits: int) -> str:
-    """A number with its interval."""
+    """Return a number with its interval."""
     value, low, high = (f"{n:,.{digits}f}" for n in (interval.value, interval.low, interval.high))
     return f"{value} ({low} to {high})"
 
 
 def requests_text(requests: Requests) -> str:
-    """The numbers of requests; empty if there are none."""
+    """Return the numbers of requests; empty if there are none."""
     parts = [f"{n:,} {name}" for name, n in (("PUT", requests.put), ("GET", requests.get)) if n]
     return f"about {' and '.join(parts)} requests" if parts else ""
 

@@ -1,12 +1,12 @@
-"""Pictures that must not be used, because people reported or withdrew them. Every job takes `exclusions=FILE`.
+"""Pictures that must not be used, because people reported or withdrew them. Every job accepts `exclusions=FILE`.
 
 The file has one picture per line: its image_id (in either case) or its URL (in any spelling that
 `jobs.runtime.picture_urls` understands); `#` begins a comment. Each job prints how many entries match a picture. Rows
 that are already in a table stay until `purge` removes them; a command with a longer list than its table's is refused.
 
 Each entry is converted to marks, short strings that identify pictures. Rows with a URL are compared by the picture that
-the URL names. Tables that know pictures only by image_id (vectors, neighbors, ratings) are compared by the ids of the
-URL's usual spellings; if the record of a picture has another URL, such as a thumbnail's, list the image_id.
+the URL points to. Tables that know pictures only by image_id (vectors, neighbors, ratings) are compared by the ids of
+the URL's usual spellings; if the record of a picture has another URL, such as that of a thumbnail, list the image_id.
 """
 
 import re
@@ -35,15 +35,15 @@ KEPT = "exclusions.txt"
 TALLY = "exclusions"  # name of the tally in a unit's counts: mark -> rows that it matched
 HOLDS_PICTURE = ("bytes", "path", "pictures")  # columns from which a stage could get the picture
 URLS = ("image_url", "source_url")
-_BY_URL = "url:"  # prefix of marks that are compared with the picture that a row's URL names
-SHOWN = "_shown"  # list<string>: further ids and URLs of the row's pictures; dropped before the stages
-# An image_id or URL in quotes, or an image_id with further cells or a comment.
+_BY_URL = "url:"  # prefix of marks that are compared with the picture of a row's URL
+SHOWN = "_shown"  # list<string>: other ids and URLs of the row's pictures; dropped before the stages
+# An image_id or URL in quotes, or an image_id followed by other cells or a comment.
 _CELLS = re.compile(r"[\"'](?:[0-9a-f]{32}|https?:)|[0-9a-f]{32}\s*[,;|#\t\0\"']", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Exclusions:
-    """The list: the text and the marks of each entry."""
+    """The list of excluded pictures: the text and the marks of each entry."""
 
     names: tuple[str, ...] = ()
     marks_of: tuple[frozenset[str], ...] = ()
@@ -57,7 +57,7 @@ class Exclusions:
         return frozenset().union(*self.marks_of)
 
     def summary(self, matched: Iterable[str]) -> str:
-        """A line with the number of entries that match a picture; empty without a list."""
+        """Return a line with the number of entries that match a picture; empty without a list."""
         if not self.names:
             return ""
         hits = frozenset(matched)
@@ -68,7 +68,7 @@ class Exclusions:
 
 
 class ExclusionFilter:
-    """The list in one process: finds the pictures on it, and counts matches by mark.
+    """The list as used in one process: finds the pictures on it, and counts matches by mark.
 
     Attributes:
         matched: mark -> rows that it matched.
@@ -89,13 +89,13 @@ class ExclusionFilter:
         return content_id(*sorted(self._marks))
 
     def hit(self, *names: str | None) -> bool:
-        """Whether a picture with these ids and URLs is on the list."""
+        """Return whether a picture with these ids and URLs is on the list."""
         hits = {mark for name in names if name for mark in self._hits(name)} if self._marks else ()
         self.matched.update(hits)
         return bool(hits)
 
     def mask(self, names: pa.ChunkedArray | pa.Array) -> np.ndarray:
-        """bool [names]: which of the ids or URLs are on the list; nulls are not."""
+        """Return bool [names]: which of the ids or URLs are on the list; nulls are not."""
         if not self._marks or not len(names):
             return np.zeros(len(names), bool)
         names = names.cast(pa.string())
@@ -122,11 +122,11 @@ class ExclusionFilter:
 
 
 def read_exclusions(uri: str | None) -> Exclusions:
-    """The list at `uri`, without duplicates; an empty one if `uri` is None.
+    """Return the list at `uri`, without duplicates; an empty one if `uri` is None.
 
     Raises:
-        InputError: the file cannot be read, is not UTF-8, has no entry, or has one with further cells of a sheet, which
-            would match nothing.
+        InputError: the file cannot be read, is not UTF-8, has no entry, or has an entry with several cells of a sheet,
+            which would match nothing.
     """
     if uri is None:
         return Exclusions()
@@ -149,12 +149,12 @@ def read_exclusions(uri: str | None) -> Exclusions:
 
 
 def identity(listed: Exclusions) -> dict[str, str]:
-    """The list in a run's identity; empty without a list."""
+    """Return the part of a run's identity that describes the list; empty without a list."""
     return {"exclusions": content_id(*sorted(listed.marks))} if listed else {}
 
 
 def keep(run: "TableRun", listed: Exclusions) -> str | None:
-    """Store the marks with the run, where workers read them; returns their uri, None if the list is empty."""
+    """Store the marks with the run, where workers read them, and return their uri; None if the list is empty."""
     return run.keep(KEPT, "\n".join(sorted(listed.marks)).encode()) if listed else None
 
 
@@ -177,10 +177,10 @@ def count(counts: Counts, matched: Mapping[str, int]) -> None:
 
 
 def withhold(rows: pa.Table, *, item: str, exclusion_filter: ExclusionFilter) -> pa.Table:
-    """`rows` with the pictures of excluded rows set to null and their status to `reported`.
+    """Return `rows` with the pictures of excluded rows set to null and their status to `reported`.
 
-    A row is excluded if the value of column `item`, of one of the columns `URLS`, or one of those in column `SHOWN` is
-    on the list. `SHOWN` is dropped.
+    A row is excluded if the value in column `item`, in one of the columns `URLS`, or in column `SHOWN` is on the list.
+    `SHOWN` is dropped.
     """
     shown = rows[SHOWN] if SHOWN in rows.column_names else None
     rows = rows.drop_columns([SHOWN]) if shown is not None else rows
@@ -201,10 +201,10 @@ def withhold(rows: pa.Table, *, item: str, exclusion_filter: ExclusionFilter) ->
 
 
 def marks_of(name: str) -> frozenset[str]:
-    """The marks of an entry, an image_id or a URL."""
+    """Return the marks of an entry, an image_id or a URL."""
     if ID.fullmatch(name.lower()):
         return frozenset({name.lower()})
-    # The name itself too: items of other tools have ids that are not hashes.
+    # The name itself is a mark too, since items of other tools have ids that are not hashes.
     marks = {name, content_id(name)}
     for picture in picture_urls.pictures_of(name):
         marks.update(_entry_marks(picture))
@@ -214,16 +214,16 @@ def marks_of(name: str) -> frozenset[str]:
 
 
 def _entry_marks(entry: PictureName) -> list[str]:
-    """The marks of the picture that an entry of the list names; see `_row_marks`."""
+    """Return the marks of the picture that an entry of the list refers to; see `_row_marks`."""
     if entry.query is None:
         return [_by_url("any query", entry.place)]
     return [_by_url("query", entry.place, entry.query), _by_url("no query", entry.place)]
 
 
 def _row_marks(row: PictureName) -> list[str]:
-    """The marks of the picture that a row names; an entry with one of them names it too.
+    """Return the marks of the picture that a row refers to; an entry that shares one of them refers to it too.
 
-    Queries count only where both have one.
+    Queries are compared only where both URLs have one.
     """
     parts = ("no query", row.place) if row.query is None else ("query", row.place, row.query)
     return [_by_url("any query", row.place), _by_url(*parts)]

@@ -1,4 +1,4 @@
-"""The pace that a run is expected to have on its resources: of the units that are done, else of a measurement."""
+"""The expected pace of a run on its resources: from the finished units, or else from a measurement."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,17 +12,17 @@ from jobs.runtime.resources import Resources, StageResources
 from jobs.store.amounts import Amounts
 
 CALIBRATION = "plan=calibrate does some units, which are kept, and measures the pace"
-DRIVER_S = 0.012  # of a driver's core per unit (docs/benchmarks.md, Scale)
+DRIVER_S = 0.012  # seconds of a driver's core per unit (docs/benchmarks.md, Scale)
 
 
 @dataclass(frozen=True)
 class Work:
-    """How the work of a job follows from its rows, where a row is not always the same work.
+    """The amount of work per row of a job whose rows differ in work.
 
     Attributes:
         counted: what is counted.
-        per_row: the amount for each row.
-        pieces: into how many pieces the whole is divided, if they are not the units.
+        per_row: the amount per row.
+        pieces: the number of pieces that the whole is divided into, if the pieces are not the units.
     """
 
     counted: str
@@ -32,7 +32,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Lanes:
-    """How many actors of a pool work at a time, and the CPUs or GPUs of each."""
+    """How many actors of a pool work at the same time, and the CPUs or GPUs of each."""
 
     actors: float
     devices: float
@@ -43,16 +43,16 @@ class Lanes:
         return self.actors * self.devices
 
     def limited(self, pieces: int) -> "Lanes":
-        """The same with on average as many actors at work as this number of pieces keeps busy."""
+        """Return these lanes with the average number of actors that this number of pieces keeps busy."""
         return replace(self, actors=pieces / math.ceil(pieces / self.actors)) if pieces else self
 
 
 def lanes_of(pool: StageResources, *, cores: int | None, threads: int | None = None) -> Lanes:
-    """The lanes of a pool that has grown.
+    """Return the lanes of a pool that has grown.
 
     Args:
         cores: CPUs of the machine, if the whole run is on one whose CPUs are known.
-        threads: of an actor, if the pool says nothing and it does not take all that there are.
+        threads: of an actor, if the pool does not set them and the actor does not use all cores.
     """
     if pool.num_gpus:
         return Lanes(pool.most_actors, pool.num_gpus)
@@ -72,10 +72,10 @@ def measured_pace(
     gpu: Gpu | None = None,
     feeders: float = math.inf,
 ) -> Pace:
-    """The pace of what is left, in what `amounts` counts, at the measured rate.
+    """Return the pace of the remaining work, in what `amounts` counts, at the measured rate.
 
     Args:
-        gpu: the kind of GPU that will work, if it is known.
+        gpu: the kind of GPU that will be used, if known.
         feeders: cores of the pool that prepares the input of the GPUs.
     """
     units_left = amounts.units - amounts.done
@@ -104,7 +104,7 @@ def _count(number: float, noun: str) -> str:
 
 
 def _about_gpu(measured: str, gpu: Gpu | None) -> str:
-    """How the figures of the GPU that was measured become those of the one that will work."""
+    """Return how the times measured on a GPU were converted to those of the GPU that will be used."""
     if gpu is None:
         return f"; resources.gpu= names another GPU than {measured}"
     if gpu.name == measured:
@@ -115,19 +115,19 @@ def _about_gpu(measured: str, gpu: Gpu | None) -> str:
 
 @dataclass(frozen=True)
 class Expectation:
-    """What decides the pace of a run apart from its table.
+    """What determines the pace of a run, apart from its table.
 
     Attributes:
-        job: its name.
-        pools: its stages; none if the driver does the work.
+        job: the name of the job.
+        pools: its stages; empty if the driver does the work.
         config: its configuration, as nested mappings.
-        resources: those of its stages.
-        measurements: those of `resources.measured`.
-        gpu: the kind of its GPUs, if it is known.
+        resources: the resources of its stages.
+        measurements: the measurements of `resources.measured`.
+        gpu: the kind of its GPUs, if known.
         own_cpus: CPUs of this machine, if the run is on it, with or without GPUs.
-        work: what its rows are, if a row is not always the same work.
-        calibrates: some of the units can be done by themselves.
-        part: which of the tables of a job that writes several.
+        work: the amount of work per row, if rows differ in work.
+        calibrates: some of the units can be processed alone.
+        part: which table this is, for a job that writes several.
     """
 
     job: str
@@ -155,21 +155,21 @@ class Expectation:
         return lanes_of(self._pool, cores=self.cores, threads=threads) if self._pool else Lanes(1, 1)
 
     def _actors(self, devices: float | None) -> int:
-        """The actors of the last stage that have so many CPUs or GPUs; those of the pool that has grown if None."""
+        """Return the number of actors of the last stage with so many CPUs or GPUs; None: when the pool has grown."""
         most = self._pool.most_actors if self._pool else 1
         return most if devices is None else max(1, math.ceil(most * devices / self._lanes().total))
 
     def devices(self, units: int) -> float:
-        """The CPUs or GPUs of the last stage that work on so many units."""
+        """Return the CPUs or GPUs of the last stage that work on this number of units."""
         pieces = self.work.pieces if self.work and self.work.pieces else units
         return self._lanes().limited(pieces).total
 
     def pace(self, amounts: Amounts, *, files: Sequence[str], last: Mapping[str, Any]) -> tuple[Pace | None, str]:
-        """The expected pace; None with the reason.
+        """Return the expected pace, or None and the reason.
 
         Args:
             files: names of the input's files.
-            last: what the last run took (`jobs.runtime.estimates.actual`); empty if it is not known.
+            last: what the last run took (`jobs.runtime.estimates.actual`); empty if unknown.
         """
         left = amounts.units - amounts.done
         if not left:
@@ -190,7 +190,7 @@ class Expectation:
         ), ""
 
     def _feeders(self, pool: str) -> float:
-        """The cores of a pool that feeds the last one, once it has grown."""
+        """Return the cores of the pool that feeds the last one, once that pool has grown."""
         if not pool:
             return math.inf
         stage: StageResources = getattr(self.resources, pool)
@@ -202,7 +202,7 @@ class Expectation:
 
 
 def devices_of(last: Mapping[str, Any], amounts: Amounts) -> float | None:
-    """The CPUs or GPUs that did the last units; None if a run that has not ended, or is not known, did some of them."""
+    """Return the CPUs or GPUs that did the last units; None if an unfinished or unknown run did some of them."""
     devices, ended = last.get("devices"), last.get("ended")
     if not (isinstance(devices, float) and isinstance(ended, float)) or devices <= 0:
         return None
@@ -210,7 +210,7 @@ def devices_of(last: Mapping[str, Any], amounts: Amounts) -> float | None:
 
 
 def scaled(pace: Pace, *, before: float, now: float) -> Pace:
-    """The pace of units that `before` CPUs or GPUs did, for `now` of them."""
+    """Return the pace of units that were done by `before` CPUs or GPUs, scaled to `now` of them."""
     if before == now:
         return pace
     source = f"times {now / before:.3g} for {now:.3g} CPUs or GPUs instead of {before:.3g}"

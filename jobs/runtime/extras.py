@@ -1,4 +1,4 @@
-"""Which extra of `pip install` has the packages that only some jobs need."""
+"""The extras of `pip install` that have the packages that only some jobs need."""
 
 # extra of pyproject.toml -> the modules of its packages; the package itself where it has no module to import
 MODULES = {
@@ -16,7 +16,7 @@ MODULES = {
     "overlap": ("pycocoevalcap", "rouge_score", "sacrebleu"),
     "vllm": ("vllm",),
 }
-OWN_VERSIONS = ("vllm",)  # extras whose packages name other versions than constraints.txt
+OWN_VERSIONS = ("vllm",)  # extras whose packages require other versions than constraints.txt
 
 
 def hint(error: ModuleNotFoundError) -> str | None:

@@ -1,4 +1,4 @@
-"""How fast GPUs are (`conf/gpus.yaml`): by it, what was measured on one is expected of another."""
+"""Speeds of GPUs (`conf/gpus.yaml`), used to convert measurements on one kind of GPU to another."""
 
 import functools
 from dataclasses import dataclass
@@ -23,19 +23,19 @@ class Gpu:
     tb_per_s: float
 
     def times_longer_than(self, other: "Gpu") -> tuple[float, float]:
-        """How many times as long work takes as on `other`: if products decide, and if memory does."""
+        """Return how many times as long work takes as on `other`, if limited by products and if limited by memory."""
         return other.tflops / self.tflops, other.tb_per_s / self.tb_per_s
 
 
 @functools.cache
 def read_gpus() -> dict[str, Gpu]:
-    """The kinds of `conf/gpus.yaml` by name."""
+    """Return the kinds of `conf/gpus.yaml` by name."""
     content = yaml.safe_load((CONF / "gpus.yaml").read_text(encoding="utf-8"))
     return {name: Gpu(name, **figures) for name, figures in content.items()}
 
 
 def gpu_named(name: str, *, key: str) -> Gpu:
-    """The kind `name`.
+    """Return the kind `name`.
 
     Args:
         key: the key whose value is `name`, for the message.

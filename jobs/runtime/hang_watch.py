@@ -1,7 +1,7 @@
-"""Ends a worker's process if its work takes too long, so that what makes it hang is found as what kills it is.
+"""Ends a worker's process if its work takes too long, so that input that makes it hang is identified.
 
-`faulthandler` waits in a thread of C. One of Python would wait for the interpreter's lock, which a regular expression
-without end or a native library may hold.
+`faulthandler` waits in a thread of C. A Python thread would wait for the interpreter's lock, which an endless regular
+expression or a native library may hold.
 """
 
 import faulthandler
@@ -15,7 +15,7 @@ class HangWatch:
     """Watches one piece of work at a time.
 
     Args:
-        seconds: longest time without progress; None: any.
+        seconds: longest time without progress; None: no limit.
     """
 
     def __init__(self, seconds: float | None) -> None:
@@ -35,6 +35,6 @@ class HangWatch:
             self._watches = False
 
     def progress(self) -> None:
-        """Start the time again, if a block is watched."""
+        """Restart the time, if a block is watched."""
         if self._watches and self._seconds is not None:
             faulthandler.dump_traceback_later(self._seconds, exit=True, file=STDERR)

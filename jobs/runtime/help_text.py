@@ -41,10 +41,10 @@ class HelpKey:
 
 
 def keys(job: str, schema: type) -> Iterator[HelpKey]:
-    """The keys of `job`, without those of `resources` (`stage_keys`).
+    """Yield the keys of `job`, without those of `resources` (see `stage_keys`).
 
-    First come the keys that choose a file of conf/ (but for those that choose none by default), then those that only
-    this job has, those that it shares with some, and those of every job; each in the order of declaration.
+    First come the keys that choose a file of conf/ (except those that choose none by default), then the keys of this
+    job alone, those that it shares with some jobs, and those of every job; each group in the order of declaration.
     """
     rare, chosen = set(rare_names(schema, "")), config_files.groups(job)
     listed = list(_below(schema, config.compose(job, schema, []), chosen, ""))
@@ -61,12 +61,12 @@ def _rank(name: str, chosen: Mapping[str, str], separate: Container[str]) -> int
 
 @cache
 def _separate_names(schema: type) -> frozenset[str]:
-    """The fields of the first class of `schema` and its bases that declares any."""
+    """Return the fields of the first class, among `schema` and its bases, that declares any."""
     return frozenset(next(names for owner in schema.__mro__ if (names := inspect.get_annotations(owner))))
 
 
 def rare_names(schema: type, prefix: str) -> Iterator[str]:
-    """The dotted keys whose comment says that few users set them."""
+    """Yield the dotted keys that are marked as rarely set by their comments."""
     hints = get_type_hints(schema)
     for name, comment in all_comments(schema).items():
         if comment.startswith(RARELY):
@@ -76,7 +76,7 @@ def rare_names(schema: type, prefix: str) -> Iterator[str]:
 
 
 def stage_keys() -> Iterator[HelpKey]:
-    """The keys of each stage under `resources`, then those of Ray itself."""
+    """Yield the keys of each stage under `resources`, then those of Ray itself."""
     texts = explanations(StageResources)
     for name, kind in get_type_hints(StageResources).items():
         yield HelpKey(f"resources.STAGE.{name}", REST, _kind(kind), texts.get(name, ""))
@@ -87,7 +87,7 @@ def stage_keys() -> Iterator[HelpKey]:
 
 
 def stages() -> list[str]:
-    """The values of STAGE in `resources.STAGE.KEY`."""
+    """Return the values of STAGE in `resources.STAGE.KEY`."""
     return [name for name, kind in get_type_hints(Resources).items() if kind is StageResources]
 
 
@@ -127,7 +127,7 @@ def _first_line(schema: type) -> str:
 
 
 def _format_default(value: Any) -> str:
-    """A default as a user would type it, shortened."""
+    """Return a default as a user would type it, shortened."""
     if isinstance(value, ListConfig):
         inside = ",".join(map(str, value)) if all(isinstance(v, str | int | float) for v in value) else "…"
         return f"[{textwrap.shorten(inside, SHOWN, placeholder='…')}]"
@@ -145,7 +145,7 @@ def _kind(kind: Any) -> str:
 
 
 def render(job: str, schema: type, *, pools: Sequence[str] = (), width: int | None = None) -> str:
-    """All keys as lines of at most `width` characters; None: as wide as the terminal, within limits.
+    """Return all keys as lines of at most `width` characters; None: the width of the terminal, within limits.
 
     Args:
         pools: the stages that the job uses; empty: all.
@@ -167,7 +167,7 @@ def render(job: str, schema: type, *, pools: Sequence[str] = (), width: int | No
 
 
 def _is_common(name: str) -> bool:
-    """Whether every job that writes a table, or that uses Ray, has the key."""
+    """Return whether every job that writes a table, or that uses Ray, has the key."""
     return name.split(".", maxsplit=1)[0] in {field.name for field in fields(config.Common)}
 
 

@@ -1,4 +1,4 @@
-"""Checks of a Ray cluster's address before joining it, and the reason if joining fails."""
+"""Checks of a Ray cluster's address before joining the cluster, and the reason if joining fails."""
 
 import os
 import socket
@@ -15,12 +15,12 @@ TOKEN_SOURCES = f"RAY_AUTH_TOKEN, the file that RAY_AUTH_TOKEN_PATH names, or {T
 
 
 def address_setting(address: str, configured: str | None) -> str:
-    """The setting that has the address, for messages: `ray.address=…` or `RAY_ADDRESS=…`."""
+    """Return the setting that the address comes from, for messages: `ray.address=…` or `RAY_ADDRESS=…`."""
     return f"ray.address={address}" if configured else f"RAY_ADDRESS={address}"
 
 
 def endpoint(address: str) -> tuple[str, int] | None:
-    """Host and port of `HOST:PORT` or `ray://HOST:PORT`; None for any other address (auto)."""
+    """Return host and port of `HOST:PORT` or `ray://HOST:PORT`; None for any other address (auto)."""
     try:
         parts = urlsplit(address if "://" in address else f"//{address}")
         host, port = parts.hostname, parts.port
@@ -33,7 +33,7 @@ def check_reachable(address: str, *, name: str) -> None:
     """Check that something listens at the address; Ray itself would try for minutes.
 
     Args:
-        name: the address in the message (`address_setting`).
+        name: how the message names the address (`address_setting`).
 
     Raises:
         InputError: no connection within `CONNECT_S` seconds.
@@ -50,7 +50,7 @@ def check_reachable(address: str, *, name: str) -> None:
 
 
 def refusal(error: BaseException, *, name: str, environment: Mapping[str, str]) -> str:
-    """Why `ray.init` could not join the cluster at `name`, and what to do.
+    """Return a message with the reason why `ray.init` could not join the cluster at `name`, and what to do.
 
     Args:
         error: the error of `ray.init`; its causes are read too.
@@ -58,7 +58,7 @@ def refusal(error: BaseException, *, name: str, environment: Mapping[str, str]) 
     """
     texts = [str(cause).strip() or type(cause).__name__ for cause in _chain(error)]
     kinds = [type(cause).__name__ for cause in _chain(error)]
-    # Ray raises ConnectionError for a refused token, and has the reason in a cause's text.
+    # For a refused token, Ray raises ConnectionError and gives the reason in the text of a cause.
     if "AuthenticationError" not in kinds and not any("AuthenticationError" in text for text in texts):
         return f"{name}: the Ray cluster could not be joined ({texts[0].splitlines()[0]})"
     if environment.get("RAY_AUTH_MODE", "").lower() != "token":

@@ -17,7 +17,7 @@ RARELY = "rarely: "  # begins the comment of a key that few users set
 
 
 def comments_below(schema: type, prefix: str = "") -> Iterator[tuple[str, str]]:
-    """The dotted keys of `schema` with their comments; without those of `resources`."""
+    """Yield the dotted keys of `schema` with their comments, except those of `resources`."""
     hints = get_type_hints(schema)
     for name, comment in explanations(schema).items():
         yield prefix + name, comment
@@ -26,13 +26,13 @@ def comments_below(schema: type, prefix: str = "") -> Iterator[tuple[str, str]]:
 
 
 def explanations(schema: type) -> dict[str, str]:
-    """Field -> the comment on its declaration, in `schema` or a class that it inherits from, without `rarely:`."""
+    """Return the comment, without `rarely:`, on each field's declaration in `schema` or a class that it extends."""
     return {name: comment.removeprefix(RARELY) for name, comment in all_comments(schema).items()}
 
 
 @cache
 def all_comments(schema: type) -> dict[str, str]:
-    """As `explanations`, with `rarely:`."""
+    """Return the comments as `explanations` does, but with `rarely:`."""
     comments: dict[str, str] = {}
     for owner in reversed(schema.__mro__):
         if is_dataclass(owner):
@@ -60,5 +60,5 @@ def _comments(owner: type) -> dict[str, str]:
 
 
 def _is_comment(source: str, number: int) -> bool:
-    """Whether line `number` is only a comment."""
+    """Return whether line `number` is only a comment."""
     return source.split("\n")[number - 1].lstrip().startswith("#")

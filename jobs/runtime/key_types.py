@@ -10,7 +10,7 @@ UNKNOWN = object()  # the type of a key that does not exist
 
 
 def type_of(schema: Any, key: str) -> Any:
-    """The annotated type of the dotted `key`; Any inside a dict; UNKNOWN if there is no such key."""
+    """Return the annotated type of the dotted `key`; Any inside a dict; UNKNOWN if there is no such key."""
     for name in key.split("."):
         inner = nested_dataclass(schema)
         if inner is None:
@@ -23,8 +23,8 @@ def type_of(schema: Any, key: str) -> Any:
 
 
 def is_required(schema: Any, key: str) -> bool:
-    """Whether the dotted `key` has no default value."""
-    from omegaconf import MISSING  # which lists and completions do not need
+    """Return whether the dotted `key` has no default value."""
+    from omegaconf import MISSING  # here, because lists and completions do not need it
 
     parent, _, name = key.rpartition(".")
     inner = nested_dataclass(type_of(schema, parent) if parent else schema)
@@ -33,12 +33,12 @@ def is_required(schema: Any, key: str) -> bool:
 
 @functools.cache
 def _hints(schema: type) -> dict[str, Any]:
-    """The types of a dataclass's keys; evaluating annotations takes longer than all the rest of a look-up."""
+    """Return the types of a dataclass's keys; cached, since evaluating annotations is the slow part of a look-up."""
     return get_type_hints(schema)
 
 
 def alternatives(kind: Any) -> Iterator[Any]:
-    """The members of a union, or the type itself."""
+    """Yield the members of a union, or the type itself."""
     if get_origin(kind) in (Union, types.UnionType):
         yield from get_args(kind)
     else:
@@ -46,5 +46,5 @@ def alternatives(kind: Any) -> Iterator[Any]:
 
 
 def nested_dataclass(kind: Any) -> type | None:
-    """The dataclass that `kind` is or has as an alternative; None if there is none."""
+    """Return the dataclass that `kind` is or has as an alternative; None if there is none."""
     return next((t for t in alternatives(kind) if isinstance(t, type) and is_dataclass(t)), None)

@@ -1,4 +1,4 @@
-"""Start and finish of a job that uses Ray: print the plan or open the run; close it and print the result."""
+"""Start and end of a job that uses Ray: print the plan or open the run; close the run and print the result."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from jobs.store import locations, run_files
 from jobs.store.limits import limited
 from jobs.store.run import TablePlan, TableRun, check_place
 
-LEAST_TRIED, TRIED_PER_ACTOR = 6, 3  # units of plan=calibrate: with one per actor all would end at once
+LEAST_TRIED, TRIED_PER_ACTOR = 6, 3  # units of plan=calibrate; with one per actor, all would end at the same time
 
 _shown_after: WeakKeyDictionary[TableRun, Callable[[], None]] = WeakKeyDictionary()  # the plans of plan=calibrate
 
@@ -36,21 +36,21 @@ def begin(
 ) -> TableRun | None:
     """Start Ray, check that the cluster is large enough, and open the run; with plan=true print the plan, return None.
 
-    With `limit=` the run has the plan's first rows only. With plan=calibrate it has only some units, after which `end`
-    prints the plan.
+    With `limit=` the run has only the first rows of the plan. With plan=calibrate it has only some units, after which
+    `end` prints the plan.
 
     Args:
         pools: the stages' pools, in the order of the resources.
         note: the amount of work, for the printed plan.
-        lines: further lines of the printed plan.
-        streamed: units go through `stages.stream`, not `stages.process`.
-        calibrates: some of the units can be done by themselves.
-        work: what its rows are, if a row is not always the same work.
+        lines: additional lines of the printed plan.
+        streamed: units go through `stages.stream` rather than `stages.process`.
+        calibrates: some of the units can be processed alone.
+        work: the amount of work per row, if rows differ in work.
         get_bytes: the bytes of an input that a request reads; None if a unit reads its inputs with few requests.
 
     Raises:
-        InputError: the place `out=` cannot be used, or the cluster does not answer, or it is too small, or plan=
-            has a value that is not allowed.
+        InputError: `out=` cannot be used, the cluster does not answer or is too small, or plan= has a value that is not
+            allowed.
     """
     check_plan(cfg.plan, calibrates=calibrates)
     if isinstance(cfg, FailingRows) and not 0 <= cfg.max_error_share <= 1:
@@ -67,7 +67,7 @@ def begin(
         return None
     check_place(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     run = expected.open() if _is_complete(cfg, plan) else None
-    if run is None or run.todo:  # units may have been removed since
+    if run is None or run.todo:  # units may have been removed in the meantime
         ray_session.start(cfg.ray, cfg.resources, expected.needs)
         timings.DRIVER.mark("Ray")
     run = run or expected.open()
@@ -80,7 +80,7 @@ def begin(
 
 
 def _is_complete(cfg: Common, plan: TablePlan) -> bool:
-    """Return whether the table was complete when a run of it ended last: no Ray is needed if it still is."""
+    """Return whether the table was complete when its last run ended: Ray is not needed if it still is."""
     if cfg.overwrite or cfg.retry:
         return False
     return bool(run_files.kept_manifest(locations.absolute(plan.out)).get("complete"))
@@ -90,10 +90,10 @@ def ready(cfg: Common, plans: Sequence[TablePlan], needs: Sequence[Demand]) -> N
     """Start or join Ray for `plans`; the checks that need no cluster come first, before Ray is imported.
 
     Args:
-        needs: the minimum that all stages need together.
+        needs: the minimum that each stage needs.
 
     Raises:
-        InputError: the place `out=` cannot be used, or the cluster does not answer, or it is too small.
+        InputError: `out=` cannot be used, or the cluster does not answer or is too small.
     """
     for plan in plans:
         check_place(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
@@ -102,7 +102,7 @@ def ready(cfg: Common, plans: Sequence[TablePlan], needs: Sequence[Demand]) -> N
 
 
 def end(name: str, run: TableRun, excluded: Exclusions) -> dict[str, Any]:
-    """Close a run whose units are done, and print the result, of plan=calibrate also the plan; returns the manifest."""
+    """Close a run whose units are done, print the result and, with plan=calibrate, the plan; return the manifest."""
     timings.DRIVER.mark("stages")
     manifest = run.finish()
     timings.DRIVER.mark("manifest")

@@ -1,4 +1,4 @@
-"""Rates that were measured and committed (`conf/measured/`): the plan of a run that has not done any units."""
+"""Committed measurements of rates (`conf/measured/`), for the plan of a run that has not done any units."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -14,24 +14,24 @@ MACHINES_DIFFER = 1.5  # of two machines with two cores each, one ran the demo i
 
 @dataclass(frozen=True)
 class Measurement:
-    """What an amount of a job's work took.
+    """The time that an amount of a job's work took.
 
     Attributes:
         job: the name of the job.
-        part: which of the tables of a job that writes several.
+        part: which table this is about, for a job that writes several.
         keys: dotted keys of the job, and the values that they had.
-        pools: the stages that worked; none if the driver did.
+        pools: the stages that did the work; empty if the driver did it.
         suffix: of the names of the input's files.
         device: `cpu`, or the name of the GPU in `conf/gpus.yaml`.
         hardware: the machine.
         date: when it was measured.
-        command: what measured it.
+        command: the command that measured it.
         work, counted: the amount, and what is counted: rows, bytes, or multiplications of numbers of vectors.
-        seconds: for each round, those of one core, or of one GPU.
+        seconds: for each round, the seconds of one core or one GPU.
         threads: of an actor on CPUs; None: as many as its pool has.
         feeder: the pool that prepares the input of GPUs, if their work may wait for it.
         feeder_s: seconds of one core of that pool for `work`.
-        start_s: from the opening of the table to the first unit's beginning.
+        start_s: seconds from the opening of the table to the beginning of the first unit.
         note: the circumstances, for the plan.
     """
 
@@ -54,11 +54,11 @@ class Measurement:
     note: str = ""
 
     def seconds_per_work(self, gpu: Gpu | None = None) -> tuple[float, float, float]:
-        """Least, median and largest of the rounds, the outer ones further by the factor by which machines differ.
+        """Return the least, median and largest of the rounds, the outer two widened by `MACHINES_DIFFER`.
 
         Args:
-            gpu: the kind of GPU that will work, if it is known. The median is scaled by the rates of products, and the
-                interval spans what the rates of memory would give.
+            gpu: the kind of GPU that will be used, if known. The median is scaled by the rates of products, and the
+                interval includes what the rates of memory would give.
         """
         products, memory = gpu.times_longer_than(read_gpus()[self.device]) if gpu else (1.0, 1.0)
         low = min(self.seconds) / MACHINES_DIFFER * min(products, memory)
@@ -72,13 +72,13 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Wanted:
-    """The work of which a measurement is wanted.
+    """The work that a measurement is needed for.
 
     Attributes:
         config: the job's configuration, as nested mappings.
         files: names of the input's files.
         on_gpu: the last stage works on GPUs.
-        part: which of the tables of a job that writes several.
+        part: which table this is about, for a job that writes several.
     """
 
     job: str
@@ -104,7 +104,7 @@ def read_measurements(name: str) -> list[Measurement]:
 
 
 def find(measurements: Sequence[Measurement], wanted: Wanted) -> Measurement | None:
-    """The last measurement in the file of the work that is wanted."""
+    """Return the last of the measurements that is of the wanted work; None if there is none."""
     return next((measurement for measurement in reversed(measurements) if _is_of(measurement, wanted)), None)
 
 

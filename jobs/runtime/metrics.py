@@ -1,7 +1,7 @@
-"""Metrics for Prometheus, which Ray exports from each node: rows, errors, pictures, tokens, time of devices, queues.
+"""Metrics for Prometheus, which Ray exports from each node: rows, errors, pictures, tokens, device times, queues.
 
-Ray prefixes each name with `ray_` and adds `_total` to counters; `conf/grafana/remine.json` shows them, and
-docs/cluster.md says how to collect them.
+Ray prefixes each name with `ray_` and adds `_total` to counters. `conf/grafana/remine.json` displays the metrics, and
+docs/cluster.md explains how to collect them.
 """
 
 import functools
@@ -19,7 +19,7 @@ from jobs.store.counts import Counts
 JOB = "remine_job"  # a label; Prometheus gives `job` another meaning
 UNKNOWN = "unknown"  # kind of an error that has none
 SECONDS = (0.1, 0.5, 1, 5, 15, 60, 300, 1800, 7200)  # boundaries of the histogram of units
-_PICTURES = ("bytes", "pixels", "pictures")  # columns of which each value is a picture, or a list of them
+_PICTURES = ("bytes", "pixels", "pictures")  # columns whose values are pictures, or lists of them
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ METRICS = {
 
 
 class JobMetrics:
-    """Adds to the metrics of a stage of a job; without a job's name nothing is exported.
+    """Updates the metrics of a stage of a job; without a job's name nothing is exported.
 
     Args:
         job: the job, as in progress lines.
@@ -71,7 +71,7 @@ class JobMetrics:
             _exported(name).set(value, tags=self._tags({}))
 
     def add_batch(self, batch: pa.Table, output: pa.Table, tally: Mapping[str, int], *, seconds: float) -> None:
-        """Count a batch that has been worked on in the last `seconds`.
+        """Count a batch that was processed in the last `seconds`.
 
         Args:
             tally: what the actor's `take_tally` returned.
@@ -81,12 +81,12 @@ class JobMetrics:
         self.count_rows(output)
         self.count("remine_pictures", _pictures(batch))
         self.count("remine_tokens", tally.get("tokens/passed", 0))
-        # An actor that measures its device also counts what it does next to it, such as reading prompts.
+        # An actor that measures its device does other work too, such as reading prompts, which is counted as well.
         busy = tally.get("milliseconds/device")
         self._count_time(seconds, of_device=seconds if busy is None else busy / 1000)
 
     def _count_time(self, seconds: float, *, of_device: float) -> None:
-        """Count the time since the end of what the actor did before; at first the last `seconds`."""
+        """Count the time since the actor's previous work ended; for its first work, the last `seconds`."""
         now = time.perf_counter()
         whole = seconds if self._last_end is None else now - self._last_end
         self._last_end = now
@@ -106,7 +106,7 @@ class JobMetrics:
                 self.count("remine_errors", entry["counts"], kind=str(entry["values"] or UNKNOWN))
 
     def add_unit(self, counts: Counts, *, seconds: float) -> None:
-        """Count a unit that an actor has read, worked on and written in the last `seconds`."""
+        """Count a unit that an actor has read, processed and written in the last `seconds`."""
         if not self._job:
             return
         self.observe("remine_unit_seconds", seconds)
@@ -126,7 +126,7 @@ class JobMetrics:
 
 @functools.cache
 def _exported(name: str) -> Any:
-    """The metric of this process."""
+    """Return the metric of this process."""
     from ray.util import metrics
 
     entry = METRICS[name]

@@ -1,8 +1,8 @@
-"""The key whose value an error is about: `corpus.path=R/x: no file matches` for `R/x: no file matches`.
+"""Adds the key to an error about its value: `corpus.path=R/x: no file matches` for `R/x: no file matches`.
 
-What reads a path does not know which key it came from; the configuration does. What checks the content of a file, such
-as a rubric, knows the name in it and not the option that chose it: `rubric=mood.yaml: question 'a': …` for
-`rubric 'mood', question 'a': …`.
+Code that reads a path does not know which key it came from, but the configuration does. Code that checks the content of
+a file, such as a rubric, knows the name in the file but not the option that chose it: `rubric=mood.yaml: question 'a':
+…` for `rubric 'mood', question 'a': …`.
 """
 
 import fnmatch
@@ -22,7 +22,7 @@ _OF_FILE = re.compile(r"""(?P<group>\w+)(?: '[^']*'| "[^"]*"|=(?P<name>[\w.-]+))
 
 
 def named(message: str, job: str, values: Mapping[str, Any], chosen: Mapping[str, str]) -> str:
-    """Return the message with the key and the value that it is about at its beginning, if both can be found.
+    """Return the message prefixed with the key and the value that it is about, if both can be determined.
 
     Args:
         job: its name, which may begin the message.
@@ -41,13 +41,13 @@ def without_job(message: str, job: str) -> str:
 
 
 def with_own_key(message: str, job: str, key_and_value: str) -> str:
-    """Return the message with `key_and_value`, such as `models=mine.yaml`, before it if it begins with no key."""
+    """Return the message prefixed with `key_and_value`, such as `models=mine.yaml`, if it does not begin with a key."""
     text = message.removeprefix(f"{job}: ")
     return text if _BEGINS_WITH_KEY.match(text) else f"{key_and_value}: {text}"
 
 
 def with_full_key(message: str, job: str, values: Mapping[str, Any]) -> str:
-    """Return `model.dtype=x: …` for `dtype=x: …`, if one key with this last part and value is below others.
+    """Return `model.dtype=x: …` for `dtype=x: …`, if exactly one nested key has this last part and value.
 
     A settings dataclass of a stage validates its values, and the configuration of the job holds it under a key.
     """
@@ -80,16 +80,16 @@ def with_value(message: str, job: str, values: Mapping[str, Any]) -> str:
 
 
 def _shown(value: Any) -> tuple[str, ...]:
-    """A single value as messages may show it."""
+    """Return a single value in the forms in which messages may show it."""
     if value is None or isinstance(value, bool):
         return ({None: "null", True: "true", False: "false"}[value],)
     return (str(value), f"{value:g}") if isinstance(value, float) else (str(value),)
 
 
 def with_key(message: str, job: str, values: Mapping[str, Any]) -> str:
-    """Return the message with the key before it, if it begins with a path or the name of a model that a key has.
+    """Return the message with its key, if it begins with a path or the name of a model that is the value of a key.
 
-    Of several keys the one with the longest value counts: a table, not the folder that it is in.
+    Of several keys, the one with the longest value counts: a table rather than the folder that it is in.
 
     Args:
         job: its name, which may precede the path in the message.
@@ -111,7 +111,7 @@ def with_key(message: str, job: str, values: Mapping[str, Any]) -> str:
 
 
 def with_option(message: str, job: str, chosen: Mapping[str, str]) -> str:
-    """Return the message with the option that the user chose, if it begins with a group and the name in its file.
+    """Return the message with the option that the user chose, if it begins with a group and the name in a file of it.
 
     Args:
         job: its name, which may precede the group in the message.
@@ -126,14 +126,14 @@ def with_option(message: str, job: str, chosen: Mapping[str, str]) -> str:
 
 
 def _texts(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The texts of a configuration that can be paths or names of models, with their keys."""
+    """Yield the texts of a configuration that can be paths or names of models, with their keys."""
     for key, value in _leaves(values):
         if isinstance(value, str) and value.strip() and "\n" not in value:
             yield key, value
 
 
 def _leaves(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
-    """The single values of a configuration with their dotted keys; each element of a list has the list's."""
+    """Yield the single values of a configuration with their dotted keys; each element of a list has the list's."""
     if isinstance(value, dict):
         for name, inner in value.items():
             yield from _leaves(inner, f"{key}.{name}" if key else str(name))
@@ -145,10 +145,10 @@ def _leaves(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _forms(value: str) -> Iterator[str]:
-    """A value as messages show it: as it was typed, and as an absolute path."""
+    """Yield a value as messages may show it: as it was typed, and as an absolute path."""
     if "/" in value or ":" in value:
         yield value
     try:
         yield locations.absolute(value)
-    except InputError:  # no path
+    except InputError:  # not a path
         return

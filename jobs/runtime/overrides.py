@@ -1,7 +1,7 @@
 """`key=value` of the command line, checked against a job's dataclass and written in Hydra's override grammar.
 
-Hydra's grammar gives a meaning to commas, braces and other characters. Here values are literal: a path with a comma is
-a text, and a list is written `[a,b]`.
+Hydra's grammar gives commas, braces and other characters a meaning. Here values are literal: a path with a comma is a
+text, and a list is written `[a,b]`.
 """
 
 import functools
@@ -21,7 +21,7 @@ from jobs.runtime.key_types import UNKNOWN, alternatives, is_required, type_of
 
 
 class UnknownKeyError(ValueError):
-    """`key=value`, and the configuration does not have `key`."""
+    """`key=value` for a `key` that the configuration does not have."""
 
     def __init__(self, key: str) -> None:
         super().__init__(f"{key}: no such key")
@@ -29,7 +29,7 @@ class UnknownKeyError(ValueError):
 
 
 def check(job: str, schema: type, overrides: list[str]) -> None:
-    """Check that each override is `key=value` and that its value can be one of the key's type.
+    """Check that each override is `key=value`, with a value that the key's type allows.
 
     A key that does not exist is left to Hydra, whose error names it.
 
@@ -54,28 +54,28 @@ def check(job: str, schema: type, overrides: list[str]) -> None:
 
 
 def key_of(override: str) -> str:
-    """The dotted key of `override`, or of an option with dashes (`jobs.runtime.arguments` leaves unknown ones)."""
+    """Return the dotted key of `override`; it may be an unknown option with dashes, which `arguments` passes on."""
     return override.partition("=")[0].lstrip("+").removeprefix("--")
 
 
 def as_typed(override: str) -> str:
-    """`override` for a message: an option with dashes and no value, as --verbose, has no equals sign."""
+    """Return `override` as it was typed, for a message: an option without a value, such as --verbose, has no `=`."""
     return override.removesuffix("=") if override.startswith("--") else override
 
 
 def with_unknown_key(schema: type, overrides: list[str]) -> str | None:
-    """The first of `overrides` whose key `schema` does not have."""
+    """Return the first of `overrides` whose key `schema` does not have."""
     return next((override for override in overrides if type_of(schema, key_of(override)) is UNKNOWN), None)
 
 
 def to_hydra(schema: type, override: str) -> str:
-    """`override` in Hydra's grammar, with the same meaning."""
+    """Return `override` in Hydra's grammar, with the same meaning."""
     kind = type_of(schema, override.partition("=")[0].lstrip("+"))
     return _addable(schema, _quote_if_needed(override, kind))
 
 
 def chooses_file(override: str) -> bool:
-    """Whether `override` chooses a file of conf/, as `rubric=century_labels` does."""
+    """Return whether `override` chooses a file of conf/, as `rubric=century_labels` does."""
     return (CONF / override.partition("=")[0]).is_dir()
 
 
@@ -99,13 +99,13 @@ def _keys_below(key: str, kind: Any) -> str:
 
 
 def quoted(value: str) -> str:
-    """`value` in single quotes; a backslash escapes only before a quote."""
+    """Return `value` in single quotes; a backslash escapes only before a quote."""
     escaped = re.sub(r"(\\*)('|$)", lambda m: m.group(1) * 2 + ("\\'" if m.group(2) else ""), value)
     return f"'{escaped}'"
 
 
 def literal(value: Any) -> str:
-    """A value of a configuration file as the value of an override.
+    """Return a value of a configuration file as the value of an override.
 
     Raises:
         InputError: a value that no key can have, such as a mapping.
@@ -124,7 +124,7 @@ def literal(value: Any) -> str:
 
 
 def _addable(schema: type, override: str) -> str:
-    """`override` with `++`, which may add a key, if it is below a dict whose keys the user names (columns, say)."""
+    """Return `override` with `++`, which lets it add a key, if it is below a dict whose keys users name (columns)."""
     path = override.partition("=")[0].lstrip("+").split(".")
     for depth in range(1, len(path) + 1):
         kind = type_of(schema, ".".join(path[:depth]))
@@ -152,7 +152,7 @@ def _quote_if_needed(override: str, kind: Any) -> str:
 
 
 def _parses(override: str) -> bool:
-    """Whether `override` is one value in Hydra's grammar, which has several values (sweeps) too."""
+    """Return whether `override` is a single value in Hydra's grammar, which also allows several values (sweeps)."""
     try:
         return not _parse(override).is_sweep_override()
     except HydraException:
@@ -161,5 +161,5 @@ def _parses(override: str) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def _parse(override: str) -> Override:
-    """Parse with Hydra's grammar, which takes milliseconds; the steps of a pipeline have most overrides in common."""
+    """Parse with Hydra's grammar; cached, since this takes milliseconds and a pipeline's steps share most overrides."""
     return OverridesParser.create().parse_override(override)

@@ -1,7 +1,7 @@
-"""Checkpoints given by themselves, in place of those that named options have.
+"""Checkpoints that users choose in place of those of the named options.
 
-The file of `model=qwen2.5-vl-7b` also has the commit, the licence and the memory of its checkpoint. They are not those
-of another checkpoint, and `model.checkpoint=org/other` leaves them behind, as `embedder.checkpoint=ViT-B-32` does the
+The file of `model=qwen2.5-vl-7b` also has the commit, the licence and the memory of its checkpoint. These do not hold
+for another checkpoint, so that `model.checkpoint=org/other` drops them, as `embedder.checkpoint=ViT-B-32` drops the
 weights of the encoder.
 """
 
@@ -15,7 +15,7 @@ DESCRIBED = ("revision", "pretrained", "memory_gb", "licence")  # keys that desc
 
 
 def checkpoints(config: DictConfig) -> dict[str, str]:
-    """Return the group -> checkpoint of the models of a configuration, interpolations as they are."""
+    """Return the checkpoint of each model of a configuration, by group; interpolations are not resolved."""
     groups = ((name, group) for name, group in config.items_ex(resolve=False) if isinstance(group, DictConfig))
     # A group that is null or an interpolation has no keys.
     models = ((name, dict(group.items_ex(resolve=False))) for name, group in groups if list(group.keys()))
@@ -23,12 +23,12 @@ def checkpoints(config: DictConfig) -> dict[str, str]:
 
 
 def forget_descriptions(config: DictConfig, named: Mapping[str, str], keys: Iterable[str]) -> None:
-    """Name the models with other checkpoints than their options have after these, and set what the options say to null.
+    """Set the descriptions of replaced checkpoints to null, and name these models after their new checkpoints.
 
     Args:
-        config: the configuration with the keys of the command line; is changed.
-        named: `checkpoints` of the configuration without them.
-        keys: of the command line; they stay.
+        config: the configuration with the keys of the command line; modified in place.
+        named: `checkpoints` of the configuration without these keys.
+        keys: the keys of the command line, which keep their values.
     """
     stays = set(keys)
     for group, checkpoint in checkpoints(config).items():

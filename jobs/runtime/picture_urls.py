@@ -1,11 +1,12 @@
-"""Which picture a URL names, in any spelling.
+"""The picture that a URL refers to, whatever the spelling of the URL.
 
-Two URLs name one picture if they differ only in the scheme (http, https, none), the case of the host, a default port,
-the percent-encoding or the fragment. All addresses of one file of Wikimedia name one picture: the original, thumbnails
-of any width, both hosts, File pages and Special:FilePath; an older version (`archive/`) is a separate picture.
+Two URLs refer to the same picture if they differ only in the scheme (http, https, none), the case of the host, a
+default port, the percent-encoding or the fragment. All addresses of one file of Wikimedia refer to the same picture:
+the original, thumbnails of any width, both hosts, File pages and Special:FilePath; an older version (`archive/`) is a
+separate picture.
 
-Of other hosts a query is compared only where both URLs have one: a list's `a.jpg?size=2` names `a.jpg`, and its `a.jpg`
-names `a.jpg?size=2`, but `picture?id=1` does not name `picture?id=2`.
+For other hosts, queries are compared only if both URLs have one: `a.jpg?size=2` in a list matches `a.jpg`, and `a.jpg`
+matches `a.jpg?size=2`, but `picture?id=1` does not match `picture?id=2`.
 """
 
 import re
@@ -31,21 +32,21 @@ _SAFE = ("", "!$()*,:;@~'", None)
 
 
 class PictureName(NamedTuple):
-    """The picture that a URL names: its address in one spelling, and the query if it matters."""
+    """The picture that a URL refers to: its address in a normalised spelling, and the query if it matters."""
 
     place: str
     query: str | None
 
 
 def is_web(text: str) -> bool:
-    """Whether `text` has the form of a web address."""
+    """Return whether `text` has the form of a web address."""
     return _WEB.match(text) is not None
 
 
 def pictures_of(url: str) -> list[PictureName]:
-    """The pictures that `url` may name; none if it is not a web address.
+    """Return the pictures that `url` may refer to; empty if it is not a web address.
 
-    A File page of a wiki has two: its file is on that wiki or on Commons.
+    A File page of a wiki may refer to two: the file is on that wiki or on Commons.
     """
     parts = _split(url)
     if parts is None:
@@ -58,7 +59,7 @@ def pictures_of(url: str) -> list[PictureName]:
 
 
 def spellings(url: str) -> Iterator[str]:
-    """URLs with which a corpus may name the picture of `url`, for tables that identify it by the hash of its URL.
+    """Yield URLs that a corpus may use for the picture of `url`, for tables that identify it by the hash of its URL.
 
     Thumbnails are not included: corpora name originals.
     """
@@ -76,7 +77,7 @@ def spellings(url: str) -> Iterator[str]:
 
 
 def plain_spellings(url: str) -> Iterator[str]:
-    """The URLs of the form `PLAIN` for the Wikimedia file of `url`; any other URL of this form names another file."""
+    """Yield the URLs of form `PLAIN` of the Wikimedia file of `url`; other URLs of this form are of other files."""
     parts = _split(url)
     for file in _wikimedia_files(url, parts) if parts else ():
         original = file.original_url()
@@ -90,7 +91,7 @@ def _split(url: str) -> SplitResult | None:
         is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
         is_address = is_address and not set("[]") & set(
             parts.hostname or ""
-        )  # urlsplit leaves some of a damaged address
+        )  # urlsplit leaves some of these characters in a damaged address
     except ValueError:  # a port that is not a number, an unclosed [
         return None
     return parts if is_address else None
@@ -125,7 +126,7 @@ def _path(parts: SplitResult) -> str:
 
 
 def _each_quoting(url: str) -> Iterator[str]:
-    """`url` unchanged, and with its path quoted in each of the usual ways."""
+    """Yield `url` unchanged, and with its path quoted in each of the usual ways."""
     parts = urlsplit(url)
     plain = unquote(parts.path, errors="surrogateescape")
     yield url

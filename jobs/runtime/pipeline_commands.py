@@ -23,7 +23,7 @@ def lines(steps: Sequence[Step], loaded: Sequence[Any], resources: Resources) ->
 
 
 def _run_keys(resources: Resources, step: Step, config_of_step: Any) -> dict[str, Any]:
-    """The keys of a step that the keys of the run change; `resources=NAME` if a file of conf/ has these resources."""
+    """Return the keys of a step that the run's keys change; `resources=NAME` if a file of conf/ has these resources."""
     step_overrides = [f"{key}={literal(value)}" for key, value in step.set.items()]
     without_run = pipelines.leaves(asdict(config.load(step.job, cli.job(step.job).schema, step_overrides)))
     with_run = pipelines.leaves(asdict(config_of_step))
@@ -35,13 +35,13 @@ def _run_keys(resources: Resources, step: Step, config_of_step: Any) -> dict[str
 
 
 def _resources_name(resources: Resources) -> str | None:
-    """The file of conf/resources that has these resources; None: no file has."""
+    """Return the name of the file of conf/resources with these resources; None if there is none."""
     return next((name for name, of_file in _named_resources().items() if of_file == resources), None)
 
 
 @functools.cache
 def _named_resources() -> dict[str, Resources]:
-    """The resources of each file of conf/resources, by its name."""
+    """Return the resources of each file of conf/resources, by its name."""
     composed = {
         name: config.compose("run", cli.job("run").schema, [f"resources={name}"])
         for name in config_files.options("resources", None)
@@ -50,7 +50,7 @@ def _named_resources() -> dict[str, Resources]:
 
 
 def _as_typed(value: Any) -> str:
-    """`value` as a user types it: texts without quotes."""
+    """Return `value` as a user types it: texts without quotes."""
     if isinstance(value, list):
         return f"[{','.join(_as_typed(entry) for entry in value)}]"
     return value if isinstance(value, str) else literal(value)

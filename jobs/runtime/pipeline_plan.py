@@ -1,7 +1,7 @@
 """The plans of a pipeline's steps and their sums.
 
-A step that reads the table of an earlier one can be planned once that table is complete: its units and rows are not
-known before.
+A step that reads the table of an earlier step can be planned only once that table is complete, because its units and
+rows are unknown before.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ class StepPlan:
     """The plan of a step.
 
     Attributes:
-        tables: what it would write.
+        tables: the tables that it would write.
         unknown: why there is no plan; empty if there is one.
     """
 
@@ -72,7 +72,7 @@ def _plan(step: Step, cfg: Any, plan: bool | str, awaited: Sequence[int]) -> Ste
 
 
 def _reads(step: Step, out: str) -> bool:
-    """Whether a key of the step names the table at `out`, or one below it, perhaps by a glob."""
+    """Return whether a key of the step has the table at `out`, or one below it, as its value; globs count too."""
     folders = out.rstrip("/").split("/")
     paths = (text.split("/") for key, value in step.set.items() if key != "out" for text in _texts(value))
     return any(len(path) >= len(folders) and all(map(_matches, folders, path)) for path in paths)
@@ -83,7 +83,7 @@ def _matches(folder: str, pattern: str) -> bool:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yield the texts of a key's value, of a list or mapping those of its entries."""
+    """Yield the texts in a key's value, including those in lists and mappings."""
     if isinstance(value, Mapping | list | tuple):
         for entry in value.values() if isinstance(value, Mapping) else value:
             yield from _texts(entry)
@@ -92,7 +92,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def lines(plans: Sequence[StepPlan]) -> Iterator[str]:
-    """What each step would read, write and spend, and the sums."""
+    """Yield lines about what each step would read, write and spend, and about the sums."""
     sums, unknown = PlanSums(), dict[str, str]()
     for number, plan in enumerate(plans, 1):
         head = f"  [{number}/{len(plans)}] {plan.label}"

@@ -2,10 +2,10 @@
 
 A step with `for_each: {model: [a, b], condition: [none, article]}` becomes one step per combination of the values, in
 which `${each.model}` and `${each.condition}` stand for that combination's values. A step with `when: {source: urls}`
-runs only if that input of the pipeline has this value. `${stem:VALUE}` is VALUE, or of a path to a YAML file the file's
-name without its ending; `${mapping:VALUE}` is VALUE, or an empty mapping if it is null.
-`${if:INPUT,VALUE}` is VALUE if INPUT is not empty, else null, and `${present:A,B}` the list of A and B without nulls.
-`${local:MODEL,NAMES}` is the list of `local:MODEL@NAME`, one small local model in the place of each name.
+runs only if the pipeline's input `source` has the value `urls`. `${stem:VALUE}` is VALUE, except for the path of a YAML
+file, of which it is the file name without its ending; `${mapping:VALUE}` is VALUE, or an empty mapping if VALUE is
+null. `${if:INPUT,VALUE}` is VALUE if INPUT is not empty, else null, and `${present:A,B}` is the list of A and B without
+nulls. `${local:MODEL,NAMES}` is the list of `local:MODEL@NAME`, which replaces each name by one small local model.
 """
 
 import itertools
@@ -64,8 +64,8 @@ def expand(composed: DictConfig) -> DictConfig:
             those of its job's steps, and may use `${each.NAME}` as well. Its `set` keeps only the names of the jobs.
 
     Raises:
-        InputError: a variable without a list of values, keys that use a variable which their step does not have, a
-            condition on an input that the pipeline does not have, or an input that is not allowed or missing.
+        InputError: a variable has no list of values, a key uses a variable that its step does not have, a condition is
+            on an input that the pipeline does not have, or an input is not allowed or is missing.
     """
     root = OmegaConf.create(OmegaConf.to_container(composed))  # without the schema, which has no key `each`
     assert isinstance(root, DictConfig)
@@ -87,10 +87,10 @@ def expand(composed: DictConfig) -> DictConfig:
 
 
 def first_steps(steps: Sequence[Step], jobs: Container[str]) -> list[Step]:
-    """Return the steps of `jobs` that read no earlier step's table: those to which a limit is given.
+    """Return the steps of `jobs` that do not read an earlier step's table; these get the limit.
 
-    Steps whose rows others look up (`_LOOKED_UP`) count only if there are no others: which of their rows are needed
-    depends on the limited ones.
+    Steps whose rows other steps look up (`_LOOKED_UP`) are included only if there are no other steps, because the
+    limited steps determine which of their rows are needed.
     """
     written: list[str] = []
     first = []
@@ -112,7 +112,7 @@ def leaves(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def label(step: Step) -> str:
-    """The step's job, and its values if it is repeated."""
+    """Return the step's job, and its values if it is repeated."""
     return " ".join([step.job, *(f"{name}={value}" for name, value in step.each.items())])
 
 
@@ -173,7 +173,7 @@ OmegaConf.register_new_resolver("mapping", lambda value: {} if value is None els
 
 
 def _combinations(step: DictConfig, where: str) -> Iterator[dict[str, Any]]:
-    """Each combination of the step's values, the last variable changing fastest; one without values if it has none."""
+    """Yield each combination of the step's values, the last variable changing fastest; one empty one if it has none."""
     variables = _resolved(step.get("for_each") or {}, where, {})
     for name, values in variables.items():
         if not isinstance(values, list):

@@ -1,6 +1,6 @@
-"""What several planned tables take together.
+"""The sums over several planned tables.
 
-Estimates are added up with their intervals, as if all were too high or too low together.
+Intervals of estimates are added as if all estimates were too high or too low together.
 """
 
 from collections.abc import Iterator
@@ -28,13 +28,13 @@ class PlanSums:
     requests: Requests = field(default_factory=Requests)
 
     def add(self, table: PlannedTable) -> bool:
-        """Add a table; False if its time is not known."""
+        """Add a table; return False if its time is unknown."""
         amounts, estimated = table.amounts, table.estimated
         self.units += amounts.units
         self.done += amounts.done
         self.rows += amounts.rows
         self.bytes += amounts.bytes
-        if estimated is None:  # of a job without an estimate, which takes seconds
+        if estimated is None:  # a job without an estimate, which takes seconds
             return True
         self.requests += estimated.requests
         if estimated.seconds is None or estimated.cpu_hours is None or estimated.gpu_hours is None:
@@ -49,7 +49,7 @@ class PlanSums:
         return True
 
     def lines(self) -> Iterator[str]:
-        """The sums, a line each."""
+        """Yield the sums, one per line."""
         yield f"time   {estimates.hours(self.seconds)}"
         yield f"CPUs   {estimates.amount(self.cpu_hours, 1)} CPU-hours"
         if self.gpu_hours.high:

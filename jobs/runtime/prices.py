@@ -11,12 +11,12 @@ FOLDER = CONF / "prices"
 
 
 class UnpricedError(Exception):
-    """The prices are not those of the machines that a run uses; the message names what they lack."""
+    """The prices do not cover the machines that a run uses; the message says what is missing."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """A kind of machine; the head's has no part in the work."""
+    """A kind of machine; the machine of the head does no work."""
 
     name: str
     per_hour: float
@@ -59,15 +59,16 @@ def _parse(content: Any) -> Prices:
 
 
 def machines_for(prices: Prices, *, cpus: float, gpus: float, gpus_of_one: float = 0.0) -> list[tuple[Machine, int]]:
-    """The machines, with their number, that have this many CPUs and GPUs, and the head.
+    """Return the kinds of machines, with their numbers, that provide this many CPUs and GPUs, and the head.
 
-    The kind with the cheapest GPU holds the GPUs; the kind with the cheapest CPU holds the CPUs that those lack.
+    The kind with the cheapest GPU provides the GPUs; the kind with the cheapest CPU provides the CPUs that are still
+    needed.
 
     Args:
         gpus_of_one: GPUs of the actor that needs most of them, which must be in one machine.
 
     Raises:
-        UnpricedError: the prices are of no machine with such GPUs, or of none with CPUs.
+        UnpricedError: the prices include no machine with such GPUs, or none with CPUs.
     """
     chosen = {machine: 1 for machine in prices.machines if machine.head}
     workers = [machine for machine in prices.machines if not machine.head]
@@ -84,7 +85,7 @@ def machines_for(prices: Prices, *, cpus: float, gpus: float, gpus_of_one: float
 
 
 def gpu_of(prices: Prices, gpus_of_one: float) -> str | None:
-    """The kind of the GPUs that `machines_for` takes; None if the prices do not say."""
+    """Return the kind of the GPUs that `machines_for` chooses; None if the prices do not have it."""
     machine = _cheapest_gpus(prices, gpus_of_one)
     return machine.gpu if machine else None
 
@@ -99,7 +100,7 @@ def _cheapest_gpus(prices: Prices, gpus_of_one: float) -> Machine | None:
 
 
 def _cheapest_cpus(machines: Sequence[Machine], prices: Prices, cpus: float) -> Machine:
-    """The machine with the cheapest CPU, without GPUs if there is one."""
+    """Return the machine with the cheapest CPU, without GPUs if there is one."""
     if not machines:
         raise _lacks(prices, "num_cpus above 0", f"{cpus:g} CPUs more than the machines with GPUs")
     without_gpus = [machine for machine in machines if not machine.num_gpus]

@@ -22,7 +22,7 @@ from jobs.runtime.metrics import JobMetrics
 from jobs.runtime.worker_warnings import PrintedWarnings
 
 LINE_EVERY_S = 10.0
-SUBMITTED_LINE_EVERY_S = 60.0  # of jobs that `ray job submit` started, whose output is read afterwards
+SUBMITTED_LINE_EVERY_S = 60.0  # for jobs that `ray job submit` started, whose output is read afterwards
 DRAW_EVERY_S = 0.5
 SUBMITTED = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # set by Ray for the command of a submitted job
 INTERVAL = "REMINE_LINE_EVERY_S"
@@ -30,7 +30,7 @@ INTERVAL = "REMINE_LINE_EVERY_S"
 
 @dataclass
 class StageProgress:
-    """The progress of a stage; `unit` names what `done` counts (rows, MB); `total` is None if unknown."""
+    """The progress of a stage; `unit` is what `done` counts (rows, MB); `total` is None if unknown."""
 
     name: str
     total: int | None
@@ -48,21 +48,21 @@ class StageProgress:
         return bool(self.done or self.notes)
 
     def read(self, done: int, errors: int, notes: Counter[str], *, now: float) -> None:
-        """Take the counts of a reading at `now`, in monotonic seconds."""
+        """Record the counts of a reading at `now`, in monotonic seconds."""
         if done != self.done:
             self.changed = now
         self.done, self.errors, self.notes = done, errors, notes
         if not self.begun:
             self.since = now
         elif self.first is None:
-            # How long the first batch took is known only if something, such as its tokens, was reported before its end.
+            # The time of the first batch is known only if something, such as its tokens, was reported before it ended.
             self.first = (now, done) if done else (self.since, 0)
 
     def left(self, now: float) -> float | None:
-        """The seconds that are left, None if unknown.
+        """Return the seconds that are left; None if unknown.
 
-        Work ends in batches: the pace is that of the last reading with another batch, and time counts down until the
-        next one.
+        Work ends in batches: the pace is that of the last reading with a new batch, and the time counts down until the
+        next batch.
         """
         if self.total is None or self.first is None or not self.first[1] < self.done < self.total:
             return None
@@ -71,7 +71,7 @@ class StageProgress:
         return max((self.total - self.done) * seconds_each - (now - self.changed), 0.0)
 
     def facts(self) -> dict[str, Any]:
-        """The counts, for lines that programs read."""
+        """Return the counts, for lines that programs read."""
         return {
             "stage": self.name,
             "done": self.done,
@@ -83,7 +83,7 @@ class StageProgress:
 
 
 class Progress:
-    """The driver's side: a context manager that prints progress; `board` is for the workers' reporters.
+    """Prints the progress on the driver, as a context manager; `board` is for the workers' reporters.
 
     Args:
         grows: whether the cluster may get more machines.
@@ -130,7 +130,7 @@ class Progress:
             metrics.gauge("remine_queued", 0)
 
     def lines(self) -> list[str]:
-        """One line per stage, as of the last reading."""
+        """Return one line per stage, as of the last reading."""
         now = time.monotonic()
         return [line(stage, now - (stage.since or self._begun), now=now, job=self._job) for stage in self._stages]
 
@@ -173,7 +173,7 @@ class Progress:
 
 
 def line_interval(environment: Mapping[str, str]) -> float:
-    """Seconds between two lines of a stage where the output is not a terminal.
+    """Return the seconds between two lines of a stage if the output is not a terminal.
 
     Raises:
         InputError: $REMINE_LINE_EVERY_S is not a positive number.
@@ -188,13 +188,13 @@ def line_interval(environment: Mapping[str, str]) -> float:
 
 
 def line(stage: StageProgress, seconds: float, *, now: float, job: str) -> str:
-    """A stage's line at `now`, `seconds` after its work began."""
+    """Return a stage's line at `now`, `seconds` after its work began."""
     rate = stage.done / max(seconds, 1e-9)
     if not stage.begun:
         seconds = math.inf  # the speed is not known yet
     total = f"/{stage.total:,}" if stage.total is not None else ""
     left = "" if (seconds_left := stage.left(now)) is None else f"  {_clock(seconds_left)} left"
-    # Rates are shown for tokens, and for rows where `unit` is not rows.
+    # Rates are shown for tokens, and for rows if `unit` is not rows.
     with_rate = {"tokens", *({"rows"} if stage.unit != "rows" else ())}
     speed = {name: f" ({stage.notes[name] / max(seconds, 1e-9):,.0f}/s)" for name in with_rate}
     notes = "".join(f"  {n:,} {note}{speed.get(note, '')}" for note, n in sorted(stage.notes.items()))

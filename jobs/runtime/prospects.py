@@ -23,11 +23,11 @@ from jobs.store.run import TablePlan, TableRun, open_run
 
 @dataclass(frozen=True)
 class Prospect:
-    """A table that a job plans to write, and what decides what that takes.
+    """A table that a job plans to write, with everything that determines what writing it takes.
 
     Attributes:
-        job: its name.
-        needs: the minimum that its stages need together; none of a table that the driver writes.
+        job: the name of the job.
+        needs: the minimum that each stage needs; empty for a table that the driver writes.
         get_bytes: the bytes of an input that a request reads; None if a unit reads its inputs with few requests.
     """
 
@@ -40,7 +40,7 @@ class Prospect:
     get_bytes: int | None = None
 
     def estimate(self, amounts: Amounts) -> Forecast:
-        """What is left of the table."""
+        """Return the estimate of what is left of the table."""
         out, last = locations.absolute(self.plan.out), {}
         if amounts.done and isinstance(took := run_files.kept_manifest(out).get("actual"), dict):
             last = took
@@ -90,18 +90,19 @@ def prospect(
     part: str = "",
     get_bytes: int | None = None,
 ) -> Prospect:
-    """The prospect of `plan`.
+    """Return the prospect of `plan`.
 
     Args:
-        pools: the stages' pools, in the order of the resources; none of a table that the driver writes.
-        streamed: units go through `stages.stream`, not `stages.process`.
-        calibrates: some of the units can be done by themselves.
-        work: what its rows are, if a row is not always the same work.
-        part: which of the job's tables, if it writes several.
+        pools: the stages' pools, in the order of the resources; empty for a table that the driver writes.
+        streamed: units go through `stages.stream` rather than `stages.process`.
+        calibrates: some of the units can be processed alone.
+        work: the amount of work per row, if rows differ in work.
+        part: which table this is, for a job that writes several.
         get_bytes: as in `Prospect`.
 
     Raises:
-        InputError: `resources.measured=` or `resources.prices=` names no such file, or `resources.gpu=` no GPU.
+        InputError: there is no file of the name `resources.measured=` or `resources.prices=`, or no such
+        `resources.gpu=`.
     """
     resources = cfg.resources
     needs = demands(resources, list(pools), streamed=streamed) if pools else []
@@ -125,7 +126,7 @@ def prospect(
 
 
 def show_all(prospects: Sequence[Prospect], *, lines: Sequence[str] = ()) -> None:
-    """Print the plans of tables that a job writes one after the other, what they take together, and `lines`."""
+    """Print the plans of the tables that a job writes one after another, the sums over them, and `lines`."""
     with summary.printed_plans() as tables:
         for prospect in prospects:
             prospect.show()
@@ -140,7 +141,7 @@ def show_all(prospects: Sequence[Prospect], *, lines: Sequence[str] = ()) -> Non
 
 
 def own_cpus(needs: Sequence[Demand], resources: Resources, *, joins: bool) -> int | None:
-    """The CPUs of this machine if the run is expected to be on it; None if it is planned for a cluster or a larger one.
+    """Return the CPUs of this machine if the run is expected to use it; None if it needs a cluster or a larger machine.
 
     Args:
         joins: the run joins a cluster.
@@ -151,7 +152,7 @@ def own_cpus(needs: Sequence[Demand], resources: Resources, *, joins: bool) -> i
 
 
 def _gpu(resources: Resources, prices: Prices | None, gpus_of_one: float) -> Gpu | None:
-    """The kind of GPU that will work: of `resources.gpu`, or of the machines with prices; None if neither says."""
+    """Return the kind of GPU that will be used, from `resources.gpu` or the machines with prices; None if unknown."""
     if resources.gpu is not None:
         return gpu_named(resources.gpu, key="resources.gpu")
     name = gpu_of(prices, gpus_of_one) if prices and gpus_of_one else None
@@ -159,9 +160,9 @@ def _gpu(resources: Resources, prices: Prices | None, gpus_of_one: float) -> Gpu
 
 
 def _account(run: TableRun, seconds: float, *, estimated: Forecast, cluster: Cluster, devices: float) -> dict[str, Any]:
-    """For the manifest: what was estimated when the run was opened, and what it took.
+    """Return, for the manifest, the estimate at the opening of the run and what the run took.
 
-    A run that had nothing left to do keeps what the manifest says.
+    A run that had nothing left to do keeps the values in the manifest.
     """
     amounts = run.amounts
     if not run.todo:

@@ -1,13 +1,13 @@
-"""Processes of a Ray that was started here end with the command, whatever ends it.
+"""Ends the processes of a Ray that was started here when the command ends, whatever ends it.
 
-Ray's agents notice that the raylet has ended, but then wait for 60 s to report it to a server that has ended, too.
+Ray's agents notice that the raylet has ended, but then try for 60 s to report it to a server that has also ended.
 """
 
 import subprocess
 import sys
 from collections.abc import Iterable
 
-# Runs in a separate process, which imports nothing that takes time: its input ends when the command does.
+# Runs in a separate process, without imports that take time; its input ends when the command does.
 _WATCH = """
 import os, signal, sys, time
 
@@ -31,12 +31,12 @@ for pid in alive():
     except OSError:
         pass
 """
-WAIT_S = 10.0  # for processes that end by themselves
+WAIT_S = 10.0  # time for processes to end by themselves
 _watches: list[subprocess.Popen[bytes]] = []  # their input is open as long as they are referred to
 
 
 def end_with_command(pids: Iterable[int], *, wait_s: float = WAIT_S) -> None:
-    """Kill processes that are alive so many seconds after this one has ended, on Linux."""
+    """Kill processes that are still alive `wait_s` seconds after this process has ended; on Linux only."""
     if sys.platform != "linux":
         return
     watch = subprocess.Popen(
@@ -44,6 +44,6 @@ def end_with_command(pids: Iterable[int], *, wait_s: float = WAIT_S) -> None:
         stdin=subprocess.PIPE,  # closed by the end of this process
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        start_new_session=True,  # a signal to the command's group is not for it
+        start_new_session=True,  # a signal to the command's group must not reach it
     )
     _watches.append(watch)

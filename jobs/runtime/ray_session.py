@@ -1,4 +1,4 @@
-"""Starts or joins Ray once per process, without its own output."""
+"""Starts or joins Ray once per process, without Ray's own output."""
 
 import atexit
 import contextlib
@@ -24,20 +24,21 @@ NEVER = -1  # a unit may take hours; Ray's limit of 30 minutes without progress 
 JOIN_TRIES = 5  # attempts of Ray to join a cluster that listens, one second each; Ray's default is 20
 START_TRIES = 5
 SLOW_START = "timed out during startup"  # in the message of Ray's Exception
-# Idle processes that Ray keeps; by default as many as there are CPUs. With two, the process that has imported a model's
+# Idle processes that Ray keeps; the default is the number of CPUs. With two, the process that has imported a model's
 # libraries (jobs.runtime.stages) would end between the jobs of a pipeline.
 IDLE_WORKERS = 8
-# Time for Ray started here to end before its processes are killed; schedulers leave ten seconds after SIGTERM.
+# Time for a Ray that was started here to end before its processes are killed; schedulers allow ten seconds after
+# SIGTERM.
 STOP_S = 6.0
-# Units in flight per actor at which a pool grows. With Ray's default of 1.75 a pool with max_in_flight=1, which has one
-# unit per actor, would never grow.
+# Units in flight per actor at which a pool grows. With Ray's default of 1.75, a pool with max_in_flight=1, which has
+# one unit per actor, would never grow.
 GROW_AT = 0.9
-FAILED_STARTS = 3  # constructors of actors that may fail one after the other on a cluster
-FAILED_STARTS_PER_PLACE = 2  # the same, for each machine or GPU
+FAILED_STARTS = 3  # consecutive constructors of actors that may fail on a cluster
+FAILED_STARTS_PER_PLACE = 2  # the same, per machine or GPU
 
 
 def address_of(settings: RayConfig) -> str | None:
-    """The cluster that a run would join; None if it would start Ray on this machine."""
+    """Return the address of the cluster that a run would join; None if it would start Ray on this machine."""
     return settings.address or os.environ.get("RAY_ADDRESS") or None
 
 
@@ -48,8 +49,8 @@ def start(settings: RayConfig, resources: res.Resources, demands: Sequence[res.D
         demands: the minimum that the run needs. If this machine is too small, Ray is not started.
 
     Raises:
-        InputError: no cluster answers at that address, it refused this driver, or it is too small; or the disk of
-            Ray's temporary folder is full.
+        InputError: no cluster answers at that address, it refuses this driver, or it is too small; or the disk of Ray's
+            temporary folder is full.
         RunError: Ray failed to start.
     """
     _quiet(settings.verbose)
@@ -91,10 +92,10 @@ def start(settings: RayConfig, resources: res.Resources, demands: Sequence[res.D
 
 
 def failed_starts(machines: Sequence[Mapping[str, float]], *, grows: bool) -> int:
-    """How many constructors of actors may fail one after the other.
+    """Return how many consecutive constructors of actors may fail.
 
-    Of a cluster's machines or GPUs some may have a wrong driver or a full disk; on one machine without several GPUs the
-    next attempt fails too.
+    Some of a cluster's machines or GPUs may have a wrong driver or a full disk; on one machine without several GPUs,
+    the next attempt would fail too.
     """
     working = sum(bool(machine.get("CPU") or machine.get("GPU")) for machine in machines)
     places = max(working, int(sum(machine.get("GPU", 0) for machine in machines)))
@@ -104,7 +105,7 @@ def failed_starts(machines: Sequence[Mapping[str, float]], *, grows: bool) -> in
 
 
 def is_one_machine(resources: res.Resources) -> bool:
-    """Whether Ray has one machine and does not grow."""
+    """Return whether Ray has one machine and does not grow."""
     import ray
 
     return not resources.autoscaling and sum(node["Alive"] for node in ray.nodes()) == 1
@@ -127,7 +128,7 @@ def _join(address: str, settings: RayConfig) -> None:
         except SystemExit as error:  # Ray raises it for a SIGTERM while it starts
             raise signals.Terminated from error
         except (ConnectionError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
-            held.drop()  # it repeats the reason once per attempt
+            held.drop()  # the text repeats the reason once per attempt
             raise InputError(joining.refusal(error, name=name, environment=os.environ)) from error
 
 
@@ -164,8 +165,8 @@ def _start_here(settings: RayConfig, resources: res.Resources) -> None:
 def _repeat_if_slow(start_ray: Callable[[], object], *, tries: int = START_TRIES) -> None:
     """Call `start_ray`; if the machine is so busy that Ray gives up waiting for its own processes, call it again.
 
-    A raylet ends if its agents, which take seconds of CPU to start, need more than some 15 seconds. No setting changes
-    that, and a longer wait of the driver (RAY_raylet_start_wait_time_s) would be for a raylet that has ended.
+    A raylet ends if its agents, which take seconds of CPU to start, need more than about 15 seconds. No setting changes
+    that, and a longer wait of the driver (RAY_raylet_start_wait_time_s) would be for a raylet that has already ended.
     """
     for left in range(tries - 1, -1, -1):
         others = _children()
@@ -175,13 +176,13 @@ def _repeat_if_slow(start_ray: Callable[[], object], *, tries: int = START_TRIES
             if SLOW_START not in str(error) or not left:
                 raise
             say(f"Ray did not start in time, as on a busy machine; starting it again ({tries - left} of {tries} tries)")
-            _kill(_children() - others)  # they would start to work later
+            _kill(_children() - others)  # they would begin to work later
         else:
             return
 
 
 def _children() -> set[Any]:
-    """Return the processes that this one started, and those that they started."""
+    """Return the child processes of this process, and their descendants."""
     import psutil
 
     return set(psutil.Process().children(recursive=True))
@@ -201,22 +202,22 @@ def _logging(settings: RayConfig) -> dict[str, Any]:
 
 
 def _machine_resources(settings: RayConfig) -> dict[str, float] | None:
-    """The resources that a Ray started here would have, named as in `ray.cluster_resources()`; None if unknown."""
+    """Return the resources of a Ray started here, with the keys of `ray.cluster_resources()`; None if unknown."""
     try:
         from ray._private.resource_and_label_spec import ResourceAndLabelSpec
 
         spec = ResourceAndLabelSpec(num_cpus=settings.num_cpus, memory=1, object_store_memory=1)
         spec.resolve(is_head=True, node_ip_address="127.0.0.1")
-    except Exception:  # a private API: without it the check comes after the start
+    except Exception:  # a private API: without it the check is made after the start
         return None
     return {"CPU": float(spec.num_cpus or 0), "GPU": float(spec.num_gpus or 0)}
 
 
 def _machines(resources: res.Resources) -> list[Mapping[str, float]]:
-    """The resources of each machine of the cluster, and of each kind that it can start; empty if those are unknown.
+    """Return the resources of each machine of the cluster, and of each kind that it can start; empty if unknown.
 
-    Some autoscalers tell Ray what they can start, but not the open-source ones of Ray 2.60: `resources.node_types` then
-    says it.
+    Some autoscalers tell Ray which machines they can start, but the open-source ones of Ray 2.60 do not: then
+    `resources.node_types` lists them.
     """
     import ray
     from ray._private.state import state
@@ -249,7 +250,7 @@ def _stop() -> None:
 
 
 def bounded(stop: Callable[[], object], *, kill: Sequence[Callable[[], object]], seconds: float) -> None:
-    """Call `stop`; if it does not return within `seconds`, call each of `kill` so that it returns."""
+    """Call `stop`; if it does not return within `seconds`, call each function in `kill`, so that it returns."""
 
     def kill_all() -> None:
         for kill_process in kill:
@@ -279,13 +280,13 @@ def _quiet(verbose: bool) -> None:
         for handler in logger.handlers:
             if type(handler).__name__ == "PlainRayHandler":
                 handler.setLevel(logging.CRITICAL)
-    logging.raiseExceptions = False  # no traces of log files of Ray that a full disk does not take
+    logging.raiseExceptions = False  # no traces about Ray's log files that cannot be written to a full disk
     # map_batches has no named parameter for restarts before Ray 2.64.
     warnings.filterwarnings("ignore", message=r".*`ray_remote_args` is deprecated")
 
 
 def _silence_error_messages() -> None:
-    """Drop the traces of failed tasks, which Ray prints even with log_to_driver=False, retries included.
+    """Drop the traces of failed tasks, including retries, which Ray prints even with log_to_driver=False.
 
     The error that ends a run is printed in one line (jobs.runtime.worker_errors).
     """
@@ -296,22 +297,22 @@ def _silence_error_messages() -> None:
 
 
 class _HeldText:
-    """Text written to file descriptor 2, which is printed unless `drop` is called."""
+    """Text written to file descriptor 2, which is held back and printed unless `drop` is called."""
 
     def __init__(self) -> None:
         self.dropped = False
 
     def drop(self) -> None:
-        """Do not print the text."""
+        """Discard the text."""
         self.dropped = True
 
 
 @contextlib.contextmanager
 def _hold_back_stderr(*, shown: bool) -> Iterator[_HeldText]:
-    """Redirect what Ray's C++ core writes to file descriptor 2 while it starts; print it only if the start fails.
+    """Hold back what Ray's C++ core writes to file descriptor 2 while it starts; print it only if the start fails.
 
     Args:
-        shown: do not redirect it.
+        shown: do not hold it back.
     """
     held = _HeldText()
     if shown:

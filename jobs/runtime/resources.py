@@ -1,7 +1,8 @@
-"""Resources of the stages, and the check before a run that the cluster has them.
+"""Resources of the stages, and a check before a run that the cluster has them.
 
-Resources come from the config (`resources=laptop|gpu-node|gpus-8|cluster`), never from the driver's machine. CPUs are
-Ray's logical CPUs, which decide what runs at the same time; `threads` is what a process uses.
+Resources come from the configuration (`resources=laptop|gpu-node|gpus-8|cluster`), never from the driver's machine.
+CPUs are Ray's logical CPUs, which determine what runs at the same time; `threads` is the number of threads of a
+process.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,8 +10,8 @@ from dataclasses import dataclass, field, fields, replace
 
 from jobs.errors import InputError
 
-CLUSTER = "the cluster"  # in messages: one that a run has joined
-MACHINE = "this machine"  # in messages: it would start Ray itself
+CLUSTER = "the cluster"  # in messages: a cluster that the run has joined
+MACHINE = "this machine"  # in messages: the run would start Ray here
 LEAST = {"actors": 1, "max_actors": 1, "num_cpus": 0, "num_gpus": 0, "batch_size": 1, "max_in_flight": 1, "threads": 1,
          "row_timeout_s": 1}  # fmt: skip
 
@@ -26,15 +27,15 @@ class TaskResources:
 class StageResources:
     """A pool of actors: its size, the resources of each actor, and how much work it gets at a time."""
 
-    actors: int = 1  # size of the pool; with a larger max_actors its size at the start
+    actors: int = 1  # size of the pool; its initial size if max_actors is larger
     max_actors: int | None = None  # size to which the pool grows while all actors are busy; null: it does not grow
     num_cpus: float = 0.3  # logical CPUs per actor
     num_gpus: float = 0.0  # GPUs per actor; 0.5 puts two actors on one GPU
     memory_gb: float | None = None  # memory reserved per actor for scheduling; null: none
-    batch_size: int = 64  # rows of a model's batch; a call has one, of embed on GPUs and with engine=vllm eight
-    max_in_flight: int = 2  # units queued per actor; more hides latency and takes object store memory
+    batch_size: int = 64  # rows of a model's batch; a call has one batch, eight for embed on GPUs and engine=vllm
+    max_in_flight: int = 2  # units queued per actor; more units hide latency but take object store memory
     threads: int | None = None  # per process; null: all cores of the machine
-    row_timeout_s: float | None = 3600.0  # longest time of a row, and of a unit without progress; null: any
+    row_timeout_s: float | None = 3600.0  # longest time of a row, and of a unit without progress; null: no limit
 
     @property
     def is_single(self) -> bool:
@@ -43,11 +44,11 @@ class StageResources:
 
     @property
     def most_actors(self) -> int:
-        """The size to which the pool grows."""
+        """The size to which the pool can grow."""
         return max(self.actors, self.max_actors or 1)
 
     def joined_with(self, earlier: "StageResources") -> "StageResources":
-        """This pool with the CPUs and memory of `earlier` added, for actors that also run the stage before."""
+        """Return this pool with the CPUs and memory of `earlier` added, for actors that also run the stage before."""
         reserved = [gb for gb in (self.memory_gb, earlier.memory_gb) if gb is not None]
         memory_gb = sum(reserved) if reserved else None
         times = (self.row_timeout_s, earlier.row_timeout_s)
@@ -62,7 +63,7 @@ class NodeType:
 
     num_cpus: float = 0.0
     num_gpus: float = 0.0
-    memory_gb: float | None = None  # of Ray; null: not checked
+    memory_gb: float | None = None  # memory available to Ray; null: not checked
 
 
 @dataclass
@@ -82,20 +83,21 @@ class Resources:
     object_store_memory_gb: float | None = (
         1.0  # of a Ray started here; null: Ray's default, about a third of the memory
     )
-    wait_s: int = 60  # longest time that a pool may be without any actor; the run starts with the first
+    wait_s: int = 60  # longest time that a pool may be without an actor; the run starts with the first actor
     autoscaling: bool = False  # the cluster may grow: the run waits up to wait_s for missing resources
     prices: str | None = None  # a file of conf/prices, or the path of your own .yaml: plan=true prints the cost
     # a file of conf/measured, or the path of your own .yaml: plan=true estimates from it before any unit is done
     measured: str | None = "rates"
     gpu: str | None = None  # a kind of conf/gpus.yaml, for plan=true; null: that of the machines of `prices`
-    node_types: list[NodeType] = field(default_factory=list)  # machines that the cluster can start, if Ray cannot tell
+    # machines that the cluster can start, if Ray does not know them
+    node_types: list[NodeType] = field(default_factory=list)
 
 
 def check(resources: Resources) -> None:
     """Check that every value is large enough for a stage to work.
 
     Raises:
-        InputError: names the key and the smallest allowed value.
+        InputError: a value is too small; names the key and the smallest allowed value.
     """
     for field_ in fields(resources):
         name, stage = field_.name, getattr(resources, field_.name)
@@ -109,7 +111,7 @@ def check(resources: Resources) -> None:
 
 @dataclass(frozen=True)
 class Demand:
-    """The minimum that one pool or kind of task needs to make progress."""
+    """The minimum that a pool or a kind of task needs to make progress."""
 
     stage: str
     count: int
@@ -119,7 +121,7 @@ class Demand:
 
     @property
     def bundle(self) -> dict[str, float]:
-        """What one actor or task needs, named as in `ray.cluster_resources()`."""
+        """What one actor or task needs, with the keys of `ray.cluster_resources()`."""
         return bundle(self.num_cpus, self.num_gpus, self.memory_gb)
 
     def __str__(self) -> str:
@@ -128,7 +130,7 @@ class Demand:
 
 
 def demands(resources: Resources, stages: list[str], *, streamed: bool) -> list[Demand]:
-    """The minimum that the stages need: the pools and, if rows are streamed, one read and one write task."""
+    """Return the minimum for each pool and, if rows are streamed, for one read task and one write task."""
     pools: list[StageResources] = [getattr(resources, stage) for stage in stages]
     needs = [
         Demand(stage, p.actors, p.num_cpus, p.num_gpus, p.memory_gb or 0.0)
@@ -143,7 +145,7 @@ def demands(resources: Resources, stages: list[str], *, streamed: bool) -> list[
 def preflight(
     needs: Sequence[Demand], available: Mapping[str, float], *, autoscaling: bool, place: str = CLUSTER
 ) -> None:
-    """Check that the stages fit the cluster; Ray would wait without a message instead.
+    """Check that the stages fit the cluster; Ray would wait without a message.
 
     Args:
         needs: the minimum of each stage.
@@ -152,7 +154,7 @@ def preflight(
         place: the cluster or machine, for the message.
 
     Raises:
-        InputError: a pool without actors, or more CPUs or GPUs needed than available; lists the sum.
+        InputError: a pool has no actors, or more CPUs or GPUs are needed than available; lists the sum.
     """
     if empty := next((demand for demand in needs if demand.count < 1), None):
         raise InputError(f"resources.{empty.stage}.actors={empty.count}: must be at least 1")
@@ -171,7 +173,7 @@ def preflight(
 
 
 def _largest_key(demand: Demand, kind: str, total: float) -> str:
-    """The key, with its value, by which a stage asks for most of `kind`: the actors if one of them would fit."""
+    """Return the key, with its value, that makes a stage ask for most of `kind`: `actors` if one actor would fit."""
     of_one = demand.num_cpus if kind == "CPU" else demand.num_gpus
     if demand.count > 1 and of_one <= total:
         return f"resources.{demand.stage}.actors={demand.count}"
@@ -179,7 +181,7 @@ def _largest_key(demand: Demand, kind: str, total: float) -> str:
 
 
 def _remedy(kind: str, total: float, place: str, stages: Sequence[str]) -> str:
-    if place == CLUSTER and not total:  # only the head is there
+    if place == CLUSTER and not total:  # only the head exists
         return "if it starts machines when they are asked for, use resources=cluster, which waits for them"
     if place == MACHINE:
         return f"use resources=laptop, name a cluster with ray.address= or $RAY_ADDRESS, or lower {_keys(kind, stages)}"
@@ -187,7 +189,7 @@ def _remedy(kind: str, total: float, place: str, stages: Sequence[str]) -> str:
 
 
 def _keys(kind: str, stages: Sequence[str]) -> str:
-    """The keys of the stages that decide how much of `kind` they need."""
+    """Return the keys of the stages that determine how much of `kind` they need."""
     name = f"num_{kind.lower()}s"
     if len(stages) > 1:
         return f"resources.STAGE.actors or resources.STAGE.{name} of {', '.join(stages)}"
@@ -195,21 +197,21 @@ def _keys(kind: str, stages: Sequence[str]) -> str:
 
 
 def bundle(num_cpus: float, num_gpus: float, memory_gb: float | None) -> dict[str, float]:
-    """Resources named as in `ray.cluster_resources()`; no "memory" if `memory_gb` is None."""
+    """Return resources with the keys of `ray.cluster_resources()`; without "memory" if `memory_gb` is None."""
     memory = {} if memory_gb is None else {"memory": memory_gb * 2**30}
     return {"CPU": num_cpus, "GPU": num_gpus, **memory}
 
 
 def check_machines(needs: Sequence[Demand], machines: Sequence[Mapping[str, float]]) -> None:
-    """Check that one actor of each stage fits on one machine; Ray would wait for such a machine for ever.
+    """Check that one actor of each stage fits on one machine; Ray would wait for such a machine forever.
 
     Args:
         needs: the minimum of each stage.
-        machines: the resources of each machine, and of each kind that an autoscaler can start, named as in
-            `ray.cluster_resources()`; a machine without "memory" is not asked for it. Empty: they are not known.
+        machines: the resources of each machine, and of each kind that an autoscaler can start, with the keys of
+            `ray.cluster_resources()`; the memory of a machine without "memory" is not checked. Empty: unknown.
 
     Raises:
-        InputError: no machine is large enough for an actor; names its keys, and the machines.
+        InputError: no machine is large enough for an actor; names the actor's keys and the machines.
     """
     for need in needs:
         if machines and not any(_fits(need.bundle, machine) for machine in machines):
@@ -222,14 +224,14 @@ def check_machines(needs: Sequence[Demand], machines: Sequence[Mapping[str, floa
 
 
 def startable(resources: Resources) -> list[Mapping[str, float]]:
-    """The resources of each kind of machine in `node_types`, named as in `check_machines`; none without autoscaling."""
+    """Return the resources of each of the `node_types`, as in `check_machines`; empty without autoscaling."""
     if not resources.autoscaling:
         return []
     return [bundle(kind.num_cpus, kind.num_gpus, kind.memory_gb) for kind in resources.node_types]
 
 
 def _too_large(need: Demand, machines: Sequence[Mapping[str, float]]) -> list[str]:
-    """The keys, with their values, of which one alone fits no machine; all of them if only their sum does not."""
+    """Return the keys, with values, that alone are too large for any machine; all of them if only their sum is."""
     values = {
         f"num_cpus={need.num_cpus:g}": bundle(need.num_cpus, 0, None),
         f"num_gpus={need.num_gpus:g}": bundle(0, need.num_gpus, None),

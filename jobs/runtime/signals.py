@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: both end a run cleanly, with one line; later signals do not interrupt the cleanup."""
+"""Ctrl-C and SIGTERM: both end a run cleanly and print one line; later signals do not interrupt the cleanup."""
 
 import signal
 import threading
@@ -13,7 +13,7 @@ _received: list[int] = []  # SIGTERMs; Ray's core turns any error that a handler
 
 
 def listen() -> None:
-    """Let SIGTERM raise `Terminated` in the main thread, as Ctrl-C raises KeyboardInterrupt.
+    """Make SIGTERM raise `Terminated` in the main thread, as Ctrl-C raises KeyboardInterrupt.
 
     Call it again after Ray starts: Ray installs its own handler, and its core then ends the process with a native
     stack trace and status -6.
@@ -28,12 +28,12 @@ def _terminated(number: int, _frame: FrameType | None) -> None:
 
 
 def settle() -> None:
-    """Ignore both signals from now on: a second Ctrl-C would interrupt the end of Ray's processes and leave some."""
+    """Ignore both signals from now on, so that a second Ctrl-C does not interrupt the end of Ray's processes."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def exit_code(error: KeyboardInterrupt) -> int:
-    """128 plus the signal's number, as in shells: 130 after Ctrl-C, 143 after SIGTERM."""
+    """Return 128 plus the signal's number, as shells do: 130 after Ctrl-C, 143 after SIGTERM."""
     return 128 + (signal.SIGTERM if _received or isinstance(error, Terminated) else signal.SIGINT)

@@ -1,8 +1,8 @@
-"""Starts regular machines where a cloud has no spot machines: a class that Ray's provider for the cloud is mixed with.
+"""Starts regular machines if a cloud has no spot machines: a class to combine with Ray's provider for the cloud.
 
 Ray's autoscaler (version 2, the default of `ray up` since Ray 2.50) lowers the availability of a kind of machine only
-when a machine that the cloud promised has not come up for an hour. A request that the cloud refuses, as when spot
-machines are short, is repeated every few seconds without end, whatever the priorities of the kinds are.
+if a machine that the cloud promised has not come up within an hour. A request that the cloud refuses, for example
+because spot machines are scarce, is repeated every few seconds without end, whatever the priorities of the kinds.
 """
 
 import logging
@@ -29,13 +29,13 @@ def regular(node_config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class SpotFirst(NodeProvider):
-    """Requests each machine once more as a regular one if the cloud does not start it as a spot machine."""
+    """Requests each machine again as a regular one if the cloud does not start it as a spot machine."""
 
     def create_node(self, node_config: dict[str, Any], tags: dict[str, str], count: int) -> dict[str, Any]:
-        """Start `count` machines and return them by their ids.
+        """Start `count` machines and return them by id.
 
         Raises:
-            Exception: the cloud's, for regular machines.
+            Exception: the cloud refused the regular machines.
         """
         fallback = regular(node_config)
         if fallback == node_config:
@@ -43,7 +43,7 @@ class SpotFirst(NodeProvider):
         try:
             machines = dict(super().create_node(node_config, tags, count) or {})
             missing, reason = count - len(machines), "it started fewer than requested"
-        except Exception as error:  # each cloud has its own
+        except Exception as error:  # each cloud has its own errors
             machines = {}
             # Google Cloud starts machines one by one: those before and after the refused one exist.
             request = {key: value for key, value in tags.items() if key == TAG_RAY_LAUNCH_REQUEST}

@@ -1,4 +1,4 @@
-"""The contract of stages in `jobs.runtime.stages`: what a stage declares, and the check of batches against it."""
+"""The contract of stages in `jobs.runtime.stages`: what a stage declares, and a check of batches against it."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ ITEM = "item_id"  # column of the rows of stages whose number of rows varies, se
 class StageActor(Protocol):
     """A class in `actors/` that maps one Arrow table to another.
 
-    `INPUTS` names the columns that it needs; further columns are allowed. `OUTPUTS` names all columns that it returns,
-    in any order. Either may be a property where it depends on the actor's settings.
+    `INPUTS` has the columns that it needs; other columns are allowed. `OUTPUTS` has all columns that it returns, in any
+    order. Either may be a property if it depends on the actor's settings.
 
-    Two methods are optional. `take_tally()` returns counts since its last call, `group/key` -> n; they are stored in
-    the unit's footer. `report_tokens(callback)` has the actor call `callback` with the number of tokens that it wrote,
-    for progress within a batch.
+    Two methods are optional. `take_tally()` returns the counts since its last call, `group/key` -> n, which the unit's
+    footer stores. `report_tokens(callback)` makes the actor call `callback` with the number of tokens that it has
+    written, to show progress within a batch.
     """
 
     @property
@@ -39,14 +39,15 @@ class Stage:
 
     Attributes:
         pool: the key under `resources` that sets the pool's size and resources.
-        actor: a `StageActor`, or for `stages.process` a class that is called with a task, its writer and a reporter.
+        actor: a `StageActor`, or for `stages.process` a class whose instances are called with a task, its writer and
+            a reporter.
         kwargs: arguments of its constructor.
-        rows_out: the number of rows it returns per row, or a function from its input to the number for each row. Only
-            the last stage may return a number other than one. A function may only use columns that earlier stages pass
-            on unchanged, because it is also called with the rows that were read. None: any number of rows from one on;
-            input and output have the column `ITEM`, and the rows of an item follow each other, in the input's order.
-        batches: a call of the actor has so many times the pool's `batch_size` rows: an actor that computes one batch
-            while it copies the next, or batches by itself, waits at the end of each call.
+        rows_out: the number of rows that it returns per row, or a function from its input to the number for each row.
+            Only the last stage may return a number other than one. A function may use only columns that earlier stages
+            pass on unchanged, because it is also called with the rows that were read. None: any number of rows from one
+            up; input and output then have the column `ITEM`, and an item's rows are consecutive, in the input's order.
+        batches: a call of the actor has this many times the pool's `batch_size` rows: an actor that copies the next
+            batch while it computes one, or that makes batches itself, waits at the end of each call.
     """
 
     pool: str
@@ -57,20 +58,20 @@ class Stage:
 
     @property
     def name(self) -> str:
-        """The actor's class, as in messages and in Ray's names of operators."""
+        """The name of the actor's class, used in messages and for Ray's operators."""
         return self.actor.__name__
 
     def row_counts(self, batch: pa.Table) -> list[int]:
-        """The number of rows that the actor must return for each row of `batch`; the least number if it varies."""
+        """Return the number of rows that the actor must return for each row of `batch`; the minimum if it varies."""
         if callable(self.rows_out):
             return self.rows_out(batch)
         return [1 if self.rows_out is None else self.rows_out] * batch.num_rows
 
     def returned_counts(self, batch: pa.Table, output: pa.Table) -> list[int]:
-        """The number of rows that `output` has for each row of `batch`.
+        """Return the number of rows that `output` has for each row of `batch`.
 
         Raises:
-            RunError: the rows are not as many as declared, or not in the order of their items.
+            RunError: the number of rows is not as declared, or the rows are not in the order of their items.
         """
         counts = self.row_counts(batch)
         if self.rows_out is None:
@@ -91,7 +92,7 @@ class Read:
     """How the rows of a unit are read.
 
     Attributes:
-        rows: returns the table that the first stage takes.
+        rows: returns the input table of the first stage.
         item: the column that identifies a row, so that a retry can redo single rows.
         output_item: the column of the output that holds the same ids.
         excluded: uri of the list of exclusions that `jobs.runtime.exclusions.keep` stored; None without a list.
@@ -107,7 +108,7 @@ def check_inputs(stage: str, batch: pa.Schema, expected: pa.Schema) -> None:
     """Check that a batch has the columns of `expected`, each of its type; other columns are allowed.
 
     Raises:
-        RunError: names the stage and each missing or mistyped column.
+        RunError: a column is missing or mistyped; names the stage and each such column.
     """
     _refuse(stage, "input", list(_mismatches(batch, expected)), expected)
 
@@ -116,7 +117,7 @@ def check_outputs(stage: str, batch: pa.Schema, expected: pa.Schema) -> None:
     """Check that a batch has the columns of `expected`, each of its type, and no others.
 
     Raises:
-        RunError: names the stage and each missing, mistyped or undeclared column.
+        RunError: a column is missing, mistyped or undeclared; names the stage and each such column.
     """
     undeclared = [f"column {name} is not declared" for name in batch.names if name not in expected.names]
     _refuse(stage, "output", [*_mismatches(batch, expected), *undeclared], expected)

@@ -1,7 +1,7 @@
-"""The classes that run on Ray's workers for `jobs.runtime.stages`: they read units, call actors and write units.
+"""Classes that run on Ray's workers for `jobs.runtime.stages`: they read units, call actors and write units.
 
-Each row carries further columns next to those of the stages: `TASK`, `EXPECTED_ROWS`, `EXCLUDED` and `BEGUN`, which are
-the same in all rows of a unit, and `TALLY`. The sink removes them.
+In addition to the columns of the stages, each row has the columns `TASK`, `EXPECTED_ROWS`, `EXCLUDED` and `BEGUN`,
+which are the same in all rows of a unit, and `TALLY`. The sink removes them.
 """
 
 import json
@@ -36,17 +36,17 @@ from jobs.store.writer import Target, UnitTask, UnitWriter
 from jobs.tables import TableError
 
 TASK = "_task"  # the unit and what to do with it, as JSON
-EXPECTED_ROWS = "_expected_rows"  # of the whole unit when it is written
+EXPECTED_ROWS = "_expected_rows"  # rows of the whole unit when it is written
 EXCLUDED = "_excluded"  # JSON of the matches of the unit's rows with the list of exclusions
 BEGUN = "_begun"  # Unix time at which the unit was read
-UNIT_COLUMNS = (TASK, EXPECTED_ROWS, EXCLUDED, BEGUN)  # a row keeps them through all stages
-OUR_ERRORS = (RunError, InputError, TableError, OSError)  # of the plan, code or storage: they end the run
+UNIT_COLUMNS = (TASK, EXPECTED_ROWS, EXCLUDED, BEGUN)  # each row keeps them through all stages
+OUR_ERRORS = (RunError, InputError, TableError, OSError)  # due to the plan, the code or storage: they end the run
 log = logging.getLogger(__name__)
 TALLY = "_tally"  # counts of actors, as "group/key" -> n; stored in the unit's footer
 
 
 class UnitReader:
-    """Reads the rows of the unit that a block names; no rows of a unit that ends its process each time."""
+    """Reads the rows of the unit in a block; leaves out a unit that ends its process each time."""
 
     def __init__(self, read: Read, target: Target, stages: Sequence[Stage], board: RunBoard | None) -> None:
         self._read, self._target, self._board = read, target, board
@@ -75,7 +75,7 @@ class UnitReader:
             written = read_unit(self._target.data_uri(task.unit.name), columns=[read.output_item, "status"])
             redone = written.filter(pc.is_in(written["status"], pa.array(task.retry)))
             rows = rows.filter(pc.is_in(rows[read.item], redone[read.output_item].combine_chunks()))
-        expected = sum(self._last_stage.row_counts(rows))  # the stages before it return one row per row
+        expected = sum(self._last_stage.row_counts(rows))  # earlier stages return one row per row
         rows = rows.append_column(TASK, _repeat(text, rows.num_rows))
         rows = rows.append_column(EXPECTED_ROWS, pa.array([expected] * rows.num_rows, pa.int64()))
         rows = rows.append_column(BEGUN, pa.array([begun] * rows.num_rows, pa.float64()))
@@ -85,11 +85,11 @@ class UnitReader:
 class StageRunner:
     """Calls an actor with its columns of a batch, and checks what it returns.
 
-    A batch at which the actor raises, or its process ends or hangs, is done row by row; a row at which that happens
-    again becomes an error.
+    If the actor raises, or its process ends or hangs, during a batch, the batch is done row by row; a row at which that
+    happens again becomes an error.
 
     Args:
-        row_timeout_s: as the key of that name in `jobs.runtime.resources.StageResources`.
+        row_timeout_s: see the key of this name in `jobs.runtime.resources.StageResources`.
 
     Raises:
         RunError: a column of the input or output is not as declared, or the number of rows is wrong.
@@ -98,7 +98,7 @@ class StageRunner:
     def __init__(self, *, stage: Stage, board: RunBoard | None, row_timeout_s: float | None = None) -> None:
         kwargs = dict(stage.kwargs)
         if "threads" in kwargs and kwargs["threads"] is None:
-            # Ray sets OMP_NUM_THREADS to the logical CPUs of the actor, which say nothing about the machine's.
+            # Ray sets OMP_NUM_THREADS to the actor's logical CPUs, which are unrelated to the machine's.
             kwargs["threads"] = len(os.sched_getaffinity(0))
         self._stage = stage
         worker_warnings.send_to(board)
@@ -136,7 +136,7 @@ class StageRunner:
             output = output.append_column(column, values)
         tally, self._tally = dict(self._tally), Counter()
         self._metrics.add_batch(inputs, output, tally, seconds=time.perf_counter() - begun)
-        if hasattr(self._actor, "take_tally") or TALLY in batch.column_names:  # in all batches of a unit, or none
+        if hasattr(self._actor, "take_tally") or TALLY in batch.column_names:  # in all batches of a unit, or in none
             output = output.append_column(TALLY, _tallies(batch, counts, tally))
         self._report.add(output.num_rows, errors=_count_errors(output))
         self._report.flush()
@@ -144,7 +144,7 @@ class StageRunner:
         return output
 
     def _run(self, inputs: pa.Table, *, units: Sequence[str]) -> pa.Table:
-        """What the actor returns for a batch; row by row if it fails, or if its process ended at it before."""
+        """Return the actor's output for a batch; done row by row if it fails or if its process ended at it before."""
         ids = inputs.column(self._actor.INPUTS.names[0])
         key = ("batch", *units, *([str(ids[0]), str(ids[-1]), str(len(ids))] if len(ids) else []))
         earlier = self._attempts.begin(*key)
@@ -161,10 +161,10 @@ class StageRunner:
         return output
 
     def _run_row(self, row: pa.Table, *, key: Sequence[str]) -> pa.Table:
-        """What the actor returns for a row; if it fails, or its process ended at it before, for the row as an error.
+        """Return the actor's output for a row; for a failed one, or one at which the process ended before, as an error.
 
         Raises:
-            RunError: it fails, or the process ends, even then.
+            RunError: the actor fails, or its process ends, even for the row as an error.
         """
         if self._attempts.begin(*key):
             reason: Reason | None = self._attempts.reason(*key)
@@ -184,7 +184,7 @@ class StageRunner:
         return output
 
     def _call(self, inputs: pa.Table) -> tuple[pa.Table, None] | tuple[None, Reason]:
-        """What the actor returns, or why it failed."""
+        """Return what the actor returns, or why it failed."""
         try:
             with self._watch.watching():
                 output = self._actor(inputs)
@@ -347,21 +347,21 @@ class UnitSink:
 
 
 def reason_of(error: Exception) -> Reason:
-    """Why a row is an error, from what its stage raised."""
+    """Return the reason for a row's error from what its stage raised."""
     if isinstance(error, MemoryError) or ("torch" in sys.modules and is_out_of_memory(error)):
         return Reason("out_of_memory", "not enough memory for this row alone")
     return Reason(type(error).__name__, f"{type(error).__name__}: {first_line(error)}")
 
 
 def count_rows(writer: UnitWriter, task: UnitTask, rows: int) -> None:
-    """Count the rows that were read, and those that the plan left out of the unit (`extra["filtered"]`)."""
+    """Count the rows that were read, including those that the plan left out of the unit (`extra["filtered"]`)."""
     left_out = task.unit.extra.get("filtered", {})
     writer.counts.filtered.update(left_out)
     writer.counts.rows_in = rows + sum(left_out.values())
 
 
 def _tallies(batch: pa.Table, counts: Sequence[int], tally: Mapping[str, int]) -> pa.Array:
-    """Column TALLY: the tallies of earlier stages stay with their rows; `tally`, of this stage, goes into the first."""
+    """Return column TALLY: tallies of earlier stages stay with their rows; the first row gets those of this stage."""
     tallies: list[list[tuple[str, int]]] = [[] for _ in range(sum(counts))]
     row = 0
     earlier = batch[TALLY].to_pylist() if TALLY in batch.column_names else [None] * batch.num_rows
@@ -375,7 +375,7 @@ def _tallies(batch: pa.Table, counts: Sequence[int], tally: Mapping[str, int]) -
 
 
 def sum_tallies(rows: pa.Table) -> dict[str, dict[str, int]]:
-    """The sums of column TALLY by group and key."""
+    """Return the sums of column TALLY by group and key."""
     sums: dict[str, dict[str, int]] = {}
     for entries in rows[TALLY].drop_null().to_pylist() if TALLY in rows.column_names else ():
         for name, n in entries:
@@ -386,7 +386,7 @@ def sum_tallies(rows: pa.Table) -> dict[str, dict[str, int]]:
 
 
 def merge_retried(written: pa.Table, redone: pa.Table, key: Sequence[str], task: UnitTask) -> pa.Table:
-    """`written` in its order, with the rows of the retried statuses replaced by those of `redone` with the same key.
+    """Return `written`, in its order, with the rows of retried statuses replaced by those of `redone` with their keys.
 
     Raises:
         RunError: `redone` lacks a row.
@@ -405,7 +405,7 @@ def merge_retried(written: pa.Table, redone: pa.Table, key: Sequence[str], task:
 
 
 def replace_items(written: pa.Table, redone: pa.Table) -> pa.Table:
-    """`written` with the rows of the items of `redone` replaced, each item at its place."""
+    """Return `written` with the rows of each item in `redone` replaced, at the item's place."""
     place = {item: number for number, item in enumerate(dict.fromkeys(written[ITEM].to_pylist()))}
     kept = written.filter(pc.invert(pc.is_in(written[ITEM], redone[ITEM].combine_chunks())))
     both = pa.concat_tables([kept, redone.select(written.column_names).cast(written.schema)])
@@ -414,7 +414,7 @@ def replace_items(written: pa.Table, redone: pa.Table) -> pa.Table:
 
 
 def _repeat(text: str, rows: int) -> pa.DictionaryArray:
-    """`text` in every row, stored once: a task may name ten thousand inputs."""
+    """Return `text` in every row, stored only once, because a task may list ten thousand inputs."""
     return pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), [text])
 
 

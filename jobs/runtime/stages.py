@@ -1,8 +1,9 @@
-"""Runs work units through Ray Data: read, pools of actors for the stages, write.
+"""Execution of work units with Ray Data: read, pass through pools of actors for the stages, write.
 
 A unit travels as one Arrow block. Blocks are never split (`target_max_block_size=None` in jobs.runtime.ray_session), so
-that the sink sees whole units. Each task that is sent to a worker names one unit: Ray keeps on the driver what it
-sends, and with all units in each task the memory would grow with the square of their number. There are two ways:
+that the sink receives whole units. Each task that is sent to a worker is for one unit: Ray keeps everything that it
+sends on the driver, where memory would grow with the square of the number of units if each task listed all of them.
+There are two ways:
 
 - `stream`: rows flow through stages; the sink writes each unit when it arrives. Stages may share a process
   (`groups_of`).
@@ -46,9 +47,9 @@ def stream(
 
     Raises:
         RunError: an actor broke its contract, or Ray gave up on a task.
-        ValueError: a stage before the last that does not return one row per row.
+        ValueError: a stage before the last does not return one row per row.
     """
-    # Ray drops empty blocks, and an empty unit must still become an object of zero rows.
+    # Ray drops empty blocks, but an empty unit must still become an object of zero rows.
     for task in (t for t in run.todo if t.unit.rows == 0):
         with UnitWriter(run.target, task) as writer:
             count_rows(writer, task, 0)
@@ -81,7 +82,7 @@ def stream(
 def process(
     run: TableRun, *, name: str, stage: Stage, resources: res.Resources, total: int | None, counted: str
 ) -> None:
-    """Process each unit of `run.todo` by a call `actor(task, writer, report)`, which writes the unit.
+    """Process each unit of `run.todo` by calling `actor(task, writer, report)`, which writes it.
 
     Args:
         name: the name of the job, for the progress lines.
@@ -96,7 +97,7 @@ def process(
     pool = _limit_actors(getattr(resources, stage.pool), len(run.todo))
     expected = [StageProgress(stage.pool, total, counted)]
     with as_run_errors(), Progress(name, expected, grows=resources.autoscaling) as progress:
-        # The actors read for themselves: no rows are read ahead, and no processes for reading are needed.
+        # The actors read their input themselves: no rows are read ahead, and no reading processes are needed.
         data = _map(
             _blocks(_largest_first(run.todo)),
             stage.name,
@@ -111,17 +112,17 @@ def process(
 
 
 def _run(data: ray.data.Dataset) -> None:
-    """Execute the tasks of `data` and keep nothing of their results."""
+    """Execute the tasks of `data` and discard their results."""
     for _ in data.iter_batches(batch_size=None, batch_format="pyarrow"):
         pass
 
 
 def groups_of(stages: Sequence[Stage], resources: res.Resources) -> Iterator[tuple[list[Stage], res.StageResources]]:
-    """The stages that share a process, with the pool of each group.
+    """Yield the groups of stages that share a process, with the pool of each group.
 
     A process takes a second of CPU to start and three more to import a model's libraries, which is most of a short run
-    on a laptop. Consecutive stages therefore share one where their pools have a single actor each and no GPU; a GPU
-    never waits for a stage that needs only CPUs. The pool of a group has the batch size of its last stage.
+    on a laptop. Consecutive stages therefore share a process if each of their pools has a single actor and no GPU, so
+    that a GPU never waits for a stage that needs only CPUs. The pool of a group has the batch size of its last stage.
     """
     group: list[Stage] = []
     shared: res.StageResources | None = None
@@ -139,7 +140,7 @@ def groups_of(stages: Sequence[Stage], resources: res.Resources) -> Iterator[tup
 
 
 def expected_progress(tasks: Sequence[UnitTask], stages: Sequence[Stage]) -> list[StageProgress]:
-    """The stages with the number of rows of each, None where a retry or a stage leaves it open."""
+    """Return the stages with their numbers of rows; None where a retry or a stage leaves the number open."""
     total = None if any(task.retry for task in tasks) else sum(task.unit.rows or 0 for task in tasks)
     expected = []
     for stage in stages:
@@ -150,26 +151,26 @@ def expected_progress(tasks: Sequence[UnitTask], stages: Sequence[Stage]) -> lis
 
 
 def _blocks(tasks: Sequence[UnitTask]) -> ray.data.Dataset:
-    """One block per unit, with the unit's task."""
+    """Return one block per unit, with the unit's task."""
     items: Any = CompactList({TASK: task.to_json()} for task in tasks)
     # Not `from_blocks`, which keeps 6 kB per block on the driver; this keeps 2.5.
     return ray.data.from_items(items, override_num_blocks=len(items))
 
 
 def _largest_first(tasks: Sequence[UnitTask]) -> list[UnitTask]:
-    """Largest units first, for load balance: the actors then finish at about the same time."""
+    """Return the tasks, largest units first, so that the actors finish at about the same time."""
     return sorted(tasks, key=lambda task: -sum(source.size for source in task.unit.inputs))
 
 
 def _limit_actors(pool: res.StageResources, units: int) -> res.StageResources:
-    """`pool` with no more actors than there are units, since a unit is with one actor at a time."""
+    """Return `pool` with at most as many actors as there are units, since only one actor works on a unit at a time."""
     return replace(pool, actors=min(pool.actors, units), max_actors=pool.max_actors and min(pool.max_actors, units))
 
 
 def rows_per_call(pool: res.StageResources, batches: int, unit_rows: Sequence[int | None]) -> int:
-    """The rows of a call of an actor: `batches` times the pool's batch size, less if actors would be without work.
+    """Return the rows per call of an actor: `batches` times the pool's batch size, or less to keep all actors busy.
 
-    Ray joins units until a call has its rows. Of a small table, one actor would get the units of all.
+    Ray joins units until a call has its rows, so that one actor might get all units of a small table.
 
     Args:
         unit_rows: the rows of each unit; None if unknown.
@@ -181,11 +182,11 @@ def rows_per_call(pool: res.StageResources, batches: int, unit_rows: Sequence[in
 
 
 def pool_sizes(pool: res.StageResources) -> dict[str, Any]:
-    """The sizes of a pool, as arguments of `ray.data.ActorPoolStrategy`.
+    """Return the sizes of a pool, as arguments of `ray.data.ActorPoolStrategy`.
 
-    A pool on GPUs asks for all its actors at once, so that all machines boot at the same time; the run starts with the
-    first of them (`jobs.runtime.actor_watch`). Asked for as the work demands, eight machines would be three rounds of
-    booting. Other pools start with `actors` and grow while all their actors are busy.
+    A pool on GPUs requests all its actors at once, so that all machines boot at the same time; the run starts with the
+    first of them (`jobs.runtime.actor_watch`). If they were requested as the work demands, eight machines would take
+    three rounds of booting. Other pools start with `actors` and grow while all their actors are busy.
     """
     if not pool.max_actors or pool.max_actors <= pool.actors:
         return {"size": pool.actors}
@@ -204,11 +205,11 @@ def _map(
     batch_size: int,
     one_machine: bool,
 ) -> ray.data.Dataset:
-    """`data` through a pool of actors that call `runner`; Ray shows the operator under `name`.
+    """Return `data` mapped by a pool of actors that call `runner`; Ray shows the operator as `name`.
 
-    On one machine a pool of one is a process that the next job finds warm. An actor's process ends with its job, and
-    the next one imports torch and transformers again (five seconds of CPU). A task runs in a process that Ray keeps. Of
-    tasks with a separate environment, one at a time, there is one.
+    On one machine, a pool of one actor is a task, whose process the next job finds warm. An actor's process ends with
+    its job, and the next one imports torch and transformers again (five seconds of CPU); a task runs in a process that
+    Ray keeps. There is one process for tasks with a separate environment that run one at a time.
     """
     memory = pool.memory_gb * 2**30 if pool.memory_gb else None
     if one_machine and pool.is_single:
@@ -241,5 +242,5 @@ def _map(
 
 
 def _named(name: str, runner: type) -> Any:
-    """`runner` as a class called `name`."""
+    """Return `runner` as a class called `name`."""
     return type(name, (runner,), {"__module__": __name__})

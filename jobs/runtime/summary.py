@@ -15,24 +15,24 @@ from jobs.store.run import TablePlan, TableRun, survey
 
 TALLY_LINES = 10
 FAILURE_LINES = 10
-LONG_S = 60  # of a run, or of its estimate: for shorter ones the two are not printed
+LONG_S = 60  # shortest run, or estimate of one, for which the two are compared
 
 
 @dataclass(frozen=True)
 class PlannedTable:
-    """A plan that was printed."""
+    """A printed plan."""
 
     out: str
     amounts: Amounts
-    estimated: estimates.Forecast | None  # None of a job without Ray
+    estimated: estimates.Forecast | None  # None for a job without Ray
 
 
-_printed: list[list[PlannedTable]] = []  # of the contexts of `printed_plans`
+_printed: list[list[PlannedTable]] = []  # one list per context of `printed_plans`
 
 
 @contextlib.contextmanager
 def printed_plans() -> Iterator[list[PlannedTable]]:
-    """Within the context, the plans that jobs print are also added to the list."""
+    """Collect the plans that jobs print within the context in the yielded list."""
     _printed.append([])
     try:
         yield _printed[-1]
@@ -55,8 +55,8 @@ def show_plan(
     Writes no files.
 
     Args:
-        estimator: estimates what is left; None of a job without Ray.
-        overwrite: an existing table would be deleted; None: as the plan's configuration says.
+        estimator: estimates what is left; None for a job without Ray.
+        overwrite: whether an existing table would be deleted; None: what the plan's configuration says.
     """
     overwrite = bool(plan.config.get("overwrite")) if overwrite is None else overwrite
     amounts = survey(plan, overwrite=overwrite)
@@ -94,7 +94,7 @@ def show_result(name: str, manifest: Mapping[str, Any], run: TableRun) -> None:
 
 
 def reconciliation(counts: Mapping[str, Any]) -> str:
-    """The sums of `Counts` as lines, and each kind of failure with its number and an example."""
+    """Return lines with the sums of `Counts`, and with each kind of failure, its number and an example."""
     parts = [f"{counts['rows_out']:,} out"]
     parts += [f"{n:,} filtered by {rule}" for rule, n in sorted(counts["filtered"].items())]
     parts += [f"{n:,} rejected as {reason}" for reason, n in sorted(counts["rejected"].items())]

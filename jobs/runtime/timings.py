@@ -1,7 +1,7 @@
-"""Where the seconds of a command went: the lines of `-v` (`timings=true`).
+"""How the time of a command is spent: the lines of `-v` (`timings=true`).
 
-The driver marks the end of each phase; a worker reports how long its actor took to start, which includes the imports of
-a model's libraries and the loading of its weights, and how long the first batch took.
+The driver marks the end of each phase. A worker reports how long its actor took to start, which includes importing a
+model's libraries and loading its weights, and how long the first batch took.
 """
 
 import time
@@ -13,22 +13,22 @@ START, FIRST = "start", "first batch"
 
 
 class Measured:
-    """The times of a run's workers; part of the `jobs.runtime.board.RunRecords`."""
+    """The times of a run's workers, as part of the `jobs.runtime.board.RunRecords`."""
 
     def __init__(self) -> None:
         self._spent: dict[str, dict[str, float]] = defaultdict(dict)
 
     def spend(self, actor: str, phase: str, seconds: float) -> None:
-        """Keep the time of an actor's phase; of several processes that of the slowest."""
+        """Record the time of an actor's phase; the slowest of several processes counts."""
         self._spent[actor][phase] = max(seconds, self._spent[actor].get(phase, 0.0))
 
     def spent(self) -> dict[str, dict[str, float]]:
-        """Actor -> phase -> seconds."""
+        """Return the seconds of each phase, by actor."""
         return {actor: dict(phases) for actor, phases in self._spent.items()}
 
 
 class WorkerTimes:
-    """Reports from the worker how long its actor took to start, and its first batch; nothing without a board."""
+    """Reports, from a worker, the times of its actor's start and first batch; does nothing without a board."""
 
     def __init__(self, board: Any, actor: str) -> None:
         self._board, self._actor, self._left = board, actor, [START, FIRST]
@@ -39,34 +39,34 @@ class WorkerTimes:
         self._begun = time.perf_counter()
 
     def end(self) -> None:
-        """End the phase; those after the first batch are not reported."""
+        """End the phase; phases after the first batch are not reported."""
         if self._left and self._board is not None:
             self._board.tell("spend", self._actor, self._left.pop(0), time.perf_counter() - self._begun)
 
 
 class Phases:
-    """The phases of the driver, one after another; `begun` returns the Unix time at which the first one began."""
+    """The consecutive phases of the driver; `begun` returns the Unix time at which the first one began."""
 
     def __init__(self, begun: Callable[[], float]) -> None:
         self._begun = begun
         self._since: float | None = None  # end of the last phase
         self._phases: list[tuple[str, float]] = []
         self._workers: dict[str, dict[str, float]] = {}
-        self.is_shown = False  # whether lines were taken, so that the end of Ray is one too
+        self.is_shown = False  # whether lines were taken, so that the end of Ray is printed too
 
     def mark(self, name: str, now: float | None = None) -> None:
-        """End a phase: name the time since the last mark."""
+        """End a phase called `name`, which began at the last mark."""
         now = time.time() if now is None else now
         since = self._begun() if self._since is None else self._since
         self._phases.append((name, now - since))
         self._since = now
 
     def add_workers(self, spent: Mapping[str, Mapping[str, float]]) -> None:
-        """Take what `Measured.spent` returned."""
+        """Add the times returned by `Measured.spent`."""
         self._workers.update({actor: dict(phases) for actor, phases in spent.items()})
 
     def take_lines(self) -> list[str]:
-        """The lines of all phases since the last call."""
+        """Return the lines of the phases since the last call."""
         self.is_shown = True
         phases, self._phases = self._phases, []
         workers, self._workers = self._workers, {}
@@ -78,7 +78,7 @@ class Phases:
 
 
 def _process_start() -> float:
-    """The Unix time at which this process started."""
+    """Return the Unix time at which this process started."""
     import psutil  # here, since every command imports this module and few show times
 
     return float(psutil.Process().create_time())

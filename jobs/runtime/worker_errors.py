@@ -1,4 +1,4 @@
-"""Errors of workers, which arrive wrapped in Ray's exceptions and traces, as one line."""
+"""Conversion of workers' errors, which arrive wrapped in Ray's exceptions and traces, to one line."""
 
 import re
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from jobs.store import faults
 
 _ERROR_LINE = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Exit|Invalid|BadZipFile)): (.+)$", re.MULTILINE)
 _DEAD_ACTOR = re.compile(r"class_name: MapWorker\(MapBatches\((\w+)\)\)")
-WHOLE_SENTENCES = (RunError.__name__, ModelError.__name__)  # errors whose message needs no other words
+WHOLE_SENTENCES = (RunError.__name__, ModelError.__name__)  # errors whose message is complete
 _WRAPPERS = ("UserCodeException", "ActorDiedError")
 
 
@@ -34,7 +34,7 @@ def as_run_errors() -> Iterator[None]:
         trace = str(error)
         if (raised := _raised(trace)) and raised[0] in WHOLE_SENTENCES:
             raise RunError(raised[1]) from error
-        if isinstance(error, OSError) and faults.is_full(error):  # no worker's, which Ray wraps
+        if isinstance(error, OSError) and faults.is_full(error):  # not a worker's error, which Ray would wrap
             sentence = f"{ray_folder.describe_full(error)}, {ray_folder.MORE_MEMORY}"
             raise RunError(f"{sentence}. {faults.KEPT}") from error
         if ray_folder.OVER_CAPACITY in trace:
@@ -45,7 +45,7 @@ def as_run_errors() -> Iterator[None]:
 
 
 def describe(trace: str) -> str:
-    """The error that a worker raised, read from the text of Ray's exception."""
+    """Return the error that a worker raised, read from the text of Ray's exception."""
     if raised := _raised(trace):
         return f"{raised[0]}: {raised[1]}"
     if dead := _DEAD_ACTOR.search(trace):
@@ -54,6 +54,6 @@ def describe(trace: str) -> str:
 
 
 def _raised(trace: str) -> tuple[str, str] | None:
-    """The name and the message of the last error in a trace."""
+    """Return the name and the message of the last error in a trace."""
     errors = [(kind, message) for kind, message in _ERROR_LINE.findall(trace) if kind not in _WRAPPERS]
     return errors[-1] if errors else None

@@ -1,7 +1,7 @@
-"""Warnings that workers log: counted on the board of progress, and printed once on the driver.
+"""Warnings that workers log, counted on the progress board and printed once on the driver.
 
-Ray's own way (`log_to_driver`) would print them once per process, among its own lines, and the files of a machine that
-is withdrawn are lost.
+Ray's own way (`log_to_driver`) would print them once per process, among Ray's own lines, and the log files of a machine
+that is withdrawn are lost.
 """
 
 import logging
@@ -14,7 +14,7 @@ from jobs.store.writer import UnitTask
 LOGGERS = ("actors", "jobs")
 MOST_TEXTS = 100  # different warnings that a board keeps
 
-_tasks: list[str] = []  # of this process: the tasks of the current batch, as JSON
+_tasks: list[str] = []  # the tasks of this process's current batch, as JSON
 
 
 class Collected:
@@ -25,18 +25,18 @@ class Collected:
         self._places: dict[str, dict[str, Any]] = {}
 
     def warn(self, text: str, place: dict[str, Any]) -> None:
-        """Count a warning; `place`: where it was logged (actor, node, units), of which the first is kept."""
+        """Count a warning; `place` is where it was logged (actor, node, units), and the first place is kept."""
         if text in self._counts or len(self._counts) < MOST_TEXTS:
             self._counts[text] += 1
             self._places.setdefault(text, place)
 
     def warnings(self) -> dict[str, tuple[int, dict[str, Any]]]:
-        """Warning -> how often it was logged, and where it was first."""
+        """Return how often each warning was logged, and where it was first, by warning."""
         return {text: (count, self._places[text]) for text, count in self._counts.items()}
 
 
 class PrintedWarnings:
-    """The driver's side: which warnings have been printed, and how often they occurred.
+    """Which warnings the driver has printed, and how often they occurred.
 
     A board that restarts loses its counts, so that the counts are lower bounds.
     """
@@ -45,7 +45,7 @@ class PrintedWarnings:
         self.counts: Counter[str] = Counter()
 
     def new_lines(self, read: dict[str, tuple[int, dict[str, Any]]]) -> list[tuple[str, dict[str, Any]]]:
-        """Take what `Collected.warnings` returned; the lines of warnings that are new, each with its place."""
+        """Add a result of `Collected.warnings`; return the lines of new warnings, each with its place."""
         lines = [
             (f"warning of a worker: {text}", place) for text, (_, place) in read.items() if text not in self.counts
         ]
@@ -53,7 +53,7 @@ class PrintedWarnings:
         return lines
 
     def summary(self) -> list[str]:
-        """A line for each warning that occurred more than once."""
+        """Return a line for each warning that occurred more than once."""
         return [f"{count:,} times: {text}" for text, count in self.counts.most_common() if count > 1]
 
 
@@ -83,12 +83,12 @@ def _place() -> dict[str, str]:
 
 
 def working_on(tasks: Sequence[str]) -> None:
-    """Name the units of this process's warnings from now on by their `jobs.store.writer.UnitTask`s, as JSON."""
+    """Set the units that this process's warnings are about from now on, as `jobs.store.writer.UnitTask`s in JSON."""
     _tasks[:] = tasks
 
 
 def send_to(board: Any) -> None:
-    """Send the warnings of this process to `board` from now on; a process that is used again has one sender."""
+    """Send the warnings of this process to `board` from now on; a process that is used again has only one sender."""
     working_on([])
     for logger in map(logging.getLogger, LOGGERS):
         for handler in [handler for handler in logger.handlers if isinstance(handler, _Sender)]:

@@ -1,4 +1,4 @@
-"""OmegaConf reads YAML with libyaml: PyYAML's parser in Python takes a third of the time of composing."""
+"""Makes OmegaConf read YAML with libyaml: PyYAML's parser in Python takes a third of the time of composing."""
 
 import functools
 from typing import Any
@@ -11,9 +11,9 @@ python_loader = _utils.get_yaml_loader
 
 @functools.cache
 def loader() -> Any:
-    """OmegaConf's class of loader, which reads tokens with libyaml if PyYAML was built with it.
+    """Return OmegaConf's loader class, which reads tokens with libyaml if PyYAML was built with it.
 
-    What the tokens mean (numbers, duplicate keys, dates) is left to the methods of OmegaConf's class.
+    The meaning of the tokens (numbers, duplicate keys, dates) is left to the methods of OmegaConf's class.
     """
     omegaconfs = python_loader()
     if not yaml.__with_libyaml__:
@@ -30,5 +30,5 @@ def loader() -> Any:
 
 
 def install() -> None:
-    """Let `OmegaConf.load` and `OmegaConf.create`, which Hydra calls for each file, use `loader`."""
+    """Make `OmegaConf.load` and `OmegaConf.create`, which Hydra calls for each file, use `loader`."""
     _utils.get_yaml_loader = loader
