@@ -68,7 +68,7 @@ def copy_files(plan: CopyPlan) -> None:
 
 
 def _is_passing(uri: str) -> bool:
-    """Whether the file is one that a running process has in a table: a copy of it would refuse other runs."""
+    """Return whether the file is one that a running process has in a table: a copy of it would refuse other runs."""
     return place.is_temporary(uri) or uri.endswith(f"/{FOLDER}/{lease.NAME}")
 
 

@@ -120,14 +120,14 @@ def _dataset(source: TableSource) -> pads.Dataset:
 
 
 def _schema(source: TableSource) -> pa.Schema:
-    """The table's schema; its vectors have the length of those in the footers."""
+    """Return the table's schema; its vectors have the length of those in the footers."""
     types = [field.type for schema in source.footers.schemas for field in schema]
     dims = [int(kind.list_size) for kind in types if pa.types.is_fixed_size_list(kind)]
     return tables.table(source.name, dim=dims[0] if dims else None).schema()
 
 
 def _readable(kind: pa.DataType) -> pa.DataType:
-    """The type as which DuckDB, which has no float16, reads a column."""
+    """Return the type as which DuckDB, which has no float16, reads a column."""
     if pa.types.is_fixed_size_list(kind) and pa.types.is_float16(kind.value_type):
         return pa.list_(pa.float32(), kind.list_size)
     return kind

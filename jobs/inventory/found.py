@@ -115,7 +115,7 @@ def _read(uri: str, files: list[Object]) -> FoundTable:
 
 
 def _rows_of_manifest(uri: str) -> int | None:
-    """The rows of a run that ended; None if it lacked units, so that a later one may have written more."""
+    """Return the rows of a run that ended; None if it lacked units, so that a later one may have written more."""
     manifest: Mapping[str, Any] = run_files.read_manifest(uri)
     return int(manifest["counts"]["rows_out"]) if manifest.get("complete") else None
 

@@ -11,7 +11,7 @@ from jobs.store.run_files import FOLDER, IDENTITY, INPUTS, read_inputs, run_uri
 
 
 def remove_table(table: FoundTable) -> list[str]:
-    """Remove what a run wrote into the folder of `table`; returns the uris of the other files, which stay.
+    """Remove what a run wrote into the folder of `table` and return the uris of the other files, which stay.
 
     The identity goes last, so that after an interruption the place is still a table, and the removal can be repeated.
 

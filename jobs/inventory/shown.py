@@ -18,7 +18,7 @@ def size(n: int) -> str:
 
 
 def age(seconds: float) -> str:
-    """A duration in its largest whole unit."""
+    """Return a duration in its largest whole unit."""
     for length, unit in _AGES:
         if seconds >= length:
             return f"{seconds // length:.0f} {unit}"
@@ -26,12 +26,12 @@ def age(seconds: float) -> str:
 
 
 def short_hash(identity: str) -> str:
-    """The first eight digits of an identity's hash."""
+    """Return the first eight digits of an identity's hash."""
     return identity[:8]
 
 
 def flat_lines(identity: Mapping[str, Any]) -> list[str]:
-    """An identity as `key: value` lines, one for each leaf, in order of the keys."""
+    """Return an identity as `key: value` lines, one for each leaf, in order of the keys."""
     return [f"{key}: {value}" for key, value in sorted(flatten(dict(identity)).items())]
 
 

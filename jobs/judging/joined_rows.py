@@ -107,7 +107,7 @@ def lookup_pictures(source: Object | None, values: Collection[str], *, with_byte
 
 
 def _pictures(objects: Sequence[Object], places: Sequence[tuple[int, int]]) -> list[bytes | None]:
-    """The bytes of the pictures at these places: number of the object, row."""
+    """Return the bytes of the pictures at these places: number of the object, row."""
     numbers = sorted({number for number, _ in places})
     rows = [sorted({row for place, row in places if place == number}) for number in numbers]
     pictures: dict[tuple[int, int], bytes | None] = {}
@@ -119,7 +119,7 @@ def _pictures(objects: Sequence[Object], places: Sequence[tuple[int, int]]) -> l
 
 
 def _of_object(source: Object, rows: Sequence[int]) -> list[bytes | None]:
-    """The bytes of the pictures in ascending `rows` of an object."""
+    """Return the bytes of the pictures in ascending `rows` of an object."""
     fs, path = locations.filesystem(source.uri)
     with reading_rows(source.uri), fs.open_input_file(path) as stream:
         if (pages := _pages(source, stream)) is not None:
@@ -157,7 +157,7 @@ def _is_object(source: Object) -> bool:
 
 @lru_cache(COPIES)
 def _objects(source: Object) -> Sequence[Object]:
-    """The data objects of a whole table."""
+    """Return the data objects of a whole table."""
     return list(data_objects(source.uri, locations.listing(source.uri)))
 
 

@@ -106,7 +106,7 @@ def first_items(units: Iterable[Unit], reader: Callable[[UnitTask], pa.Table], c
 
 
 def _is_here(model: ModelSettings) -> bool:
-    """Whether the model's processor can be loaded without the network."""
+    """Return whether the model's processor can be loaded without the network."""
     from actors.local_models import is_local
     from actors.vlm.encoding import load_processor
 
@@ -182,7 +182,7 @@ def indented(text: str) -> str:
 
 
 def _answer_line(row: Mapping[str, Any]) -> str:
-    """A row of `ratings` or `responses` as a line."""
+    """Return a row of `ratings` or `responses` as a line."""
     if "text" in row:
         return f"{row['item_id']} sample {row['sample']}: {row['status']} {row['text']!r:.80}"
     target = f" of {row['target']}" if row["target"] else ""

@@ -1,4 +1,4 @@
-"""How much work the units of a table are: what is done and when, and what is left."""
+"""The amount of work in a table's units: what is done, when it was done, and what is left."""
 
 from array import array
 from collections.abc import Iterator, Sequence
@@ -11,16 +11,16 @@ ROWS, BYTES, UNITS = "rows", "bytes", "units"
 
 
 class Amounts:
-    """Counts units as they are compared with the footers of their objects; 16 bytes of memory per unit.
+    """Counts units while they are compared with the footers of their objects; takes 16 bytes of memory per unit.
 
     Attributes:
-        counted: in what work is counted: rows if they are known of all units; else bytes of the inputs, or units if a
-            limit makes the bytes meaningless.
+        counted: what work is counted in: rows if they are known for all units; otherwise bytes of the inputs, or units
+            if a limit makes the bytes meaningless.
         units, done: numbers of units.
         left: the work of the units that are not done.
-        inputs_left, remote_bytes_left: objects on S3 that these units read, counted once per unit, and their bytes that
-            these units cover.
-        rows: of all units, as far as they are known.
+        inputs_left, remote_bytes_left: objects on S3 that the units left to do read, counted once per unit, and the
+            bytes of these objects that the units cover.
+        rows: rows of all units, as far as they are known.
     """
 
     def __init__(self, units: Sequence[Unit]) -> None:
@@ -50,7 +50,7 @@ class Amounts:
         return len(self._times)
 
     def work_of(self, unit: Unit) -> int:
-        """The work of a unit, in what is `counted`."""
+        """Return the work of a unit, in what is `counted`."""
         if self.counted == ROWS:
             return unit.rows or 0
         return unit.bytes if self.counted == BYTES else 1
@@ -64,7 +64,7 @@ class Amounts:
         self.remote_bytes_left -= _remote_bytes(unit)
 
     def ended(self) -> Iterator[tuple[float, int]]:
-        """Yield (time written, work) of each finished unit; the time in seconds since 1970."""
+        """Yield the time in seconds since 1970 at which each finished unit was written, and its work."""
         return zip(self._times, self._work, strict=True)
 
 

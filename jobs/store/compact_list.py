@@ -1,9 +1,9 @@
 """Compressed in-memory lists of similar objects, and sets of hashes.
 
-A driver lists each shard that it reads and writes, and a table may have tens of thousands. As a Python object an input,
-a footer or a unit takes half a kilobyte to two. They differ in little more than a few hashes, so that compressed they
-take some dozens of bytes. The lists hold four kinds of objects (inputs, units, tasks, footers), which is why they are
-pickled rather than stored as columns of an Arrow table of each kind.
+A driver lists all shards that it reads and writes, and a table may have tens of thousands. As a Python object, an
+input, a footer or a unit takes half a kilobyte to two. They differ in little more than a few hashes, so that compressed
+they take a few dozen bytes. The lists hold four kinds of objects (inputs, units, tasks, footers), and are therefore
+pickled rather than stored as columns of one Arrow table per kind.
 """
 
 import pickle
@@ -21,7 +21,7 @@ ZLIB_LEVEL = 1  # higher levels take three times as long to save a tenth
 
 
 def chunked(values: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Lists of `size` values, the last one shorter."""
+    """Yield lists of `size` values; the last one may be shorter."""
     iterator = iter(values)
     while chunk := list(islice(iterator, size)):
         yield chunk
@@ -30,7 +30,7 @@ def chunked(values: Iterable[T], size: int) -> Iterator[list[T]]:
 class CompactList(Sequence[T], Generic[T]):
     """An immutable list, compressed in chunks; each access returns a new, equal object.
 
-    Use it for lists that are iterated, or indexed in about their order: access elsewhere decompresses a chunk.
+    Use it for lists that are iterated, or indexed roughly in order: access out of order decompresses a chunk.
     """
 
     def __init__(self, values: Iterable[T] = ()) -> None:
@@ -81,7 +81,7 @@ def _equal(one: Any, other: Any) -> bool:
 class HashSet:
     """An ordered set of names, or of tuples of them, as 64-bit hashes: eight bytes each, valid in this process only.
 
-    Among ten thousand names two have the same hash in one of 10**11 sets.
+    Among ten thousand names, two have the same hash in one of 10**11 sets.
     """
 
     def __init__(self, names: Iterable[Any]) -> None:
@@ -90,7 +90,7 @@ class HashSet:
         self._sorted = self._hashes[self._order]
 
     def index(self, name: Any) -> int | None:
-        """The index of `name`; None if it is not in the set."""
+        """Return the index of `name`; None if it is not in the set."""
         hashed = hash(name)
         at = bisect_left(self._sorted, hashed)
         return int(self._order[at]) if at < len(self._sorted) and self._sorted[at] == hashed else None
@@ -99,7 +99,7 @@ class HashSet:
         return self.index(name) is not None
 
     def same_as(self, other: "HashSet") -> bool:
-        """Whether both have equal names in the same order."""
+        """Return whether both have equal names in the same order."""
         return np.array_equal(self._hashes, other._hashes)
 
     @property

@@ -21,7 +21,7 @@ class Counts:
         rejected: reason -> parts of the input that could not become a row.
         status: status -> rows written.
         tallies: name -> key -> number; further counts of stages.
-        failures: rows whose status is not ok, by status and kind, each with an example.
+        failures: rows whose status is not ok, by status and kind, with an example of each.
     """
 
     rows_in: int = 0
@@ -33,7 +33,7 @@ class Counts:
     failures: Failures = field(default_factory=dict)
 
     def balances(self) -> bool:
-        """Whether every row that was read is accounted for, and every row written has a status if any has."""
+        """Return whether every row that was read is accounted for, and every row written has a status if any has."""
         accounted = self.rows_out + self.filtered.total() + self.rejected.total()
         return self.rows_in == accounted and (not self.status or self.status.total() == self.rows_out)
 
@@ -51,7 +51,7 @@ class Counts:
         return self
 
     def to_json(self) -> CountsJson:
-        """The counts as JSON values."""
+        """Return the counts as JSON values."""
         return {
             "rows_in": self.rows_in,
             "rows_out": self.rows_out,
@@ -64,7 +64,7 @@ class Counts:
 
     @staticmethod
     def from_json(data: CountsJson) -> "Counts":
-        """The counts from their JSON values."""
+        """Return the counts from their JSON values."""
         return Counts(
             data["rows_in"],
             data["rows_out"],

@@ -10,14 +10,14 @@ from actors.fetching.signed_urls import without_secrets
 from actors.status import Status
 from jobs.store.json_types import FailureJson
 
-MOST_KINDS = 50  # further kinds are counted together
+MOST_KINDS = 50  # other kinds are counted together
 OTHER_KINDS = "other kinds"
 MESSAGE_LENGTH, WHERE_LENGTH = 200, 300  # characters kept
-_WHERE = ("source_url", "item_id", "image_id")  # columns by which a person finds a row again, the best first
+_WHERE = ("source_url", "item_id", "image_id")  # columns that let a person find a row, the best first
 
 
 class Failure(NamedTuple):
-    """Rows of one status and kind; `where` (a URL, file or id) and `message` are those of the example."""
+    """Rows of one status and kind; `where` (a URL, file or id) and `message` are taken from an example."""
 
     rows: int
     where: str
@@ -28,7 +28,7 @@ Failures = dict[str, Failure]  # "status/kind" -> failure; the kind may be empty
 
 
 def failures_of(rows: pa.Table) -> Failures:
-    """The failures of rows with `status`, `error_kind` and `error_message`; empty if the table lacks these columns."""
+    """Return the failures in `rows`; empty without the columns `status`, `error_kind` and `error_message`."""
     if not {"status", "error_kind", "error_message"} <= set(rows.column_names):
         return {}
     failed = rows.filter(pc.not_equal(rows["status"], Status.OK.value))
@@ -51,7 +51,7 @@ def failures_of(rows: pa.Table) -> Failures:
 
 
 def add(total: Failures, more: Mapping[str, Failure]) -> None:
-    """Add `more` to `total`. Of two examples the first in text order is kept, whatever the order of adding."""
+    """Add `more` to `total`. Of two examples the first in text order is kept, so that their order does not matter."""
     for name, failure in more.items():
         key = name if name in total or len(total) < MOST_KINDS else f"{name.partition('/')[0]}/{OTHER_KINDS}"
         rows = failure.rows + (total[key].rows if key in total else 0)
@@ -60,7 +60,7 @@ def add(total: Failures, more: Mapping[str, Failure]) -> None:
 
 
 def to_json(failures: Mapping[str, Failure]) -> dict[str, FailureJson]:
-    """The failures as JSON values."""
+    """Return the failures as JSON values."""
     return {
         name: {"rows": failure.rows, "where": failure.where, "message": failure.message}
         for name, failure in failures.items()
@@ -68,12 +68,12 @@ def to_json(failures: Mapping[str, Failure]) -> dict[str, FailureJson]:
 
 
 def from_json(data: Mapping[str, FailureJson]) -> Failures:
-    """The failures from their JSON values."""
+    """Return the failures from their JSON values."""
     return {name: Failure(**failure) for name, failure in data.items()}
 
 
 def lines(data: Mapping[str, FailureJson], *, most: int) -> list[str]:
-    """One line for each of the `most` frequent kinds, for a person."""
+    """Return one line for each of the `most` frequent kinds, to be read by people."""
     failures = sorted(from_json(data).items(), key=lambda entry: (-entry[1].rows, entry[0]))
     text = []
     for name, failure in failures[:most]:

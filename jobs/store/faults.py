@@ -1,7 +1,7 @@
-"""Storage errors in one line: the place, the cause and the remedy.
+"""Storage errors in one line: place, cause and remedy.
 
-pyarrow reports an S3 error as an OSError whose text names bucket, key and operation; s3fs raises an OSError that names
-neither and has botocore's answer as its cause. This module reads both.
+pyarrow reports an S3 error as an OSError whose text includes bucket, key and operation; s3fs raises an OSError without
+bucket and key, whose cause is botocore's answer. This module reads both.
 """
 
 import contextlib
@@ -49,7 +49,7 @@ _BUSY = re.compile(
 _REGION_NAMED = re.compile(r"expecting '([a-z0-9-]+)'")
 _SET_REGION = "set AWS_REGION"
 _ABSENT_KEY = "bucket {!r} or the key does not exist"
-# Pattern of "STATUS CODE" or of the message of an S3 answer, its meaning, and the remedy; the first match counts.
+# Patterns of "STATUS CODE" or of the message of an S3 answer, with meaning and remedy; the first match counts.
 _ANSWERS: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (_CHECKSUM, "the store does not accept this form of request checksum", f"set {CHECKSUM_SETTINGS}"),
     (_EXPIRED, "the credentials have expired", "renew them"),
@@ -88,11 +88,11 @@ class StoreAnswer(NamedTuple):
     code: str
     message: str
     operation: str
-    region: str = ""  # the one that the store names as the bucket's
+    region: str = ""  # the bucket's region according to the store
 
 
 def sentence(error: BaseException, place: str = "") -> str | None:
-    """Place, cause and remedy of a storage error in one line; None for an error of another kind.
+    """Return place, cause and remedy of a storage error in one line; None for an error of another kind.
 
     Args:
         place: the uri that was read or written, if known; a place below it that the error names is preferred.
@@ -112,7 +112,7 @@ def sentence(error: BaseException, place: str = "") -> str | None:
 
 
 def sentence_of_text(text: str) -> str | None:
-    """As `sentence`, from the text of an error, which is all that is left of a worker's; None if it has no number."""
+    """Return the same as `sentence`, from the text of an error, which is all that is left of a worker's error."""
     if (answer := _parse_answer(text)) is not None:
         return _describe(answer, answer.place)
     if (match := _OF_SYSTEM.fullmatch(text.strip())) is None:
@@ -121,20 +121,20 @@ def sentence_of_text(text: str) -> str | None:
 
 
 def is_of_store(error: BaseException) -> bool:
-    """Whether an error is an answer of a store or of the operating system, rather than damage in what was read."""
+    """Return whether a store or the operating system reported the error, rather than that what was read is damaged."""
     if _answer(error) is not None or _is_botocore(error):
         return True
     return isinstance(error, OSError) and error.errno is not None
 
 
 def is_full(error: BaseException) -> bool:
-    """Whether a disk is full, or the user's share of it."""
+    """Return whether a disk, or the user's quota on it, is full."""
     return isinstance(error, OSError) and error.errno in FULL_DISK
 
 
 @contextlib.contextmanager
 def at(uri: str) -> Iterator[None]:
-    """Add `uri` to a storage error in a block that reads or writes only `uri`; s3fs and a full disk do not name it."""
+    """Add `uri` to a storage error in a block that reads or writes only `uri`; s3fs and full disks do not report it."""
     try:
         yield
     except Exception as error:
@@ -147,7 +147,7 @@ def at(uri: str) -> Iterator[None]:
 
 
 def is_damage(error: BaseException) -> bool:
-    """Whether pyarrow raised `error` because of a file's content, not because the file could not be read."""
+    """Return whether pyarrow raised `error` because of a file's content, not because the file could not be read."""
     if isinstance(error, OSError):
         return type(error) is OSError and error.errno is None and _answer(error) is None
     return isinstance(error, pa.ArrowException | UnicodeDecodeError)
@@ -183,7 +183,7 @@ def _parse_answer(text: str) -> StoreAnswer | None:
 
 
 def _region_in(message: str) -> str:
-    """The region that a store expects, from the message of its answer; empty if it names none."""
+    """Return the region that a store expects, from the message of its answer; empty if it names none."""
     match = _REGION_NAMED.search(message)
     return match[1] if match else ""
 
@@ -204,12 +204,12 @@ def _meaning(text: str) -> tuple[str, str] | None:
 
 
 def _is_botocore(error: BaseException) -> bool:
-    """Whether botocore defines the error's type, found without importing botocore, which local runs do not need."""
+    """Return whether botocore defines the error's type; does not import botocore, which local runs do not need."""
     return any(kind.__module__.startswith("botocore.") for kind in type(error).__mro__)
 
 
 def _local(error: BaseException, where: str) -> tuple[str, str]:
-    """Cause and remedy of what the operating system, or pyarrow, reported."""
+    """Return cause and remedy of an error that the operating system or pyarrow reported."""
     if isinstance(error, FileNotFoundError) and where:
         return (_ABSENT_KEY.format(_bucket(where)) if where.startswith("s3://") else "does not exist"), ""
     remedy = _ERRNO.get(getattr(error, "errno", None) or 0, "")
@@ -219,7 +219,7 @@ def _local(error: BaseException, where: str) -> tuple[str, str]:
 
 
 def _client_side(error: BaseException) -> tuple[str, str]:
-    """Cause and remedy of an error that botocore raised without an answer from the store."""
+    """Return cause and remedy of an error that botocore raised without an answer from the store."""
     kinds = {kind.__name__ for kind in type(error).__mro__}
     if kinds & {"NoCredentialsError", "PartialCredentialsError"}:
         cause = "no AWS credentials in the environment, profile or instance role"
@@ -232,16 +232,16 @@ def _client_side(error: BaseException) -> tuple[str, str]:
 
 
 def _temporary(place: str) -> str:
-    """The key of the folder of temporary files, with the folder that `place` is in; empty if it is elsewhere.
+    """Return `TMPDIR=FOLDER` if `place` is in a folder of temporary files, `TMPDIR` without a place, else "".
 
-    A full disk without a place is of a temporary file of another kind than a spool.
+    An error about a full disk without a place is about a temporary file other than a spool.
     """
     match = _SPOOL.fullmatch(place)
     return f"TMPDIR={match['folder']}" if match else "" if place else "TMPDIR"
 
 
 def _cause(error: BaseException) -> str:
-    """The cause, without the number and the file name that Python adds, and pyarrow's words for a full disk."""
+    """Return the cause, without the number and file name that Python adds, and with pyarrow's words for a full disk."""
     strerror = os.strerror(getattr(error, "errno", 0)) if is_full(error) else getattr(error, "strerror", None)
     return _one_line(strerror) if strerror else first_line(error)
 
@@ -252,7 +252,7 @@ def _filename(error: BaseException) -> str:
 
 
 def _where(place: str, named: str) -> str:
-    """`named` if it is below `place`, or if `place` is empty."""
+    """Return `named` if it is below `place`, or if `place` is empty."""
     return named if not place or named.startswith(f"{place.rstrip('/')}/") else place
 
 

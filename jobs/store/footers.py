@@ -1,4 +1,4 @@
-"""Footers of data objects: their rows, schema, and the record that `jobs.store.writer` keeps there."""
+"""Footers of data objects: their rows, their schema, and the record that `jobs.store.writer` stores there."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,8 +20,9 @@ from jobs.store.s3 import CONNECTIONS
 from jobs.store.threads import ahead, in_threads
 from jobs.store.units import Unit, unit_of_file
 
-# On S3 reading a footer is mostly latency: at 30 ms each, 16 threads take five minutes for 147,000. Each thread costs
-# a megabyte of heap, and on a local disk they do not help; reading ahead there took 2 MB more at 10,000 objects.
+# On S3, reading a footer is mostly latency: at 30 ms each, 16 threads take five minutes for 147,000 footers. Each
+# thread costs a megabyte of heap. On a local disk threads do not help; reading ahead there took 2 MB more for 10,000
+# objects.
 THREADS_S3, THREADS_LOCAL = CONNECTIONS, 2
 _Compact = tuple[Object, int, int, bytes | None]  # a Footer, with the index of its schema
 
@@ -54,19 +55,19 @@ class Footer:
 
     @property
     def counts(self) -> Counts:
-        """The counts of the record; without one, the rows."""
+        """The counts of the record; without a record, only the number of rows."""
         record = self.record
         return Counts.from_json(record["counts"]) if record else Counts(self.rows, self.rows)
 
     @property
     def unit(self) -> Unit:
-        """The unit of the record; without one, that of the file."""
+        """The unit of the record; without a record, that of the file."""
         record = self.record
         return Unit.from_json(record["unit"]) if record else unit_of_file(self.object, rows=self.rows)
 
 
 def data_objects(folder: str, listed: Iterable[Object]) -> Iterator[Object]:
-    """The Parquet objects of the table at `folder`, without those below names that begin with `_` or `.`."""
+    """Yield the Parquet objects of the table at `folder`, without those below names that begin with `_` or `.`."""
     base = locations.absolute(folder)
     for file in listed:
         parts = file.uri.removeprefix(base).strip("/").split("/")
@@ -75,17 +76,17 @@ def data_objects(folder: str, listed: Iterable[Object]) -> Iterator[Object]:
 
 
 def read_footer(source: Object) -> Footer | None:
-    """The footer of `source`; None if the file does not exist, is not Parquet, or is damaged.
+    """Return the footer of `source`; None if the file does not exist, is not Parquet, or is damaged.
 
-    A footer is damaged too if its metadata is not text, or if the record has unexpected keys or types.
+    A footer is also damaged if its metadata is not text, or if the record has unexpected keys or types.
     """
     footer = _read(source)
     return footer if footer is not None and _is_sound(footer) else None
 
 
 def read_footers(objects: Iterable[Object], *, remote: bool) -> Iterator[Footer | None]:
-    """`read_footer` of each, in order; `remote`: they are on S3."""
-    # The threads only read: what they parsed would stay in the heap of each.
+    """Yield the result of `read_footer` for each object, in order; `remote`: the objects are on S3."""
+    # The threads only read: parsed objects would stay in the heap of each thread.
     if remote:
         footers = ahead(_read, objects, threads=THREADS_S3, weight=lambda _: 0, most=0)
     else:
@@ -95,7 +96,7 @@ def read_footers(objects: Iterable[Object], *, remote: bool) -> Iterator[Footer 
 
 
 def _read(source: Object) -> Footer | None:
-    """As `read_footer`, with an unchecked record."""
+    """Return the same as `read_footer`, with an unchecked record."""
     if locations.is_s3(source.uri) and (footer := _read_at_once(source)) is not None:
         return footer
     fs, path = locations.filesystem(source.uri)
@@ -111,7 +112,7 @@ def _read(source: Object) -> Footer | None:
 
 
 def _read_at_once(source: Object) -> Footer | None:
-    """The footer by one request, which the size in the listing allows; None if that fails, for whatever reason."""
+    """Return the footer, read with one request of the listed size; None if that fails for any reason."""
     from pyarrow.dataset import ParquetFileFormat
 
     fs, path = locations.filesystem(source.uri)
@@ -136,7 +137,7 @@ def _is_sound(footer: Footer) -> bool:
 
 
 class Footers(Sequence[Footer]):
-    """The footers of a table in a compact list; equal schemas are one object."""
+    """The footers of a table as a compact list, in which equal schemas are one object."""
 
     def __init__(self, footers: Iterable[Footer]) -> None:
         self.schemas: list[pa.Schema] = []
@@ -145,7 +146,7 @@ class Footers(Sequence[Footer]):
         )
 
     def _schema_index(self, schema: pa.Schema) -> int:
-        """The index in `schemas` of the schema that equals `schema`, metadata included."""
+        """Return the index in `schemas` of the schema that equals `schema`, metadata included."""
         for index, other in enumerate(self.schemas):
             if other is schema or other.equals(schema, check_metadata=True):
                 return index
@@ -172,7 +173,7 @@ class Footers(Sequence[Footer]):
         return self._footer(self._compact[index])
 
     def by_unit(self) -> "Footers":
-        """The footers in order of unit name, which differs from that of object names only where a name has a dot."""
+        """Return the footers in order of unit name; that of object names differs only if a name has a dot."""
         names = (footer.unit.name for footer in self)
         if all(one <= other for one, other in pairwise(names)):
             return self

@@ -8,25 +8,25 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 Hashes = NDArray[np.uint64]
-WORD_KEYS = ("0123456789123456", "remine curation2")  # SipHash keys of the two words
+WORD_KEYS = ("0123456789123456", "remine curation2")  # SipHash keys of the two 64-bit words
 SEPARATOR = "\x1f"  # between columns; ids and names do not contain it
 
 
 def hash_texts(texts: pa.Array | pa.ChunkedArray | Sequence[str]) -> Hashes:
-    """uint64[n]: a 64-bit hash of each text; null counts as empty.
+    """Return uint64[n]: a 64-bit hash of each text; null counts as empty.
 
-    Among 100 million texts two have the same hash about once in 3,700 sets: compare texts whose hashes are equal.
+    Among 100 million texts, two have the same hash about once in 3,700 sets: compare texts whose hashes are equal.
     """
     return _hash(texts, WORD_KEYS[0])
 
 
 def hash_texts_128(texts: pa.Array | pa.ChunkedArray | Sequence[str]) -> Hashes:
-    """uint64[n, 2]: a 128-bit hash of each text, for which collisions need not be considered; null counts as empty."""
+    """Return uint64[n, 2]: 128-bit hashes of the texts, whose collisions can be neglected; null counts as empty."""
     return np.stack([_hash(texts, key) for key in WORD_KEYS], axis=1)
 
 
 def joined_columns(rows: pa.Table, columns: Sequence[str]) -> pa.ChunkedArray:
-    """The texts of several columns in one per row, with a separator; null counts as empty."""
+    """Return the texts of several columns, joined with a separator in each row; null counts as empty."""
     texts = (pc.fill_null(rows[name].cast(pa.string()), "") for name in columns)
     return pc.binary_join_element_wise(*texts, SEPARATOR)
 

@@ -1,7 +1,7 @@
-"""What differs between a table's identity or configuration and those of a run that would continue it, as a sentence.
+"""The differences between a table's identity or configuration and those of a run that would continue it, as a sentence.
 
-Identities have hashes of what is long: terms, rubrics, input tables. A hash says nothing to a person, so a change of
-one is described by the keys of the configuration that differ, or by the key whose content does.
+Identities contain hashes of long values: terms, rubrics, input tables. Because a hash tells people nothing, its change
+is described by the keys of the configuration that differ, or by the key whose content changed.
 """
 
 import json
@@ -13,13 +13,13 @@ from jobs.store.identity import flatten
 
 # Keys of the configuration on which no row depends.
 RUN_KEYS = ("out", "resume", "overwrite", "retry", "plan", "show_prompts", "timings", "ray", "resources", "exclusions")
-_HASH = re.compile(r"(?=.*\d)(?=.*[a-f])[0-9a-f]{8,}")  # a number or a date is none
+_HASH = re.compile(r"(?=.*\d)(?=.*[a-f])[0-9a-f]{8,}")  # a number or a date does not match
 _ABSENT = object()
 _SHOWN = 60  # characters of a value
 
 
 def differing_keys(written: Mapping[str, Any], planned: Mapping[str, Any]) -> list[str]:
-    """The dotted keys of two nested mappings whose values differ, sorted."""
+    """Return the dotted keys of two nested mappings whose values differ, sorted."""
     before, now = flatten(dict(written)), flatten(dict(planned))
     return sorted(key for key in {*before, *now} if before.get(key, _ABSENT) != now.get(key, _ABSENT))
 
@@ -31,7 +31,7 @@ def describe(
     written_config: Mapping[str, Any] | None,
     planned_config: Mapping[str, Any],
 ) -> str:
-    """The difference of two identities in the terms of the command line, without hashes.
+    """Return the difference of two identities in terms of the command line, without hashes.
 
     Args:
         written: the identity of the table.
@@ -43,7 +43,7 @@ def describe(
     before, now = flatten(dict(written)), flatten(dict(planned))
     readable = [key for key in keys if not any(_is_hash(flat.get(key)) for flat in (before, now))]
     if readable:
-        # A key that is no longer there says less than the key that took its place.
+        # A key that no longer exists says less than the key that replaced it.
         key = next((name for name in readable if name in now), readable[0])
         readable = [key, *(name for name in readable if name != key)]
         return _change(key, before.get(key, _ABSENT), now.get(key, _ABSENT)) + _others(readable[1:])
@@ -60,7 +60,7 @@ def describe(
 
 
 def _innermost(keys: Sequence[str]) -> list[str]:
-    """The keys without those that others are below: that an empty mapping got keys says less than the keys."""
+    """Return the keys that have no other keys below them: a mapping that is no longer empty says less than its keys."""
     return [key for key in keys if not any(other.startswith(f"{key}.") for other in keys)]
 
 
@@ -84,7 +84,7 @@ def _is_hash(value: Any) -> bool:
 
 
 def _other_content(key: str, config: Mapping[str, Any]) -> str:
-    """That the content behind a key of the identity changed, with the key's value on the command line."""
+    """Return a text that says that the content behind a key of the identity changed, with the value of that key."""
     value = config.get(key)
     if isinstance(value, Mapping):
         name = next((name for name in ("path", "name") if value.get(name)), None)
@@ -94,7 +94,7 @@ def _other_content(key: str, config: Mapping[str, Any]) -> str:
 
 
 def _leaves_of(config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The dotted keys of a configuration and their values, without `RUN_KEYS`; entries of lists are numbered."""
+    """Yield the dotted keys of a configuration and their values, without `RUN_KEYS`; entries of lists are numbered."""
     for key, value in config.items():
         if key not in RUN_KEYS:
             yield from _leaves(str(key), value)

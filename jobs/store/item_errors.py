@@ -10,8 +10,8 @@ from actors.status import INPUT_KINDS, NETWORK_KINDS, Status
 from jobs.store import failures
 from jobs.store.failures import Failure, Failures
 
-_ITEM = ("item_id", "image_id")  # columns whose values are the items, the first that a table has
-LEAST_UNREACHED = 10  # pictures of a unit from which on no answer at all says that the network is down
+_ITEM = ("item_id", "image_id")  # columns whose values identify items; the first that a table has is used
+LEAST_UNREACHED = 10  # number of pictures of a unit from which no answer at all means that the network is down
 
 
 @dataclass
@@ -19,10 +19,10 @@ class ItemErrors:
     """The items of a unit, or of all units that a run wrote.
 
     Attributes:
-        items: their number.
+        items: the number of items.
         of_run: "error/kind" -> items that failed because of the run.
-        of_network: the same for `actors.status.NETWORK_KINDS`, in tables that say how often a picture was requested.
-        answered: items to which a host gave another answer.
+        of_network: the same for `actors.status.NETWORK_KINDS`, in tables with the number of requests for a picture.
+        answered: items for which a host gave another answer.
     """
 
     items: int = 0
@@ -43,9 +43,9 @@ class ItemErrors:
         return self
 
     def of_unit(self) -> "ItemErrors":
-        """The counts of a whole unit: errors of the network are the run's if no host answered at all.
+        """Return the counts of a whole unit: network errors are attributed to the run if no host answered at all.
 
-        Some hosts of a large corpus are always gone. If none answers, the fault is nearer.
+        Some hosts of a large corpus are always gone. If no host answers, the fault is on this side.
         """
         total = ItemErrors(self.items)
         failures.add(total.of_run, self.of_run)
@@ -55,7 +55,7 @@ class ItemErrors:
 
 
 def count_errors(rows: pa.Table) -> ItemErrors:
-    """The counts of a batch; empty for a table without statuses. All rows of an item are in the same batch."""
+    """Return the counts of a batch; empty for a table without statuses. All rows of an item are in the same batch."""
     names = set(rows.column_names)
     if not {"status", "error_kind", "error_message"} <= names:
         return ItemErrors()

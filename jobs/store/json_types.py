@@ -4,8 +4,8 @@ import functools
 import types
 from typing import Any, TypedDict, Union, get_args, get_origin, get_type_hints, is_typeddict
 
-REPLACED = "replaced"  # further key of a `FooterJson`: a `ReplacedJson`
-FOOTER_KEY = b"remine.unit"  # the key of a `FooterJson` in the metadata of a data object
+REPLACED = "replaced"  # optional key of a `FooterJson`: a `ReplacedJson`
+FOOTER_KEY = b"remine.unit"  # the key of the `FooterJson` in the metadata of a data object
 
 
 class ObjectJson(TypedDict):
@@ -47,7 +47,7 @@ class CountsJson(TypedDict):
 
 
 class GenerationJson(TypedDict):
-    """One writing of a unit: the version of its inputs, its number, counts, start (Unix time) and duration."""
+    """One generation of a unit: the version of its inputs, its number, counts, start (Unix time) and duration."""
 
     version: str
     generation: int
@@ -94,16 +94,16 @@ class ManifestJson(TypedDict):
 
 @functools.cache
 def _keys(typed: type) -> tuple[tuple[str, Any], ...]:
-    """The keys of a TypedDict with their types; finding them took half of the time of reading a footer."""
+    """Return the keys of a TypedDict with their types; cached, since this took half of the time of reading a footer."""
     return tuple(get_type_hints(typed).items())
 
 
 def fits(value: object, expected: Any) -> bool:
-    """Whether `value`, as the json module returns it, has the type `expected`.
+    """Return whether `value`, as the json module returns it, has the type `expected`.
 
     Args:
-        expected: a type, a union, `list[T]`, `dict[str, T]`, Any, or a TypedDict, whose keys are all required; further
-            keys are allowed. A whole number fits float; True and False fit bool only.
+        expected: a type, a union, `list[T]`, `dict[str, T]`, Any, or a TypedDict, whose keys are all required; other
+            keys are allowed. A whole number fits float; True and False fit only bool.
     """
     if expected is Any:
         return True

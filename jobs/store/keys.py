@@ -1,7 +1,7 @@
-"""Duplicate keys, in one table or across several, found by 64-bit hashes.
+"""Duplicate keys, in one table or across several, detected by 64-bit hashes.
 
-Hashes are compared one part at a time, so that memory does not grow with the number of rows; keys with equal hashes are
-then compared themselves.
+The hashes are compared one part at a time, so that memory does not grow with the number of rows; the keys themselves
+are compared where hashes are equal.
 """
 
 from collections import Counter, defaultdict
@@ -22,15 +22,15 @@ from jobs.store.spool import Spool
 from jobs.store.trials import limit_of
 from jobs.tables import table
 
-HASHES_PER_PART = 20_000_000  # 200 MB with the numbers of their tables
+HASHES_PER_PART = 20_000_000  # 200 MB, including the numbers of their tables
 HELD = np.dtype([("hash", "u8"), ("table", "u2")])
 SUSPECTS_PER_PASS = 1000
-MAX_SPAN = 2**40  # of codes before they are renumbered; a further factor of millions then fits 64 bits
-Values = tuple[str, ...]  # of the key columns in one row
+MAX_SPAN = 2**40  # largest range of codes before they are renumbered; another factor of millions then fits 64 bits
+Values = tuple[str, ...]  # values of the key columns in one row
 
 
 def duplicate_keys(source: TableSource, key: Sequence[str]) -> dict[Values, int]:
-    """The keys that occur more than once in a table -> how often."""
+    """Return the keys that occur more than once in a table, with the number of their occurrences."""
     hashed = ((0, key_hashes(batch, key)) for batch in source.batches(key))
     repeated = np.concatenate([np.zeros(0, np.uint64), *_repeated_hashes(hashed, source.rows)])
     if not len(repeated):
@@ -43,13 +43,13 @@ def duplicate_keys(source: TableSource, key: Sequence[str]) -> dict[Values, int]
 
 
 def key_hashes(batch: pa.Table, key: Sequence[str]) -> Hashes:
-    """uint64[rows]: a hash of the key columns of each row."""
+    """Return uint64[rows]: a hash of the key columns of each row."""
     return hash_texts(joined_columns(batch, key))
 
 
 @dataclass(frozen=True)
 class SharedKey:
-    """A key that several tables have, and the first two of these."""
+    """A key that several tables have, and the first two of these tables."""
 
     key: dict[str, Any]
     first: TableSource
@@ -57,20 +57,20 @@ class SharedKey:
 
     @property
     def trial(self) -> TableSource | None:
-        """The table with the smaller `limit=`; None if both have the same or none."""
+        """The table with the smaller `limit=`; None if the limits are equal or absent."""
         limits = limit_of(self.first.uri), limit_of(self.second.uri)
         return None if limits[0] == limits[1] else (self.first, self.second)[limits[1] < limits[0]]
 
 
 def refuse_shared_keys(sources: Sequence[TableSource], *, groups: Sequence[str], row: str) -> None:
-    """Refuse tables of one kind that hold the same primary key: both rows would count.
+    """Refuse tables of the same kind that have the same primary key, since both rows would count.
 
     Args:
         groups: see `shared_key`.
-        row: what a row is, for the message.
+        row: what a row represents, for the message.
 
     Raises:
-        InputError: two tables hold the same key; the message names both, and which of them is a trial run.
+        InputError: two tables have the same key; the message names both, and says which of them is a trial run.
     """
     shared = shared_key(sources, table(sources[0].name).key, groups=groups) if len(sources) > 1 else None
     if shared is not None:
@@ -88,12 +88,12 @@ def refuse_shared_keys(sources: Sequence[TableSource], *, groups: Sequence[str],
 
 
 def shared_key(sources: Sequence[TableSource], key: Sequence[str], *, groups: Sequence[str]) -> SharedKey | None:
-    """A key that several of the tables have; None if there is none.
+    """Return a key that several of the tables have; None if there is none.
 
     Args:
-        groups: columns with few different values that rows of one key share, such as names of raters. One pass reads
-            them, and only rows whose values occur in several tables are hashed; in tables of one rater each there are
-            none.
+        groups: columns with few distinct values that rows with the same key share, such as the raters' names. They are
+            read first, and only rows whose values occur in several tables are hashed; if each table has one rater,
+            there are no such rows.
     """
     shared, rows = _shared_groups(sources, groups)
     hashed = (
@@ -110,12 +110,12 @@ def shared_key(sources: Sequence[TableSource], key: Sequence[str], *, groups: Se
 
 
 def _repeated_hashes(hashed: Iterable[tuple[int, Hashes]], rows: int, *, across: bool = False) -> Iterator[Hashes]:
-    """The hashes that occur more than once, one part of them at a time, ascending.
+    """Yield the hashes that occur more than once, one part of them at a time, ascending.
 
     Args:
         hashed: (number of a table, uint64[n]), table after table; spooled to a temporary folder, 10 bytes per hash.
         rows: the number of hashes.
-        across: only hashes that occur in more than one table.
+        across: yield only hashes that occur in more than one table.
     """
     parts = max(1, -(-rows // HASHES_PER_PART))
     with Spool("keys") as spool:
@@ -138,7 +138,7 @@ def _repeated_hashes(hashed: Iterable[tuple[int, Hashes]], rows: int, *, across:
 
 
 def _shared_groups(sources: Sequence[TableSource], groups: Sequence[str]) -> tuple[set[Values], int]:
-    """The values of `groups` that occur in several tables, and how many rows have them."""
+    """Return the values of `groups` that occur in several tables, and the number of rows that have them."""
     rows: Counter[Values] = Counter()
     tables: dict[Values, set[int]] = defaultdict(set)
     for number, source in enumerate(sources):
@@ -152,7 +152,7 @@ def _shared_groups(sources: Sequence[TableSource], groups: Sequence[str]) -> tup
 
 
 def _group(batch: pa.Table, groups: Sequence[str]) -> tuple[list[Values], NDArray[np.int64]]:
-    """The different values of `groups` in a batch, and the index of each row's among them: int64[rows]."""
+    """Return the distinct values of `groups` in a batch, and int64[rows], the index of each row's value among them."""
     if not batch.num_rows:
         return [], np.zeros(0, np.int64)
     code, span = np.zeros(batch.num_rows, np.int64), 1
@@ -171,7 +171,7 @@ def _group(batch: pa.Table, groups: Sequence[str]) -> tuple[list[Values], NDArra
 def _rows_in_shared(
     source: TableSource, key: Sequence[str], groups: Sequence[str], shared: set[Values]
 ) -> Iterator[pa.Table]:
-    """The columns of the key and of `groups`, of the rows whose values of `groups` are shared."""
+    """Yield the columns of the key and of `groups`, for the rows whose values of `groups` are shared."""
     for batch in source.batches(list(dict.fromkeys([*key, *groups])), dictionaries=groups):
         values, code = _group(batch, groups)
         chosen = np.array([value in shared for value in values], bool)
@@ -187,7 +187,7 @@ def _compare(
     shared: set[Values],
     suspects: Hashes,
 ) -> SharedKey | None:
-    """The first key that two tables have, among those with one of the hashes `suspects`."""
+    """Return the first key that occurs in two tables, among keys with one of the hashes `suspects`."""
     held: dict[Values, TableSource] = {}
     for source in sources:
         for rows in _rows_in_shared(source, key, groups, shared):

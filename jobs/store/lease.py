@@ -1,8 +1,8 @@
 """A lease on a table on S3, where there are no locks: an object in `_run/` that its holder renews and that expires.
 
-It keeps a second submission of the same job from doing, and paying for, all units again. A holder that was suspended
-for longer than its lease notices at its next renewal that another process has it, and is interrupted; until then it may
-write next to the other. Units are still written whole.
+It keeps a second submission of the same job from processing, and paying for, all units again. A holder that was
+suspended for longer than its lease notices at its next renewal that another process has taken it, and is interrupted;
+until then both may write. Units are still written whole.
 """
 
 import _thread
@@ -23,9 +23,9 @@ from jobs.store import locations
 from jobs.store.run_files import run_uri
 
 NAME = "lease.json"
-LEASE_S = 180.0  # without renewal; longer than an object store is ever unreachable between two retries
+LEASE_S = 180.0  # lifetime without renewal; longer than an object store is ever unreachable between two retries
 RENEW_S = 45.0
-SETTLE_S = (1.0, 3.0)  # a pause between these: longer than a request takes, and of another length in each process
+SETTLE_S = (1.0, 3.0)  # bounds of a random pause: longer than a request takes, and different in each process
 log = logging.getLogger(__name__)
 
 
@@ -39,13 +39,13 @@ class Holder:
 
     @staticmethod
     def this_process() -> "Holder":
-        """The holder that this process is."""
+        """Return this process as a holder."""
         import psutil
 
         return Holder(socket.gethostname(), os.getpid(), psutil.Process().create_time())
 
     def has_ended(self) -> bool:
-        """Whether the process is known to have ended: only that of a process on this host is."""
+        """Return whether the process is known to have ended, which can be known only of processes on this host."""
         import psutil
 
         if self.host != socket.gethostname():
@@ -60,7 +60,7 @@ class Lease:
     """The lease on the existing table at `out`, renewed by a thread until `release`.
 
     Attributes:
-        is_lost: another process took it over. The main thread is then interrupted.
+        is_lost: whether another process took over the lease; the main thread is then interrupted.
 
     Raises:
         InputError: another process holds it.
@@ -74,7 +74,7 @@ class Lease:
         threading.Thread(target=self._renew, daemon=True, name="lease").start()
 
     def release(self) -> None:
-        """Remove the lease, if it is still this process's."""
+        """Remove the lease, if this process still has it."""
         self._released.set()
         if self._is_ours():
             locations.remove([self._uri])
@@ -84,11 +84,11 @@ class Lease:
             return
         self._refuse_other()
         locations.replace(self._uri, self._content())
-        settle()  # another process may have read the same expired lease: the last one that wrote has it
+        settle()  # another process may have read the same expired lease: the last writer has it
         self._refuse_other()
 
     def _refuse_other(self) -> None:
-        """Raise InputError if the lease is that of another process, and has not expired."""
+        """Raise InputError if another process has the lease and it has not expired."""
         written = _read(self._uri)
         if written is not None and (other := Holder(**written["holder"])) != self._holder and not other.has_ended():
             left = written["until"] - self._clock()
@@ -118,13 +118,13 @@ class Lease:
 
 
 def _interrupt_main_thread() -> None:
-    """Interrupt the main thread as a signal would, by one that it handles: background jobs of shells ignore Ctrl-C."""
+    """Interrupt the main thread with a signal that it handles: shells make background jobs ignore Ctrl-C."""
     numbers = (signal.SIGTERM, signal.SIGINT)
     _thread.interrupt_main(next((number for number in numbers if callable(signal.getsignal(number))), signal.SIGINT))
 
 
 def settle() -> None:
-    """Pause, so that processes that wrote the same object at the same time read what the last of them wrote."""
+    """Pause, so that processes that wrote the same object at the same time all read what the last of them wrote."""
     time.sleep(random.uniform(*SETTLE_S))
 
 
@@ -133,6 +133,6 @@ def _read(uri: str) -> dict[str, Any] | None:
         content: dict[str, Any] = json.loads(locations.read_bytes(uri))
         Holder(**content["holder"])
         content["until"] = float(content["until"])
-    except (FileNotFoundError, ValueError, KeyError, TypeError):  # gone, or damaged
+    except (FileNotFoundError, ValueError, KeyError, TypeError):  # removed, or damaged
         return None
     return content

@@ -1,9 +1,10 @@
-"""`limit=n`: a table made of the first n rows of its input, for a trial run.
+"""`limit=n`: a table from the first n rows of its input, for a trial run.
 
-The limit cuts the planned units and is part of the table's identity: a table with a limit cannot be continued without
-it or with another. Where the rows of the units are known, the first n of the input are read, and units after them are
-not planned. Of files whose rows are unknown before they are read, each one is read up to its n-th (`Unit.limit`; the
-worker that reads them stops there). Rows after the limit are neither filtered nor rejected: they do not count.
+The limit cuts the planned units and is part of the table's identity: a table with a limit can only be continued with
+the same limit. If the numbers of rows of the units are known, the first n rows of the input are read, and no units
+after them are planned. If the numbers of rows of files are unknown before reading, the first n rows of each file are
+read (`Unit.limit`; the worker that reads the file stops there). Rows after the limit are neither filtered nor rejected:
+they do not count.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -23,10 +24,10 @@ class Taken:
     """How many rows a limit takes.
 
     Attributes:
-        limit: the key's value.
-        rows: rows that are read; None if they are not known before they are read.
-        total: rows of the whole input; None if unknown.
-        per_input: the limit holds for each file, not for the whole input.
+        limit: the value of the key.
+        rows: the rows that are read; None if unknown before reading.
+        total: the rows of the whole input; None if unknown.
+        per_input: the limit applies to each file, not to the whole input.
         noun: what is counted.
     """
 
@@ -48,13 +49,13 @@ class Taken:
 
     @staticmethod
     def from_json(content: dict[str, Any]) -> "Taken":
-        """The content of a manifest's key `limit`."""
+        """Return the instance for the content of a manifest's key `limit`."""
         return Taken(
             content["limit"], content["rows"], content["of"], per_input=content["each_file"], noun=content["noun"]
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The content of the manifest's key `limit`."""
+        """Return the content for the manifest's key `limit`."""
         return {
             "limit": self.limit,
             "rows": self.rows,
@@ -65,7 +66,7 @@ class Taken:
 
 
 class LimitedRows(Protocol):
-    """A table, or several, that can be read up to a limit; `jobs.store.reading.TableSource` is one."""
+    """One or several tables that can be read up to a limit, such as `jobs.store.reading.TableSource`."""
 
     @property
     def limit(self) -> int | None:
@@ -76,7 +77,7 @@ class LimitedRows(Protocol):
         """How many rows are read."""
 
     def first(self, limit: int | None) -> "LimitedRows":
-        """Return it with another limit."""
+        """Return the same rows with another limit."""
 
 
 def check(limit: int | None) -> None:
@@ -97,8 +98,8 @@ def limited(
 
     Args:
         noun: what the rows are called.
-        by: units with different values have separate limits, such as those of several models.
-        count: returns how many a unit has, if its rows are not what is counted; called until there are enough.
+        by: returns a value per unit; units with different values have separate limits, such as those of several models.
+        count: returns the counted number of a unit, if it is not the number of rows; called until there are enough.
 
     Raises:
         InputError: the limit is not at least 1.
@@ -113,12 +114,12 @@ def limited(
 
 
 def first_rows(units: Iterable[Unit], limit: int) -> CompactList[Unit]:
-    """Return the units that have the first rows, the last of them with a limit."""
+    """Return the units that have the first rows; the last of them has a limit."""
     return CompactList(_cut(units, limit, lambda _: None, None))
 
 
 def taken(table: LimitedRows, *, noun: str = "rows") -> Taken | None:
-    """Return how many rows of a table its limit takes; None without one."""
+    """Return how many rows of a table its limit takes; None without a limit."""
     if table.limit is None:
         return None
     return Taken(table.limit, table.rows, table.first(None).rows, per_input=False, noun=noun)

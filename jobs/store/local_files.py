@@ -17,16 +17,16 @@ _NO_FILE = (errno.ENOENT, errno.ENOTDIR, errno.EBADF, errno.ELOOP)  # errors of 
 
 
 def find(pattern: str, *, strict: bool) -> Iterator[Object]:
-    """The files that `pattern` names: a file, a folder (all files below it), or a glob; sorted by name.
+    """Yield the files of `pattern`, which is a file, a folder (all files below it) or a glob, sorted by name.
 
-    Links to files are followed, links to folders are not; pipes and dangling links are left out.
+    Links to files are followed, but links to folders are not; pipes and dangling links are left out.
 
     Args:
         strict: refuse files that cannot be read and names that are not UTF-8. Otherwise they are listed too, with
             bytes that are not UTF-8 written as `\\udcXX`.
 
     Raises:
-        FileNotFoundError: nothing has this name.
+        FileNotFoundError: there is nothing of this name.
         OSError: with `strict`, a file that cannot be used.
     """
     path = Path(pattern)
@@ -44,7 +44,7 @@ def find(pattern: str, *, strict: bool) -> Iterator[Object]:
 
 
 def create(target: Path, data: Iterable[bytes]) -> bool:
-    """Create a file unless it exists; False if it does. Readers never see it half-written."""
+    """Create a file unless it exists, in which case return False. Readers never see it half-written."""
     with _unfinished(target) as (path, file):
         file.writelines(data)
         _flush(file)
@@ -71,10 +71,10 @@ def _flush(file: BinaryIO) -> None:
 
 @contextlib.contextmanager
 def _unfinished(target: Path) -> Iterator[tuple[Path, BinaryIO]]:
-    """An empty file next to `target`, which the block links or renames; otherwise it is removed.
+    """Yield an empty file next to `target` that the block links or renames; a file that it leaves there is removed.
 
-    The process keeps it locked (flock). If it is killed, the file stays without a lock, and the next process that
-    writes `target` takes it: repeated commands leave no file behind.
+    The process keeps the file locked (flock). If the process is killed, the file remains without a lock, and the next
+    process that writes `target` reuses it: repeated commands leave no files behind.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     path, descriptor = _lock_next_to(target)
@@ -82,12 +82,12 @@ def _unfinished(target: Path) -> Iterator[tuple[Path, BinaryIO]]:
         try:
             yield path, file
         finally:
-            if _has_name(descriptor, path):  # after a rename, the name may be that of another process's file
+            if _has_name(descriptor, path):  # after a rename, another process's file may have the name
                 path.unlink()
 
 
 def _lock_next_to(target: Path) -> tuple[Path, int]:
-    """The path and the descriptor of an empty file next to `target` that no other process or thread uses."""
+    """Return the path and the descriptor of an empty file next to `target` that no other process or thread uses."""
     number = 0
     while True:
         path = target.parent / f".{target.name}.{number}.tmp"
@@ -96,7 +96,7 @@ def _lock_next_to(target: Path) -> tuple[Path, int]:
         except PermissionError:
             if not path.exists():
                 raise
-            number += 1  # of another user
+            number += 1  # another user's file
             continue
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -118,7 +118,7 @@ def _lock_next_to(target: Path) -> tuple[Path, int]:
 
 
 def _has_name(descriptor: int, path: Path) -> bool:
-    """Whether the open file is the one at `path`."""
+    """Return whether the open file is the one at `path`."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.lstat())
     except FileNotFoundError:
@@ -126,10 +126,10 @@ def _has_name(descriptor: int, path: Path) -> bool:
 
 
 def _below(folder: str) -> Iterator[str]:
-    """The paths of everything below `folder` except folders, sorted by their printable names."""
+    """Yield the paths of everything below `folder` except folders, sorted by their printable names."""
     try:
         with os.scandir(folder or "/") as entries:
-            # A folder sorts with its slash, so that the files below it come in order with the files next to it.
+            # A folder sorts with its slash, so that the files below it are in order with the files next to it.
             names = [f"{e.name}/" if e.is_dir(follow_symlinks=False) else e.name for e in entries]
     except PermissionError:
         return
@@ -142,7 +142,7 @@ def _below(folder: str) -> Iterator[str]:
 
 
 def _printable(path: str) -> str:
-    """`path` with bytes that are not UTF-8 written as `\\udcXX`."""
+    """Return `path` with bytes that are not UTF-8 written as `\\udcXX`."""
     try:
         path.encode()
     except UnicodeEncodeError:
@@ -151,7 +151,7 @@ def _printable(path: str) -> str:
 
 
 def _object(path: str, *, strict: bool) -> Object | None:
-    """The file at `path`; None for a folder, a pipe or a dangling link."""
+    """Return the file at `path`; None for a folder, a pipe or a dangling link."""
     try:
         info = os.stat(path)  # noqa: PTH116 (Path objects of ten thousand names would stay in memory)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Files and objects by uri, a local path or `s3://bucket/key`: list, read, create, replace, remove.
+"""Files and objects by uri (a local path or `s3://bucket/key`): list, read, create, replace, remove.
 
 `jobs.store.s3` and `jobs.store.local_files` do the work.
 """
@@ -43,22 +43,22 @@ _ALLOWED = "use a local path or s3://bucket/key"
 
 
 def is_s3(uri: str) -> bool:
-    """Whether `uri` names something on object storage."""
+    """Return whether `uri` names something on object storage."""
     return uri.startswith("s3://")
 
 
 def join(uri: str, *parts: str) -> str:
-    """`uri` with `parts` below it."""
+    """Return `uri` with `parts` below it."""
     return "/".join([uri.rstrip("/"), *parts])
 
 
 def absolute(uri: str) -> str:
-    """A local path made absolute, so that a worker with another working directory finds it; an S3 uri normalised.
+    """Return an absolute local path, which workers with other working directories can use; normalise an S3 uri.
 
     Double slashes of an S3 uri become one (`R/` + `/matches`): pyarrow accepts no empty part of a key.
 
     Raises:
-        InputError: empty, a scheme other than s3, or no bucket.
+        InputError: the uri is empty, has a scheme other than s3, or has no bucket.
     """
     if not uri.strip():
         raise InputError(f"empty path; {_ALLOWED}")
@@ -78,7 +78,7 @@ def absolute(uri: str) -> str:
 
 
 def filesystem(uri: str) -> tuple[pafs.FileSystem, str]:
-    """pyarrow's filesystem for `uri` and the path inside it."""
+    """Return pyarrow's filesystem for `uri` and the path inside it."""
     return (s3.arrow_filesystem(), s3.key_path(uri)) if is_s3(uri) else (pafs.LocalFileSystem(), uri)
 
 
@@ -98,16 +98,16 @@ def named_errors(uri: str) -> Iterator[None]:
 
 
 def find(pattern: str, *, strict: bool = True) -> CompactList[Object]:
-    """The files that `pattern` names: a file, a glob, or a folder (everything below it), sorted by uri.
+    """Return the files of `pattern`, which is a file, a glob or a folder (everything below it), sorted by uri.
 
-    Links to files are followed, links to folders below the folder are not; pipes and dangling links are left out.
+    Links to files are followed, but links to folders below the folder are not; pipes and dangling links are left out.
 
     Args:
-        strict: refuse local files that cannot be read and names that are not UTF-8. Otherwise they are listed too, for
-            a reader that reports each; bytes of a name that are not UTF-8 are written as `\\udcXX`.
+        strict: refuse local files that cannot be read and names that are not UTF-8. Otherwise these are listed too, so
+            that the caller can report each; bytes of a name that are not UTF-8 are written as `\\udcXX`.
 
     Raises:
-        InputError: nothing matches, no access, or no such bucket; names `pattern`.
+        InputError: nothing matches, access is denied, or the bucket does not exist; names `pattern`.
     """
     pattern = absolute(pattern)
     if not (is_s3(pattern) or glob.has_magic(pattern) or os.path.lexists(pattern)):
@@ -120,10 +120,10 @@ def find(pattern: str, *, strict: bool = True) -> CompactList[Object]:
 
 
 def listing(folder: str) -> CompactList[Object]:
-    """Everything below `folder`, sorted by uri; empty if it does not exist.
+    """Return everything below `folder`, sorted by uri; empty if it does not exist.
 
     Raises:
-        InputError: no access, or no such bucket; names `folder`.
+        InputError: access is denied, or the bucket does not exist; names `folder`.
     """
     folder = absolute(folder)
     with named_errors(folder):
@@ -138,7 +138,7 @@ def listing(folder: str) -> CompactList[Object]:
 
 
 def _sort(objects: Iterable[Object]) -> CompactList[Object]:
-    """`objects` by uri. AWS lists in this order, SeaweedFS one folder at a time."""
+    """Return `objects` sorted by uri. AWS lists in this order, SeaweedFS one folder at a time."""
     compact = CompactList(objects)
     if all(one.uri <= other.uri for one, other in pairwise(compact)):
         return compact
@@ -146,20 +146,20 @@ def _sort(objects: Iterable[Object]) -> CompactList[Object]:
 
 
 def exists(uri: str) -> bool:
-    """Whether a file or an object is at `uri`.
+    """Return whether a file or an object is at `uri`.
 
     Raises:
-        InputError: no access.
+        InputError: access is denied.
     """
     with named_errors(uri):
         return s3.exists(uri) if is_s3(uri) else Path(uri).is_file()
 
 
 def read_bytes(uri: str) -> bytes:
-    """The content of the file or object; a .gz is not decompressed.
+    """Return the content of the file or object; a .gz is not decompressed.
 
     Raises:
-        FileNotFoundError: there is none.
+        FileNotFoundError: it does not exist.
     """
     fs, path = filesystem(uri)
 
@@ -173,9 +173,9 @@ def read_bytes(uri: str) -> bytes:
 
 
 def create(uri: str, data: bytes | Iterable[bytes]) -> bool:
-    """Create `uri` unless it exists; of several writers at the same time one gets True.
+    """Create `uri` unless it exists; of several concurrent writers, only one gets True.
 
-    On a store that ignores `If-None-Match` the last writer wins, so that callers compare what they read back.
+    On a store that ignores `If-None-Match` the last writer wins; callers therefore compare what they read back.
 
     Args:
         data: the content, or its pieces.
@@ -185,9 +185,9 @@ def create(uri: str, data: bytes | Iterable[bytes]) -> bool:
 
 
 def creates_once(folder: str) -> bool:
-    """Whether `create` keeps its promise at `folder`: always locally; S3 stores may ignore `If-None-Match`.
+    """Return whether `create` is exclusive at `folder`: always for local folders; S3 stores may ignore `If-None-Match`.
 
-    A process asks an S3 store once per bucket.
+    A process tests an S3 store once per bucket.
     """
     if not is_s3(folder):
         return True
@@ -212,8 +212,8 @@ def publish(source: Path, uri: str) -> None:
     """Make the finished local file `source` appear at `uri` in one step.
 
     Locally: a copy next to the target, then a rename. On S3: one PUT or a multipart upload, which completes only after
-    all bytes were sent. `source` is finished before the upload begins because pyarrow completes, rather than aborts,
-    an upload whose stream an exception closes.
+    all bytes were sent. `source` is complete before the upload begins because pyarrow completes, rather than aborts, an
+    upload whose stream is closed by an exception.
     """
     with faults.at(uri):
         if not is_s3(uri):
@@ -226,7 +226,7 @@ def publish(source: Path, uri: str) -> None:
 
 
 def publish_folder(folder: Path, uri: str) -> list[str]:
-    """Make the files below the local `folder` appear below `uri`, one after another; return their paths below both."""
+    """Make the files below the local `folder` appear below `uri`, one after another; return their relative paths."""
     names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     for name in names:
         publish(folder / name, join(uri, name))

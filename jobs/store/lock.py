@@ -1,6 +1,6 @@
-"""One process per table at a time: a lock on the table's folder `_run`, or on S3 a lease (`jobs.store.lease`).
+"""A lock that lets only one process write a table: on the table's folder `_run`, or on S3 a lease (`jobs.store.lease`).
 
-A lock ends with the process, however that ends; a lease some minutes later, if the process was on another machine.
+A lock ends with its process, however that ends; the lease of a process on another machine ends some minutes later.
 """
 
 import contextlib
@@ -14,11 +14,11 @@ from jobs.store.lease import Lease
 from jobs.store.run_files import FOLDER, IDENTITY, run_uri
 
 _leases: dict[str, Lease] = {}  # uri of a table -> its lease
-_held: dict[str, int] = {}  # path of a table -> descriptor of its folder; a process may open its own table again
+_held: dict[str, int] = {}  # path of a table -> descriptor of its folder; a process may reopen its own table
 
 
 def acquire(out: str) -> bool:
-    """Lock the existing table at `out`; True if this call took the lock, False if there is none or this process has it.
+    """Lock the existing table at `out`; return False if there is no table or this process has locked it already.
 
     Raises:
         InputError: another process has it.
@@ -27,7 +27,7 @@ def acquire(out: str) -> bool:
         return _acquire_lease(out)
     try:
         folder = os.open(Path(out) / FOLDER, os.O_RDONLY)
-    except FileNotFoundError:  # the table lost its run files; the run that restores them locks it
+    except FileNotFoundError:  # the table lost its run files; the run that restores them locks the table
         return False
     if out in _held and os.path.samestat(os.fstat(_held[out]), os.fstat(folder)):
         os.close(folder)
@@ -56,10 +56,10 @@ def _acquire_lease(out: str) -> bool:
 
 
 def check_held() -> None:
-    """Check that no other process took over a table that this process writes.
+    """Check that no other process has taken over a table that this process writes.
 
     Raises:
-        RunError: one did, after this process was suspended, or its lease could not be renewed.
+        RunError: one has, after this process was suspended or could not renew its lease.
     """
     for out, lease in _leases.items():
         if lease.is_lost:
@@ -70,7 +70,7 @@ def check_held() -> None:
 
 
 def release_all() -> None:
-    """Release what this process has, when a run fails: its traceback would keep the run, and so the lock, alive."""
+    """Release all locks of this process when a run fails: its traceback would keep the run, and so the lock, alive."""
     for out in [*_leases, *_held]:
         release(out)
 
@@ -78,7 +78,7 @@ def release_all() -> None:
 def release(out: str) -> None:
     """Release the lock or the lease, if this process has it."""
     if (lease := _leases.pop(out, None)) is not None:
-        with contextlib.suppress(Exception):  # at the end of the interpreter nothing may be sent; the lease expires
+        with contextlib.suppress(Exception):  # while the interpreter ends, nothing can be sent; the lease then expires
             lease.release()
     if (folder := _held.pop(out, None)) is not None:
         os.close(folder)

@@ -12,20 +12,20 @@ from jobs.store.object_rows import open_rows, reading_rows
 class RowLookup:
     """Finds rows in the data objects of one table; picklable.
 
-    Each call reads the key column, and the other columns of the row groups with a matching row: for one or a few calls.
-    Many calls are for `jobs.store.shared_lookup`.
+    Each call reads the key column, and the other columns of row groups with a matching row, which suits one or a few
+    calls. For many calls, use `jobs.store.shared_lookup`.
 
     Args:
         uris: the table's data objects, in order.
         key: the string column to look up.
-        columns: further columns to return.
+        columns: other columns to return.
     """
 
     def __init__(self, uris: Sequence[str], *, key: str, columns: Sequence[str]) -> None:
         self._uris, self._key, self._columns = list(uris), key, [name for name in columns if name != key]
 
     def rows(self, wanted: pa.Array) -> pa.Table:
-        """Return the rows whose key is in `wanted`, without repetition, in the table's order."""
+        """Return the rows whose key is in `wanted`, each once, in the table's order."""
         return pa.concat_tables(self.matching(pc.unique(wanted)), promote_options="permissive")
 
     def matching(self, wanted: pa.Array | None) -> Iterator[pa.Table]:

@@ -1,8 +1,8 @@
-"""Temporary folders that the processes of one machine share: the first to need one fills it, the last removes it.
+"""Temporary folders shared by the processes of a machine: the first one to need a folder fills it, the last removes it.
 
-Each has a lock file. A process that uses the folder holds a shared lock on it (flock), the one that fills it an
-exclusive lock; the kernel releases the lock of a process that ends. A folder without users is removed by the last of
-them, or, if that was killed, by the next process that creates a temporary folder (`jobs.store.spool.sweep`).
+Each has a lock file. A process that uses the folder holds a shared lock on it (flock), and the process that fills it
+holds an exclusive lock; the kernel releases the lock of a process that ends. The last user removes the folder or, if
+that process was killed, the next process that creates a temporary folder does (`jobs.store.spool.sweep`).
 """
 
 import fcntl
@@ -21,10 +21,10 @@ RETRY_S = 0.01
 
 
 class MachineCopy:
-    """A folder, `path`, filled by `fill` unless another process of this machine and user has filled it.
+    """A folder, `path`, that `fill` fills unless another process of this machine and user has filled it.
 
     Args:
-        name: what the folder holds, as a hash of it; part of the folder's name.
+        name: a hash of what the folder holds; part of the folder's name.
         fill: writes the files into the folder.
 
     Attributes:
@@ -36,7 +36,7 @@ class MachineCopy:
         self.path = Path(tempfile.gettempdir()) / f"{PREFIX}copy-{name}-{os.getuid()}"
         self.filled = False
         while (lock := self._try(fill)) is None:
-            time.sleep(RETRY_S)  # two processes that found no complete folder hindered each other
+            time.sleep(RETRY_S)  # two processes that saw no complete folder hindered each other
         self._release = weakref.finalize(self, _release, self.path, lock)
 
     def close(self) -> None:
@@ -44,7 +44,7 @@ class MachineCopy:
         self._release()
 
     def _try(self, fill: Callable[[Path], None]) -> int | None:
-        """Return the descriptor of a shared lock on the filled folder; None if it is neither filled nor there."""
+        """Return the descriptor of a shared lock on the filled folder; None if it is not filled or was removed."""
         self.path.mkdir(mode=0o700, exist_ok=True)
         try:
             lock = os.open(self.path / LOCK, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600)
@@ -55,7 +55,8 @@ class MachineCopy:
                 fill(self.path)
                 (self.path / COMPLETE).touch()
                 self.filled = True
-            # Waits for a process that fills it. Never for an exclusive lock: users of the folder keep theirs for long.
+            # Waits for the process that fills the folder, and never for an exclusive lock: users keep the folder for
+            # long.
             fcntl.flock(lock, fcntl.LOCK_SH)
             if (self.path / COMPLETE).exists() and _is_current(lock, self.path):
                 return lock
@@ -67,7 +68,7 @@ class MachineCopy:
 
 
 def _is_exclusive(lock: int) -> bool:
-    """Lock exclusively unless another process has a lock; return whether that was done."""
+    """Lock exclusively unless another process has a lock; return whether this succeeded."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -87,7 +88,7 @@ def _release(folder: Path, lock: int) -> None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         shutil.rmtree(folder, ignore_errors=True)
-    except OSError:  # others use it
+    except OSError:  # other processes use it
         pass
     finally:
         os.close(lock)

@@ -1,17 +1,17 @@
-"""What lies where a path names nothing, for messages: a similar name, or the names in the nearest folder."""
+"""Hints for messages about a path that does not exist: a similar name, or the names in the nearest folder."""
 
 import difflib
 import re
 from pathlib import Path
 
 _NAMED = 6
-_LIST = re.compile(r"(^|/)\[[^\[\]]*\]$")  # what a list becomes where a path is expected, and few globs are
+_LIST = re.compile(r"(^|/)\[[^\[\]]*\]$")  # a list given where a path is expected; few globs look like this
 
 
 def hint(path: str) -> str:
-    """`; did you mean …?`, or `; FOLDER has …` for a local path or glob that names nothing; empty for s3://.
+    """Return `; did you mean …?`, or `; FOLDER has …` for a local path or glob without a match; empty for s3://.
 
-    Of a list, `[a,b]`, that it is none.
+    For a list, `[a,b]`, return that one path is needed.
     """
     if _LIST.search(path):
         return "; not a list, but one path is needed: name one table, folder or file, without brackets"

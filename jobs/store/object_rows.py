@@ -20,7 +20,7 @@ from jobs.store.footers import Footer
 from jobs.store.pages import column_pages
 from jobs.store.repeating import repeated
 
-NARROW_BYTES = 1000  # of a value of a column without pictures or vectors
+NARROW_BYTES = 1000  # assumed size of a value in a column without pictures or vectors
 
 
 class RowGroups(pq.ParquetFile):  # type: ignore[misc] # pyarrow has no types
@@ -31,12 +31,12 @@ class RowGroups(pq.ParquetFile):  # type: ignore[misc] # pyarrow has no types
         self._uri = uri
 
     def read_row_group(self, *arguments: Any, **options: Any) -> pa.Table:
-        """As of `ParquetFile`, for a store that is busy."""
+        """Return the row group as `ParquetFile` does, but repeat reads that a busy store refuses."""
         return repeated(self._uri, partial(super().read_row_group, *arguments, **options))
 
 
 def open_rows(uri: str, stream: Any, *, dictionaries: Sequence[str] = ()) -> RowGroups:
-    """The open data object at `uri`, to read its rows; use it in `reading_rows`."""
+    """Return the open data object at `uri`, for reading its rows; use it within `reading_rows`."""
     return RowGroups(uri, stream, read_dictionary=list(dictionaries) or None)
 
 
@@ -60,7 +60,7 @@ def reading_rows(uri: str) -> Iterator[None]:
 
 
 def read_unit(uri: str, *, columns: Sequence[str] | None = None, dictionaries: Sequence[str] = ()) -> pa.Table:
-    """All rows of one data object, without the schema's metadata, which would not fit derived rows.
+    """Return all rows of one data object, without the schema's metadata, which would be wrong for derived rows.
 
     Raises:
         RunError: the object is damaged.
@@ -94,7 +94,7 @@ def first_values(rows: pa.Table, column: str, limit: int | None) -> pa.Table:
 def read_rows(uri: str, columns: Sequence[str], first: int, last: int) -> pa.Table:
     """Return the rows [first, last) of a data object; reads only row groups that contain some of them.
 
-    Of pictures it reads only those of the rows, if `jobs.store.pages` can.
+    Of pictures, only those in these rows are read, if `jobs.store.pages` can read them.
     """
     fs, path = locations.filesystem(uri)
     with reading_rows(uri), fs.open_input_file(path) as stream, open_rows(uri, stream) as file:
@@ -120,7 +120,7 @@ def read_rows(uri: str, columns: Sequence[str], first: int, last: int) -> pa.Tab
 def row_groups(
     uri: str, limit: int | None, columns: Sequence[str] | None, dictionaries: Sequence[str]
 ) -> Iterator[pa.Table]:
-    """Yield the rows of an object, the first `limit` if it is not None, by row group."""
+    """Yield the rows of an object by row group; only the first `limit` rows if it is not None."""
     fs, path = locations.filesystem(uri)
     with contextlib.ExitStack() as stack:
         with reading_rows(uri):
@@ -139,12 +139,12 @@ def row_groups(
 
 
 def weight_of(footer: Footer, columns: Sequence[str] | None) -> int:
-    """About the compressed bytes of these columns of an object, rather too much than too little."""
+    """Return an estimate of the compressed bytes of these columns of an object, too large rather than too small."""
     if not columns or any(_is_wide(footer.schema.field(name).type) for name in columns if name in footer.schema.names):
         return footer.object.size
     return min(footer.object.size, footer.rows * len(columns) * NARROW_BYTES)
 
 
 def _is_wide(kind: pa.DataType) -> bool:
-    """Whether values of the type are pictures or vectors."""
+    """Return whether values of the type are pictures or vectors."""
     return bool(pa.types.is_large_binary(kind) or pa.types.is_fixed_size_list(kind))

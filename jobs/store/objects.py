@@ -9,7 +9,7 @@ class Object(NamedTuple):
     Attributes:
         uri: a local path or `s3://bucket/key`.
         size: bytes.
-        etag: S3's ETag; of a local file its size and modification time. It changes when the content is replaced.
+        etag: S3's ETag, or the size and modification time of a local file. It changes when the content is replaced.
     """
 
     uri: str

@@ -1,9 +1,9 @@
 """Single values of a column of pictures, read from the pages of a data object that have them.
 
-A row group of pictures has 64 MB. Items show pictures in any order, and pieces of a large unit begin anywhere: by row
-groups, a unit of 256 items would read the pictures of many others. `jobs.store.writer` therefore writes each picture of
-64 kB or more as a page by itself, smaller ones a few to a page, and an offset index, which says where the pages are.
-pyarrow writes that index but does not read by it.
+A row group of pictures has 64 MB. Items show pictures in any order, and pieces of a large unit begin anywhere, so that
+reading whole row groups for a unit of 256 items would read many other pictures. `jobs.store.writer` therefore writes
+each picture of 64 kB or more as a separate page, smaller ones a few per page, and an offset index with the places of
+the pages. pyarrow writes that index but does not use it for reading.
 
 Format: https://github.com/apache/parquet-format (data pages version 1, PLAIN, one optional column of BYTE_ARRAY).
 """
@@ -22,10 +22,10 @@ import pyarrow as pa
 from jobs.store import thrift
 from jobs.store.repeating import repeated
 
-PAGE_BYTES = 64 << 10  # a page ends with the value that reaches them
-TAIL_BYTES = 32 << 10  # read at once: usually the footer and the index of pages
-RANGE_BYTES = 8 << 20  # of consecutive pages that are read at once
-THREADS = 8  # ranges of an object at a time
+PAGE_BYTES = 64 << 10  # a page ends with the value that reaches this size
+TAIL_BYTES = 32 << 10  # read at once: usually includes the footer and the index of pages
+RANGE_BYTES = 8 << 20  # most bytes of consecutive pages that are read at once
+THREADS = 8  # number of ranges of an object that are read at the same time
 _MAGIC = b"PAR1"
 _BYTE_ARRAY, _PLAIN, _RLE, _DATA_PAGE = 6, 0, 3, 0
 _OPTIONAL = 1
@@ -34,18 +34,18 @@ _CODECS = {0: None, 1: "snappy", 2: "gzip", 6: "zstd"}
 
 class _Page(NamedTuple):
     offset: int
-    size: int  # with its header
-    first_row: int  # in the object
+    size: int  # including its header
+    first_row: int  # number of its first row in the object
 
 
 @dataclass(frozen=True)
 class ColumnPages:
-    """Where the pages of a column of one data object are.
+    """The places of the pages of a column in one data object.
 
     Attributes:
-        pages: in order of their rows.
-        rows: of the object.
-        codec: by which pages are compressed.
+        pages: the pages in order of their rows.
+        rows: the number of rows of the object.
+        codec: the codec that compresses the pages.
     """
 
     pages: tuple[_Page, ...]
@@ -56,7 +56,7 @@ class ColumnPages:
         """Return the values of `rows`, in that order, from the open object `stream`.
 
         Raises:
-            OSError: a page is damaged, as of pyarrow, or cannot be read.
+            OSError: a page is damaged, as pyarrow would report it, or cannot be read.
         """
         starts = [page.first_row for page in self.pages]
         wanted = [bisect_right(starts, row) - 1 for row in rows]
@@ -68,7 +68,7 @@ class ColumnPages:
         return [values[page][row - starts[page]] for page, row in zip(wanted, rows, strict=True)]
 
     def _ranges(self, numbers: Sequence[int]) -> Iterator[list[int]]:
-        """The pages as runs of consecutive ones."""
+        """Yield the numbers of the pages in runs of consecutive pages."""
         run: list[int] = []
         for number in numbers:
             page = self.pages[number]
@@ -99,14 +99,14 @@ class ColumnPages:
 
 
 def column_pages(uri: str, stream: Any, column: str) -> ColumnPages | None:
-    """Return where the pages of a top-level column of binary values are.
+    """Return the places of the pages of a top-level column of binary values.
 
     Args:
-        uri: of the object.
-        stream: the object, open.
+        uri: the uri of the object.
+        stream: the open object.
 
     Returns:
-        None if the object has no index of them, or pages of another kind.
+        None if the object has no index of the pages, or has pages of another kind.
     """
     end = stream.size()
     tail = _Tail(uri, stream, end)
@@ -117,7 +117,7 @@ def column_pages(uri: str, stream: Any, column: str) -> ColumnPages | None:
     try:
         footer, _ = thrift.decode(tail.read(footer_begin, end - 8))
         return _column_pages(footer, column, tail)
-    except (ValueError, KeyError, IndexError, TypeError):  # damaged, which its reading by row groups reports
+    except (ValueError, KeyError, IndexError, TypeError):  # damaged, which reading by row groups reports
         return None
 
 
@@ -141,7 +141,7 @@ def _column_pages(footer: dict[int, Any], column: str, tail: "_Tail") -> ColumnP
 
 
 class _Tail:
-    """The end of an object, of which the first read takes the last 32 kB."""
+    """The end of an object; the first read fetches its last 32 kB."""
 
     def __init__(self, uri: str, stream: Any, end: int) -> None:
         self._uri, self._stream = uri, stream
@@ -161,7 +161,7 @@ class _Tail:
 
 
 def _values(page: memoryview, count: int, codec: str | None) -> list[bytes | None]:
-    """The `count` values of a page.
+    """Return the `count` values of a page.
 
     Raises:
         ValueError: it is damaged.
@@ -193,7 +193,7 @@ def _values(page: memoryview, count: int, codec: str | None) -> list[bytes | Non
 
 
 def _levels(data: memoryview, count: int) -> list[bool]:
-    """Whether each value exists: runs of one bit, or bits in groups of eight."""
+    """Return whether each value exists: runs of one bit, or bits in groups of eight."""
     levels: list[bool] = []
     at = 0
     while len(levels) < count:

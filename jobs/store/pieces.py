@@ -1,12 +1,13 @@
-"""Pieces of large units: a table made from one with units of thousands of rows has units of bounded size.
+"""Pieces of large units: tables derived from units of thousands of rows get units of bounded size.
 
-The pictures of a tar are one unit of `images`. As one unit of `embed` or `judge` they would be one GPU's work, and lost
-as a whole with its machine. A piece is named after its parent and its first row, and reads only its rows.
+The pictures of a tar file are one unit of `images`. As one unit of `embed` or `judge` they would be one GPU's work, and
+would be lost together with its machine. A piece is named after its parent and its first row, and reads only its rows.
 
-Small tables are cut finer where many actors share them: with as many pieces as actors, or a few more, most of them
-would wait for the last ones. A table that has begun keeps its cut, whatever the pool that continues it, also after a
-purge, when their parent has fewer rows: a purge moves the ranges of the pieces, so that they have the same rows but for
-those that went. Pieces whose ranges it cannot move, such as draws, keep their names, and the last ones may be empty.
+Small tables are cut finer if many actors share them: with only about as many pieces as actors, most actors would wait
+for the last pieces. A table that has begun keeps its cut, whatever pool continues it, even after a purge, when the
+parent has fewer rows: the purge moves the ranges of the pieces, so that they keep the same rows except for those that
+were removed. Pieces whose ranges it cannot move, such as those of a draw, keep their names, and the last ones may be
+empty.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,13 +20,13 @@ from jobs.store import run_files
 from jobs.store.object_rows import read_rows, read_unit
 from jobs.store.units import Unit
 
-PIECE_ROWS = 256  # as many as the units that `curate` writes
-PIECE_BYTES = 128 << 20  # of the parent's object: its rows travel between stages as one block
-PIECES_PER_ACTOR = 4  # all actors then end within a quarter of the time that each one works
+PIECE_ROWS = 256  # as many as the units of `curate` have
+PIECE_BYTES = 128 << 20  # bytes of the parent's object; the rows of a piece travel between stages as one block
+PIECES_PER_ACTOR = 4  # all actors then end within a quarter of the time that each of them works
 LEAST_ROWS = 8  # a piece is an object, whose writing takes longer than some models need for a row
 FROM, TO = "from", "to"  # `Unit.extra`: the rows of the parent's object that a piece covers
-PIECES = "pieces"  # `Unit.extra`: how many pieces its parent has; the range is one of rows of the first input
-NUMBER = "number"  # `Unit.extra`: which of them it is, from 0
+PIECES = "pieces"  # `Unit.extra`: the number of pieces of the parent; the range is one of rows of the first input
+NUMBER = "number"  # `Unit.extra`: the number of this piece, from 0
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,8 @@ class BegunCut:
 
     Attributes:
         count: the number of its pieces.
-        names: number -> name of a piece, of those that the table has: a draw may leave some out.
-        ranges: number -> the first row and the end of a piece, where they are known.
+        names: number -> name of each piece that the table has; a draw may leave some out.
+        ranges: number -> the first row and the end of each piece, where they are known.
     """
 
     count: int = 0
@@ -58,8 +59,8 @@ class Cut:
     """How the units of a table are cut.
 
     Attributes:
-        actors: how many share the table.
-        begun: unit -> its cut, of a table that has begun.
+        actors: how many actors share the table.
+        begun: unit -> its cut, if the table has begun.
     """
 
     actors: int = 1
@@ -70,7 +71,7 @@ STANDARD = Cut()
 
 
 def cut_of(out: str, *, actors: int, overwrite: bool) -> Cut:
-    """Return how the units of the table at `out` are cut: as it began, or for `actors`.
+    """Return how the units of the table at `out` are cut: as when it began, or for `actors`.
 
     Args:
         overwrite: the table at `out` will be deleted.
@@ -83,7 +84,7 @@ def cut_of(out: str, *, actors: int, overwrite: bool) -> Cut:
 
 
 def begun_cuts(out: str, *, overwrite: bool) -> dict[str, BegunCut]:
-    """Return unit of the parent -> its cut in the table at `out`; empty without a table.
+    """Return the cut of each of the parent's units in the table at `out`, by unit; empty without a table.
 
     Args:
         overwrite: the table at `out` will be deleted.
@@ -105,7 +106,7 @@ def begun_cuts(out: str, *, overwrite: bool) -> dict[str, BegunCut]:
 
 
 def ranges(rows: int, unit_rows: int, begun: BegunCut = UNCUT) -> Iterator[tuple[int, int]]:
-    """Yield the first row and the end of each piece of `unit_rows` rows, and of empty ones up to the number of `begun`.
+    """Yield first row and end of each piece of `unit_rows` rows, and of empty pieces up to the number of `begun`.
 
     A unit without rows has one piece. Pieces of `begun` that cover the rows stay as they are.
     """
@@ -119,8 +120,8 @@ def ranges(rows: int, unit_rows: int, begun: BegunCut = UNCUT) -> Iterator[tuple
 def in_pieces(units: Sequence[Unit], cut: Cut = STANDARD) -> Iterator[Unit]:
     """Yield the units, large ones as pieces of at most 256 rows and about 128 MB.
 
-    A unit below 512 rows stays whole unless it has more bytes, or the actors of `cut` would have less than four pieces
-    each.
+    A unit of fewer than 512 rows stays whole unless it has more bytes, or the actors of `cut` would have fewer than
+    four pieces each.
 
     Args:
         units: units of a derived table, whose first input is the parent's object.
@@ -177,7 +178,7 @@ def _count(unit: Unit, rows: int, piece_rows: int) -> int:
 
 
 def read_piece(unit: Unit, columns: Sequence[str]) -> pa.Table:
-    """Return the rows of a unit of `in_pieces`; of a piece it reads only the row groups that have some of them.
+    """Return the rows of a unit of `in_pieces`; for a piece, read only the row groups that have some of its rows.
 
     Raises:
         RunError: the object is damaged.

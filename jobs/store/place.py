@@ -1,4 +1,4 @@
-"""The place `out=` before a run: empty, a table of remine, or something that a run must not touch."""
+"""The place `out=` before a run: empty, a table of remine, or something else, which a run must not touch."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -18,10 +18,10 @@ def check_creatable(place: str, *, key: str = "out") -> None:
 
     Args:
         place: a path or URI; one on S3 is not checked.
-        key: of the configuration, for the message.
+        key: the key of the configuration, for the message.
 
     Raises:
-        InputError: a file is in its place or in that of a folder above it, or no permission to write there.
+        InputError: there is a file in its place or in that of a folder above it, or writing there is not permitted.
     """
     if locations.is_s3(place):
         return
@@ -34,14 +34,14 @@ def check_creatable(place: str, *, key: str = "out") -> None:
 
 
 def inspect(out: str, units: Sequence[Unit]) -> tuple[CompactList[Object], bool]:
-    """The files at `out`, and whether they are a table that remine wrote.
+    """Return the files at `out`, and whether they are a table that remine wrote.
 
     Args:
         units: the units that a run would write there.
 
     Raises:
-        InputError: other files, the inputs of `units`, a place inside another table, a folder in a unit's place, or a
-            place that cannot be written.
+        InputError: the place has other files or the inputs of `units`, is inside another table, has a folder in a
+            unit's place, or cannot be written.
     """
     inputs = (source.uri for unit in units for source in unit.inputs)
     if inside := next((uri for uri in inputs if uri.startswith(f"{out}/")), None):
@@ -59,9 +59,9 @@ def inspect(out: str, units: Sequence[Unit]) -> tuple[CompactList[Object], bool]
 
 
 def _lost_identity(out: str, listed: Sequence[Object]) -> bool:
-    """Whether the files are a table of remine without its `identity.json`.
+    """Return whether the files are a table of remine without its `identity.json`.
 
-    They are if it has the list of inputs, and data objects that remine wrote and none that others wrote.
+    They are if they include the list of inputs, and data objects all of which remine wrote.
     """
     if not any(file.uri == run_uri(out, INPUTS) for file in listed):
         return False
@@ -70,13 +70,13 @@ def _lost_identity(out: str, listed: Sequence[Object]) -> bool:
 
 
 def is_written_by_run(out: str, uri: str) -> bool:
-    """Whether `uri` has a name that a run of the table at `out` writes."""
+    """Return whether `uri` has a name that a run of the table at `out` writes."""
     first, _, rest = uri.removeprefix(out).lstrip("/").partition("/")
     return first in (FOLDER, "_rejects") if rest else first.endswith(".parquet")
 
 
 def is_temporary(uri: str) -> bool:
-    """Whether `uri` has the name of a temporary file, which a killed run may leave."""
+    """Return whether `uri` has the name of a temporary file, which a killed run may leave."""
     name = uri.rsplit("/", 1)[-1]
     return name.startswith(".") and name.endswith(".tmp")
 
@@ -90,7 +90,7 @@ def remove_temporary(out: str, *, before: float) -> None:
 
 
 def _temporary_below(folder: str) -> Iterator[Path]:
-    """The temporary files below `folder`; unlike rglob it does not hold a list of all files."""
+    """Yield the temporary files below `folder`; unlike rglob it does not hold a list of all files."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
@@ -100,7 +100,7 @@ def _temporary_below(folder: str) -> Iterator[Path]:
 
 
 def _folder_of_a_unit(out: str, units: Sequence[Unit]) -> str | None:
-    """A local folder in the place of a unit's file; a listing shows only files."""
+    """Return a local folder that has the name of a unit's file; listings have only files."""
     if locations.is_s3(out) or not Path(out).is_dir():
         return None
     with os.scandir(out) as entries:
@@ -110,7 +110,7 @@ def _folder_of_a_unit(out: str, units: Sequence[Unit]) -> str | None:
 
 
 def _table_around(out: str) -> str | None:
-    """The table in whose folder `out` is, unless it is below one of the table's own folders (`_partial`)."""
+    """Return the table in whose folder `out` is, unless it is below one of the table's own folders (`_partial`)."""
     root = out.find("/", len("s3://")) if locations.is_s3(out) else 0
     outer = out
     while (cut := outer.rfind("/")) > max(root, 0):

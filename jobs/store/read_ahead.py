@@ -1,7 +1,7 @@
-"""Read an object of S3 from one place to its end in large blocks, the next of which arrive while the caller works.
+"""Reads an object on S3 from one position to its end in large blocks, requesting the next ones while the caller works.
 
-A decompressor asks for some hundred kilobytes at a time. As a request each, a file would arrive at a few megabytes per
-second, since a store takes tens of milliseconds to answer, however small the range is.
+A decompressor asks for a few hundred kilobytes at a time. If each were a request, a file would arrive at a few
+megabytes per second, since a store takes tens of milliseconds to answer, however small the range.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import pyarrow as pa
 from jobs.store import locations
 from jobs.store.repeating import repeated
 
-BLOCK = 8 << 20  # bytes of a request
-AHEAD = 2  # blocks that arrive while one is read
-BEHIND = 1 << 20  # bytes of a request behind the end to which the caller wants to read
-# Bytes that are read by requests of the caller's size after a seek: who looks only at the beginning gets only that.
+BLOCK = 8 << 20  # bytes per request
+AHEAD = 2  # blocks that are requested while one is read
+BEHIND = 1 << 20  # bytes that are requested beyond the end to which the caller wants to read
+# Bytes after a seek that are requested in the sizes that the caller asks for: looking at the beginning gets only that.
 AS_ASKED = 256 << 10
 
 
@@ -34,7 +34,7 @@ def opened(uri: str, *, end: int | None = None) -> Iterator[Any]:
         end: the byte up to which it reads ahead; None: the end of the file.
 
     Raises:
-        OSError: the file cannot be opened; an error of a read is raised by the read that reaches it.
+        OSError: the file cannot be opened; a failed request is raised by the read that reaches it.
     """
     fs, path = locations.filesystem(uri)
     with fs.open_input_file(path) as file:
@@ -49,7 +49,7 @@ def opened(uri: str, *, end: int | None = None) -> Iterator[Any]:
 
 
 class Block(NamedTuple):
-    """Bytes of the file, from `first` to the one before `last`, that were asked for."""
+    """Requested bytes of the file, from `first` to the one before `last`."""
 
     first: int
     last: int
@@ -57,7 +57,7 @@ class Block(NamedTuple):
 
 
 class ReadAhead:
-    """Reads `file`, which several threads can read at the same time, as one stream.
+    """A stream over `file`, which several threads can read at the same time.
 
     Memory: `AHEAD` + 1 blocks.
     """
@@ -67,7 +67,7 @@ class ReadAhead:
         self._end = self._size if end is None else min(end, self._size)
         self._at = 0
         self._read_since_seek = 0
-        self._blocks: deque[Block] = deque()  # without gaps; the first one has the current byte, or ends before it
+        self._blocks: deque[Block] = deque()  # without gaps; the first block has the current byte, or ends before it
         self._threads = ThreadPoolExecutor(AHEAD + 1, "read-ahead")
 
     def read(self, size: int | None = None) -> bytes:
@@ -80,7 +80,7 @@ class ReadAhead:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def readinto(self, buffer: Any) -> int:
-        """Fill `buffer`; return the number of bytes, which is less than its length only at the end of the file."""
+        """Fill `buffer` and return the number of bytes, which is smaller only at the end of the file."""
         data = self.read(len(buffer))
         buffer[: len(data)] = data
         return len(data)
@@ -101,7 +101,7 @@ class ReadAhead:
         return self._at
 
     def close(self) -> None:
-        """Wait for the requests that have begun."""
+        """Wait for the pending requests."""
         self._forget_blocks()
         self._threads.shutdown(cancel_futures=True)
 
@@ -115,14 +115,14 @@ class ReadAhead:
             try:
                 piece = block.data.result()[self._at - block.first : self._at - block.first + most]
             except BaseException:
-                self._forget_blocks()  # whoever reads again asks again
+                self._forget_blocks()  # a repeated read requests them again
                 raise
         self._at += len(piece)
         self._read_since_seek += len(piece)
         return piece
 
     def _ask_ahead(self) -> None:
-        """Ask for the block of the current byte and for those behind it."""
+        """Request the block of the current byte and the blocks after it."""
         while self._blocks and self._at >= self._blocks[0].last:
             self._blocks.popleft()
         if self._at >= self._end:

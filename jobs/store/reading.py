@@ -1,4 +1,4 @@
-"""Reading tables: open, check, and iterate their rows. The rows of one object: `jobs.store.object_rows`."""
+"""Reading tables: open and check them, and iterate over their rows. `jobs.store.object_rows` reads single objects."""
 
 import fnmatch
 import glob
@@ -24,9 +24,9 @@ from jobs.store.threads import ahead
 from jobs.store.units import Unit
 from jobs.store.writer import REJECTS_HELD, Reject, rejects_uri
 
-# On S3, units that are read before they are asked for: each is four requests, of some 30 ms; and their bytes together.
+# On S3, how many units are read ahead, and their bytes in total: a unit takes four requests of about 30 ms each.
 AHEAD_THREADS, AHEAD_BYTES = 32, 64 << 20
-_NAMED = 5  # units that a message names
+_NAMED = 5  # units that a message lists
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class TableSource:
     limit: int | None = None
 
     def first(self, limit: int | None) -> "TableSource":
-        """The table with its first rows only: `rows`, `units` and `batches` end with them; None: all."""
+        """Return the table limited to its first rows, for `rows`, `units` and `batches`; None: all rows."""
         return replace(self, limit=limit)
 
     @property
@@ -60,27 +60,27 @@ class TableSource:
         return rows if self.limit is None else min(rows, self.limit)
 
     def units(self) -> CompactList[Unit]:
-        """Its objects as units of a derived table, under their own names."""
+        """Return its objects as units of a derived table, under their own names."""
         units = (Unit(footer.unit.name, (footer.object,), rows=footer.rows) for footer in self.footers)
         return CompactList(units) if self.limit is None else first_rows(units, self.limit)
 
     def by_unit(self) -> dict[str, Object]:
-        """Unit name -> object."""
+        """The object of each unit, by the unit's name."""
         return {footer.unit.name: footer.object for footer in self.footers}
 
     def whole(self) -> Object:
-        """The table as one input; its etag changes when any of its objects changes."""
+        """Return the table as one input; its etag changes when any of its objects changes."""
         return whole_of(self.uri, [footer.object for footer in self.footers])
 
     def counts(self) -> Counts:
-        """The sum of the counts of its units."""
+        """Return the sum of the counts of its units."""
         total = Counts()
         for footer in self.footers:
             total += footer.counts
         return total
 
     def rejects(self) -> Iterator[Reject]:
-        """Yield what the current generation of each unit rejected, in order of unit name and as written."""
+        """Yield the rejects of each unit's current generation, in order of unit name and as written."""
         for footer in self.footers:
             record = footer.record
             if record is None or not sum(record["counts"]["rejected"].values()):
@@ -106,11 +106,11 @@ class TableSource:
 
     def by_object(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         """Yield the rows of each object, in order of unit name. Raises as `batches`."""
-        for footer, rows in zip(self.footers, self._parts(columns, ()), strict=False):  # a limit may end before
+        for footer, rows in zip(self.footers, self._parts(columns, ()), strict=False):  # a limit may end earlier
             yield pa.concat_tables([footer.schema.empty_table().select(list(columns)), *rows])
 
     def _parts(self, columns: Sequence[str] | None, dictionaries: Sequence[str]) -> Iterator[Iterable[pa.Table]]:
-        """Yield the row groups of each object; on S3, where reading is mostly latency, several are read at a time."""
+        """Yield the row groups of each object; on S3, where latency dominates, several are read at a time."""
         footers = ((footer, None) for footer in self.footers)
         sources: Iterable[tuple[Footer, int | None]] = footers if self.limit is None else self._limited()
 
@@ -132,12 +132,12 @@ class TableSource:
 
 
 def whole_of(uri: str, objects: Sequence[Object]) -> Object:
-    """The table at `uri` with these data objects as one input."""
+    """Return the table at `uri` with these data objects as one input."""
     return Object(uri, sum(o.size for o in objects), content_id(*(f"{o.uri}:{o.etag}" for o in objects)))
 
 
 def tables_in(pattern: str) -> list[str]:
-    """The places of tables that `pattern` names: itself, or if it is a glob, the folders that match it.
+    """Return the places of tables that match `pattern`: itself or, if it is a glob, the folders that match it.
 
     Raises:
         InputError: no folder matches a glob.
@@ -157,12 +157,12 @@ def tables_in(pattern: str) -> list[str]:
 
 
 def open_tables(patterns: Sequence[str], *expected: str) -> list[TableSource]:
-    """The tables that `patterns` (paths, URIs or globs) name, each once, in that order.
+    """Return the tables at `patterns` (paths, URIs or globs), each once, in that order.
 
-    A folder of several tables, such as the one that `models=` writes, stands for all of them.
+    A folder of several tables, such as one that `models=` writes, stands for all of them.
 
     Raises:
-        InputError: a glob matches nothing, or as for `open_table`.
+        InputError: a glob matches nothing, or as `open_table`.
     """
     uris = dict.fromkeys(locations.absolute(uri) for pattern in patterns for uri in _tables_of(pattern))
     return [open_table(uri, *expected) for uri in uris]
@@ -178,10 +178,10 @@ def _tables_of(pattern: str) -> list[str]:
 
 
 def refuse_absent(*uris: str | None) -> None:
-    """Refuse local paths at which nothing is, before a model is looked up or built, which takes longer.
+    """Refuse local paths that do not exist, before a model is looked up or built, which takes longer.
 
     Args:
-        uris: of tables that the job opens later; None and s3:// are ignored.
+        uris: of tables that the job will open; None and s3:// are ignored.
 
     Raises:
         InputError: a local path does not exist.
@@ -192,7 +192,7 @@ def refuse_absent(*uris: str | None) -> None:
 
 
 def refuse_early(uri: str | None, *expected: str) -> None:
-    """As `refuse_absent`, also a local table with another name than `expected`, by its `_run/identity.json` alone.
+    """As `refuse_absent`, and refuse local tables with other names than `expected`, reading only `_run/identity.json`.
 
     Raises:
         InputError: a local path does not exist, or has another table.
@@ -214,11 +214,12 @@ def _other_table(uri: str, name: str, expected: Sequence[str]) -> str:
 
 
 def open_table(uri: str, *expected: str) -> TableSource:
-    """The table at `uri`, which must have one of the names `expected`.
+    """Return the table at `uri`, whose name must be one of `expected`.
 
     Raises:
-        InputError: no table of remine, another table than expected, an unreadable file, other columns than the
-            table's, units of several configurations, or an incomplete run (the message says how to complete it).
+        InputError: there is no table of remine, it is another table than expected, a file cannot be read, its columns
+            differ from the table's, its units have several configurations, or its run is incomplete (the message says
+            how to complete it).
     """
     uri = locations.absolute(uri)
     listed = locations.listing(uri)
@@ -238,9 +239,9 @@ def open_table(uri: str, *expected: str) -> TableSource:
 
 
 def schema_fault(footer: Footer) -> str | None:
-    """The difference between the columns and those of the table that the metadata names, as a message.
+    """Return, as a message, how the columns differ from those of the table that the metadata name.
 
-    None if there is no difference, or for another version of the table. Vectors may have any length.
+    None if they do not differ, or for another version of the table. Vectors may have any length.
     """
     name = _metadata(footer.schema, "table")
     if name not in tables.TABLES or _metadata(footer.schema, "version") != str(tables.table(name).version):
@@ -252,7 +253,7 @@ def schema_fault(footer: Footer) -> str | None:
 
 
 def _sound_footers(uri: str, listed: Iterable[Object]) -> Iterator[Footer]:
-    """The footers of the table at `uri`. Raises InputError for the first that cannot be read."""
+    """Yield the footers of the table at `uri`. Raises InputError for the first that cannot be read."""
     footers = read_footers(data_objects(uri, listed), remote=locations.is_s3(uri))
     for source, footer in zip(data_objects(uri, listed), footers, strict=True):
         if footer is None:
@@ -264,7 +265,7 @@ def _sound_footers(uri: str, listed: Iterable[Object]) -> Iterator[Footer]:
 
 
 def _table_name(uri: str, footers: Footers, expected: Sequence[str]) -> str:
-    """The name of the table that all `footers` belong to."""
+    """Return the name of the table that all `footers` belong to."""
     names = {_metadata(schema, "table") for schema in footers.schemas}
     if names == {""}:
         raise InputError(f"{uri}: Parquet files, but not a table of remine; expected {_wanted(expected)}")
@@ -282,19 +283,19 @@ def _table_name(uri: str, footers: Footers, expected: Sequence[str]) -> str:
 
 
 def _wanted(expected: Sequence[str]) -> str:
-    """The names of tables, with the jobs that write them."""
+    """Return the names of tables, with the jobs that write them."""
     jobs = "; ".join(f"{name}: {', '.join(tables.WRITTEN_BY[name])}" for name in expected)
     return f"{' or '.join(expected)} (written by: {jobs})"
 
 
 def _metadata(schema: pa.Schema, key: str) -> str:
-    """The value of `remine.<key>` in a schema's metadata; empty if there is none."""
+    """Return the value of `remine.<key>` in a schema's metadata; empty if there is none."""
     value: bytes = (schema.metadata or {}).get(f"remine.{key}".encode(), b"")
     return value.decode()
 
 
 def _tables_below(uri: str, listed: Sequence[Object]) -> list[str]:
-    """The tables in folders of `uri`, if it is not a table itself."""
+    """Return the tables in folders of `uri`, if it is not a table itself."""
     suffix = f"/{FOLDER}/{IDENTITY}"
     names = [f.uri.removeprefix(uri).removesuffix(suffix).lstrip("/") for f in listed if f.uri.endswith(suffix)]
     return [] if "" in names else [name for name in names if not name.startswith("_") and "/_" not in name]
@@ -337,13 +338,13 @@ def _check_complete(uri: str, listed: Iterable[Object], footers: Footers) -> Non
     total = done = 0
     for unit in read_inputs(inputs):
         total += 1
-        done += (unit.name, unit.version) in written  # a unit of another version must be redone
+        done += (unit.name, unit.version) in written  # a unit with another version must be redone
     if done < total:
         raise InputError(f"{uri}: {total - done} of {total} units are not done; run the command that writes it again")
 
 
 def _several_configurations(uri: str, footers: Footers, expected: str | None) -> str:
-    """The message about units whose identity is not `expected`, or without it, not that of the first unit."""
+    """Return the message about units whose identity is not `expected` or, if none is expected, the first unit's."""
     units = [(record["unit"]["name"], record["identity"]) for footer in footers if (record := footer.record)]
     others = [name for name, identity in units if identity != (expected or units[0][1])]
     names = ", ".join(others[:_NAMED]) + (", …" if len(others) > _NAMED else "")

@@ -1,8 +1,8 @@
-"""Reads again what a store refused for a moment and pyarrow did not ask for again.
+"""Repeats reads that a store refused for a moment and that pyarrow did not repeat.
 
-The AWS SDK writes an answer into a buffer of the size of the range that pyarrow wants. The text of an error (SlowDown,
-InternalError, ExpiredToken) that is longer than the range does not fit, and the SDK reports a failure of that buffer,
-which it does not repeat. Small files, footers and column chunks are shorter than such a text.
+The AWS SDK writes an answer into a buffer of the size of the range that pyarrow requests. If the text of an error
+(SlowDown, InternalError, ExpiredToken) is longer than the range, it does not fit, and the SDK reports a failure of the
+buffer, which it does not repeat. Small files, footers and column chunks are shorter than such a text.
 """
 
 import io
@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 
 
 def repeated(uri: str, read: Callable[[], Result]) -> Result:
-    """What `read` returns, which reads `uri` and may be called again.
+    """Return the result of `read`, which reads `uri` and may be called several times.
 
     Raises:
         OSError: the store's answer.
@@ -34,7 +34,7 @@ def repeated(uri: str, read: Callable[[], Result]) -> Result:
 
 
 class RepeatedReads(io.RawIOBase):
-    """The bytes of pyarrow's `stream` on `uri`, for Python's readers."""
+    """The bytes of pyarrow's `stream` of `uri`, for Python's readers."""
 
     def __init__(self, uri: str, stream: Any) -> None:
         self._uri, self._stream = uri, stream

@@ -25,8 +25,8 @@ from jobs.store.units import Unit, check_distinct
 from jobs.store.versions import versions
 from jobs.store.writer import Target, UnitTask
 
-GIVEN_UP_NAMED = 3  # units in the message
-_warned: set[str] = set()  # buckets
+GIVEN_UP_NAMED = 3  # units that the message lists
+_warned: set[str] = set()  # buckets about which a warning was logged
 log = logging.getLogger(__name__)
 
 
@@ -41,12 +41,12 @@ class TablePlan:
         units: the units to write.
         config: the job's configuration, for the manifest.
         metadata: strings for the schema of its objects.
-        derived: the units are those of a parent table; a changed input is then a new generation of its unit. Otherwise
-            changed inputs are refused.
-        dim: length of its vectors, for a table of embeddings.
+        derived: the units are those of a parent table, and a changed input becomes a new generation of its unit. If
+            False, changed inputs are refused.
+        dim: length of the vectors, for a table of embeddings.
         models: names and revisions of models, for the manifest.
-        files: further files of `_run/`, written when the run is first opened.
-        limit: how many rows `limit=` takes; None without it (`jobs.store.limits.limited`).
+        files: additional files of `_run/`, written when the run is first opened.
+        limit: how many rows `limit=` takes; None without a limit (`jobs.store.limits.limited`).
     """
 
     out: str
@@ -62,15 +62,15 @@ class TablePlan:
     limit: Taken | None = None
 
 
-Account = Callable[["TableRun", float], Mapping[str, Any]]  # further keys of the manifest, from the run's seconds
+Account = Callable[["TableRun", float], Mapping[str, Any]]  # additional keys of the manifest, from the run's seconds
 
 
 class RunPart(NamedTuple):
-    """Some of the remaining tasks of a run, which a separate stage does."""
+    """Some of the remaining tasks of a run, for a separate stage."""
 
     todo: Sequence[UnitTask]
     target: Target
-    given_up: dict[str, str]  # that of the run
+    given_up: dict[str, str]  # shared with the run
 
 
 class TableRun:
@@ -80,20 +80,20 @@ class TableRun:
         self, plan: TablePlan, units: Sequence[Unit], todo: CompactList[UnitTask], target: Target, amounts: Amounts
     ) -> None:
         self.plan, self.units, self.todo, self.target = plan, units, todo, target
-        self.amounts = amounts  # when the run was opened
+        self.amounts = amounts  # as of the opening of the run
         self.done_before = len(units) - len(todo)
         self.given_up: dict[str, str] = {}  # units that the workers left out -> why
         self.is_trial = False  # `try_some` left tasks out
         self.account: Account | None = None
         self._begun = time.time()
-        self._unlock = weakref.finalize(self, lock.release, target.out)  # also of a run that failed
+        self._unlock = weakref.finalize(self, lock.release, target.out)  # also if the run fails
 
     def part(self, is_wanted: Callable[[Unit], bool]) -> RunPart:
         """Return the remaining tasks of the units that are wanted."""
         return RunPart(CompactList(task for task in self.todo if is_wanted(task.unit)), self.target, self.given_up)
 
     def try_some(self, count: int) -> None:
-        """Leave only `count` of the remaining tasks, evenly from among all; `finish` then asks for no more units."""
+        """Keep only `count` of the remaining tasks, evenly spread over all; `finish` then requires no other units."""
         if count < len(self.todo):
             step, self.is_trial = len(self.todo) / count, True
             self.todo = CompactList(self.todo[int(number * step)] for number in range(count))
@@ -105,11 +105,11 @@ class TableRun:
         return uri
 
     def finish(self) -> dict[str, Any]:
-        """Derive the manifest from the footers and write it; returns it, with the list `units`.
+        """Derive the manifest from the footers, write it, and return it with the list `units`.
 
         Raises:
-            RunError: a unit is missing, other than in a trial, the counts do not balance, or another process took over
-                the table.
+            RunError: a unit is missing and this is not a trial, the counts do not balance, or another process has taken
+                over the table.
         """
         lock.check_held()
         total, unit_seconds, missing = Counts(), 0.0, 0
@@ -155,7 +155,7 @@ class TableRun:
 
 
 def check_place(plan: TablePlan, *, resume: bool, overwrite: bool, retry: Sequence[str]) -> None:
-    """Make the checks of `open_run` without writing anything.
+    """Run the checks of `open_run` without writing anything.
 
     Raises:
         InputError: as `open_run`.
@@ -184,8 +184,8 @@ def open_run(plan: TablePlan, *, resume: bool, overwrite: bool, retry: Sequence[
         retry: statuses whose rows are redone.
 
     Raises:
-        InputError: the place holds something else, a table with another identity (names the key that differs), or one
-            whose inputs have changed; another process writes it; or `retry` has an unknown status.
+        InputError: the place has something else, a table with another identity (names the key that differs), or a table
+            whose inputs have changed; another process is writing it; or `retry` has an unknown status.
     """
     _check_retry(retry)
     out = locations.absolute(plan.out)
@@ -265,11 +265,11 @@ def _delete(out: str, listed: Iterable[Object]) -> None:
     identity = run_uri(out, IDENTITY)
     kept = {identity, run_uri(out, lease.NAME)}
     locations.remove([file.uri for file in listed if place.is_written_by_run(out, file.uri) and file.uri not in kept])
-    locations.remove([identity])  # last, so that after an interruption the place is still a table of remine
+    locations.remove([identity])  # last, so that the place is still a table of remine after an interruption
 
 
 def _warn_of_store(out: str) -> None:
-    """Warn, once per bucket, of a store on which two runs of different configurations could claim one table.
+    """Warn, once per bucket, about a store on which two runs of different configurations could claim the same table.
 
     Raises:
         InputError: nothing can be written at `out`.
@@ -295,8 +295,8 @@ def _claim(out: str, plan: TablePlan, listed: Iterable[Object]) -> None:
             locations.create(uri, run_files.to_json({TABLE: plan.table, **plan.identity}))
             if not locations.creates_once(out):
                 lease.settle()
-                _check_footers(out, plan)  # of a run whose identity this may have replaced
-    # Read back even after a creation: some stores ignore its condition, and then the last of several drivers wins.
+                _check_footers(out, plan)  # in case the new file replaced the identity of a run
+    # Read it back even if it was created: some stores ignore the condition, and then the last of several drivers wins.
     _check_identity(out, plan)
 
 
@@ -306,7 +306,7 @@ def _check_identity(out: str, plan: TablePlan) -> None:
     with locations.named_errors(out):
         try:
             written = run_files.read_json(run_uri(out, IDENTITY))
-        except FileNotFoundError:  # it was lost: the footers have its hash
+        except FileNotFoundError:  # the file was lost, but the footers have its hash
             _check_footers(out, plan)
             return
     differing = differing_keys(written, planned)
@@ -331,7 +331,7 @@ def _check_identity(out: str, plan: TablePlan) -> None:
 
 
 def _written_config(out: str) -> dict[str, Any] | None:
-    """The configuration of the command that began the table at `out`; None if it is gone."""
+    """Return the configuration of the command that began the table at `out`; None if it was lost."""
     try:
         config: dict[str, Any] = run_files.read_json(run_uri(out, CONFIG))
     except (FileNotFoundError, InputError):
@@ -352,7 +352,7 @@ def _check_footers(out: str, plan: TablePlan) -> None:
 
 
 def _freeze(out: str, plan: TablePlan, *, exists: bool) -> Sequence[Unit]:
-    """Write the list of units, unless it exists; returns the plan's units in its order."""
+    """Write the list of units, unless it exists, and return the plan's units in its order."""
     uri = run_uri(out, INPUTS)
     if not exists:
         locations.create(uri, run_files.to_lines(plan.units, Unit.to_json))
@@ -363,9 +363,9 @@ def _freeze(out: str, plan: TablePlan, *, exists: bool) -> Sequence[Unit]:
 
 
 def _in_frozen_order(out: str, plan: TablePlan) -> Sequence[Unit]:
-    """The plan's units in the order in which they were frozen; refuses a plan with other units.
+    """Return the plan's units in the order in which they were frozen; raise InputError if the plan has other units.
 
-    A trial may have further ones after them: after a purge the earlier units have fewer than the first n rows.
+    A trial may have additional units after them: after a purge, the earlier units have fewer than the first n rows.
     """
     uri = run_uri(out, INPUTS)
     if _same(plan.units, run_files.read_inputs(uri), by=lambda unit: unit.name):
@@ -390,7 +390,7 @@ def _same(one: Iterable[Unit], other: Iterable[Unit], *, by: Callable[[Unit], st
 
 
 def _with_footers(target: Target, units: Iterable[Unit]) -> Iterator[tuple[Unit, Footer | None]]:
-    """Each unit with the footer of its object, None if there is none; read while they are iterated."""
+    """Yield each unit with its object's footer, None if there is none; footers are read during the iteration."""
     objects = CompactList(data_objects(target.out, locations.listing(target.out)))
     uris = HashSet(file.uri for file in objects)
     indexes = (uris.index(target.data_uri(unit.name)) for unit in units)
@@ -401,7 +401,7 @@ def _with_footers(target: Target, units: Iterable[Unit]) -> Iterator[tuple[Unit,
 
 
 def _is_current(unit: Unit, record: FooterJson | None, identity: str) -> bool:
-    """Whether the unit was written from these inputs, with this configuration."""
+    """Return whether the unit was written from these inputs, with this configuration."""
     if record is None or record["unit"]["name"] != unit.name:
         return False
     return (record["version"], record["identity"]) == (unit.version, identity)
@@ -410,7 +410,7 @@ def _is_current(unit: Unit, record: FooterJson | None, identity: str) -> bool:
 def _remaining(
     footers: Iterable[tuple[Unit, Footer | None]], target: Target, retry: Sequence[str], amounts: Amounts
 ) -> Iterator[UnitTask]:
-    """The tasks of the units that are not complete; counts those that are done."""
+    """Yield the tasks of the units that are not complete; counts those that are done."""
     for unit, footer in footers:
         _count(amounts, unit, footer, target)
         if task := _task(unit, footer, target, retry):
@@ -418,7 +418,7 @@ def _remaining(
 
 
 def _task(unit: Unit, footer: Footer | None, target: Target, retry: Sequence[str]) -> UnitTask | None:
-    """The remaining task of a unit; None if the unit is complete."""
+    """Return the remaining task of a unit; None if the unit is complete."""
     record = footer.record if footer is not None else None
     if record is None:
         return UnitTask(unit)
@@ -439,7 +439,7 @@ def _task(unit: Unit, footer: Footer | None, target: Target, retry: Sequence[str
 
 
 def written_unit(footer: Footer, record: FooterJson) -> WrittenUnitJson:
-    """The line of `_run/units.jsonl` for a unit."""
+    """Return the entry for a unit in `_run/units.jsonl`."""
     return {
         "name": record["unit"]["name"],
         "generation": record["generation"],

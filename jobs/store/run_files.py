@@ -1,8 +1,8 @@
 """The files in a table's folder `_run`.
 
-`identity.json` holds everything that the rows depend on, `manifest.json` the summary of the last run. `inputs.jsonl`
-and `units.jsonl` are lists of units, one JSON value per line, so that a list of ten thousand is never in memory as a
-whole; their first line is the number of the others, which reveals a truncated file.
+`identity.json` has everything that the rows depend on, `manifest.json` the summary of the last run. `inputs.jsonl` and
+`units.jsonl` are lists of units with one JSON value per line, so that a list of ten thousand is never in memory as a
+whole; their first line is the number of the other lines, which reveals truncation.
 """
 
 import io
@@ -22,28 +22,28 @@ from jobs.store.units import Unit
 READ_BYTES = 64 << 10
 FOLDER = "_run"
 IDENTITY, MANIFEST, INPUTS, UNITS = "identity.json", "manifest.json", "inputs.jsonl", "units.jsonl"
-CONFIG = "config.json"  # the configuration of the command that began the table, which explains its identity
+CONFIG = "config.json"  # the configuration of the command that began the table; it explains the identity
 
 
 def run_uri(table: str, name: str) -> str:
-    """The uri of the run file `name` of the table at `table`."""
+    """Return the uri of the run file `name` of the table at `table`."""
     return locations.join(table, FOLDER, name)
 
 
 def to_json(value: Mapping[str, Any]) -> bytes:
-    """The content of `identity.json` and `manifest.json`."""
+    """Return the content of `identity.json` and `manifest.json`."""
     return json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False).encode()
 
 
 def to_lines(values: Sequence[Any], to_json_value: Callable[[Any], Any] = lambda value: value) -> Iterator[bytes]:
-    """The content of a list of units in pieces: the number of `values`, then each as JSON on its own line."""
+    """Yield the content of a list of units in pieces: the number of `values`, then each value as a line of JSON."""
     yield f"{len(values)}\n".encode()
     for value in values:
         yield json.dumps(to_json_value(value), sort_keys=True, ensure_ascii=False).encode() + b"\n"
 
 
 def read_json(uri: str, expected: Any = dict) -> Any:
-    """The content of a JSON file.
+    """Return the content of a JSON file.
 
     Args:
         expected: its type (`jobs.store.json_types`).
@@ -62,13 +62,13 @@ def read_json(uri: str, expected: Any = dict) -> Any:
 
 
 def read_manifest(table: str) -> ManifestJson:
-    """The manifest of the table at `table`. Raises as `read_json`."""
+    """Return the manifest of the table at `table`. Raises as `read_json`."""
     manifest: ManifestJson = read_json(run_uri(table, MANIFEST), ManifestJson)
     return manifest
 
 
 def kept_manifest(table: str) -> Mapping[str, Any]:
-    """All keys of the manifest of the table at `table`; empty if there is none, or it is damaged."""
+    """Return all keys of the manifest of the table at `table`; empty if there is none, or it is damaged."""
     try:
         manifest: Mapping[str, Any] = read_json(run_uri(table, MANIFEST))
     except (FileNotFoundError, InputError):
@@ -77,12 +77,12 @@ def kept_manifest(table: str) -> Mapping[str, Any]:
 
 
 def read_inputs(uri: str) -> Iterator[Unit]:
-    """The frozen units in an `inputs.jsonl`, one at a time. Raises as `read_json`."""
+    """Yield the frozen units in an `inputs.jsonl`, one at a time. Raises as `read_json`."""
     return map(Unit.from_json, _read_lines(uri, UnitJson))
 
 
 def begun_units(table: str) -> Iterator[Unit]:
-    """The frozen units of the table that a command would continue at `table`; nothing without a table.
+    """Yield the frozen units of the table at `table`, which a command would continue; nothing without a table.
 
     Raises:
         InputError: the list is damaged, or the place cannot be read.
@@ -91,12 +91,12 @@ def begun_units(table: str) -> Iterator[Unit]:
     with locations.named_errors(uri):
         try:
             yield from read_inputs(uri)
-        except (FileNotFoundError, NotADirectoryError):  # a file above the place is refused when the table is opened
+        except (FileNotFoundError, NotADirectoryError):  # opening the table refuses a file in the place of a folder
             return
 
 
 def read_written_units(uri: str) -> Iterator[WrittenUnitJson]:
-    """The units in a `units.jsonl`, one at a time. Raises as `read_json`."""
+    """Yield the units in a `units.jsonl`, one at a time. Raises as `read_json`."""
     return _read_lines(uri, WrittenUnitJson)
 
 
@@ -122,7 +122,7 @@ def _read_lines(uri: str, expected: Any) -> Iterator[Any]:
 
 
 def identity_at(table: str, listed: Iterable[Object]) -> str | None:
-    """The identity hash of the table at `table`; None if `identity.json` is not in `listed`.
+    """Return the identity hash of the table at `table`; None if `identity.json` is not in `listed`.
 
     Raises:
         InputError: it is damaged.

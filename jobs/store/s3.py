@@ -1,9 +1,9 @@
 """S3 through pyarrow and s3fs.
 
-Bytes flow through pyarrow's filesystem: it is picklable, releases the GIL and needs no event loop on the workers. s3fs
-does what pyarrow does not offer: listings with ETags, by which a resumed run notices a replaced input, and conditional
-creation (`If-None-Match: *`), by which only one of two drivers claims a table. Both take credentials, region and
-endpoint from the usual AWS chain; nothing here reads or stores a secret.
+Bytes go through pyarrow's filesystem: it is picklable, releases the GIL and needs no event loop on the workers. s3fs
+provides what pyarrow lacks: listings with ETags, which let a resumed run notice a replaced input, and conditional
+creation (`If-None-Match: *`), which lets only one of two drivers claim a table. Both take credentials, region and
+endpoint from the usual AWS chain; this module neither reads nor stores secrets.
 """
 
 import contextlib
@@ -24,30 +24,30 @@ import pyarrow.fs as pafs
 from jobs.store import faults
 from jobs.store.objects import Object
 
-ATTEMPTS = 6  # of a request: SlowDown and dropped connections pass, a wrong name fails within seconds
-ARROW_ATTEMPTS = 10  # of pyarrow, which pauses 50 ms before the second repetition and doubles it: 25 s in all
+ATTEMPTS = 6  # attempts per request: SlowDown and dropped connections pass, a wrong name fails within seconds
+ARROW_ATTEMPTS = 10  # attempts of pyarrow, whose pauses begin with 50 ms and double: 25 s in all
 CONNECT_TIMEOUT_S = 5
 READ_TIMEOUT_S = 60
 KEYS_PER_REQUEST = 1000  # the protocol's limit for a page of a listing and for a deletion
-REACH_ATTEMPTS = 3  # to connect to a configured endpoint: if nothing listens there, the error comes within seconds
-REACH_PAUSE_S = 0.5  # after the first of them; in proportion longer after the next
+REACH_ATTEMPTS = 3  # attempts to connect to a configured endpoint; if nothing listens there, they fail within seconds
+REACH_PAUSE_S = 0.5  # after the first attempt; proportionally longer after the next ones
 CREATE_ATTEMPTS = 5
-CONNECTIONS = 64  # of a process at a time
+CONNECTIONS = 64  # simultaneous connections of a process
 
 
 def key_path(uri: str) -> str:
-    """`bucket/key` of `s3://bucket/key`, as pyarrow and s3fs name objects."""
+    """Return `bucket/key` of `s3://bucket/key`, as pyarrow and s3fs name objects."""
     return uri.removeprefix("s3://")
 
 
 def bucket_of(uri: str) -> str:
-    """The bucket of an S3 uri."""
+    """Return the bucket of an S3 uri."""
     return key_path(uri).split("/", 1)[0]
 
 
 @lru_cache(maxsize=1)
 def settings() -> dict[str, str]:
-    """`region`, `endpoint` and `ca_bundle` as botocore resolves them (environment, then profile); empty if not set."""
+    """Return `region`, `endpoint` and `ca_bundle` as botocore resolves them (environment, profile); empty if unset."""
     import botocore.session
 
     session = botocore.session.Session()
@@ -71,10 +71,10 @@ def forget_settings() -> None:
 
 @lru_cache(maxsize=1)
 def arrow_filesystem() -> pafs.S3FileSystem:
-    """pyarrow's filesystem, for bytes; one per process.
+    """Return pyarrow's filesystem, for bytes; one per process.
 
-    Each new one resolves the credentials again, by a request to the machine's metadata service, and opens connections
-    of its own. pyarrow keeps as many connections as it has threads for input, but at least 25.
+    Each new one resolves the credentials again, by a request to the machine's metadata service, and opens new
+    connections. pyarrow keeps as many connections as it has threads for input, but at least 25.
     """
     pa.set_io_thread_count(max(CONNECTIONS, pa.io_thread_count()))
     configured = settings()
@@ -91,8 +91,8 @@ def arrow_filesystem() -> pafs.S3FileSystem:
         options["tls_ca_file_path"] = configured["ca_bundle"]
     if proxy := proxy_of(_endpoint(configured)):
         options["proxy_options"] = proxy
-    # Not the standard strategy: it allows a process about a hundred repetitions more than it has successes, and a store
-    # that is busy for a minute of a run of days would end it.
+    # Not the standard strategy, which allows a process only about a hundred more repetitions than successes: a store
+    # that is busy for a minute would end a run of days.
     return pafs.S3FileSystem(retry_strategy=pafs.AwsDefaultS3RetryStrategy(max_attempts=ARROW_ATTEMPTS), **options)
 
 
@@ -100,12 +100,12 @@ os.register_at_fork(after_in_child=arrow_filesystem.cache_clear)  # connections 
 
 
 def client() -> Any:
-    """s3fs's filesystem, for listings, conditional creation and deletion."""
+    """Return s3fs's filesystem, for listings, conditional creation and deletion."""
     import s3fs
 
     configured = settings()
     endpoint = _endpoint(configured)
-    if configured["endpoint"] or proxy_of(endpoint):  # hosts of Amazon's depend on the bucket and the region
+    if configured["endpoint"] or proxy_of(endpoint):  # Amazon's hosts depend on the bucket and the region
         _check_reachable(endpoint)
     return s3fs.S3FileSystem(
         endpoint_url=configured["endpoint"] or None,
@@ -120,14 +120,14 @@ def client() -> Any:
 
 
 def _endpoint(configured: Mapping[str, str]) -> str:
-    """The address of the configured store; of no configured one, Amazon's in the region."""
+    """Return the address of the configured store, or of Amazon's in the region if none is configured."""
     return configured["endpoint"] or f"https://s3.{configured['region'] or 'us-east-1'}.amazonaws.com"
 
 
 def proxy_of(endpoint: str) -> str | None:
-    """The proxy that the environment names for an endpoint (HTTPS_PROXY, HTTP_PROXY, NO_PROXY); None: there is none.
+    """Return the environment's proxy for an endpoint (HTTPS_PROXY, HTTP_PROXY, NO_PROXY); None if there is none.
 
-    botocore finds it by the same rules; pyarrow has to be given it.
+    botocore finds it by the same rules; pyarrow needs it as an argument.
     """
     parts = urlsplit(endpoint)
     if not parts.hostname or urllib.request.proxy_bypass(parts.netloc):
@@ -137,15 +137,14 @@ def proxy_of(endpoint: str) -> str | None:
 
 @lru_cache(maxsize=4)
 def _check_reachable(endpoint: str) -> None:
-    """Check that something listens at the endpoint, or at the proxy that it is reached through; botocore and pyarrow
-    would try for more than a minute.
+    """Check that something listens at the endpoint, or at its proxy; botocore and pyarrow would try for over a minute.
 
     Raises:
         EndpointConnectionError, ProxyConnectionError: no connection.
     """
     import botocore.exceptions as boto
 
-    proxy = proxy_of(endpoint)  # behind it only the real request shows whether the endpoint can be reached
+    proxy = proxy_of(endpoint)  # with a proxy, only the actual request shows whether the endpoint can be reached
     parts = urlsplit(proxy or endpoint)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     if not parts.hostname:
@@ -163,7 +162,7 @@ def _check_reachable(endpoint: str) -> None:
 
 
 def exists(uri: str) -> bool:
-    """Whether an object or a prefix of objects is at `uri`."""
+    """Return whether an object or a prefix of objects is at `uri`."""
     return bool(client().exists(key_path(uri)))
 
 
@@ -171,13 +170,13 @@ def wait_for(uri: str) -> None:
     """Ask for the first byte of an object, as often as botocore repeats a request to a store that is busy.
 
     Raises:
-        OSError: the store's answer, if it is another one.
+        OSError: the store gave another answer.
     """
     client().cat_file(key_path(uri), start=0, end=1)
 
 
 def bucket_exists(uri: str) -> bool:
-    """Whether the bucket of `uri` exists."""
+    """Return whether the bucket of `uri` exists."""
     import botocore.exceptions as boto
 
     try:
@@ -188,12 +187,13 @@ def bucket_exists(uri: str) -> bool:
 
 
 def find(pattern: str) -> Iterator[Object]:
-    """The objects that `pattern` names: an object, a prefix (all objects below it), or a glob.
+    """Yield the objects of `pattern`, which is an object, a prefix (all objects below it) or a glob.
 
-    A key may contain `?`, `*` or `[`: objects under exactly this name are preferred to those that the glob matches.
+    A key may contain `?`, `*` or `[`: an object with exactly this name takes precedence over those that the glob
+    matches.
 
     Raises:
-        FileNotFoundError: no such bucket.
+        FileNotFoundError: the bucket does not exist.
     """
     if not glob.has_magic(pattern) or next(below(pattern), None) is not None:
         yield from below(pattern)
@@ -205,12 +205,12 @@ def find(pattern: str) -> Iterator[Object]:
 
 
 def below(uri: str) -> Iterator[Object]:
-    """The object `uri` or those below it, one page of the listing at a time.
+    """Yield the object `uri`, or the objects below it, one page of the listing at a time.
 
-    Not s3fs's `find`, which holds the whole listing in memory, more than a kilobyte per object.
+    s3fs's `find` would hold the whole listing in memory, with more than a kilobyte per object.
 
     Raises:
-        FileNotFoundError: no such bucket.
+        FileNotFoundError: the bucket does not exist.
     """
     bucket, _, key = key_path(uri).partition("/")
     request: dict[str, Any] = {"Bucket": bucket, "Prefix": f"{key}/" if key else "", "MaxKeys": KEYS_PER_REQUEST}
@@ -219,7 +219,7 @@ def below(uri: str) -> Iterator[Object]:
         page = client().call_s3("list_objects_v2", **request)
         for entry in page.get("Contents", ()):
             if entry["Key"].endswith("/"):
-                continue  # an empty object, which "Create folder" of a web console creates
+                continue  # an empty object that "Create folder" of a web console creates
             empty = False
             yield _object(f"{bucket}/{entry['Key']}", entry["Size"], entry.get("ETag"))
         more = page.get("IsTruncated")
@@ -240,7 +240,7 @@ def _object(name: str, size: int, etag: str | None) -> Object:
 
 
 def create(uri: str, data: bytes) -> bool:
-    """Create the object unless it exists; False if it does. A store may ignore the condition and overwrite."""
+    """Create the object; return False if it exists. A store may ignore the condition and overwrite the object."""
     for attempt in range(1, CREATE_ATTEMPTS + 1):
         try:
             client().pipe_file(key_path(uri), data, mode="create")
@@ -248,7 +248,7 @@ def create(uri: str, data: bytes) -> bool:
         except FileExistsError:
             return False
         except OSError as error:
-            # s3fs turns the refusal of a condition into a plain OSError; the answer is in its cause.
+            # s3fs turns the refusal into a plain OSError, whose cause has the answer.
             answer = getattr(error.__cause__, "response", {})
             status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode")
             if status == 412:
@@ -263,9 +263,9 @@ _creates_once: dict[str, bool] = {}  # bucket -> whether its store honours `If-N
 
 
 def creates_once(folder: str) -> bool:
-    """Whether the store honours `If-None-Match`: writes an object below `folder`, tries to create it, and removes it.
+    """Return whether the store honours `If-None-Match`, by writing, recreating and removing an object below `folder`.
 
-    A process asks once per bucket.
+    A process tests each bucket once.
 
     Raises:
         OSError: the store refuses the object, for example because of the form of its checksum.
@@ -273,7 +273,8 @@ def creates_once(folder: str) -> bool:
     bucket = bucket_of(folder)
     if bucket not in _creates_once:
         probe = f"{folder}/_run/.{secrets.token_hex(8)}.tmp"
-        # By pyarrow, which writes the units: a store that refuses its requests does so before the first unit is made.
+        # With pyarrow, which writes the units: a store that refuses its requests then does so before the first unit is
+        # made.
         with arrow_filesystem().open_output_stream(key_path(probe), compression=None) as stream:
             stream.write(b"probe")
         try:
@@ -294,7 +295,7 @@ def remove(uris: list[str]) -> None:
 
 
 def _remove_page(uris: list[str]) -> None:
-    # Not s3fs's rm: it treats a key with `?`, `*` or `[` as a pattern, and does not report what it could not delete.
+    # Not with s3fs's rm, which treats a key with `?`, `*` or `[` as a pattern and does not report failed deletions.
     bucket = bucket_of(uris[0])
     keys = [key_path(uri).split("/", 1)[1] for uri in uris]
     objects = {"Objects": [{"Key": key} for key in keys], "Quiet": True}
@@ -310,7 +311,7 @@ def _remove_page(uris: list[str]) -> None:
 
 
 def _remove_one_by_one(bucket: str, keys: list[str]) -> Mapping[str, Any]:
-    """For older stores, which want an MD5 sum with a request for several deletions; botocore no longer sends one."""
+    """Delete objects one by one, for older stores that require an MD5 sum for bulk deletions, which botocore omits."""
     for key in keys:
         with faults.at(f"s3://{bucket}/{key}"):
             client().call_s3("delete_object", Bucket=bucket, Key=key)

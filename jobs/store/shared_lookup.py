@@ -30,18 +30,18 @@ class SharedLookup:
     """Finds rows in one table; picklable until the first call.
 
     The first call copies the columns to a folder of the machine's temporary files, unless another process of the
-    machine has done so: whatever the number of calls and processes, each machine reads the table once. The copy is
-    mapped into memory, so that processes share its pages and the kernel drops those that it needs for something else.
-    Memory beyond these pages grows with the rows that a call returns; while the copy is written, with 16 bytes per row.
+    machine has done so: each machine reads the table once, whatever the number of calls and processes. The copy is
+    mapped into memory, so that processes share its pages and the kernel can drop them when it needs memory. Other
+    memory grows with the rows that a call returns and, while the copy is written, by 16 bytes per row.
 
     Args:
         objects: the table's data objects, in order.
         key: the string column to look up.
-        columns: further columns to return.
-        places: add the columns `OBJECT`, the number of the row's object in `objects`, and `ROW`, its number in it.
+        columns: other columns to return. places: add the columns `OBJECT`, the number of the row's object in `objects`,
+        and `ROW`, its number in the object.
 
     Attributes:
-        bytes_read: size of the objects that this process copied; 0 if another process did, or before the first call.
+        bytes_read: size of the objects that this process copied; 0 if another process did, and before the first call.
     """
 
     def __init__(self, objects: Sequence[Object], *, key: str, columns: Sequence[str], places: bool = False) -> None:
@@ -51,14 +51,14 @@ class SharedLookup:
         self.bytes_read = 0
 
     def rows(self, wanted: pa.Array) -> pa.Table:
-        """Return the rows whose key is in `wanted`, without repetition, in the table's order.
+        """Return the rows whose key is in `wanted`, each once, in the table's order.
 
         Raises:
             RunError: an object is damaged, or the folder of temporary files is full.
         """
         wanted = pc.unique(wanted.drop_null())
         rows = self._open().at(hash_texts(wanted))
-        return rows.filter(pc.is_in(rows[self._key], wanted))  # without other keys of the same hash
+        return rows.filter(pc.is_in(rows[self._key], wanted))  # without other keys that have the same hash
 
     def _open(self) -> "_Opened":
         if self._opened is None:

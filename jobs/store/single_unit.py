@@ -18,7 +18,7 @@ from jobs.store.units import LIMIT, Unit
 from jobs.store.writer import Reject, UnitWriter
 
 UNIT_ROWS = 256
-# Tables that models read: as one unit, all rows would be the work of one GPU, and lost together.
+# Tables that models read: as one unit, all rows would be the work of one GPU and would be lost together.
 BOUNDED = ("items", "texts", "records")
 
 
@@ -35,20 +35,20 @@ def write_small(
     rejects: Sequence[Reject] = (),
     limit: Taken | None = None,
 ) -> dict[str, Any]:
-    """Write `rows` as the table at `out`, replacing what an earlier call wrote there; returns the manifest.
+    """Write `rows` as the table at `out`, replacing one that an earlier call wrote there, and return the manifest.
 
-    A table that already has these rows, identity and inputs is left as it is, so that the steps after it have nothing
-    to do either.
+    A table that already has these rows, identity and inputs is left as it is, so that later steps have nothing to do
+    either.
 
     Args:
-        unit_rows: rows per unit, which is what jobs distribute and resume; None: `UNIT_ROWS` of a table that models
-            read (`BOUNDED`), all rows of another.
+        unit_rows: rows per unit, which jobs distribute and resume; None: `UNIT_ROWS` for a table that models read
+            (`BOUNDED`), all rows for others.
         metadata: strings for the footers of its objects.
-        rejects: parts of the input that could not become a row; they are kept with the first unit.
+        rejects: parts of the input that could not become a row; they are stored with the first unit.
         limit: how many rows of the input were read; part of the identity. None: all.
 
     Raises:
-        InputError: the place holds something other than a table of remine.
+        InputError: the place has something other than a table of remine.
     """
     unit_rows = unit_rows or (UNIT_ROWS if table in BOUNDED else None)
     starts = range(0, max(rows.num_rows, 1), unit_rows or max(rows.num_rows, 1))

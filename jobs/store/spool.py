@@ -1,7 +1,7 @@
-"""Temporary folders that are removed even if their process was killed.
+"""Temporary folders that are removed even if their process is killed.
 
-Each has a lock file, which its process keeps locked (flock) while it lives; the kernel releases the lock when the
-process ends. When a process creates its first spool, it removes those of the same user whose lock is free.
+Each has a lock file, which its process keeps locked (flock) while it runs; the kernel releases the lock when the
+process ends. When a process creates its first spool, it removes the spools of the same user that are not locked.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 PREFIX = "remine-"
 LOCK = ".lock"
 UNLOCKED = f"{LOCK}.new"  # the name of the file before it is locked
-YOUNG_S = 60.0  # a folder without a lock may get one for so long
+YOUNG_S = 60.0  # a younger folder without a lock may still get one
 
 
 class Spool:
@@ -55,16 +55,16 @@ class Spool:
         self.cleanup()
 
     def add_place(self, error: BaseException | None) -> None:
-        """Add this folder to an error about a full disk without a place: only what is written here has none.
+        """Add this folder to an error about a full disk without a place, which only files in this folder cause.
 
-        A driver does not know the folder of a worker, which may have another `TMPDIR`.
+        A driver does not know the folder of a worker, whose `TMPDIR` may differ.
         """
         if isinstance(error, OSError) and error.errno in FULL_DISK and not error.filename:
             error.filename = str(self.path)
 
 
 def _lock(folder: Path) -> int | None:
-    """The descriptor that holds the folder's lock; None on a file system without locks, where nobody sweeps it."""
+    """Return the descriptor that holds the folder's lock; None on a file system without locks, where nobody sweeps."""
     unlocked = folder / UNLOCKED
     descriptor = os.open(unlocked, os.O_CREAT | os.O_RDWR, 0o600)
     try:
@@ -72,12 +72,12 @@ def _lock(folder: Path) -> int | None:
     except OSError:
         os.close(descriptor)
         return None
-    unlocked.rename(folder / LOCK)  # so that a file LOCK without a lock belongs to a dead process
+    unlocked.rename(folder / LOCK)  # so that an unlocked file LOCK belongs to a dead process
     return descriptor
 
 
 def _remove_content(folder: Path) -> None:
-    """Remove all but the lock file, which must be the last: nobody sweeps a folder with files and without a lock."""
+    """Remove everything but the lock file, which must be last: nobody sweeps a folder that has files but no lock."""
     with contextlib.suppress(FileNotFoundError):
         for path in folder.iterdir():
             if path.name == LOCK:
@@ -111,7 +111,7 @@ def _remove_if_dead(folder: Path) -> None:
 
 
 def _remove_if_begun(folder: Path) -> None:
-    """Remove a folder whose process was killed before it had locked it."""
+    """Remove a folder whose process was killed before locking it."""
     names = [path.name for path in folder.iterdir()]
     if time.time() - folder.stat().st_mtime < YOUNG_S:
         return

@@ -44,8 +44,8 @@ class Fault(NamedTuple):
     Attributes:
         place: the file or table.
         problem: what is wrong with it.
-        damaged: the file to remove so that the next run writes it again; None if removing one does not mend the fault.
-        missing: something is missing, which the next run writes.
+        damaged: the file to remove so that the next run writes it again; None if removing a file does not help.
+        missing: whether something is missing that the next run writes.
     """
 
     place: str
@@ -62,7 +62,7 @@ def damage(uri: str) -> Iterator[Fault]:
     listed = locations.listing(uri)
     inputs = run_uri(uri, INPUTS)
     if not any(file.uri == inputs for file in listed):
-        return  # remine did not write a table here; `open_table` says what it is
+        return  # remine did not write a table here; `open_table` reports what it is
     units: list[Unit] = []
     try:
         units = list(read_inputs(inputs))
@@ -104,14 +104,14 @@ def _of_run_file(uri: str, name: str, error: InputError) -> Fault:
 
 
 def _identity_faults(uri: str, identities: Mapping[str, str], kept: str | None) -> Iterator[Fault]:
-    """Yield the objects whose configuration differs from `identity.json`, or from the first object's without that file.
+    """Yield the objects whose configuration is not that of `identity.json` or, if it is lost, of the first object.
 
     Args:
-        identities: uri of each object -> the identity hash in its footer.
-        kept: the identity hash of `identity.json`.
+        identities: the identity hash in each object's footer, by uri.
+        kept: the identity hash of `identity.json`; None if it is lost.
     """
     if kept is not None and identities and kept not in identities.values():
-        file = run_uri(uri, IDENTITY)  # without it, runs take the configuration of the objects, if they have one
+        file = run_uri(uri, IDENTITY)  # without it, runs use the configuration of the objects, if they share one
         damaged = file if len(set(identities.values())) == 1 else None
         yield Fault(uri, f"_run/{IDENTITY} is not the configuration of any object", damaged=damaged)
         return
@@ -155,7 +155,7 @@ def _count_rejects(table: str, unit: str, generation: int) -> int:
 
 
 def run_faults(source: TableSource) -> Iterator[Fault]:
-    """Yield the files of `_run/` that are missing, are damaged, or do not fit the objects."""
+    """Yield the files of `_run/` that are missing or damaged, or that do not match the objects."""
     checks: dict[str, Callable[[TableSource], list[Fault]]] = {
         IDENTITY: _identity_file_faults,
         INPUTS: _inputs_faults,
@@ -199,9 +199,9 @@ def _units_faults(source: TableSource) -> list[Fault]:
 
 
 def row_faults(source: TableSource) -> Iterator[Fault]:
-    """Yield damaged rows, statuses that the footers do not count, and duplicate keys.
+    """Yield faults for damaged rows, statuses that the footers do not count, and duplicate keys.
 
-    Every page is read, and compared with its checksum.
+    Every page is read and compared with its checksum.
     """
     damaged = False
     for footer in source.footers:
@@ -222,7 +222,7 @@ def _unit_row_faults(footer: Footer) -> Iterator[Fault]:
     has_status = "status" in footer.schema.names
     try:
         for rows in _row_groups(uri):
-            rows.validate(full=True)  # also that strings are UTF-8
+            rows.validate(full=True)  # also checks that strings are UTF-8
             if has_status:
                 statuses.update({e["values"]: e["counts"] for e in pc.value_counts(rows["status"]).to_pylist()})
     except RunError as error:
@@ -243,7 +243,7 @@ def _row_groups(uri: str) -> Iterator[pa.Table]:
 
 
 def sound_part(uri: str) -> TableSource | None:
-    """The readable objects of the table at `uri` that remine wrote, complete or not; None if there are none."""
+    """Return the table of the readable objects at `uri` that remine wrote, complete or not; None if there are none."""
     objects = data_objects(uri, locations.listing(uri))
     footers = Footers(f for f in map(read_footer, objects) if f is not None and f.written and not schema_fault(f))
     if not footers:
@@ -253,7 +253,7 @@ def sound_part(uri: str) -> TableSource | None:
 
 
 def remove_damaged(uri: str, faults: Iterable[Fault]) -> list[str]:
-    """Remove the files of the table at `uri` that the faults name, with the rejects of removed units; returns them.
+    """Remove the damaged files among `faults` of the table at `uri`, with the rejects of removed units; return them.
 
     The next run of the command that writes the table writes them again.
     """

@@ -9,11 +9,11 @@ from jobs.store.compact_list import CHUNK, chunked
 
 T = TypeVar("T")
 R = TypeVar("R")
-AHEAD = 2  # values per thread that `ahead` holds: with one each, all threads would wait for the slowest of them
+AHEAD = 2  # values per thread that `ahead` holds: with one each, all threads would wait for the slowest
 
 
 def in_threads(function: Callable[[T], R], values: Iterable[T], threads: int) -> Iterator[R]:
-    """`function` of each value, in order; computed a chunk of values at a time."""
+    """Yield the result of `function` for each value, in order; computed in threads, a chunk of values at a time."""
     with ThreadPoolExecutor(threads) as pool:
         for chunk in chunked(values, CHUNK):
             yield from list(pool.map(function, chunk))
@@ -22,11 +22,11 @@ def in_threads(function: Callable[[T], R], values: Iterable[T], threads: int) ->
 def ahead(
     function: Callable[[T], R], values: Iterable[T], *, threads: int, weight: Callable[[T], int], most: int
 ) -> Iterator[R]:
-    """`function` of each value, in order; of later values in threads meanwhile.
+    """Yield the result of `function` for each value, in order; meanwhile threads compute those of later values.
 
     Args:
-        weight: of the result for a value.
-        most: the weights of all results that are waiting or being computed, other than of a single one.
+        weight: returns the weight of a value's result.
+        most: the largest total weight of results that are waiting or being computed; a single one may exceed it.
     """
     waiting: deque[tuple[Future[R], int]] = deque()
     total = 0

@@ -10,10 +10,10 @@ _LONG_LIST = 15
 
 
 def decode(data: bytes | memoryview, start: int = 0) -> tuple[dict[int, Any], int]:
-    """Return the struct at `start`, field number -> value, and the position behind it.
+    """Return the struct at `start`, field number -> value, and the position after it.
 
     Raises:
-        ValueError: the bytes are no struct.
+        ValueError: the bytes are not a struct.
     """
     reader = _Reader(memoryview(data), start)
     try:
@@ -60,7 +60,7 @@ class _Reader:
         return {self._element(kinds >> 4): self._element(kinds & 15) for _ in range(size)}
 
     def _element(self, kind: int) -> Any:
-        """A value inside a list or map, where a boolean is a byte."""
+        """Return a value inside a list or map, where a Boolean takes a byte."""
         return self._byte() == _TRUE if kind in (_TRUE, _FALSE) else self._value(kind)
 
     def _byte(self) -> int:

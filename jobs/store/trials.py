@@ -1,6 +1,6 @@
-"""Which tables are trial runs: `limit=` is a key of their identity, besides those of the whole run.
+"""Detection of trial runs: `limit=` is a key of their identity, in addition to the keys of the whole run.
 
-The other tables of a pipeline with `run limit=` have no limit themselves: they are made from tables that have one.
+The other tables of a pipeline with `run limit=` do not have a limit, but are made from tables that have one.
 """
 
 from collections.abc import Mapping, Set
@@ -13,14 +13,14 @@ from jobs.store.identity import EXCLUSIONS, ROWS, TABLE, UNITS, identity_hash, s
 from jobs.store.run_files import IDENTITY, INPUTS, read_inputs, read_json, run_uri
 from jobs.store.units import LIMIT
 
-_NOT_COMPARED = (LIMIT, TABLE, EXCLUSIONS, ROWS, UNITS)  # keys that follow from the limit, or have no part in it
+_NOT_COMPARED = (LIMIT, TABLE, EXCLUSIONS, ROWS, UNITS)  # keys that follow from the limit or are unrelated to it
 WHOLE = float("inf")  # the limit of a table without one
 
 
 def limit_of(table: str) -> float:
     """Return the limit of the run that wrote a table, or of the tables from which it was made; infinite without one.
 
-    Tables that another program wrote, and those whose parents are no longer at their places, have none.
+    Tables that another program wrote, and tables whose parents were moved, have no limit.
 
     Raises:
         InputError: `_run/identity.json` is damaged.
@@ -33,16 +33,16 @@ def limit_of(table: str) -> float:
 
 
 def trials(identities: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """Return the uri of each trial -> that of the table with the same identity but for a larger limit, or none.
+    """Return, by the uri of each trial, the uri of the table that has the same identity with a larger limit or none.
 
-    A table made from a trial is the trial of the same table made from the whole, if both parents are among the tables.
+    A table made from a trial is a trial of the table made from the whole input, if both parents are among the tables.
 
     Args:
-        identities: uri of a table -> the content of its `_run/identity.json`.
+        identities: the content of each table's `_run/identity.json`, by uri.
     """
     hashes = {uri: stored_identity_hash(identity) for uri, identity in identities.items()}
     whole_of: dict[str, str] = {}
-    for _ in identities:  # no chain of parents is longer
+    for _ in identities:  # chains of parents are not longer
         grown = _alike(identities, {hashes[uri]: hashes[whole] for uri, whole in whole_of.items()})
         if grown == whole_of:
             break
@@ -51,10 +51,10 @@ def trials(identities: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _alike(identities: Mapping[str, Mapping[str, Any]], whole_of: Mapping[str, str]) -> dict[str, str]:
-    """Return uri -> uri as `trials`, with the trials among the parents that are known so far.
+    """Return the same as `trials`, using the trials among the parents that are known so far.
 
     Args:
-        whole_of: identity hash of a trial -> that of the whole table.
+        whole_of: the identity hash of the whole table, by that of its trial.
     """
     alike: dict[tuple[str, str], list[str]] = {}
     sizes: dict[str, tuple[bool, float]] = {}  # whether no parent is a trial, and the limit
@@ -71,7 +71,7 @@ def _alike(identities: Mapping[str, Mapping[str, Any]], whole_of: Mapping[str, s
 
 
 def _with_whole_parents(value: Any, whole_of: Mapping[str, str]) -> Any:
-    """Return an identity with the hashes of whole tables in place of those of their trials."""
+    """Return an identity in which the hashes of trials are replaced by those of the whole tables."""
     if isinstance(value, Mapping):
         return {name: _with_whole_parents(inner, whole_of) for name, inner in value.items()}
     if isinstance(value, list):
@@ -80,9 +80,9 @@ def _with_whole_parents(value: Any, whole_of: Mapping[str, str]) -> Any:
 
 
 def _limit_of_parents(table: str, seen: Set[str]) -> float:
-    """Return the smallest limit of the tables that the first unit of a table was made from, and of their parents."""
+    """Return the smallest limit of the tables that a table's first unit was made from, and of their parents."""
     limit = WHOLE
-    with suppress(OSError, InputError):  # parents may have been moved or removed since
+    with suppress(OSError, InputError):  # parents may have been moved or removed
         for unit in islice(read_inputs(run_uri(table, INPUTS)), 1):
             places = (source.uri.rsplit("/", 1)[0] if source.uri.endswith(".parquet") else source.uri
                       for source in unit.inputs)  # fmt: skip

@@ -11,8 +11,8 @@ from jobs.store.json_types import ObjectJson, UnitJson
 from jobs.store.objects import Object
 
 WHOLE = "whole"
-LIMIT = "limit"  # `Unit.extra`: how many of its rows, from the first one, are read; all without it
-BYTES = "bytes"  # `Unit.extra`: how many bytes of its inputs it covers; all without it
+LIMIT = "limit"  # `Unit.extra`: how many of its rows are read, from the first one; all if absent
+BYTES = "bytes"  # `Unit.extra`: how many bytes of its inputs it covers; all if absent
 
 
 @dataclass(frozen=True)
@@ -54,12 +54,12 @@ class Unit:
 
     @property
     def parent(self) -> str:
-        """The unit of the parent table whose rows this one covers: its own name unless it covers only some of them."""
+        """The unit of the parent table whose rows this one covers: itself unless it covers only some of them."""
         name: str = self.extra.get("parent", self.name)
         return name
 
     def to_json(self) -> UnitJson:
-        """The unit as JSON values."""
+        """Return the unit as JSON values."""
         return {
             "name": self.name,
             "inputs": [ObjectJson(uri=source.uri, size=source.size, etag=source.etag) for source in self.inputs],
@@ -70,21 +70,21 @@ class Unit:
 
     @staticmethod
     def from_json(data: UnitJson) -> "Unit":
-        """The unit from its JSON values."""
+        """Return the unit from its JSON values."""
         inputs = tuple(Object(source["uri"], source["size"], source["etag"]) for source in data["inputs"])
         return Unit(data["name"], inputs, data["piece"], data["rows"], data["extra"])
 
 
 def unit_of_file(source: Object, *, piece: str = WHOLE, rows: int | None = None) -> Unit:
-    """The unit of one input file (or a piece of it), named by a hash of path, size, ETag and piece."""
+    """Return the unit of one input file (or a piece of it), named by a hash of path, size, ETag and piece."""
     return Unit(content_id(source.uri, str(source.size), source.etag, piece), (source,), piece, rows)
 
 
 def check_distinct(units: Iterable[Unit]) -> None:
-    """Check that no two units have the same name: their objects would overwrite each other.
+    """Check that no two units have the same name, since their objects would overwrite each other.
 
     Raises:
-        InputError: names the input of a duplicate.
+        InputError: two units have the same name; names the input of the second one.
     """
     if HashSet(unit.name for unit in units).distinct:
         return

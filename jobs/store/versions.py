@@ -12,7 +12,7 @@ PACKAGES = "remine ray torch torchvision transformers open_clip_torch diffusers 
 
 @lru_cache(maxsize=1)
 def versions() -> dict[str, str]:
-    """Versions of the code, of Python and of the packages that influence the output."""
+    """Return the versions of the code, of Python and of the packages that influence the output."""
     installed = {"python": platform.python_version(), "code": _code_hash()}
     for name in PACKAGES:
         try:
@@ -23,7 +23,7 @@ def versions() -> dict[str, str]:
 
 
 def _code_hash() -> str:
-    """A hash of the project's source files, which identifies the code outside a git checkout too."""
+    """Return a hash of the project's source files, which identifies the code even outside a git checkout."""
     root = Path(__file__).parents[2]
     files = sorted(path for folder in ("jobs", "actors") for path in (root / folder).rglob("*.py"))
     texts = (part for path in files for part in (path.relative_to(root).as_posix(), path.read_text("utf-8")))

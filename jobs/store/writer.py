@@ -22,7 +22,7 @@ from jobs.store.pages import PAGE_BYTES
 from jobs.store.spool import Spool
 from jobs.store.units import Unit
 
-REJECTS_HELD = 5000  # rejects in memory before they are spooled: a completely damaged file must not fill it
+REJECTS_HELD = 5000  # rejects held in memory before they are spooled: those of a completely damaged file may not fit
 RAW_KEPT = 200  # characters of a rejected row that are kept
 ROW_GROUP_BYTES = 64 << 20  # about the memory that a reader of one row group needs
 REJECTS = pa.schema([
@@ -45,11 +45,11 @@ class Reject:
     raw: str = ""
 
 
-Rejects = Callable[[Reject], None]  # takes input that a reader could not turn into a row
+Rejects = Callable[[Reject], None]  # called with input that a reader could not turn into a row
 
 
 def rejects_uri(table: str, unit: str, generation: int) -> str:
-    """The file of the rejects of a unit's generation, in the table at `table`."""
+    """Return the file of the rejects of a unit's generation, in the table at `table`."""
     return locations.join(table, "_rejects", f"{unit}.{generation}.parquet")
 
 
@@ -64,7 +64,7 @@ class Target:
         identity: hash of everything that its rows depend on.
         versions: versions of the code and packages.
         dim: length of its vectors, for a table of embeddings.
-        max_error_share: with a larger share of items that fail because of the run, the run stops; None: it never does.
+        max_error_share: the share of items failing because of the run above which the run stops; None: no limit.
     """
 
     out: str
@@ -76,15 +76,15 @@ class Target:
     max_error_share: float | None = None
 
     def data_uri(self, unit: str) -> str:
-        """The object of a unit."""
+        """Return the object of a unit."""
         return locations.join(self.out, f"{unit}.parquet")
 
     def rejects_uri(self, unit: str, generation: int) -> str:
-        """The file of the rejects of a unit's generation."""
+        """Return the file of the rejects of a unit's generation."""
         return rejects_uri(self.out, unit, generation)
 
     def definition(self) -> tables.Table:
-        """The table, with vectors of length `dim`."""
+        """Return the table, with vectors of length `dim`."""
         return tables.table(self.table, dim=self.dim)
 
 
@@ -93,8 +93,8 @@ class UnitTask:
     """The work to do on a unit.
 
     Attributes:
-        generation: its number after this task; 0 for the first.
-        retired: the earlier generations, which it replaces.
+        generation: the unit's generation after this task; 0 for the first.
+        retired: the earlier generations, which the new one replaces.
         retry: statuses whose rows are redone while the others are kept; empty: the whole unit is redone.
     """
 
@@ -104,12 +104,12 @@ class UnitTask:
     retry: tuple[str, ...] = ()
 
     def to_json(self) -> str:
-        """The task as JSON text."""
+        """Return the task as JSON text."""
         return json.dumps([self.unit.to_json(), self.generation, self.retired, self.retry])
 
     @staticmethod
     def from_json(text: str) -> "UnitTask":
-        """The task from its JSON text."""
+        """Return the task from its JSON text."""
         unit, generation, retired, retry = json.loads(text)
         return UnitTask(Unit.from_json(unit), generation, tuple(retired), tuple(retry))
 
@@ -122,10 +122,10 @@ class UnitWriter:
     """
 
     def __init__(self, target: Target, task: UnitTask, *, replaced: ReplacedJson | None = None) -> None:
-        """Keep what to write.
+        """Prepare to write the unit.
 
         Args:
-            replaced: for the footer, the object of the unit that a purge replaces.
+            replaced: the object of the unit that a purge replaces, for the footer.
         """
         self.counts = Counts()
         self.errors = ItemErrors()
@@ -171,7 +171,7 @@ class UnitWriter:
         self._writer.write_table(rows, row_group_size=rows_per_group)
 
     def reject(self, reject: Reject) -> None:
-        """Store input that could not become a row; it is counted under its reason."""
+        """Store input that could not become a row, and count it under its reason."""
         self.counts.rejected[reject.reason] += 1
         self._rejects.append(reject)
         if len(self._rejects) >= REJECTS_HELD:
@@ -226,9 +226,10 @@ class UnitWriter:
 
 
 def _dictionaries(schema: pa.Schema) -> list[str] | bool:
-    """The columns to write as dictionaries: all (True), but only the strings in a table with vectors or pictures.
+    """Return the columns to write as dictionaries: all (True), or in a table with vectors or pictures only the strings.
 
-    The numbers of vectors do not repeat (as a dictionary they are read five times slower), nor do pictures.
+    The numbers of vectors do not repeat (as a dictionary they are read five times more slowly), and neither do
+    pictures.
     """
     if any(pa.types.is_fixed_size_list(field.type) or pa.types.is_large_binary(field.type) for field in schema):
         return [field.name for field in schema if pa.types.is_string(field.type)]
@@ -236,7 +237,7 @@ def _dictionaries(schema: pa.Schema) -> list[str] | bool:
 
 
 def _paged(schema: pa.Schema) -> dict[str, Any]:
-    """The options that write each picture as a page, with an index of pages (`jobs.store.pages`)."""
+    """Return the options that write each picture as a page, with an index of pages (`jobs.store.pages`)."""
     if not any(pa.types.is_large_binary(field.type) for field in schema):
         return {}
     return {"data_page_size": PAGE_BYTES, "write_batch_size": 1, "write_page_index": True}

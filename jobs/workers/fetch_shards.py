@@ -202,7 +202,7 @@ class ShardUnit:
         return ShardEntry(member.name, data)
 
     def _group(self, unit: Unit, writer: UnitWriter) -> Iterator[ShardEntry]:
-        """The pictures of a row group up to the first page that is damaged."""
+        """Yield the pictures of a row group up to the first page that is damaged."""
         uri, number = unit.inputs[0].uri, 0
         try:
             for entry in self._parquet(uri, int(unit.piece.rsplit(" ", 1)[1])):
