@@ -1,7 +1,7 @@
 """Agreement among raters: percent agreement, Krippendorff's alpha, Cohen's kappa.
 
-All three are functions of how often two raters gave the answers k and l to the same item: a levels x levels matrix that
-is a sum over items. Their cost hardly depends on the number of items. The values equal those of the packages
+All three are computed from a matrix, levels x levels, of how often two raters gave the answers k and l to the same
+item. It is a sum over items, so the cost hardly depends on their number. The values equal those of the packages
 `krippendorff` and scikit-learn (see the tests), which hold items x levels x levels in memory.
 """
 
@@ -220,9 +220,9 @@ def pairwise_kappas(answers: RatingTable, *, weights: str | None = None, by: str
 def kappas_across(answers: RatingTable, groups: Sequence[Sequence[str]]) -> list[Metric]:
     """Return Cohen's kappa of raters of different groups, such as a person and a model, with dims `rater_a`, `rater_b`.
 
-    Use them with those of `pairwise_kappas` for a matrix of all raters. Pairs within a group are included if the group
-    has more than `MAX_PAIRS` pairs. Of more than `MAX_COMPARED` raters, those of each group in turn with the most
-    answers count. Pairs that rated no item in common are left out, and so are continuous scores.
+    Together with `pairwise_kappas` they make a matrix of all raters. Pairs within a group are included if the group has
+    more than `MAX_PAIRS` pairs. If there are more than `MAX_COMPARED` raters, the one with the most answers is taken
+    from each group in turn. Pairs that rated no item in common are left out, and so are continuous scores.
     """
     if answers.scored and len(answers.levels()) > MAX_LEVELS_OF_A_SCALE:
         return []
@@ -244,13 +244,14 @@ def kappas_across(answers: RatingTable, groups: Sequence[Sequence[str]]) -> list
 def agreement(
     answers: RatingTable, *, tolerance: float = 1, weights: Mapping[str, ArrayLike] | None = None, pairs: bool = True
 ) -> list[Metric]:
-    """Return percent agreement, alpha and kappa: for scores with all kinds of differences, for categories nominal.
+    """Return percent agreement, alpha and kappa, with all kinds of differences for scores and nominal ones for
+    categories.
 
     Args:
         tolerance: of `percent_agreement_within`, in points of the scale.
-        weights: name -> matrix of disagreement between the scores' levels, for further alphas, which are undefined if
-            its size differs from the number of levels that occur.
-        pairs: whether to add kappa of each pair of raters.
+        weights: name -> matrix of disagreement between the scores' levels. Each matrix adds an alpha, which is
+            undefined if the size of the matrix differs from the number of levels that occur.
+        pairs: whether to add the kappa of each pair of raters.
     """
     if not answers.scored:
         if answers.n and not answers.values:

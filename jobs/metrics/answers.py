@@ -156,7 +156,7 @@ class RatingTable:
         numbers = np.arange(len(self.values), dtype=np.float64) if by == "value" else self.levels()
         if (width := len(numbers)) > MAX_LEVELS:
             raise ValueError(f"{width} different answers: not a closed set")
-        # also twice a count must fit
+        # twice a count must fit, too
         small = self.per_item().max(initial=0) < np.iinfo(np.int16).max // 2
         counts = np.zeros((self.items, width), np.int16 if small else np.int64)
         for first, after, rows in self.item_ranges():

@@ -1,8 +1,8 @@
 """Changes between two conditions of one question: the second minus the first, paired by item and target.
 
 Both conditions are compared on the same pairs of item and target, rated by the same raters, so that differences between
-items cancel. Intervals are bootstrap intervals over items: an item keeps all its targets and both its conditions.
-CAIRE, tables 1 and 8, gives such changes of F1 to a baseline without context.
+items cancel. Intervals are bootstrap intervals over items: a resampled item keeps all its targets and both conditions.
+Tables 1 and 8 of CAIRE report such changes of F1 against a baseline without context.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -24,8 +24,8 @@ from jobs.metrics.question import PEOPLE, RatedQuestion
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
-FEW_CONDITIONS = 4  # all pairs of at most so many conditions are compared
-NO_VARIANCE = 1e-9  # of a sum of squares, relative to it: rounding
+FEW_CONDITIONS = 4  # without a baseline, all pairs of at most this many conditions are compared
+NO_VARIANCE = 1e-9  # variance below this, relative to the sum of squares, is rounding error
 
 _PAIRED = (
     "under the second condition minus under the first, over pairs of item and target that the same raters rated under "
@@ -41,7 +41,7 @@ _F1 = (
 _F1_RATIO = (
     "F1 ({over}), positive: predicted where the score is {reading}, in gold {positive}; under the "
     "second condition divided by that under the first, over pairs of item and label "
-    "that the same raters rated under both (CAIRE, table 11: of a found article to the right one); n counts such pairs."
+    "that the same raters rated under both (CAIRE, table 11: linked against right article); n counts such pairs."
 )
 _ACCURACY = (
     "Items whose answer is among the right ones / items, under the second condition minus under the first, over items "
@@ -72,7 +72,7 @@ class ConditionRatings:
 
     Attributes:
         name: the condition.
-        rated: its answers, people's and gold's without a condition included.
+        rated: its answers, including people's and gold's, which have no condition.
         item: uint64[items], the hash of the item of each pair of item and target; target: int[items], its code.
         shared: raters whose ratings count under every condition, so that they cannot change.
     """
@@ -85,7 +85,7 @@ class ConditionRatings:
 
 
 def compared(conditions: Collection[str], baseline: str | None) -> list[tuple[str, str]]:
-    """Return the pairs of conditions to compare, the first of each being subtracted.
+    """Return the pairs of conditions to compare; the first of each pair is subtracted.
 
     With a baseline, these are the baseline and each other condition; without one, all pairs of at most `FEW_CONDITIONS`
     conditions.
@@ -107,7 +107,7 @@ def too_many(conditions: int) -> Metric:
 def condition_changes(first: ConditionRatings, second: ConditionRatings) -> Iterator[Metric]:
     """Yield the changes of scores, shares, F1 or accuracy and correlations with people, for each model and group.
 
-    Use them to say whether a context helps: the interval of a paired difference is narrower than those of both values,
+    Use them to see whether a context helps: the interval of a paired difference is narrower than those of both values,
     because the difficulty of the items is the same.
 
     Undefined: no pair of item and target has enough ratings by the same raters under both conditions; for F1 also if
@@ -121,7 +121,7 @@ def condition_changes(first: ConditionRatings, second: ConditionRatings) -> Iter
 def f1_ratios(first: ConditionRatings, second: ConditionRatings) -> Iterator[Metric]:
     """Yield F1 under the second condition divided by F1 under the first, for each model and group.
 
-    Use it with a first condition that is an upper bound, such as the right article, to say which part of it the second
+    Use it with a first condition that is an upper bound, such as the right article, to see what share of it the second
     reaches.
 
     Undefined: as the change of F1, or F1 under the first condition is 0.
@@ -141,7 +141,7 @@ class _Pairs(NamedTuple):
         first, second: int64[pairs], their positions among the items of the two questions.
         item, target: int64[pairs], codes.
         either: number of pairs asked under at least one condition.
-        raters: those who rated under both and whose ratings are not shared.
+        raters: raters who rated under both conditions and whose ratings are not shared.
     """
 
     first: Ints
@@ -178,7 +178,7 @@ class _Sides(NamedTuple):
         return a[self.pairs.first], b[self.pairs.second]
 
     def nothing(self, group: RaterGroup, other: str = _NO_PAIR) -> str:
-        """Return why no pair counts: which ratings of the group are missing, or `other` if none is."""
+        """Return why no pair counts: which ratings of the group are missing, or `other` if none are."""
         if not len(self.pairs.first):
             return _NO_PAIR
         _, n = self.answers[0].of_raters(group.raters).means()  # as many as under the second condition

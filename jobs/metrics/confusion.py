@@ -11,7 +11,7 @@ from jobs.metrics.majority import majority
 from jobs.metrics.question import PEOPLE, RatedQuestion
 
 GOLD = "gold"
-MAX_ANSWERS = 12  # of a matrix: a larger one cannot be read
+MAX_ANSWERS = 12  # of a matrix; a larger one is unreadable
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class Confusion:
 def confusions(question: RatedQuestion) -> Iterator[Confusion]:
     """Yield the matrix of each model against people, and of each model and people against gold.
 
-    One answer stands for the answers of several people to an item: on a scale the level next to their mean, of
-    categories that of more than half of them; without a majority the item does not count. Gold counts with one right
-    category, or with a score on the scale. Nothing for questions with more than `MAX_ANSWERS` answers.
+    The answers of several people to an item are reduced to one: on a scale the level nearest to their mean, otherwise
+    the category that more than half of them chose. Items without a majority are left out. Gold needs a single right
+    category, or a score on the scale. Questions with more than `MAX_ANSWERS` answers have no matrix.
     """
     answers = question.answers
     names, levels = _answers(question)

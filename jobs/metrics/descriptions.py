@@ -1,9 +1,9 @@
 """Scores of descriptions from the spans that raters marked in them: mistakes (precision) and omissions (coverage).
 
-A description is scored by a rater, or by several as their mean. Its scores are the numbers of its mistakes and of its
-omissions, the share of the tokens of the generated text that a mistake touches, and the share of those of the correct
-text that an omission touches. Precision and coverage are one minus these shares (DOCENT guidelines: what a generation
-says wrongly is a matter of its precision, what it leaves out one of its coverage).
+A description is scored by one rater, or by the mean of several. Its scores are the number of mistakes, the number of
+omissions, the share of the generated text's tokens that a mistake touches, and the share of the correct text's tokens
+that an omission touches. Precision and coverage are one minus these shares (DOCENT guidelines: wrong statements lower
+precision, omissions lower coverage).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,8 +29,7 @@ MEANS = {  # score -> what its mean over descriptions is
 }
 COMPARED = ("mistakes", "omissions", "precision", "coverage", "quality")  # scores that are correlated with people's
 _MEAN = (
-    "Mean over descriptions of the {what}; of several raters the mean of each description comes first; n counts "
-    "descriptions."
+    "Mean over descriptions of the {what}; several raters of a description are averaged first; n counts descriptions."
 )
 _CORRELATION = (
     "{kind} correlation over descriptions of {scorer} with people's mean {score}{note}; n counts descriptions that "
@@ -44,8 +43,8 @@ class Descriptions:
     """The descriptions that are scored.
 
     Attributes:
-        pictures: int64[n], the picture of each, over which intervals are taken.
-        writers: the model that wrote each, empty if unknown.
+        pictures: int64[n], the picture of each description; intervals are over pictures.
+        writers: the model that wrote each description, empty if unknown.
     """
 
     pictures: Ints
@@ -69,8 +68,8 @@ def description_scores(
 ) -> Iterator[Metric]:
     """Yield the mean of each score over all descriptions, and over those of each writer, with intervals over pictures.
 
-    Use it to compare models that describe pictures. Shares weigh a long wrong phrase more than a wrong word; numbers
-    grow with the length of a description.
+    Use it to compare models that describe pictures. Shares give a long wrong phrase more weight than a wrong word;
+    counts grow with the length of a description.
 
     Args:
         values: score -> float64[n], NaN where it is unknown.

@@ -1,6 +1,6 @@
 """Mean, median, standard deviation, range and histogram of a column of numbers, such as the words of captions.
 
-They describe the numbers given and nothing else, so there are no intervals.
+They describe these numbers only and therefore have no intervals.
 """
 
 from collections.abc import Iterator
@@ -13,15 +13,13 @@ from jobs.metrics.metric import Metric, undefined
 _REASON = "no interval: it describes these values only"
 _STATISTICS = {
     "mean": "Arithmetic mean of the values (TRIC, section VI.B); n counts values.",
-    "median": "Median of the values, of an even number the mean of the two in the middle (TRIC, section VI.B); n "
-    "counts values.",
-    "standard_deviation": "Standard deviation of the values with n - 1 (TRIC, section VI.B); n counts values.",
+    "median": "Median of the values; the mean of the middle two if their number is even (TRIC, section VI.B); n counts "
+    "values.",
+    "standard_deviation": "Standard deviation (n - 1) of the values (TRIC, section VI.B); n counts values.",
     "minimum": "Smallest value (TRIC, section VI.B); n counts values.",
     "maximum": "Largest value (TRIC, section VI.B); n counts values.",
 }
-_HISTOGRAM = (
-    "Number of values from the lower edge to below the upper edge of the bin (TRIC, figures 4 to 7); n: values."
-)
+_HISTOGRAM = "Number of values in the bin, its lower edge included (TRIC, figures 4 to 7); n counts values."
 
 
 def describe(values: ArrayLike) -> Iterator[Metric]:
@@ -32,7 +30,7 @@ def describe(values: ArrayLike) -> Iterator[Metric]:
     Args:
         values: float[n] without missing values.
 
-    Undefined: all without a value; the standard deviation with one.
+    Undefined: all statistics of no values; the standard deviation of a single value.
     """
     array = np.asarray(values, np.float64)
     for name, definition in _STATISTICS.items():

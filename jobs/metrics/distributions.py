@@ -57,12 +57,12 @@ class Distribution:
     """The answers of one rater to one question.
 
     Attributes:
-        extra: further grouping columns and their values, e.g. (("condition", "explicit"),).
+        extra: additional grouping columns and their values, e.g. (("condition", "explicit"),).
         asked: number of requested ratings, that is rows of any status.
         statuses: status -> rows, for statuses that occur, in the order of `actors.status.Status`; the sum is `asked`.
         coverage: statuses["ok"] / asked, in [0, 1].
-        answers: in the rubric's order, also those that nobody chose; unlisted answers last. Empty if the question is
-            not closed.
+        answers: in the rubric's order, including those that nobody chose; unlisted answers last. Empty if the question
+            is not closed.
         ordinal: whether the answers are on a scale: an answer of any rater has a score. None if no rating of any
             rater is ok.
         reason: why the shares are undefined; None if they are defined.
@@ -95,7 +95,7 @@ class Distribution:
 
     @property
     def not_ok(self) -> dict[str, int]:
-        """Status -> number of ratings, without ok."""
+        """Number of ratings by status, without ok."""
         return {status: count for status, count in self.statuses.items() if status != Status.OK}
 
 
@@ -105,8 +105,8 @@ class Distributions:
     (Sums of integer scores are exact; sums of fractions agree to rounding.)
 
     Args:
-        extra: further columns to group by, of `EXTRA`. Name condition, method or order here if a table has several of
-            them; otherwise they are pooled.
+        extra: additional columns to group by, from `EXTRA`. List condition, method or order here if a table has several
+            values of it; otherwise they are pooled.
         declared: (rubric, question) -> allowed answers in the rubric's order, for tables without them, such as
             people's; by default, the answers in the rows of any rater apply to all raters.
         pool: rater -> name under which to count it, such as every person -> "people".
@@ -128,7 +128,8 @@ class Distributions:
         self._declared = {key: tuple(answers) for key, answers in (declared or {}).items()}
         self._pool = dict(pool or {})
         self._statuses: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
-        # None in the next two: more than MAX_ANSWERS answers or lists occurred, which are no longer distinguished.
+        # In the next two, None means that more than MAX_ANSWERS answers or lists occurred and are no longer
+        # distinguished.
         self._values: dict[tuple[str, ...], Counter[str] | None] = {}
         self._lists: dict[tuple[str, str], set[tuple[str, ...]] | None] = {}
         self._truncated: Counter[tuple[str, ...]] = Counter()
@@ -137,7 +138,7 @@ class Distributions:
 
     @property
     def extra(self) -> tuple[str, ...]:
-        """The further columns that are distinguished."""
+        """The additional columns that are distinguished."""
         return self._by[len(BY) :]
 
     @property
@@ -146,7 +147,7 @@ class Distributions:
         return [*self._by, "status", "value", "score", "answers", "outside_mass", "truncated"]
 
     def add(self, batch: pa.Table) -> None:
-        """Count a batch of any number of rows; it may have further columns and dictionary-encoded strings.
+        """Count a batch of any number of rows; it may have other columns and dictionary-encoded strings.
 
         Raises:
             ValueError: a missing column, a null in a grouping column, an unknown status, an ok row without value or
@@ -302,7 +303,8 @@ class _Sums:
         self.squares += squares or 0.0
 
     def metric(self, name: str, asked: int, *, empty: str | None, reason: str) -> Metric:
-        """Return the mean with its interval; without numbers it is undefined, because of `empty`, else of `reason`."""
+        """Return the mean with its interval; without numbers it is undefined, for the reason `empty` or else
+        `reason`."""
         definition = _DEFINITIONS[name]
         if not self.n:
             status = Status.MISSING_INPUT if empty else Status.SKIPPED
@@ -322,10 +324,9 @@ class _Sums:
 def metrics_of(distribution: Distribution) -> Iterator[Metric]:
     """Yield the metrics of a distribution: share (one per answer), mean_score, outside_mass_mean, coverage.
 
-    A distribution with truncated ratings has a truncated_share as well. Dims are rater, rubric, question and the extra
-    columns, for a share also the answer. The status of a metric that is
-    undefined for lack of ok ratings is `missing_input`, that of one that does not apply (the mean of categories)
-    `skipped`.
+    A distribution with truncated ratings has a truncated_share as well. Dims are rater, rubric, question, the extra
+    columns and, for a share, the answer. A metric that is undefined for lack of ok ratings has the status
+    `missing_input`; a metric that does not apply (the mean of categories) has `skipped`.
     """
     dims = {
         "rater": distribution.rater,

@@ -18,7 +18,7 @@ from jobs.metrics.correlation import correlate
 from jobs.metrics.intervals import block_sums, bootstrap, fisher, ratio
 from jobs.metrics.metric import Metric, estimated, undefined
 
-ROOT = {"", "0", "-", "-1", "none", "null", "nan"}  # how a list of parents says that there is none
+ROOT = {"", "0", "-", "-1", "none", "null", "nan"}  # what a list of parents may contain if there are none
 YES, NO = {"yes", "y", "true", "1"}, {"no", "n", "false", "0"}
 Floats = NDArray[np.float64]
 READINGS = ("with dependencies", "without dependencies")
@@ -40,8 +40,7 @@ _INVALID = "Questions marked invalid, which no score includes; n counts question
 
 @dataclass(frozen=True)
 class DsgQuestion:
-    """A question about one picture: its id, the ids of its parents, whether it is valid, and its answer (None:
-    none)."""
+    """A question about one picture: its id, its parents' ids, whether it is valid, and its answer or None."""
 
     question: str
     parents: tuple[str, ...] = ()
@@ -50,15 +49,15 @@ class DsgQuestion:
 
 
 def parents_of(listed: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Return the parents in a list or in a cell such as "1,2", "[1, 2]" or "1.0"; 0, -1, none and an empty cell mean
-    none."""
+    """Return the parents in a list or in a cell such as "1,2", "[1, 2]" or "1.0"; 0, -1, none and an empty cell mean no
+    parents."""
     parts = re.split(r"[,;|]", listed.strip().strip("[](){}")) if isinstance(listed, str) else list(listed or ())
     return tuple(part for part in map(id_of, map(str, parts)) if part.casefold() not in ROOT)
 
 
 def id_of(text: str) -> str:
-    """Return a question's id as lists of parents write it: without quotes, and 1 for 1.0 (an integer in a column with
-    empty cells)."""
+    """Return a question's id in the form used by lists of parents: without quotes, and 1 for 1.0 (an integer in a
+    column with empty cells)."""
     return re.sub(r"^(-?\d+)\.0+$", r"\1", text.strip().strip("'\""))
 
 

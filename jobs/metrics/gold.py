@@ -19,8 +19,8 @@ WELCH_T = "welch t 95%"
 
 OVER = {
     "micro": "all pairs of item and label pooled",
-    "macro": "mean over labels, without those for which it is 0 / 0",
-    "samples": "mean over items, without those for which it is 0 / 0",
+    "macro": "mean over labels, leaving out those where it is 0 / 0",
+    "samples": "mean over items, leaving out those where it is 0 / 0",
 }
 _OF = {
     "precision": "true positives / predicted positives",
@@ -40,15 +40,15 @@ _WELCH_DIFFERENCE = "Mean score of the first part minus the second, with Welch's
 _PART_MEAN = "Mean score of the part's items (Rome, table 3); n counts items."
 _PART_SD = "Standard deviation (n - 1) of the part's scores (Rome, table 3); n counts items."
 _PREFERENCE = (
-    "Answers of people that equal the model's / answers of people to items that the model answered (Rome, table 2); n "
+    "People's answers that equal the model's / people's answers to items that the model answered (Rome, table 2); n "
     "counts people's answers."
 )
 _DEVIATION = (
-    "Ratings of people from which the model's score differs by this much / ratings of people of items that the model "
+    "People's ratings from which the model's score differs by this much / people's ratings of items that the model "
     "scored (Rome, figure 3); n counts people's ratings."
 )
 _MEAN_DEVIATION = (
-    "Mean of the model's score minus a person's, over ratings of people (Rome, figure 3); n counts people's ratings."
+    "Mean of the model's score minus a person's, over people's ratings (Rome, figure 3); n counts people's ratings."
 )
 
 
@@ -162,7 +162,7 @@ def _cells(
     if average == "macro":
         _, column = np.unique(labels, return_inverse=True)
         width = int(column.max(initial=-1)) + 1
-        blocks = min(n, 1000)  # items x labels could be too large: blocks of items from the start
+        blocks = min(n, 1000)  # items x labels may not fit in memory: sum blocks of items instead
         block = np.random.default_rng(0).permutation(n)[row] % blocks if n > blocks else row
         sums = np.zeros((blocks, width, 3))
         np.add.at(sums, (block, column), cells)
@@ -304,8 +304,8 @@ def welch(first: ArrayLike, second: ArrayLike, *, asked: tuple[int, int] | None 
 
 
 def _pairs(model: RatingTable, people: RatingTable, by: str) -> tuple[Floats, Floats, NDArray[np.int64]]:
-    """Return, for each answer of people that the model has too, the model's answer, the person's answer and the
-    item."""
+    """Return the model's answer, the person's answer and the item, for each of people's answers to the model's
+    items."""
     of_model = np.full(people.items, np.nan)
     answers = model.score if by == "score" else np.where(model.value >= 0, model.value, np.nan)
     of_model[model.item] = answers

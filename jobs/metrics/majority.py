@@ -13,7 +13,7 @@ from jobs.metrics.metric import Metric, estimated, undefined
 NONE, NO_MAJORITY = "none of the above", "(no majority)"
 NONE_WORDS = frozenset({"unsure", "none", "none of the above", "none (other)", "none of these", "other", "not sure"})
 _SHARE = (
-    "Items whose answer by majority of the group is this one / items with enough ratings of the group; a "
+    "Items for which a majority of the group gave this answer / items with enough ratings of the group; a "
     f"majority is more than half of an item's ratings, {NO_MAJORITY} means that there is none, and unsure and none "
     f"count as {NONE!r} (Century, tables 1 and 8); n counts items, which the interval takes as independent."
 )

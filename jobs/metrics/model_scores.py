@@ -17,7 +17,7 @@ from jobs.metrics.metric import Metric, estimated, undefined
 
 Floats = NDArray[np.float64]
 Rule = Literal["mean", "any"]
-EPSILON = 1e-9  # of rounding, which must not move a mean below a threshold
+EPSILON = 1e-9  # rounding must not move a mean below a threshold
 
 _AT_LEAST = {
     "mean": "Items whose mean score over the group is at least the threshold / items with enough ratings of the group "
@@ -255,7 +255,7 @@ def disaggregated(
 
     Args:
         parts: value of the attribute -> bool[items].
-        minimum: a metric of fewer items is marked in its reason.
+        minimum: the reason of a metric with fewer items contains a remark.
         averaged: the groups of the average: each model, and people as one group; None: all groups.
     """
     all_groups = list(groups)

@@ -1,4 +1,4 @@
-"""What plots need of each question besides its metrics: confusion matrices and pairs of scores."""
+"""The data of each question that plots need besides its metrics: confusion matrices and pairs of scores."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

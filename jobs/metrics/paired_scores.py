@@ -1,4 +1,4 @@
-"""Pairs of numbers of items to draw as points: lengths and scores of responses, a rater's scores and people's."""
+"""Two numbers per item, to draw as points: length and score of a response, or a rater's score and people's."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from jobs.metrics.question import PEOPLE, RatedQuestion
 
 Floats = NDArray[np.float64]
 LENGTH, WITH_PEOPLE = "length", "people"
-MAX_POINTS = 300  # drawn; the line is that of all
+MAX_POINTS = 300  # points to draw; the line is fitted to all items
 MAX_RATERS = 12
 
 
@@ -37,7 +37,7 @@ class PairedScores:
 
 
 def paired_scores(question: RatedQuestion) -> Iterator[PairedScores]:
-    """Yield the points of the lengths' bias of raters, and of encoders and continuous scores against people's."""
+    """Yield the points of raters' length bias, and of encoders' and other continuous scores against people's scores."""
     answers, context = question.answers, question.context
     if not answers.scored:
         return

@@ -1,8 +1,8 @@
 """Comparisons of two pictures: preferences over both orders, position bias, agreement with people, Bradley-Terry.
 
 A pair has two items, 0 and 1, and is shown in up to two orders: order 0 shows item 0 first, order 1 shows item 1 first.
-A rater's preference is the share of answers for item 0: the mean of each order, then of the orders, so that a rater who
-always chooses the first picture prefers neither (0.5).
+A rater's preference is the share of answers for item 0, averaged within each order and then over the orders, so that a
+rater who always chooses the first picture prefers neither (0.5).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,19 +18,19 @@ from jobs.metrics.metric import Metric, estimated, undefined
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 ANSWERS, PROBABILITIES = "answer", "probability"  # what is averaged over the orders
-TIE = 1e-9  # preferences closer to 0.5 than this prefer neither; rounding of a mean of probabilities
+TIE = 1e-9  # differences from 0.5 below this are rounding of mean probabilities: a tie
 _STEPS, _CONVERGED = 100, 1e-10  # of Newton's method
 _BIAS = (
     "Pairs answered in both orders for which the answers name the same position (first twice, or second twice) / such "
-    "pairs; a rater who always chooses one position has 1; n counts pairs."
+    "pairs; a rater who always chooses one position scores 1; n counts pairs."
 )
 _FIRST = (
     "Answers that choose the picture shown first, ties as one half / answers; 0.5 without a bias; n counts answers."
 )
 _AGREEMENT = (
-    "Answers of people to pairs that choose the item which the model prefers, its {what} averaged over both orders; "
-    "one half if either prefers neither / answers of people to pairs that the model answered (Rome, table 2); n counts "
-    "people's answers."
+    "People's answers that choose the item which the model prefers, its {what} averaged over both orders; one half if "
+    "either prefers neither / people's answers to pairs that the model answered (Rome, table 2); n counts people's "
+    "answers."
 )
 _WIN_RATE = (
     "Mean preference for the items of this {competitors} over those of others, averaged over both orders; n counts "
@@ -117,10 +117,10 @@ def side(preference: Floats) -> Floats:
 def position_metrics(comparisons: Comparisons, pairs: int) -> Iterator[Metric]:
     """Yield the position bias and the share of answers that choose the first picture.
 
-    Use them for a rater who saw pairs in both orders. Without any bias and with no doubt, the position bias is 0; of
-    answers drawn by chance it is 0.5.
+    Use them for a rater who saw pairs in both orders. The position bias of a rater without bias or doubt is 0, that of
+    random answers 0.5.
 
-    Undefined: no pair was answered in both orders; no answer.
+    Undefined: no pair was answered in both orders, or none at all.
     """
     means = comparisons.by_order(pairs)
     both = means[~np.isnan(means).any(1)]
@@ -147,7 +147,7 @@ def pair_agreement(preference: Floats, people: Comparisons, *, by: str) -> Metri
     """Return the share of people's answers that agree with a model's preference over both orders (Rome, table 2).
 
     Use it to compare a model with people who saw the same pairs in any order. A model that always chooses one position
-    prefers neither picture of any pair, and has 0.5.
+    prefers neither picture of any pair and scores 0.5.
 
     Args:
         preference: float64[pairs] of the model, from `Comparisons.preference`.
@@ -244,7 +244,7 @@ def strengths(wins: Floats) -> Floats:
     """Return the maximum-likelihood strengths of the Bradley-Terry model, by Newton's method.
 
     Args:
-        wins: float64[fits, k, k], how often each competitor won over each other one; halves for ties.
+        wins: float64[fits, k, k], how often each competitor beat each other one; a tie counts one half for both.
 
     Returns:
         float64[fits, k], log-strengths with mean 0; NaN where no finite maximum exists, because the graph of wins is
@@ -280,7 +280,7 @@ def _is_connected(wins: Floats) -> NDArray[np.bool_]:
 
 
 def pooled(answers: Sequence[Comparisons]) -> Comparisons:
-    """Return the answers of several raters as those of one."""
+    """Return the answers of several raters as if one rater had given them."""
     return Comparisons(
         pair=np.concatenate([of_rater.pair for of_rater in answers] or [np.zeros(0, np.int64)]),
         order=np.concatenate([of_rater.order for of_rater in answers] or [np.zeros(0, np.int64)]),

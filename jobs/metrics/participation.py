@@ -27,18 +27,18 @@ _REPORTED = {
     "people.",
 }
 _DRAWN = "percentile bootstrap over people 95%, 1000 resamples"
-_STATUS_SHARE = "Ratings of the group that ended with this status / all its ratings, of every status; n counts ratings."
+_STATUS_SHARE = "Ratings of the group that ended with this status / all ratings of the group; n counts ratings."
 _COUNTS = {
-    "ratings_total": "Ratings requested or given, of every status (Rome, table 1); n counts ratings.",
-    "ratings_double": "Items with more than one rating, of every status (Rome, table 1); n counts ratings.",
+    "ratings_total": "Ratings requested or given, of any status (Rome, table 1); n counts ratings.",
+    "ratings_double": "Items with more than one rating, of any status (Rome, table 1); n counts ratings.",
     "ratings_repeated": "Further ratings of an item by the same rater (samples, layouts), merged into one; n counts "
     "ratings.",
     "ratings_excluded": "Ratings whose status is not ok (Rome, table 1); n counts ratings.",
     "ratings_left": "Ratings whose status is ok (Rome, table 1); n counts ratings.",
 }
 _PER_PERSON = {
-    "ratings_per_person": "Mean number of ratings of a person, of every status (Rome, section 4.1); n counts people.",
-    "ratings_per_person_sd": "Standard deviation (n - 1) of the number of ratings of a person, of every status (Rome, "
+    "ratings_per_person": "Mean number of ratings per person, of any status (Rome, section 4.1); n counts people.",
+    "ratings_per_person_sd": "Standard deviation (n - 1) of the number of ratings per person, of any status (Rome, "
     "section 4.1); n counts people.",
 }
 
@@ -53,8 +53,8 @@ def participation(
 ) -> Iterator[Metric]:
     """Yield the number of people, the mean and standard deviation of their items, and the shares with a report.
 
-    Use it to describe who rated, and how much of the work disturbed them. `endings` gives the share
-    of ratings that were reported.
+    Use it to describe who rated, and how much of the material disturbed them. `endings` gives the share of ratings that
+    were reported.
 
     Args:
         answers: of people alone.

@@ -16,7 +16,7 @@ from jobs.metrics.model_scores import RaterGroup
 Bools = NDArray[np.bool_]
 PEOPLE, MODELS = "people", "models"
 ENOUGH_PEOPLE = 3  # Century averages three ratings by people
-MAX_LINES = 200  # raters that are also reported one by one; further raters only in groups
+MAX_LINES = 200  # raters that are also reported one by one; the others only in groups
 
 
 @dataclass
@@ -37,15 +37,15 @@ class MetricSettings:
     gold: list[str] = field(
         default_factory=list
     )  # raters (globs) whose answers are right, in addition to those of kind gold
-    positive: float = 4  # rarely: the least score at which the label holds
+    positive: float = 4  # rarely: lowest score at which the label holds
     groups: list[str] = field(default_factory=lambda: ["country"])  # columns of raters= that divide people into groups
     disaggregate: list[str] = field(default_factory=list)  # attributes of items, or target; a+b crosses two
-    minimum: int = 30  # rarely: a subgroup's metric of fewer items is marked
+    minimum: int = 30  # rarely: metrics of subgroups with fewer items are marked
     compare: list[str] = field(default_factory=list)  # attributes whose values Welch's t-test compares
     contrast: list[str] = field(default_factory=list)  # attribute:first-second, a difference of shares
     # rarely: condition that the others are compared with; null: all pairs of at most 4 conditions
     baseline_condition: str | None = None
-    reference_condition: str | None = None  # rarely: condition to whose F1 that of each other condition is divided
+    reference_condition: str | None = None  # rarely: condition by whose F1 that of each other condition is divided
     concept: str = "concept"  # rarely: attribute of items by which CAIRE's averages are grouped
     competitors: str = "model"  # rarely: attribute of the items of pairs whose values Bradley-Terry ranks
     crowdtruth: bool = False  # compute the qualities of units, workers and annotations
@@ -63,7 +63,7 @@ class QuestionContext:
     Attributes:
         kinds: rater -> human, model, encoder or gold.
         families: rater -> model family.
-        groups: name -> raters, of further groups.
+        groups: name -> raters, for other groups.
         scale: lowest and highest score; None: unknown, for the reason `no_scale`. Metrics that depend on the scale are
             then undefined, because the lowest and highest scores that occur may not be its ends.
         picture: int64[items], code of the picture or response; target: int64[items]; concept: int64[items], -1 unknown.
@@ -170,8 +170,8 @@ def matching(raters: Sequence[str], pattern: str) -> list[str]:
 
 
 def people_needed(answers: RatingTable, settings: MetricSettings) -> int:
-    """Return the number of ratings by people that an item needs: the setting, else 3, or the most of any item if
-    less."""
+    """Return how many ratings by people an item needs: the setting; if unset, 3 or the most that any item has, if
+    lower."""
     if settings.people is not None:
         return settings.people
     return min(ENOUGH_PEOPLE, int(answers.per_item().max(initial=1)))

@@ -48,7 +48,7 @@ def mrr(ranks: ArrayLike, *, cut: int | None = None, asked: int | None = None) -
 def mrr_change(first: ArrayLike, second: ArrayLike, *, cut: int | None = None, asked: int | None = None) -> Metric:
     """Return the mean reciprocal rank of the second ranking minus that of the first, paired by query.
 
-    Use it to say whether another prompt, encoder or re-ranking helps: the interval of a paired difference is narrower
+    Use it to see whether another prompt, encoder or re-ranking helps: the interval of a paired difference is narrower
     than those of both values, because the difficulty of the queries is the same.
 
     Args:
@@ -105,7 +105,7 @@ def recall_at(ranks: Sequence[Sequence[int]], right: Sequence[int], k: int, *, a
 def right_answers(right: Sequence[Collection[str]]) -> Metric:
     """Return the number of distinct right answers of all queries.
 
-    Use it to say how many categories a test set has (CAIRE, table 4).
+    Use it to report how many categories a test set has (CAIRE, table 4).
 
     Args:
         right: the right answers of each query.

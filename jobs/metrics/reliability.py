@@ -70,7 +70,7 @@ def icc(answers: RatingTable, *, k: int | None = None) -> list[Metric]:
     If a metric leaves out ratings, its `reason` says how many of the rated items and of the raters it uses.
 
     Args:
-        k: ratings per item; None: the most frequent number of at least two (of equally frequent ones the largest).
+        k: ratings per item; None: the most frequent number of at least two (the largest of equally frequent ones).
 
     Undefined: fewer than two raters, fewer than three items with k ratings, or no variance.
     """

@@ -1,4 +1,4 @@
-"""How many items people wrote about in the fields for free text."""
+"""The share of items that people wrote about in free-text fields."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -3,7 +3,7 @@
 Positions are characters from 0; ends are exclusive. A text without mistakes counts too, but a rater who marked nothing
 in it has no rows there: the caller must pass an empty list for each text that a rater saw without marking anything.
 
-A text is one reading of it: a correct description that is compared with four generated ones is four texts.
+Each reading counts as a text: a correct description that is compared with four generated ones is four texts.
 """
 
 import re
@@ -29,8 +29,8 @@ UNITS = {
 }
 TEXTLESS = "metrics of tokens need the texts: give texts="
 _PRF = (
-    "{name} of {unit}: {of}; texts pooled; n counts texts that both the rater and gold saw, with several people a text "
-    "for each of them (spans of mistakes and omissions in descriptions)."
+    "{name} of {unit}: {of}; texts pooled; n counts texts that both the rater and gold saw, once for each person if "
+    "several people marked them (spans of mistakes and omissions in descriptions)."
 )
 _OF = {
     "precision": "marked by both / marked by the rater",
@@ -40,11 +40,12 @@ _OF = {
 _STATUS = "Texts with this status / texts that the rater was asked about; interval of Wilson (1927); n counts texts."
 _AUC = (
     "Area under the ROC curve of the probabilities of tokens against the tokens marked in gold: the probability that a "
-    "marked token has a higher one than an unmarked token; n counts texts, with several people a text for each of them."
+    "marked token has a higher one than an unmarked token; n counts texts, once for each person if several people "
+    "marked them."
 )
 _AGREE = (
-    "Mean over pairs of raters of the F1 between their spans, {unit}; without pairs that share no text or marked "
-    "nothing in the shared texts; n counts pairs."
+    "Mean over pairs of raters of the F1 between their spans, {unit}; pairs that share no text or marked nothing in "
+    "the shared texts are left out; n counts pairs."
 )
 _ALPHA = "Krippendorff's alpha, nominal, of whether {unit} are marked; n counts {unit} that two or more raters saw."
 
@@ -290,8 +291,8 @@ def ranking_of_tokens(
     Use it for raters who give each piece of a text a probability: it depends on no threshold.
 
     Args:
-        probabilities: text -> (start, end, probability) of its pieces. A token has the largest of those that touch it,
-            and 0 without any.
+        probabilities: text -> (start, end, probability) of its pieces. A token gets the highest probability of the
+            pieces that touch it, or 0 if none does.
 
     Undefined: no common text, no texts, or all tokens or none marked in gold.
     """

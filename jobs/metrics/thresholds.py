@@ -28,8 +28,8 @@ def best_threshold(scores: ArrayLike, right: ArrayLike) -> Threshold | None:
         scores: float64[n], finite.
         right: bool[n], whether the label holds.
 
-    The threshold is midway between two neighbouring scores, or the lowest score. Of several with the same F1 it is the
-    highest.
+    The threshold is midway between two neighbouring scores, or the lowest score. If several thresholds have the same
+    F1, the highest is returned.
     """
     values, holds = np.asarray(scores, np.float64), np.asarray(right, bool)
     if not holds.any():

@@ -21,8 +21,8 @@ def version_metrics(
 ) -> Iterator[Metric]:
     """Yield agreement, correlations and ICC of one rater's versions, and each version's mean and shares.
 
-    Use them to say how far a way of asking decides the answers: whether ratings that are parsed from one JSON answer
-    (Century, appendices I and S) may stand for scored ones, and whether the order of the prompt matters.
+    Use them to see how much the way of asking changes the answers: whether ratings parsed from one JSON answer
+    (Century, appendices I and S) can replace scored ones, and whether the order of the prompt matters.
 
     Args:
         answers: the ratings of one rater; `answers.raters` are its versions.
