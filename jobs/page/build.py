@@ -67,9 +67,9 @@ def report_page(
     """Return the page of a report.
 
     Args:
-        observations: what plots need of each question besides its metrics.
+        observations: the data of each question that plots need besides its metrics.
         mismatches: sentences about tables of ratings that cannot be compared.
-        models: rows of table `raters` of the models that rated or wrote.
+        models: rows of table `raters`, of the models that rated or wrote.
         methods: rater -> the methods of its ratings.
         gallery: the pictures and items to show; rows_of: id -> its rows of `ratings`.
         exclusion_filter: the exclusions.
@@ -141,14 +141,14 @@ def _linked_figures(
 
 
 def _shown_tops(gallery: Gallery, shown: Sequence[GalleryPicture]) -> dict[str, int]:
-    """Return name of an order -> number of pictures at its top that have a card: one picture may take several."""
+    """Return the number of an order's top pictures that have a card, by its name; a picture may have several cards."""
     image_ids = {card.image_id for card in shown if card.thumbnails}
     counts = {name: len(image_ids.intersection(ids)) for name, ids in gallery.tops.items()}
     return {name: count for name, count in counts.items() if count}
 
 
 def wording(rubrics: Rubrics) -> dict[tuple[str, str], Wording]:
-    """Return (rubric, question) -> its texts, in the rubrics' order, without templates of prompts."""
+    """Return the texts of each question by (rubric, question), in the rubrics' order, without templates of prompts."""
     return {
         (rubric.name, question.name): Wording(
             question.name.replace("_", " "),
@@ -162,7 +162,7 @@ def wording(rubrics: Rubrics) -> dict[tuple[str, str], Wording]:
 
 
 def prompts(rubrics: Rubrics) -> dict[str, str]:
-    """Return rubric -> the parts of the prompt that models were sent, as kept with the ratings, in their order."""
+    """Return the parts of each rubric's prompt that models were sent, as kept with the ratings, in their order."""
     parts = {rubric.name: full_data(rubric).get("parts") for rubric in rubrics.by_name.values()}
     return {
         name: "\n\n".join(str(part).strip() for part in of_rubric.values())
@@ -216,7 +216,7 @@ def _provenance(sources: Sequence[TableSource], versions: Mapping[str, str]) -> 
 
 
 def _spent(source: TableSource) -> str:
-    """What the last run that wrote the table took, next to its estimate; empty if its manifest does not say."""
+    """Return the duration of the last run that wrote the table, next to its estimate; empty if they are unknown."""
     manifest = run_files.kept_manifest(source.uri)
     try:
         return estimates.comparison(manifest.get("estimate") or {}, manifest.get("actual") or {})

@@ -1,7 +1,7 @@
-"""From numbers and from cells and rows of plots to the cards that they rest on: indexes of the gallery, and anchors.
+"""Links from numbers, and from cells and rows of plots, to the cards that they rest on: indexes and anchors.
 
-A number, cell or row counts all items, of which the gallery shows some: those that show none have no entry and no link.
-Answers are those of the cards, where of several samples the first stands.
+A number, cell or row counts all items, but the gallery shows only some of them. Without any shown item it has neither
+an entry nor a link. If a rater answered several times, the answer on the card is the first sample.
 """
 
 from bisect import bisect_left
@@ -33,7 +33,7 @@ Words = Mapping[tuple[str, str], Wording]
 QuestionMatrices = Sequence[tuple[Mapping[str, str], Confusion]]
 HUMAN = "human"  # method of people's ratings
 MAX_MATRICES = 12  # of a figure
-MAX_OF_RATER = 12  # cards of a rater about one question
+MAX_OF_RATER = 12  # cards of one rater and question
 NOT_OF_ANSWERS = frozenset(name for family in FAMILIES if family.title in COUNTED for name in family.metrics)
 TARGET = "target"  # attribute of subgroups that is a column of ratings
 
@@ -61,9 +61,10 @@ def card_links(
     """Return the cards of each cell of the confusion matrices, of two raters, of each subgroup, and of each rater.
 
     Args:
-        matrices: those of the page, with the dims of their questions.
-        metrics: kappas name two raters, metrics of subgroups an attribute and its value, others a rater or a group.
-        cards: those of the page; they are numbered from 1.
+        matrices: the confusion matrices of the page, with the dims of their questions.
+        metrics: kappas have the dims of two raters, metrics of subgroups an attribute and its value, others a rater or
+            a group.
+        cards: the cards of the page; they are numbered from 1.
     """
     pairs = {
         (metric.dims["rater_a"], metric.dims["rater_b"]): None
@@ -84,9 +85,9 @@ def card_links(
 
 
 def cards_of(metric: Metric) -> str:
-    """Return the anchor of the cards that a metric rests on; empty if they are no part of all cards.
+    """Return the anchor of the cards that a metric rests on; empty if it has no particular cards.
 
-    They are those of its subgroup, of its two raters, of its answer, or of its rater or group.
+    The cards are those of its subgroup, pair of raters, answer, rater or group, in that order.
     """
     dims = metric.dims
     if {"attribute", "part"} <= dims.keys():
@@ -103,16 +104,16 @@ def cards_of(metric: Metric) -> str:
 
 
 def drawn_matrices(matrices: QuestionMatrices, words: Words) -> QuestionMatrices:
-    """Return the matrices that have plots: `MAX_MATRICES` of each reference, in the order of the page.
+    """Return the matrices to plot: `MAX_MATRICES` of each reference, in the order of the page.
 
-    Each question has one before another has two, and models come before people.
+    Every question gets one before any gets a second, and models come before people.
     """
     place = {key: number for number, key in enumerate(words)}
     ordered = sorted(
         matrices, key=lambda pair: place.get((pair[0].get("rubric", ""), pair[0].get("question", "")), len(place))
     )
     of_question, of_reference = Counter[tuple[object, ...]](), Counter[str]()
-    turns = []  # how many matrices of its question are more interesting, and its number
+    turns = []  # for each matrix, how many of its question come before it, and its number
     by_models_first = sorted(enumerate(ordered), key=lambda numbered: numbered[1][1].rater == PEOPLE)
     for number, (dims, confusion) in by_models_first:
         question = confusion.reference, *sorted(dims.items())
@@ -128,7 +129,7 @@ def drawn_matrices(matrices: QuestionMatrices, words: Words) -> QuestionMatrices
 
 
 def cell_anchor(dims: Mapping[str, str], confusion: Confusion, row: int, column: int) -> str:
-    """Return the anchor of the cards with an answer of the reference and one of the rater."""
+    """Return the anchor of the cards in a cell: with this answer of the reference and this one of the rater."""
     question = [f"{name}={dims[name]}" for name in sorted(dims)]
     answers = confusion.answers
     return anchor("cell", *question, confusion.reference, confusion.rater, f"cell {answers[row]} {answers[column]}")
@@ -145,7 +146,7 @@ def part_anchor(attribute: str, part: str) -> str:
 
 
 def rater_anchor(dims: Mapping[str, str], rater: str) -> str:
-    """Return the anchor of the cards about which a rater, or a group of raters, answered a question."""
+    """Return the anchor of the cards for which a rater, or a group of raters, answered a question."""
     return anchor("rater", *(f"{name}={dims[name]}" for name in IN_HEADING if dims.get(name)), f"rater {rater}")
 
 
@@ -237,7 +238,7 @@ def _of_pairs(pairs: Iterable[tuple[str, str]], cards: Sequence[GalleryPicture])
 
 
 def _of_raters(metrics: Sequence[Metric], cards: Sequence[GalleryPicture], words: Words) -> Iterable[QuestionEntry]:
-    """Yield the cards of each rater and group about each question: those of widest disagreement first."""
+    """Yield the cards of each rater and group for each question, the widest disagreement first."""
     ranges = score_ranges(card.ratings for card in cards)
     raters: dict[tuple[tuple[str, str], ...], dict[str, None]] = {}
     for metric in each_once(metrics):

@@ -21,9 +21,9 @@ class CardOrder:
     """An order of the cards.
 
     Attributes:
-        name: its anchor; page.css has a rule for each.
+        name: its anchor; page.css has a rule for each name.
         title: what the cards are sorted by; about: how it is computed.
-        places: place of each card.
+        places: the place of each card in this order.
         headings: (place, text) between the cards.
     """
 
@@ -35,7 +35,7 @@ class CardOrder:
 
 
 class AnswerEntry(NamedTuple):
-    """The cards on which a rater gave an answer: numbers of cards from 1, and how many more there are."""
+    """The cards on which a rater gave an answer: their numbers, from 1, and how many more there are."""
 
     name: str
     label: str
@@ -81,7 +81,7 @@ def disagreement(ratings: Sequence[PictureRating], ranges: Mapping[Key, float]) 
     """Return the mean disagreement, from 0 to 1, of pairs of raters of one question and target; None without a pair.
 
     Args:
-        ranges: (rubric, question) -> widest distance of two scores; questions without one have categories.
+        ranges: (rubric, question) -> widest distance between two scores; questions without one have categories.
     """
     lines: dict[Line, list[PictureRating]] = {}
     for rating in ratings:
@@ -102,7 +102,7 @@ def disagreement(ratings: Sequence[PictureRating], ranges: Mapping[Key, float]) 
 
 
 def answer_index(cards: Sequence[GalleryPicture], wording: Mapping[Key, Wording]) -> list[QuestionEntry]:
-    """Return, by question and answer, the cards on which any rater gave it, in the order of `wording`."""
+    """Return the cards on which any rater gave an answer, by question and answer, in the order of `wording`."""
     numbers_of: dict[Key, dict[str, dict[int, None]]] = {}
     for number, card in enumerate(cards, start=1):
         for rating in card.ratings:
@@ -161,13 +161,13 @@ def _places(keys: Sequence[float], *, reverse: bool) -> tuple[int, ...]:
 
 
 def _on_scale(rating: PictureRating, wording: Mapping[Key, Wording]) -> bool:
-    """Return whether an answer is one of the question's, unlike a likelihood; all are if its labels are unknown."""
+    """Return whether an answer is one of the question's labels, unlike a likelihood; True if they are unknown."""
     words = wording.get((rating.rubric, rating.question))
     return words is None or not words.labels or rating.value in words.labels
 
 
 def score_ranges(ratings: Iterable[Iterable[PictureRating]]) -> dict[Key, float]:
-    """Return (rubric, question) -> the widest distance of two scores, of the questions that have one."""
+    """Return the widest distance between two scores by (rubric, question), for questions that have scores."""
     scores: dict[Key, list[float]] = {}
     for of_card in ratings:
         for rating in of_card:

@@ -27,7 +27,7 @@ TEMPLATES = Path(__file__).parent
 
 
 def check_not_completed(out: str) -> None:
-    """Check that writing to the folder `out` loses no person's entries.
+    """Check that writing to the folder `out` overwrites no entries of a person.
 
     Raises:
         InputError: choose.csv has entries or another form, or index.html is another program's.
@@ -42,7 +42,7 @@ def check_not_completed(out: str) -> None:
         unchanged = dialect.header == COLUMNS and not any(
             row["chosen"].strip() for _, row in delimited.records(sheet, dialect, COLUMNS)
         )
-    except InputError:  # another program saved it in a form that cannot be read
+    except InputError:  # saved by another program in a form that cannot be read
         unchanged = False
     if not unchanged:
         raise InputError(f"{sheet}: has been edited, and a new sheet would overwrite it; use another out=")
@@ -71,9 +71,9 @@ def sheet_rows(neighbors: TableSource, prompts: TableSource, exclusion_filter: E
 
 
 def read_pictures(images: TableSource, ids: Collection[str]) -> dict[str, dict[str, Any]]:
-    """Return image_id -> source_url and thumbnail as a data URL (None without a picture), of the pictures `ids`.
+    """Return source_url and thumbnail (a data URL, or None without a picture) of the pictures `ids`, by image_id.
 
-    The bytes of row groups without any of them are not read, and one row group is in memory at a time.
+    Row groups without any of them are skipped, and only one row group is in memory at a time.
     """
     objects = [footer.object for footer in images.footers]
     columns = ["bytes", "source_url"]
@@ -88,7 +88,7 @@ def read_pictures(images: TableSource, ids: Collection[str]) -> dict[str, dict[s
 
 
 def as_csv(rows: Sequence[Mapping[str, Any]]) -> bytes:
-    """Return the rows as CSV in UTF-8 with a byte-order mark, without which Excel shows accents wrongly."""
+    """Return the rows as CSV in UTF-8; without its byte-order mark Excel would show accents wrongly."""
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, COLUMNS)
     writer.writeheader()
@@ -108,10 +108,10 @@ def as_page(rows: Sequence[Mapping[str, Any]], pictures: Mapping[str, Mapping[st
 
 
 def item_of(row: Mapping[str, str]) -> dict[str, Any]:
-    """Return a row of the table `items` for a chosen row of the sheet; the prompt's values become attributes."""
+    """Return the row of table `items` for a chosen row of the sheet; the prompt's values become attributes."""
     try:
         values = {name: str(value) for name, value in json.loads(row["values"] or "{}").items()}
-    except (ValueError, AttributeError):  # of texts that jobs.prompts did not write
+    except (ValueError, AttributeError):  # the texts are not from jobs.prompts
         values = {"source": row["values"]}
     return {
         "item_id": content_id(row["item_id"], row["query_id"]),

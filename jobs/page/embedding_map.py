@@ -1,4 +1,4 @@
-"""A map of the gallery's pictures: their vectors along the two directions in which pictures differ most."""
+"""A map of the gallery's pictures: their vectors along the two directions of largest variance."""
 
 from collections.abc import Sequence
 
@@ -41,7 +41,7 @@ def embedding_map(
 ) -> EmbeddingMap | None:
     """Return the places of the cards' first pictures by their vectors; None with fewer than three vectors.
 
-    The axes are those of at most `FITTED` pictures, of the smallest hashes of their ids, which are not excluded.
+    The axes are fitted to at most `FITTED` pictures that are not excluded, those whose ids have the smallest hashes.
     """
     small_of = {card.image_id: card.thumbnails[0] for card in reversed(cards) if card.thumbnails}
     ids, vectors, sample = _read(source, list(small_of), exclusion_filter)
@@ -65,7 +65,7 @@ def _smaller(picture: Thumbnail) -> Thumbnail:
 def _read(
     source: TableSource, wanted: Sequence[str], exclusion_filter: ExclusionFilter
 ) -> tuple[list[str], Vectors, Vectors]:
-    """Return the ids among `wanted` that have vectors, in order, their vectors, and those of the sample."""
+    """Return the ids among `wanted` that have vectors, in order, their vectors, and the vectors of the sample."""
     vector_of: dict[str, Vectors] = {}
     hashes: Hashes = np.zeros(0, np.uint64)
     sample: Vectors = np.zeros((0, 0), np.float32)

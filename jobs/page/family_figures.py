@@ -1,4 +1,4 @@
-"""Plots of metrics with intervals: a figure per family, with a plot per metric, and per attribute of items."""
+"""Plots of metrics with intervals: a figure per family, with a plot per metric and attribute of items."""
 
 import math
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -18,26 +18,26 @@ from jobs.plots.tiles import by_region
 MAX_PLOTS = 6  # of a figure
 MAX_ROWS = 24  # of a plot
 MAX_SERIES = 3  # colours of a plot, in one line of its legend
-LEVELS = ("ordinal", "nominal", "interval")  # of alpha: one of them is plotted
-# Families whose plots are open; the reader unfolds the others, and a printed page has only these.
+LEVELS = ("ordinal", "nominal", "interval")  # kinds of differences of alpha, of which one is plotted
+# Families whose plots are unfolded at first; only these are printed.
 OPEN = frozenset({
     "Agreement among raters", "Scores", "Scores by subgroup", "Changes between conditions", "Models and people",
     "Against gold", "Marked spans", "Comparisons: competitors", "CrowdTruth", "Scene graphs",
 })  # fmt: skip
-ROWS = ("part", "answer", "category", "status")  # dims whose values become the rows of a plot; the first counts
+ROWS = ("part", "answer", "category", "status")  # dims whose values become rows of a plot; the first one counts
 RATERS = ("group", "rater", "rater_a", "rater_b")
-# Dims of what is measured rather than of whom: each of their values has a separate plot.
+# Dims that say what is measured, not whose answers: each of their values has a separate plot.
 MEASURES = (
     "threshold", "rule", "level", "tolerance", "weights", "positive", "kind", "score", "by", "unit", "reading",
     "convention", "first", "second", "field", "status", "answer", "category", "k", "bins", "attribute", "inverted",
 )  # fmt: skip
-WITHOUT_NAME = ("Krippendorff’s α", "α")  # in labels that are too long
-TWO_RATERS = "Agreement of two raters"  # of more than two raters, a heat map shows it
+WITHOUT_NAME = ("Krippendorff’s α", "α")  # replacement in labels that are too long
+TWO_RATERS = "Agreement of two raters"  # a heat map shows it if there are more than two raters
 
 
 @dataclass(frozen=True)
 class _Point:
-    """A metric with the labels that place it: of its plot, its question, its part of the items and its raters."""
+    """A metric with the labels of its plot, its question, its part of the items and its raters."""
 
     metric: Metric
     plot: str
@@ -52,14 +52,14 @@ def family_figures(
     wording: Mapping[tuple[str, str], Wording],
     places: Container[str] = (),
 ) -> Iterator[PageFigure]:
-    """Yield a figure for each family that has two metrics with intervals of the same unit, of which one is not 0.
+    """Yield a figure for each family that has two metrics with intervals in the same unit, at least one of them not 0.
 
-    Rows are questions and colours raters; if there are more than four raters or groups, each question has a plot of
-    its own whose rows are raters. Metrics of subgroups, answers and statuses have a plot per question, whose rows these
-    are.
+    Rows are questions and colours are raters; with more than four raters or groups, each question has a separate plot,
+    and its rows are raters. Metrics of subgroups, answers and statuses have a plot per question, with a row for each
+    subgroup, answer or status.
 
     Args:
-        places: anchors of cards; rows of a subgroup or a rater that have some are links.
+        places: anchors of cards; rows of subgroups and raters that have cards are links.
     """
     names = short_names(sorted({metric.dims[dim] for metric in metrics for dim in RATERS if dim in metric.dims}))
     numbers = _tables(blocks, wording)
@@ -94,7 +94,7 @@ def family_figures(
 def _tables(
     blocks: Sequence[MetricBlock], wording: Mapping[tuple[str, str], Wording]
 ) -> dict[str, list[tuple[str, str]]]:
-    """Return title of a family -> (label, anchor) of its tables."""
+    """Return the (label, anchor) pairs of each family's tables, by its title."""
     tables: dict[str, list[tuple[str, str]]] = {}
     for block in blocks:
         question = question_title((block.rubric, block.question), wording) or block.rubric or "all"
@@ -109,7 +109,7 @@ def question_title(key: tuple[str, str], wording: Mapping[tuple[str, str], Wordi
 
 
 def _one_level(metrics: Sequence[Metric]) -> list[Metric]:
-    """Return the metrics with one kind of differences of each alpha."""
+    """Return the metrics with each alpha for only one kind of differences."""
     levels: dict[tuple[tuple[str, str], ...], str] = {}
     for metric in metrics:
         if (level := metric.dims.get("level")) in LEVELS:
@@ -189,7 +189,7 @@ def _plot(
 
 
 def _intervals(estimates: Sequence[Estimate], *, percent: bool) -> Intervals:
-    """Return the plot with an axis from 0 if its values are shares, and a line at 0 if some are negative."""
+    """Return the plot, with an axis from 0 if its values are shares and a line at 0 if some values are negative."""
     ends = [end for e in estimates for end in (e.low, e.high) if end is not None]
     inside = percent and min(ends) >= 0 and max(ends) <= 1
     reference = 0.0 if min(ends) < 0 < max(ends) else None
@@ -198,7 +198,7 @@ def _intervals(estimates: Sequence[Estimate], *, percent: bool) -> Intervals:
 
 
 def _joined(plots: Iterable[tuple[str, Intervals, int]]) -> Iterator[tuple[str, Intervals, int]]:
-    """Yield the plots, those of single values as the rows of one plot per unit; a value alone is left out."""
+    """Yield the plots; single values are joined into one plot per unit, and left out if there is only one."""
     alone: dict[bool, list[tuple[str, Estimate]]] = {}
     for title, panel, left in plots:
         if len(panel.estimates) > 1:

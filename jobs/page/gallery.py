@@ -23,12 +23,12 @@ from jobs.store.object_rows import read_unit
 from jobs.store.reading import TableSource
 
 Words = Mapping[tuple[str, str], Wording]
-ITEMS_PER_PICTURE = 4  # cards of items of one picture, so that pictures with many responses leave room for others
+ITEMS_PER_PICTURE = 4  # cards per picture, so that pictures with many responses leave room for others
 ANSWERS_PER_CARD = 40  # lines of question and target
 RATINGS_PER_CARD = 400  # of all raters
 FACTS_PER_CARD = 12
 TEXT_LENGTH = 600  # characters of an item's texts on its card
-PROMPT_LENGTH = 3000  # characters of what all prompts about a card share
+PROMPT_LENGTH = 3000  # characters of the text that all prompts about a card share
 HUMAN, GOLD = "human", "gold"  # methods of ratings without a prompt
 ANSWER_LENGTH = 300  # characters of what a rater wrote instead of an answer, and of a comment
 CREDIT_LENGTH = 160  # characters
@@ -38,14 +38,14 @@ ITEM_COLUMNS = ["item_id", "kind", "image_ids", "text_ids", "response_id", "attr
 
 @dataclass(frozen=True)
 class Gallery:
-    """What the gallery shows.
+    """The contents of the gallery.
 
     Attributes:
         size: number of cards.
-        pictures: image_ids of pictures that were fetched: those at the top of an order of all pictures first.
-        draws: image_id -> its place in the sample, by which the cards are sorted.
+        pictures: image_ids of fetched pictures, beginning with those at the top of an order of all pictures.
+        draws: image_id -> its place in the sample; cards are sorted by it.
         tops: name of an order -> image_ids of the pictures at its top.
-        missing: status -> number of the other pictures that are not excluded.
+        missing: status -> number of pictures that were not fetched and are not excluded.
         items_of: image_id -> rows of table `items` that show this picture, each under one picture only.
     """
 
@@ -77,10 +77,10 @@ def choose(
 ) -> Gallery:
     """Return `size` pictures that are not excluded, and their items.
 
-    A quarter of them each are those of all pictures with the widest disagreement, with the highest score, and some of
-    every region; the others are a sample that depends only on ids and the seed: those of the smallest hashes of seed
-    and image_id, with seed 0 those of the smallest image_ids, which are hashes themselves. Pictures that were not
-    fetched are counted only.
+    A quarter of them have the widest disagreement of all pictures, a quarter the highest scores, and a quarter are some
+    of every region. The others are a sample that depends only on ids and the seed: the pictures with the smallest
+    hashes of seed and image_id or, with seed 0, the smallest image_ids, which are hashes themselves. Pictures that were
+    not fetched are only counted.
 
     Args:
         standings: computes the disagreement and score of all items; called if there are more pictures than cards.
@@ -124,7 +124,7 @@ def _draws(ids: pa.ChunkedArray, seed: int) -> list[str]:
 
 
 def _items(sources: Sequence[TableSource], pictures: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
-    """Return image_id -> the rows of its items with the smallest ids."""
+    """Return the rows of each picture's items with the smallest ids, by image_id."""
     wanted, sampled = pa.array(pictures, pa.string()), set(pictures)
     items_of: dict[str, dict[str, dict[str, Any]]] = {}
     for source in sources:
@@ -151,15 +151,15 @@ def cards(
     exclusion_filter: ExclusionFilter,
     prompts: PromptTexts | None = None,
 ) -> list[GalleryPicture]:
-    """Return at most `gallery.size` cards: of a picture that was rated itself or is in no item, and of its items.
+    """Return at most `gallery.size` cards: of items, and of pictures that were rated themselves or belong to no item.
 
-    A card whose pictures cannot be decoded has no thumbnails, and the status error.
+    A card whose pictures cannot be decoded has no thumbnails and the status error.
 
     Args:
         rows_of: id of a picture or an item -> its rows of `ratings`.
         extra: columns that distinguish the ratings of one rater, such as `condition`.
         exclusion_filter: the exclusions; no card shows an excluded picture.
-        prompts: renders the prompts that models were sent about a card; None: no card has them.
+        prompts: renders the prompts that models were sent about a card; None: cards show no prompts.
     """
     if not gallery.pictures:
         return []
@@ -188,7 +188,7 @@ def cards(
 def titled_cards(
     tables: ReportTables, titles: Sequence[tuple[str, str]], exclusion_filter: ExclusionFilter
 ) -> list[GalleryPicture]:
-    """Return a card without ratings for each picture that the report has and that is not excluded.
+    """Return a card without ratings for each picture that is in the report and not excluded.
 
     Args:
         titles: image_id and title of each card.
@@ -215,10 +215,10 @@ class _Shown(NamedTuple):
 def _shown(
     tables: ReportTables, image_ids: set[str], exclusion_filter: ExclusionFilter, fields: Sequence[str] = ()
 ) -> dict[str, _Shown]:
-    """Return image_id -> its picture, for those that are in the table and not excluded.
+    """Return the pictures that are in the table and not excluded, by image_id.
 
     Args:
-        fields: further columns of their records.
+        fields: additional columns of their records.
     """
     records = tables.corpus["records"].by_unit() if "records" in tables.corpus else {}
     wanted = pa.array(sorted(image_ids), pa.string())
@@ -254,7 +254,7 @@ def _records(uri: str, fields: Sequence[str]) -> dict[str, dict[str, Any]]:
 def _texts(
     tables: ReportTables, items: Sequence[Mapping[str, Any]]
 ) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
-    """Return item_id -> the response that the item is, or its texts, shortened; and item_id -> its texts by role."""
+    """Return, by item_id, the item's response or its texts, shortened; and, by item_id, its texts by role."""
     responses = _lookup(tables.responses, "response_id", {item["response_id"] or item["item_id"] for item in items})
     texts = _lookup(tables.texts, "text_id", {name for item in items for name in item["text_ids"] or ()}, "role")
     text_of: dict[str, str] = {}
@@ -270,7 +270,7 @@ def _texts(
 
 
 def _lookup(sources: Sequence[TableSource], key: str, ids: set[str], *columns: str) -> dict[str, dict[str, Any]]:
-    """Return id -> column `text` and further `columns` of the rows with one of `ids`."""
+    """Return column `text` and the other `columns` of the rows that have one of `ids`, by id."""
     row_of: dict[str, dict[str, Any]] = {}
     wanted = pa.array(sorted(ids), pa.string())
     for source in sources if ids else ():
@@ -348,7 +348,7 @@ def _credit(picture: _Shown) -> str:
 def _region(attributes: Mapping[str, str], ratings: Sequence[PictureRating]) -> str:
     """Return the item's attribute for a region, else the most frequent answer to a question about it, else "".
 
-    Of equally frequent answers the first counts.
+    The first of equally frequent answers counts.
     """
     for name in REGIONS:
         if attributes.get(name):
@@ -361,7 +361,7 @@ def _region(attributes: Mapping[str, str], ratings: Sequence[PictureRating]) -> 
 
 
 def _ratings(rows: Iterable[Mapping[str, Any]], words: Words, extra: Sequence[str]) -> list[PictureRating]:
-    """Return a card's ratings in the rubric's order, by target; of several samples the first is shown."""
+    """Return a card's ratings in the rubric's order, by target, with only the first of several samples."""
     position = {question: number for number, question in enumerate(words)}
     ordered = sorted(rows, key=lambda r: (position.get((r["rubric"], r["question"]), 0), r["target"], r["sample"]))
     ratings: dict[tuple[str, ...], PictureRating] = {}
@@ -396,7 +396,7 @@ def _rating(row: Mapping[str, Any], extra: tuple[tuple[str, str], ...], words: W
 
 
 def _probability(row: Mapping[str, Any]) -> float | None:
-    """Return the probability that the rater gave to its answer, None if it gave none."""
+    """Return the probability that the rater gave to its answer; None if there is none."""
     answers, probabilities = row.get("answers") or (), row.get("probabilities") or ()
     of_answer = dict(zip(answers, probabilities, strict=False))
     return of_answer.get(row["value"])

@@ -1,4 +1,4 @@
-"""The pictures at the top of each order of all pictures, of which a gallery shows some besides its sample."""
+"""The top pictures of each order of all pictures; a gallery shows some of them besides its sample."""
 
 from collections.abc import Sequence
 from itertools import chain, zip_longest
@@ -14,20 +14,20 @@ from jobs.html.regions import REGIONS
 from jobs.store.hashing import Hashes, hash_texts
 from jobs.store.reading import TableSource
 
-TOPS = 4  # each of three orders gets this part of the gallery, the sample at least one
+TOPS = 4  # each of three orders gets 1 / TOPS of the gallery, the sample at least the same
 
 Floats = NDArray[np.float64]
 
 
 class Best:
-    """The `n` pictures with the smallest values; of equal values those with the smallest draws. NaN does not count."""
+    """The `n` pictures with the smallest values; ties are broken by the smallest draws, and NaN is ignored."""
 
     def __init__(self, n: int) -> None:
         self._n = n
         self.rows: list[tuple[float, str, str]] = []  # value, draw, image_id
 
     def add(self, values: Floats, draws: Sequence[str], ids: Sequence[str]) -> None:
-        """Add pictures, one of each value."""
+        """Add pictures, one per value."""
         if not self._n or not len(values):
             return
         order = np.lexsort((np.array(draws), values))[: self._n]
@@ -41,7 +41,7 @@ class Best:
 
 
 class PictureValues(NamedTuple):
-    """Disagreement, score and region of pictures by the hash of their id, from their own ratings and their items'."""
+    """Disagreement, score and region of pictures and their items, by the hash of the picture's id."""
 
     standings: Standings
     image: Hashes
@@ -51,7 +51,7 @@ class PictureValues(NamedTuple):
     regions: list[str]
 
     def at(self, images: Hashes) -> tuple[Floats, Floats, list[str]]:
-        """Return disagreement and score (the largest of a picture's items, NaN without one) and region ("" if none)."""
+        """Return the largest disagreement and score of a picture's items (NaN if unknown), and its region or ""."""
         disagreement, score = self.standings.of(images)
         if not len(self.image):
             return disagreement, score, [""] * len(images)
@@ -95,5 +95,5 @@ def _attribute(attributes: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
 
 
 def in_turn(lists: Sequence[Sequence[str]]) -> list[str]:
-    """Return the distinct elements of lists, one of each list after another."""
+    """Return the distinct elements of the lists, taking one from each list in turn."""
     return list(dict.fromkeys(name for name in chain.from_iterable(zip_longest(*lists)) if name is not None))

@@ -16,12 +16,12 @@ from jobs.store import locations
 SHEET, PAGE = "rankings.csv", "index.html"
 COLUMNS = ("picture", "kind", "name", "rank", "id", "lemma", "score")
 TEMPLATES = Path(__file__).parent
-Nodes = Mapping[str, Sequence[tuple[str, str]]]  # image_id -> its nodes with a lemma of each
+Nodes = Mapping[str, Sequence[tuple[str, str]]]  # image_id -> its nodes, each with a lemma
 
 
 @dataclass(frozen=True)
 class LinkExample:
-    """A picture, its neighbours by search and its links by method; `nodes` are those of the neighbours."""
+    """A picture, its neighbours by search and its links by method; `nodes` are the neighbours' nodes."""
 
     picture: str
     neighbors: Mapping[str, Sequence[ShownNeighbor]]
@@ -51,10 +51,10 @@ def examples(pictures: Sequence[str], neighbors: Neighbors, links: Links, nodes:
 
 
 def check_place(out: str) -> None:
-    """Check that the page overwrites no other program's.
+    """Check that the page does not overwrite another program's.
 
     Raises:
-        InputError: `out` has an index.html without the CSV that this job writes with it.
+        InputError: `out` contains an index.html without the CSV that this job writes next to it.
     """
     if locations.exists(locations.join(out, PAGE)) and not locations.exists(locations.join(out, SHEET)):
         raise InputError(f"out={out}: this job did not write its {PAGE}; choose another folder")

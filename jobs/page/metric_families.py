@@ -28,7 +28,7 @@ class MetricFamily:
 class MetricTable:
     """The table of a family: labels of columns, and rows of (label, one metric or None per column).
 
-    `name` is its anchor on the page; `metric_columns`: whether the columns, rather than the rows, name the metrics.
+    `name` is its anchor on the page; `metric_columns`: whether the columns, rather than the rows, are the metrics.
     """
 
     name: str
@@ -47,12 +47,12 @@ class MetricTable:
 
     @property
     def folded(self) -> bool:
-        """Whether the reader unfolds the table, because it is long."""
+        """Whether the table is long and therefore folded at first."""
         return len(self.rows) > MAX_OPEN
 
     @property
     def line(self) -> list[tuple[str, Metric]]:
-        """The labelled numbers of a table with a single row or at most two numbers, which the page shows as a line."""
+        """The labelled numbers of a table that the page shows as a line: with a single row, or at most two numbers."""
         cells = [
             (row, column, metric)
             for row, line in self.rows
@@ -70,7 +70,8 @@ class MetricTable:
 
 @dataclass(frozen=True)
 class MetricBlock:
-    """The tables of one question, or of metrics without a question: `lines` are those without a grid of numbers."""
+    """The tables of one question, or of metrics without a question; `lines` are the tables without a grid of
+    numbers."""
 
     rubric: str
     question: str
@@ -202,7 +203,7 @@ WITHOUT_INTERVAL = COUNTS | {
     "ratings_per_person",
     "ratings_per_person_sd",
 }  # by definition, so no remark is needed
-# Families whose numbers the distributions of a single rater show.
+# Families that repeat numbers of a single rater's distributions.
 SHOWN_BY_DISTRIBUTIONS = frozenset({"Ratings", "Ratings without an answer", "Answers by majority"})
 COUNTED = ("People", "Ratings", "Ratings without an answer")  # often the same for every question
 
@@ -210,11 +211,11 @@ COUNTED = ("People", "Ratings", "Ratings without an answer")  # often the same f
 def blocks(
     metrics: Sequence[Metric], order: Sequence[tuple[str, str]] = (), *, one_rater: bool = False
 ) -> list[MetricBlock]:
-    """Return one block per question: those in `order` first, then by name; metrics without a question last.
+    """Return one block per question: first those in `order`, then the others by name, then metrics without a question.
 
     Args:
-        one_rater: whether the page shows the distributions of a single rater, which say what some families would
-            repeat.
+        one_rater: whether the page shows the distributions of a single rater; families that would repeat them are left
+            out.
     """
     metrics_of: dict[tuple[str, ...], list[Metric]] = {}
     for metric in metrics:
@@ -238,14 +239,14 @@ def blocks(
 
 
 def is_shown_by_distributions(metric: Metric) -> bool:
-    """Return whether the distribution of the only rater says what this metric does."""
+    """Return whether the distribution of the only rater shows the same as this metric."""
     if metric.name == "majority_share" and metric.dims.get("answer") == NO_MAJORITY:
         return True
     return any(family.title in SHOWN_BY_DISTRIBUTIONS and belongs(family, metric) for family in FAMILIES)
 
 
 def _without_group(metrics: Sequence[Metric]) -> list[Metric]:
-    """Return the metrics without the dim `group` if all that have it have the same one: it is the only rater."""
+    """Return the metrics, without the dim `group` if all groups are the same, namely the only rater."""
     if len({metric.dims["group"] for metric in metrics if "group" in metric.dims}) != 1:
         return list(metrics)
     return [
@@ -255,7 +256,7 @@ def _without_group(metrics: Sequence[Metric]) -> list[Metric]:
 
 
 def _counted_once(question_blocks: Sequence[MetricBlock], title: str) -> list[MetricBlock]:
-    """Return the blocks with the table `title` in the first only, if it has the same numbers for every question."""
+    """Return the blocks, with the table `title` only in the first if it has the same numbers for every question."""
     tables = [table for block in question_blocks for table in block.tables if table.title == title]
     if len(tables) < 2 or any(_numbers(table) != _numbers(tables[0]) for table in tables):
         return list(question_blocks)
@@ -276,7 +277,7 @@ def _numbers(table: MetricTable) -> list[object]:
 
 
 def each_once(metrics: Sequence[Metric]) -> list[Metric]:
-    """Return the metrics of all questions without the groups that are a single rater; see `without_twins`."""
+    """Return the metrics of all questions, without groups of a single rater; see `without_twins`."""
     of_question: dict[tuple[str, ...], list[Metric]] = {}
     for metric in metrics:
         of_question.setdefault(tuple(metric.dims.get(name, "") for name in IN_HEADING), []).append(metric)
@@ -284,9 +285,9 @@ def each_once(metrics: Sequence[Metric]) -> list[Metric]:
 
 
 def without_twins(metrics: Sequence[Metric]) -> list[Metric]:
-    """Return the metrics of one question without those of all models, or all people, if these are a single rater.
+    """Return the metrics of one question, without the group of all models, or of all people, if it is a single rater.
 
-    Then each metric of the group equals that of the rater.
+    Each metric of the group then equals that of the rater.
     """
     of_group: dict[str, dict[tuple[str, ...], tuple[float | None, float | None, int]]] = {}
     for metric in metrics:
@@ -358,7 +359,7 @@ def belongs(family: MetricFamily, metric: Metric) -> bool:
     """Return whether the page shows a metric in the table of a family."""
     if metric.name not in family.metrics:
         return False
-    if metric.reason == "one rater":  # only in the table `metrics`: on the page, the table would have only dashes
+    if metric.reason == "one rater":  # shown only in the table `metrics`: on the page there would be nothing but dashes
         return False
     if family.needs and family.needs not in metric.dims:
         return False
@@ -370,13 +371,13 @@ def belongs(family: MetricFamily, metric: Metric) -> bool:
 def _labels(family: MetricFamily, metric: Metric) -> tuple[str, str]:
     """Return the labels of the column and of the row of a metric."""
     in_columns = {*family.columns, *IN_HEADING}
-    named = () if len(family.metrics) == 1 else ("metric",)  # a single metric is named by the title
+    named = () if len(family.metrics) == 1 else ("metric",)  # the title already names a single metric
     rest = [name for name in (*named, *sorted(metric.dims)) if name not in in_columns]
     return label(metric, family.columns) or "value", label(metric, rest) or "all"
 
 
 def definitions(tables: Iterable[MetricTable]) -> Mapping[str, str]:
-    """Return name -> definition of the metrics on the page."""
+    """Return the definitions of the metrics on the page, by name."""
     definition_of: dict[str, str] = {}
     for table in tables:
         for _, line in table.rows:

@@ -1,4 +1,4 @@
-"""Labels of metrics on the page: a metric with what it depends on, as a phrase."""
+"""Labels of metrics on the page: phrases of a metric's name and the dims that it depends on."""
 
 from collections.abc import Iterator, Sequence
 
@@ -7,7 +7,7 @@ from jobs.metrics.metric import Metric
 from jobs.metrics.question import MODELS, PEOPLE
 from jobs.metrics.suite import ACROSS
 
-IN_HEADING = ("rubric", "question", "condition", "method", "order")  # dims that a heading has
+IN_HEADING = ("rubric", "question", "condition", "method", "order")  # dims that a heading shows
 NAMES = {
     "percent_agreement": "equal answers",
     "percent_agreement_within": "answers within",
@@ -67,15 +67,15 @@ WORDS = {
     "second": {"": "no condition"},
 }
 AT_LEAST = ("share_at_least", "average_of_shares")  # named with their threshold, rule and number of raters
-IN_NAME = {  # metric -> dims that `name_with_details` has
+IN_NAME = {  # metric -> dims that `name_with_details` includes
     **dict.fromkeys(AT_LEAST, ("threshold", "rule", "raters")),
     "percent_agreement_within": ("tolerance",),
     "alpha": ("level",),
     "reported_share": ("of",),
 }
 OF_REPORTS = {"items": "share of items reported", "people": "share of people who reported"}
-OF_PEOPLE = frozenset({"people_total", "items_per_person", "items_per_person_sd", "reported_share"})  # of no others
-KINDS = (PEOPLE, MODELS, ACROSS)  # groups that need no word next to a rater
+OF_PEOPLE = frozenset({"people_total", "items_per_person", "items_per_person_sd", "reported_share"})  # only of people
+KINDS = (PEOPLE, MODELS, ACROSS)  # groups that are not mentioned next to a rater
 
 
 def name_of(metric: Metric) -> str:
@@ -110,12 +110,12 @@ def word(name: str, metric: Metric) -> str:
 
 
 def label(metric: Metric, names: Sequence[str]) -> str:
-    """Return the phrase for those of a metric's dims that are in `names`, and for its name if `metric` is."""
+    """Return a phrase for a metric's dims that are in `names`, and for its name if `names` contains `metric`."""
     return ", ".join(filter(None, _parts(metric, names)))
 
 
 def rater_words(metric: Metric, names: Sequence[str]) -> str:
-    """Return the words for whose answers a metric is about: a rater, two raters, or a group."""
+    """Return the words for the rater, pair of raters or group whose answers a metric is about."""
     dims = metric.dims
     shown = {name: dims[name] for name in ("rater", "rater_a", "rater_b", "group") if name in names and dims.get(name)}
     if {"rater_a", "rater_b"} <= shown.keys():

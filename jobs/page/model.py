@@ -1,4 +1,4 @@
-"""The contents of a page. `render` escapes all texts: none is interpreted as markup."""
+"""The contents of a page. `render` escapes all texts, so that none of them is interpreted as markup."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ class FunnelStep:
 
 @dataclass(frozen=True)
 class TableSummary:
-    """A table that the report read: numbers of rows and units, and status -> rows if it has the column status."""
+    """A table that the report read: numbers of rows and units, and the rows of each status if it has that column."""
 
     name: str
     rows: int
@@ -60,15 +60,15 @@ class PictureRating:
     """One rater's answer about one picture or item.
 
     Attributes:
-        rater: the rater as its distributions are labelled (`rater_label`), of its name and the columns that distinguish
-            its ratings; both are also in `name` and `extra`.
-        method: how the answer was obtained; `human` of people.
+        rater: the label of the rater (`rater_label`), which consists of `name` and the columns `extra` that distinguish
+            its ratings.
+        method: how the answer was obtained; `human` for people.
         answer: a label or a code; shown only if status is ok.
         target: the label that the item was rated against, empty if none.
         rubric, value: the rubric, and the answer's code.
         score: the answer as a number, None for categories.
-        probability: of the answer, None if the rater gave none.
-        text: what the rater wrote, if the rating has no answer, and its comment.
+        probability: the probability of the answer, None if the rater gave none.
+        text: what the rater wrote instead of an answer, and the rater's comment.
     """
 
     rater: str
@@ -92,7 +92,7 @@ class GalleryPicture:
 
     Attributes:
         thumbnails: a card without thumbnails is not shown but counted.
-        status, error_kind: of a picture of the item that cannot be shown.
+        status, error_kind: of the item's picture that cannot be shown, if any.
         source_url: linked if it is an http or https address without credentials, else omitted.
         image_id: of its first picture; item_id: of the item, or of the picture that was rated itself.
         alt: alternative text for the picture; empty: the title.
@@ -120,12 +120,13 @@ class GalleryPicture:
 
 
 def letters_of(distributions: Iterable[Distribution], pictures: Iterable[GalleryPicture]) -> dict[str, str]:
-    """Return rater -> its letter on the page: those of the distributions, then those that only cards have."""
+    """Return the letter of each rater on the page: first the raters of distributions, then raters that only cards
+    have."""
     return rater_letters(map(label_of, distributions), (r.rater for card in pictures for r in card.ratings))
 
 
 class MapPoint(NamedTuple):
-    """A picture on the map: its place from 0 to 1, from left and from the top, and a small copy."""
+    """A picture on the map: its place, from 0 to 1 from the left and from the top, and a small copy."""
 
     image_id: str
     x: float
@@ -151,7 +152,7 @@ class EmbeddingMap:
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """A model that rated or wrote, with its number format, hardware and licence; empty: unknown."""
+    """A model that rated or wrote, with its number format, hardware and licence, empty if unknown."""
 
     rater: str
     kind: str = ""
@@ -169,7 +170,7 @@ class PageFigure:
     Attributes:
         name: its anchor; title, about: what it shows and how to read it.
         plots: the drawings, of `jobs.plots`, each with its own title.
-        numbers: (label, anchor) of the tables that have its numbers.
+        numbers: (label, anchor) of the tables that contain its numbers.
         notes: what was left out.
         folded: whether the reader unfolds it; wide: whether its plots need half a printed page.
     """
@@ -197,7 +198,7 @@ class Page:
         wording: (rubric, question) -> its texts, in the order of the page; other questions follow by name.
         pictures: cards of pictures and items; `pictures_total`: number of all pictures, None if unknown;
             `pictures_missing`: status -> number of pictures that cannot be shown; `pictures_tops`: name of an order ->
-            how many of the shown are at its top among all pictures.
+            how many of the pictures shown are at its top among all pictures.
         map: the gallery's pictures by their vectors.
         prompts: rubric -> the template of the prompt that models were sent.
         models: the models that rated or wrote, according to their tables.

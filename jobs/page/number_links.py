@@ -1,4 +1,4 @@
-"""Links from the numbers of a table of metrics to the cards that they rest on, as few as say the same."""
+"""Links from the numbers of a table of metrics to the cards that they rest on, with as few links as possible."""
 
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ class NumberLinks:
     """The links of a table of metrics: anchors of cards.
 
     Attributes:
-        rows: number of a row, from 0 -> the anchor of all its numbers.
-        columns: number of a column -> the anchor of all its numbers, if its rows have different ones.
-        cells: (row, column) -> the anchor of a single number, if neither its row nor its column has one.
+        rows: number of a row, from 0 -> the anchor that all its numbers share.
+        columns: number of a column -> the anchor that all its numbers share, if those of its rows differ.
+        cells: (row, column) -> the anchor of a single number, if neither its row nor its column shares one.
     """
 
     rows: Mapping[int, str]
@@ -26,7 +26,7 @@ def number_links(table: MetricTable, places: Container[str]) -> NumberLinks:
     """Return the links of a table.
 
     Args:
-        places: anchors of cards that the page has.
+        places: anchors of the cards on the page.
     """
     anchors = {
         (row, column): name if (name := cards_of(metric)) in places else ""
@@ -41,7 +41,7 @@ def number_links(table: MetricTable, places: Container[str]) -> NumberLinks:
 
 
 def _common(anchors: Mapping[tuple[int, int], tuple[int, str]]) -> dict[int, str]:
-    """Return number of a row or column -> the anchor that all its cells have."""
+    """Return the anchor that all cells of a row or column share, by its number."""
     of_line: dict[int, set[str]] = {}
     for number, name in anchors.values():
         of_line.setdefault(number, set()).add(name)

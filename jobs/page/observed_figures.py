@@ -1,4 +1,4 @@
-"""Plots of what raters answered to the same items: confusion matrices, and points with a line."""
+"""Plots of raters' answers to the same items: confusion matrices, and points with a line."""
 
 from collections import defaultdict
 from collections.abc import Container, Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ TABLES = {"people": ("Models and people",), "gold": ("Against gold",)}  # famili
 def observed_figures(
     observations: Observations, blocks: Sequence[MetricBlock], wording: Words, places: Container[str]
 ) -> Iterator[PageFigure]:
-    """Yield the confusion matrices against people and against gold, and the scatter plots, that there are data for.
+    """Yield the confusion matrices against people and against gold, and the scatter plots, if there are data for them.
 
     Args:
         places: anchors of the cells that have cards.
@@ -65,13 +65,13 @@ def _confusion_figure(
     notes = [f"{len(matrices):,} of {total:,} matrices, models before people."] if total > len(matrices) else []
     title = f"Answers against {reference}"
     definition = (
-        "People’s answer to an item is the level next to the mean of their scores, or the category of more than half "
-        "of them. " if "people" in (reference, *(confusion.rater for _, confusion in matrices)) else ""
+        "People’s answer to an item is the level nearest to the mean of their scores, or the category that more than "
+        "half of them chose. " if "people" in (reference, *(confusion.rater for _, confusion in matrices)) else ""
     )  # fmt: skip
     return PageFigure(
         name=anchor("figure", title),
         title=title,
-        about=f"Rows are the answers of {reference}, columns those of the rater; each cell counts items, and its "
+        about=f"Rows are the answers of {reference}, columns are those of the rater; each cell counts items, and its "
         f"colour is its share of the row. {definition}Outlined cells are equal answers. A cell links to its cards in "
         "the gallery, if there are any.",
         plots=[
@@ -126,12 +126,12 @@ def _scatter_figure(
     ]
     notes = [f"{MAX_SCATTERS} of {len(plots):,} plots."] if len(plots) > MAX_SCATTERS else []
     if any(len(pairs.x) < pairs.n for _, pairs in plots[:MAX_SCATTERS]):
-        notes.append("Not all points are drawn; the lines are those of all.")
+        notes.append("Not all points are drawn; the lines are fitted to all.")
     family = {LENGTH: "Biases of judges", WITH_PEOPLE: "Models and people"}[kind]
     return PageFigure(
         name=anchor("figure", kind),
         title=titles[kind],
-        about="Each point is an item; the line is the least-squares line of all items with the 95% interval of its "
+        about="Each point is an item; the line is the least-squares fit to all items, with the 95% interval of its "
         "mean.",
         plots=[
             plot(

@@ -1,4 +1,4 @@
-"""The plots of a page, from what the page shows: none without data, and at most `MAX_BYTES` of them."""
+"""The plots of the data on a page, at most `MAX_BYTES` in all."""
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from itertools import chain
@@ -31,7 +31,8 @@ def page_figures(
 
     Args:
         places: anchors of the cells and rows that have cards (`jobs.page.card_links`).
-        letters: rater -> its letter on the page; of a single rater, what its distributions say is not drawn again.
+        letters: rater -> its letter on the page; plots that would repeat the distributions of a single rater are left
+            out.
     """
     place = {key: number for number, key in enumerate(wording)}
 
@@ -82,7 +83,7 @@ def funnel_figures(steps: Sequence[FunnelStep]) -> Iterator[PageFigure]:
 
 
 def figure_of(figures: Sequence[PageFigure]) -> dict[str, str]:
-    """Return title of a family of metrics -> anchor of the plot of its numbers."""
+    """Return the anchor of the plot of each family's numbers, by the family's title."""
     names = {figure.title: figure.name for figure in figures}
     plotted = {family.title: names[family.title] for family in FAMILIES if family.title in names}
     return {**plotted, **({TWO_RATERS: names[EACH_TWO]} if EACH_TWO in names else {})}

@@ -35,7 +35,7 @@ def rater_figures(
 
     Args:
         places: anchors of the pairs of raters who differ on a card.
-        letters: rater -> its letter on the page; the raters of a map are numbered if one of them has none.
+        letters: rater -> its letter on the page; if a rater of a map has none, all its raters are numbered.
     """
     yield from agreement_map(metrics, blocks, wording, places, letters)
     yield from score_map(metrics, blocks, wording)
@@ -48,7 +48,7 @@ def agreement_map(
     places: Container[str] = (),
     letters: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[PageFigure]:
-    """Yield a heat map of the kappas of all pairs of raters, of the mean of all questions and of each question."""
+    """Yield heat maps of the kappas of all pairs of raters: their mean over all questions, and each question's."""
     kappas: dict[Question, dict[frozenset[str], float]] = {}
     for metric in metrics:
         dims = metric.dims
@@ -71,15 +71,15 @@ def agreement_map(
         mean = {pair: sum(pair_kappas) / len(pair_kappas) for pair, pair_kappas in values.items()}
         maps.insert(0, (f"Mean of {len(maps)} questions", mean))
     if len(maps) > MAX_MAPS + 1:
-        notes.append(f"The maps of {len(maps) - MAX_MAPS - 1:,} further questions are not drawn.")
+        notes.append(f"The maps of {len(maps) - MAX_MAPS - 1:,} other questions are not drawn.")
     if len(raters) > MAX_RATERS:
         notes.append(f"{MAX_RATERS} of {len(raters):,} raters.")
     yield PageFigure(
         name=anchor("figure", EACH_TWO),
         title=EACH_TWO,
         about="Cohen’s κ of every pair of raters, people and models together: quadratic weights on scales, unweighted "
-        "for categories. 1 is perfect agreement, 0 that of chance; a dash: no common items, or undefined. A "
-        "cell links to the cards on which the two differ, if there are any.",
+        "for categories. 1 is perfect agreement, 0 agreement by chance; a dash means no common items, or "
+        "undefined. A cell links to the cards on which the two differ, if there are any.",
         plots=[
             plot(
                 _kappa_map(pairs, shown, names, marks, places),
@@ -95,7 +95,7 @@ def agreement_map(
 
 
 def score_map(metrics: Sequence[Metric], blocks: Sequence[MetricBlock], wording: Words) -> Iterator[PageFigure]:
-    """Yield a heat map of the mean score of each model and group by question, if there are two of both."""
+    """Yield a heat map of the mean scores of models and groups by question, if there are at least two of each."""
     scores: dict[str, dict[Question, float]] = {}
     for metric in metrics:
         dims = metric.dims
@@ -151,7 +151,7 @@ def tables_of(blocks: Sequence[MetricBlock], wording: Words, family: str) -> lis
 
 
 def _order(metrics: Sequence[Metric], raters: set[str]) -> list[str]:
-    """Return the raters, people first: those in pairs of people."""
+    """Return the raters, people first."""
     people = {
         metric.dims[name]
         for metric in metrics
@@ -168,7 +168,7 @@ def _kappa_map(
     marks: Mapping[str, str],
     places: Container[str],
 ) -> HeatMap:
-    """Return the map of the raters that are in a pair; `marks` has the letter or number of each."""
+    """Return the map of the raters that are in a pair; `marks` has each rater's letter or number."""
     paired = [rater for rater in raters if any(rater in pair for pair in pairs)]
     values = [[None if a == b else pairs.get(frozenset((a, b))) for b in paired] for a in paired]
     links = {

@@ -10,7 +10,7 @@ from jobs.page.short_names import short_names
 from jobs.plots.figures import plot
 from jobs.plots.tiles import TileMap, place_of
 
-LEAST = 3  # answers with a tile that a rater gave; fewer are no map
+LEAST = 3  # answers of a rater that have a tile; fewer make no map
 MAX_MAPS = 4  # raters of a question
 
 
@@ -20,11 +20,11 @@ def region_figures(
     places: Container[str],
     single: Container[str] = (),
 ) -> Iterator[PageFigure]:
-    """Yield a figure for each question most of whose answers are sub-regions of the world, with a map per rater.
+    """Yield a figure, with a map per rater, for each question whose answers are mostly sub-regions of the world.
 
     Args:
         places: anchors of answers that have cards; their tiles are links.
-        single: single people and references, whose maps come after those of models and of all people.
+        single: single people and references; their maps come after those of models and of all people.
     """
     for key in dict.fromkeys((d.rubric, d.question) for d in distributions):
         of_question = sorted(

@@ -26,9 +26,9 @@ from jobs.page.short_names import rater_hues, short_names
 
 MAX_COLUMNS = 12  # answers of a scale
 MAX_CELLS = 30_000  # of all tables of metrics, about 6 MB
-MAX_ANSWERS = 40  # answers of a nominal question, those that a rater gave most often
+MAX_ANSWERS = 40  # answers of a nominal question; the most frequent ones are shown
 PRINTED_CARDS = 15  # of the gallery: three rows of a printed page
-FEW_UNUSED = 3  # answers that nobody gave are listed in one line, if there are so many
+FEW_UNUSED = 3  # from this number on, the answers that nobody gave share one line
 _HERE = Path(__file__).parent
 _MIMES = {"image/webp", "image/jpeg", "image/png"}
 
@@ -44,7 +44,8 @@ class AnswerBar:
 
     @property
     def band(self) -> str:
-        """The part of the colour scale that the answer is in, which decides the colour of text on it; see page.css."""
+        """The part of the colour scale that the answer is in; it decides the colour of text on the bar (see
+        page.css)."""
         if not self.listed:
             return "unlisted"
         return "near" if self.position < 0.3 else "far" if self.position > 0.66 else "middle"
@@ -68,7 +69,7 @@ class RaterRow:
 class QuestionBlock:
     """A question's block: its texts, answers and raters.
 
-    `answers` is empty if there are too many of a scale to list; of a nominal question `left_out` are not listed.
+    `answers` is empty if a scale has too many to list; `left_out` counts the omitted answers of a nominal question.
     """
 
     rubric: str
@@ -82,7 +83,7 @@ class QuestionBlock:
 
     @property
     def most(self) -> float:
-        """The largest share of any rater, at least 0.01, which is the height of the bars."""
+        """The largest share of any rater, at least 0.01; it corresponds to the full height of a bar."""
         return max((share.share or 0.0 for row in self.rows for share in row.shares), default=0.0) or 0.01
 
     @property
@@ -157,21 +158,21 @@ def render(page: Page) -> str:
 
 
 def _without_missing(page: Page) -> Page:
-    """Return the page with its cards without thumbnails as numbers."""
+    """Return the page with cards without thumbnails counted instead of shown."""
     missing = Counter(card.status for card in page.pictures if not card.thumbnails)
     shown = [card for card in page.pictures if card.thumbnails]
     return replace(page, pictures=shown, pictures_missing=Counter(page.pictures_missing) + missing)
 
 
 def _mapped(page: Page) -> list[tuple[int, GalleryPicture, MapPoint]]:
-    """Return the number of the first card, the card and the place of each picture on the map."""
+    """Return each picture on the map: the number of its first card, the card and its place."""
     places = {point.image_id: point for point in page.map.points} if page.map else {}
     cards = [(place, card) for place, card in enumerate(page.pictures, start=1) if card.image_id in places]
     return [(place, card, places.pop(card.image_id)) for place, card in cards if card.image_id in places]
 
 
 def _sections(page: Page, rubrics: Sequence[RubricSection], metric_blocks: Sequence[MetricBlock]) -> dict[str, str]:
-    """Return anchor -> title of the sections that have content."""
+    """Return the titles of the sections that have content, by anchor."""
     sections = {
         "corpus": ("Corpus", len(page.steps) > 1 or page.tables),
         "paper": (page.paper_title, page.paper),
@@ -195,7 +196,8 @@ def _anchors(page: Page, metric_blocks: Sequence[MetricBlock], index: Sequence[Q
 
 
 def within(metric_blocks: Sequence[MetricBlock]) -> tuple[list[MetricBlock], int]:
-    """Return the first blocks of at most `MAX_CELLS` cells, at least one, and the number of the others."""
+    """Return the first blocks with at most `MAX_CELLS` cells together, but at least one, and the number of other
+    blocks."""
     cells = 0
     for first, block in enumerate(metric_blocks):
         cells += block.cells
@@ -227,14 +229,15 @@ def interval_text(metric: Metric) -> str:
 
 
 def _decimals(metric: Metric) -> int:
-    """Return the decimals of a number: of a mean of counts at most one, and none if it and its ends are whole."""
+    """Return the decimals of a number: at most one for a mean of counts, none if it and its interval are integers."""
     if metric.name not in MEANS_OF_COUNTS:
         return 3
     return int(any(value is not None and value % 1 for value in (metric.value, metric.low, metric.high)))
 
 
 def unit_text(value: float | None, unit: str) -> str:
-    """Return a value in a unit: percent of a share, an integer for a count, else a number; an em dash for None."""
+    """Return a value in a unit: a percentage for a share, an integer for a count, else a number; an em dash for
+    None."""
     if unit == "percent":
         return percent(value).replace("-", "−")
     return number(value) if unit == "count" else number(value, 3)
@@ -300,7 +303,7 @@ def _question(page: Page, key: tuple[str, str], letters: dict[str, str]) -> Ques
     rows = []
     for distribution in distributions:
         shares = {a.answer: a for a in distribution.answers}
-        # An answer outside the rubric that only other raters gave has the share 0.
+        # An answer outside the rubric that only other raters gave gets the share 0.
         share = 0.0 if distribution.ok and distribution.answers and distribution in closed else None
         cells = tuple(
             shares[code] if distribution in closed and code in shares else Share(code, 0, share, None, None)
@@ -345,7 +348,7 @@ def _totals(page: Page) -> dict[str, int]:
 def _grid(
     picture: GalleryPicture, letters: dict[str, str]
 ) -> tuple[list[str], list[tuple[str, str, str, list[PictureRating | None]]]]:
-    """Return the raters of a card in the order of their letters, and for each question and target their ratings."""
+    """Return the raters of a card in the order of their letters, and their ratings of each question and target."""
     raters = sorted({r.rater for r in picture.ratings}, key=list(letters).index)
     rating_of = {(r.rubric, r.question, r.target, r.rater): r for r in picture.ratings}
     lines = dict.fromkeys((r.rubric, r.question, r.target) for r in picture.ratings)
@@ -353,7 +356,7 @@ def _grid(
 
 
 def by_answer(ratings: Sequence[PictureRating | None]) -> list[tuple[PictureRating, list[PictureRating]]]:
-    """Return each answer or status of a line of a card, as its first rating, with its ratings: the most given first."""
+    """Return each answer or status in a line of a card as (first rating, all its ratings), the most frequent first."""
     groups: dict[tuple[str, str | None], list[PictureRating]] = {}
     for rating in ratings:
         if rating is not None:

@@ -8,7 +8,7 @@ LONGEST = 28  # characters of a label in a plot
 
 
 def short_names(raters: Iterable[str]) -> Mapping[str, str]:
-    """Return rater -> its name without organisation and revision, if no other rater has the same, shortened."""
+    """Return the short name of each rater: without organisation and revision, unless another rater has the same."""
     listed = list(dict.fromkeys(raters))
     bare = {rater: rater.rsplit("/", 1)[-1].partition("@")[0] or rater for rater in listed}
     used = Counter(bare.values())
@@ -18,7 +18,7 @@ def short_names(raters: Iterable[str]) -> Mapping[str, str]:
 
 
 def rater_letters(names: Iterable[str], further: Iterable[str] = ()) -> dict[str, str]:
-    """Return rater -> A, B, …, Z, AA, …: both kinds in alphabetic order, those of `further` after those of `names`."""
+    """Return the letters A, B, …, Z, AA, … of raters: `names` in alphabetical order, then `further` in the same way."""
     ordered = sorted(set(names))
     ordered += sorted(set(further) - set(ordered))
     return {name: _letter(position) for position, name in enumerate(ordered)}
@@ -30,18 +30,18 @@ def _letter(position: int) -> str:
 
 
 def rater_hues(letters: Iterable[str]) -> dict[str, str]:
-    """Return rater -> the hue of its colour on the page, in degrees."""
+    """Return the hue of each rater's colour on the page, in degrees."""
     return {rater: f"{position * HUE_STEP % 360:.0f}" for position, rater in enumerate(letters)}
 
 
 def shortened(text: str, longest: int = LONGEST) -> str:
-    """Return a text of at most `longest` characters; matplotlib must not read it as a formula."""
+    """Return the text shortened to `longest` characters, with dollar signs escaped for matplotlib."""
     text = text.replace("$", r"\$")
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
 def unique(texts: Sequence[str]) -> dict[str, str]:
-    """Return text -> its shortened form, with a number if two would be the same."""
+    """Return the shortened form of each text, with a number if two would be the same."""
     names: dict[str, str] = {}
     for number, text in enumerate(texts, start=1):
         short = shortened(text)

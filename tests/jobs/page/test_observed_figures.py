@@ -111,7 +111,7 @@ def test_what_scatter_plots_leave_out_is_said(panels: list[tuple[str, Any]]) -> 
     more = [*plots, (DIMS, points(LENGTH, "more", 9, drawn=3))]
     assert figures(pairs=more)[0].notes == [f"{MAX_SCATTERS} of {MAX_SCATTERS + 1} plots."]  # its points are not drawn
     (figure,) = figures(pairs=more[1:])
-    assert figure.notes == ["Not all points are drawn; the lines are those of all."]
+    assert figure.notes == ["Not all points are drawn; the lines are fitted to all."]
     flat = PairedScores(LENGTH, "m", np.ones(3), np.arange(3.0), 3, None)
     figures(pairs=[(DIMS, flat)])
     assert panels[-1][1].fit is None
