@@ -20,7 +20,7 @@ def _scale() -> "Colormap":
 
 
 def shade(share: float) -> str:
-    """Return the colour (#rrggbb) of a share from 0 to 1; shares outside have the colour of the nearer end."""
+    """Return the colour (#rrggbb) of a share from 0 to 1; others get the colour of the nearer end."""
     from matplotlib.colors import to_hex
 
     return to_hex(_scale()(min(1.0, max(0.0, share))))

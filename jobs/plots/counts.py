@@ -21,7 +21,7 @@ class CountMatrix:
     Attributes:
         counts: rows of counts; rows, columns: labels.
         row_label, column_label: what the rows and columns are.
-        links: (row, column) -> the anchor and the name of its link, of cells that have one.
+        links: (row, column) -> the anchor and the name of the cell's link, for cells that have one.
     """
 
     counts: Sequence[Sequence[int]]
@@ -63,7 +63,7 @@ class Steps:
     """The counts after each step, from top to bottom, as bars on a logarithmic axis if they differ by a factor of 100.
 
     Attributes:
-        counts: of at least 0; labels: of the steps.
+        counts: the count after each step, at least 0; labels: the steps.
     """
 
     counts: Sequence[int]

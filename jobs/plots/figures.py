@@ -1,4 +1,4 @@
-"""Figures of one plot or several: `plot` and `small_multiples` return inline SVG."""
+"""Figures of one or several plots: `plot` and `small_multiples` return inline SVG."""
 
 from __future__ import annotations
 
@@ -33,8 +33,7 @@ def small_multiples(
 
     Args:
         panels: (title, plot) in reading order.
-        shared_rows: whether the row labels of the first plot of each row apply to all in it, such as of heat maps with
-            the same rows; the others have none.
+        shared_rows: whether all plots in a row have the same row labels, such as heat maps; only the first shows them.
 
     Raises:
         ValueError: no panels.
@@ -54,7 +53,7 @@ def small_multiples(
             if shared_rows and number % columns:
                 axes.set_yticklabels([])
             if name:
-                # With a fixed y matplotlib does not search for ticks above the axes, for a fifth of the time.
+                # With a fixed y, matplotlib does not search for ticks above the axes, a fifth of its time.
                 axes.set_title(name, pad=20 if axes.get_legend() else 6, y=1.0)
             boxes[number] = axes
         _arrange(figure, lines, list(boxes.values()), columns)

@@ -1,7 +1,7 @@
 """The kinds of plots: each is a dataclass of numbers and labels that draws itself into matplotlib axes.
 
-`jobs.plots.figures.plot` makes a figure of one, `small_multiples` of several. None and NaN are undefined values, which
-are drawn as gaps or marked as such, never as 0.
+`jobs.plots.figures.plot` makes a figure of one plot, `small_multiples` of several. None and NaN are undefined values;
+they are drawn as gaps or marked as undefined, never as 0.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import numpy as np
 from jobs.plots.colours import readable_on, shade
 from jobs.plots.svg import ACCENT, LINE, PRINTED, SERIES, SOFT, link_to
 
-if TYPE_CHECKING:  # matplotlib is imported where it draws: commands that draw nothing must not wait for it
+if TYPE_CHECKING:  # matplotlib is imported where it is used: commands without plots must not wait for it
     from matplotlib.axes import Axes
     from matplotlib.patches import Rectangle
 
-SHORT = 3  # characters of a label of a column that need not be turned
+SHORT = 3  # characters of a column label that need not be rotated
 
 
 class Panel(Protocol):
@@ -34,7 +34,7 @@ class Panel(Protocol):
 
 
 def label_cells(axes: Axes, rows: Sequence[str], columns: Sequence[str]) -> None:
-    """Limit the axes to a matrix of cells of size 1, with labels and without lines; turn long labels of columns."""
+    """Limit the axes to a matrix of cells of size 1, with labels and without lines; rotate long column labels."""
     axes.set_xlim(-0.5, len(columns) - 0.5)
     axes.set_ylim(len(rows) - 0.5, -0.5)
     short = all(len(name) <= SHORT for name in columns)
@@ -55,7 +55,7 @@ class HeatMap:
         rows, columns: labels.
         low, high: values at the ends of the colours.
         percent: whether values are shares, printed as percentages.
-        links: (row, column) -> the anchor and the name of its link, of cells that have one.
+        links: (row, column) -> the anchor and the name of the cell's link, for cells that have one.
     """
 
     values: Sequence[Sequence[float | None]]
@@ -90,7 +90,7 @@ class HeatMap:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value with its interval for one row of `Intervals`; `printed`: a paper's number for the same row."""
+    """A value with its interval in one row of `Intervals`; `printed` is the number that a paper gives for this row."""
 
     label: str
     value: float | None
@@ -102,16 +102,16 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Intervals:
-    """Values with intervals, one row per label and one colour per series; a paper's numbers are hollow diamonds.
+    """Values with intervals, one row per label and one colour per series; hollow diamonds are a paper's numbers.
 
     Attributes:
         estimates: rows from top to bottom; the estimates of one label share a row.
-        label: of the axis of values.
-        bounds: ends of the axis; None: from the values.
+        label: the label of the value axis.
+        bounds: ends of the value axis; None: chosen from the values.
         reference: a value with a vertical line, such as 0 for differences.
         percent: whether values are shares.
-        width: inches of the axis.
-        links: label -> the anchor and the name of its link, of rows that have one.
+        width: length of the value axis in inches.
+        links: label -> the anchor and the name of the row's link, for rows that have one.
     """
 
     estimates: Sequence[Estimate]
@@ -139,7 +139,7 @@ class Intervals:
         rows, series = self._rows, self._series
         marker: dict[str, Any] = {"linestyle": "none", "clip_on": False}
         for number, name in enumerate(series):
-            # One artist for all rows: matplotlib takes a millisecond for each.
+            # One artist for all rows, because each takes matplotlib a millisecond.
             inside = [estimate for estimate in self.estimates if estimate.series == name]
             y = {e.label: rows.index(e.label) + (number - (len(series) - 1) / 2) * 0.7 / len(series) for e in inside}
             colour = SERIES[number % len(SERIES)]
@@ -179,10 +179,10 @@ class Intervals:
 
 @dataclass(frozen=True)
 class Fit:
-    """A fitted line: y = intercept + slope * x, with the band of its 95 % interval if `low` and `high` are given.
+    """A fitted line: y = intercept + slope * x, with the band of its 95 % interval if it has `low` and `high`.
 
     Attributes:
-        x: positions of the band, ascending; low, high: the ends of the band there.
+        x: ascending positions of the band; low, high: its lower and upper ends at these positions.
     """
 
     intercept: float
@@ -199,7 +199,7 @@ class Scatter:
     Attributes:
         x, y: coordinates of equal length; None: undefined, not drawn.
         fit: the line; None: no line.
-        x_label, y_label: of the axes; bounds: ends of the vertical axis.
+        x_label, y_label: labels of the axes; bounds: ends of the vertical axis.
     """
 
     x: Sequence[float]
@@ -257,7 +257,7 @@ class Histogram:
 
 @dataclass(frozen=True)
 class StackedBars:
-    """Shares of ordered parts (such as scores 1 to 5) of each row; the colours go from the first part to the last.
+    """Shares of ordered parts (such as scores 1 to 5) in each row; the colours run from the first to the last.
 
     Attributes:
         shares: one row per label, one share per part; an empty row is undefined.
@@ -276,7 +276,7 @@ class StackedBars:
         return self.width, 0.2 + 0.24 * max(1, len(self.rows))
 
     def draw(self, axes: Axes) -> None:
-        """Draw one bar per row; a segment wide enough has its percentage."""
+        """Draw one bar per row; segments that are wide enough show their percentage."""
         colours = [shade(number / max(1, len(self.parts) - 1)) for number in range(len(self.parts))]
         for row, shares in enumerate(self.shares):
             left = 0.0

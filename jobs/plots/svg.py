@@ -1,8 +1,8 @@
-"""Convert a matplotlib figure to SVG that can be part of a page: themed by CSS, accessible, with deterministic bytes.
+"""Conversion of matplotlib figures to SVG for pages: themed by CSS, accessible, with deterministic bytes.
 
 Colours of text and lines become CSS variables, so that the figure follows the page's light, dark and print styles. All
-other colours, such as those of a heat map, are literal, and the text on them is black or white. The text remains text.
-The same numbers give the same bytes with the same version of matplotlib: ids derive from the content, and there are no
+other colours, such as those of a heat map, are literal, and the text on them is black or white. Text remains text. With
+the same version of matplotlib, the same numbers give the same bytes: ids derive from the content, and there are no
 dates.
 """
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 INK, SOFT, LINE, ACCENT, SECOND, PRINTED = "#1d1b22", "#5b5763", "#d8d3cc", "#4b3a8c", "#b0623c", "#1f7a6d"
 DARK = {INK: "#ebe8ef", SOFT: "#a9a4b3", LINE: "#45414e", ACCENT: "#b3a5f2", SECOND: "#e2a079", PRINTED: "#6fc7b8"}
 NAMES = {INK: "ink", SOFT: "soft", LINE: "line", ACCENT: "accent", SECOND: "second", PRINTED: "printed"}
-SERIES = (ACCENT, SECOND, PRINTED, SOFT)  # colours of series, in their order
+SERIES = (ACCENT, SECOND, PRINTED, SOFT)  # colours of series, in order
 WIDTH = 7.6  # inches of a figure of full width; 72 points per inch
 FONT = "system-ui, -apple-system, Segoe UI, Roboto, Helvetica Neue, Arial, sans-serif"
-_LINK = "cards:"  # begins the URLs of cells and labels that are links
+_LINK = "cards:"  # prefix of the URLs of cells and labels that are links
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "remine",
@@ -68,7 +68,7 @@ def drawing() -> Iterator[None]:
 def as_svg(figure: Figure, *, title: str, description: str) -> str:
     """Return a figure as an `<svg>` element with a title and a description for screen readers.
 
-    Call it inside `drawing`. No script, no external resource; ids are unique to the figure's content.
+    Call it inside `drawing`. The element has no scripts or external resources, and its ids are unique to its content.
     """
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
@@ -103,13 +103,13 @@ def link_to(name: str, label: str) -> str:
     """Return the URL for `Artist.set_url` that makes a cell or label a link to the anchor `name` of the page.
 
     Args:
-        label: its name for screen readers.
+        label: the link's name for screen readers.
     """
     return f"{_LINK}{name}?{label}"
 
 
 def standalone(svg: str) -> str:
-    """Return an SVG file of `as_svg`'s element: with literal colours on white, for programs without CSS variables."""
+    """Return `as_svg`'s element as an SVG file, with literal colours on white for programs without CSS variables."""
     svg = re.sub(r"@media screen.*?(?=</style>)", "", svg, count=1, flags=re.S)
     svg = re.sub(r"var\(--plot-\w+, (#[0-9a-f]{6})\)", r"\1", svg)
     svg = svg.replace('<svg class="plot"', '<svg class="plot" style="background: #ffffff"', 1)
@@ -117,7 +117,7 @@ def standalone(svg: str) -> str:
 
 
 def _with_links(svg: str) -> str:
-    """Return the figure with links of `link_to` as links of HTML."""
+    """Return the figure with the links of `link_to` converted to HTML links."""
     return re.sub(rf'<a xlink:href="{_LINK}([\w-]+)\?([^"]*)"[^>]*>', r'<a href="#\1" aria-label="\2">', svg)
 
 

@@ -49,7 +49,7 @@ class TileMap:
     Attributes:
         shares: name of the region -> share; None: undefined.
         high: share at the end of the colours.
-        links: name -> the anchor and the name of its link, of tiles that have one.
+        links: name -> the anchor and the name of the tile's link, for tiles that have one.
     """
 
     shares: Mapping[str, float | None]
@@ -61,7 +61,8 @@ class TileMap:
         return WIDTH * _COLUMNS, HEIGHT * _ROWS
 
     def draw(self, axes: Axes) -> None:
-        """Draw one tile per region with its name and share; the outlines of the others make the map recognisable."""
+        """Draw one tile per region with its name and share, and the outlines of the others, so that the map is
+        recognisable."""
         asked = {place_of(region) for region in self.shares}
         for column, row in sorted(set(PLACES.values()) - asked):
             axes.add_patch(_tile(column, row, facecolor="none", alpha=0.35))
