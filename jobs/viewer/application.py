@@ -1,8 +1,8 @@
-"""The web application: addresses, and what protects them.
+"""The web application: addresses, and their protection.
 
-Only a browser on this machine that knows the token can read anything: the server listens on the loopback interface, a
-request with another Host than this machine's is refused (a name that an attacker's DNS points here), every address
-begins with a random token, and the content security policy allows nothing from elsewhere.
+Only a browser on this machine that knows the token can read anything: the server listens on the loopback interface,
+refuses requests whose Host is not this machine's (such as a name that an attacker's DNS points here), begins every
+address with a random token, and has a content security policy that allows nothing from elsewhere.
 """
 
 import contextlib
@@ -46,7 +46,7 @@ HEADERS = {
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-    "Referrer-Policy": "same-origin",  # not sent to the sources of pictures: the address has the token
+    "Referrer-Policy": "same-origin",  # the address contains the token, which the sources of pictures must not see
     "X-Content-Type-Options": "nosniff",
 }
 PRIVATE, KEPT = "no-store", "private, max-age=3600"
@@ -54,13 +54,13 @@ PRIVATE, KEPT = "no-store", "private, max-age=3600"
 
 @dataclass(frozen=True)
 class Shown:
-    """What the application shows.
+    """The data and settings of the application.
 
     Attributes:
         connection: the database of `jobs.viewer.loading`.
-        corrections: None: nobody corrects.
+        corrections: where corrections are written; None: the viewer is read-only.
         blur: whether pictures are blurred until the reader shows them.
-        title: of the pages.
+        title: the title of the pages.
     """
 
     connection: "duckdb.DuckDBPyConnection"
@@ -104,7 +104,7 @@ class Viewer:
             ],
             exception_handlers={InputError: self._refuse, HTTPException: self._refuse},
         )
-        self.application.router.redirect_slashes = False  # a redirect would tell that an address exists
+        self.application.router.redirect_slashes = False  # a redirect would reveal that an address exists
 
     def close(self) -> None:
         """Close the database."""
@@ -116,7 +116,7 @@ class Viewer:
 
     @contextlib.contextmanager
     def _cursor(self, view: View) -> Iterator[tuple["duckdb.DuckDBPyConnection", bool]]:
-        """Yield a cursor, and whether it has the relation `ranked` that the view asks for."""
+        """Yield a cursor, and whether it has the relation `ranked`, which searches by similarity need."""
         with contextlib.closing(self._shown.connection.cursor()) as cursor:
             scores = None
             if view.like and self._shown.similar:
@@ -189,7 +189,7 @@ class Viewer:
         return RedirectResponse(path + query, status_code=303)
 
     def _save(self, image_id: str, form: Mapping[str, str]) -> int:
-        """Write the answers of a form that differ from what the person answered before; return how many do."""
+        """Write the answers of a form that differ from the person's earlier ones; return their number."""
         corrections = self._shown.corrections
         assert corrections is not None
         with contextlib.closing(self._shown.connection.cursor()) as cursor:
@@ -267,7 +267,7 @@ class Viewer:
 
     def _refuse(self, request: "Request", error: Exception) -> Response:
         status, message = (error.status_code, error.detail) if isinstance(error, HTTPException) else (400, str(error))
-        if not _has_token(request.scope, self.token.encode()):  # the page has links, which have the token
+        if not _has_token(request.scope, self.token.encode()):  # the error page has links, which contain the token
             return Response(message + "\n", status, media_type="text/plain", headers={"Cache-Control": PRIVATE})
         if status == 404:
             message = f"{request.url.path.removeprefix(f'/{self.token}/')}: no such page or picture, or it is excluded"
@@ -279,7 +279,7 @@ class Viewer:
 
 
 def _answers(form: Mapping[str, str]) -> Iterator[tuple[LineKey, str]]:
-    """Yield the lines and values of a form, whose fields are named by their line as a JSON list."""
+    """Yield the lines and values of a form; the name of a field is its line as a JSON list."""
     for name, value in form.items():
         if name.startswith("["):
             with contextlib.suppress(ValueError, TypeError):

@@ -1,4 +1,4 @@
-"""What a person at the viewer corrects: ratings of that person, one table for each rubric, which `report` reads."""
+"""Corrections made in the viewer: ratings of one person, in one table per rubric, which `report` reads."""
 
 import threading
 import time
@@ -23,13 +23,13 @@ from jobs.tables import TABLES
 from jobs.viewer.picture_details import LineKey, line_of
 
 HUMAN = "human"  # method of people's ratings
-GENERATIONS_LISTED = 10  # earlier generations that the footer lists: each correction makes one
+GENERATIONS_LISTED = 10  # earlier generations listed in the footer; each correction makes a new one
 _SCHEMA = TABLES["ratings"].schema()
 
 
 @dataclass(frozen=True)
 class Correction:
-    """An answer of the person to a question about an item; without a value, an earlier one is withdrawn."""
+    """The person's answer to a question about an item; without a value, it withdraws an earlier answer."""
 
     item_id: str
     key: LineKey
@@ -40,12 +40,12 @@ class Correction:
 class Corrections:
     """Writes the ratings of one person below `out`, in a table named after each rubric.
 
-    A table has one unit, whose object each call replaces in one step: a process that is killed leaves the earlier or
-    the later rows. Two viewers that write the same table wait for each other, as any two jobs.
+    A table has one unit, whose object each call replaces atomically: a process that is killed leaves either the old or
+    the new rows. Two viewers that write the same table wait for each other, as any two jobs do.
 
     Args:
         rater: the name of the person in the ratings.
-        rubrics: the rubrics that the viewed tables keep; only their questions can be answered.
+        rubrics: the rubrics kept in the viewed tables; only their questions can be answered.
     """
 
     def __init__(self, out: str, rater: str, rubrics: Rubrics) -> None:
@@ -58,7 +58,7 @@ class Corrections:
         return [place for place in places if locations.exists(run_uri(place, IDENTITY))]
 
     def check(self) -> None:
-        """Refuse tables of another rater or rubric, and finish what an interrupted viewer left.
+        """Check that existing tables belong to this rater and rubric, and complete what an interrupted viewer left.
 
         Raises:
             InputError: a table at the place belongs to another rater, rubric or job.
@@ -76,11 +76,11 @@ class Corrections:
             self._rewrite(kept, lambda rows: rows)
 
     def save(self, corrections: Sequence[Correction]) -> list[dict[str, Any]]:
-        """Write the corrections; return the rows of `ratings` that they make, without those that are withdrawn.
+        """Write the corrections; return the resulting rows of `ratings`, without withdrawn ones.
 
         Raises:
-            InputError: an answer is not allowed, the question is of no rubric with closed answers, or another process
-                is writing the table.
+            InputError: an answer is not allowed, no rubric has the question with closed answers, or another process is
+                writing the table.
         """
         written = []
         for rubric in dict.fromkeys(correction.key.rubric for correction in corrections):
@@ -128,7 +128,7 @@ class Corrections:
                 units=[unit],
                 config={"rater": self.rater},
                 metadata=kept.metadata,
-                derived=True,  # each correction is another generation of the unit
+                derived=True,  # each correction makes a new generation of the unit
                 files=kept.files,
             )
             run = open_run(plan, resume=True, overwrite=False, retry=[])
@@ -143,7 +143,7 @@ class Corrections:
 
 
 def _merged(before: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the rows after a change: a row replaces the one with its key, and removes it if it has no value."""
+    """Return the rows after a change: a new row replaces the row with its key or, without a value, removes it."""
     key = TABLES["ratings"].key
     by_key = {tuple(row[name] for name in key): row for row in (*before, *rows)}
     return [by_key[place] for place in sorted(by_key) if by_key[place]["value"] is not None]

@@ -1,4 +1,4 @@
-"""What the filters of the pages offer: the distinct values of each column, with their counts."""
+"""The options of the pages' filters: the distinct values of each column, with their counts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from jobs.viewer.shown_attributes import region_label
 if TYPE_CHECKING:
     import duckdb
 
-MOST, MOST_ANSWERS = 1000, 200  # values that a filter offers, and answers of one question
+MOST, MOST_ANSWERS = 1000, 200  # options of a filter, and answers of one question
 
 
 class FilterOption(NamedTuple):
@@ -27,7 +27,7 @@ class Facets:
     """The values of each filter, the most frequent first; questions are in the order of their rubrics.
 
     Attributes:
-        region_label: what the regions are: the name of the attribute that they are from, if it is a single one.
+        region_label: the name of the attribute that the regions come from, if it is a single one, else `region`.
         attributes: name of an attribute of the items -> its values, in order.
         values: question (`rubric/question`) -> its answers.
     """
@@ -82,7 +82,7 @@ def read_facets(cursor: "duckdb.DuckDBPyConnection", rubrics: Rubrics) -> Facets
 
 
 def _attributes(cursor: "duckdb.DuckDBPyConnection") -> dict[str, Sequence[FilterOption]]:
-    """Return the values of each attribute that filters, with how many pictures have them."""
+    """Return the values of each attribute that has a filter, with the number of pictures that have them."""
     rows = fetch(
         cursor,
         "SELECT a.name, a.value, count(DISTINCT a.image_id) AS n FROM picture_attributes a SEMI JOIN pictures p"
@@ -115,7 +115,7 @@ def _questions(cursor: "duckdb.DuckDBPyConnection", rubrics: Rubrics) -> list[Fi
 
 
 def _values(cursor: "duckdb.DuckDBPyConnection", rubrics: Rubrics) -> dict[str, Sequence[FilterOption]]:
-    """Return the answers of each question that were given, in the order of the rubric."""
+    """Return the answers that were given to each question, in the order of the rubric."""
     rows = fetch(
         cursor,
         f"""SELECT rubric, question, value, count(*) AS n FROM ratings WHERE value IS NOT NULL

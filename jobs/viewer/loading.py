@@ -1,4 +1,4 @@
-"""From tables to a DuckDB database on disk, which the viewer's pages query: memory does not grow with the tables."""
+"""Loading tables into a DuckDB database on disk for the viewer's pages; memory does not grow with the tables."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -70,7 +70,7 @@ COLUMNS = {
         "status",
     ],
 }
-NAMES_OF = {  # table -> columns with ids or URLs that an exclusion may name
+NAMES_OF = {  # table -> columns with ids or URLs that may be excluded
     "images": ("image_id", "source_url"),
     "records": ("image_id", "image_url"),
     "items": ("item_id",),
@@ -81,8 +81,8 @@ NAMES_OF = {  # table -> columns with ids or URLs that an exclusion may name
 _REGION = "coalesce({})".format(", ".join(f"nullif(attributes['{name}'], '')" for name in REGIONS))
 _REGION_QUESTIONS = ", ".join(f"'{name}'" for name in REGIONS)
 
-# A picture may be in several tables or renditions: the first that is ok counts, with its first record.
-# An item shows its pictures; a picture is an item of itself; a rating of a response is about its item's pictures.
+# A picture may be in several tables or renditions: the first one that is ok is used, with its first record. An item
+# shows its pictures; a picture is an item of itself; a rating of a response is about its item's pictures.
 SCHEMA = f"""
 INSERT INTO excluded
     SELECT item_id FROM items WHERE list_has_any(image_ids, (SELECT coalesce(list(id), []) FROM excluded));
@@ -135,8 +135,9 @@ CREATE TABLE ranges AS
     SELECT rubric, question, max(score) - min(score) AS width FROM ratings WHERE status = 'ok' GROUP BY ALL;
 """
 
-# The mean distance of two raters' answers to one question: of n sorted scores x_k the distances of all pairs sum to
-# sum (2 k - n - 1) x_k; of categories, n (n - 1) / 2 - sum c (c - 1) / 2 pairs differ, where c counts equal answers.
+# The mean distance between two raters' answers to one question: for n sorted scores x_k, the distances of all pairs add
+# up to sum (2 k - n - 1) x_k; for categories, n (n - 1) / 2 - sum c (c - 1) / 2 pairs differ, where c counts equal
+# answers.
 LINES = """
     WITH answers AS (
         SELECT r.item_id, r.rubric, r.question, r.target, r.condition, r.value, r.score, g.width,
@@ -158,7 +159,7 @@ LINES = """
 
 @dataclass(frozen=True)
 class ViewedTables:
-    """The tables that the viewer shows, by name, and the places of those that it leaves out, with the reason."""
+    """The tables that the viewer shows, by name, and the places of the tables that it leaves out, with reasons."""
 
     by_name: dict[str, list[TableSource]] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
@@ -169,7 +170,7 @@ class ViewedTables:
 
 
 def open_places(places: Sequence[str]) -> ViewedTables:
-    """Open the tables at or below each place, without those below it that are trial runs of others.
+    """Open the tables at or below each place, except trial runs of other tables below it.
 
     Raises:
         InputError: a place has no table, no table has something to show, or two hold the same rating.
@@ -184,7 +185,7 @@ def open_places(places: Sequence[str]) -> ViewedTables:
             continue
         try:
             source = open_table(uri, *([name] if name else SHOWN))
-        except InputError as error:  # a run that is not complete, or a damaged file: the others can be shown
+        except InputError as error:  # an incomplete run or a damaged file must not prevent showing the others
             tables.left_out[uri] = str(error)
         else:
             tables.by_name.setdefault(source.name, []).append(source)
@@ -197,7 +198,7 @@ def open_places(places: Sequence[str]) -> ViewedTables:
 
 
 def _leave_out_trials(tables: ViewedTables, searched: Mapping[str, Mapping[str, Any]]) -> None:
-    """Leave out trial runs, with other settings than the whole run, whose ratings another table has too."""
+    """Leave out trial runs whose ratings are also in another table, that of the whole run."""
     ratings = tables.of("ratings")
     limited = {source.uri for source in ratings if source.uri in searched and limit_of(source.uri) < WHOLE}
     while limited and (shared := shared_key(ratings, TABLES["ratings"].key, groups=GROUPS)):
@@ -216,9 +217,9 @@ def _trial_left_out(trial: str, whole: str) -> str:
 
 
 def _tables_at(places: Sequence[str]) -> tuple[dict[str, str], dict[str, Mapping[str, Any]]]:
-    """Return uri -> name of the tables to show, and uri -> identity of all complete ones below a place.
+    """Return the names of the tables to show, by uri, and the identities of all complete tables below a place, by uri.
 
-    A place without run files may be a table all the same.
+    A place without run files may be a table nevertheless.
     """
     if not places:
         raise InputError("inputs=[]: name at least one table, or a folder of tables, as in remine view R")
@@ -236,10 +237,11 @@ def _tables_at(places: Sequence[str]) -> tuple[dict[str, str], dict[str, Mapping
 
 
 def load(connection: "duckdb.DuckDBPyConnection", tables: ViewedTables, exclusion_filter: ExclusionFilter) -> list[str]:
-    """Write the rows of the tables to the database, without pictures, vectors and excluded pictures.
+    """Write the rows of the tables, except those of excluded pictures, to the database, without image bytes and
+    vectors.
 
     Returns:
-        The data objects of the images, which the column `pictures.file` counts.
+        The data objects of the images; the column `pictures.file` is an index into them.
     """
     files = [footer.object.uri for source in tables.of("images") for footer in source.footers]
     connection.execute("CREATE TABLE excluded (id VARCHAR)")
@@ -261,7 +263,7 @@ def load(connection: "duckdb.DuckDBPyConnection", tables: ViewedTables, exclusio
 
 
 def without_pictures(connection: "duckdb.DuckDBPyConnection") -> list[str]:
-    """Return a sentence for each rater none of whose ratings is about an item or picture of the tables."""
+    """Return a sentence for each rater without any rating of an item or picture of the tables."""
     if not connection.execute("SELECT count(*) FROM subjects").fetchall()[0][0]:
         return []
     lost = connection.execute("""
@@ -270,14 +272,14 @@ def without_pictures(connection: "duckdb.DuckDBPyConnection") -> list[str]:
         GROUP BY r.rater HAVING count(s.item_id) = 0 ORDER BY r.rater
     """).fetchall()
     return [
-        f"{rater}: none of the {count:,} ratings is about one of these pictures: their items are such as {item!r}, "
-        f"those of the pictures such as {other!r}"
+        f"{rater}: none of the {count:,} ratings is about one of these pictures: item ids of the ratings look like "
+        f"{item!r}, those of the pictures like {other!r}"
         for rater, count, item, other in lost
     ]
 
 
 def refresh_lines(connection: "duckdb.DuckDBPyConnection", item_id: str) -> None:
-    """Compute the means and disagreements of an item again, after a correction."""
+    """Recompute the means and disagreements of an item after a correction."""
     connection.execute("DELETE FROM lines WHERE item_id = ?", [item_id])
     connection.execute("INSERT INTO lines" + LINES.format(where="AND r.item_id = ?"), [item_id])
 
@@ -303,7 +305,7 @@ def _row_groups(source: TableSource, columns: Sequence[str]) -> Iterator[tuple[s
 
 
 def _placed(rows: pa.Table, file: int, group: int, first: int) -> pa.Table:
-    """Add where each picture is: its data object, row group and row there, and its place among all pictures."""
+    """Add the location of each picture: data object, row group and row, and its place among all pictures."""
     row = np.arange(rows.num_rows, dtype=np.int64)
     for name, values in (
         ("file", row * 0 + file),
@@ -318,7 +320,7 @@ def _placed(rows: pa.Table, file: int, group: int, first: int) -> pa.Table:
 def _without_excluded(
     connection: "duckdb.DuckDBPyConnection", name: str, rows: pa.Table, exclusion_filter: ExclusionFilter
 ) -> pa.Table:
-    """Return the rows whose ids and URLs are not excluded, and note the ids of the others."""
+    """Return the rows whose ids and URLs are not excluded, and add the ids of the others to the table `excluded`."""
     if not exclusion_filter:
         return rows
     hit = np.zeros(rows.num_rows, bool)

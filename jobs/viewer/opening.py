@@ -1,4 +1,4 @@
-"""From the places of tables to a viewer of them."""
+"""Opening a viewer of the tables at given places."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,11 +32,11 @@ def open_viewer(
     """Read the tables at or below each place into a database in `folder`, and return a viewer of them.
 
     Args:
-        rater, out: who corrects labels, and below which place the ratings are written; None: nobody.
+        rater, out: the person who corrects labels, and the place for the ratings; None: the viewer is read-only.
         blur: whether pictures are blurred until the reader shows them.
 
     Raises:
-        InputError: nothing to view, or `out` or `rater` are used by other ratings.
+        InputError: there is nothing to view, or `out` or `rater` is used by other ratings.
     """
     import duckdb
 
@@ -87,7 +87,7 @@ def _title(places: Sequence[str]) -> str:
 
 
 def _refuse_other_ratings(tables: ViewedTables, corrections: Corrections) -> None:
-    """Refuse a person whose ratings other tables have: two tables would hold the same rating."""
+    """Check that no other table has ratings by the person: two tables would hold the same rating."""
     written = set(corrections.tables())
     for source in tables.of("ratings"):
         if source.uri in written:
@@ -107,4 +107,4 @@ def _show(tables: ViewedTables, similar: SimilarPictures) -> None:
     for reason in tables.left_out.values():
         say(f"  left out: {reason}")
     for place in similar.others:
-        say(f"  left out of searches: {place}: its vectors are of another encoder")
+        say(f"  left out of searches: {place}: its vectors are from another encoder")

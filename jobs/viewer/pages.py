@@ -18,8 +18,8 @@ class Pages:
     """Renders templates.
 
     Args:
-        base: the path of all addresses, with the token, such as `/TOKEN/`.
-        shared: what every template may use.
+        base: the path that all addresses begin with, including the token, such as `/TOKEN/`.
+        shared: values that every template may use.
     """
 
     def __init__(self, base: str, **shared: Any) -> None:

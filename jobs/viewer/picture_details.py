@@ -1,4 +1,4 @@
-"""Everything about one picture: its facts, and by item the texts, responses, spans and ratings."""
+"""The details of one picture: its facts and, for each item, texts, responses, spans and ratings."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ AROUND = 90  # characters of a text on each side of a marked span
 
 
 class LineKey(NamedTuple):
-    """What the ratings of one line are about, besides the item."""
+    """The question, target and condition that all ratings of a line share."""
 
     rubric: str
     question: str
@@ -49,14 +49,14 @@ class AllowedAnswer(NamedTuple):
 
 @dataclass
 class RatedLine:
-    """One question about an item and target: who gave which answer.
+    """One question about an item and target, and the answers of its raters.
 
     Attributes:
-        title, text: of the question.
+        title, text: the question's title and wording.
         choices: the allowed answers; empty if they are unknown or unbounded numbers.
         by_answer: (code, label) -> its raters, the most frequent first.
         failed: ratings without an answer.
-        correction: the code that the person at the viewer chose, None without one.
+        correction: the code that the viewer's person chose; None without one.
     """
 
     key: LineKey
@@ -88,9 +88,9 @@ class ItemDetails:
     Attributes:
         facts: (name, value) of its attributes and correct answers.
         texts: (role or model, text).
-        lines, lines_left_out: its questions, and how many more there are.
-        pictures: how many it shows.
-        context: texts by role and attributes, the fields of prompts.
+        lines, lines_left_out: the lines shown, and how many more there are.
+        pictures: the number of pictures that the item shows.
+        context: the fields of prompts: texts by role, and attributes.
     """
 
     item_id: str
@@ -105,7 +105,7 @@ class ItemDetails:
 
 
 class Texts:
-    """Finds texts by id in tables `texts`, which are copied once to a file that is mapped into memory."""
+    """Looks up texts by id in tables `texts`, which are copied once to a memory-mapped file."""
 
     def __init__(self, sources: Sequence[TableSource]) -> None:
         self._lookups = [
@@ -121,18 +121,18 @@ class Texts:
 
 
 def find_picture(cursor: "duckdb.DuckDBPyConnection", image_id: str) -> dict[str, Any] | None:
-    """Return the row of `pictures`; None if there is none, or if it is excluded."""
+    """Return the picture's row of `pictures`; None if it is missing or excluded."""
     return next(iter(fetch(cursor, "SELECT * FROM pictures WHERE image_id = ?", [image_id])), None)
 
 
 def items_of(
     cursor: "duckdb.DuckDBPyConnection", image_id: str, view: "View", *, rubrics: Rubrics, texts: Texts, person: str
 ) -> list[ItemDetails]:
-    """Return what was asked and answered about a picture and the items that show it, the picture itself first.
+    """Return the questions and answers about a picture and the items that show it, the picture itself first.
 
     Args:
-        view: only its question's lines, if it names one.
-        person: the rater whose ratings are corrections; empty: nobody corrects.
+        view: if it has a question, only that question's lines are returned.
+        person: the rater whose ratings are corrections; empty: the viewer is read-only.
     """
     subjects = fetch(
         cursor,
@@ -190,7 +190,7 @@ def _add_spans(cursor: "duckdb.DuckDBPyConnection", items: Mapping[str, ItemDeta
 
 
 def marked_text(row: Mapping[str, Any], text: str) -> SpanInText:
-    """Return a row of `spans` with the text around it, which is empty if no table has it."""
+    """Return a row of `spans` with the text around it; the text is empty if no table has it."""
     start, end = row["start"], row["end"]
     parts = text[max(0, start - AROUND) : start], text[start:end], text[end : end + AROUND]
     return SpanInText(row["rater"], row["kind"], row["category"], row["score"], row["probability"], *parts)
@@ -215,7 +215,7 @@ def _add_lines(
         place = row["item_id"], key
         line = lines.setdefault(place, line_of(key, rubrics))
         if row["rater"] in raters.setdefault(place, set()):
-            continue  # a further sample
+            continue  # not the first sample
         raters[place].add(row["rater"])
         _add_rating(line, row, person)
     order = {
@@ -237,7 +237,7 @@ def _line_order(key: LineKey, order: Mapping[tuple[str, str], int]) -> tuple[Any
 
 
 def line_of(key: LineKey, rubrics: Rubrics) -> RatedLine:
-    """Return the line of a question without ratings, with the texts and answers that its rubric has."""
+    """Return the line of a question, without ratings, with the texts and answers of its rubric."""
     kept = rubrics.question(key.rubric, key.question)
     title = key.question.replace("_", " ")
     if kept is None:

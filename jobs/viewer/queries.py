@@ -1,4 +1,4 @@
-"""What the pages ask of the database: filters from the address, rows in an order, and counts.
+"""The pages' queries to the database: filters from the address, sorted rows, and counts.
 
 The filters are the query parameters of a page, so that an address can be shared and the browser's back button works.
 """
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import duckdb
 
 PICTURES_PER_PAGE, ROWS_PER_PAGE = 24, 50
-SORTS = {  # order of pictures -> its label, and what it sorts by
+SORTS = {  # order of pictures -> its label and its sort key
     "place": ("as stored", "p.place"),
     "disagreement": ("disagreement, widest first", "m.disagreement DESC NULLS LAST, p.place"),
     "highest": ("mean score, highest first", "m.score DESC NULLS LAST, p.place"),
@@ -20,8 +20,8 @@ SORTS = {  # order of pictures -> its label, and what it sorts by
     "region": ("region", "p.region = '', p.region, p.place"),
     "title": ("title", "p.title, p.place"),
 }
-ATTRIBUTE = "attribute."  # begins the query parameters that name an attribute of items
-SIMILAR = "similar"  # the order while something is searched by its vector
+ATTRIBUTE = "attribute."  # prefix of the query parameters for attributes of items
+SIMILAR = "similar"  # the order of a search by vector
 _WITH_ATTRIBUTE = "SELECT image_id FROM picture_attributes WHERE name = ? AND value = ?"
 _RATED = ("rater", "question", "value", "rated")
 RATING_SORTS = {
@@ -37,17 +37,17 @@ RATING_SORTS = {
 class View:
     """The state of a page; every field is a query parameter, empty if it does not filter.
 
-    `attributes` are several: `attribute.NAME=VALUE`.
+    `attributes` has several parameters: `attribute.NAME=VALUE`.
 
     Attributes:
-        q: words of the title, caption, author, address, id or attributes; in other lists also of texts.
-        near: a text, by whose vector pictures are sorted; like: the id of a picture, for the same.
-        region: of the pictures; status: of the pictures; attributes: name and value, of an item that shows the picture.
-        question: rubric and question, joined by a slash; rater, value, rated: of a rating that the picture must have;
-            rated is its status.
+        q: words in the title, caption, author, address, id or attributes; in other lists also in texts.
+        near, like: a text, or the id of a picture, that pictures are sorted by similarity to.
+        region, status: of the pictures; attributes: name and value, of an item that shows the picture.
+        question: rubric and question, joined by a slash; rater, value, rated: rater, value and status of a rating that
+            the picture must have.
         target, model, prompt, kind: of ratings, responses and spans.
         a, b: the raters to compare; va, vb: their answers; differ: only rows on which they differ.
-        sort, page: order, and number of the page from 1; show: pictures are not blurred.
+        sort, page: the order, and the number of the page from 1; show: whether pictures are shown without blur.
     """
 
     q: str = ""
@@ -79,7 +79,7 @@ class View:
         return max(1, min(int(self.page), 10**9)) if self.page.isdecimal() else 1
 
     def address(self, **changes: str) -> str:
-        """Return the query string of this view with other values; a change other than of the page begins at page 1."""
+        """Return the query string of this view with other values; any change except of the page goes back to page 1."""
         if changes and "page" not in changes:
             changes["page"] = ""
         pairs = [(name, changes.get(name, getattr(self, name))) for name in PARAMETERS]
@@ -91,7 +91,7 @@ PARAMETERS = tuple(field.name for field in fields(View) if field.name != "attrib
 
 
 def view_of(parameters: Mapping[str, str]) -> View:
-    """Return the view of query parameters; unknown parameters are ignored."""
+    """Return the view that query parameters describe; unknown parameters are ignored."""
     attributes = [(name.removeprefix(ATTRIBUTE), parameters[name].strip())
                   for name in parameters if name.startswith(ATTRIBUTE)]  # fmt: skip
     return View(
@@ -101,7 +101,7 @@ def view_of(parameters: Mapping[str, str]) -> View:
 
 
 class ListedRows(NamedTuple):
-    """Some rows of a list, as column -> value, and how many rows the list has."""
+    """Some rows of a list, as column -> value, and the number of all its rows."""
 
     rows: list[dict[str, Any]]
     total: int
@@ -130,7 +130,7 @@ def pictures(
     """Return the pictures of a page, or `limit` of them from `offset`.
 
     Args:
-        similar: whether the relation `ranked` (image_id, similarity) of this cursor sorts them.
+        similar: whether to sort them by the relation `ranked` (image_id, similarity) of this cursor.
     """
     where, parameters = _picture_conditions(view)
     joins = "JOIN ranked s ON s.image_id = p.image_id" if similar else ""
@@ -206,7 +206,7 @@ def spans(cursor: "duckdb.DuckDBPyConnection", view: View) -> ListedRows:
 
 
 def side_by_side(cursor: "duckdb.DuckDBPyConnection", view: View) -> tuple[ListedRows, AnswerPairs]:
-    """Return what the raters `a` and `b` answered about the same items, and how often each pair of answers occurs."""
+    """Return the answers of the raters `a` and `b` about the same items, and how often each pair of answers occurs."""
     condition, question_values = _question_condition(view, "a")
     source = f"""FROM ratings a JOIN ratings b USING (item_id, target, rubric, question, condition, sample)
         LEFT JOIN ranges g USING (rubric, question)
@@ -251,7 +251,7 @@ def _page(
     order: str,
     item: str = "r.item_id",
 ) -> ListedRows:
-    """Return a page of rows of `source`, which names its table r, with their first pictures."""
+    """Return a page of rows of `source`, whose table has the alias r, with their first pictures."""
     begin = (view.number - 1) * ROWS_PER_PAGE
     rows = fetch(
         cursor,
@@ -311,7 +311,7 @@ def _where(conditions: Sequence[str]) -> str:
 
 
 def as_number(text: str) -> tuple[float, str]:
-    """Return what sorts numbers by their size, and other texts after them."""
+    """Return a sort key that orders numbers by size, and other texts after them."""
     try:
         return float(text), text
     except ValueError:

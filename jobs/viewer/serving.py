@@ -24,7 +24,7 @@ def listening(port: int) -> Iterator[socket.socket]:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((ADDRESS, port))
-            listener.listen()  # now: a browser that is faster than the server waits instead of failing
+            listener.listen()  # already now, so that a browser faster than the server waits instead of failing
         except (OSError, OverflowError) as error:
             raise InputError(f"port={port}: cannot listen there ({error}); use another one, or 0 for any") from error
         yield listener

@@ -1,4 +1,4 @@
-"""Attributes of items, such as columns of a user's file: their words find pictures, and those of few values filter."""
+"""Attributes of items, such as columns of a user's file: all are searched, and those with few values have a filter."""
 
 from typing import TYPE_CHECKING
 
@@ -7,12 +7,12 @@ from jobs.html.regions import REGIONS
 if TYPE_CHECKING:
     import duckdb
 
-MOST_FILTERS, MOST_VALUES = 8, 50  # attributes that filter, and values of each
+MOST_FILTERS, MOST_VALUES = 8, 50  # attributes with a filter, and values of each
 _REGIONS = ", ".join(f"('{name}', {place})" for place, name in enumerate(REGIONS))
 
-# `picture_attributes`: each value of a picture once; `alone`: of an item that shows no other picture, which a title
-# can therefore name. `filters`: the attributes with at least two values, and fewer than half of the items that have the
-# attribute, in the order of the columns. The attribute that tells the region has that filter.
+# `picture_attributes` has each value of a picture once; `alone` means that the item shows no other picture, so that its
+# title can be the picture's. `filters` has the attributes with at least two values, but fewer than half as many as
+# items, in the order of the columns. The attribute for the region is left out: it has the filter of regions.
 SHOWN_ATTRIBUTES = f"""
 CREATE TEMP TABLE item_attributes AS
     SELECT item_id, len(image_ids) = 1 AS alone, unnest(map_keys(attributes)) AS name,
@@ -36,7 +36,7 @@ DROP TABLE item_attributes;
 
 
 def region_label(cursor: "duckdb.DuckDBPyConnection") -> str:
-    """Return what the filter of regions is called: as the attribute that all regions are from, else `region`."""
+    """Return the name of the filter of regions: the attribute that all regions come from, else `region`."""
     names = [name for (name,) in cursor.execute("SELECT name FROM region_attributes").fetchall()]
     answered = cursor.execute("SELECT count(*) FROM answered_regions").fetchall()[0][0]
     return names[0] if len(names) == 1 and not answered else REGIONS[0]

@@ -1,4 +1,4 @@
-"""Search by a text or by an example picture: cosines of the vectors that `embed` wrote, with its encoder."""
+"""Search by a text or an example picture: cosines of the vectors that `embed` wrote, with the same encoder."""
 
 import threading
 from collections.abc import Sequence
@@ -16,15 +16,15 @@ from jobs.models.encoder import EmbedderConfig, encoder_facts
 from jobs.store.reading import TableSource
 from jobs.store.run_files import MANIFEST, read_json, run_uri
 
-BLOCK = 1 << 15  # rows that are multiplied at a time
+BLOCK = 1 << 15  # rows multiplied at a time
 
 
 class SimilarPictures:
-    """The vectors of the pictures in a file that is mapped into memory, and the encoder for texts.
+    """The vectors of the pictures, in a memory-mapped file, and the encoder for texts.
 
     Args:
-        sources: tables of embeddings of one space; those of the first with vectors of pictures are used.
-        folder: for the file.
+        sources: tables of embeddings; only those in the same vector space as the first are used.
+        folder: where the file is written.
     """
 
     def __init__(self, sources: Sequence[TableSource], folder: Path) -> None:
@@ -40,12 +40,12 @@ class SimilarPictures:
         return len(self._ids) > 0
 
     def to_picture(self, image_id: str) -> pa.Table | None:
-        """Return image_id and cosine of all pictures with the given one; None if it has no vector."""
+        """Return image_id of all pictures and their cosine with this one; None if it has no vector."""
         row = pc.index(self._ids, image_id).as_py()
         return None if row < 0 else self._scores(self._vectors[row].astype(np.float32))
 
     def to_text(self, text: str) -> pa.Table:
-        """Return image_id and cosine of all pictures with a text; the first call loads the model.
+        """Return image_id of all pictures and their cosine with a text; the first call loads the model.
 
         Raises:
             InputError: the encoder of the vectors is not available, or has no tower for texts.
@@ -82,8 +82,8 @@ class Encoder:
     """The text tower of the encoder that wrote a table of embeddings.
 
     Raises:
-        InputError: the table does not say which encoder it was, the encoder cannot be loaded, it is another one by now,
-            or it has no tower for texts.
+        InputError: the table does not record its encoder, or the encoder cannot be loaded, has changed since, or has no
+            text tower.
     """
 
     def __init__(self, source: TableSource) -> None:

@@ -12,13 +12,13 @@ from jobs.html.thumbnails import Thumbnail, thumbnail
 from jobs.store import locations
 from jobs.store.object_rows import open_rows, reading_rows
 
-HELD_BYTES = 256 << 20  # of row groups, which hold at most about 64 MB each
+HELD_BYTES = 256 << 20  # of row groups, each of at most about 64 MB
 THUMBNAILS_HELD = 4096
 LARGE = 1280  # pixels, on the page of one picture
 
 
 class PicturePlace(NamedTuple):
-    """Where the bytes of a picture are: number of the data object, row group and row of it."""
+    """The location of a picture's bytes: number of the data object, row group, and row in the group."""
 
     file: int
     row_group: int
@@ -26,11 +26,11 @@ class PicturePlace(NamedTuple):
 
 
 class PictureBytes:
-    """Reads encoded pictures; keeps the row groups read last, since a page mostly shows pictures of one.
+    """Reads encoded pictures, and keeps the row groups read last, because most pictures of a page are in the same one.
 
     Args:
         files: the data objects of the tables of images.
-        place_of: image_id -> its place; None without a picture that may be shown.
+        place_of: returns the place of an image_id; None without a picture that may be shown.
     """
 
     def __init__(self, files: Sequence[str], place_of: Callable[[str], PicturePlace | None]) -> None:
@@ -48,7 +48,7 @@ class PictureBytes:
         return thumbnail(data, side=side)[0] if data is not None else None
 
     def _group(self, file: int, row_group: int) -> pa.ChunkedArray:
-        with self._lock:  # one thread reads a group, and the others find it
+        with self._lock:  # one thread reads a group, and the others reuse it
             key = file, row_group
             if key not in self._groups:
                 self._groups[key] = self._read(*key)
