@@ -1,1 +1,1 @@
-"""What all pages share: formats of numbers and links, small copies of pictures, style."""
+"""Shared parts of all pages: formats of numbers and links, small copies of pictures, style."""

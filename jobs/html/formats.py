@@ -1,4 +1,4 @@
-"""Numbers, shares and addresses as pages show them."""
+"""Formats of numbers, shares and addresses on pages."""
 
 import re
 from urllib.parse import urlsplit

@@ -1,3 +1,3 @@
-"""Which attributes of items, and which questions, tell the region that a picture is about."""
+"""The attributes of items, and the questions, that indicate the region of a picture."""
 
-REGIONS = ("region", "sub_region", "country", "target", "category")  # the first that is known counts
+REGIONS = ("region", "sub_region", "country", "target", "category")  # the first one with a value is used
