@@ -16,7 +16,7 @@ LABELLER = {
     SOURCE: Column("human, or the model with its revision"),
     RATER: Column("pseudonym of the person; empty for models"),
 }
-FURTHER = {  # only written if a row has a value
+FURTHER = {  # written only if a row has a value
     "rating.rubric": Column("name of the rubric, if there are several"),
     "rating.target": Column("label that the item was rated against"),
     "rating.condition": Column("condition of the ratings"),
@@ -64,7 +64,7 @@ def read_annotations(
 
     Args:
         about: item_id -> values of the columns `subject`; None if the item is not released.
-        subject: columns that say what was rated.
+        subject: columns that identify what was rated.
         pseudonym: replaces the name of a person.
         comments: whether to keep people's comments.
         question_texts: (rubric, question) -> its text.
@@ -105,7 +105,7 @@ def read_annotations(
 
 
 def column_of(question: str) -> str:
-    """Return the column of a question: those of Century's labels as in its release, others `rating.QUESTION`."""
+    """Return the column of a question: for Century's labels as in its release, for others `rating.QUESTION`."""
     return QUESTIONS.get(question, f"rating.{question}")
 
 
@@ -129,7 +129,7 @@ def _further(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _status(statuses: Sequence[str]) -> str:
-    """Return reported or skipped if the person ended the task so, ok if any question was answered, else the first."""
+    """Return reported or skipped if the person did so, ok if any question was answered, else the first status."""
     for word in (Status.REPORTED.value, Status.OK.value):
         if word in statuses:
             return word
@@ -137,5 +137,5 @@ def _status(statuses: Sequence[str]) -> str:
 
 
 def subject_of_pictures() -> dict[str, Column]:
-    """Return the columns that say which picture was rated."""
+    """Return the columns that identify the rated picture."""
     return {URL: Column("link to the picture", "url"), "century_id": Column("id of the picture")}

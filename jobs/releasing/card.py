@@ -11,12 +11,12 @@ from jobs.releasing.files import ReleasedFile
 
 _LICENCE = re.compile(r"[a-z0-9][a-z0-9.+-]*")
 _SIZES = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M"))
-MOST_LICENCES = 20  # of pictures, that the card lists
+MOST_LICENCES = 20  # of pictures, listed in the card
 
 
 @dataclass
 class CardSettings:
-    """Keys of `card`: what the data card and the Croissant metadata say."""
+    """Keys of `card`: contents of the data card and the Croissant metadata."""
 
     title: str = "Pictures with annotations"  # name of the data set
     description: str = ""  # a paragraph about the data set
@@ -49,11 +49,11 @@ def check(settings: CardSettings) -> str:
 
 @dataclass(frozen=True)
 class CardFacts:
-    """What the card says about the contents.
+    """The facts about the contents that the card reports.
 
     Attributes:
         pictures: number of pictures; licences: licence -> number of pictures, empty if unknown.
-        people, models: numbers of raters of the annotations.
+        people, models: numbers of people and models that annotated.
         left_out: sentences about what is not included.
         sources: (name, identity) of the tables that the files come from.
     """
@@ -116,8 +116,8 @@ def _pictures(settings: CardSettings, facts: CardFacts) -> str:
     lines += [f"| others | {rest:,} |"] if rest else []
     return (
         f"The {facts.pictures:,} pictures are links to their sources, with the pages that show them. Each picture has "
-        f"its own author and licence, which the data set's licence ({settings.licence}) does not change; before you "
-        "use a picture, read them at its source. Pictures and annotations may be disturbing.\n\n"
+        f"its own author and licence, which the data set's licence ({settings.licence}) does not change; check them at "
+        "the source before you use a picture. Pictures and annotations may be disturbing.\n\n"
         "| licence according to the source | pictures |\n|---|---|\n" + "\n".join(lines)
     )
 
@@ -130,6 +130,6 @@ def _annotations(facts: CardFacts) -> str:
         else ""
     )
     return (
-        "Answers of people and models, items with fewer ratings than planned too; an empty cell is a question without "
-        f"a valid answer.{people}{models}"
+        "Answers of people and models, including items with fewer ratings than planned; an empty cell is a question "
+        f"without a valid answer.{people}{models}"
     )

@@ -16,15 +16,15 @@ from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store.reading import TableSource
 
 RESPONSES, RESPONSE_RATINGS, COMMENTS = INCLUDED = ("responses", "response_ratings", "comments")
-# What `include` names -> the tables that it needs.
+# Value of `include` -> the tables that it needs.
 NEEDED_TABLES = {RESPONSES: ("responses",), RESPONSE_RATINGS: ("ratings", "items")}
-FILES = ("pictures", "search_terms", "annotations", RESPONSES, RESPONSE_RATINGS)  # all that a release may have
+FILES = ("pictures", "search_terms", "annotations", RESPONSES, RESPONSE_RATINGS)  # all files that a release may contain
 LABELLED = "the answers of one person or model about one {}"
 
 
 @dataclass(frozen=True)
 class ReleaseTables:
-    """The tables of a release: `starter` and `images` are optional, of the others there may be none.
+    """The tables of a release: `starter` and `images` are optional, and the other lists may be empty.
 
     `listed_terms` are search terms from files.
     """
@@ -47,12 +47,12 @@ class ReleaseTables:
 
 @dataclass(frozen=True)
 class Contents:
-    """What was written.
+    """The files that were written, and their contents.
 
     Attributes:
         files: in the order of the card.
         pictures: the released pictures; annotations: of pictures.
-        responses: rows of responses that are not about a released picture.
+        responses: number of responses that are not about a released picture.
     """
 
     files: list[ReleasedFile]
@@ -61,7 +61,7 @@ class Contents:
     responses: Counter[str]
 
     def facts(self, tables: ReleaseTables, include: Collection[str]) -> CardFacts:
-        """Return what the data card says about the contents."""
+        """Return the facts about the contents for the data card."""
         return CardFacts(
             pictures=len(self.pictures.rows),
             licences=self.pictures.licences,
@@ -73,13 +73,13 @@ class Contents:
 
 
 def check_included(include: Collection[str], tables: Mapping[str, Sequence[str]]) -> None:
-    """Check the values of `include`, and that there are the tables that they need.
+    """Check the values of `include`, and that the tables that they need are configured.
 
     Args:
         tables: key of the configuration -> its tables.
 
     Raises:
-        InputError: an unknown value, or no table of a kind that one needs.
+        InputError: an unknown value, or a value without the tables that it needs.
     """
     if wrong := [name for name in include if name not in INCLUDED]:
         raise InputError(f"include={wrong[0]}: must be of {', '.join(INCLUDED)}")
@@ -99,7 +99,7 @@ def write_contents(
     """Write the CSV files below `folder`.
 
     Args:
-        include: of `INCLUDED`, what is written beyond pictures, terms and annotations of pictures.
+        include: values of `INCLUDED`: what to write besides pictures, terms and annotations of pictures.
         pseudonym: replaces the name of a person.
 
     Raises:

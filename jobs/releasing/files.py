@@ -23,7 +23,7 @@ class ReleasedFile:
     """A file that was written.
 
     Attributes:
-        name: of the file without suffix, and of the data set's configuration.
+        name: name of the file without suffix, and of the data set's configuration.
         description: what one row is.
         columns: name -> column.
         rows, size, sha256: number of rows, bytes, and the hash of the file.
@@ -45,10 +45,10 @@ class ReleasedFile:
 def write_csv(
     folder: Path, name: str, description: str, columns: Mapping[str, Column], rows: Iterable[Mapping[str, Any]]
 ) -> ReleasedFile:
-    """Write rows to `folder`/data/NAME.csv and return what was written; a missing or null value is an empty cell.
+    """Write rows to `folder`/data/NAME.csv and return the file's facts; missing and null values are empty cells.
 
-    The cells are the values, also where a spreadsheet program would take one for a formula: programs read the files as
-    data, and a mark in front of a text would change it.
+    Values are written unchanged, even if a spreadsheet program would take one for a formula: programs read the files as
+    data, and an escape character would change a text.
     """
     path = folder / "data" / f"{name}.csv"
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -48,11 +48,11 @@ class ReleasedPictures:
 def read_pictures(
     records: TableSource, *, starter: TableSource | None, images: TableSource | None, exclusion_filter: ExclusionFilter
 ) -> ReleasedPictures:
-    """Return the pictures of the records that have a link, without excluded ones; of several records the first counts.
+    """Return the pictures of records that have a link, without excluded ones; the first of several records is used.
 
     Args:
-        starter: records of the starter set.
-        images: authors and licences.
+        starter: the table of records of the starter set.
+        images: the table with authors and licences.
     """
     in_starter = _ids(starter) if starter else None
     credits = _credits(images) if images else {}
@@ -100,7 +100,7 @@ def _ids(records: TableSource) -> set[str]:
 
 
 def _credits(images: TableSource) -> dict[str, tuple[str | None, str | None]]:
-    """Return image_id -> author and licence, unknown ones as None."""
+    """Return author and licence by image_id, None where unknown."""
     credits: dict[str, tuple[str | None, str | None]] = {}
     for batch in images.batches(["image_id", "author", "licence"]):
         for row in batch.to_pylist():
@@ -113,7 +113,7 @@ def _credits(images: TableSource) -> dict[str, tuple[str | None, str | None]]:
 
 
 def read_terms(sources: Sequence[TableSource], further: Collection[str]) -> Iterator[dict[str, str]]:
-    """Yield the distinct search terms of tables and `further` ones, sorted, as rows of `search_terms.csv`."""
+    """Yield the distinct search terms of tables and of `further`, sorted, as rows of `search_terms.csv`."""
     terms = set(further) | {
         term for source in sources for batch in source.batches(["term"]) for term in batch["term"].to_pylist()
     }

@@ -14,7 +14,7 @@ def check(out: str, *, overwrite: bool) -> None:
     """Check that a release can be written to `out`.
 
     Raises:
-        InputError: there are files and `overwrite` is false, or files that this job did not write.
+        InputError: `out` has files and `overwrite` is false, or has files that this job did not write.
     """
     root = locations.absolute(out)
     present = [name for name in (CARD, *DATA) if locations.exists(locations.join(root, name))]
@@ -25,7 +25,7 @@ def check(out: str, *, overwrite: bool) -> None:
 
 
 def publish(folder: Path, out: str) -> None:
-    """Copy the files below `folder` to `out`, and remove files of an earlier release that this one does not have."""
+    """Copy the files below `folder` to `out`, and remove files of an earlier release that are not in this one."""
     root = locations.absolute(out)
     written = locations.publish_folder(folder, root)
     locations.remove([locations.join(root, name) for name in DATA if name not in written])

@@ -6,12 +6,12 @@ from pathlib import Path
 from actors.errors import first_line
 from jobs.errors import InputError, RunError
 
-DATA = "data/*.csv"  # files of an earlier release below it are removed
+DATA = "data/*.csv"  # files of an earlier release that match are removed
 
 
 @dataclass
 class PushSettings:
-    """Where a release is published. The token is the usual one: $HF_TOKEN, or that of `hf auth login`."""
+    """Where a release is published, with the token in $HF_TOKEN or the one stored by `hf auth login`."""
 
     repo: str | None = None  # ORGANISATION/NAME of a data set on the Hub; null: the release is not published
     private: bool = True  # of a data set that does not exist yet
@@ -19,10 +19,10 @@ class PushSettings:
 
 
 def check(settings: PushSettings) -> None:
-    """Check the name and that there is a token, before anything is written.
+    """Check the name, and that there is a token, before anything is written.
 
     Raises:
-        InputError: the name is not one of the Hub, or there is no token.
+        InputError: the name is not a valid name on the Hub, or there is no token.
     """
     if settings.repo is None:
         return
@@ -41,10 +41,10 @@ def check(settings: PushSettings) -> None:
 
 
 def push(settings: PushSettings, folder: Path) -> str:
-    """Upload the files of a release in one commit, creating the data set if needed; returns the commit's address.
+    """Upload the files of a release in one commit, creating the data set if needed, and return the commit's address.
 
     Raises:
-        RunError: the Hub refuses, or cannot be reached. The files at `out=` are written by then.
+        RunError: the Hub refuses, or cannot be reached. The files at `out=` are already written.
     """
     import httpx2
     from huggingface_hub import HfApi

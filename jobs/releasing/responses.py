@@ -1,4 +1,4 @@
-"""Released responses of models, and what their items are about: only on demand."""
+"""Released responses of models and the subjects of their items, included only on request."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ _READ = ("response_id", "item_id", "model", "prompt", "condition", "sample", "st
 
 
 class Subjects:
-    """What items are about: their picture and their response.
+    """The subjects of items: their picture and their response.
 
     Args:
         items: tables of items.
@@ -43,7 +43,7 @@ class Subjects:
                     self._of[row["item_id"]] = (picture, row["response_id"])
 
     def picture(self, item: str) -> str | None:
-        """Return the released picture that an item is, or that it is about; None if there is none."""
+        """Return the released picture that an item is or is about; None without one."""
         return item if item in self._pictures else self._of.get(item, (None, None))[0]
 
     def rated_response(self, item: str) -> dict[str, str] | None:
@@ -56,7 +56,7 @@ class Subjects:
 def read_responses(
     sources: Sequence[TableSource], subjects: Subjects, left_out: Counter[str]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the responses about released pictures as rows of `responses.csv`; counts the others in `left_out`."""
+    """Yield the responses about released pictures as rows of `responses.csv`; count the others in `left_out`."""
     for source in sources:
         for batch in source.batches(list(_READ)):
             for row in batch.to_pylist():
