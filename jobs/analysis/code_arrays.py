@@ -1,4 +1,4 @@
-"""Arrays of rating codes: pairs of item and target, several ratings of one pair merged, arrays that grow in place."""
+"""Arrays of rating codes: pairs of item and target, merging of several ratings of a pair, arrays that grow in place."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def pair_hashes(rows: NDArray[Any]) -> Hashes:
 
 
 class Growing:
-    """Arrays of a maximum length, filled from the front; memory pages without data take no memory."""
+    """Arrays of a maximum length, filled from the front; unused memory pages take no memory."""
 
     def __init__(self, most: int, **kinds: str) -> None:
         self._arrays = {name: np.empty(most, kind) for name, kind in kinds.items()}
@@ -36,7 +36,7 @@ class Growing:
 
     @property
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Name -> the filled part of the array."""
+        """The filled part of each array, by name."""
         return {name: array[: self.n] for name, array in self._arrays.items()}
 
 

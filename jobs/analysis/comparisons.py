@@ -1,4 +1,4 @@
-"""Metrics of comparisons: ratings of items that `jobs.pairs` wrote, joined to the pairs."""
+"""Metrics of comparisons: ratings of items that `jobs.pairs` wrote, joined with the pairs."""
 
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ class ComparedPairs:
 
     Attributes:
         hashes: uint64[items] of item_ids, ascending.
-        pair: int64[items], index into the pairs; order: int64[items], 0 or 1, which item is first.
+        pair: int64[items], index into the pairs; order: int64[items], 0 or 1, which item is shown first.
         table: prompts and competitors.
     """
 
@@ -49,7 +49,7 @@ class ComparedPairs:
 
 @dataclass
 class _Answers:
-    """Answers of one rater to one question under one condition, as they are read."""
+    """Answers of one rater to one question under one condition, while they are read."""
 
     pair: "array[int]" = field(default_factory=lambda: array("q"))
     order: "array[int]" = field(default_factory=lambda: array("q"))
@@ -58,7 +58,7 @@ class _Answers:
     asked: int = 0
 
     def comparisons(self, *, by: str) -> Comparisons:
-        """Return the answers, or the probabilities of the answers; those without probabilities are left out."""
+        """Return the answers, or their probabilities; answers without probabilities are then left out."""
         first = np.array(self.chosen if by == pairs.ANSWERS else self.probability)
         answers = Comparisons(np.array(self.pair, np.int64), np.array(self.order, np.int64), first, self.asked)
         return answers.where(~np.isnan(first))
@@ -108,7 +108,7 @@ def read_pairs(items: Sequence[TableSource], competitors: str) -> ComparedPairs 
 
 
 def _competitors(attributes: Mapping[str, str], name: str, turned: bool) -> list[str]:
-    """Return the values of the two items, item 0 first; empty where unknown."""
+    """Return the values of both items, item 0 first; empty where unknown."""
     shared = attributes.get(name, "")
     values = [attributes.get(f"{place}_{name}", shared) for place in (FIRST, SECOND)]
     return values[::-1] if turned else values
@@ -124,8 +124,8 @@ def comparison_metrics(
 ) -> Iterator[Metric]:
     """Yield the metrics of comparisons, for each question that was asked about pairs.
 
-    An answer `first` or `second` chooses a picture; any other is a tie. If the answers have several conditions, each
-    has separate metrics; people's answers without a condition count under each.
+    The answers `first` and `second` choose a picture; any other answer is a tie. If the answers have several
+    conditions, each has separate metrics, and people's answers without a condition count under all of them.
 
     Args:
         competitors: attribute of the single items whose values Bradley-Terry ranks.
@@ -172,7 +172,7 @@ def _question_metrics(answers: Mapping[str, _Answers], compared: ComparedPairs, 
 def _read_answers(
     ratings: Sequence[TableSource], compared: ComparedPairs, exclusion_filter: ExclusionFilter
 ) -> dict[Question, dict[str, dict[str, _Answers]]]:
-    """Return question -> condition -> rater -> answers about pairs."""
+    """Return the answers about pairs by question, condition and rater."""
     answers: dict[Question, dict[str, dict[str, _Answers]]] = {}
     for source in ratings:
         for batch in source.batches(_COLUMNS):
@@ -195,7 +195,7 @@ def _read_answers(
 
 
 def _probability(row: Mapping[str, Any]) -> float:
-    """Return the probability of the first picture, of the two; NaN without probabilities."""
+    """Return the probability of the first of the two pictures; NaN without probabilities."""
     shares = dict(zip(row["answers"] or (), row["probabilities"] or (), strict=False))
     total = shares.get(FIRST, 0.0) + shares.get(SECOND, 0.0)
     return shares.get(FIRST, 0.0) / total if total > 0 else float("nan")

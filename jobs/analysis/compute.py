@@ -1,4 +1,4 @@
-"""Compute metrics from ratings, one question at a time, and from scene graphs."""
+"""Metrics computed from ratings, one question at a time, and from scene graphs."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ from jobs.metrics.question import MetricSettings, QuestionContext, RatedQuestion
 from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store.reading import TableSource
 
-MOST_TARGETS = 12  # that are subgroups without being asked for
+MOST_TARGETS = 12  # up to this number, targets are subgroups by default
 
 
 def question_metrics(
@@ -47,8 +47,8 @@ def question_metrics(
     Args:
         orders: (rubric, question) -> answers in the rubric's order.
         scale: (rubric, question) -> lowest and highest score, or None and the reason why they are unknown.
-        skip: (rubric, question) -> whether to leave it out, such as a question of a scene graph.
-        observe: called with the dims and the answers of each question, such as to keep what a page draws.
+        skip: returns whether to leave out a (rubric, question), such as one of a scene graph.
+        observe: called with the dims and the answers of each question, for example to keep data for plots.
     """
     if items.lengths is not None and "model" not in settings.disaggregate:
         settings = replace(settings, disaggregate=["model", *settings.disaggregate])
@@ -97,7 +97,7 @@ def question_metrics(
 
 
 def _with_targets(settings: MetricSettings, reduced: Reduced) -> MetricSettings:
-    """Return the settings with the targets as subgroups, if each of a few is asked about the same items."""
+    """Return the settings with targets as subgroups, if there are few and each is asked about the same items."""
     targets, items = len(np.unique(reduced.target)), len(np.unique(reduced.item))
     if not 1 < targets <= MOST_TARGETS or items == len(reduced.item) or metric_settings.TARGET in settings.disaggregate:
         return settings
@@ -113,7 +113,7 @@ def _check_baseline(groups: Mapping[Key, Sequence[ConditionGroup]], settings: Me
 
 
 def _changes(answered: Sequence[ConditionRatings], settings: MetricSettings) -> Iterator[Metric]:
-    """Yield the changes between the conditions of one question; none if it has only one."""
+    """Yield the changes between the conditions of one question; nothing if it has only one."""
     by_name = {ratings.name: ratings for ratings in answered}
     compared = condition_changes.compared(by_name, settings.baseline_condition)
     if len(answered) > 1 and not compared and settings.baseline_condition is None:
@@ -167,7 +167,7 @@ def _context(
 
 
 def _subgroups(attribute: str, reduced: Reduced, items: Items) -> dict[str, NDArray[np.bool_]]:
-    """Return value -> bool[items] for an attribute of the items, the target, or both crossed (the target last)."""
+    """Return bool[items] by value of an attribute of the items, of the target, or of both crossed (the target last)."""
     names = attribute.split("+")
     if metric_settings.TARGET not in names or metric_settings.TARGET in items.named:
         return items.subgroups(attribute, reduced.item)
@@ -242,8 +242,9 @@ def dsg_metrics(
 ) -> Iterator[Metric]:
     """Yield scene-graph metrics of each model. Answers are ratings of `rubric` whose question is a question_id.
 
-    The target of a rating is the set_id of the picture's questions; if it is empty, the picture's id is. If the answers
-    have several conditions, each has separate metrics; people's ratings without a condition count under each.
+    The target of a rating is the set_id of the picture's questions; if it is empty, the picture's id is the set_id. If
+    the answers have several conditions, each has separate metrics, and people's ratings without a condition count under
+    all of them.
 
     Args:
         likert: `rubric/question` of the people's ratings to correlate the scores with.

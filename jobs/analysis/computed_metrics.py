@@ -11,7 +11,7 @@ _COLUMNS = ["definition", "value", "n", "coverage", "low", "high", "interval_met
 
 
 def read_computed(sources: Sequence[TableSource]) -> Iterator[Metric]:
-    """Yield the metrics of tables `metrics`, with the table's name as the dim `table`."""
+    """Yield the metrics in tables `metrics`, with the table's name as the dim `table`."""
     for source in sources:
         table = table_name(source.uri)
         for batch in source.batches():
@@ -21,6 +21,6 @@ def read_computed(sources: Sequence[TableSource]) -> Iterator[Metric]:
 
 
 def table_name(uri: str) -> str:
-    """Return the last part of a table's location that says what it is about: of R/ranked/clip-b32/metrics, clip-b32."""
+    """Return the last distinctive part of a table's location, such as clip-b32 for R/ranked/clip-b32/metrics."""
     parts = [part for part in uri.rstrip("/").split("/") if part]
     return parts[-2] if parts[-1] == "metrics" and len(parts) > 1 else parts[-1]

@@ -1,8 +1,8 @@
 """The conditions under which each question was answered, and the ratings that count under each.
 
-A question of a report is answered under several conditions, such as with and without a linked article, and has metrics
-for each. People and gold usually answer it once, without a condition: their ratings count under every condition, so
-that models are compared with them under each.
+A question of a report may be answered under several conditions, such as with and without a linked article, and then has
+metrics for each. People and gold usually answer it once, without a condition: their ratings count under every
+condition, so that models can be compared with them.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -13,7 +13,7 @@ from jobs.analysis.reduced_question import Key
 from jobs.errors import InputError
 
 CONDITION = "condition"  # column of ratings, and dim
-LIKELIHOOD = "loglik"  # method whose scores are log-likelihoods, not on a scale
+LIKELIHOOD = "loglik"  # method whose scores are log-likelihoods instead of points of a scale
 UNCONDITIONAL = ("human", "gold")  # kinds whose ratings without a condition count under every condition
 SEPARATOR = "; "  # between a context and the way of answering, as in "article; log-likelihood"
 
@@ -23,10 +23,10 @@ class ConditionGroup:
     """One question under one condition.
 
     Attributes:
-        question: rubric, question and the values of the further columns that separate questions.
+        question: rubric, question and the values of the other columns that separate questions.
         condition: empty if the ratings have none.
-        key: of the ratings under this condition in the `Reduction`.
-        shared: key -> raters whose ratings without a condition count too.
+        key: key of the ratings under this condition in the `Reduction`.
+        shared: key -> raters whose ratings without a condition count as well.
         unscaled: raters whose scores are not on the question's scale.
     """
 
@@ -38,9 +38,9 @@ class ConditionGroup:
 
 
 def condition_groups(reduction: Reduction, kinds: Mapping[str, str]) -> dict[Key, list[ConditionGroup]]:
-    """Return question -> its conditions, sorted by name.
+    """Return the conditions of each question, sorted by name.
 
-    A person or gold rater who answered a question only without a condition counts under each condition of the others.
+    A person or gold rater who answered a question only without a condition counts under every condition of the others.
     All other ratings count under their own condition.
 
     Args:
@@ -75,9 +75,9 @@ def condition_groups(reduction: Reduction, kinds: Mapping[str, str]) -> dict[Key
 
 
 def reference_for(condition: str, reference: str, present: Collection[str]) -> str:
-    """Return the condition with which `condition` is compared: `reference`, if possible with its way of answering.
+    """Return the condition to compare `condition` with: `reference`, if possible with the same way of answering.
 
-    Likelihoods with a found article, "article; log-likelihood", are compared with those with the right one, "gold;
+    Likelihoods with a linked article, "article; log-likelihood", are compared with those with the right one, "gold;
     log-likelihood", if the ratings have them (CAIRE, table 11).
 
     Args:

@@ -1,4 +1,4 @@
-"""Ratings joined with what they are about: one flat row per rating, for a data frame or a spreadsheet."""
+"""Ratings joined with their items and pictures: one flat row per rating, for a data frame or a spreadsheet."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -28,7 +28,7 @@ ANSWER = (
     "comment",
     "seconds",
 )
-WORDS = ("question_text", "label")  # from the rubric that the table of ratings keeps
+WORDS = ("question_text", "label")  # from the rubric kept with the table of ratings
 NUMBERS = {"sample": pa.int32()} | dict.fromkeys(("score", "expected", "outside_mass", "seconds"), pa.float64())
 SEPARATOR = "; "  # between several correct answers
 
@@ -36,14 +36,14 @@ SEPARATOR = "; "  # between several correct answers
 class FlatTable:
     """Joins ratings with items, records and images, each of which may be absent.
 
-    A rating of a picture has the picture's id as item_id. The pictures of another rating are those of its item; an item
-    with several pictures has the record and the source of the first. Where no table of items, records or images has
-    the id, the picture is unknown.
+    A rating of a picture has the picture's id as item_id; any other rating has the pictures of its item. An item with
+    several pictures has the record and the source of the first one. The picture is unknown if no table of items,
+    records or images has the id.
 
     Args:
-        items: tables of items; an item that several tables hold has the row of the first.
-        records, images: tables of the pictures; of several rows of a picture the first counts.
-        rubrics: the rubrics that the tables of ratings keep.
+        items: tables of items; the first one is used for an item in several tables.
+        records, images: tables of the pictures; the first of several rows of a picture is used.
+        rubrics: the rubrics kept with the tables of ratings.
         exclusion_filter: the exclusions; ratings of excluded pictures are left out.
     """
 
@@ -88,13 +88,13 @@ class FlatTable:
     def _facts(self, ids: pa.Array) -> tuple[pa.Table, pa.Array]:
         """Return a row per item, and whether its pictures are excluded."""
         rows: dict[str, dict[str, Any]] = {name: {"item_id": name, "pictures": [name]} for name in ids.to_pylist()}
-        described = set[str]()  # whose pictures a table names
+        described = set[str]()  # items with pictures in a table
         for items in reversed(self._items):
             for item in items.rows(ids).to_pylist():
                 attributes = {self._attributes[name]: value for name, value in item["attributes"] or ()}
                 gold = SEPARATOR.join(item["gold"] or ()) or None
                 facts = {name: item[name] for name in ITEM} | {"gold": gold, "pictures": item["image_ids"] or []}
-                # Whole, so that no attribute of another table's row remains.
+                # Replace the entire row, so that no attribute of another table's row remains.
                 rows[item["item_id"]] = {"item_id": item["item_id"], **facts, **attributes}
                 described.add(item["item_id"])
         first = pa.array([next(iter(row["pictures"]), None) for row in rows.values()], pa.string())
@@ -116,7 +116,7 @@ class FlatTable:
         return table, pa.array(excluded, pa.bool_())
 
     def _words(self, ratings: pa.Table) -> dict[str, pa.Array]:
-        """Return the text of each question and the label of each answer, null where no table keeps the rubric."""
+        """Return the text of each question and the label of each answer, null where the rubric is unknown."""
         texts, labels = [], []
         for name, question, value in zip(
             *(ratings[c].to_pylist() for c in ("rubric", "question", "value")), strict=True

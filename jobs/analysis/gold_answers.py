@@ -1,4 +1,4 @@
-"""The right answers to ranked queries, from a file of a user, and their ranks in tables of lists."""
+"""The right answers to ranked queries, from a user's file, and their ranks in tables of lists."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -66,10 +66,10 @@ def read_gold(uri: str, columns: GoldColumns, group_by: str | None, *, encoding:
 
 
 def _empty_cell(uri: str, columns: GoldColumns, row: int, column: str, encoding: str | None) -> tuple[str, str]:
-    """Return where the first empty query or answer is, and its column.
+    """Return the position of the first empty query or answer, and its column.
 
-    Batches have no lines: a delimited file is read again to find the line, which may differ from the row because fields
-    may contain line breaks and empty lines are skipped. In Parquet it is the row, from 1.
+    Batches have no line numbers: a delimited file is read again to find the line, which may differ from the row because
+    fields may contain line breaks and empty lines are skipped. In Parquet, the position is the row, from 1.
     """
     if not uri.lower().endswith(".parquet"):
         names = (columns.query, columns.answer)
@@ -80,7 +80,7 @@ def _empty_cell(uri: str, columns: GoldColumns, row: int, column: str, encoding:
 
 
 def ranks_of(source: TableSource, right: Mapping[str, set[str]]) -> dict[str, list[int]]:
-    """Return query -> ascending ranks of its right answers, for queries of `right` that have a list.
+    """Return the ascending ranks of right answers by query, for queries of `right` that have a list.
 
     The ranks are empty if the list has no right answer.
     """

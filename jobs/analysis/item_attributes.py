@@ -1,4 +1,4 @@
-"""Attributes of items, which are joined to ratings: subgroups, right answers, and the responses that were rated."""
+"""Attributes of items, joined to ratings: subgroups, right answers, and the responses that were rated."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ class Items:
         columns: attribute -> (int32[n] codes, -1 unknown; the values).
         lengths: float64[n], characters of the response, NaN if unknown; None without responses.
         named: names of all attributes, including those that are not in `columns`.
-        gold: hash -> (targets with known answers, empty: all; right values).
+        gold: hash -> (targets with known answers, or none for all targets; right values).
     """
 
     hashes: Hashes = field(default_factory=lambda: np.zeros(0, np.uint64))
@@ -57,15 +57,15 @@ class Items:
         return np.where(rows >= 0, codes[rows], -1).astype(np.int64), values
 
     def subgroups(self, attribute: str, items: Hashes) -> dict[str, NDArray[np.bool_]]:
-        """Return value -> bool[items], for the values that occur."""
+        """Return bool[items] for each value of an attribute that occurs."""
         code, values = self.codes(attribute, items)
         return {values[value]: code == value for value in np.unique(code[code >= 0])}
 
 
 def read_items(items: Sequence[TableSource], responses: Sequence[TableSource], attributes: Iterable[str]) -> Items:
-    """Return attributes from `items`, and model, prompt, condition and length of responses, by their ids.
+    """Return the attributes of `items`, and model, prompt, condition and length of responses, by their ids.
 
-    An item or a response may be in several tables, such as those of two conditions: the tables are merged.
+    Tables are merged: an item or a response may be in several, such as those of two conditions.
 
     Raises:
         InputError: two tables give an item different values of `attributes`, targets, right values or responses, or
@@ -111,10 +111,10 @@ def read_items(items: Sequence[TableSource], responses: Sequence[TableSource], a
 
 @dataclass
 class _Merged:
-    """Rows of several tables by their id; what one table leaves empty, another may add.
+    """Rows of several tables by their id; another table may add facts that one leaves empty.
 
     Attributes:
-        key: the key of the configuration, and `thing` what a row is, for messages.
+        key, thing: the key of the configuration, and what a row is, for messages.
         rows: id -> fact -> value.
     """
 

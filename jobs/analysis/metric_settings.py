@@ -1,4 +1,4 @@
-"""Validate the key `metrics`, and the attributes of items that it names."""
+"""Validation of the key `metrics`, and of the attributes of items in it."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -47,15 +47,15 @@ def check(settings: MetricSettings) -> None:
 
 
 def attributes(settings: MetricSettings) -> set[str]:
-    """Return the attributes of items that the settings name; crossed ones as a+b."""
+    """Return the attributes of items in the settings; crossed ones as a+b."""
     return {*compared_attributes(settings), settings.concept, "model"}
 
 
 def check_groups(settings: MetricSettings, *, has_raters: bool) -> None:
-    """Refuse groups of people that no table divides; those by default divide people where there is one.
+    """Check that there is a table of raters if groups of people other than the default are set.
 
     Raises:
-        InputError: groups other than those by default, and no table of raters.
+        InputError: other groups are set, and there is no table of raters.
     """
     if not has_raters and settings.groups not in ([], MetricSettings().groups):
         groups = ",".join(settings.groups)
@@ -68,10 +68,10 @@ def compared_attributes(settings: MetricSettings) -> set[str]:
 
 
 def check_attributes(settings: MetricSettings, available: Collection[str]) -> None:
-    """Refuse settings with attributes that are not in `available`, those of the items.
+    """Check that all attributes in the settings are in `available`, the attributes of the items.
 
     Raises:
-        InputError: an attribute is not available; names its key.
+        InputError: an attribute is not available; the message has its key.
     """
     named = {
         "disaggregate": settings.disaggregate,
@@ -96,8 +96,7 @@ def with_available(
     compare: Sequence[str],
     contrast: Sequence[str],
 ) -> MetricSettings:
-    """Return the settings with further attributes to disaggregate by, to compare and to contrast, if all of them are in
-    `available`."""
+    """Return the settings with more attributes to disaggregate by, compare and contrast, if `available` has them."""
 
     def new(names: Sequence[str], present: Sequence[str]) -> list[str]:
         parts = {name: set(name.partition(":")[0].split("+")) - {TARGET} for name in names}
@@ -114,7 +113,7 @@ def with_available(
 def with_conditions(
     settings: MetricSettings, present: Collection[str], *, baseline: str | None, reference: str | None
 ) -> MetricSettings:
-    """Return the settings with a baseline and a reference condition, if they have none and the ratings have these.
+    """Return the settings with a baseline and a reference condition, if they are unset and occur in the ratings.
 
     Args:
         present: the conditions of the ratings.

@@ -1,4 +1,4 @@
-"""Write the table of metrics of `report` and `analyze`, without overwriting files of other programs."""
+"""Writing the table of metrics of `report` and `analyze`, without overwriting files of other programs."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -11,10 +11,10 @@ from jobs.store.single_unit import write_small
 
 
 def refuse_foreign(out: str, *names: str) -> None:
-    """Refuse a folder that has a file of one of these `names` but no table of metrics: another program wrote it.
+    """Check that a folder with a file of one of these `names` is not another program's: it has a table of metrics.
 
     Raises:
-        InputError: the folder has such a file.
+        InputError: the folder has such a file but no table of metrics.
     """
     out = locations.absolute(out)
     present = [name for name in names if locations.exists(locations.join(out, name))]

@@ -1,4 +1,4 @@
-"""Scores of pictures out of the answers to their questions, as rows of table `ratings`."""
+"""Scores of pictures from the answers to their questions, as rows of table `ratings`."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from jobs.metrics.dsg import DsgQuestion
 from jobs.store.reading import TableSource
 from jobs.tables import TABLES
 
-RUBRIC = "dsg_score"  # of the scores
+RUBRIC = "dsg_score"  # rubric of the scores
 QUESTIONS = {"with_dependencies": True, "without_dependencies": False}
 STEPS = 20  # bins of a histogram from 0 to 1; the score 1 has its own bin
 BINS = tuple(f"{step / STEPS:.2f}" for step in range(STEPS + 1))
@@ -26,7 +26,7 @@ _KEY = ("item_id", "target", "rater", "condition", "method", "order", "sample")
 
 
 def read_sets(questions: TableSource) -> dict[str, list[DsgQuestion]]:
-    """Return set_id -> its questions, without answers."""
+    """Return the questions of each set, without answers, by set_id."""
     sets: dict[str, list[DsgQuestion]] = defaultdict(list)
     for batch in questions.batches(["set_id", "question_id", "parents", "valid"]):
         for row in batch.to_pylist():
@@ -79,7 +79,7 @@ def _scored(score: float) -> dict[str, Any]:
 
 
 def _unscored(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the status of an item without a score: that of its first question without an answer."""
+    """Return the status of an item without a score, which is that of its first question without an answer."""
     failed = next((row for row in rows if row["status"] != Status.OK), None)
     if failed is not None:
         return {name: failed[name] for name in ("status", "error_kind", "error_message")}

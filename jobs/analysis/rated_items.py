@@ -1,4 +1,4 @@
-"""Which items and targets each table of ratings is about, and sentences for tables that cannot be compared."""
+"""The items and targets that each table of ratings is about, and warnings about tables that cannot be compared."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from jobs.store.hashing import Hashes, hash_texts
 from jobs.store.reading import TableSource
 
-MOST_TARGETS = 1000  # of a question; those of a question with more are not compared
+MOST_TARGETS = 1000  # of a question; questions with more targets are not compared
 COLUMNS = ("item_id", "target", "rubric", "question", "rater")
 
 
@@ -26,8 +26,8 @@ class RatedItems:
     """The items, raters and targets of one table of ratings, by rubric: 8 bytes per item and rubric.
 
     Attributes:
-        name: of the table, for messages.
-        example: one of its item_ids; empty before the first row.
+        name: the name of the table, for messages.
+        example: an item_id in the table; empty before the first row.
     """
 
     name: str
@@ -55,7 +55,7 @@ class RatedItems:
 def mismatches(
     tables: Sequence[RatedItems], items: Sequence[TableSource] = (), hashes: Hashes | None = None
 ) -> list[str]:
-    """Return a sentence for each table of ratings whose answers meet no answers of the others, or no item.
+    """Return a sentence for each table of ratings that shares no items or targets with others, or has no known item.
 
     Args:
         tables: what was rated.
@@ -68,7 +68,7 @@ def mismatches(
         raters = set().union(*(table.of[rubric].raters for table in largest))
         for group in others:
             if set().union(*(table.of[rubric].raters for table in group)) <= raters:
-                continue  # one rater's ratings in several tables
+                continue  # several tables of one rater's ratings
             sentences.append(
                 f"{_names(group)} and {_names(largest)} answer rubric {rubric} but share no item: the first has items "
                 f"such as {group[0].example!r}, the second such as {largest[0].example!r}. Their raters cannot be "
@@ -81,7 +81,7 @@ def mismatches(
 
 
 def _connected(tables: Iterable[RatedItems], rubric: str) -> list[list[RatedItems]]:
-    """Return groups of tables: two that share an item are in one group."""
+    """Return groups of tables; tables that share an item are in the same group."""
     groups: list[tuple[list[RatedItems], Hashes]] = []
     for table in tables:
         joined, items = [table], table.of[rubric].items
@@ -96,7 +96,7 @@ def _connected(tables: Iterable[RatedItems], rubric: str) -> list[list[RatedItem
 
 
 def _without_targets(group: Sequence[RatedItems], rubric: str) -> Iterator[str]:
-    """Yield a sentence for each table none of whose targets of a question another table has."""
+    """Yield a sentence for each table whose targets of a question occur in no other table."""
     questions = sorted({question for table in group for question in table.of[rubric].targets})
     for question in questions:
         targets = [(table, table.of[rubric].targets.get(question, set())) for table in group]

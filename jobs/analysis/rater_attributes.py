@@ -1,4 +1,4 @@
-"""Attributes of raters, which are joined to ratings: kinds, families, countries and groups."""
+"""Attributes of raters, joined to ratings: kinds, families, countries and groups."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ METHODS = {
     "human": "human",
     "encoder": "encoder",
     "gold": "gold",
-}  # ratings.method -> kind; all other methods are of models
+}  # ratings.method -> kind; all other methods are models'
 HUMAN = "human"  # kind and method of people's ratings
 KINDS = (HUMAN, "model", "encoder", "gold")
 
@@ -26,7 +26,7 @@ class Raters:
         kinds: rater -> human, model, encoder or gold.
         families: rater -> family of models.
         groups: group of people -> raters.
-        countries: rater -> country, the target of ratings without one.
+        countries: rater -> country, which is the target of ratings without one.
     """
 
     kinds: dict[str, str]
@@ -43,12 +43,12 @@ def read_raters(
     groups: Sequence[str],
     kept: Sequence[Mapping[str, Any]] = (),
 ) -> Raters:
-    """Return the attributes of raters from tables `raters`; without them, kinds follow from the method of the ratings.
+    """Return the attributes of raters from tables `raters`; otherwise kinds follow from the ratings' methods.
 
     Args:
         methods: rater -> the methods of its ratings.
         kept: rows of table `raters` that are kept with tables of ratings (`jobs.judging.kept_raters.read`). Their kind
-            takes precedence over the method. Their family is not used: it names an architecture, which models of
+            takes precedence over the method. Their family is not used, because it is an architecture that models of
             different makers share.
         gold: globs of raters whose answers are right.
         groups: columns of `raters` that divide people into groups.

@@ -1,7 +1,7 @@
 """Any number of ratings as compact codes: one file per question in a temporary folder, read one question at a time.
 
 Memory holds a batch, the names of raters, targets and answers, and later one question: 16 bytes per rating and 12 per
-item, with all metrics about 50 per rating at the peak. A question is sorted in chunks of its items. Items are
+item, and about 50 per rating at the peak with all metrics. A question is sorted in chunks of its items. Items are
 identified by a 64-bit hash of their id (with 50 million items, the probability of any collision is 1 in 15,000).
 """
 
@@ -35,7 +35,7 @@ ROW = np.dtype(
         ("score", "f8"),
     ]
 )
-CHUNK = 1 << 21  # rows of a question that one chunk sorts
+CHUNK = 1 << 21  # rows of a question that are sorted at a time
 MAX_OPEN = 256  # files; with more questions, files are closed and reopened
 
 
@@ -43,7 +43,7 @@ class Reduction:
     """Collects batches of `ratings` as codes. It is a context manager, which removes its folder at exit.
 
     Args:
-        by: further columns that separate questions, of condition, method and order.
+        by: additional columns that separate questions, from condition, method and order.
         keep_ids: whether to keep the ids of items, with memory that grows with their number.
     """
 
@@ -91,16 +91,16 @@ class Reduction:
         return sorted(self._versions_of)
 
     def versions_of(self, key: Key) -> Mapping[str, set[Version]]:
-        """Return rater -> the versions in which it was asked a question: methods and orders of its ratings."""
+        """Return the versions in which each rater was asked a question: methods and orders of its ratings."""
         return self._versions_of[key]
 
     def methods_of(self, key: Key) -> Mapping[str, set[str]]:
-        """Return rater -> the methods of its ratings, for the raters who were asked a question."""
+        """Return the methods of ratings by rater, for the raters who were asked a question."""
         return {rater: {method for method, _ in versions} for rater, versions in self._versions_of[key].items()}
 
     @property
     def methods(self) -> dict[str, set[str]]:
-        """Rater -> the methods of its ratings."""
+        """The methods of ratings by rater."""
         methods: dict[str, set[str]] = {}
         for key in self._versions_of:
             for rater, used in self.methods_of(key).items():
@@ -113,7 +113,7 @@ class Reduction:
         return tuple(self._raters)
 
     def add(self, batch: pa.Table) -> None:
-        """Append a batch as codes. The caller has validated it, such as with `Distributions.add`."""
+        """Append a batch as codes. The caller must have validated it, for example with `Distributions.add`."""
         if not batch.num_rows:
             return
         rows = np.empty(batch.num_rows, ROW)
@@ -144,7 +144,7 @@ class Reduction:
         return np.array([self._versions.setdefault(v, len(self._versions)) for v in versions], np.int64)[position]
 
     def _split(self, batch: pa.Table) -> Iterable[tuple[Key, NDArray[np.int64]]]:
-        """Yield each question of the batch with the numbers of its rows."""
+        """Yield each question of the batch with its row numbers."""
         names, code = [], np.zeros(batch.num_rows, np.int64)
         for column in self._by:
             values, position = _encoded(batch[column])
@@ -164,7 +164,7 @@ class Reduction:
         code = np.full(len(answers), -1, np.int64)
         for position in np.unique(positions):
             answer = answers[position]
-            # one value more than a closed set may have, to detect sets that are not closed
+            # one value more than a closed set may have, so that larger sets are detected
             if answer is not None and (answer in code_of or len(code_of) <= MAX_LEVELS):
                 code[position] = code_of.setdefault(answer, len(code_of))
         return code[positions]
@@ -195,7 +195,7 @@ class Reduction:
         The merged score is the mean of the scores; the merged value is that of the lowest sample.
 
         Args:
-            versions_of: a rater, whose ratings alone are returned, with its versions in the place of raters.
+            versions_of: a rater; only this rater's ratings are returned, with its versions in the place of raters.
             order: the answers in the rubric's order; other answers follow by name.
             countries: rater -> target of the rater's ratings without a target, if other ratings of the question have
                 one.
@@ -224,7 +224,7 @@ class Reduction:
     ) -> Iterator[NDArray[Any]]:
         """Yield the rows of a question, then the shared raters' rows of others, at most `CHUNK` at a time.
 
-        With `versions_of`, those of one rater, with the code of the version in the place of the rater's.
+        With `versions_of`, yield the rows of that rater, with codes of versions in the place of raters' codes.
         """
         for other, raters in ((key, None), *(shared or {}).items()):
             if other in self._files:
@@ -245,7 +245,7 @@ class Reduction:
         shared: Mapping[Key, Collection[str]] | None,
         versions_of: str | None,
     ) -> Iterator[NDArray[Any]]:
-        """Yield the rows of a question in chunks of about `CHUNK` rows, each of whole pairs of item and target, by
+        """Yield the rows of a question in chunks of about `CHUNK` rows, keeping pairs of item and target together by
         hash."""
         with_targets = self._target_filler(key, countries, shared)
         bits = (n // CHUNK).bit_length()
@@ -269,8 +269,8 @@ class Reduction:
     def _target_filler(
         self, key: Key, countries: Mapping[str, str], shared: Mapping[Key, Collection[str]] | None
     ) -> Callable[[NDArray[Any]], NDArray[Any]]:
-        """Return a function that sets missing targets to the rater's country, if other ratings of the question have
-        one."""
+        """Return a function that sets missing targets to the rater's country, if the question is rated against
+        targets."""
         none = self._targets.get("")
         targeted = any((rows["target"] != none).any() for rows in self._read(key, shared)) if countries else False
         if none is None or not targeted:
@@ -288,8 +288,7 @@ class Reduction:
         return with_targets
 
     def _ordered(self, key: Key, order: Sequence[str]) -> tuple[tuple[str, ...], NDArray[np.int32]]:
-        """Return the answers in order, and int32[codes + 1] positions: -1 stays -1; all are -1 if the set is not
-        closed."""
+        """Return the answers in order, and int32[codes + 1] positions; -1 stays -1, and all are -1 for open sets."""
         code_of = self._values[key[:2]]
         recode = np.full(len(code_of) + 1, -1, np.int32)  # -1 indexes the last element
         if len(code_of) > MAX_LEVELS:
@@ -301,14 +300,14 @@ class Reduction:
 
 
 def version_name(version: Version) -> str:
-    """Return a version as metrics name it: method and order."""
+    """Return the name of a version in metrics: method and order."""
     return " ".join(filter(None, version))
 
 
 def _encoded(column: pa.ChunkedArray) -> tuple[list[Any], NDArray[np.int64]]:
     """Return a column's distinct values, including null, and int64[rows], the position of each row's value."""
     whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if isinstance(whole, pa.ChunkedArray):  # combine_chunks keeps several large chunks
+    if isinstance(whole, pa.ChunkedArray):  # combine_chunks may leave several large chunks
         whole = pa.concat_arrays(whole.chunks)
     if pa.types.is_dictionary(whole.type):
         whole = whole.cast(whole.type.value_type)
@@ -317,12 +316,12 @@ def _encoded(column: pa.ChunkedArray) -> tuple[list[Any], NDArray[np.int64]]:
 
 
 def _coded(column: pa.ChunkedArray, code_of: dict[str, int]) -> NDArray[np.int64]:
-    """Return each row's code in `code_of`; adds new values to it."""
+    """Return each row's code in `code_of`, and add new values to it."""
     values, position = _encoded(column)
     return np.array([code_of.setdefault(value, len(code_of)) for value in values], np.int64)[position]
 
 
 def _distinct_rows(batch: pa.Table, columns: Sequence[str]) -> Iterable[tuple[str, ...]]:
-    names = list(dict.fromkeys(columns))  # `by` may have the method
+    names = list(dict.fromkeys(columns))  # `by` may contain the method
     rows = batch.select(names).unify_dictionaries().group_by(names).aggregate([])
     return zip(*(rows[name].to_pylist() for name in columns), strict=True)

@@ -1,4 +1,4 @@
-"""The ratings of one question, and what they add up to while they are read in chunks."""
+"""The ratings of one question, and their accumulation while they are read in chunks."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ class Reduced:
         answers: the ok ratings; their items are pairs of item and target that were asked about.
         item: uint64[items], the hash of each pair's item; target: int32[items], index into `targets`.
         ended: rater -> status -> number of ratings; `double`: number of pairs with several ratings of any status;
-            `double_by_people`: by people alone.
+            `double_by_people`: the same for people's ratings alone.
         asked_people, reported: bool[items], whether a person was asked about the pair, and whether a person reported
             it.
     """
@@ -44,19 +44,19 @@ class Reduced:
 
     @property
     def statuses(self) -> Counter[str]:
-        """Status -> number of ratings."""
+        """Number of ratings by status."""
         return sum(self.ended.values(), start=Counter())
 
 
 class QuestionTally:
-    """What the chunks of a question's rows add up to.
+    """Accumulates the chunks of a question's rows.
 
     Args:
         n: number of all rows.
         raters: int32[raters], the sorted codes of the raters that occur.
         is_person: bool[raters].
-        recode: int32[codes + 1], the position of each answer's code, as `RatingTable` numbers answers; the last is that
-            of no answer.
+        recode: int32[codes + 1], the position of each answer's code in the numbering of `RatingTable`; the last one is
+            for no answer.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class QuestionTally:
         self._units = Growing(n, item="u8", target="i4", asked="?", reported="?")
 
     def add(self, rows: NDArray[Any]) -> None:
-        """Add a chunk of whole pairs of item and target: all rows of its pairs."""
+        """Add a chunk that has all rows of each of its pairs of item and target."""
         rater = np.searchsorted(self._raters, rows["rater"])
         unit, first = units_of(rows)
         self._count(rows, unit, rater)

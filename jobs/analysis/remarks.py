@@ -25,8 +25,11 @@ def remark_metrics(
     settings: MetricSettings,
     exclusion_filter: ExclusionFilter,
 ) -> Iterator[Metric]:
-    """Yield `remark_share` of each rubric and field, also for each value of `metrics.disaggregate` and for each model
-    that wrote the rated responses. Memory: 8 B per rated item."""
+    """Yield `remark_share` of each rubric and field, in all and by `metrics.disaggregate` and writer of rated
+    responses.
+
+    Memory grows by 8 bytes per rated item.
+    """
     written: dict[tuple[str, str], Hashes] = {}
     for source in remarks:
         for batch in source.batches(["item_id", "rubric", "field"]):

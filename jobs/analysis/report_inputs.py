@@ -1,4 +1,4 @@
-"""The tables that a report is computed from: the keys that name them, and how they are opened."""
+"""The input tables of a report: their keys, and opening them."""
 
 from dataclasses import dataclass, field
 
@@ -11,7 +11,7 @@ from jobs.store.reading import TableSource, open_table, open_tables
 
 @dataclass
 class ReportInputs:
-    """Keys that name tables; none is required, and at least one of those with rows to report on must be given."""
+    """Keys for tables; none is required, but at least one must have rows to report on."""
 
     ratings: list[str] = field(default_factory=list)  # tables, or globs of tables
     images: str | None = None  # images table: thumbnails and fetch status

@@ -1,4 +1,4 @@
-"""Read the tables of a report: one pass over all ratings, then the metrics that the tables allow."""
+"""Reading the tables of a report: one pass over all ratings, then the metrics that the tables allow."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store.lookup import RowLookup
 from jobs.store.reading import TableSource
 
-ALL_PEOPLE = "all people"  # the rater of people's pooled ratings
+ALL_PEOPLE = "all people"  # rater name of people's pooled ratings
 ON_CARDS = (
     "target",
     "rubric",
@@ -79,10 +79,10 @@ class RatingSummary:
     """The results of one pass over the ratings.
 
     Attributes:
-        distributions: of each rater's answers; `pooled`: of the answers of all people together. They distinguish
+        distributions, pooled: of each rater's answers, and of the answers of all people together. They distinguish
             conditions if a question was answered under several.
         raters: the attributes of the raters.
-        rated: the items of each table.
+        rated: the items that each table is about.
     """
 
     distributions: Distributions
@@ -91,7 +91,7 @@ class RatingSummary:
     rated: Sequence[RatedItems] = ()
 
     def shown(self, methods: Mapping[str, set[str]]) -> list[Distribution]:
-        """Return the distributions for the page: each rater's, or one for all people if there are many.
+        """Return the distributions for the page: one per rater, or a pooled one for people if there are many.
 
         Args:
             methods: rater -> the methods of its ratings.
@@ -110,13 +110,13 @@ def summarize_ratings(
     models: Sequence[Mapping[str, Any]],
     exclusion_filter: ExclusionFilter,
 ) -> RatingSummary:
-    """Read all ratings once, without those of excluded items, and add their codes to `reduction`.
+    """Read all ratings once, except those of excluded items, and add their codes to `reduction`.
 
     Args:
-        models: rows of table `raters` that are kept with tables of ratings and responses.
+        models: rows of table `raters` kept with the tables of ratings and responses.
 
     Raises:
-        InputError: the table of raters does not fit the settings or itself.
+        InputError: the table of raters does not fit the settings, or contradicts itself.
     """
     metric_settings.check_groups(settings, has_raters=bool(tables.raters))
     distributions, pooled = Distributions(extra=reduction.by), Distributions(extra=reduction.by)
@@ -141,10 +141,10 @@ def summarize_ratings(
 def rows_of_items(
     tables: ReportTables, item_ids: set[str], extra: Sequence[str], exclusion_filter: ExclusionFilter
 ) -> dict[str, list[dict[str, Any]]]:
-    """Return item_id -> its rows of `ratings` with the columns that cards show, without those of excluded items.
+    """Return the rows of `ratings` of each item that is not excluded, with the columns that cards show, by item_id.
 
     Args:
-        extra: further columns, which distinguish the ratings of one rater.
+        extra: additional columns, which distinguish the ratings of one rater.
     """
     rows_of: dict[str, list[dict[str, Any]]] = defaultdict(list)
     wanted = pa.array(sorted(item_ids), pa.string())
@@ -164,10 +164,10 @@ def read_report_items(
     compare: Sequence[str] = (),
     contrast: Sequence[str] = (),
 ) -> tuple[Items, MetricSettings]:
-    """Return the attributes of the items, and the settings with those of the arguments that apply.
+    """Return the attributes of the items, and the settings with the arguments that apply.
 
     Args:
-        disaggregate, compare, contrast: added to the settings of that name if the items have the attributes.
+        disaggregate, compare, contrast: added to the setting of the same name if the items have the attributes.
 
     Raises:
         InputError: the settings themselves name an attribute that no item has.
@@ -259,6 +259,6 @@ def _entity_metrics(terms: Sequence[TableSource]) -> Iterator[Metric]:
 
 
 def _span_kinds(tables: ReportTables, gold: Sequence[str]) -> dict[str, str]:
-    """Return rater -> kind for the raters who marked spans, who may have no ratings."""
+    """Return the kinds of the raters who marked spans; they may have no ratings."""
     kept = kept_raters.read(tables.spans)
     return read_raters(tables.raters, methods_of(tables.spans), gold=gold, groups=(), kept=kept).kinds

@@ -23,8 +23,8 @@ def refusal_rates(
     """Return refusal rates by model, prompt, condition and kind; one unit is in memory at a time.
 
     Args:
-        sources: tables `responses`; a response that several of them hold counts once, at 8 bytes per response.
-        exclusion_filter: the exclusions; responses about excluded items do not count.
+        sources: tables `responses`; a response in several of them counts once, which takes 8 bytes per response.
+        exclusion_filter: the exclusions; responses about excluded items are left out.
 
     Raises:
         InputError: a refusal has an unknown kind.

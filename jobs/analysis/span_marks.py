@@ -1,4 +1,4 @@
-"""Read tables `spans` as the readings of raters: which texts each of them read, and what was marked there."""
+"""Readings of raters from tables `spans`: the texts that each rater read, and the spans marked in them."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -12,11 +12,11 @@ from jobs.store.reading import TableSource
 
 COLUMNS = "item_id rater condition method text_id kind start end category marked probability status".split()
 HUMAN = "human"  # method of people's spans
-WRITER, WRITER_COLUMN = "model", "text_column"  # attributes of items that name the writer of the generated text
+WRITER, WRITER_COLUMN = "model", "text_column"  # attributes of items with the writer of the generated text
 
 
 class SpanRater(NamedTuple):
-    """A rater with the way and the condition in which it marked."""
+    """A rater, with the method and the condition in which it marked spans."""
 
     rater: str
     method: str
@@ -24,7 +24,7 @@ class SpanRater(NamedTuple):
 
 
 class TextOfItem(NamedTuple):
-    """A text as part of an item: a correct description of four generated ones is a text of four items."""
+    """A text as part of an item: a correct description that belongs to four generated ones counts as four texts."""
 
     item_id: str
     text_id: str
@@ -32,7 +32,7 @@ class TextOfItem(NamedTuple):
 
 @dataclass
 class MarkedText:
-    """What one rater marked in one text; `claims` have their probabilities, marked or not."""
+    """One rater's marks in one text; `claims` has the probabilities of all claims, marked or not."""
 
     spans: list[Span] = field(default_factory=list)
     categories: list[str] = field(default_factory=list)  # of the spans, empty if unknown
@@ -43,10 +43,10 @@ Readings = dict[SpanRater, dict[TextOfItem, MarkedText]]
 
 
 def read_marks(sources: Sequence[TableSource]) -> dict[str, Readings]:
-    """Return kind -> rater -> text -> marks.
+    """Return the marks by kind, rater and text.
 
-    A text with a row whose status is not ok does not count for its rater: its marks are unknown or incomplete. A rater
-    with an ok row about an item has read all its texts that have rows of the kind by any rater.
+    A text is left out for a rater with a row whose status is not ok, because its marks are unknown or incomplete. A
+    rater with an ok row about an item has read all of its texts that have rows of this kind by any rater.
 
     Raises:
         InputError: a span that ends before it starts.
@@ -71,7 +71,7 @@ def read_marks(sources: Sequence[TableSource]) -> dict[str, Readings]:
 
 
 def read_statuses(sources: Sequence[TableSource]) -> dict[str, dict[SpanRater, dict[TextOfItem, str]]]:
-    """Return kind -> rater -> text -> status: that of the row that is not ok, else ok."""
+    """Return the status of each text by kind and rater: that of a row that is not ok, else ok."""
     statuses: dict[str, dict[SpanRater, dict[TextOfItem, str]]] = defaultdict(lambda: defaultdict(dict))
     for source in sources:
         for batch in source.batches(["item_id", "rater", "condition", "method", "text_id", "kind", "status"]):
@@ -97,7 +97,7 @@ def _add(marked: MarkedText, row: Mapping[str, Any], uri: str) -> None:
 
 
 def _add_unmarked(marks: Mapping[str, Readings]) -> None:
-    """Add the texts of the items that a rater has read, with rows of the kind by any rater, as read without marks."""
+    """Add the unmarked texts that a rater has read: those of its items that have rows of the kind by other raters."""
     read_items: dict[SpanRater, set[str]] = defaultdict(set)
     for by_rater in marks.values():
         for rater, texts in by_rater.items():
@@ -116,7 +116,7 @@ def check_places(marks: Mapping[str, Readings], texts: Mapping[str, str]) -> Non
     """Check that all spans are within their texts.
 
     Raises:
-        InputError: the first that is not.
+        InputError: a span is outside of its text; the message describes the first one.
     """
     for by_rater in marks.values():
         for rater, of_rater in by_rater.items():
@@ -132,7 +132,7 @@ def check_places(marks: Mapping[str, Readings], texts: Mapping[str, str]) -> Non
 
 
 def without_items(marks: Mapping[str, Readings], items: Collection[str]) -> dict[str, Readings]:
-    """Return the readings without the texts of some items, and without raters who then have none."""
+    """Return the readings without the texts of some items, and without raters who then have no texts."""
     kept = {
         kind: {
             rater: {text: marked for text, marked in texts.items() if text.item_id not in items}
@@ -145,14 +145,14 @@ def without_items(marks: Mapping[str, Readings], items: Collection[str]) -> dict
 
 @dataclass(frozen=True)
 class MarkedItem:
-    """What table `items` says about an item: its picture, and the model that wrote its text, empty if unknown."""
+    """An item's facts from table `items`: its picture, and the model that wrote its text, empty if unknown."""
 
     picture: str
     writer: str = ""
 
 
 def read_marked_items(items: Sequence[TableSource], wanted: Iterable[str]) -> dict[str, MarkedItem]:
-    """Return picture and writer of the items `wanted` that the tables have.
+    """Return picture and writer of those items `wanted` that are in the tables.
 
     Raises:
         InputError: two tables give an item different pictures or writers.
@@ -177,10 +177,10 @@ def read_marked_items(items: Sequence[TableSource], wanted: Iterable[str]) -> di
 
 
 def read_texts(sources: Sequence[TableSource], wanted: set[str]) -> dict[str, str]:
-    """Return text_id -> text of the texts `wanted`.
+    """Return the texts `wanted` by text_id.
 
     Raises:
-        InputError: the tables lack one of them, or give it different words.
+        InputError: a text is missing, or two tables have different words for it.
     """
     texts: dict[str, str] = {}
     first: dict[str, str] = {}  # text -> its first table
@@ -203,7 +203,7 @@ def read_texts(sources: Sequence[TableSource], wanted: set[str]) -> dict[str, st
 
 
 def methods_of(sources: Sequence[TableSource]) -> Mapping[str, set[str]]:
-    """Return rater -> the methods of its spans."""
+    """Return the methods of each rater's spans."""
     methods: dict[str, set[str]] = defaultdict(set)
     for source in sources:
         for batch in source.batches(["rater", "method"]):

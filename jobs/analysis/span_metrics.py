@@ -29,7 +29,7 @@ from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store.reading import TableSource
 
 Floats = NDArray[np.float64]
-MISTAKE, OMISSION = "mistake", "omission"  # kinds: marked in the generated text, and in the correct one
+MISTAKE, OMISSION = "mistake", "omission"  # kinds of spans, marked in the generated and in the correct text
 GOLD, MODELS = "gold", "models"
 SPAN_SCORERS = "the scores from this rater's spans"
 
@@ -70,7 +70,7 @@ def read_span_tables(
     kinds: Mapping[str, str],
     exclusion_filter: ExclusionFilter,
 ) -> SpanTables:
-    """Read the spans, and the texts and items that they refer to, without those of excluded pictures.
+    """Read the spans, and the texts and items that they refer to, except those of excluded pictures.
 
     Args:
         kinds: rater -> human, model, encoder or gold.
@@ -103,7 +103,8 @@ def read_span_tables(
 
 
 def span_metrics(tables: SpanTables, settings: MetricSettings) -> Iterator[Metric]:
-    """Yield the status of texts, the metrics of spans by kind, and the scores of descriptions, also with people's."""
+    """Yield the status of texts, the metrics of spans by kind, and the scores of descriptions and their
+    correlations."""
     for kind, by_rater in sorted(tables.statuses.items()):
         for rater, statuses in sorted(by_rater.items()):
             for metric in spans.status_shares(statuses):
@@ -114,7 +115,7 @@ def span_metrics(tables: SpanTables, settings: MetricSettings) -> Iterator[Metri
 
 
 def dims_of(rater: SpanRater) -> dict[str, str]:
-    """Return the dims that name a rater."""
+    """Return the dims that identify a rater."""
     named = {
         "rater": rater.rater,
         "method": "" if rater.method == HUMAN else rater.method,
@@ -124,7 +125,7 @@ def dims_of(rater: SpanRater) -> dict[str, str]:
 
 
 def _of_kind(tables: SpanTables, kind: str, overlap: float) -> Iterator[Metric]:
-    """Yield the comparison of each rater with gold and with people, of people with each other, and the agreement."""
+    """Yield comparisons of each rater with gold and with people, of people with each other, and the agreement."""
     by_rater = tables.marks[kind]
     references = {name: _of(by_rater, tables.raters(k)) for name, k in ((GOLD, GOLD), (PEOPLE, HUMAN))}
     for rater in sorted(by_rater):
@@ -223,7 +224,7 @@ def _of_descriptions(tables: SpanTables, overlaps: Sequence[str]) -> Iterator[Me
 
 
 def _scores(tables: SpanTables, raters: Sequence[SpanRater], ids: Sequence[str]) -> dict[str, Floats]:
-    """Return the numbers and shares of both kinds, float64[items], the mean over the raters who read the text."""
+    """Return the numbers and shares of both kinds, float64[items], averaged over the raters who read the text."""
     values = {}
     for kind, count, share in ((MISTAKE, "mistakes", "mistake_share"), (OMISSION, "omissions", "omission_share")):
         numbers: dict[str, list[float]] = {}
@@ -240,7 +241,7 @@ def _scores(tables: SpanTables, raters: Sequence[SpanRater], ids: Sequence[str])
 
 
 def _category_counts(tables: SpanTables, raters: Sequence[SpanRater], ids: Sequence[str]) -> dict[str, Floats]:
-    """Return category -> number of mistakes, float64[items]; empty if all mistakes have the same category."""
+    """Return the numbers of mistakes float64[items] by category; empty if all mistakes have the same category."""
     read = [tables.marks.get(MISTAKE, {}).get(rater, {}) for rater in raters]
     names = {name for texts in read for marks in texts.values() for name in marks.categories}
     categories = {category for name in names for category in name.split("+") if category}

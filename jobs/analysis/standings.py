@@ -1,4 +1,4 @@
-"""How far the raters of each item are apart, and how high they score it: for the orders of a page's cards."""
+"""The disagreement and score of each item, for sorting the cards of a page."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -11,15 +11,15 @@ from jobs.metrics.answers import RatingTable
 from jobs.store.hashing import Hashes
 
 Floats = NDArray[np.float64]
-Bounds = tuple[float, float] | None  # of a question's scores
+Bounds = tuple[float, float] | None  # lowest and highest score of a question
 
 
 class Standings(NamedTuple):
-    """Means by item, NaN where there is none.
+    """Means by item, NaN where there are none.
 
     Attributes:
         item: uint64[n], hashes of the items' ids, ascending.
-        disagreement: float64[n], mean over questions and targets of the distance of two raters' answers, 0 to 1.
+        disagreement: float64[n], mean over questions and targets of the distance between two raters' answers, 0 to 1.
         score: float64[n], mean score of the question `scored`.
         scored: rubric and question; None if no question has a scale.
     """
@@ -30,7 +30,7 @@ class Standings(NamedTuple):
     scored: tuple[str, str] | None
 
     def of(self, items: Hashes) -> tuple[Floats, Floats]:
-        """Return disagreement and score of items, NaN for those that were not rated."""
+        """Return disagreement and score of items, NaN for items that were not rated."""
         if not len(self.item):
             return np.full(len(items), np.nan), np.full(len(items), np.nan)
         place = np.minimum(np.searchsorted(self.item, items), len(self.item) - 1)
@@ -44,7 +44,7 @@ def standings(
     """Return the standings of all items that were rated, in memory that grows with the items of one question.
 
     Args:
-        questions: rubric and question in the order of the page; the first with a scale gives the scores.
+        questions: (rubric, question) in the order of the page; the scores are of the first question with a scale.
         scale: (rubric, question) -> lowest and highest score, or None, and the reason.
     """
     rated = {(key[0], key[1]) for key in reduction.keys}
@@ -62,11 +62,11 @@ def standings(
 
 
 def pair_distances(answers: RatingTable, bounds: Bounds) -> tuple[NDArray[np.int64], Floats]:
-    """Return the items with at least two answers, and the mean distance of two of their raters, from 0 to 1.
+    """Return the items with at least two answers, and the mean distance between two of their raters, from 0 to 1.
 
-    Of n sorted scores x_k, the distances of all pairs sum to sum (2 k - n - 1) x_k. Of categories, a pair's distance is
-    1 if they differ: n (n - 1) / 2 - sum c (c - 1) / 2 pairs, where c counts equal answers. Scores outside the scale,
-    such as likelihoods, do not count.
+    For n sorted scores x_k, the distances of all pairs add up to sum (2 k - n - 1) x_k. Different categories have the
+    distance 1: n (n - 1) / 2 - sum c (c - 1) / 2 pairs differ, where c counts equal answers. Scores outside the scale,
+    such as likelihoods, are ignored.
     """
     if bounds and bounds[1] > bounds[0]:
         kept = (answers.score >= bounds[0]) & (answers.score <= bounds[1])

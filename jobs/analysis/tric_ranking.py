@@ -1,4 +1,4 @@
-"""Rank the captions of a TRIC split for its pictures by their vectors, and evaluate the rankings."""
+"""Ranking of a TRIC split's captions for its pictures by their vectors, and evaluation of the rankings."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
@@ -16,7 +16,7 @@ from jobs.metrics.metric import Metric
 from jobs.store.reading import TableSource
 
 Vectors = NDArray[np.float16]
-Wording = tuple[str, str]  # template, and the date in the template's words
+Wording = tuple[str, str]  # template, and the date as worded in it
 _RANDOM = (
     "Expected MRR of the captions in random order: sum of 1 / rank over the number of captions (TRIC, section VII); "
     "n counts captions."
@@ -67,7 +67,7 @@ def rank(query: Vectors, captions: WordedCaptions) -> Ranking:
 def rank_all(
     split: Split, vectors: Mapping[str, Vectors], captions: Mapping[Wording, WordedCaptions]
 ) -> dict[str, dict[int, Ranking]]:
-    """Return template -> position in the split -> ranking, for the pictures (by content_id) that have a vector."""
+    """Return the ranking of each picture that has a vector, by template and position in the split."""
     templates = dict.fromkeys(template for template, _ in captions)
     return {
         template: {
@@ -82,7 +82,7 @@ def rank_all(
 def ranking_metrics(split: Split, captions: Mapping[Wording, WordedCaptions], rankings: Rankings) -> Iterator[Metric]:
     """Yield the MRR of the random order and, if the answers are public, the MRR by template and decade.
 
-    With several templates also the change of the MRR from the first to each other one, paired by picture.
+    Several templates also yield the change of the MRR from the first to each other one, paired by picture.
     """
     count = len(split.captions)
     for cut in (None, ANSWERS):
@@ -123,14 +123,14 @@ def _rank_of(picture: Ranking, captions: WordedCaptions, index: str) -> int:
 
 
 def read_vectors(source: TableSource, wanted: Collection[str]) -> dict[str, Vectors]:
-    """Return item_id -> vector float16[dim] as stored, for the wanted rows with status ok."""
+    """Return the vectors float16[dim] of the wanted rows with status ok, as stored, by item_id."""
     vectors: dict[str, Vectors] = {}
     for batch in source.batches(["item_id", "embedding", "status"]):
         if not batch.num_rows:
             continue
         dim = batch.schema.field("embedding").type.list_size
         values = np.concatenate([chunk.flatten().to_numpy() for chunk in batch["embedding"].chunks])
-        row = 0  # in `values`, which has no rows for null vectors
+        row = 0  # index into `values`, which has no rows for null vectors
         for item, status in zip(batch["item_id"].to_pylist(), batch["status"].to_pylist(), strict=True):
             if status == Status.OK:
                 if item in wanted:

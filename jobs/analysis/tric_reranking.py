@@ -1,4 +1,4 @@
-"""Re-rank the best captions of TRIC's pictures by a judge's ratings, and compare the rankings."""
+"""Re-ranking of the best captions of TRIC's pictures by a judge's ratings, and comparison of the rankings."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ from jobs.store.reading import TableSource
 
 Ranked = dict[int, list[str]]  # position of a picture in the split -> indices of its captions, best first
 RaterCondition = tuple[str, str]  # rater and condition
-ENCODER = "encoder"  # name of the ranking before
+ENCODER = "encoder"  # name of the ranking before re-ranking
 _COLUMNS = ["item_id", "target", "rater", "condition", "expected", "status"]
 
 
@@ -28,7 +28,7 @@ class Judgement:
 
     Attributes:
         scores: picture's item_id -> caption -> expected score.
-        asked: picture's item_id -> its captions that were asked about.
+        asked: picture's item_id -> its captions that the judge was asked about.
     """
 
     scores: dict[str, dict[str, float]] = field(default_factory=lambda: defaultdict(dict))
@@ -40,7 +40,7 @@ class Reranking:
     """The captions in a judge's order.
 
     Attributes:
-        ranked: as the encoder's ranking; pictures in `kept` have the encoder's order.
+        ranked: the ranking, in the form of the encoder's; pictures in `kept` keep the encoder's order.
         kept: pictures with a caption that has no score.
     """
 
@@ -83,7 +83,7 @@ def without_excluded(split: Split, ranked: Ranked, exclusion_filter: ExclusionFi
 
 
 def read_judgements(sources: Sequence[TableSource]) -> dict[RaterCondition, Judgement]:
-    """Return the ratings by rater and condition, sorted by rater and by how much of the date the condition words.
+    """Return the ratings by rater and condition, sorted by rater and by how much of the date the condition includes.
 
     Several samples of a rating are averaged.
 
@@ -111,10 +111,10 @@ def read_judgements(sources: Sequence[TableSource]) -> dict[RaterCondition, Judg
 
 
 def rerank(split: Split, ranked: Ranked, judgement: Judgement) -> Reranking:
-    """Return the captions that were asked about by their score, best first, and after them the others as before.
+    """Return the captions that the judge was asked about by score, best first, then the others in their earlier order.
 
     Equal scores keep the order of `ranked`. A picture that has a caption without a score, or was not judged, keeps its
-    whole order.
+    entire order.
     """
     result, kept = {}, set()
     for position, indices in ranked.items():
@@ -133,8 +133,8 @@ def rerank(split: Split, ranked: Ranked, judgement: Judgement) -> Reranking:
 def reranking_metrics(split: Split, before: Ranked, after: Mapping[RaterCondition, Reranking]) -> Iterator[Metric]:
     """Yield the MRR cut at 100 of the encoder's ranking and of each judge's, by decade, and their paired changes.
 
-    Changes are those from the encoder to each judge, and between the conditions of one judge. The coverage of a judge's
-    MRR is the share of pictures whose order is the judge's; the others keep the encoder's and count.
+    Changes are from the encoder to each judge, and between the conditions of one judge. The coverage of a judge's MRR
+    is the share of pictures in the judge's order; the others are included in the encoder's order.
 
     Args:
         before: the encoder's ranking; pictures without one are not ranked.

@@ -12,9 +12,9 @@ _EXACT = "no interval: an exact count"
 
 
 def columns(splits: Sequence[Split]) -> dict[str, list[int]]:
-    """Return the numbers of several splits together: year per picture, words and characters per caption.
+    """Return the pooled numbers of several splits: year per picture, words and characters per caption.
 
-    Words are what whitespace separates; a newline counts as one character.
+    Words are separated by whitespace; a newline counts as one character.
     """
     captions = [text for split in splits for text in split.captions.values()]
     return {

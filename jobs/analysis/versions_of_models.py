@@ -1,4 +1,4 @@
-"""The versions in which models answered a question: methods and orders of the prompt."""
+"""Comparison of the versions in which models answered a question: methods and orders of the prompt."""
 
 from collections.abc import Iterator
 

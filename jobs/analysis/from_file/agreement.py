@@ -1,4 +1,4 @@
-"""Agreement of the raters of a file, by question: numeric answers form a scale, other answers categories."""
+"""Agreement of the raters of a file, by question: numeric answers form a scale, other answers are categories."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
@@ -28,7 +28,7 @@ def agreement(
 ) -> FileAnalysis:
     """Return the metrics and distributions of a file of ratings.
 
-    The ratings are codes on disk: memory grows with the largest question.
+    The ratings are kept as codes on disk, so memory grows only with the largest question.
     """
     scales = _scales(cfg, uri, columns, exclusion_filter)
     names = sorted({part for name in metric_settings.compared_attributes(cfg.metrics) for part in name.split("+")})
@@ -68,7 +68,7 @@ def agreement(
 
 
 def _check_scale(uri: str, ratings: pa.Table, scale: Sequence[float]) -> None:
-    """Refuse answers outside the configured scale."""
+    """Check that no answer is outside the configured scale."""
     if not scale:
         return
     low, high = scale
@@ -82,7 +82,7 @@ def _check_scale(uri: str, ratings: pa.Table, scale: Sequence[float]) -> None:
 
 
 class Attributes:
-    """Attributes of items or raters, from columns that have one value per item or rater.
+    """Attributes of items or raters, from columns with one value per item or rater.
 
     Attributes:
         values: column -> item or rater -> value, without nulls.
@@ -93,7 +93,7 @@ class Attributes:
         self.values: dict[str, dict[str, str]] = {name: {} for name in names}
 
     def column(self, name: str) -> str:
-        """Return the attribute's column in the batches of answers."""
+        """Return the name of the attribute's column in the batches of answers."""
         return f"{name} of {self.owner}"
 
     def add(self, uri: str, batch: pa.Table) -> None:
@@ -166,7 +166,7 @@ def _as_ratings(batch: pa.Table, scales: Collection[str], *, first: int) -> pa.T
         "method": pa.array(["human"] * n),
         "order": pa.array([""] * n),
         "sample": pa.array(range(first, first + n), pa.int32()),
-        "value": pc.coalesce(score.cast(pa.string()), value),  # 3, 3.0 and 3,0 are one answer
+        "value": pc.coalesce(score.cast(pa.string()), value),  # 3, 3.0 and 3,0 are the same answer
         "score": score,
         "status": pc.if_else(pc.is_valid(value), Status.OK.value, Status.UNPARSED.value),
     })  # fmt: skip

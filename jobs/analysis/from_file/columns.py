@@ -13,14 +13,15 @@ from jobs.corpora.ratings_file import batches, select_columns
 from jobs.errors import InputError
 from jobs.runtime.exclusions import ExclusionFilter
 
-# Names of columns in released files: of CrowdTruth, its two platforms (Figure Eight, Mechanical Turk) and the tasks of
-# Snow et al. (2008) in its tutorials; of DSG, its answers and ratings. The first name that is in the file applies.
+# Names of columns in released files: for CrowdTruth those of its two platforms (Figure Eight, Mechanical Turk) and of
+# the tasks of Snow et al. (2008) in its tutorials, for DSG those of its answers and ratings. The first name in the file
+# is used.
 _CROWDTRUTH: dict[str, tuple[tuple[str, ...], ...]] = {
     "item": (("_unit_id",), ("HITId",), ("orig_id",)),
     "rater": (("_worker_id",), ("WorkerId",), ("!amt_worker_ids",)),
     "value": (("response",),),
 }
-_LIKERT: dict[str, tuple[tuple[str, ...], ...]] = {  # people's ratings of DSG
+_LIKERT: dict[str, tuple[tuple[str, ...], ...]] = {  # for people's ratings of DSG
     "item": (("t2i_model", "item_id"),),
     "rater": (("worker_id",),),
     "value": (("answer",),),
@@ -45,9 +46,9 @@ LARGEST = 1e100  # of a score; the squares of larger scores are infinite
 
 
 def find_columns(cfg: AnalyzeConfig, uri: str) -> dict[str, list[str]]:
-    """Return field -> columns of the file: the configured ones, else those with the names of released data sets.
+    """Return the file's columns for each field: the configured ones, else those named as in released data sets.
 
-    A required field that neither names is the column with its own name.
+    A required field without either is the column of the same name.
 
     Raises:
         InputError: configured columns are not in the file, or required ones are not configured.
@@ -108,7 +109,7 @@ def read_rows(
 
 
 def without_excluded(rows: pa.Table, names: Sequence[str], exclusion_filter: ExclusionFilter) -> pa.Table:
-    """The rows in which none of the columns `names`, which identify the item, is on the list of exclusions."""
+    """Return the rows whose item, identified by the columns `names`, is not on the list of exclusions."""
     out = np.zeros(rows.num_rows, bool)
     for name in names:
         if exclusion_filter and name in rows.column_names:
@@ -117,7 +118,8 @@ def without_excluded(rows: pa.Table, names: Sequence[str], exclusion_filter: Exc
 
 
 def as_numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return the column as numbers, null where it has none; 3,5 is 3.5, as spreadsheets of many countries write it."""
+    """Return the column as numbers, null where it has none; 3,5 is read as 3.5, as many countries' spreadsheets write
+    it."""
     comma = pc.match_substring_regex(column, DECIMAL_COMMA)
     text = pc.utf8_trim_whitespace(pc.if_else(comma, pc.replace_substring(column, ",", "."), column))
     number = pc.match_substring_regex(text, r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")
@@ -126,10 +128,10 @@ def as_numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def check_named(uri: str, batch: pa.Table, names: Sequence[str]) -> None:
-    """Refuse rows without a value in one of the columns `names`.
+    """Check that all rows have a value in each of the columns `names`.
 
     Raises:
-        InputError: there are such rows.
+        InputError: a row has no value.
     """
     for name in names:
         if batch[name].null_count:

@@ -1,4 +1,4 @@
-"""The keys of `analyze`, and which of them can be combined."""
+"""The keys of `analyze`, and a check of their combinations."""
 
 from dataclasses import dataclass, field, fields
 
@@ -59,7 +59,7 @@ class AnalyzeConfig:
 
 
 def check_settings(cfg: AnalyzeConfig) -> None:
-    """Refuse an invalid scale, and keys that the task does not use.
+    """Check the scale, and that the task uses all keys that are set.
 
     Raises:
         InputError: the scale is invalid, or a key is set without effect.

@@ -17,8 +17,8 @@ from jobs.runtime.exclusions import ExclusionFilter
 def crowdtruth(
     cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]], exclusion_filter: ExclusionFilter
 ) -> FileAnalysis:
-    """Return CrowdTruth metrics. If a worker judged a unit several times, the last judgement counts, as in the
-    reference."""
+    """Return CrowdTruth metrics, by the last judgement if a worker judged a unit several times (as in the
+    reference)."""
     judgements: dict[tuple[str, str], frozenset[str]] = {}
     asked_of_unit, asked_of_worker = Counter[str](), Counter[str]()
     for batch in read_rows(cfg, uri, columns, exclusion_filter):

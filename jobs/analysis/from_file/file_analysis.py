@@ -1,4 +1,4 @@
-"""What the analysis of a file yields."""
+"""The results of the analysis of a file."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from jobs.metrics.observations import Observations
 
 @dataclass(frozen=True)
 class FileAnalysis:
-    """The metrics of a file, and what its page shows besides them: distributions by rater, and what plots need."""
+    """The metrics of a file, and the other contents of its page: distributions by rater, and data for plots."""
 
     metrics: Sequence[Metric]
     distributions: Sequence[Distribution] = ()

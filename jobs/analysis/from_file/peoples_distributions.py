@@ -12,7 +12,7 @@ NULLS = {"answers": pa.list_(pa.string()), "outside_mass": pa.float64(), "trunca
 
 
 class PeoplesDistributions:
-    """Counts batches of ratings that have no list of allowed answers: each answer that occurs is allowed."""
+    """Counts batches of ratings without a list of allowed answers: each answer that occurs is allowed."""
 
     def __init__(self) -> None:
         self._of_each, self._pooled = Distributions(), Distributions()
