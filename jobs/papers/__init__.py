@@ -1,1 +1,1 @@
-"""Tables and figures in the shape of the papers', of a report's own metrics with the printed numbers next to them."""
+"""Tables and figures in the shape of the papers', with a report's metrics next to the printed numbers."""

@@ -1,4 +1,4 @@
-"""Metrics by name and dims, as arrangements look them up."""
+"""An index of metrics by name and dims, in which arrangements look them up."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,7 @@ class MetricIndex:
     """Metrics of a report by name and dims.
 
     Args:
-        condition: if the ratings have several conditions, those of this one are used.
+        condition: the condition whose metrics are used if the ratings have several.
 
     Attributes:
         all: all metrics, whatever their condition.
@@ -40,7 +40,7 @@ class MetricIndex:
         self._others: dict[str | None, MetricIndex] = {}
 
     def under(self, condition: str | None) -> "MetricIndex":
-        """Return the metrics of another condition; the same if the ratings have only one."""
+        """Return the metrics of another condition, or this index if the ratings have only one."""
         if condition == self._condition or not self.conditions:
             return self
         if condition not in self._others:  # arrangements ask for the same few conditions hundreds of times
@@ -48,10 +48,10 @@ class MetricIndex:
         return self._others[condition]
 
     def get(self, name: str, dims: Mapping[str, str], *, reason: str = "") -> Metric:
-        """Return the metric with exactly these dims, besides condition and inverted; an undefined one if there is none.
+        """Return the metric with exactly these dims, apart from condition and inverted, or an undefined one.
 
         Args:
-            reason: why it is undefined, if the report has no such metric.
+            reason: why the metric is undefined if the report does not have it.
         """
         if (metric := self._exact.get((name, frozenset(dims.items())))) is not None:
             return metric
@@ -68,11 +68,11 @@ class MetricIndex:
         )
 
     def find(self, name: str, **dims: str) -> list[Metric]:
-        """Return all metrics of a name that have these dims and perhaps others, in the report's order."""
+        """Return all metrics of this name that have at least these dims, in the report's order."""
         return [m for m in self._by_name.get(name, ()) if all(m.dims.get(key) == v for key, v in dims.items())]
 
     def first(self, name: str, dims: Mapping[str, str], *, reason: str = "", **preferred: str) -> Metric:
-        """Return a metric of all items with these dims and perhaps others, one with the `preferred` dims if possible.
+        """Return a metric of all items that has at least these dims and, if possible, the `preferred` dims.
 
         Use it for metrics with dims that depend on the ratings, such as the number of slots of an ICC.
         """

@@ -1,4 +1,4 @@
-"""Tables and figures in a paper's shape; the page renders them and `jobs.papers.output` writes them as files."""
+"""Tables and figures in a paper's shape, which the page renders and `jobs.papers.output` writes to files."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -21,7 +21,7 @@ class Printed:
 class PaperCell:
     """A cell: this report's metric, the paper's printed number, both, or neither (an empty cell of the layout).
 
-    A metric without a value says why in its `reason`.
+    The `reason` of a metric explains why it has no value.
     """
 
     metric: Metric | None = None
@@ -42,15 +42,15 @@ class PaperTable:
     """A table in a paper's shape.
 
     Attributes:
-        name: of its file, such as table_2.
-        title: what it shows; citation: the paper's table, such as "Century, table 2".
+        name: name of its file, such as table_2.
+        title, citation: what the table shows, and the paper's table, such as "Century, table 2".
         row_headers: names of the columns with row headers, such as ("Dimension", "Labelling method").
         columns: header of each column, from the outermost level to the innermost: ("GPT-4 Omni", "Explicit").
         rows: from top to bottom.
         notes: sentences about the whole table, such as what n counts.
 
     Raises:
-        ValueError: a row has another number of headers or cells, or columns differ in their levels.
+        ValueError: a row has the wrong number of headers or cells, or columns have different numbers of levels.
     """
 
     name: str
@@ -80,10 +80,10 @@ class PaperFigure:
     """A figure in a paper's shape.
 
     Attributes:
-        name: of its files, such as figure_13; title, citation: as for tables.
-        svg: the drawing, of `jobs.plots`.
+        name: name of its files, such as figure_13; title, citation: as for tables.
+        svg: the drawing, from `jobs.plots`.
         numbers: the table of the numbers that it draws.
-        pictures: image_id and title of the pictures that it is about, which the page shows below the drawing.
+        pictures: image_id and title of its subjects, which the page shows below the drawing.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Write a paper's tables and figures next to the report: OUT/paper/NAME.csv and NAME.svg."""
+"""Writing a paper's tables and figures next to the report: OUT/paper/NAME.csv and NAME.svg."""
 
 import csv
 import io
@@ -17,7 +17,7 @@ MEASURES = (
 
 
 def write_parts(out: str, parts: Sequence[PaperPart]) -> None:
-    """Write the files and remove those of an earlier report that are no longer among them."""
+    """Write the files, and remove files of an earlier report that are not among them."""
     folder = locations.join(locations.absolute(out), FOLDER)
     files: dict[str, bytes] = {}
     for part in parts:

@@ -44,7 +44,7 @@ def check(settings: PaperSettings) -> None:
 
 
 def arrange(study: Study) -> list[PaperPart]:
-    """Return the tables and figures of the paper that the settings name, in the paper's order.
+    """Return the tables and figures of the configured paper, in the paper's order.
 
     Raises:
         ValueError: two parts have the same name.

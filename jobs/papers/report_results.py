@@ -1,4 +1,4 @@
-"""What a report computes from its tables and reduced ratings: metrics, and the tables and figures of a paper."""
+"""The results of a report from its tables and reduced ratings: metrics, and the tables and figures of a paper."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ from jobs.runtime.exclusions import ExclusionFilter
 
 @dataclass
 class ReportSettings:
-    """Keys that say what a report computes and shows."""
+    """Keys for what a report computes and shows."""
 
     questions_rubric: str = "dsg"  # rubric of the answers to the questions of scene graphs
     likert: str | None = None  # rubric/question of people's ratings to correlate scene graphs with
@@ -40,11 +40,11 @@ class ReportSettings:
 
 @dataclass(frozen=True)
 class ReportResults:
-    """The metrics, and what the page shows besides them."""
+    """The metrics, and the other contents of the page."""
 
-    of_answers: list[Metric]  # of the distributions of answers
+    of_answers: list[Metric]  # metrics of the distributions of answers
     metrics: list[Metric]
-    observations: Observations  # what plots need of each question besides its metrics
+    observations: Observations  # the data of each question that plots need besides its metrics
     mismatches: list[str]  # tables of ratings that share no items or targets with others
     methods: Mapping[str, set[str]]  # rater -> the methods of its ratings
     parts: list[PaperPart]
@@ -73,8 +73,8 @@ def compute_results(
     Args:
         settings: keys that `check` accepted.
         tables: the opened tables.
-        reduction: the ratings, reduced by condition and by `metrics.group_by`; open.
-        summary: what the same pass over the ratings summarized.
+        reduction: the open reduction of the ratings, by condition and by `metrics.group_by`.
+        summary: the summary from the same pass over the ratings.
         rubrics: the rubrics kept with the ratings.
         exclusion_filter: the exclusions; it counts the entries that matched.
     """
@@ -116,7 +116,7 @@ def compute_results(
 def _items_and_settings(
     settings: ReportSettings, tables: ReportTables, reduction: Reduction
 ) -> tuple[Items, MetricSettings]:
-    """The items' attributes, and the metrics' settings with what the paper adds for the conditions of the ratings."""
+    """Return the items' attributes, and the metrics' settings with the paper's additions for these ratings."""
     paper = settings.paper
     items, of_metrics = read_report_items(
         tables, settings.metrics, disaggregate=paper.disaggregate, compare=paper.compare, contrast=paper.contrast

@@ -10,8 +10,8 @@ from omegaconf import MISSING
 class PrintedTable:
     """Numbers as printed in a table or figure of a paper.
 
-    `rows` maps a row's name to one number per column, null where the paper has none. Percentages are as printed
-    (26.49) with `percent: true`; `PrintedNumbers` divides them by 100.
+    `rows` maps a row's name to one number per column, null where the paper has none. With `percent: true`, percentages
+    are as printed (26.49); `PrintedNumbers` divides them by 100.
     """
 
     source: str = MISSING  # such as: Century, table 2

@@ -1,4 +1,4 @@
-"""What an arrangement reads: the report's metrics, tables and raters, its settings, and the printed numbers."""
+"""The inputs of an arrangement: the report's metrics, tables and raters, its settings, and the printed numbers."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,11 +22,11 @@ class Study:
     """The inputs of an arrangement.
 
     Attributes:
-        settings: key `paper`; metric_settings: key `metrics` with what the paper added.
-        metrics: all metrics of the report, those of distributions too.
+        settings: key `paper`; metric_settings: key `metrics` with the paper's additions.
+        metrics: all metrics of the report, including those of distributions.
         tables: the opened tables; `summary`: distributions and attributes of raters; `items`: attributes of items.
         reduction: the ratings of each question as codes, for plots of single items.
-        rubrics: of the ratings; exclusion_filter: the exclusions.
+        rubrics: the rubrics of the ratings; exclusion_filter: the exclusions.
         computed: metrics of other jobs (`report computed=`), with the dim `table`.
     """
 
@@ -42,7 +42,7 @@ class Study:
     computed: MetricIndex = field(default_factory=lambda: MetricIndex([]))
 
     def rubric(self, role: str) -> str:
-        """Return the rubric that has a role in the paper; the role itself if the settings do not name one."""
+        """Return the rubric for a role in the paper; the role's name if the settings have none."""
         return self.settings.rubrics.get(role, role)
 
     def has_ratings(self, rubric: str) -> bool:
@@ -55,7 +55,7 @@ class Study:
         return sorted(rater for rater in names if self.summary.raters.kinds.get(rater, "model") in kinds)
 
     def model_group(self, rubric: str) -> tuple[str, ...]:
-        """Return the models of the group `models` that answered a rubric: all but those of `metrics.leave_out`."""
+        """Return the models of the group `models` that answered a rubric: all except those in `metrics.leave_out`."""
         raters = self.raters(rubric)
         left_out = {name for pattern in self.metric_settings.leave_out for name in matching(raters, pattern)}
         return tuple(name for name in raters if name not in left_out)
@@ -95,11 +95,11 @@ class Study:
         return self.settings.groups.get(name)
 
     def printed(self, table: str) -> "PrintedNumbers":
-        """Return the numbers that the paper prints in a table or figure; none if the settings have none."""
+        """Return the numbers that the paper prints in a table or figure, empty if the settings have none."""
         return PrintedNumbers(self.settings.printed.get(table, PrintedTable(source="")))
 
     def unmatched(self, printed: Sequence[str], names: Sequence[str]) -> list[str]:
-        """Return the names of the paper that no rater, group or model in `names` has according to `paper.names`."""
+        """Return the names in the paper that `paper.names` gives to no rater, group or model in `names`."""
         matched = {self.name_in_paper(name) for name in names}
         return [name for name in printed if name not in matched]
 
@@ -140,13 +140,13 @@ class PrintedNumbers:
         without: Collection[str] = (),
         unit: Unit = "percent",
     ) -> Iterator[PaperRow]:
-        """Yield the rows that have no counterpart in the report; rows without a number in these columns are left out.
+        """Yield the rows without a counterpart in the report, except rows that have no number in these columns.
 
         Args:
             columns: the printed column of each cell; None: an empty cell.
             headers: printed row -> headers of its row.
             part: only the rows `part / NAME`.
-            without: printed rows that are shown next to the report's own.
+            without: printed rows that are shown next to rows of the report.
         """
         for row in self.rows if part is None else self.rows_of(part):
             cells = tuple(
@@ -165,7 +165,7 @@ class PrintedNumbers:
         return None if value is None else Printed(value, self._number(row, low), self._number(row, high))
 
     def _number(self, row: str, column: str) -> float | None:
-        columns = [name.casefold() for name in self.table.columns]  # values of attributes may be in lower case
+        columns = [name.casefold() for name in self.table.columns]  # attribute values may be in lower case
         if row not in self.table.rows or column.casefold() not in columns:
             return None
         number = self.table.rows[row][columns.index(column.casefold())]

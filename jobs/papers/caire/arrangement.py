@@ -1,7 +1,7 @@
 """The tables of CAIRE, in the order of the paper.
 
 Options (`paper.options`): `none`, `article`, `titles` and `gold`, the conditions of the ratings with these contexts;
-`average` and `reading`, of F1; `rater`, of table 17.
+`average` and `reading` for F1; `rater` for table 17.
 """
 
 from collections.abc import Iterator

@@ -21,7 +21,7 @@ _ACCURACY = re.compile(r"accuracy@(\d+)")
 
 
 def tables(study: Study) -> Iterator[PaperTable]:
-    """Yield the tables if the report has computed metrics of linking; the tables' names are those of the methods."""
+    """Yield the tables if the report has computed metrics of linking, in tables named after the methods."""
     metrics: dict[tuple[str, str, int], Metric] = {}
     categories: dict[str, Metric] = {}
     for metric in study.computed.all:
@@ -60,7 +60,7 @@ def _accuracy(study: Study, metrics: dict[tuple[str, str, int], Metric]) -> Pape
         row_headers=("Method",),
         columns=tuple(levels),
         rows=tuple(rows),
-        notes=("A row is a table of jobs.evaluate with the name of the method; n counts pictures.",),
+        notes=("Each row is a table of jobs.evaluate named after the method; n counts pictures.",),
     )
 
 

@@ -1,4 +1,4 @@
-"""The rows of CAIRE's tables: raters and what they were shown."""
+"""The rows of CAIRE's tables: raters and the context that they were shown."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from jobs.analysis.conditions import CONDITION, LIKELIHOOD
 from jobs.papers.model import PaperRow
 from jobs.papers.study import Study
 
-CALIBRATED = "log-likelihood"  # end of the condition of ratings by jobs.calibrate
+CALIBRATED = "log-likelihood"  # suffix of the condition of ratings by jobs.calibrate
 ROLE, QUESTION = "relevance", "relevance"
 SHOWN = {
     "none": "no context",
@@ -26,7 +26,7 @@ class ShownRater:
     """A rater under one condition.
 
     Attributes:
-        role: what the paper calls the condition (a key of `SHOWN`); another condition's own name.
+        role: the paper's name of the condition (a key of `SHOWN`), or the name of any other condition.
     """
 
     rater: str
@@ -35,7 +35,7 @@ class ShownRater:
 
     @property
     def label(self) -> str:
-        """What the rater was shown."""
+        """The context that the rater was shown."""
         return SHOWN.get(self.role, self.role or "no condition")
 
     def in_paper(self, study: Study) -> str:
@@ -74,11 +74,11 @@ def dims(study: Study, **more: str) -> dict[str, str]:
 def with_printed(
     study: Study, table: str, rows: Sequence[tuple[str, PaperRow]], columns: list[str]
 ) -> tuple[PaperRow, ...]:
-    """Return the report's rows, then those that only the paper has.
+    """Return the report's rows, then the rows that only the paper has.
 
     Args:
         rows: name of the printed row, which several raters may share, and row.
-        columns: of the printed table, in the order of the cells.
+        columns: the columns of the printed table, in the order of the cells.
     """
     alone = study.printed(table).rows_alone(columns, headers=_headers, without={name for name, _ in rows})
     return (*(row for _, row in rows), *alone)

@@ -67,7 +67,7 @@ def _change(study: Study, judge: ShownRater, baseline: str | None) -> PaperCell:
 
 
 def _ratios(study: Study, judges: Sequence[ShownRater]) -> PaperTable:
-    """Return table 11: F1 with found context, divided by F1 with the right article."""
+    """Return table 11: F1 with linked context, divided by F1 with the right article."""
     printed, reference = study.printed("table_11"), study.metric_settings.reference_condition
     conditions = study.metrics.conditions
     rows: list[tuple[str, PaperRow]] = []
@@ -83,7 +83,7 @@ def _ratios(study: Study, judges: Sequence[ShownRater]) -> PaperTable:
         rows.append((of_row, PaperRow((judge.rater, judge.label), (cell,))))
     return PaperTable(
         name="table_11",
-        title="F1 with found context / F1 with the right article",
+        title="F1 with linked context / F1 with the right article",
         citation="CAIRE, table 11",
         row_headers=(MODEL, SHOWN),
         columns=(("Ratio",),),

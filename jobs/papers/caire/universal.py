@@ -50,7 +50,7 @@ def _index(study: Study, judge: ShownRater) -> MetricIndex:
 
 
 def _parts(study: Study, attribute: str, metric: str, **fixed: str) -> list[Part]:
-    """Return the subgroups by source and an attribute, without source if the items have none.
+    """Return the subgroups by source and an attribute, or by the attribute alone if the items have no source.
 
     Each has a header of two levels: the attribute's value and the source.
     """
@@ -66,7 +66,7 @@ def _parts(study: Study, attribute: str, metric: str, **fixed: str) -> list[Part
 
 
 def _overall(study: Study) -> list[Part]:
-    """Return the columns of averages: natural and generated pictures, or all if the items have no source."""
+    """Return the columns of averages: natural and generated pictures, or all pictures if the items have no source."""
     values = sorted({v for i in _indexes(study) for v in i.values("part", BY_IMAGE, attribute=SOURCE)}, key=_last)
     return [({"attribute": SOURCE, "part": value}, value, ("All", value)) for value in values] or [
         ({}, "", ("All", ""))
@@ -82,7 +82,7 @@ def _last(source: str) -> tuple[bool, str]:
 
 
 def _by_country(study: Study, judges: Sequence[ShownRater]) -> PaperTable:
-    """Return table 2: the mean over pictures of each country of the correlation over raters' countries."""
+    """Return table 2: the correlation over raters' countries, averaged over the pictures of each country."""
     parts = [*_parts(study, COUNTRY, BY_IMAGE), *_overall(study)]
     columns = [(BY_IMAGE, subgroup, column) for subgroup, column, _ in parts]
     rows = [_of_judge(study, judge, "table_2", columns) for judge in judges]
@@ -138,20 +138,20 @@ def _agreement(study: Study) -> PaperTable:
         columns=tuple(header for _, _, header in parts),
         rows=with_printed(study, "table_14", rows, [column for _, column, _ in parts]),
         notes=(
-            "The paper names neither the level of its alpha nor the weights of its weighted alpha; its numbers stand "
-            "next to the ordinal and the interval alpha.",
+            "The paper names neither the level of its alpha nor the weights of its weighted alpha; its numbers are "
+            "shown next to the ordinal and the interval alpha.",
         ),
     )
 
 
 def _first(study: Study, metric: str, wanted: dict[str, str]) -> Metric:
-    """Return a metric of people, which every condition repeats."""
+    """Return a metric of people, which is the same under every condition."""
     metrics = [index.get(metric, wanted) for index in _indexes(study)]
     return next((m for m in metrics if m.definition != ABSENT), metrics[0])
 
 
 def _by_concept(study: Study, judges: Sequence[ShownRater]) -> PaperTable:
-    """Return table 15: the columns of table 2 for each concept, of the raters shown the linked article."""
+    """Return table 15: the columns of table 2 for each concept, for raters that were shown the linked article."""
     chosen = [j for j in judges if j.role == "article"] or list(judges)
     parts = _parts(study, CONCEPT, BY_IMAGE)
     concepts = list(dict.fromkeys(header[0] for _, _, header in parts))
@@ -229,7 +229,7 @@ def _single_raters(study: Study, judges: Sequence[ShownRater]) -> PaperTable:
 
 
 def _best(study: Study, judges: Sequence[ShownRater]) -> ShownRater:
-    """Return the judge that the options name, else the linked one with the highest correlation with people."""
+    """Return the judge set in the options, else the one with linked articles that correlates most with people."""
     named = [j for j in judges if study.settings.options.get("rater") in (j.rater, study.name_in_paper(j.rater))]
 
     def correlation(judge: ShownRater) -> float:

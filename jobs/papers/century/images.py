@@ -1,4 +1,4 @@
-"""Tables 1, 2 and 8 and figure 6: what the pictures show, and how sensitive they are."""
+"""Tables 1, 2 and 8 and figure 6: the contents and the sensitivity of the pictures."""
 
 from collections.abc import Iterator
 
@@ -30,7 +30,7 @@ def table_8(study: Study) -> PaperTable:
 
 
 def _diversity(study: Study, name: str, groups: list[tuple[str, str]], title: str) -> PaperTable:
-    """Return a table of majority answers: a row for each answer, a column for each group, then the paper's others."""
+    """Return a table of majority answers: a row per answer, a column per group, and the paper's other groups last."""
     printed, rubric = study.printed(name), study.rubric(ROLE)
     others = study.unmatched(printed.table.columns, [group for group, _ in groups])
     rows = []
@@ -60,14 +60,14 @@ def _diversity(study: Study, name: str, groups: list[tuple[str, str]], title: st
 
 
 def _answers(study: Study, question: str, printed: list[str]) -> list[str]:
-    """Return the answers to a question in the rubric's order, those that mean none and no majority last."""
+    """Return the answers to a question in the rubric's order; those for none and for no majority come last."""
     answers = study.metrics.values("answer", "majority_share", rubric=study.rubric(ROLE), question=question)
     last = [answer for answer in (NONE, NO_MAJORITY) if answer in answers or answer in printed]
     return [*dict.fromkeys(a for a in [*answers, *printed] if a not in (NONE, NO_MAJORITY, "all")), *last]
 
 
 def table_2(study: Study) -> PaperTable:
-    """Return the shares of pictures that are not at all, and at least somewhat, sensitive and so on, by labeller."""
+    """Return the shares of pictures that are not at all, or at least somewhat, sensitive and so on, by labeller."""
     rows = [row for question in SCALES for row in _labellers(study, question)]
     return PaperTable(
         name="table_2",
@@ -82,7 +82,7 @@ def table_2(study: Study) -> PaperTable:
 
 
 def _labellers(study: Study, question: str) -> Iterator[PaperRow]:
-    """Yield a row of table 2 for people, all models and each model, then for the labellers of the paper alone."""
+    """Yield a row of table 2 for people, all models and each model, then for labellers that only the paper has."""
     printed, rubric = study.printed("table_2"), study.rubric(ROLE)
     used = set()
     for group, label in (

@@ -51,7 +51,7 @@ def reliability(study: Study, role: str) -> Iterator[PaperTable]:
 
 
 def rater_agreement(study: Study) -> Iterator[PaperFigure]:
-    """Yield how often people agree with the majority, as a histogram and by number of items, if people rated."""
+    """Yield people's agreement with the majority, as a histogram and by number of items, if people rated."""
     rubric = study.rubric("images")
     dims = {"rubric": rubric, "question": DISAGREEMENT, "group": PEOPLE}
     metrics = study.metrics.find("agreement_with_majority", **dims)
@@ -85,7 +85,7 @@ def rater_agreement(study: Study) -> Iterator[PaperFigure]:
 
 
 def participation(study: Study) -> Iterator[PaperTable]:
-    """Yield how many people rated how much, and what they reported, if people rated."""
+    """Yield the numbers of people, of their ratings and of their reports, if people rated."""
     rows = []
     for role, questions in QUESTIONS.items():
         rubric = study.rubric(role)

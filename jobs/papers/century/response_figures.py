@@ -19,9 +19,9 @@ from jobs.plots.panels import Estimate, Fit, HeatMap, Intervals, Panel, Scatter,
 from jobs.store.hashing import Hashes
 
 LEVELS = tuple(f"{level}" for level in range(1, 6))
-MOST_POINTS = 200  # of a scatter plot: those with the smallest hashes of their ids; the line is of all responses
+MOST_POINTS = 200  # of a scatter plot, those with the smallest hashes of their ids; the line is fitted to all responses
 REGION = "sub_region"
-TWO_COLUMNS = 32  # characters of the longest label next to which two plots fit on the page
+TWO_COLUMNS = 32  # characters of the longest label that leaves room for two plots in a row
 
 
 def figure_9(study: Study) -> Iterator[PaperFigure]:
@@ -125,7 +125,7 @@ def figure_12(study: Study) -> Iterator[PaperFigure]:
         columns=(("All writers",), *((short(writer),) for writer in models)),
         rows=tuple(rows),
         notes=(
-            f"{prompt_note(study)} The first column is of all responses.",
+            f"{prompt_note(study)} The first column includes all responses.",
             f"Least-squares slopes of the mean rating of all models, with 95 % intervals that take responses as "
             f"independent; n counts responses. A plot shows up to {MOST_POINTS} of them.",
         ),
@@ -134,7 +134,7 @@ def figure_12(study: Study) -> Iterator[PaperFigure]:
 
 
 def _points(study: Study, element: str) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Return writer -> the lengths of its responses and the mean scores that all models gave them."""
+    """Return the lengths of each writer's responses and their mean scores by all models."""
     rated = study.rated(study.rubric(ROLE), element)
     if rated is None or study.items.lengths is None:
         return {}
@@ -152,7 +152,7 @@ def _points(study: Study, element: str) -> dict[str, tuple[np.ndarray, np.ndarra
 
 
 def _responses_of(study: Study, items: Hashes) -> dict[str, np.ndarray]:
-    """Return writer -> bool[items], the responses that count for it (see `written_by`)."""
+    """Return bool[items] by writer: the responses that count for it (see `written_by`)."""
     chosen = {}
     for writer in writers(study):
         part = written_by(study, writer)
@@ -170,7 +170,7 @@ def _fit(fit: LengthFit | None) -> Fit | None:
 def figure_13(study: Study) -> Iterator[PaperFigure]:
     """Yield heat maps of the shares scored "agree" or higher by sub-region and element, one per writer.
 
-    Nothing if the items have no sub-region.
+    Yield nothing if the items have no sub-region.
     """
     models = writers(study)
     by_writer = {writer: _regions(study, writer) for writer in models}
@@ -211,7 +211,7 @@ def _of_paper(row: str) -> tuple[str, str]:
 
 
 def _regions(study: Study, writer: str) -> dict[str, dict[str, str]]:
-    """Return sub-region -> the dims of the writer's responses about its pictures."""
+    """Return the dims of the writer's responses about the pictures of each sub-region."""
     part = written_by(study, writer)
     attribute, suffix = f"{REGION}+{part['attribute']}", f" + {part['part']}"
     parts = study.metrics.values("part", "share_at_least", rubric=study.rubric(ROLE), attribute=attribute)
@@ -221,7 +221,7 @@ def _regions(study: Study, writer: str) -> dict[str, dict[str, str]]:
 
 
 def _average(study: Study, element: str, writer: str, region: str, printed: Printed | None) -> PaperCell:
-    """Return the average of shares over raters; the share itself if there is only one rater."""
+    """Return the average of shares over raters, or the share of the only rater."""
     if (subgroup := _regions(study, writer).get(region)) is None:
         return PaperCell(
             undefined("average_of_shares", ABSENT, f"no response of {short(writer)} about {region}"), printed

@@ -1,4 +1,4 @@
-"""Tables 3 and 12 and self-preference: how well models put pictures into their historical context."""
+"""Tables 3 and 12 and self-preference: the quality of models' historical contextualisation of pictures."""
 
 from collections.abc import Iterator, Mapping
 
@@ -20,8 +20,8 @@ def writers(study: Study) -> list[str]:
 def prompts(study: Study) -> tuple[str, str] | None:
     """Return the names of the explicit and the minimal prompt; None if no prompts are contrasted.
 
-    They are the first of `paper.contrast` and then `metrics.contrast` that the responses have both; if there are none,
-    the first of which they have the explicit one, or the first.
+    They are the first pair in `paper.contrast` and then `metrics.contrast` for which the responses have both prompts;
+    else the first pair whose explicit prompt they have, or the first pair.
     """
     parts = study.metrics.values("part", "share_at_least", rubric=study.rubric(ROLE), attribute=f"{WRITER}+prompt")
     present = {part.rpartition(" + ")[2] for part in parts}
@@ -32,9 +32,9 @@ def prompts(study: Study) -> tuple[str, str] | None:
 
 
 def written_by(study: Study, writer: str) -> dict[str, str]:
-    """Return the dims of a writer's responses to the explicit prompt; of all its responses if there are none.
+    """Return the dims of a writer's responses to the explicit prompt, or of all its responses if there are none.
 
-    The paper's results are of the explicit prompt, except for table 12.
+    Except for table 12, the paper's results are for the explicit prompt.
     """
     both = prompts(study)
     part = f"{writer} + {both[0]}" if both else ""
@@ -45,7 +45,7 @@ def written_by(study: Study, writer: str) -> dict[str, str]:
 
 
 def prompt_note(study: Study) -> str:
-    """Return a sentence that says which responses count."""
+    """Return a sentence about the responses that count."""
     parts = [written_by(study, writer)["attribute"] for writer in writers(study)]
     both = prompts(study)
     if both and parts and all(attribute != WRITER for attribute in parts):
@@ -89,8 +89,8 @@ def table_3(study: Study) -> PaperTable:
         rows=tuple(rows),
         notes=(
             prompt_note(study),
-            "n counts responses with enough ratings, whose mean rating counts. In the paper n is 1,500 for automated "
-            "ratings; for people it states 378, but its percentages are multiples of 1/189.",
+            "n counts responses with enough ratings; the mean of the ratings is used. In the paper n is 1,500 for "
+            "automated ratings; for people it states 378, but its percentages are multiples of 1/189.",
         ),
     )
 

@@ -7,7 +7,7 @@ from jobs.papers.century.words import titled
 from jobs.papers.model import PaperRow, PaperTable
 from jobs.papers.study import Study
 
-MOST_CONCEPTS = 20  # of this report; the paper's are always shown
+MOST_CONCEPTS = 20  # of this report; the paper's concepts are always shown
 
 
 def arrange(study: Study) -> Iterator[PaperTable]:

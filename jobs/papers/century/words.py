@@ -33,6 +33,6 @@ def titled(name: str) -> str:
 
 
 def short(name: str) -> str:
-    """Return a rater or model without its revision; a local model by the name behind it (`profile=debug`)."""
+    """Return a rater or model without its revision; of a local model, only what follows the @ (`profile=debug`)."""
     checkpoint, _, revision = name.partition("@")
     return revision if checkpoint.startswith("local:") and revision else checkpoint

@@ -31,7 +31,7 @@ NO_PEOPLE = "no people marked spans"
 
 
 class Scorer(NamedTuple):
-    """Who scored descriptions: the dims of its metrics, and its label."""
+    """A rater who scored descriptions: the dims of its metrics, and its label."""
 
     label: str
     dims: Mapping[str, str]
@@ -87,7 +87,7 @@ def _score_table(study: Study, scorers: Sequence[Scorer], writers: Sequence[str]
         ("Written by", "Marked by"),
         tuple((header,) for header, _ in SCORES.values()),
         tuple(rows),
-        ("Numbers are per description. Intervals are taken over pictures.",),
+        ("Numbers are per description. Intervals are over pictures.",),
     )
 
 
@@ -134,7 +134,7 @@ def _estimate(writer: str, series: str, cell: PaperCell) -> Estimate:
 
 
 def _kinds_table(study: Study, scorers: Sequence[Scorer], writers: Sequence[str]) -> PaperTable | None:
-    """Return the numbers of each kind of mistake per description; None if mistakes have one kind."""
+    """Return the numbers of each kind of mistake per description; None if all mistakes are of one kind."""
     categories = study.metrics.values("category", "description_mistakes")
     if not categories:
         return None
@@ -160,7 +160,7 @@ def _kinds_table(study: Study, scorers: Sequence[Scorer], writers: Sequence[str]
 
 
 def _span_table(study: Study) -> PaperTable:
-    """Return the comparison of each rater's spans with people's, and of people's with each other's."""
+    """Return the comparison of each rater's spans with people's, and of people's spans with each other."""
     raters: dict[tuple[tuple[str, str], ...], Scorer] = {}
     for metric in study.metrics.find("span_f1", against=PEOPLE):
         dims = {name: value for name, value in metric.dims.items() if name in ("rater", "method", "condition")}
@@ -192,7 +192,7 @@ def _span_table(study: Study) -> PaperTable:
 
 
 def _measure_table(study: Study) -> PaperTable | None:
-    """Return the correlations of scores with people's; None if nothing is compared with people."""
+    """Return the correlations of scores with people's scores; None if nothing is compared with people."""
     scorers: dict[tuple[tuple[str, str], ...], Scorer] = {}
     for metric in study.metrics.find("description_pearson"):
         dims = {name: value for name, value in metric.dims.items() if name != "score"}
@@ -213,5 +213,5 @@ def _measure_table(study: Study) -> PaperTable | None:
     ]
     columns = tuple((header, name) for header in COMPARED.values() for name in names.values())
     title = "Scores of descriptions and people's scores: correlation over descriptions"
-    note = "Quality is the mean of precision and coverage. Intervals are taken over pictures."
+    note = "Quality is the mean of precision and coverage. Intervals are over pictures."
     return PaperTable("docent_measures", title, CITATION, ("Scored by",), columns, tuple(rows), (note,))

@@ -1,6 +1,6 @@
 """The tables and figures of Bringing Rome to Life, in the order of the paper.
 
-Options (`paper.options`): `scenario`, the attribute of the items that divides them, `scenario` by default.
+Options (`paper.options`): `scenario`, the attribute that divides the items into scenarios, `scenario` by default.
 """
 
 from collections.abc import Iterator

@@ -31,7 +31,7 @@ class _Example:
 
 @dataclass(frozen=True)
 class _Labelled:
-    """What shows an item: its id with the beginning of its prompt, and its picture, if it has one."""
+    """The label of an item, which is its id with the beginning of its prompt, and its picture, if it has one."""
 
     name: str = ""
     image_id: str | None = None
@@ -75,7 +75,7 @@ def _figure(study: Study, name: str, rater: str, examples: Sequence[_Example]) -
             row_headers=("Score", "Picture and prompt"),
             columns=(("Score by questions",), ("Rating by people",), ("Rating by the model",)),
             rows=tuple(rows),
-            notes=("The printed numbers are those of the paper's own three pictures, of GPT-4o.",),
+            notes=("The printed numbers are GPT-4o's for the paper's own three pictures.",),
         ),
         pictures=tuple(pictures),
     )
@@ -106,7 +106,7 @@ def _estimate(label: str, cell: PaperCell, series: str) -> Estimate:
 
 
 def _chosen(scores: Rated, rater: str) -> list[tuple[str, int, float]]:
-    """Return place, item and score of the lowest, the median and the highest score; of equal ones the lowest hash."""
+    """Return place, item and score of the lowest, median and highest score; the lowest hash breaks ties."""
     table, items = scores
     answers = table.of_raters([rater])
     if not answers.n:
@@ -121,7 +121,7 @@ def _chosen(scores: Rated, rater: str) -> list[tuple[str, int, float]]:
 
 
 def _mean(ratings: Rated | None, item: int, raters: Sequence[str]) -> Metric | None:
-    """Return the mean rating of one item by some raters; None without any."""
+    """Return the mean rating of one item by some raters; None without ratings."""
     if ratings is None or not raters:
         return None
     table, items = ratings
@@ -136,7 +136,7 @@ def _of_one(name: str, value: float, n: int) -> Metric:
 
 
 def _shown(study: Study, wanted: set[int]) -> dict[int, _Labelled]:
-    """Return hash of an item -> what shows it."""
+    """Return the label and picture of each item, by its hash."""
     items: dict[int, dict[str, object]] = {}
     for source in study.tables.items:
         for batch in source.batches(["item_id", "text_ids", "image_ids"]):
@@ -157,7 +157,7 @@ def _ids(listed: object) -> list[str]:
 
 
 def _prompts(study: Study, wanted: set[str]) -> dict[str, str]:
-    """Return text_id -> the beginning of the prompt."""
+    """Return the beginning of each prompt, by text_id."""
     prompts = {}
     for source in study.tables.texts:
         for batch in source.batches(["text_id", "role", "text"]):

@@ -1,4 +1,4 @@
-"""The models that drew the pictures: their scores with intervals, and their strength in comparisons."""
+"""The models that drew the pictures: scores with intervals, and strength in comparisons."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -11,13 +11,13 @@ from jobs.papers.study import Study
 from jobs.plots.figures import plot, small_multiples
 from jobs.plots.panels import Estimate, Intervals, Panel
 
-CITATION = "not in the paper, whose pictures are all by one model"
+CITATION = "not in the paper, where one model drew all pictures"
 MEASURES = {RATING: "Mean rating", SCORES: "Mean score by questions"}
 ROW_HEADERS = ("Drawing model",)
 
 
 class _OfRater(NamedTuple):
-    """The scores of all drawing models by one rater: what was scored, and by whom."""
+    """The scores of all drawing models by one rater: the measure and the rater."""
 
     role: str
     rater: str
@@ -62,7 +62,7 @@ def scores(study: Study) -> Iterator[PaperFigure]:
             row_headers=ROW_HEADERS,
             columns=tuple((MEASURES[c.role], c.label) for c in columns),
             rows=tuple(rows),
-            notes=("Intervals are taken over pictures; n counts pictures.",),
+            notes=("Intervals are over pictures; n counts pictures.",),
         ),
     )  # fmt: skip
 

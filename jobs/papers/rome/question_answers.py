@@ -43,7 +43,9 @@ def figure_4(study: Study) -> Iterator[PaperFigure]:
             row_headers=("Model",),
             columns=tuple((step,) for step in BINS),
             rows=tuple(rows),
-            notes=("The paper: most scores are between 0.5 and 0.9, and over 60 of 600 pictures have 1.",),
+            notes=(
+                "In the paper, most scores are between 0.5 and 0.9, and over 60 of 600 pictures have a score of 1.",
+            ),
         ),
     )
 

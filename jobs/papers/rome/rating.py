@@ -101,7 +101,7 @@ def _distributions(study: Study) -> PaperFigure:
 
 
 def _people_shares(study: Study) -> dict[str, Metric]:
-    """Return answer -> share of the answers of all people together."""
+    """Return the share of each answer among the answers of all people."""
     from jobs.metrics.distributions import metrics_of
 
     dims = dims_of(study, RATING)
@@ -184,7 +184,7 @@ def table_3(study: Study) -> PaperTable:
 
 
 def _unused(study: Study, table: str, raters: list[tuple[str, str]]) -> tuple[str, ...]:
-    """Return a note with the printed numbers of raters that the report does not have."""
+    """Return a note with the printed numbers of raters that are not in the report."""
     printed = study.printed(table)
     shown = {study.name_in_paper(rater) for rater, _ in raters}
     notes = []
@@ -243,7 +243,7 @@ def table_4(study: Study) -> PaperTable:
 
 
 def _without_scenarios(study: Study, name: str, title: str, citation: str) -> PaperTable:
-    """Return the printed numbers alone, with a note why there are no others."""
+    """Return only the printed numbers, with a note why there are no others."""
     printed = study.printed(name)
     rows = tuple(printed.rows_alone(printed.table.columns, headers=of_paper, unit="number"))
     note = (

@@ -1,4 +1,4 @@
-"""Parts that several tables share: scenarios, raters with their names, and one question's ratings."""
+"""Parts shared by several tables: scenarios, raters with their names, and one question's ratings."""
 
 from jobs.analysis.rater_attributes import HUMAN
 from jobs.metrics.answers import RatingTable

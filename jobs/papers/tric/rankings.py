@@ -9,7 +9,7 @@ WORDINGS = {"none": "no date", "year": "year", "decade": "decade", "day": "day"}
 
 
 def table_2(study: Study) -> PaperTable:
-    """Return the MRR by encoder and wording of the date, next to the paper's on test-A and test-B."""
+    """Return the MRR by encoder and wording of the date, next to the paper's MRR on test-A and test-B."""
     printed = study.printed("table_2")
     rows, used = [], set()
     for metric in study.computed.find("mrr"):
@@ -45,7 +45,7 @@ def table_2(study: Study) -> PaperTable:
         row_headers=("Encoder", "Date in the caption"),
         columns=(("This split", "MRR"), ("This split", "change from no date"), ("test-A", "MRR"), ("test-B", "MRR")),
         rows=tuple(rows),
-        notes=("n counts pictures. The paper's numbers are of other splits; its encoders see no date.",),
+        notes=("n counts pictures. The paper's numbers are for other splits; its encoders see no date.",),
     )
 
 

@@ -1,4 +1,4 @@
-"""What the splits consist of: table I, section VI.B and figures 4 to 7."""
+"""The contents of the splits: table I, section VI.B and figures 4 to 7."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -33,7 +33,7 @@ def table_1(study: Study) -> PaperTable:
         _OfSplit(("Pictures",), "instances", "instances", "count"),
         _OfSplit(("Share",), "share", "share", "percent"),
     ]
-    note = "Shares are of the splits that were read; the paper's of all five."
+    note = "Shares refer to the splits that were read; the paper's refer to all five."
     return _by_split(study, "table_1", "Pictures of the splits", citation="TRIC, table I", columns=columns, note=note)
 
 
@@ -47,14 +47,14 @@ def statistics(study: Study) -> PaperTable:
     ]  # fmt: skip
     note = (
         "n counts pictures for years, captions for words and characters. The paper counts dev-0 as testing data, "
-        "but its years and their deviation are those of test-A and test-B (the row tests)."
+        "but its years and their deviation are for test-A and test-B (the row tests)."
     )
     title = "Years, words and characters"
     return _by_split(study, "section_6", title, citation="TRIC, section VI.B", columns=columns, note=note)
 
 
 class _OfSplit(NamedTuple):
-    """A column of a table by split: its header, metric, printed column, unit, and the metric's further dims."""
+    """A column of a table by split: its header, metric, printed column, unit, and the metric's other dims."""
 
     header: tuple[str, ...]
     metric: str
@@ -66,7 +66,7 @@ class _OfSplit(NamedTuple):
 def _by_split(
     study: Study, name: str, title: str, *, citation: str, columns: Sequence[_OfSplit], note: str
 ) -> PaperTable:
-    """Return a table with a row per split that was read or that the paper has."""
+    """Return a table with a row per split that was read or is in the paper."""
     printed, names = study.printed(name), _names(study)
     rows = [
         PaperRow((split,), tuple(
@@ -81,7 +81,7 @@ def _by_split(
 
 
 def figures(study: Study) -> Iterator[PaperFigure]:
-    """Yield the histograms of the paper's unions; without these splits, those of each split that was read."""
+    """Yield the histograms of the paper's unions or, without these splits, of each split that was read."""
     names = _names(study)
     wanted: list[tuple[str, str, tuple[str, ...]]] = [figure for figure in FIGURES if figure[1] in names]
     if not wanted:
