@@ -84,10 +84,10 @@ def test_a_figure_per_reference_says_how_many_matrices_it_lacks(panels: list[tup
     assert [one.title for one in (against_gold, against_people)] == ["Answers against gold", "Answers against people"]
     assert against_people.notes == [f"{MAX_MATRICES} of {MAX_MATRICES + 1} matrices, models before people."]
     assert against_gold.notes == []
-    assert "next to the mean" in against_people.about
-    assert "next to the mean" in against_gold.about  # people are a rater there
+    assert "nearest to the mean" in against_people.about
+    assert "nearest to the mean" in against_gold.about  # people are a rater there
     assert len(panels) == MAX_MATRICES + 2
-    assert "next to the mean" not in figures([(DIMS, confusion("m", "gold"))])[0].about
+    assert "nearest to the mean" not in figures([(DIMS, confusion("m", "gold"))])[0].about
 
 
 def test_points_of_lengths_and_of_people_are_two_figures(panels: list[tuple[str, Any]]) -> None:
