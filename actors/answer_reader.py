@@ -17,14 +17,14 @@ METHOD = "json"
 
 
 class AnswerReader:
-    """Parses the JSON answers to a rubric's questions.
+    """Actor that parses the JSON answers to a rubric's questions.
 
     Args:
         rubric: the content of its YAML file (`actors.vlm.rubric`).
-        condition: experimental condition of the ratings; empty: that of the responses.
+        condition: experimental condition of the ratings; if empty, the condition of the responses.
 
     Raises:
-        ValueError: the rubric is invalid or asks about targets; a JSON answer holds one value per question.
+        ValueError: the rubric is invalid, or asks about targets (a JSON answer holds one value per question).
     """
 
     INPUTS = schemas.WRITTEN_ANSWERS
@@ -37,7 +37,7 @@ class AnswerReader:
             raise ValueError(f"rubric={self.rubric.name}: asks each item its own questions; use another rubric")
         if self.rubric.asks_targets:
             raise ValueError(
-                f"rubric={self.rubric.name}: asks about targets; must not, a JSON answer holds one value per question"
+                f"rubric={self.rubric.name}: asks about targets, but a JSON answer holds one value per question"
             )
 
     def __call__(self, batch: pa.Table) -> pa.Table:
@@ -48,14 +48,14 @@ class AnswerReader:
                 `status`, `error_kind`, `error_message`.
 
         Returns:
-            Table `ratings`: responses in the batch's order, one row per question. A row whose answer cannot
-            be determined has the text in `raw`.
+            The table `ratings`: responses in the batch's order, one row per question. If an answer cannot be
+            determined, its row has the response's text in `raw`.
         """
         return rating_table([row for response in batch.to_pylist() for row in self._rows(response)])
 
     def _rows(self, response: Mapping[str, Any]) -> list[RatingRow]:
         status = Status(response["status"])
-        is_readable = status in (Status.OK, Status.TRUNCATED)  # of a text that was cut, an object before the cut
+        is_readable = status in (Status.OK, Status.TRUNCATED)  # a truncated text may still contain a complete object
         parsed: dict[str, ParsedAnswer] = {}
         if is_readable:
             parsed = parse_answers(response["text"], self.rubric.questions)

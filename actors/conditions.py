@@ -11,7 +11,7 @@ LONGEST = 100  # characters
 class ConditionSettings(Settings):
     """The condition of a run's rows."""
 
-    # rarely: experimental condition, a column of the rows; empty: that of the table of items, if any
+    # rarely: experimental condition, a column of the rows; if empty, the condition of the table of items, if any
     condition: str = ""
 
     def __post_init__(self) -> None:
@@ -23,9 +23,9 @@ def check_condition(condition: str) -> None:
     """Check the text of a condition.
 
     Raises:
-        ValueError: it has several lines, white space at an end, or more than 100 characters.
+        ValueError: it has several lines, leading or trailing white space, or more than 100 characters.
     """
     if condition != condition.strip() or not condition.isprintable() or len(condition) > LONGEST:
         raise ValueError(
-            f"condition={condition!r}: must be one line of at most {LONGEST} characters without white space at its ends"
+            f"condition={condition!r}: must be one line of at most {LONGEST} characters without outer white space"
         )

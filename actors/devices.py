@@ -22,15 +22,15 @@ def check_device(name: str) -> None:
 
 
 class MissingDeviceError(ValueError):
-    """This process was given a GPU, and torch finds none."""
+    """This process was assigned a GPU, but torch finds none."""
 
 
 def has_cuda() -> bool:
     """Return whether this process can compute on a GPU.
 
     Raises:
-        MissingDeviceError: it was given one (Ray and Slurm set `CUDA_VISIBLE_DEVICES`) and torch finds none. On a CPU a
-            model would need a hundred times as long, in another dtype, silently.
+        MissingDeviceError: it was assigned one (Ray and Slurm set `CUDA_VISIBLE_DEVICES`), but torch finds none. On a
+            CPU a model would silently take a hundred times as long, in another dtype.
     """
     import torch
 
@@ -39,7 +39,7 @@ def has_cuda() -> bool:
     devices = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     if devices and devices != "-1" and "NoDevFiles" not in devices:
         raise MissingDeviceError(
-            f"CUDA_VISIBLE_DEVICES={devices}, and torch {torch.__version__} finds no CUDA device; "
+            f"CUDA_VISIBLE_DEVICES={devices}, but torch {torch.__version__} finds no CUDA device; "
             f"check the driver of {socket.gethostname()} (nvidia-smi), or set num_gpus=0 to compute on CPUs"
         )
     return False
@@ -48,7 +48,7 @@ def has_cuda() -> bool:
 def upload(tensor: "torch.Tensor", device: "torch.device") -> "torch.Tensor":
     """Return `tensor` on `device`.
 
-    A GPU's copies of more than 64 kB from ordinary memory wait until it has done its earlier work; this one does not.
+    A plain copy of more than 64 kB from pageable memory waits for the GPU's earlier work; this one does not.
     """
     if device.type == "cuda" and tensor.device.type == "cpu":
         return tensor.pin_memory().to(device, non_blocking=True)
@@ -58,13 +58,13 @@ def upload(tensor: "torch.Tensor", device: "torch.device") -> "torch.Tensor":
 def upload_joined(
     tensors: "Sequence[torch.Tensor]", device: "torch.device", *, axis: int, dtype: "torch.dtype | None" = None
 ) -> "torch.Tensor":
-    """Return tensors joined along `axis`, on `device`.
+    """Concatenate tensors along `axis`, on `device`.
 
-    For a GPU they are joined in pinned memory, which torch keeps for the next call: new pages cost as much as the
-    copy.
+    For a GPU they are joined in pinned memory, which torch reuses in later calls: allocating new pages costs as much
+    as the copy.
 
     Args:
-        dtype: of the result; None: that of the tensors.
+        dtype: dtype of the result; None: that of the tensors.
     """
     import torch
 
@@ -86,7 +86,7 @@ def find_device(name: str) -> "torch.device":
     """Return the device of this machine; `auto` is cuda if available, else cpu.
 
     Raises:
-        ValueError: not the name of a device, or a cuda device that this machine does not have.
+        ValueError: `name` is not a device, or is a cuda device that this machine does not have.
     """
     import torch
 
@@ -127,7 +127,7 @@ def find_dtype(name: str, device: "torch.device") -> str:
     if name == "auto":
         return "float32"
     raise ValueError(
-        f"{socket.gethostname()}: dtype=bfloat16, and the GPU {torch.cuda.get_device_name(device)} does not compute in "
+        f"{socket.gethostname()}: dtype=bfloat16, but the GPU {torch.cuda.get_device_name(device)} does not compute in "
         "it; use GPUs of compute capability 8.0 or newer, or dtype=float16 or float32 in a new table"
     )
 

@@ -1,4 +1,4 @@
-"""Vectors of pictures and texts. Pictures take two stages: decoded and resized on CPUs, encoded on an accelerator."""
+"""Embed pictures and texts. Pictures are decoded and resized on CPUs, then encoded on an accelerator."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     import torch
     from PIL import Image
 
-# Of a call, on a GPU: the next batch is packed and copied while one is computed, but not across calls.
+# On a GPU the next batch is packed and copied while the current one is computed, but only within a call.
 BATCHES_PER_CALL = 8
 _OUTCOME = ("status", "error_kind", "error_message")
 Outcomes = tuple[list[str], list[str | None], list[str | None]]  # statuses, error kinds and error messages of rows
 log = logging.getLogger(__name__)
 
-RECOVERY = 64  # batches without a lack of memory after which a halved batch size is doubled again
+RECOVERY = 64  # batches that must fit the memory before a halved batch size is doubled again
 OUT_OF_MEMORY = ("out_of_memory", "the device's memory does not hold this row alone")
 
 
 class PictureDecoder:
-    """Decode pictures and resize them to a model's input size; runs on CPUs and loads no weights."""
+    """Actor that decodes pictures and resizes them to a model's input size; runs on CPUs and loads no weights."""
 
     INPUTS = schemas.ENCODED_PICTURES
     OUTPUTS = schemas.DECODED_PICTURES
@@ -46,7 +46,7 @@ class PictureDecoder:
             max_pixels: larger pictures are not decoded.
 
         Raises:
-            ValueError, FileNotFoundError: as `encoder_facts`.
+            ValueError, FileNotFoundError: see `encoder_facts`.
         """
         self._geometry = find_geometry(settings.checkpoint, settings.pretrained)
         self._max_pixels = max_pixels
@@ -74,7 +74,7 @@ class PictureDecoder:
     def _decode_row(
         self, data: pa.LargeBinaryScalar, status: str, kind: str | None, message: str | None
     ) -> tuple[bytes | None, str, str | None, str | None]:
-        """The row's pixels, status, error kind and error message."""
+        """Return the row's pixels, status, error kind and error message."""
         if status != Status.OK:
             return None, status, kind, message
         if not data.is_valid:
@@ -89,7 +89,7 @@ class PictureDecoder:
             return None, Status.ERROR.value, "resize_failed", f"the picture cannot be resized ({error})"
 
     def _check_elongation(self, picture: "Image.Image") -> None:
-        """Refuse a strip: resized by its shorter side before it is cropped, one of 1 x 100,000 would take 26 GB."""
+        """Refuse a strip: resized by its shorter side before the crop, one of 1 x 100,000 would take 26 GB."""
         if not self._geometry.shortest:
             return
         scale = max(self._geometry.size) / min(picture.size)
@@ -98,7 +98,7 @@ class PictureDecoder:
 
 
 class Embedder:
-    """Encode the pictures that `PictureDecoder` decoded, and texts."""
+    """Actor that encodes texts, and the pictures that `PictureDecoder` decoded."""
 
     INPUTS = schemas.DECODED_PICTURES
 
@@ -112,7 +112,7 @@ class Embedder:
             threads: torch's threads in this process; None keeps torch's own number.
 
         Raises:
-            ValueError, FileNotFoundError: as `encoder_facts`; an unknown device or dtype; a size below 1.
+            ValueError, FileNotFoundError: see `encoder_facts`; also an unknown device or dtype, or a size below 1.
             RuntimeError: the weights cannot be loaded, or open_clip's preprocessing differs from the config's.
         """
         import torch
@@ -133,15 +133,15 @@ class Embedder:
         self.dim = self._tower.dim
 
     @property
-    def OUTPUTS(self) -> pa.Schema:  # noqa: N802  # a constant of the class but for the length of its vectors
+    def OUTPUTS(self) -> pa.Schema:  # noqa: N802  # a constant of the class, except for the length of the vectors
         """The columns of the table `embeddings`, with vectors of `dim` numbers."""
         return schemas.embeddings(self.dim)
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         """Encode one batch of pictures.
 
-        A row that is not ok keeps its place in the model's batch, as black pixels: the arithmetic of its neighbours,
-        and so their vectors to the last bit, does not depend on it.
+        A row that is not ok takes its place in the model's batch as black pixels, so that its neighbours' vectors stay
+        the same to the last bit.
 
         Args:
             batch: a table that `PictureDecoder` returned.
@@ -149,9 +149,9 @@ class Embedder:
         Returns:
             The columns of the table `embeddings` (jobs/tables.py): `item_id`, `kind`, `embedding` (fixed-size list of
             `dim` float16: normalised to length 1 in float32, then rounded; null unless ok), `status`, `error_kind`,
-            `error_message`. Rows that were not ok keep their status; ok without pixels becomes `missing_input`,
-            pixels of another size `error` (`wrong_size`), a vector with NaN or infinity, or of length zero, `error`
-            (`not_finite`), a picture that the device's memory does not hold `error` (`out_of_memory`).
+            `error_message`. Rows that were not ok keep their status; ok without pixels becomes `missing_input`. Pixels
+            of another size become `error` (`wrong_size`), as do vectors with NaN, infinity or length zero
+            (`not_finite`) and pictures that do not fit the device's memory (`out_of_memory`).
         """
         statuses, kinds, messages = (batch[name].to_pylist() for name in _OUTCOME)
         pixels = batch["pixels"]
@@ -181,7 +181,7 @@ class Embedder:
             [len(texts), dim] float32, each row of length 1.
 
         Raises:
-            RuntimeError: the device's memory does not hold one of the texts.
+            RuntimeError: one of the texts does not fit the device's memory.
         """
         vectors, too_large = self.embed_texts_that_fit(texts)
         if too_large:
@@ -189,16 +189,16 @@ class Embedder:
         return vectors
 
     def embed_texts_that_fit(self, texts: Sequence[str]) -> tuple[np.ndarray, list[int]]:
-        """Return the vectors of `embed_texts` and the places of texts that the device's memory does not hold."""
+        """Return the vectors of `embed_texts`, and the indices of texts that do not fit the device's memory."""
         return self._in_batches(len(texts), lambda start, end: self._tower.texts(texts[start:end]))
 
     @property
     def logit_scale(self) -> float | None:
-        """The factor of cosines before the softmax of the model's training; None if the model has none."""
+        """The factor that multiplies cosines before the softmax in the model's training; None if it has none."""
         return self._tower.logit_scale
 
     def _encode_rows(self, pixels: pa.ChunkedArray, good: np.ndarray) -> tuple[np.ndarray, list[int]]:
-        """Vectors [n, dim] float32; those of rows that are not good are arbitrary. As `_in_batches`."""
+        """Return vectors [n, dim] float32, arbitrary for rows that are not good; and rows, as `_in_batches` does."""
         import torch
 
         height, width = self._tower.size
@@ -214,10 +214,10 @@ class Embedder:
         return self._in_batches(len(good), encode)
 
     def _in_batches(self, count: int, encode: Callable[[int, int], "torch.Tensor"]) -> tuple[np.ndarray, list[int]]:
-        """Run `encode(start, end)` over all rows, in smaller batches while the device lacks memory.
+        """Run `encode(start, end)` over all rows, in smaller batches when the device runs out of memory.
 
         Returns:
-            [count, dim] float32, normalised on the device; and the rows that its memory does not hold alone, whose
+            [count, dim] float32, normalised on the device; and the rows that do not fit its memory even alone, whose
             vectors are 0.
         """
         import torch
@@ -261,12 +261,12 @@ class Embedder:
 
 
 class TextEmbedder:
-    """Encode texts with an encoder's text tower."""
+    """Actor that encodes texts with an encoder's text tower."""
 
     INPUTS = schemas.TEXTS
 
     def __init__(self, settings: EncoderSettings, *, batch_size: int = 64, threads: int | None = None) -> None:
-        """Load the model; arguments and errors are those of `Embedder`."""
+        """Load the model; see `Embedder` for the arguments and errors."""
         self._embedder = Embedder(settings, batch_size=batch_size, threads=threads)
         self.dim = self._embedder.dim
 
@@ -279,12 +279,12 @@ class TextEmbedder:
         """Encode one batch of texts.
 
         Args:
-            batch: columns `text_id` and `text` (string); with a column `status`, rows that are not ok keep theirs.
+            batch: columns `text_id` and `text` (string), and optionally `status`: rows that are not ok keep theirs.
 
         Returns:
-            The columns of the table `embeddings`, as `Embedder.__call__`, with the kind "text". A text that is null or
-            only whitespace becomes `missing_input` (`empty_text`), one that the device's memory does not hold `error`
-            (`out_of_memory`).
+            The columns of the table `embeddings`, as for `Embedder.__call__`, with the kind "text". A text that is null
+            or only whitespace becomes `missing_input` (`empty_text`); one that does not fit the device's memory becomes
+            `error` (`out_of_memory`).
         """
         rows = batch.num_rows
         texts = [text or "" for text in batch["text"].to_pylist()]
@@ -310,12 +310,12 @@ def _mark_too_large(rows: Sequence[int], outcomes: Outcomes) -> None:
 
 
 def _embeddings(items: pa.ChunkedArray, kinds: pa.ChunkedArray, vectors: np.ndarray, outcomes: Outcomes) -> pa.Table:
-    """The columns of the table `embeddings`; a vector [n, dim] without a direction becomes an error in its row."""
+    """Return the columns of the table `embeddings`; a vector [n, dim] without a direction becomes an error."""
     import torch
 
     statuses, errors, messages = outcomes
     good = np.array([status == Status.OK for status in statuses], dtype=bool)
-    tensor = torch.from_numpy(vectors)  # torch rounds as NumPy does, in all threads: a GPU waits for this
+    tensor = torch.from_numpy(vectors)  # rounds as NumPy does, but in all threads: a GPU waits for this
     usable = (torch.isfinite(tensor).all(dim=1) & tensor.any(dim=1)).numpy()
     for row in np.flatnonzero(good & ~usable).tolist():
         statuses[row], errors[row] = Status.ERROR.value, "not_finite"

@@ -1,23 +1,23 @@
-"""The error of a model that cannot be loaded, and one-line texts of errors that libraries raise."""
+"""The error of a model that cannot be loaded, and one-line texts for errors raised by libraries."""
 
 
 class ModelError(ValueError):
     """A model cannot be loaded. The message is one line and begins with the model as the configuration names it."""
 
 
-# In the errors of transformers and torch about weights that the config does not describe.
+# From errors of transformers and torch about weights that do not match the config.
 _OTHER_SHAPES = ("ignore_mismatched_sizes", "size mismatch")
 
 
 def has_other_shapes(error: BaseException) -> bool:
-    """Whether a library refused weights because their shapes are not those of the model's config."""
+    """Return whether a library refused weights because their shapes differ from those of the model's config."""
     return any(words in str(error) for words in _OTHER_SHAPES)
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's text, or the name of its type if it has no text.
+    """Return the first line of an error's text, or the name of its type if it has no text.
 
-    A first line that ends with a colon announces the second one, which is joined to it.
+    If the first line ends with a colon, the second one is appended.
     """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if not lines:

@@ -20,7 +20,7 @@ _NOT_UTF8 = re.compile(r"\\udc[89a-f][0-9a-f]")  # how Arrow writes a byte that 
 
 
 class FolderFetcher:
-    """Turns paths into rows of the table `images`.
+    """Actor that turns paths into rows of the table `images`.
 
     Use it for pictures that are separate files; `actors.parquet_pictures` reads those inside Parquet files.
     """
@@ -41,7 +41,7 @@ class FolderFetcher:
 
         Args:
             open_filesystem: called once, in the worker's process, so that no connection is pickled.
-            max_bytes: bytes of a file; a larger one is not read and becomes an error row.
+            max_bytes: size limit of a file; a larger one is not read and becomes an error row.
             max_pixels: largest allowed width x height.
             width: pixels, as in `actors.pictures.render`; None: the files' bytes are kept.
             processes: number of decoding processes; None: one per CPU.
@@ -110,7 +110,7 @@ class FolderFetcher:
             return row | image_rows.undecodable(error)
         except FileNotFoundError:
             return row | _vanished(path)
-        except (OSError, ValueError) as error:  # the errors of pyarrow are one or the other
+        except (OSError, ValueError) as error:  # pyarrow raises one or the other
             reason = first_line(error)[:300]
             return row | image_rows.failed(Status.ERROR, "unreadable", f"the file cannot be read ({reason})")
         return row | image_rows.stored_picture(data if rendered.data is None else rendered.data, rendered.facts)

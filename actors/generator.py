@@ -40,14 +40,14 @@ class GeneratorSettings(SamplingSettings, ConditionSettings):
 
 
 class Generator:
-    """Generates n samples for each prepared prompt and marks refusals.
+    """Actor that generates n samples for each prepared prompt and marks refusals.
 
     Args:
         settings: sampling, limits and the rules for refusals.
         model: which model to load.
-        prompt: name of the instruction, for column `prompt`.
+        prompt: name of the instruction, for the column `prompt`.
         prompt_hash: hash of the instruction and the sampling settings, part of a response's id.
-        threads: of torch on a CPU; torch's choice if None.
+        threads: torch's threads on a CPU; None: torch's default.
 
     Raises:
         ValueError: the model cannot be loaded.
@@ -79,7 +79,7 @@ class Generator:
             batch: `actors.schemas.PREPARED_PROMPTS`, as `actors.prompt_preparer.PromptPreparer` returns it.
 
         Returns:
-            Table `responses`: items in the batch's order, `samples` rows each.
+            Table `responses`: `samples` rows per item, in the batch's order.
 
         Raises:
             EngineError: the device failed; no row of this batch is returned.
@@ -157,7 +157,7 @@ class Generator:
 
 
 def load_in_transformers(settings: SamplingSettings, model: ModelSettings, threads: int | None) -> LoadedModel:
-    """Return the generator of a model, its chat format and the facts about it, by transformers."""
+    """Load a model with transformers; return its generator, its chat format and the facts about it."""
     import torch
 
     if threads is not None:
@@ -175,7 +175,7 @@ def load_in_transformers(settings: SamplingSettings, model: ModelSettings, threa
 
 
 def load_in_vllm(settings: SamplingSettings, model: ModelSettings, threads: int | None) -> LoadedModel:
-    """Return the generator of a model, its chat format and the facts about it, in vLLM."""
+    """Load a model in vLLM; return its generator, its chat format and the facts about it."""
     loaded = VllmModel(
         model, memory_budget_gb=settings.memory_budget_gb, sequences=settings.group_rows, threads=threads
     )
@@ -205,7 +205,7 @@ def text_generator(
 
 
 def pad_token(chat: ChatEncoder, model: Any) -> int:
-    """Return the token id for padding; padding is masked, so any token is suitable."""
+    """Return the token id for padding; padding is masked, so any token will do."""
     pad_id = chat.tokenizer.pad_token_id
     return int(pad_id if pad_id is not None else next(iter(_end_ids(model)), 0))
 

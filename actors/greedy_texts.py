@@ -1,4 +1,4 @@
-"""The likeliest texts about some items by one engine, by which `generate engine=auto` compares engines."""
+"""The likeliest texts about some items by one engine; `generate engine=auto` compares engines by them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -17,10 +17,10 @@ class GreedyTexts(NamedTuple):
     """The likeliest texts about some items, for a comparison of engines.
 
     Attributes:
-        texts: tokens of each, without the one that ended it.
-        reasons: `stop` or `length`, why each ended.
+        texts: the tokens of each text, without its end token.
+        reasons: why each text ended, `stop` or `length`.
         logprobs: natural logarithm of the probability of each token of each text.
-        dtype: of the weights.
+        dtype: dtype of the weights.
         engine: libraries with their versions, and the kind of device.
     """
 
@@ -43,10 +43,10 @@ def greedy_texts(
     """Load a model in an engine and return the likeliest texts about items.
 
     Args:
-        items: as for `actors.prompt_preparer.PromptPreparer`; those without a prompt are left out.
-        prepare: the arguments of its constructor.
+        items: as for `actors.prompt_preparer.PromptPreparer`; items without a prompt are left out.
+        prepare: arguments of the constructor of `PromptPreparer`.
         max_tokens: longest text.
-        texts: whose tokens' probabilities are returned; by default the engine's own.
+        texts: texts whose tokens' probabilities are returned; None: those that the engine writes.
 
     Raises:
         ValueError: the model cannot be loaded, or a prompt has no text.

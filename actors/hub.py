@@ -11,7 +11,7 @@ from actors.errors import first_line
 
 TIMEOUT_S = 10.0
 PAUSES_S = (5.0, 15.0, 45.0, 120.0)  # between attempts to load a model; many machines ask the hub at once
-LONGEST_PAUSE_S = 300.0  # that a hub's Retry-After may ask for
+LONGEST_PAUSE_S = 300.0  # the longest Retry-After of a hub that is respected
 _PASSING = {408, 429, 500, 502, 503, 504}  # HTTP statuses of a hub that is busy
 _CLIENTS = ("httpx", "httpcore", "requests", "urllib3", "huggingface_hub")
 _INTERRUPTIONS = ("Timeout", "Connect", "Protocol", "ReadError", "ChunkedEncoding")
@@ -77,7 +77,7 @@ def with_retries(load: Callable[[], T], *, pause: Callable[[float], None] = time
     """Return what `load` returns; if the hub is busy or the connection breaks, call it again after a pause.
 
     Raises:
-        Exception: that of `load`, if it has another cause or the last attempt failed.
+        Exception: the error of `load`, if it has another cause or the last attempt failed.
     """
     for seconds in PAUSES_S:
         try:
@@ -93,7 +93,7 @@ def with_retries(load: Callable[[], T], *, pause: Callable[[float], None] = time
 
 
 def _pause_asked(error: BaseException) -> float | None:
-    """The seconds that a busy hub asks to wait (0 if it does not say), None if waiting would not help."""
+    """Return how many seconds a busy hub asks to wait (0 if it does not say); None if waiting would not help."""
     for cause in _causes(error):
         response = getattr(cause, "response", None)
         status = getattr(response, "status_code", None)
@@ -109,7 +109,7 @@ def _pause_asked(error: BaseException) -> float | None:
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """`error` and those it was raised from, the first cause last."""
+    """Yield `error` and the errors that it was raised from, the original cause last."""
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__

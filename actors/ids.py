@@ -1,4 +1,4 @@
-"""Ids: the first 128 bits of SHA-256 over what is named, in hexadecimal. Never positions."""
+"""Ids made from content, never from positions: the first 128 bits of its SHA-256, in hexadecimal."""
 
 import hashlib
 import re
@@ -7,7 +7,7 @@ ID = re.compile(r"[0-9a-f]{32}")  # the form of `content_id`
 
 
 def content_id(*parts: str) -> str:
-    """Id of a sequence of strings; each part is length-prefixed, so ("a", "bc") and ("ab", "c") differ."""
+    """Return the id of a sequence of strings; parts are length-prefixed, so ("a", "bc") and ("ab", "c") differ."""
     digest = hashlib.sha256()
     for part in parts:
         raw = part.encode("utf-8", "surrogatepass")

@@ -23,20 +23,20 @@ RENDITION = image_rows.rendition_name(None)
 
 
 class ImageGenerator:
-    """Draws one picture per row.
+    """Actor that draws one picture per row.
 
-    A picture depends on its prompt and its own seed: its noise comes from a generator of that seed on the CPU, whatever
-    other prompts are in the batch. In another batch it differs at most by the rounding of the device's kernels.
+    A picture depends only on its prompt and seed, not on the other prompts of its batch: the noise comes from a CPU
+    generator with that seed. In another batch it differs at most by the rounding of the device's kernels.
 
     Args:
         settings: size, steps and guidance.
         model: which model to load.
-        author: for the column `author`.
-        licence: of the weights, for the column `licence`.
-        threads: of torch on a CPU; torch's choice if None.
+        author: value of the column `author`.
+        licence: licence of the weights, for the column `licence`.
+        threads: torch's threads on a CPU; None: torch's default.
 
     Raises:
-        ValueError: the model cannot be loaded, is not a text-to-image model, or does not take one of the settings.
+        ValueError: the model cannot be loaded, is not a text-to-image model, or does not accept one of the settings.
     """
 
     INPUTS = schemas.IMAGE_PROMPTS
@@ -58,9 +58,9 @@ class ImageGenerator:
         self._pipeline = load_pipeline(model)
         self._options = settings.options
         self._facts: ImageRow = {"author": author, "licence": licence}
-        self._most: int | None = None  # pictures at a time, once the memory did not hold a batch
+        self._most: int | None = None  # largest batch, once one did not fit the memory
         allowed = inspect.signature(self._pipeline.__call__).parameters
-        if "prompt" not in allowed or "strength" in allowed:  # the strength of the change of a given picture
+        if "prompt" not in allowed or "strength" in allowed:  # `strength` is how much an input picture is changed
             raise ValueError(f"{model.checkpoint}: {type(self._pipeline).__name__} does not draw pictures from texts")
         if unknown := [name for name in self._options if name not in allowed]:
             raise ValueError(f"{model.checkpoint}: {type(self._pipeline).__name__} does not take {unknown[0]}")
@@ -69,8 +69,8 @@ class ImageGenerator:
         """Draw the pictures of a batch.
 
         Args:
-            batch: `actors.schemas.IMAGE_PROMPTS`. A row without a prompt becomes `missing_input`, one with the status
-                `reported` stays so.
+            batch: `actors.schemas.IMAGE_PROMPTS`. A row without a prompt becomes `missing_input`; a row with the status
+            `reported` keeps it.
 
         Returns:
             Table `images`: PNG bytes and facts, status `ok`; `refused` (`safety_checker`) if the model's own checker

@@ -8,13 +8,13 @@ from actors.status import Status, failed_reason
 from actors.vlm import context
 from actors.vlm.errors import ScoringError
 
-COLUMNS = ("item_id", "pictures", "status")  # pictures: list<large_binary>; status: that of the pictures
+COLUMNS = ("item_id", "pictures", "status")  # pictures: list<large_binary>; status: the pictures' status
 RESPONSE_STATUS = "response_status"  # attribute of an item made of a response: how the response ended
 PAIR, FIRST, SECOND = "pair", "first", "second"  # attributes of a pair: its id, the ids of its two items; also its kind
 PAIR_SET = "pair_set"  # attribute of a pair: hash of the value that its items share, such as the prompt
 JUDGED = (Status.OK, Status.TRUNCATED)  # response statuses with a text that can be judged
 NO_RESPONSE = "no_response"  # status of an item whose response cannot be judged
-_WITHHELD: dict[str, tuple[Status, ScoringError]] = {  # status of an item -> why no model is asked about it
+_WITHHELD: dict[str, tuple[Status, ScoringError]] = {  # why no model is asked about an item, by its status
     Status.REPORTED: (Status.REPORTED, ScoringError("excluded", "the picture may not be used")),
     NO_RESPONSE: (
         Status.SKIPPED,
@@ -34,14 +34,14 @@ def skip_reason(
 
     Args:
         item: a row of `jobs.judging.items`.
-        pictures: the number of pictures that the prompt shows; 0: none, None: all, at least one.
+        pictures: the number of pictures that the prompt shows; 0: none; None: all of them, at least one.
         required_fields: context fields of which at least one must not be empty; empty if context is optional.
     """
     if reason := _withheld(item["status"]):
         return reason
     shown = item["pictures"] or ()
     if pictures and shown and len(shown) != pictures:
-        message = f"the item has {len(shown)} pictures, the prompt shows {pictures}; change the order of its parts"
+        message = f"the item has {len(shown)} pictures, but the prompt shows {pictures}; change the order of its parts"
         return Status.SKIPPED, ScoringError("picture_count", message)
     if pictures != 0:
         if item["status"] != Status.OK:
@@ -70,7 +70,7 @@ def count_pictures(tally: Counter[str], pictures: int, tokens: int | None) -> No
 
 
 def count_prompt(tally: Counter[str], *, truncated: Sequence[str] | None, moves_system: bool) -> None:
-    """Add to a stage's tally an item whose prompt is not what its file says, if it is not.
+    """Count an item in a stage's tally if its prompt deviates from the prompt's file.
 
     Args:
         truncated: the context fields that were cut.

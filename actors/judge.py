@@ -20,7 +20,7 @@ from actors.vlm.vllm_scoring import VllmScorer
 
 
 class Judge(RubricRater):
-    """Scores every allowed answer to every question about an item, against every target.
+    """Actor that scores every allowed answer to every question about an item, for every target.
 
     Use it to compare answers when no text is needed; `actors.reasoning_judge.ReasoningJudge` lets the model reason
     first, at many times the cost.
@@ -28,8 +28,8 @@ class Judge(RubricRater):
     Args:
         settings: rubric, engine and limits.
         model: which model to load.
-        targets: labels for items without their own; the rubric's if None.
-        threads: of torch on a CPU; torch's choice if None.
+        targets: labels for items without their own; None: the rubric's.
+        threads: torch's threads on a CPU; None: torch's default.
 
     Raises:
         ValueError: the model cannot be loaded or does not support the engine, or its tokens do not distinguish the
@@ -90,7 +90,7 @@ class Judge(RubricRater):
         ]
 
     def _rescore(self, item: PreparedItem, group: RequestGroup, results: Mapping[int, Scores | ScoringError]) -> None:
-        """Score a share of the rows again, each by itself, and tally the differences, which are due to rounding."""
+        """Score a share of the rows again, one by one, and tally the differences, which are due to rounding."""
         sample = [
             index
             for index, (target, question) in enumerate(item.pairs)

@@ -1,6 +1,6 @@
 """Entity linking by retrieval: which nodes of a knowledge base a picture shows (CAIRE, sections 3.1, A.3, A.4).
 
-Pure functions on the search results of one picture. Every ranking is total: ties are ordered by node_id.
+Pure functions of the search results of one picture. Rankings are deterministic: ties are broken by node_id.
 """
 
 from collections import Counter
@@ -16,12 +16,12 @@ TEXT_METHODS = ("lemma", "gloss", "article")  # the picture against every text o
 VISION_METHODS = ("lemma_vision", "gloss_vision", "frequency_vision")  # the nodes of its nearest pictures
 METHODS = (*TEXT_METHODS, *VISION_METHODS)
 VECTOR_METHODS = ("lemma_vision", "gloss_vision")  # compare the picture's vector with those of the nodes' texts
-LEMMA_AGGREGATIONS = ("max", "mean", "first")  # from the scores of a node's texts to the node's score
+LEMMA_AGGREGATIONS = ("max", "mean", "first")  # how the scores of a node's texts become the node's score
 
 
 @dataclass(kw_only=True)
 class LinkSettings(Settings):
-    """How nodes are ranked for a picture.
+    """Settings that determine how nodes are ranked for a picture.
 
     Raises:
         ValueError: a value that is not allowed; the message begins with KEY=VALUE.
@@ -80,7 +80,7 @@ class NearPicture(NamedTuple):
 
 
 def by_text(hits: Iterable[LinkedText], k: int) -> list[Link]:
-    """Return the nodes of the texts, each by its best text: methods lemma, gloss and article.
+    """Return the nodes of the texts, ranked by their best text: methods lemma, gloss and article.
 
     The result is exact for the whole knowledge base if the hits are its nearest texts and belong to at least k nodes:
     a node that is not among them has no text nearer than the last hit.
@@ -101,7 +101,7 @@ def candidates(pictures: Iterable[NearPicture]) -> list[str]:
 def by_frequency(pictures: Sequence[NearPicture], k: int) -> list[Link]:
     """Return the nodes ranked by the number of pictures that have them: method frequency_vision.
 
-    The score is that number. Ties are broken by the score of the node's best picture, then by id.
+    The score is that number. Ties are broken by the score of a node's best picture, then by id.
     """
     counts = Counter(node for picture in pictures for node in set(picture.nodes))
     nearest: dict[str, float] = {}
@@ -119,8 +119,8 @@ def by_similarity(
 
     Args:
         query: [dim], the picture's L2-normalised vector.
-        texts: node -> its texts' ids and L2-normalised vectors [dim], in the knowledge base's order.
-        aggregation: score of a node with several texts: their `max` or `mean`, or that of the `first`.
+        texts: ids and L2-normalised vectors [dim] of each node's texts, by node, in the knowledge base's order.
+        aggregation: score of a node with several texts: their `max`, their `mean`, or the score of the `first`.
 
     Raises:
         ValueError: `aggregation` is not one of LEMMA_AGGREGATIONS.

@@ -46,16 +46,16 @@ class LoglikSettings(ConditionSettings):
 
 
 class LoglikRater:
-    """Scores every label after each prepared prompt, with every pair of lambda and threshold.
+    """Actor that scores every label after each prepared prompt, with every pair of lambda and threshold.
 
-    A label's base rate is its likelihood after the same instruction without picture and context. It is computed once
-    per actor, at the first item with the label.
+    A label's base rate is its likelihood after the same instruction without picture and context. An actor computes it
+    once, at the first item with the label.
 
     Args:
         settings: the prompt (labels follow its `start` after a space), lambdas and thresholds.
         model: which model to load.
-        targets: the labels of items without their own.
-        threads: of torch on a CPU; torch's choice if None.
+        targets: labels for items without their own.
+        threads: torch's threads on a CPU; None: torch's default.
 
     Raises:
         ValueError: the model cannot be loaded, or its tokenizer merges the end of the prompt's start with a label.
@@ -104,7 +104,7 @@ class LoglikRater:
                 own `targets` take precedence over those of all items.
 
         Returns:
-            Table `ratings`: items in the batch's order; within an item sorted by target, then pair (`condition`).
+            Table `ratings`: items in the batch's order, each sorted by target, then by pair (`condition`).
 
         Raises:
             EngineError: the device failed; no row of this batch is returned.
@@ -192,4 +192,4 @@ def check_start(instruction: Instruction) -> None:
     if not instruction.start.strip():
         raise ValueError(f"prompt={instruction.name}: has no start; set it to the words that the label completes")
     if instruction.start != instruction.start.rstrip():
-        raise ValueError(f"prompt={instruction.name}: start ends in white space; remove it, a space precedes the label")
+        raise ValueError(f"prompt={instruction.name}: start ends in white space; remove it: a space precedes the label")

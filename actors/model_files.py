@@ -1,4 +1,4 @@
-"""Where the files of a model are on this machine: a hub's name or a folder, a small local model, or a copy from S3."""
+"""Locating a model's files: a name on the hub, a folder, a small local model, or a copy from S3."""
 
 import fcntl
 import json
@@ -15,31 +15,31 @@ from actors import local_models
 from actors.ids import content_id
 
 SCHEME = "s3://"
-# As transformers, which loads nothing else: no pickled weights and no code.
+# The same as transformers loads: no pickled weights and no code.
 WEIGHTS = ".safetensors"
 SUFFIXES = (WEIGHTS, ".json", ".txt", ".model", ".jinja", ".tiktoken")
 THREADS = 8  # files copied at a time
-MOST_HEADER = 100_000_000  # bytes, as the library safetensors allows
-HEADER_BLOCK = 1 << 20  # bytes of a request for the header of an object
+MOST_HEADER = 100_000_000  # bytes, the limit of the library safetensors
+HEADER_BLOCK = 1 << 20  # bytes requested at a time for an object's header
 
 
 def is_s3(model: str) -> bool:
-    """Return whether `model` is a prefix of S3, `s3://bucket/folder`."""
+    """Return whether `model` is an S3 prefix, `s3://bucket/folder`."""
     return model.startswith(SCHEME)
 
 
 def resolve(model: str, *, weights: bool = True, nested: bool = False) -> str:
     """Return the folder of `local:NAME` (built on first use) or of `s3://...` (copied); any other `model` unchanged.
 
-    A model of S3 is copied once per machine into the cache (`actors.local_models.cache_folder`): processes that need it
-    at the same time wait for one copy. Objects that changed make a new copy.
+    A model on S3 is copied once per machine into the cache (`actors.local_models.cache_folder`): processes that need it
+    at the same time wait for one copy. If its objects changed, it is copied again.
 
     Args:
-        weights: copy the weights too; without them the folder has what a processor needs.
-        nested: the model has its parts in folders, as a pipeline of diffusers.
+        weights: copy the weights too; without them the folder has only what a processor needs.
+        nested: the model's parts are in subfolders, as in a pipeline of diffusers.
 
     Raises:
-        ValueError: `local:NAME` with an unknown name, or no model at that place of S3.
+        ValueError: `local:NAME` with an unknown name, or no model at that S3 prefix.
     """
     if not is_s3(model):
         return local_models.resolve(model)
@@ -55,18 +55,18 @@ def resolve(model: str, *, weights: bool = True, nested: bool = False) -> str:
 
 
 def name_of(model: str) -> str:
-    """Return the last part of a prefix of S3."""
+    """Return the last part of an S3 prefix."""
     return PurePosixPath(model.removeprefix(SCHEME)).name
 
 
 def objects(model: str, *, nested: bool = False) -> list[tuple[str, int, str]]:
-    """Return name, size and ETag of the files of a model of S3.
+    """Return the name, size and ETag of each file of a model on S3.
 
     Args:
-        nested: with the files of its folders, and without weights outside them, which are the same in one file.
+        nested: include the files of subfolders, and omit the weights outside them, which are the same in one file.
 
     Raises:
-        ValueError: there are none, or they cannot be listed.
+        ValueError: there are no files, or they cannot be listed.
     """
     prefix = model.removeprefix(SCHEME).rstrip("/")
     try:
@@ -85,12 +85,12 @@ def objects(model: str, *, nested: bool = False) -> list[tuple[str, int, str]]:
 
 
 def _is_unused_weight(name: str) -> bool:
-    """Whether a pipeline of diffusers is loaded without this file: the whole in one file, or a variant."""
+    """Return whether a pipeline of diffusers does not load this file: all weights in one file, or a variant."""
     return name.endswith(WEIGHTS) and ("/" not in name or name.endswith(f".fp16{WEIGHTS}"))
 
 
 def read(model: str, name: str) -> str | None:
-    """Return a text file of a model of S3; None if it does not exist."""
+    """Return the content of a text file of a model on S3; None if it does not exist."""
     if name not in {file for file, _, _ in objects(model)}:
         return None
     text: bytes = storage().cat_file(f"{model.removeprefix(SCHEME).rstrip('/')}/{name}")
@@ -98,21 +98,21 @@ def read(model: str, name: str) -> str | None:
 
 
 def storage() -> Any:
-    """s3fs's file system, with credentials, region and endpoint of the usual AWS chain."""
+    """Return s3fs's file system, with credentials, region and endpoint from the usual AWS chain."""
     import s3fs
 
     return s3fs.S3FileSystem(use_listings_cache=False)
 
 
 def check_weights(folder: Path, *, nested: bool = False) -> None:
-    """Check that the weights in a folder are whole, from their headers and indexes.
+    """Check from their headers and indexes that the weights in a folder are complete.
 
     Args:
-        nested: the model has its parts in folders, as a pipeline of diffusers.
+        nested: the model's parts are in subfolders, as in a pipeline of diffusers.
 
     Raises:
-        ValueError: an index that is damaged, or names a file that is missing or elsewhere; a .safetensors file that is
-            shorter or longer than its header says.
+        ValueError: an index is damaged, or lists a file that is missing or elsewhere; or a .safetensors file is shorter
+            or longer than its header says.
     """
     files = [file for pattern in ("*", "*/*") if nested or pattern == "*" for file in folder.glob(pattern)]
     sizes = {file.relative_to(folder).as_posix(): file.stat().st_size for file in files if file.is_file()}
@@ -120,14 +120,14 @@ def check_weights(folder: Path, *, nested: bool = False) -> None:
 
 
 def check_stored_weights(model: str, *, nested: bool = False) -> None:
-    """As `check_weights`, for a model of S3, of which it reads the headers and indexes."""
+    """Check a model on S3 as `check_weights` does, reading only its headers and indexes."""
     store, prefix = storage(), model.removeprefix(SCHEME).rstrip("/")
     sizes = {name: size for name, size, _ in objects(model, nested=nested)}
     _check(_ModelFolder(model.rstrip("/"), sizes, lambda name: store.open(f"{prefix}/{name}", block_size=HEADER_BLOCK)))
 
 
 def read_header(stream: IO[bytes]) -> tuple[int, dict[str, Any]]:
-    """Read the header of a .safetensors file; return the place of its first tensor's bytes, and the header.
+    """Return the offset of the first tensor's bytes in a .safetensors file, and its header.
 
     Raises:
         ValueError: the file is not in that format.
@@ -139,12 +139,12 @@ def read_header(stream: IO[bytes]) -> tuple[int, dict[str, Any]]:
 
 
 class _ModelFolder(NamedTuple):
-    """Files of a model.
+    """The files of a model.
 
     Attributes:
-        place: for messages.
-        sizes: path within the folder -> bytes.
-        open: opens one of them.
+        place: the folder's name in messages.
+        sizes: bytes of each file, by path within the folder.
+        open: opens one of the files.
     """
 
     place: str
@@ -165,7 +165,7 @@ def _check(folder: _ModelFolder) -> None:
 
 
 def _expected_size(folder: _ModelFolder, name: str) -> int | None:
-    """The bytes of a .safetensors file by its header; None if that is not readable."""
+    """Return the bytes of a .safetensors file according to its header; None if the header is unreadable."""
     with folder.open(name) as stream:
         try:
             start, header = read_header(stream)

@@ -1,9 +1,10 @@
 """Float32 matrix products by oneDNN, on CPUs where MKL, torch's default, is slow.
 
-On x86 processors that are not Intel's, MKL keeps to AVX2. oneDNN, which is part of torch, uses AVX-512 there, but torch
-gives it float32 products only if they may be computed in bfloat16. oneDNN does so only on processors with AMX, which
-are Intel's: on others the products stay float32 and only the order of their sums changes (about 1e-6 of a value).
-`enable` checks this with a product. Set the environment variable REMINE_ONEDNN=0 to keep torch's default.
+On x86 processors that Intel did not make, MKL is limited to AVX2. oneDNN, which is part of torch, uses AVX-512 there,
+but torch passes it float32 products only if they may be computed in bfloat16. oneDNN does so only on processors with
+AMX, which Intel makes: on others the products stay float32, and only the order of their sums changes (a relative
+difference of about 1e-6). `enable` verifies this with a product. Set the environment variable REMINE_ONEDNN=0 to keep
+torch's default.
 """
 
 import os
@@ -18,10 +19,10 @@ SWITCH = "REMINE_ONEDNN"
 
 @lru_cache(maxsize=1)
 def enable() -> bool:
-    """Let this process multiply float32 matrices on the CPU by oneDNN, if that is faster and keeps float32.
+    """Let this process multiply float32 matrices on the CPU with oneDNN, if that is faster and stays float32.
 
     Returns:
-        Whether it does now. Elsewhere torch's settings are unchanged.
+        Whether oneDNN is now used. If not, torch's settings are unchanged.
     """
     if os.environ.get(SWITCH) == "0" or not _is_faster():
         return False
@@ -34,7 +35,7 @@ def enable() -> bool:
 
 
 def _is_faster() -> bool:
-    """Whether this CPU has AVX-512 that MKL does not use, and this torch has the setting (2.9 and later)."""
+    """Return whether this CPU has AVX-512 that MKL does not use, and torch has the setting (2.9 and later)."""
     backends: Any = torch.backends
     return (
         hasattr(backends.mkldnn, "matmul")
@@ -45,7 +46,7 @@ def _is_faster() -> bool:
 
 
 def _is_intel() -> bool:
-    """Whether the processor is Intel's, or its maker is unknown."""
+    """Return whether Intel made the processor, or its maker is unknown."""
     try:
         description = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:
@@ -54,6 +55,6 @@ def _is_intel() -> bool:
 
 
 def _keeps_float32() -> bool:
-    """Whether products keep numbers that bfloat16 would round: 1 + 2^-12 becomes 1."""
+    """Return whether products keep numbers that bfloat16 would round: 1 + 2^-12 becomes 1."""
     rows = torch.full((64, 4096), 1 + 2.0**-12)
     return bool((torch.mm(rows, rows.T) > 4097).all())

@@ -23,13 +23,13 @@ Cell = tuple[str, int, int]  # path, row group, row: where a picture is
 
 
 class ParquetPictures:
-    """Turns positions in Parquet files into rows of the table `images`; the bytes are kept, no request is sent.
+    """Actor that turns positions in Parquet files into rows of the table `images`; keeps the bytes, sends no requests.
 
     Args:
         open_filesystem: called once, in the worker's process, so that no connection is pickled.
-        column: the column of the pictures: bytes, or a struct with a field `bytes`.
-        rendition: the column `rendition` of the rows.
-        max_bytes: bytes of a picture; a larger one becomes an error row.
+        column: the column with the pictures: bytes, or a struct with a field `bytes`.
+        rendition: value of the rows' column `rendition`.
+        max_bytes: size limit of a picture; a larger one becomes an error row.
         max_pixels: largest allowed width x height.
 
     Raises:
@@ -100,7 +100,7 @@ class ParquetPictures:
         return {**row, "attempts": 1, "final_url": final, **outcomes[cell]}
 
     def _pictures(self, path: str, group: int, rows: set[int]) -> Iterator[tuple[int, bytes | None]]:
-        """The number and the bytes of each of `rows` of a row group."""
+        """Yield the number and the bytes of each of `rows` in a row group."""
         with (
             self._files.open_input_file(path) as stream,
             pq.ParquetFile(stream, buffer_size=BUFFER, pre_buffer=False) as file,

@@ -1,8 +1,8 @@
-"""Decodes pictures for models: those that need little in this process, all others in a process with bounded memory
-and time.
+"""Decode pictures for models: those that need little memory in this process, all others in a process with bounded
+memory and time.
 
-A picture of the table `images` may come from elsewhere than `fetch`, and a codec may take gigabytes for a few hundred
-kilobytes. It must cost its own row, not the process that holds the model.
+A picture in the table `images` need not come from `fetch`, and a codec may take gigabytes for a few hundred kilobytes.
+That must fail the picture's row, not the process that holds the model.
 """
 
 import asyncio
@@ -15,11 +15,11 @@ from actors.pictures import DEFAULT_MAX_PIXELS, PictureFacts, decode_rgb, inspec
 
 
 class PictureReader:
-    """Decodes one picture at a time, for any thread; starts its process when a picture first needs it.
+    """Decoder of one picture at a time, usable from any thread; starts its process when a picture first needs it.
 
     Args:
         max_pixels: larger pictures are not decoded.
-        memory_bytes: address space of the process.
+        memory_bytes: limit of the process's address space.
     """
 
     def __init__(self, *, max_pixels: int = DEFAULT_MAX_PIXELS, memory_bytes: int = MEMORY_BYTES) -> None:
@@ -28,10 +28,10 @@ class PictureReader:
         self._lock = threading.Lock()
 
     def __call__(self, data: bytes) -> Image.Image:
-        """Return what `actors.pictures.decode_rgb` returns.
+        """Decode a picture as `actors.pictures.decode_rgb` does.
 
         Raises:
-            PictureError: its kinds, `decoder_died` and `decode_timeout`.
+            PictureError: see its kinds; also `decoder_died` and `decode_timeout`.
         """
         if needs_little(data):
             return decode_rgb(data, max_pixels=self._max_pixels)
@@ -40,10 +40,10 @@ class PictureReader:
             return loop.run(decoders.decode_rgb(data))
 
     def inspect(self, data: bytes) -> PictureFacts:
-        """Return what `actors.pictures.inspect` returns.
+        """Return the facts that `actors.pictures.inspect` returns.
 
         Raises:
-            PictureError: as a call.
+            PictureError: as for a call.
         """
         if needs_little(data):
             return inspect(data, max_pixels=self._max_pixels)

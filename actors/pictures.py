@@ -1,6 +1,6 @@
-"""Decoding of pictures: from bytes to an upright RGB picture, or a `PictureError`. Nothing else decodes pictures.
+"""Decoding of pictures: from bytes to an upright RGB picture, or a `PictureError`. No other module decodes pictures.
 
-Fetchers store the result of `render`; models take that of `decode_rgb`.
+Fetchers store the result of `render`; models get that of `decode_rgb`.
 """
 
 import hashlib
@@ -22,10 +22,10 @@ DEFAULT_MAX_PIXELS = 89_478_485  # Pillow's own bound: 256 MiB of RGB
 # In the order in which they are tried. Omitted on purpose: formats that run other programs (EPS, WMF), documents (PDF),
 # and formats without a signature, which accept any bytes (TGA).
 _FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "TIFF", "BMP", "AVIF", "JPEG2000", "PPM")
-# BMP and PPM begin with two letters, as texts do; AVIF shares its container with HEIC, which Pillow cannot read.
+# BMP and PPM begin with two letters, as texts may; AVIF shares its container with HEIC, which Pillow cannot read.
 _PLAIN = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "PPM")
 MODERATE_PIXELS = 16_000_000  # 48 MB of RGB
-MAX_ELONGATION = 1000  # Pillow allocates each row by itself: those of a picture one pixel wide take fifty times as much
+MAX_ELONGATION = 1000  # Pillow allocates each row separately: at a width of one pixel, fifty times the pixels' memory
 _WEAK_SIGNATURES = ("BMP", "PPM", "AVIF")
 _UPRIGHT = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -51,9 +51,9 @@ _PORTABLE_MODES = {
 }  # modes that all readers display alike
 JPEG_QUALITY = 95  # at full colour resolution, the loss is too small for models to notice
 PNG_LEVEL = 3
-# A progressive JPEG is decoded once per scan. Usual ones have ten; 300 of 81 megapixels take a minute.
+# A progressive JPEG is decoded once per scan. Most have ten; 300 scans of 81 megapixels take a minute.
 MAX_SCANNED_PIXELS = 30 * DEFAULT_MAX_PIXELS
-_SCAN = b"\xff\xda"  # begins a scan; inside of one, 0xff is followed by 0
+_SCAN = b"\xff\xda"  # begins a scan; within one, 0xff is followed by 0
 _HASH_SIDE = 96  # pixels: three times the side that imagehash.phash uses
 
 
@@ -91,12 +91,12 @@ class Rendered(NamedTuple):
 
 
 def decode_rgb(data: bytes, *, max_pixels: int = DEFAULT_MAX_PIXELS) -> Image.Image:
-    """The complete picture in RGB, 8 bits per channel, as it is displayed.
+    """Return the complete picture in RGB, 8 bits per channel, as it is displayed.
 
-    The bytes determine the format. The EXIF orientation is applied, transparency becomes white, and of an animation the
-    first frame is used. 16-bit grey is scaled to 8 bits; 32-bit grey is treated as 16-bit if its values fit, else
-    scaled from its lowest to its highest value; floating-point grey is taken to range from 0 to 1, else from 0 to 255,
-    else scaled likewise. Colour profiles are not applied, as in open_clip.
+    The bytes determine the format. The EXIF orientation is applied, transparency becomes white, and the first frame of
+    an animation is used. 16-bit grey is scaled to 8 bits; 32-bit grey is treated as 16-bit if its values fit, else
+    scaled from its minimum to its maximum; floating-point grey is assumed to range from 0 to 1, or from 0 to 255, if
+    its values fit, else scaled likewise. Colour profiles are not applied, as in open_clip.
 
     Args:
         data: the encoded picture.
@@ -115,9 +115,9 @@ def decode_rgb(data: bytes, *, max_pixels: int = DEFAULT_MAX_PIXELS) -> Image.Im
 
 
 def needs_little(data: bytes) -> bool:
-    """Whether decoding takes little memory and time: a usual format of a moderate size, or one refused by its header.
+    """Return whether decoding takes little memory and time: a common format of moderate size, or a refused header.
 
-    The other formats have compressed parts, directories or tiles whose size the number of pixels does not tell.
+    Other formats have compressed parts, directories or tiles whose size the number of pixels does not reveal.
     """
     try:
         picture = _open_checked(data, max_pixels=MODERATE_PIXELS)
@@ -127,10 +127,10 @@ def needs_little(data: bytes) -> bool:
 
 
 def inspect(data: bytes, *, max_pixels: int = DEFAULT_MAX_PIXELS) -> PictureFacts:
-    """The facts about a picture, which is decoded completely so that damage is found.
+    """Decode a picture completely, so that damage is detected, and return the facts about it.
 
     Raises:
-        PictureError, ValueError: as `decode_rgb`.
+        PictureError, ValueError: as for `decode_rgb`.
     """
     picture = _open_checked(data, max_pixels=max_pixels)
     kind = picture.format or ""
@@ -141,16 +141,16 @@ def inspect(data: bytes, *, max_pixels: int = DEFAULT_MAX_PIXELS) -> PictureFact
 
 
 def render(data: bytes, *, width: int | None = None, max_pixels: int = DEFAULT_MAX_PIXELS) -> Rendered:
-    """The picture as it is stored, decoded once.
+    """Decode a picture once and return it as it is stored.
 
-    With `width` None its bytes are kept. Otherwise the picture is at most `width` pixels wide (bicubic, with
-    antialiasing; never enlarged), upright, 8 bits, on white, and has one frame. A JPEG, PNG or WebP that already
-    satisfies this keeps its bytes. Others are encoded again: lossy input (JPEG, AVIF, lossy WebP, irreversible JPEG
-    2000) as JPEG of quality 95 with full colour resolution, lossless input as PNG. AVIF counts as lossy because its
-    header does not say.
+    With `width` None its bytes are kept. Otherwise the result is at most `width` pixels wide (bicubic, with
+    antialiasing; never enlarged), upright, 8 bits, on white, and a single frame. A JPEG, PNG or WebP that already
+    satisfies this keeps its bytes. Others are re-encoded: lossy input (JPEG, AVIF, lossy WebP, irreversible JPEG 2000)
+    as JPEG of quality 95 with full colour resolution, lossless input as PNG. AVIF counts as lossy because its header
+    does not say.
 
     Raises:
-        PictureError, ValueError: as `decode_rgb`; ValueError also for a `width` below 1.
+        PictureError, ValueError: as for `decode_rgb`; also ValueError for a `width` below 1.
     """
     if width is None:
         return Rendered(None, inspect(data, max_pixels=max_pixels))
@@ -179,7 +179,7 @@ def render(data: bytes, *, width: int | None = None, max_pixels: int = DEFAULT_M
 
 
 def _draft(picture: Image.Image, share: float) -> None:
-    """Have a JPEG decoded at 1/2, 1/4 or 1/8 of its size, if that is at least `share` of it."""
+    """Make a JPEG decode at 1/2, 1/4 or 1/8 of its size, if that is at least `share` of it."""
     picture.draft(None, (math.ceil(picture.width * share), math.ceil(picture.height * share)))
 
 
@@ -194,9 +194,9 @@ def _encode(picture: Image.Image, form: str) -> Rendered:
 
 
 def _facts_of_unchanged(picture: Image.Image, kind: str, data: bytes) -> PictureFacts:
-    """Facts about a picture whose bytes are kept.
+    """Return the facts about a picture whose bytes are kept.
 
-    A JPEG is read completely, so that damage is found, but decoded in grey and at the size that its hash needs: half
+    A JPEG is read completely, so that damage is detected, but decoded in grey at the size that its hash needs, in half
     the time.
     """
     turn = _rotation(picture)
@@ -211,7 +211,7 @@ def _facts(kind: str, size: tuple[int, int], picture: Image.Image, data: bytes) 
 
 
 def _phash(picture: Image.Image) -> str:
-    """imagehash.phash of the picture after averaging it down to about 96 pixels a side, which is faster."""
+    """Return imagehash.phash of the picture, averaged down to about 96 pixels a side, which is faster."""
     import imagehash
 
     step = min(picture.size) // _HASH_SIDE
@@ -219,7 +219,7 @@ def _phash(picture: Image.Image) -> str:
 
 
 def _open_checked(data: bytes, *, max_pixels: int) -> Image.Image:
-    """The picture, of which only the header was read."""
+    """Open the picture and check it, reading only its header."""
     if max_pixels < 1:
         raise ValueError(f"max_pixels={max_pixels}: must be at least 1")
     if not data:
@@ -234,7 +234,7 @@ def _open_checked(data: bytes, *, max_pixels: int) -> Image.Image:
 
 
 def _open(data: bytes) -> Image.Image:
-    """Read the header with the plugins: `Image.open` would apply the limit of a global variable."""
+    """Read the header with Pillow's plugins, since `Image.open` would apply a global limit."""
     Image.init()
     start = data[:16].ljust(16, b"\0")  # some plugins index it
     for name in _FORMATS:
@@ -263,7 +263,7 @@ def _load(picture: Image.Image, data: bytes) -> None:
 
 
 def _check_png(data: bytes) -> None:
-    """Raise if a critical chunk is damaged, as browsers do: Pillow would return the rows before it, then black."""
+    """Raise if a critical chunk is damaged, as browsers do; Pillow would return the rows before it, the rest black."""
     at, view = 8, memoryview(data)
     while at + 12 <= len(data):
         length, kind = struct.unpack_from(">I4s", data, at)
@@ -290,7 +290,7 @@ def _classify(error: Exception, *, data: bytes, kind: str) -> PictureError:
 
 
 def _flatten(picture: Image.Image) -> Image.Image:
-    """The loaded picture as RGB, white where it is transparent."""
+    """Return the loaded picture as RGB, white where it is transparent."""
     if picture.mode.startswith("I") or picture.mode == "F":
         return _from_wide_grey(picture)
     if not picture.has_transparency_data:
@@ -304,7 +304,7 @@ def _flatten(picture: Image.Image) -> Image.Image:
 
 
 def _from_wide_grey(picture: Image.Image) -> Image.Image:
-    """Grey of 16 or 32 bits or in floating point as RGB; Pillow's own conversion would clip it at 255."""
+    """Convert grey of 16 bits, 32 bits or in floating point to RGB; Pillow's own conversion would clip it at 255."""
     values = np.nan_to_num(np.asarray(picture).astype(np.float32), nan=0.0, posinf=0.0, neginf=0.0)
     low, high = float(values.min()), float(values.max())
     if picture.mode == "F":
@@ -320,7 +320,7 @@ def _from_wide_grey(picture: Image.Image) -> Image.Image:
 
 
 def _rotation(picture: Image.Image) -> Image.Transpose | None:
-    if picture.format == "TIFF":  # Pillow rotates these as it loads them
+    if picture.format == "TIFF":  # Pillow rotates these when loading
         return None
     try:
         return _UPRIGHT.get(picture.getexif().get(_ORIENTATION, 1))
@@ -333,5 +333,5 @@ def _rotate(picture: Image.Image, turn: Image.Transpose | None) -> Image.Image:
 
 
 def _size(picture: Image.Image, turn: Image.Transpose | None) -> tuple[int, int]:
-    """Width and height as displayed."""
+    """Return width and height as displayed."""
     return picture.size if turn not in _SWAPPING else picture.size[::-1]

@@ -1,4 +1,4 @@
-"""Prepare the prompts of an instruction about items as a model's inputs, on CPUs and without weights."""
+"""Prepare an instruction's prompts about items as a model's inputs, on CPUs and without weights."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -22,11 +22,11 @@ from actors.vlm.settings import ContextSettings, ModelSettings
 
 
 class PromptPreparer:
-    """Decodes an item's pictures and tokenises its prompt, the first stage of `generate` and `loglik`.
+    """Actor that decodes an item's pictures and tokenises its prompt, the first stage of `generate` and `loglik`.
 
     Args:
         settings: limits of the context.
-        model: whose processor to use.
+        model: the model whose processor is used.
         instruction: the content of its YAML file (`actors.vlm.instructions`).
         questions: the rubric's questions, for an instruction that asks them.
         answer_tokens: positions to reserve for the text after the prompt; at most a quarter of the model's.
@@ -84,7 +84,7 @@ class PromptPreparer:
             One row per item; `inputs` is null unless the status is ok.
         """
         rows: list[PreparedPromptRow] = []
-        for number in range(batch.num_rows):  # one by one: only one item's pictures are in memory at a time
+        for number in range(batch.num_rows):  # one by one, to hold only one item's pictures in memory
             (item,) = batch.slice(number, 1).to_pylist()
             row = self._row(item)
             row["item_id"], row["targets"] = item["item_id"], item.get(TARGETS)

@@ -1,7 +1,7 @@
 """Rate items by the likelihood of each allowed answer after written reasoning: `judge method=reasoned`.
 
-The model first writes its reasoning, which becomes the beginning of its turn. The allowed answers are then scored after
-it: the result has the whole distribution, and no text is parsed.
+The model first writes its reasoning, which becomes the beginning of its turn, after which the allowed answers are
+scored. The result has the full distribution, and no text is parsed.
 
 CAIRE's prompt also asks for step-by-step reasoning (section 5.2, figure 8), but CAIRE reads the answer from the
 likelihoods of the score tokens alone (section 3.2) and generates no reasoning; this stage does.
@@ -43,15 +43,15 @@ _FINAL = re.compile(r"\**final\s+(?:answer|score)\b.*", re.IGNORECASE | re.DOTAL
 
 
 class ReasoningJudge(RubricRater):
-    """Lets the model write its reasoning about every question, then scores every allowed answer after it.
+    """Actor that lets the model reason in writing about every question, then scores every allowed answer.
 
-    Slower than `actors.judge.Judge` by orders of magnitude; the column `comment` has the reasoning.
+    Slower than `actors.judge.Judge` by orders of magnitude. The reasoning is stored in the column `comment`.
 
     Args:
         settings: rubric, sampling and limits.
         model: which model to load.
-        targets: labels for items without their own; the rubric's if None.
-        threads: of torch on a CPU; torch's choice if None.
+        targets: labels for items without their own; None: the rubric's.
+        threads: torch's threads on a CPU; None: torch's default.
 
     Raises:
         ValueError: the model cannot be loaded, or an answer is not a single token of its tokenizer.
@@ -105,7 +105,7 @@ class ReasoningJudge(RubricRater):
         return [self._rows_of(*parts) for parts in zip(items, reasonings, requests, scores, strict=True)]
 
     def _group(self, item: PreparedItem, requests: Sequence[_Request]) -> RequestGroup:
-        """Return the requests for the answers after each reasoning about an item."""
+        """Return the requests for the answers that follow each reasoning about an item."""
         suffixes = [self._with_turn(item.suffixes[number], start) for number, _, start in requests]
         answers = [self.scorer.answers(item.pairs[number][1].codes, start=start) for number, _, start in requests]
         return RequestGroup.of_suffixes(item.inputs, suffixes, answers, shared=item.shared)
@@ -153,7 +153,7 @@ class ReasoningJudge(RubricRater):
         return [list(islice(texts, len(item.pairs))) for item in items]
 
     def _reasoning(self, sample: Generated) -> str:
-        # Without the answer that the model generated, which the scored answer replaces.
+        # Without the generated answer, which the scored answer replaces.
         return self.chat.as_data(_FINAL.sub("", self.chat.decode(sample.tokens)).strip())
 
     def _with_turn(self, suffix: list[int], start: str) -> list[int]:

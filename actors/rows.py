@@ -1,4 +1,4 @@
-"""Rows that stages write, as typed dictionaries with the columns of `actors.schemas`; a missing column is null."""
+"""Rows that stages write, as typed dictionaries with the columns of `actors.schemas`; missing columns are null."""
 
 from collections.abc import Mapping
 from typing import Any, TypedDict, TypeVar
@@ -116,7 +116,7 @@ Row = TypeVar("Row", ImageRow, ResponseRow, RatingRow, SpanRow, PreparedQuestion
 
 
 def failed(row: type[Row], status: Status, reason: tuple[str | None, str | None]) -> Row:
-    """Return the columns of a row, of the type `row`, that say how the work on it ended.
+    """Return a row of the type `row` with the columns that say how the work on it ended.
 
     Args:
         reason: `error_kind` and `error_message`.
@@ -125,5 +125,5 @@ def failed(row: type[Row], status: Status, reason: tuple[str | None, str | None]
 
 
 def ended(row: type[Row], earlier: Mapping[str, Any]) -> Row:
-    """Return these columns of a row of an earlier stage."""
+    """Return the columns of `row` from a row of an earlier stage."""
     return failed(row, Status(earlier["status"]), (earlier["error_kind"], earlier["error_message"]))

@@ -1,4 +1,4 @@
-"""Prepare the prompts of a rubric about items as tensors and tokens, on CPUs and without weights."""
+"""Prepare a rubric's prompts about items as tensors and tokens, on CPUs and without weights."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -28,22 +28,22 @@ from actors.vlm.settings import ModelSettings
 
 
 class PreparedPrompts(NamedTuple):
-    """The tokens of all prompts about one item, and the number of tokens of the longest prompt with its answer."""
+    """The tokens of all prompts about one item, and the length in tokens of the longest prompt with its answer."""
 
     tokens: PromptTokens
     longest: int
 
 
 class RubricPreparer:
-    """Decodes an item's pictures and tokenises its prompts, the first stage of `judge`.
+    """Actor that decodes an item's pictures and tokenises its prompts, the first stage of `judge`.
 
-    All prompts about an item share their pictures and their first tokens, which the result has only once.
+    All prompts about an item share their pictures and first tokens, which the result contains only once.
 
     Args:
         settings: rubric, layout and limits of the context.
-        model: whose processor to use.
-        targets: labels for items without their own; the rubric's if None.
-        instruction: text after each question, after which the model writes freely. The beginning of the model's turn
+        model: the model whose processor is used.
+        targets: labels for items without their own; None: the rubric's.
+        instruction: text after each question that asks the model to write freely. The beginning of the model's turn
             that the rubric defines is then omitted.
         answer_tokens: positions to reserve for the generated text; at most a quarter of the model's.
         keeps_pictures: whether the inputs have the pictures themselves, for vLLM.
@@ -96,7 +96,7 @@ class RubricPreparer:
         Args:
             batch: `item_id`; `pictures: list<large_binary>`, encoded, may hold nulls; `status` of the pictures; the
                 rubric's context fields as strings, empty if absent or null; `targets: list<string>`, the item's labels;
-            `questions` (`actors.schemas.OWN_QUESTIONS`), for a rubric that has items asked their own.
+                `questions` (`actors.schemas.OWN_QUESTIONS`), for a rubric that asks items their own questions.
 
         Returns:
             One row per item; `inputs`, `shared` and `suffixes` are null unless the status is ok.
@@ -104,7 +104,7 @@ class RubricPreparer:
         columns = {*schemas.ITEMS.names, TARGETS, QUESTIONS, *self.rubric.context_fields}
         items = batch.select([name for name in batch.column_names if name in columns])
         rows: list[PreparedQuestionsRow] = []
-        for number in range(items.num_rows):  # one by one: only one item's picture is in memory at a time
+        for number in range(items.num_rows):  # one by one, to hold only one item's pictures in memory
             (item,) = items.slice(number, 1).to_pylist()
             row = self._row(item)
             row["item_id"], row["targets"] = item["item_id"], item_targets(self.rubric, item)
@@ -129,7 +129,7 @@ class RubricPreparer:
             return failed(PreparedQuestionsRow, Status.ERROR, errors.reason(error))
 
     def _prepared(self, item: Mapping[str, Any]) -> PreparedQuestionsRow:
-        """Return the prompts' tokens; the context is truncated until the longest prompt fits the model's positions."""
+        """Return the prompts' tokens, with the context cut until the longest prompt fits the model's positions."""
         pictures = tuple(map(self._read, item["pictures"])) if self.chat.sees_pictures else ()
         targets = item_targets(self.rubric, item) or self.targets
         if not targets:
@@ -177,8 +177,8 @@ class RubricPreparer:
     def _longest_answer(self, question: Question) -> int:
         """Return the number of tokens of the longest answer.
 
-        The model does not read the last one. vLLM needs a position for it nevertheless, and prompts must not depend on
-        the engine.
+        The model does not read the last one, but vLLM needs a position for it, and prompts must not depend on the
+        engine.
         """
         codes = self.chat.answers(question.codes, start=self.rubric.answer_start)
         return len(codes.bridge) + max(map(len, codes.sequences))

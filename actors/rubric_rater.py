@@ -55,23 +55,23 @@ class PreparedItem:
 
 
 class RubricRater:
-    """Loads a model and maps prepared items to ratings; a subclass rates items (`_ratings`).
+    """Base class of actors that load a model and rate prepared items; a subclass implements `_ratings`.
 
     Args:
         settings: rubric, layout and limits.
         model: which model to load.
-        targets: labels for items without their own; the rubric's if None.
-        threads: of torch on a CPU; torch's choice if None.
+        targets: labels for items without their own; None: the rubric's.
+        threads: torch's threads on a CPU; None: torch's default.
 
     Raises:
-        ValueError: the model cannot be loaded, or `targets` are given for a rubric that asks about none.
+        ValueError: the model cannot be loaded, or `targets` are given for a rubric that asks about no target.
     """
 
     INPUTS = schemas.PREPARED_QUESTIONS
     OUTPUTS = schemas.RATINGS
 
     samples = 1  # ratings per item, target and question
-    items_at_once: int | None = 1  # items whose tensors are in memory at a time; None: all of a batch
+    items_at_once: int | None = 1  # items whose tensors are in memory at a time; None: the whole batch
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class RubricRater:
         self._last_end: float | None = None  # time.perf_counter at the end of the last batch
 
     def _load(self, model: ModelSettings, threads: int | None) -> RaterFacts:
-        """Load `self.model` and `self.processor`; returns the facts about the model."""
+        """Load `self.model` and `self.processor`, and return the facts about the model."""
         import torch
 
         if threads is not None:
@@ -111,7 +111,7 @@ class RubricRater:
             batch: `actors.schemas.PREPARED_QUESTIONS`, as `actors.rubric_preparer.RubricPreparer` returns it.
 
         Returns:
-            Table `ratings`: items in the batch's order; within an item targets, questions, samples.
+            Table `ratings`: items in the batch's order, each by target, question and sample.
 
         Raises:
             EngineError: the device failed; no row of this batch is returned.
@@ -132,7 +132,7 @@ class RubricRater:
         return tally
 
     def _rows(self, rows: Sequence[Mapping[str, Any]]) -> list[RatingRow]:
-        """Return the rows of the items that `rows` prepares, those without prompts included."""
+        """Return the rows of prepared items, including those without prompts."""
         ratings: list[list[RatingRow]] = []
         items: list[PreparedItem] = []
         places: list[int] = []
@@ -164,7 +164,7 @@ class RubricRater:
         return [row for rated in ratings for row in rated]
 
     def _rated(self, items: Sequence[PreparedItem]) -> list[list[RatingRow]]:
-        """Return the rows of each item; if rating them together fails, each is rated alone."""
+        """Return the rows of each item; if rating them together fails, rate each alone."""
         try:
             return self._ratings(items)
         except EngineError:
@@ -176,7 +176,7 @@ class RubricRater:
             return [self._unanswered(item.item_id, item.pairs, failed(RatingRow, Status.ERROR, errors.reason(error)))]
 
     def _ratings(self, items: Sequence[PreparedItem]) -> list[list[RatingRow]]:
-        """Return the rows of each item; their prompts are ready.
+        """Return the rows of each item whose prompts are ready.
 
         Raises:
             EngineError: the device failed.
@@ -209,13 +209,13 @@ class RubricRater:
 
 
 def default_targets(rubric: Rubric, targets: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the labels for items without their own: `targets` if given, else the rubric's.
+    """Return the labels for items without their own: `targets` if set, else the rubric's.
 
-    A rubric that asks about no target has one empty label. Without any label the result is empty, and such items have
-    no rows.
+    A rubric that asks about no target has a single empty label. If the result is empty, items without their own labels
+    get no rows.
 
     Raises:
-        ValueError: `targets` are given for a rubric that asks about none.
+        ValueError: `targets` are given for a rubric that asks about no target.
     """
     if targets and not rubric.asks_targets:
         raise ValueError(f"targets={','.join(targets)}: rubric {rubric.name!r} asks about no target; omit targets=")
@@ -226,7 +226,7 @@ def asked_pairs(rubric: Rubric, item: Mapping[str, Any], targets: Sequence[str])
     """Return the pairs of target and question that an item is asked about: first the questions without a target, then
     the others, with targets in the outer loop.
 
-    If the rubric has items asked their own questions, each pair is the id of the item's set and a question of it.
+    If the rubric asks items their own questions, each pair has the id of the item's set and one of its questions.
     """
     if not rubric.asks_own_questions:
         once = tuple(("", question) for question in rubric.questions if not question.targets)

@@ -1,6 +1,6 @@
-"""Arrow schemas that stages take and return; `jobs.tables` adds keys, versions and descriptions to those of tables.
+"""Arrow schemas of stages' inputs and outputs; `jobs.tables` adds keys, versions and descriptions for tables.
 
-A stage class names the columns that it needs as `INPUTS` and the columns that it returns as `OUTPUTS`. The stage runner
+A stage class declares the columns that it needs as `INPUTS` and those that it returns as `OUTPUTS`. The stage runner
 (`jobs.runtime.stage_contract`) checks batches against both.
 """
 
@@ -83,7 +83,7 @@ SPANS = pa.schema({
 
 
 def embeddings(dim: int) -> pa.Schema:
-    """The table `embeddings` with vectors of `dim` float16 numbers."""
+    """Return the schema of the table `embeddings` with vectors of `dim` float16 numbers."""
     return pa.schema({"item_id": STR, "kind": STR, "embedding": pa.list_(pa.float16(), dim), **_END})
 
 

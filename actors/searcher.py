@@ -1,12 +1,12 @@
-"""Exact nearest neighbours by inner product or cosine among streamed rows; the same torch code for CPU and GPU.
+"""Exact nearest neighbours by inner product or cosine among streamed rows, with the same torch code on CPU and GPU.
 
-On a GPU the copy of the rows to it takes longest: the next pieces are on their way (`actors.uploads`) while one
-is multiplied, and the host waits for the GPU a few times per piece.
+On a GPU, copying the rows takes longest: the next pieces are copied (`actors.uploads`) while one is multiplied, and
+the host waits for the GPU a few times per piece.
 
-A fast product finds the rows that can be among the k best: the error of its scores has a proven bound
-(`actors.search.queries`), so a row that is further below the k-th best score than the bound allows cannot be among
-them. The few rows that remain for each query are scored again in float64 from the stored vectors. Equal vectors
-therefore get equal scores, and ties are broken by item id.
+A fast product selects the rows that can be among the k best. The error of its scores has a proven bound
+(`actors.search.queries`), so a row whose score is further below the k-th best than the bound cannot be among them.
+The few rows that remain for each query are scored again in float64 from the stored vectors. Equal vectors therefore
+get equal scores, and ties are broken by item id.
 """
 
 from collections.abc import Iterator
@@ -23,15 +23,15 @@ from actors.uploads import CudaLane, Uploads, tensor_of
 if TYPE_CHECKING:
     import torch
 
-# Rows of a piece: so many stay in a core's cache from their conversion to the comparison of their scores.
+# Rows of a piece: few enough to stay in a core's cache from their conversion to the comparison of their scores.
 _CPU_ROWS = 1 << 11
-# Of a piece on a GPU: as few as the copy of the next one can hide what the host does for each.
+# On a GPU: the smallest piece whose copy still hides the host's work on a piece.
 _GPU_ROWS, _GPU_BYTES = 1 << 17, 1 << 29  # bytes in float32
 _SCORES_AT_A_TIME = {"cpu": 1 << 22, "cuda": 1 << 25}  # elements of a piece's score matrix
-_TILE = 256  # scores whose maximum is compared first: in most tiles no score passes
+_TILE = 256  # scores compared first by their maximum, since in most tiles no score passes
 _PAIRS_AT_A_TIME = 1024  # scored in float64: 6 MB at 768 dimensions
 _MAY_PASS = 1 / 256  # of a piece's scores; computing this share in float64 costs about as much as the float32 product
-_COARSE_BALANCE = 8  # pieces for which the coarse product may exclude too little before it is skipped
+_COARSE_BALANCE = 8  # pieces for which the coarse product may exclude too few rows before it is skipped
 _PIECES_AT_A_TIME = 8  # per thread, in a block
 _GPU_PIECES = 4  # in a block
 
@@ -59,7 +59,7 @@ class _Rows(NamedTuple):
     """Rows as stored, as an array and as a tensor, and their numbers."""
 
     stored: np.ndarray
-    tensor: "torch.Tensor"  # over the same memory, or a copy on the device
+    tensor: "torch.Tensor"  # shares the array's memory, or is a copy on the device
     numbers: np.ndarray
 
 
@@ -68,11 +68,11 @@ class _Piece(NamedTuple):
 
     block: "torch.Tensor"  # float32, of length 1 each for cosine
     longest: float  # upper bound of the lengths of the rows
-    positions: np.ndarray | None  # int64, of the block's rows among the stored ones; None: all of them, in order
+    positions: np.ndarray | None  # int64, positions of the block's rows among the stored ones; None: all, in order
 
 
 class Search:
-    """Find the k best rows for each query among blocks that are added one after the other."""
+    """Search for the k best rows of each query among blocks that are added one after the other."""
 
     def __init__(self, queries: Queries, *, ids: Ids, threads: int = 1) -> None:
         """Start a search for the `queries.settings.k` best rows of each query (fewer if there are fewer rows).
@@ -80,7 +80,7 @@ class Search:
         Args:
             queries: the queries, with the settings of the search.
             ids: returns the item ids of rows; called only for the few rows that win or tie.
-            threads: CPU threads; each takes whole pieces of a block, so that none waits for another within one.
+            threads: CPU threads; each takes whole pieces of a block, so that none waits for another within a piece.
         """
         self._queries, self._k = queries, (k := queries.settings.k)
         self._candidates = Candidates(len(queries), k, ids)
@@ -97,7 +97,7 @@ class Search:
 
     @property
     def block_rows(self) -> int:
-        """The number of rows to pass to `add` so that all threads are busy, or copies and products of a GPU overlap."""
+        """The number of rows to pass to `add` so that all threads are busy, or a GPU's copies and products overlap."""
         return self.rows_at_a_time * (_PIECES_AT_A_TIME * self._threads if self._uploads is None else _GPU_PIECES)
 
     def add(self, vectors: np.ndarray, rows: np.ndarray) -> BadRows:
@@ -105,7 +105,7 @@ class Search:
 
         Args:
             vectors: [n, dim] float16, float32 or float64.
-            rows: int64 [n], the numbers by which `Hits` names them.
+            rows: int64 [n], the numbers that identify them in `Hits`.
 
         Returns:
             The rows that cannot be scored.
@@ -137,7 +137,7 @@ class Search:
             yield from pool.map(self._search_piece, pieces)
 
     def _search_piece(self, rows: _Rows) -> tuple[list[_Scored], BadRows]:
-        """The rows of a piece that may be among the best, with their exact scores. Runs in several threads at once."""
+        """Return the rows of a piece that may be among the best, with exact scores. Runs in several threads at once."""
         import torch
 
         scratch = self._scratch.pop() if self._scratch else _Scratch(self._queries.device)
@@ -175,7 +175,7 @@ class Search:
                 yield self._score(query + first, place, rows)
 
     def _find_pairs(self, part: slice, piece: _Piece, scratch: "_Scratch") -> tuple[np.ndarray, np.ndarray]:
-        """The pairs of the queries `part` and rows of the piece that may be among the best."""
+        """Return the pairs of the queries `part` and rows of the piece that may be among the best."""
         queries = self._queries
         if queries.coarse is not None and self._coarse_balance > 0:
             block = scratch.tensor("block", piece.block.shape, queries.coarse.directions.dtype).copy_(piece.block)
@@ -216,7 +216,7 @@ class Search:
 
 
 class _Scratch:
-    """Memory that pieces reuse: allocating new pages for each would cost a tenth of the time."""
+    """Memory that pieces reuse, since allocating it for each would take a tenth of the time."""
 
     def __init__(self, device: "torch.device") -> None:
         self._device = device
@@ -233,19 +233,19 @@ class _Scratch:
 
 
 class _Extremes(NamedTuple):
-    """Rows of a piece that do not go through the products, and those that do."""
+    """Rows of a piece that are left out of the products, and all others."""
 
-    usable: np.ndarray  # int64 positions: have a direction, but are too short or long for float32
-    others: np.ndarray  # int64 positions of all other rows
+    usable: np.ndarray  # int64 positions: rows with a direction, but too short or too long for float32
+    others: np.ndarray  # int64 positions: all other rows
 
 
 def _gpu_rows(dim: int) -> int:
-    """The rows of a piece on a GPU: whole tiles, in bounded memory."""
+    """Return the number of rows of a piece on a GPU: whole tiles, in bounded memory."""
     return max(1, min(_GPU_ROWS, _GPU_BYTES // (4 * dim)) // _TILE) * _TILE
 
 
 def _set_extremes_aside(rows: _Rows, lengths: "torch.Tensor") -> tuple[_Extremes, BadRows]:
-    """The rows that are too short, too long or not finite, and those of them that cannot be scored."""
+    """Find the rows that are too short, too long or not finite, and those among them that cannot be scored."""
     import torch
 
     extremes = torch.logical_not((lengths > SHORTEST) & (lengths < LONGEST)).cpu().numpy()
@@ -261,7 +261,7 @@ def _set_extremes_aside(rows: _Rows, lengths: "torch.Tensor") -> tuple[_Extremes
 
 
 def _round_down(limit: np.ndarray, *, bits: int) -> np.ndarray:
-    """The largest float32 not above `limit` [n] float64; with bits=16, the largest bfloat16, as float32."""
+    """Return the largest float32 not above `limit` [n] float64; with bits=16, the largest bfloat16, as float32."""
     low = limit.astype(np.float32)
     low = np.where(low > limit, np.nextafter(low, np.float32(-np.inf)), low)
     if bits == 32:
@@ -272,7 +272,7 @@ def _round_down(limit: np.ndarray, *, bits: int) -> np.ndarray:
 
 
 def _find_reaching(scores: "torch.Tensor", limit: "torch.Tensor") -> tuple[np.ndarray, np.ndarray]:
-    """Places (of queries, of rows; int64) where scores [queries, rows] reach the limit [queries]."""
+    """Return the positions (of queries and rows; int64) where scores [queries, rows] reach the limit [queries]."""
     import torch
 
     count = scores.shape[1]

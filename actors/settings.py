@@ -8,11 +8,11 @@ Part = TypeVar("Part", bound="Settings")
 
 @dataclass(kw_only=True)
 class Settings:
-    """Values that a stage is built with, validated when an instance is created.
+    """Values that a stage is built with, validated on construction.
 
     A job's configuration inherits from the settings of its stages, so that each key is declared, explained and
-    validated once, next to the class that uses it. For that reason the dataclasses are not frozen: a configuration
-    dataclass is not, and Python allows no inheritance between the two kinds.
+    validated once, next to the class that uses it. The dataclasses are not frozen because configuration dataclasses are
+    not, and Python does not allow inheritance between the two kinds.
     """
 
     def __post_init__(self) -> None:
@@ -29,7 +29,7 @@ class Settings:
 
 
 def check_positive(**values: float | None) -> None:
-    """Check that numbers are above 0; None, which stands for a computed value, passes.
+    """Check that numbers are above 0; None, a value that is computed later, passes.
 
     Raises:
         ValueError: a number is 0 or less; the message names its key.

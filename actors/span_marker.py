@@ -1,4 +1,4 @@
-"""Mark mistakes and omissions in descriptions of pictures with a model: `mark_spans`."""
+"""Let a model mark mistakes and omissions in descriptions of pictures: `mark_spans`."""
 
 import time
 from collections import Counter
@@ -39,8 +39,8 @@ class MarkingSettings(MemorySettings, ConditionSettings):
     method: str = "direct"  # direct: the model lists words; claims: it cuts the text, and each piece is scored
     span_labels: dict[str, Any] = field(default_factory=dict)  # kinds of spans and their labels (conf/span_labels)
     span_prompts: dict[str, Any] = field(default_factory=dict)  # what the model is asked (conf/span_prompts)
-    threshold: float = 0.5  # rarely: method=claims: the least probability of a marked claim
-    max_tokens: int = 512  # rarely: of one answer
+    threshold: float = 0.5  # rarely: method=claims: the lowest probability of a marked claim
+    max_tokens: int = 512  # rarely: tokens of one answer
     group_rows: int | None = None  # rarely: most prompts in a batch that is written; null: what the memory budget holds
 
     def __post_init__(self) -> None:
@@ -66,29 +66,29 @@ class MarkingSettings(MemorySettings, ConditionSettings):
 
     @property
     def kinds(self) -> tuple[Kind, Kind]:
-        """Return mistakes and omissions."""
+        """Return the kinds of spans: mistakes and omissions."""
         return kinds_from(self.span_labels.get("kinds") or ())
 
     @property
     def marking(self) -> DirectMarking | ClaimsMarking:
-        """Return the way in which a model marks."""
+        """Return the method by which the model marks."""
         if self.method == "direct":
             return DirectMarking(self.steps, self.kinds)
         return ClaimsMarking(self.steps, self.kinds, threshold=self.threshold)
 
 
 class SpanMarker:
-    """Loads a model, has it mark spans in the two texts of each item, and returns rows of table `spans`.
+    """Actor that has a model mark spans in the two texts of each item and returns rows of the table `spans`.
 
-    Pictures are decoded here, since each step has a separate prompt.
+    Pictures are decoded here because each step has a separate prompt.
 
     Args:
         settings: method, prompts and labels.
         model: which model to load.
-        threads: of torch on a CPU; torch's choice if None.
+        threads: torch's threads on a CPU; None: torch's default.
 
     Raises:
-        ValueError: the model cannot be loaded, or the prompts show a picture and it does not accept any.
+        ValueError: the model cannot be loaded, or the prompts show a picture and the model does not accept any.
     """
 
     INPUTS = schemas.DESCRIBED_ITEMS

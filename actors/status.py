@@ -13,15 +13,16 @@ class Status(StrEnum):
     OUT_OF_RANGE = "out_of_range"  # a number outside the scale
     TRUNCATED = "truncated"  # the answer reached the token limit
     MISSING_INPUT = "missing_input"  # the picture or text to judge or embed was missing
-    SKIPPED = "skipped"  # left out by a rule, which error_kind names
+    SKIPPED = "skipped"  # left out by a rule; error_kind says which
     REPORTED = "reported"  # a person reported the picture
     MISSING = "missing"  # the picture does not exist at its source
     BLOCKED = "blocked"  # the source or a safety rule forbids fetching it
     ERROR = "error"  # see error_kind and error_message
 
 
-# The causes of rows with the status `error`, by `error_kind`: the row's own input, also where a model does not take it;
-# a network or host; and for every other kind, such as the name of an exception, the run: its machines, storage, model.
+# Causes of rows with the status `error`, by `error_kind`: the row's own input, including input that a model does not
+# accept; a network or host; or, for every other kind, such as the name of an exception, the run's machines, storage or
+# model.
 INPUT_KINDS = frozenset(
     """
     bad_answer bad_name bad_url decode_failed empty encoded_body html http json no_questions no_target not_an_image
@@ -41,16 +42,16 @@ class Reason(NamedTuple):
     message: str
 
 
-_FAILED = "failed at its stage, "  # begins the status of such a row where there is no column `error_kind`
+_FAILED = "failed at its stage, "  # begins the status of a failed row where there is no column `error_kind`
 
 
 def failed_status(reason: Reason) -> str:
-    """The status by which a row without `error_kind` tells its stage to return it as an error with `reason`."""
+    """Return the status that makes a stage return a row without `error_kind` as an error with `reason`."""
     return f"{_FAILED}{reason.kind}: {reason.message}"
 
 
 def failed_reason(status: str | None) -> Reason | None:
-    """The reason in a status of `failed_status`; None for every other status."""
+    """Return the reason in a status made by `failed_status`; None for every other status."""
     if status is None or not status.startswith(_FAILED):
         return None
     kind, _, message = status.removeprefix(_FAILED).partition(": ")

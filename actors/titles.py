@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-SEPARATOR = "\0"  # between joined titles: neither cased nor combining, so that folding treats it as the end of a text
+SEPARATOR = "\0"  # joins titles; neither cased nor combining, so folding treats it as the end of a text
 MATCHES = ("substring", "word", "exact")
 CASES = ("lower", "casefold")
 COMPOSITIONS = ("NFC", "NFKC")
 _Form = Literal["NFC", "NFD", "NFKC", "NFKD"]
 _FORMS: dict[str, tuple[_Form, _Form]] = {"NFC": ("NFD", "NFC"), "NFKC": ("NFKD", "NFKC")}  # decomposed, composed
-# Unicode's dash punctuation and the minus sign become the hyphen of the keyboard.
+# Unicode's dash punctuation and the minus sign become the ASCII hyphen.
 _DASHES = {ord(c): "-" for c in "\u058a\u05be\u2010\u2011\u2012\u2013\u2014\u2015\u2212\u2e3a\u2e3b\ufe58\ufe63\uff0d"}
 
 
@@ -27,7 +27,7 @@ class Fold:
         dashes: whether every dash and the minus sign equal the hyphen.
 
     Raises:
-        ValueError: another value; the message begins with KEY=VALUE.
+        ValueError: a value is not allowed; the message begins with KEY=VALUE.
     """
 
     case: str = "lower"
@@ -45,7 +45,7 @@ class Fold:
         if text.isascii():
             return text.lower()
         decomposed, composed = _FORMS.get(self.compose or "", (None, None))
-        if decomposed:  # the case of letters is folded without their accents, or the order of both steps would matter
+        if decomposed:  # letters are folded without their accents: otherwise the order of the two steps would matter
             text = unicodedata.normalize(decomposed, text)
         text = text.casefold() if self.case == "casefold" else text.lower()
         if composed:
@@ -58,10 +58,10 @@ class Fold:
 
 
 class TitleMatcher:
-    """Finds all terms that a title contains, including nested and overlapping ones.
+    """Finder of all terms that a title contains, including nested and overlapping ones.
 
-    Terms are folded; empty ones are dropped, and terms equal after folding count once. Building takes about 1 s per
-    100,000 terms (Aho-Corasick), and no time for `exact`.
+    Terms are folded; empty terms are dropped, and terms that are equal after folding count once. Building the matcher
+    takes about 1 s per 100,000 terms (Aho-Corasick), and no time for `exact`.
 
     Args:
         match: `substring`; `word`: no word of the title continues across either end of the term (words consist of
@@ -100,7 +100,7 @@ class TitleMatcher:
         return sorted({self.terms[index] for index, _, _ in hits}) if hits else []
 
     def match_joined(self, titles: str) -> dict[int, list[str]]:
-        """Return index of the title -> its terms, of titles joined by `SEPARATOR` that contain a term.
+        """Return the terms in titles joined by `SEPARATOR`, by index of the title; titles without a term are left out.
 
         No title may contain the separator. Folding depends on a letter's neighbours (final sigma, accents) and treats
         the separator like the end of a text.
@@ -128,14 +128,14 @@ class TitleMatcher:
         return {number: terms for number, terms in matches if terms}
 
     def match_all(self, titles: Sequence[str]) -> dict[int, list[str]]:
-        """Return index -> terms, of the `titles` that contain a term."""
+        """Return the terms in `titles`, by index of the title; titles without a term are left out."""
         joined = SEPARATOR.join(titles)
         if not titles or joined.count(SEPARATOR) == len(titles) - 1:
             return self.match_joined(joined)
         return {number: terms for number, title in enumerate(titles) if (terms := self.match(title))}
 
     def inside_words(self, title: str, terms: Iterable[str]) -> list[str]:
-        """Return those of `terms` that `title` contains only inside longer words (pain in Spain)."""
+        """Return the `terms` that `title` contains only inside longer words (pain in Spain)."""
         folded = self._fold(title)
         return [
             term for term in terms if not any(_is_word(folded, at, at + len(term)) for at in _positions(folded, term))

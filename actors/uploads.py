@@ -1,9 +1,9 @@
-"""Arrays to an accelerator, copied by a thread while their predecessors are worked on.
+"""Upload of arrays to an accelerator by a thread that copies ahead while earlier arrays are used.
 
-A copy from ordinary memory would wait for the device and reach a sixth of the bus's rate. Here it goes in two steps: a
-thread copies bytes to page-locked (pinned) memory, with all of torch's threads, and the device fetches them from there
-by itself. What is pinned already is fetched where it is. Bytes travel as they are stored: in float16 half of those of
-float32.
+A plain copy from pageable memory would wait for the device and reach a sixth of the bus's rate. Here it takes two
+steps: a thread copies bytes to page-locked (pinned) memory, with all of torch's threads, and the device fetches them
+from there by itself. Memory that is already pinned is fetched directly. Bytes are sent as they are stored: float16
+takes half the bytes of float32.
 """
 
 from collections import deque
@@ -17,38 +17,38 @@ import numpy as np
 if TYPE_CHECKING:
     import torch
 
-AT_A_TIME = 3  # arrays on the device: one in use, the next two on their way
-STAGES = 3  # of pinned memory: one is written while the device fetches the others
-STAGE_BYTES = 32 << 20  # 0.6 ms of a fast bus; starting the threads that fill it costs 0.1
+AT_A_TIME = 3  # arrays on the device: one in use, two being copied
+STAGES = 3  # buffers of pinned memory: one is written while the device fetches the others
+STAGE_BYTES = 32 << 20  # takes a fast bus 0.6 ms; starting the threads that fill it takes 0.1 ms
 
 
 class Event(Protocol):
-    """A place in the sequence of copies, or of the work on the device."""
+    """A point in the sequence of copies, or of the work on the device."""
 
     def synchronize(self) -> None:
-        """Wait until the device has got there."""
+        """Wait until the device has reached this point."""
 
 
 class Lane(Protocol):
-    """A device's copies, which run next to its work, each in their order."""
+    """A device's copies, which run concurrently with its work; each of the two keeps its order."""
 
     def pinned(self, size: int) -> "torch.Tensor":
-        """Return `size` bytes of the machine's memory from which the device can fetch by itself, uint8."""
+        """Return `size` bytes of host memory that the device can fetch by itself, uint8."""
 
     def allocate(self, size: int) -> "torch.Tensor":
-        """Return `size` bytes of the device's memory, uint8."""
+        """Return `size` bytes of device memory, uint8."""
 
     def send(self, target: "torch.Tensor", source: "torch.Tensor") -> Event:
-        """Begin a copy to the device; returns the event of its end."""
+        """Begin a copy to the device; return the event after it."""
 
     def hold_copies(self, event: Event) -> None:
-        """Let later copies begin after an event of the work."""
+        """Make later copies wait for an event of the work."""
 
     def hold_work(self, event: Event, memory: "torch.Tensor") -> None:
-        """Let later work, on `memory`, begin after an event of the copies."""
+        """Make later work on `memory` wait for an event of the copies."""
 
     def worked(self) -> Event:
-        """Return the event of the end of all work so far."""
+        """Return the event after all work so far."""
 
     def wait(self) -> None:
         """Wait for all copies."""
@@ -71,7 +71,7 @@ class CudaLane:
             return torch.empty(size, dtype=torch.uint8, pin_memory=True)
 
     def allocate(self, size: int) -> "torch.Tensor":
-        """As `Lane`. The memory belongs to the copies' stream: who has it next on that stream comes after them."""
+        """See `Lane`. The memory belongs to the copies' stream, so its next user on that stream comes after them."""
         import torch
 
         with torch.cuda.stream(self._stream):
@@ -96,7 +96,7 @@ class CudaLane:
 
         stream = torch.cuda.current_stream(self._device)
         stream.wait_event(event)
-        memory.record_stream(stream)  # once freed, it stays unused until this stream is done with it
+        memory.record_stream(stream)  # not reused after being freed until this stream is done with it
 
     def worked(self) -> Event:
         """As `Lane`."""
@@ -112,7 +112,7 @@ class CudaLane:
 
 @dataclass
 class _Buffer:
-    """Memory that is used again and again, and the event after which it may be overwritten."""
+    """A reusable buffer, and the event after which it may be overwritten."""
 
     memory: "torch.Tensor | None" = None
     free: Event | None = None
@@ -125,7 +125,7 @@ class _Upload(NamedTuple):
 
 
 class Uploads:
-    """Copy arrays to a device, ahead of the work on them."""
+    """Copier of arrays to a device, ahead of the work on them."""
 
     def __init__(self, lane: Lane) -> None:
         self._lane = lane
@@ -135,12 +135,12 @@ class Uploads:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="uploads")
 
     def __call__(self, arrays: Iterable["torch.Tensor"]) -> Generator["torch.Tensor", None, None]:
-        """Yield the arrays on the device, of the same dtypes and shapes.
+        """Yield the arrays on the device, with the same dtypes and shapes.
 
-        Each is valid until the next one is asked for: later copies overwrite it after the work that was begun by then.
+        Each is valid until the next one is requested: later copies overwrite it after the work begun by then.
 
         Args:
-            arrays: in the machine's memory, none of them empty; not to be changed until the iterator is closed.
+            arrays: in host memory, not empty; they must not change until the iterator is closed.
         """
         coming: deque[Future[_Upload]] = deque()
         try:
@@ -157,9 +157,9 @@ class Uploads:
             self._lane.wait()
 
     def send(self, array: "torch.Tensor") -> "torch.Tensor":
-        """Return one array on the device, without the thread: for callers that run ahead of the device by themselves.
+        """Return one array on the device without using the thread, for callers that run ahead of the device themselves.
 
-        Valid until the next call, as those of the iterator. The array may be changed at once if it is not pinned.
+        It is valid until the next call, as with the iterator. The input may be changed at once if it is not pinned.
         """
         if self._last is not None:
             self._last.free = self._lane.worked()
@@ -184,7 +184,7 @@ class Uploads:
         """Begin all copies of an array."""
         import torch
 
-        with torch.inference_mode(mode=False):  # memory that was allocated within it could not be written outside
+        with torch.inference_mode(mode=False):  # memory allocated in inference mode cannot be written outside it
             source = array.contiguous().view(-1).view(torch.uint8)
             size = len(source)
             if buffer.memory is None or len(buffer.memory) < size:
@@ -201,7 +201,7 @@ class Uploads:
             return _Upload(target.view(array.dtype).view(array.shape), arrived, buffer)
 
     def _send(self, part: "torch.Tensor", target: "torch.Tensor") -> Event:
-        """Begin the copy of at most `STAGE_BYTES` from ordinary memory."""
+        """Begin copying at most `STAGE_BYTES` from pageable memory."""
         stage = self._stages[0]
         self._stages.rotate(-1)
         if stage.free is not None:
@@ -213,7 +213,7 @@ class Uploads:
 
 
 def tensor_of(array: np.ndarray) -> "torch.Tensor":
-    """Return a tensor over the same memory, without torch's warning about read-only memory (a mapped file, Arrow)."""
+    """Return a tensor that shares the array's memory, without torch's warning about read-only memory (mmap, Arrow)."""
     import warnings
 
     import torch

@@ -1,4 +1,4 @@
-"""Fetch pictures by their URLs, within the limits of the hosts and decoded once: the rows of the table `images`."""
+"""Fetch pictures by their URLs, within the hosts' limits, decoding each once: rows of the table `images`."""
 
 import asyncio
 import ssl
@@ -30,8 +30,8 @@ FORBIDDEN = (401, 403, 451)
 TRANSIENT = (408, 425, 500, 502, 504)
 IN_FLIGHT = 256  # pictures requested concurrently: enough to keep every allowed connection busy
 VERIFIED = "verified"
-NO_HEAD = (400, 403, 405, 501)  # answers to HEAD after which a GET is tried
-# What a picture may raise by its URL, headers or bytes; any other error, such as one of the limiter, ends the unit.
+NO_HEAD = (400, 403, 405, 501)  # statuses of a HEAD after which a GET is tried
+# Errors that a picture's URL, headers or bytes can cause; any other error, such as one of the limiter, ends the unit.
 FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, TypeError)
 
 Credits = dict[str, tuple[str, str]]  # image_id -> author, licence
@@ -39,7 +39,7 @@ Credits = dict[str, tuple[str, str]]  # image_id -> author, licence
 
 @dataclass(frozen=True)
 class ImageRequest:
-    """A picture to fetch: its id, its URL, and the width of the file if it is known."""
+    """A picture to fetch: its id, its URL, and the width of its file if known."""
 
     image_id: str
     url: str
@@ -49,17 +49,17 @@ class ImageRequest:
 
 @dataclass(kw_only=True)
 class UrlFetcherSettings(RequestSettings):
-    """How and in whose name pictures are requested.
+    """How pictures are requested, and in whose name.
 
     Attributes:
-        agent: the header User-Agent, with an address at which the sender can be reached.
+        agent: the User-Agent header, with an address at which the sender can be reached.
         rules: allowed hosts and addresses.
-        width: as in `actors.fetching.wikimedia.request_url`.
+        width: see `actors.fetching.wikimedia.request_url`.
         verify_only: only check that the picture exists.
         bounds: limits of one request.
 
     Raises:
-        ValueError: `source.name=value` with what is allowed.
+        ValueError: a value is not allowed; the message begins with `source.name=value`.
     """
 
     agent: str
@@ -70,13 +70,13 @@ class UrlFetcherSettings(RequestSettings):
 
     @property
     def rendition(self) -> str:
-        """The column `rendition` of the rows."""
+        """The value of the rows' column `rendition`."""
         return VERIFIED if self.verify_only else image_rows.rendition_name(self.width)
 
 
 @dataclass
 class _History:
-    """The requests for one picture so far."""
+    """The requests sent for one picture so far."""
 
     attempts: int = 0
     http_status: int | None = None
@@ -84,9 +84,9 @@ class _History:
 
 
 class UrlFetcher:
-    """Turns requests for pictures into rows; keeps no connection open between calls.
+    """Fetcher that turns requests for pictures into rows; keeps no connection open between calls.
 
-    The rows come from `fetch`, which is asynchronous: it is not a stage that maps Arrow tables.
+    It is not a stage that maps Arrow tables, since `fetch` is asynchronous.
     """
 
     def __init__(
@@ -98,13 +98,13 @@ class UrlFetcher:
         tls: ssl.SSLContext,
         lookup: Lookup | None = None,
     ) -> None:
-        """Keep the parts that requests share; nothing is opened.
+        """Keep the parts that requests share; open nothing.
 
         Args:
             settings: the settings of the requests.
             limiter: shared by all workers.
             decoders: must render to `settings.width`.
-            tls: certificates that are trusted.
+            tls: trusted certificates.
             lookup: resolves names; None: the system's resolver.
         """
         self._settings, self._limiter, self._decoders = settings, limiter, decoders
@@ -118,15 +118,15 @@ class UrlFetcher:
         *,
         credits_of: Sequence[ImageRequest] = (),
     ) -> Credits:
-        """Return the credits of pictures, and pass the row of each request to `done` as soon as it is complete.
+        """Fetch pictures, pass the row of each to `done` as soon as it is complete, and return the credits.
 
         Args:
             requests: the pictures to fetch.
             done: called once per request, in the order in which they complete; the rows lack `author` and `licence`.
-            credits_of: pictures whose author and licence to request; those that are not Wikimedia's are ignored.
+            credits_of: pictures whose author and licence to request; only Wikimedia's are looked up.
 
         Returns:
-            Credits of the files whose pages the API answered for.
+            Credits of the files for which the API returned a page.
         """
         bodies = asyncio.Semaphore(self._decoders.processes + 2)
         settings = self._settings
@@ -200,7 +200,7 @@ class UrlFetcher:
         return image_rows.stored_picture(reply.body if rendered.data is None else rendered.data, rendered.facts)
 
     def _urls(self, request: ImageRequest) -> tuple[str, str | None]:
-        """The URL to request, and the one to request if the host refuses that width."""
+        """Return the URL to request, and the one to request if the host refuses that width."""
         url = request.url.strip()
         url = f"https:{url}" if url.startswith("//") else url
         if not wikimedia.is_wikimedia(url):
@@ -234,7 +234,7 @@ class UrlFetcher:
         return reply
 
     async def _follow(self, request: HttpRequest, history: _History) -> Reply:
-        """The reply after redirects; each target is checked like the first URL."""
+        """Return the reply after redirects; each target is checked like the first URL."""
         url = request.url
         for _ in range(MAX_REDIRECTS + 1):
             reply = await self._persist(HttpRequest(url, request.method, request.headers), history)
@@ -246,7 +246,7 @@ class UrlFetcher:
         raise HttpError("too_many_redirects", f"more than {MAX_REDIRECTS} redirects", retry=False)
 
     async def _persist(self, request: HttpRequest, history: _History) -> Reply:
-        """The first reply that is not transient. The limiter pauses the host for all workers after 429 and 503."""
+        """Return the first reply that is not transient. 429 and 503 make the limiter pause the host for all workers."""
         host, port = self._settings.rules.check_url(request.url)
         queue = self._queue(host, port)
         history.url = request.url
@@ -272,7 +272,7 @@ class UrlFetcher:
         raise AssertionError("unreachable: attempts is at least 1")
 
     def _queue(self, host: str, port: int) -> HostQueue:
-        # Wikimedia's policy limits what one client requests from all its hosts together.
+        # Wikimedia's policy limits a client's requests to all its hosts together.
         family = "wikimedia" if wikimedia.is_wikimedia_host(host) else host if port == 443 else f"{host}:{port}"
         if family not in self._queues:
             settings = self._settings
@@ -311,7 +311,7 @@ class UrlFetcher:
         return credits
 
     async def _request_credits(self, api: str, files: list[wikimedia.WikimediaFile]) -> list[tuple[str, str]]:
-        """Author and licence of each file; an empty list if the API did not answer."""
+        """Return author and licence of each file; an empty list if the API did not answer."""
         request = HttpRequest(api, method="POST", data=wikimedia_credits.query_form(files))
         for _ in range(self._settings.attempts):
             try:

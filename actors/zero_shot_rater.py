@@ -1,4 +1,4 @@
-"""An image encoder as a rater: it picks the nearest of a few sentences, one per level of relevance (CAIRE, 5.1)."""
+"""An image encoder as a rater: it picks the nearest of several sentences, one per level of relevance (CAIRE, 5.1)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ LEVEL_WORD = "level"
 
 @dataclass(frozen=True)
 class Level:
-    """One level of relevance: the value that is stored, its score, and its words in the sentence."""
+    """One level of relevance: its stored value, its score, and its words in the sentence."""
 
     value: str
     score: float
@@ -38,7 +38,7 @@ class Level:
 
 @dataclass(frozen=True)
 class ZeroShotTemplate:
-    """Sentences that say how relevant a picture is to a target; build one with `from_dict`.
+    """Template of sentences that say how relevant a picture is to a target; build one with `from_dict`.
 
     Its YAML file has the keys {name, version, source, question, sentence, levels: [{value, score, phrase}, …]};
     `sentence` is a Jinja2 template of `level` and `target`, rendered in a sandbox.
@@ -51,17 +51,17 @@ class ZeroShotTemplate:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "ZeroShotTemplate":
-        """Check a template as read from YAML.
+        """Return the template in `data`, as read from YAML.
 
         Raises:
-            ValueError: a key is missing or wrong; it names the template, the key, and what is allowed.
+            ValueError: a key is missing or wrong; the message says where, and what is allowed.
         """
         where = checks.named("template", data)
         keys = ("name", "version", "source", "question", "sentence", "levels")
         checks.check_keys(data, where=where, required=keys)
         levels = tuple(_level(entry, where) for entry in checks.entries(data["levels"], f"{where}, levels"))
         if len(levels) < 2:
-            raise ValueError(f"{where}, levels: {len(levels)} of them; at least two are required")
+            raise ValueError(f"{where}, levels: only {len(levels)}; at least two are required")
         for name in ("value", "score", "phrase"):
             if len({getattr(level, name) for level in levels}) < len(levels):
                 raise ValueError(f"{where}: two levels have the same {name}; each must differ")
@@ -76,7 +76,7 @@ class ZeroShotTemplate:
         return cls(str(data["name"]), str(data["question"]), str(data["sentence"]), levels)
 
     def sentences(self, targets: Sequence[str]) -> list[str]:
-        """One sentence per target and level: all levels of the first target, then those of the second, and so on."""
+        """Return one sentence per target and level: all levels of the first target, then of the second, and so on."""
         template = environment().from_string(self.sentence)
         return [template.render(level=level.phrase, target=target) for target in targets for level in self.levels]
 
@@ -91,7 +91,7 @@ def _level(entry: Any, where: str) -> Level:
 
 
 class ZeroShotRater:
-    """Rates pictures, or their vectors, against every target."""
+    """Actor that rates pictures, or their vectors, against every target."""
 
     INPUTS = schemas.RATED_ITEMS  # and `embedding`, or `pixels` as of DECODED_PICTURES
     OUTPUTS = schemas.RATINGS
@@ -111,17 +111,17 @@ class ZeroShotRater:
         Args:
             settings, batch_size, threads: as for `Embedder`.
             template: the content of a template's YAML file (see `ZeroShotTemplate`).
-            targets: labels of items without their own.
+            targets: labels for items without their own.
             condition: experimental condition of the ratings.
 
         Raises:
-            ValueError: a template or encoder that cannot be used.
+            ValueError: the template or encoder cannot be used.
         """
         self.template = ZeroShotTemplate.from_dict(template)
         self.targets, self.condition = tuple(targets), condition
         self._embedder = Embedder(settings, batch_size=batch_size, threads=threads)
         self.rater = encoder_facts(settings.checkpoint, pretrained=settings.pretrained).encoder
-        self._texts: dict[str, np.ndarray] = {}  # label -> vectors of its sentences, [levels, dim]
+        self._texts: dict[str, np.ndarray] = {}  # vectors of each label's sentences, [levels, dim]
         self._embed(self.targets)
         self._scale = self._embedder.logit_scale
 
@@ -134,9 +134,8 @@ class ZeroShotRater:
 
         Returns:
             Table `ratings`: the items in the batch's order, one row per target. The value is the level whose sentence
-            is nearest; probabilities are the softmax of cosine times the encoder's own logit scale, null for an encoder
-            without one. Rows that are not ok keep their status and have no score; ok without a vector becomes
-            `missing_input`.
+            is nearest; probabilities are the softmax of the cosines times the encoder's logit scale, null if it has
+            none. Rows that are not ok keep their status and have no score; ok without a vector becomes `missing_input`.
         """
         labels = batch[TARGETS].to_pylist() if TARGETS in batch.column_names else [None] * batch.num_rows
         if "pixels" in batch.column_names:
@@ -159,13 +158,13 @@ class ZeroShotRater:
         return rating_table(rows)
 
     def _embed(self, targets: Sequence[str]) -> None:
-        """Embed the sentences of labels that are not embedded yet."""
+        """Embed the sentences of labels that have not been embedded yet."""
         if new := [target for target in dict.fromkeys(targets) if target not in self._texts]:
             texts = self._embedder.embed_texts(self.template.sentences(new))
             self._texts.update(zip(new, texts.reshape(len(new), len(self.template.levels), -1), strict=True))
 
     def _rated(self, cosines: np.ndarray) -> RatingRow:
-        """The columns of a rating, from the cosines [levels] of a picture with the sentences of one target."""
+        """Return the columns of a rating, from the cosines [levels] of a picture with one target's sentences."""
         levels = self.template.levels
         nearest = levels[int(cosines.argmax())]
         row: RatingRow = {

@@ -16,10 +16,10 @@ LIBRARIES = ("diffusers", "transformers")
 
 
 def check_image_model(settings: ImageModelSettings) -> None:
-    """Check that a text-to-image pipeline exists, from its small files and without weights.
+    """Check that a text-to-image pipeline exists, from its small files and without loading weights.
 
     Raises:
-        ValueError: an unknown dtype or device; the model does not exist, or is not a pipeline of diffusers.
+        ValueError: the dtype or device is unknown; the model does not exist, or is not a pipeline of diffusers.
     """
     check_dtype(settings.dtype)
     check_device(settings.device)
@@ -44,7 +44,7 @@ def check_image_model(settings: ImageModelSettings) -> None:
 
     if str(kind).startswith("_") or not hasattr(diffusers, str(kind)):
         raise ValueError(f"{model}: the installed diffusers {diffusers.__version__} has no {kind}")
-    for part, value in index.items():  # diffusers imports the library that a part names
+    for part, value in index.items():  # diffusers imports the library of each part
         library = value[0] if isinstance(value, list) and len(value) == 2 else None
         if part[:1] != "_" and isinstance(library, str) and not _is_known(library):
             raise ValueError(
@@ -62,7 +62,7 @@ def load_pipeline(settings: ImageModelSettings) -> Any:
     """Load a pipeline for inference on its device, from safetensors only and without running remote code.
 
     Raises:
-        ValueError: an unknown device or dtype, or a model that cannot be loaded.
+        ValueError: the device or dtype is unknown, or the model cannot be loaded.
     """
     import torch
     from diffusers import DiffusionPipeline
@@ -80,7 +80,7 @@ def load_pipeline(settings: ImageModelSettings) -> Any:
             use_safetensors=True,
             trust_remote_code=False,
         )
-    except (RuntimeError, MemoryError):  # of the device: too little memory, say
+    except (RuntimeError, MemoryError):  # an error of the device, such as too little memory
         raise
     except Exception as error:  # model files are untrusted, so any exception is possible
         raise ModelError(

@@ -1,4 +1,4 @@
-"""Settings of text-to-image models: which one, and how its pictures are drawn."""
+"""Settings of text-to-image models: the model, and how its pictures are drawn."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from actors.settings import Settings, check_positive
 
 @dataclass(kw_only=True)
 class ImageModelSettings(Settings):
-    """A text-to-image pipeline of diffusers, and where it computes."""
+    """Settings of a text-to-image pipeline of diffusers and its device."""
 
     checkpoint: str  # hub name, folder, s3://bucket/folder or local:NAME
     revision: str | None = None  # rarely: of the hub's repository: a branch, tag or commit
@@ -17,7 +17,7 @@ class ImageModelSettings(Settings):
 
 @dataclass(kw_only=True)
 class DrawingSettings(Settings):
-    """How a picture is drawn; null leaves a value to the model's pipeline."""
+    """Settings that determine how a picture is drawn; null leaves a value to the model's pipeline."""
 
     width: int | None = None  # pixels; most models need a multiple of 8 or 16
     height: int | None = None  # pixels
@@ -34,7 +34,7 @@ class DrawingSettings(Settings):
 
     @property
     def options(self) -> dict[str, int | float | str]:
-        """Return the values that are set, as arguments of a pipeline of diffusers."""
+        """Return the values that are set, as arguments of a diffusers pipeline."""
         values = {
             "width": self.width,
             "height": self.height,

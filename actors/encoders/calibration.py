@@ -1,7 +1,7 @@
 """SigLIP's logit scale and bias, read from the weights file without loading the weights.
 
 The probability of a pair is the logistic function of exp(scale) * cosine + bias (Zhai et al. 2023, section 3.2).
-CLIP has only a scale, and no probability of a single pair.
+CLIP has only a scale, and no probability for a single pair.
 """
 
 import struct
@@ -18,7 +18,7 @@ _WEIGHTS = ("open_clip_model.safetensors", "open_clip_pytorch_model.safetensors"
 
 
 class LogitScalars(NamedTuple):
-    """SigLIP's scale and bias as stored: the scale before exp."""
+    """SigLIP's scale (before exp) and bias, as stored."""
 
     scale: float
     bias: float
@@ -27,7 +27,7 @@ class LogitScalars(NamedTuple):
 def logit_scalars(model: str, *, pretrained: str | None) -> LogitScalars | None:
     """Return the scale and bias of an encoder, named as for `encoder_facts`.
 
-    None if it has none, or if its weights can be read neither from a file nor from the hub.
+    Returns None if it has none, or if its weights can be read neither from a file nor from the hub.
     """
     file = _weights(model, pretrained)
     if file is None:
@@ -37,7 +37,7 @@ def logit_scalars(model: str, *, pretrained: str | None) -> LogitScalars | None:
             with file.open("rb") as stream:
                 return read_scalars(stream)
         return _from_hub(*file)
-    except Exception:  # from several libraries; a run can do without probabilities
+    except Exception:  # errors of several libraries; a run can do without probabilities
         return None
 
 
@@ -64,7 +64,7 @@ def read_scalars(stream: IO[bytes]) -> LogitScalars | None:
 
 
 def _weights(model: str, pretrained: str | None) -> Path | tuple[str, str | None] | None:
-    """The weights file, or the repository and revision on the hub; None if neither exists."""
+    """Return the weights file, or the repository and revision on the hub; None if neither exists."""
     if is_hub_encoder(model):
         encoder = HubEncoder(model, pretrained)
         return encoder.folder / "model.safetensors" if encoder.folder else (encoder.name, pretrained)
@@ -79,7 +79,7 @@ def _weights(model: str, pretrained: str | None) -> Path | tuple[str, str | None
 
 
 def _from_hub(repository: str, revision: str | None) -> LogitScalars | None:
-    """Read from the hub's cache, else fetch a few bytes of the file from the hub."""
+    """Read them from the hub's cache, or fetch a few bytes of the file from the hub."""
     from huggingface_hub import HfFileSystem, constants, try_to_load_from_cache
 
     for name in _WEIGHTS:

@@ -1,7 +1,7 @@
-"""Identifies an encoder by its config, preprocessing and revision, before any weights are loaded.
+"""Identification of an encoder by its config, preprocessing and revision, before any weights are loaded.
 
-Pictures go through exactly the model's own preprocessing. Where a config is incomplete, open_clip silently falls back
-to OpenAI's preprocessing, and SigLIP's vectors are then plausible but wrong. All such configs are refused.
+Pictures go through exactly the model's own preprocessing. If a config is incomplete, open_clip silently falls back to
+OpenAI's preprocessing, and SigLIP's vectors are then plausible but wrong, so all such configs are refused.
 """
 
 import hashlib
@@ -26,14 +26,14 @@ _CONFIG_FILE = "open_clip_config.json"
 _WEIGHTS = ("open_clip_model.safetensors", "open_clip_pytorch_model.safetensors", "open_clip_pytorch_model.bin")
 
 
-# What open_clip's tokenizers take themselves; anything else goes to transformers, `trust_remote_code` among it.
+# Arguments of open_clip's own tokenizers; any other goes to transformers, including `trust_remote_code`.
 _TOKENIZER_KEYS = frozenset(
     {"clean", "strip_sep_token", "language", "tokenizer_mode", "reduction_mask", "context_length"}
 )
 
 
 class EncoderFacts(NamedTuple):
-    """What identifies vectors: two tables may be compared only if `encoder` and `preprocessing` are equal."""
+    """The identity of vectors: two tables may be compared only if `encoder` and `preprocessing` are equal."""
 
     encoder: str  # the model and its revision: tag, commit, or a hash of its weights
     dim: int  # length of a vector
@@ -59,14 +59,14 @@ class Preprocessing(NamedTuple):
 
 
 class EncoderSource(NamedTuple):
-    """A model by the names that open_clip uses, with its config."""
+    """A model named as in open_clip, with its config."""
 
     model: str
     pretrained: str | None
     config: dict[str, Any]
     preprocessing: Preprocessing
     revision: Callable[[], str]
-    commit: str | None = None  # of the tag's repository on the hub; None: the newest, which open_clip downloads
+    commit: str | None = None  # commit of the tag's repository on the hub; None: the newest, which open_clip downloads
 
 
 def encoder_facts(model: str, *, pretrained: str | None) -> EncoderFacts:
@@ -75,13 +75,13 @@ def encoder_facts(model: str, *, pretrained: str | None) -> EncoderFacts:
     Args:
         model: an open_clip name (`ViT-B-16-SigLIP-i18n-256`), `hf-hub:org/name`, `local-dir:FOLDER`,
             `s3://bucket/folder` with the files of such a folder, `local:siglip-tiny` (`actors.local_models`), or
-            `transformers:` before a name of the hub, a folder or `s3://bucket/folder`.
-        pretrained: for an open_clip name the tag of its weights (`webli`, or `webli@COMMIT` with a commit of the tag's
-            repository on the hub) or a .safetensors file; for transformers a revision or None; else None.
+            `transformers:` followed by a hub name, a folder or `s3://bucket/folder`.
+        pretrained: for an open_clip name, the tag of its weights (`webli`, or `webli@COMMIT` with a commit of the tag's
+            repository on the hub) or a .safetensors file; for transformers, a revision or None; else None.
 
     Raises:
         ValueError: no such model or tag; a name without a tag (random weights); a tag that would be ignored; a config
-            that does not specify all of the preprocessing, or not the activation function of the training.
+            that does not fully specify the preprocessing, or the activation function used in training.
         FileNotFoundError: a folder without config or safetensors; a hub repository without config.
     """
     if is_hub_encoder(model):
@@ -103,7 +103,7 @@ def check_weights(model: str, *, pretrained: str | None) -> None:
     """Check, without a download, that the weights exist: in a folder, in the hub's cache, or on the hub.
 
     Raises:
-        ValueError, FileNotFoundError: as `encoder_facts`; ValueError if the hub cannot be reached or refuses.
+        ValueError, FileNotFoundError: see `encoder_facts`; also ValueError if the hub cannot be reached or refuses.
     """
     if is_hub_encoder(model):
         HubEncoder(model, pretrained).check_weights()
@@ -114,7 +114,7 @@ def check_weights(model: str, *, pretrained: str | None) -> None:
 
 
 def hub_files(source: EncoderSource) -> tuple[str, tuple[str, ...]] | None:
-    """Return the repository of a model's weights and the names that they may have; None if they are not on the hub."""
+    """Return the repository of a model's weights and their possible file names; None if they are not on the hub."""
     if source.model.startswith(LOCAL_DIR) or (source.pretrained or "").endswith(".safetensors"):
         return None
     if source.model.startswith(HF_HUB):
@@ -131,7 +131,7 @@ def pinned_weights(source: EncoderSource) -> str:
     """Return the path of the weights at the source's commit, downloaded into the hub's cache if necessary.
 
     Raises:
-        FileNotFoundError: the hub has no such weights at this commit, or refuses them.
+        FileNotFoundError: the hub has no weights at this commit, or denies access to them.
     """
     from huggingface_hub import hf_hub_download
 
@@ -147,7 +147,7 @@ def pinned_weights(source: EncoderSource) -> str:
 
 
 def find_source(model: str, pretrained: str | None) -> EncoderSource:
-    """Find a model's config and preprocessing. Raises as `encoder_facts`."""
+    """Find a model's config and preprocessing. Raises the errors of `encoder_facts`."""
     resolved = model_files.resolve(model)
     if local_models.is_local(model) or model_files.is_s3(model):
         resolved = LOCAL_DIR + resolved
@@ -203,7 +203,7 @@ def _from_config(model: str, file: Path, revision: Callable[[], str]) -> Encoder
 
 
 def _check_untrusted(config: dict[str, Any]) -> None:
-    """Refuse what open_clip would pass on to libraries that load code or other people's files."""
+    """Refuse values that open_clip would pass to libraries that load code or other people's files."""
     vision, text = config["vision_cfg"], config["text_cfg"]
     if unknown := sorted(set(text.get("tokenizer_kwargs") or ()) - _TOKENIZER_KEYS):
         raise ValueError(
@@ -249,7 +249,7 @@ def _from_name(model: str, pretrained: str | None) -> EncoderSource:
 
 
 def _from_file(name: str, listed: ListedModel, file: Path) -> EncoderSource:
-    """Weights without a config: open_clip would use OpenAI's preprocessing; use the one that all tags share."""
+    """Find the preprocessing of weights without a config: the one that all tags share, not open_clip's fallback."""
     if not file.is_file():
         raise FileNotFoundError(f"pretrained={file}: no such file")
     settings = {_preprocessing(f"{name} {tag}", weights, listed.config) for tag, weights in listed.weights.items()}
@@ -277,7 +277,7 @@ def _preprocessing(model: str, cfg: dict[str, Any], config: dict[str, Any]) -> P
 
 
 def complete(cfg: dict[str, Any], size: int | Sequence[int]) -> dict[str, Any]:
-    """Fill in a preprocess_cfg by open_clip's rules, with the model's input size.
+    """Complete a preprocess_cfg by open_clip's rules, with the model's input size.
 
     One number is expanded to three channels (mean, std) or two sides (size).
     """

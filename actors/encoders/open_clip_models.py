@@ -1,4 +1,4 @@
-"""What open_clip lists about the models that it knows by name, from a file: importing open_clip takes seconds."""
+"""open_clip's list of the models that it knows by name, read from a file because importing open_clip takes seconds."""
 
 import contextlib
 import importlib.metadata
@@ -17,7 +17,7 @@ class ListedModel(NamedTuple):
 
     Attributes:
         config: its architecture.
-        weights: tag -> preprocessing, place and training of its weights.
+        weights: preprocessing, location and training of its weights, by tag.
     """
 
     config: dict[str, Any]
@@ -25,7 +25,7 @@ class ListedModel(NamedTuple):
 
 
 def listed_model(name: str) -> ListedModel | None:
-    """Return what open_clip lists about a model; None: it does not know the name."""
+    """Return open_clip's entry for a model; None if it does not know the name."""
     entry = _all_models().get(name)
     if entry is None and (open_clip := sys.modules.get("open_clip")) and name in open_clip.list_models():
         entry = _entry(open_clip, name)  # a model that this process has added
@@ -41,7 +41,7 @@ def _all_models() -> dict[str, dict[str, Any]]:
     except (OSError, ValueError):
         text = json.dumps(_imported())
         _write(file, text)
-        models = json.loads(text)  # lists in place of tuples, as from the file
+        models = json.loads(text)  # with lists instead of tuples, as from the file
     return models
 
 
@@ -67,7 +67,7 @@ def _entry(open_clip: Any, name: str) -> dict[str, Any]:
 
 
 def _write(file: Path, text: str) -> None:
-    """Write the file at once or not at all; a cache that cannot be written costs time only."""
+    """Write the file atomically; a cache that cannot be written only costs time."""
     part = file.with_name(f"{file.name}.{os.getpid()}.tmp")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)

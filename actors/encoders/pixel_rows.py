@@ -1,4 +1,4 @@
-"""The pixels of a table's rows as one array for the model, without a copy where they lie together in Arrow's memory."""
+"""A table's pixels as one array for the model, without a copy where they are adjacent in Arrow's memory."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class PixelRows:
-    """Joins rows into an array, in memory that is used again: new pages for each would take as long as the copy."""
+    """Joins rows into an array in reused memory, since allocating it would take as long as the copy."""
 
     def __init__(self, size: int) -> None:
         """`size`: bytes of a row's pixels."""
@@ -22,7 +22,7 @@ class PixelRows:
         self._size, self._memory = size, torch.empty((0, size), dtype=torch.uint8)
 
     def join(self, pixels: pa.ChunkedArray, good: np.ndarray) -> "torch.Tensor":
-        """Return uint8 [n, size], valid until the next call: the rows, and zeros where a row is not good.
+        """Return uint8 [n, size], valid until the next call: the rows, with zeros for rows that are not good.
 
         Args:
             pixels: large_binary [n]; those of good rows have `size` bytes.
@@ -42,7 +42,7 @@ class PixelRows:
         return joined
 
     def _runs(self, pixels: pa.ChunkedArray, good: np.ndarray) -> Iterator[tuple[int, "torch.Tensor"]]:
-        """Yield good rows that follow each other in a chunk, and so in its memory, with the place of the first."""
+        """Yield runs of good rows that are adjacent in a chunk's memory, each with the index of its first row."""
         start = 0
         for chunk in pixels.chunks:
             edges = np.flatnonzero(np.diff(good[start : start + len(chunk)], prepend=False, append=False))

@@ -15,10 +15,10 @@ _TOWERS = ("text_config", "vision_config")
 _WORDS = {"model_type", "hidden_act", "dtype", "torch_dtype", "transformers_version", "_name_or_path"}
 _LISTS = {"architectures", "out_features", "out_indices", "stage_names"}
 _WHOLE = re.compile(r"num_.*|.*_(size|dim|id)|max_position_embeddings")
-_MOST = 10**7  # larger than any number in these files; transformers answers for others
+_MOST = 10**7  # larger than any number in these files; others are left to transformers
 
-# Where transformers finds the length of a vector by `model_type`, its default where the file does not say, and whether
-# the encoder has a text tower.
+# Where transformers finds the length of a vector, by `model_type`; its default if the file has none; and whether the
+# encoder has a text tower.
 _DIM: dict[str, tuple[tuple[str, ...], int, bool]] = {
     "siglip": (("vision_config", "hidden_size"), 768, True),
     "clip": (("projection_dim",), 512, True),
@@ -66,33 +66,33 @@ _CROPPED = _SETTINGS | {
     "do_center_crop": _is_flag,
 }
 _PROCESSORS = {"SiglipImageProcessor": _SQUASHED, "CLIPImageProcessor": _CROPPED, "BitImageProcessor": _CROPPED}
-_CONVERT = "do_convert_rgb"  # True in all three where the file does not say
+_CONVERT = "do_convert_rgb"  # True in all three by default
 _IGNORED = {"image_processor_type", "processor_class"}
 
 
 class PlainFiles(NamedTuple):
-    """What the files say."""
+    """The facts in an encoder's files."""
 
     dim: int  # length of a vector
     texts: bool  # whether it has a text tower
     kind: str  # class of the picture processor
-    settings: dict[str, Any]  # of the picture processor, defaults filled in
+    settings: dict[str, Any]  # settings of the picture processor, with defaults filled in
 
     @property
     def size(self) -> tuple[int, int]:
-        """Height and width of the model's input."""
+        """The height and width of the model's input."""
         size = self.settings.get("crop_size", self.settings["size"])
         return size["height"], size["width"]
 
 
 def read_plain(read: Callable[[str], str | None]) -> PlainFiles | None:
-    """Return what the files of an encoder say; None where only transformers can tell.
+    """Return the facts in an encoder's files; None if only transformers can determine them.
 
     Args:
-        read: returns the text of the file of this name, None if it does not exist.
+        read: returns the text of the file with this name, or None if it does not exist.
     """
     texts = {name: read(name) for name in (CONFIG, PICTURES, OF_ALL)}
-    if texts[OF_ALL] is not None:  # may hold the settings of the pictures too
+    if texts[OF_ALL] is not None:  # may contain the settings for pictures too
         return None
     try:
         config, pictures = json.loads(texts[CONFIG] or ""), json.loads(texts[PICTURES] or "")
@@ -111,7 +111,7 @@ def read_plain(read: Callable[[str], str | None]) -> PlainFiles | None:
 
 
 def _is_plain(config: Mapping[str, Any], *, inner: bool = False) -> bool:
-    """Whether a config has nothing but numbers of a usual size, flags, and texts where texts are due."""
+    """Return whether a config has only numbers of a usual size, flags, and texts where texts belong."""
     for name, value in config.items():
         if not inner and name in _TOWERS:
             plain = isinstance(value, dict) and _is_plain(value, inner=True)
@@ -129,10 +129,10 @@ def _is_plain(config: Mapping[str, Any], *, inner: bool = False) -> bool:
 
 
 def _processor(pictures: Mapping[str, Any]) -> str | None:
-    """The class of the picture processor; None if the file does not have exactly the settings of this class."""
+    """Return the class of the picture processor; None unless the file has exactly this class's settings."""
     kind = pictures.get("image_processor_type")
     checks = _PROCESSORS.get(kind) if isinstance(kind, str) else None
     if checks is None or set(pictures) - _IGNORED - {_CONVERT} != set(checks):
         return None
     plain = _is_flag(pictures.get(_CONVERT, True)) and all(check(pictures[name]) for name, check in checks.items())
-    return kind if plain and pictures.get("do_center_crop", True) else None  # without a crop sizes differ
+    return kind if plain and pictures.get("do_center_crop", True) else None  # without a crop, sizes differ

@@ -1,4 +1,4 @@
-"""Which encoder a stage uses, and where it computes."""
+"""Settings of the encoder of a stage and of its device."""
 
 from dataclasses import dataclass
 
@@ -7,9 +7,9 @@ from actors.settings import Settings
 
 @dataclass
 class EncoderSettings(Settings):
-    """Which encoder embeds pictures and texts.
+    """Settings of the encoder that embeds pictures and texts.
 
-    Encoders are found, and names checked, by `actors.encoders.facts.encoder_facts`.
+    `actors.encoders.facts.encoder_facts` finds encoders and checks names.
     """
 
     # open_clip name, hf-hub:org/name, local-dir:FOLDER, s3://…, local:NAME, or transformers: before a name, FOLDER, s3://…

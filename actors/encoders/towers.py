@@ -1,4 +1,4 @@
-"""One interface to the encoders of open_clip and of transformers: picture geometry, and the loaded model."""
+"""A common interface to the encoders of open_clip and transformers: picture geometry, and the loaded model."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -25,21 +25,21 @@ class Geometry(NamedTuple):
 
 
 class Tower(Protocol):
-    """A loaded encoder; features are not yet normalised."""
+    """Interface of a loaded encoder, whose features are not normalised yet."""
 
     dim: int
     size: tuple[int, int]  # height, width of its pictures
     logit_scale: float | None  # factor of cosines before the softmax or sigmoid of its training
 
     def pictures(self, pixels: "torch.Tensor") -> "torch.Tensor":
-        """Encode uint8 [n, 3, height, width] on the model's device; returns [n, dim]."""
+        """Encode uint8 [n, 3, height, width] on the model's device; return [n, dim]."""
 
     def texts(self, texts: Sequence[str]) -> "torch.Tensor":
-        """Encode texts; returns [n, dim] on the model's device."""
+        """Encode texts; return [n, dim] on the model's device."""
 
 
 def find_geometry(model: str, pretrained: str | None) -> Geometry:
-    """Return how a model's pictures are resized; raises as `actors.encoders.facts.encoder_facts`."""
+    """Return how a model's pictures are resized; raises the errors of `actors.encoders.facts.encoder_facts`."""
     if is_hub_encoder(model):
         encoder = HubEncoder(model, pretrained)
         return Geometry(encoder.resize, encoder.size, encoder.shortest)
@@ -52,9 +52,9 @@ def load_tower(model: str, pretrained: str | None, *, device: "torch.device", dt
     """Load a model, from safetensors wherever they exist; pickled code is never loaded.
 
     Raises:
-        ValueError, OSError: as `actors.encoders.facts.encoder_facts`.
-        ModelError: the files of the model cannot be loaded.
-        RuntimeError: the device's error, or open_clip's preprocessing differs from the config's.
+        ValueError, OSError: see `actors.encoders.facts.encoder_facts`.
+        ModelError: the model's files cannot be loaded.
+        RuntimeError: the device failed, or open_clip's preprocessing differs from the config's.
     """
     import torch
 
@@ -92,7 +92,7 @@ class OpenClipTower:
             weights_only=True,
         ).eval()
         if (embedding := getattr(getattr(self._model.visual, "trunk", None), "patch_embed", None)) is not None:
-            make_contiguous(embedding)  # of timm's towers; those of open_clip itself have a class token
+            make_contiguous(embedding)  # for timm's towers; open_clip's own have a class token
         cfg = self._model.visual.preprocess_cfg
         loaded = Preprocessing(**complete(cfg, cfg["size"]))
         if loaded != expected:
@@ -107,16 +107,16 @@ class OpenClipTower:
         self.logit_scale = exponential(getattr(self._model, "logit_scale", None))
 
     def pictures(self, pixels: "torch.Tensor") -> "torch.Tensor":
-        """Encode uint8 [n, 3, height, width] on the model's device; returns [n, dim]."""
+        """Encode uint8 [n, 3, height, width] on the model's device; return [n, dim]."""
         import torch
 
-        # The order of operations of torchvision's ToTensor and Normalize, for bitwise equal results.
+        # In the order of torchvision's ToTensor and Normalize, for bitwise equal results.
         scaled = pixels.to(torch.float32).div_(255).sub_(self._mean).div_(self._std)
         features: torch.Tensor = self._model.encode_image(scaled.to(self._dtype))
         return features
 
     def texts(self, texts: Sequence[str]) -> "torch.Tensor":
-        """Encode texts, which are cleaned, truncated and padded as in the model's config; returns [n, dim]."""
+        """Encode texts, cleaned, truncated and padded as in the model's config; return [n, dim]."""
         import open_clip
 
         if self._tokenizer is None:

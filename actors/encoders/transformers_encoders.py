@@ -1,8 +1,8 @@
-"""Encoders of transformers: SigLIP, SigLIP 2 (of one resolution), CLIP, and DINOv2 for pictures alone.
+"""Encoders of transformers: SigLIP, SigLIP 2 (fixed resolution), CLIP, and DINOv2 for pictures only.
 
-Named `transformers:org/name`, `transformers:FOLDER` or `transformers:local:NAME`. Pictures go through the model's own
-processor: up to whole pixels on CPUs, from there on the device. SigLIP's texts are canonicalised (SigLIP 2's
-lower-cased) and padded to the length of the training, without an attention mask.
+They are named `transformers:org/name`, `transformers:FOLDER` or `transformers:local:NAME`. Pictures go through the
+model's own processor: up to whole pixels on CPUs, then on the device. SigLIP's texts are canonicalised (SigLIP 2's
+lower-cased) and padded to the length used in training, without an attention mask.
 """
 
 import hashlib
@@ -38,11 +38,11 @@ _UNCLEAN_AND_CLEAN = ("A cat, here!", "a cat here")
 
 
 MOST_DIM = 65_536  # length of a vector
-MOST_PIXELS = 4096  # of a side of a model's input; the largest encoders have some hundreds
+MOST_PIXELS = 4096  # per side of a model's input; the largest encoders have several hundred
 
 
 def check_size(size: tuple[int, int]) -> None:
-    """Check height and width of a model's input. Raises ValueError for those that no encoder has."""
+    """Check the height and width of a model's input. Raises ValueError for sizes that no encoder has."""
     if not all(isinstance(side, int) and 0 < side <= MOST_PIXELS for side in size):
         raise ValueError(f"its pictures have {size[0]} x {size[1]} pixels; allowed are 1 to {MOST_PIXELS} a side")
 
@@ -54,8 +54,8 @@ class HubEncoder:
         """Read the configs.
 
         Raises:
-            ValueError: an architecture that is not supported; no such folder; a model that is neither in the hub's
-                cache nor on the hub; files that cannot be read or have absurd values.
+            ValueError: the architecture is not supported; the folder does not exist; the model is neither in the hub's
+                cache nor on the hub; files cannot be read or have absurd values.
             OSError: the config or the picture processor is missing.
         """
         self.name = model_files.resolve(model.removeprefix(PREFIX))
@@ -65,7 +65,7 @@ class HubEncoder:
         if self.folder is None:
             if self.name.startswith(("/", ".", "~")):
                 raise ValueError(f"{model}: no such folder")
-            # Asked first, because transformers would retry an unreachable hub for half a minute.
+            # Checked first because transformers would retry an unreachable hub for half a minute.
             if read(self.name, CONFIG, revision=revision) is None:
                 raise ValueError(f"{model}: the hub has no such model for transformers (no config.json)")
         self._model, self._revision = model, revision
@@ -78,10 +78,10 @@ class HubEncoder:
             raise ValueError(f"{model}: its vectors have {self.dim} numbers; allowed are 1 to {MOST_DIM}")
 
     def _read_plain(self) -> PlainFiles | None:
-        """What the files say by themselves; None if transformers must be asked."""
+        """Return the facts that the files contain by themselves; None if transformers is needed."""
         try:
             return read_plain(self._read_file)
-        except (ValueError, OSError):  # unreadable, or a hub that does not say
+        except (ValueError, OSError):  # unreadable files, or no answer from the hub
             return None
 
     def _read_file(self, name: str) -> str | None:
@@ -92,7 +92,7 @@ class HubEncoder:
 
     @cached_property
     def _loaded(self) -> tuple[Any, Any]:
-        """The config and the picture processor of transformers."""
+        """The config and picture processor that transformers loads."""
         try:
             config, processor = self._load()
         except (ValueError, OSError, MemoryError):
@@ -139,7 +139,7 @@ class HubEncoder:
 
     @property
     def preprocessing(self) -> str:
-        """The picture processor's settings, in one line."""
+        """The picture processor's settings on one line."""
         return _one_line(self._plain.kind, self._plain.settings) if self._plain else _in_one_line(self.processor)
 
     @property
@@ -176,7 +176,7 @@ class HubEncoder:
         check_reachable(self.name, files=files, revision=self._revision)
 
     def resize(self, picture: "Image.Image") -> np.ndarray:
-        """Return the picture at the model's input size, [height, width, 3] uint8, not yet normalised."""
+        """Return the picture at the model's input size, [height, width, 3] uint8, before normalisation."""
         inputs = self.processor(images=[picture], do_rescale=False, do_normalize=False, return_tensors="pt")
         pixels: torch.Tensor = inputs["pixel_values"][0]
         if str(pixels.dtype) != "torch.uint8":
@@ -184,11 +184,11 @@ class HubEncoder:
         return np.ascontiguousarray(pixels.permute(1, 2, 0).numpy())
 
     def load(self, *, device: "torch.device", dtype: "torch.dtype") -> "HubTower":
-        """Load the model to the device, from safetensors."""
+        """Load the model from safetensors onto the device."""
         return HubTower(self, device=device, dtype=dtype)
 
     def load_model(self, dtype: "torch.dtype") -> Any:
-        """Load the model of transformers."""
+        """Load the transformers model."""
         from transformers import AutoModel
 
         return AutoModel.from_pretrained(self.name, dtype=dtype, use_safetensors=True, **self._options)
@@ -207,7 +207,7 @@ class HubEncoder:
 
 
 class HubTower:
-    """A loaded encoder; its features are not yet normalised."""
+    """A loaded encoder, whose features are not normalised yet."""
 
     def __init__(self, encoder: HubEncoder, *, device: "torch.device", dtype: "torch.dtype") -> None:
         from actors import onednn
@@ -221,7 +221,7 @@ class HubTower:
         self.dim, self.size = encoder.dim, encoder.size
 
     def pictures(self, pixels: "torch.Tensor") -> "torch.Tensor":
-        """Encode uint8 [n, 3, height, width] on the device, normalised by the processor itself; returns [n, dim]."""
+        """Encode uint8 [n, 3, height, width] on the device, normalised by the model's processor; return [n, dim]."""
         processor = self._encoder.processor
         scaled = processor.rescale_and_normalize(
             pixels,
@@ -257,7 +257,7 @@ class HubTower:
 
     @cached_property
     def _clean(self) -> Callable[[str], str]:
-        """The cleaning of the training's texts that the tokenizer does not do itself."""
+        """The text cleaning used in training that the tokenizer does not do itself."""
         config = self._encoder.config
         if config.model_type != "siglip":
             return str
@@ -278,12 +278,12 @@ def exponential(scale: "torch.Tensor | None") -> float | None:
 
 
 def is_hub_encoder(model: str) -> bool:
-    """Whether `model` names an encoder of transformers."""
+    """Return whether `model` is the name of an encoder of transformers."""
     return model.startswith(PREFIX)
 
 
 def _features(output: Any) -> "torch.Tensor":
-    """The features in the output of transformers 5, or the output itself, as before 5."""
+    """Return the features in the output of transformers 5; before 5, the output itself."""
     features: torch.Tensor = output.pooler_output if hasattr(output, "pooler_output") else output
     return features
 

@@ -1,8 +1,8 @@
 """A process that decodes pictures: `python -m actors.fetching.decode_worker '{"width": 300, …}'`.
 
-`actors.fetching.decoders` starts it. Each request on standard input is a letter (what is asked), a length (8 bytes) and
-a picture. Each answer on standard output is the lengths of a JSON object and of a picture (4 bytes each), the object,
-and the picture, encoded or as its pixels.
+`actors.fetching.decoders` starts it. Each request on standard input is a letter (the operation), a length (8 bytes) and
+a picture. Each answer on standard output is the lengths of a JSON object and a picture (4 bytes each), the object, and
+the picture, either encoded or as pixels.
 """
 
 import json
@@ -48,7 +48,7 @@ def _decoded(max_pixels: int, picture: bytes) -> tuple[dict[str, Any], bytes]:
 
 
 def main() -> None:
-    """Serve this process's standard input and output."""
+    """Serve standard input and output."""
     settings = json.loads(sys.argv[1])
     memory = settings.pop("memory_bytes")
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))

@@ -1,9 +1,9 @@
 """A pool of processes that decode pictures, each limited in memory and time.
 
-Processes rather than threads: a picture that crashes a codec or fills the memory ends one of them and becomes an error
-row, and decoding does not compete with the event loop for the interpreter lock. A `concurrent.futures` pool does not
-fit: one dead worker breaks it (`BrokenProcessPool`), and it cannot end a worker that takes too long. That of
-`pebble` can, but takes more CPU per small picture.
+Processes are used instead of threads because a picture that crashes a codec or fills the memory then ends only one of
+them and becomes an error row, and decoding does not compete with the event loop for the interpreter lock. A
+`concurrent.futures` pool is unsuitable: one dead worker breaks it (`BrokenProcessPool`), and it cannot end a worker
+that takes too long. A `pebble` pool can, but takes more CPU per small picture.
 """
 
 import asyncio
@@ -25,11 +25,11 @@ from actors.pictures import DEFAULT_MAX_PIXELS, PictureError, PictureFacts, Rend
 
 MEMORY_BYTES = 4 * 2**30  # address space of a process; the largest allowed picture takes about a third
 TIMEOUT_S = 60.0  # per picture; the largest take seconds
-# A process may also end because the machine ran out of memory or the job is stopping. The picture is at fault only if a
+# A process may also end because the machine ran out of memory or the job is stopping. The picture is to blame only if a
 # second process ends too.
 ATTEMPTS = 2
-# The processes' C library keeps up to this much memory from one picture to the next: mapping it again takes a tenth of
-# the time of a small picture.
+# Memory that the processes' C library keeps between pictures: mapping it again takes a tenth of the time of a small
+# picture.
 RETAINED_BYTES = 32 * 2**20
 _ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
@@ -39,7 +39,7 @@ _ENVIRONMENT = {
 
 
 class Decoders:
-    """Decodes pictures in `processes` child processes, which start when they are first needed."""
+    """Pool of child processes that decode pictures; they start when they are first needed."""
 
     def __init__(
         self,
@@ -50,16 +50,16 @@ class Decoders:
         memory_bytes: int = MEMORY_BYTES,
         timeout_s: float = TIMEOUT_S,
     ) -> None:
-        """Keep the settings; no process is started.
+        """Keep the settings; start no process.
 
         Args:
-            width, max_pixels: as in `actors.pictures.render`.
-            processes: None: one per CPU that this process may use.
-            memory_bytes: address space of each process.
+            width, max_pixels: see `actors.pictures.render`.
+            processes: number of processes; None: one per CPU that this process may use.
+            memory_bytes: limit of each process's address space.
             timeout_s: seconds per picture.
 
         Raises:
-            ValueError: a limit that is not positive.
+            ValueError: a limit is not positive.
         """
         self.processes = len(os.sched_getaffinity(0)) if processes is None else processes
         bounds = {"width": width, "max_pixels": max_pixels, "processes": self.processes}
@@ -75,20 +75,21 @@ class Decoders:
             self._free.put_nowait(None)
 
     async def decode(self, data: bytes) -> Rendered:
-        """The result of `actors.pictures.render` from a child process.
+        """Return the result of `actors.pictures.render`, computed in a child process.
 
         Raises:
-            PictureError: its kinds, `decoder_died` (two processes ended while they decoded it) and `decode_timeout`.
+            PictureError: see its kinds; also `decoder_died` (two processes ended while decoding it) and
+                `decode_timeout`.
         """
         header, rendered = await self._answer(RENDER, data)
         unchanged = header.pop("unchanged")
         return Rendered(None if unchanged else rendered, PictureFacts(**header))
 
     async def decode_rgb(self, data: bytes) -> Image.Image:
-        """The result of `actors.pictures.decode_rgb` from a child process.
+        """Return the result of `actors.pictures.decode_rgb`, computed in a child process.
 
         Raises:
-            PictureError: as `decode`.
+            PictureError: as for `decode`.
         """
         header, pixels = await self._answer(DECODE, data)
         return Image.frombytes("RGB", (header["width"], header["height"]), pixels)
@@ -130,7 +131,7 @@ class Decoders:
             stdin=PIPE,
             stdout=PIPE,
             stderr=asyncio.subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C must reach the job only; a child ends when its input is closed
+            start_new_session=True,  # Ctrl-C must reach only the job; a child ends when its input is closed
             env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in paths if path), **_ENVIRONMENT},
         )
         self._running.add(child)
@@ -139,7 +140,7 @@ class Decoders:
     async def _ask(self, child: Process, operation: bytes, data: bytes) -> tuple[dict[str, Any], bytes]:
         assert child.stdin is not None
         assert child.stdout is not None
-        child.stdin.write(LENGTH.pack(operation, len(data)) + data)  # a small picture takes one system call
+        child.stdin.write(LENGTH.pack(operation, len(data)) + data)  # one system call for a small picture
         await child.stdin.drain()
         header_length, data_length = ANSWER.unpack(await child.stdout.readexactly(ANSWER.size))
         header = json.loads(await child.stdout.readexactly(header_length))
@@ -155,11 +156,11 @@ class Decoders:
             child.kill()
         assert child.stdin is not None
         child.stdin.close()
-        await child.communicate()  # rather than wait(): its pipes must be closed before the event loop is
+        await child.communicate()  # not wait(): the pipes must be closed before the event loop
         self._running.discard(child)
 
     async def close(self) -> None:
-        """End the processes, each after the picture that it decodes."""
+        """End each process after the picture that it is decoding."""
         for _ in range(self.processes):
             await self._end(await self._free.get())
         for _ in range(self.processes):
@@ -167,9 +168,9 @@ class Decoders:
 
 
 def close_when_dropped(owner: object, runner: asyncio.Runner, decoders: Decoders) -> None:
-    """Close `decoders`, and then `runner`, whose event loop its pipes belong to, when `owner` is collected.
+    """When `owner` is collected, close `decoders`, then `runner`, whose event loop their pipes belong to.
 
-    Otherwise the loop may be collected first, and the pipes complain that it is closed in whatever runs at that time.
+    Otherwise the loop may be collected first, and the pipes then report a closed loop in whatever code is running.
     """
     weakref.finalize(owner, _close, runner, decoders).atexit = False  # then the processes are killed
 
@@ -177,7 +178,7 @@ def close_when_dropped(owner: object, runner: asyncio.Runner, decoders: Decoders
 def _close(runner: asyncio.Runner, decoders: Decoders) -> None:
     with contextlib.suppress(RuntimeError):
         asyncio.get_running_loop()
-        return  # in this thread no other loop can run now; `decoders` kills its processes when it is collected
+        return  # no other loop can run in this thread now; `decoders` kills its processes when collected
     runner.run(decoders.close())
     runner.close()
 

@@ -1,4 +1,4 @@
-"""Queue of the requests to one host, or family of hosts, served by as many connections as its limit allows."""
+"""Queue of requests to one host or family of hosts, served by as many connections as its limit allows."""
 
 import asyncio
 import random
@@ -11,10 +11,10 @@ from actors.fetching.politeness import retry_after
 from actors.fetching.rate_limits import RENEW_S, Limit, Limiter, wait_for_lease
 
 BUSY = (429, 503)
-IDLE_S = 1.0  # a connection without requests is closed after this time
+IDLE_S = 1.0  # time after which an idle connection is closed
 FRESH_S = 0.1  # after a reply without a pause, time until the limiter is queried about pauses again
 NAP_S = 2.0  # interval at which a pause is checked again: another worker may have extended it
-LOOK_AHEAD = 64  # queued jobs among which an open connection looks for one of its own host
+LOOK_AHEAD = 64  # queued jobs that an open connection searches for one of its host
 
 
 @dataclass(eq=False)
@@ -33,32 +33,32 @@ class _LeasedConnection:
 
 @dataclass
 class Shared:
-    """State that the queues of a fetcher share."""
+    """State shared by a fetcher's queues."""
 
     limiter: Limiter
     new_connection: Callable[[], Connection]
     max_wait_s: float
     bodies: asyncio.Semaphore  # bounds the undecoded bodies in memory; the receiver of a body releases it
-    max_timeouts: int = 10  # requests of a queue in a row that may time out; it then refuses all others
+    max_timeouts: int = 10  # consecutive timeouts after which a queue refuses all other requests
     opened: dict[int, _LeasedConnection] = field(default_factory=dict)  # by lease
 
 
 class HostQueue:
-    """Sends requests in turn; opens connections on demand, each under a lease of the limiter."""
+    """Queue that sends requests in turn, opening connections on demand, each under a lease of the limiter."""
 
     def __init__(self, limit: Limit, shared: Shared) -> None:
         self._limit, self._shared = limit, shared
         self._jobs: deque[_Job] = deque()
         self._more = asyncio.Event()
         self._lanes: set[asyncio.Task[None]] = set()
-        self._timeouts = 0  # of requests in a row
+        self._timeouts = 0  # consecutive timeouts
 
     async def ask(self, request: HttpRequest) -> Reply:
-        """The reply to `request`, whatever its status. A reply with a body acquires `Shared.bodies`.
+        """Return the reply to `request`, whatever its status. A reply with a body acquires `Shared.bodies`.
 
         Raises:
-            HttpError, BlockedError: as `Connection.ask`; HttpError `busy` if the host demands a longer pause than
-            `Shared.max_wait_s`, and `host_timeouts` after `Shared.max_timeouts` requests in a row that timed out.
+            HttpError, BlockedError: as for `Connection.ask`; also HttpError `busy` if the host demands a pause longer
+                than `Shared.max_wait_s`, and `host_timeouts` after `Shared.max_timeouts` consecutive timeouts.
         """
         job = _Job(request, asyncio.get_running_loop().create_future())
         self._jobs.append(job)
@@ -162,7 +162,7 @@ class HostQueue:
 
 
 async def keep_leases(shared: Shared) -> None:
-    """Renew the leases until cancelled; close the connections whose lease was lost."""
+    """Renew the leases until cancelled; close connections whose lease was lost."""
     while True:
         await asyncio.sleep(RENEW_S)
         for lease in await shared.limiter.renew(list(shared.opened)) if shared.opened else ():
@@ -172,4 +172,4 @@ async def keep_leases(shared: Shared) -> None:
 
 
 async def _uncounted(count: int) -> None:
-    """Without a rate limit, bytes are not counted."""
+    """Ignore received bytes: without a rate limit they are not counted."""

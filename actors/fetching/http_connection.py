@@ -1,6 +1,6 @@
-"""A connection to one host, with one request at a time.
+"""A connection to one host that handles one request at a time.
 
-Bytes and time are limited; redirects are not followed and bodies are not decompressed.
+Bytes and time are limited, redirects are not followed, and bodies are not decompressed.
 """
 
 import asyncio
@@ -18,17 +18,17 @@ from actors.fetching.net_safety import BlockedError, Lookup, Rules, address_erro
 from actors.fetching.signed_urls import without_secrets
 
 CHUNK = 64 * 1024
-CLOSING_S = 0.05  # between closing a connection and opening the next, so that the host counts one
-MAX_DISCARDED = 64 * 1024  # bytes of an unwanted body that are read in order to keep the connection
+CLOSING_S = 0.05  # pause between closing a connection and opening the next, so that the host counts only one
+MAX_DISCARDED = 64 * 1024  # bytes of an unwanted body that are read to keep the connection open
 
 
 class HttpError(Exception):
-    """There is no usable reply.
+    """A request without a usable reply.
 
     Attributes:
-        kind: the column `error_kind` of the row.
+        kind: value of the row's column `error_kind`.
         retry: whether another attempt may succeed.
-        http_status: of the reply, if there was one.
+        http_status: status of the reply, if there was one.
     """
 
     def __init__(self, kind: str, message: str, *, retry: bool, http_status: int | None = None) -> None:
@@ -38,10 +38,10 @@ class HttpError(Exception):
 
 @dataclass(frozen=True)
 class Bounds:
-    """Limits of one request: bytes of the body; seconds to connect, between two pieces, and in total.
+    """Limits of one request: bytes of the body, and seconds to connect, between two pieces, and in total.
 
     Raises:
-        ValueError: `name=value` of a limit that is not positive.
+        ValueError: a limit is not positive; the message begins with `name=value`.
     """
 
     max_bytes: int
@@ -66,7 +66,7 @@ class HttpRequest:
 
     @cached_property
     def origin(self) -> tuple[str, str]:
-        """Scheme, and host with port: requests that share them can share a connection."""
+        """The scheme, and the host with its port; requests with the same origin can share a connection."""
         parts = urlsplit(self.url)
         return parts.scheme, parts.netloc.lower()
 
@@ -83,11 +83,11 @@ class Reply:
 
 
 class Connection:
-    """A connection that the first request opens; it is reopened after a loss and for another host."""
+    """A connection that the first request opens; it is reopened after a loss, or for another host."""
 
     @property
     def origin(self) -> tuple[str, str] | None:
-        """The origin that it was opened for; None before the first request."""
+        """The origin for which it was opened; None before the first request."""
         return self._origin
 
     def __init__(
@@ -100,15 +100,15 @@ class Connection:
         lookup: Lookup | None = None,
         opts_out: Callable[[tuple[str, ...]], bool] = lambda robots: False,
     ) -> None:
-        """Keep the settings; nothing is opened.
+        """Keep the settings; open nothing.
 
         Args:
-            agent: the header User-Agent.
-            rules: addresses that may be connected to.
+            agent: the User-Agent header.
+            rules: addresses to which connections are allowed.
             bounds: limits of each request.
-            tls: certificates that are trusted.
+            tls: trusted certificates.
             lookup: resolves names; None: the system's resolver.
-            opts_out: whether X-Robots-Tag headers forbid the use; the body is then not read.
+            opts_out: returns whether X-Robots-Tag headers forbid the use; the body is then not read.
         """
         self._agent, self._rules, self._tls, self._lookup = agent, rules, tls, lookup
         self._bounds, self._opts_out = bounds, opts_out
@@ -127,7 +127,7 @@ class Connection:
         )
 
     async def ask(self, request: HttpRequest, received: Callable[[int], Awaitable[None]]) -> Reply:
-        """The reply to `request`; `received` is awaited with the length of each piece, which may slow the transfer.
+        """Return the reply to `request`; `received` is awaited with each piece's length and may slow the transfer.
 
         Raises:
             BlockedError: the name resolves to an address that is not public.
@@ -190,7 +190,7 @@ class Connection:
         raise HttpError("too_many_bytes", f"more than {limit} bytes", retry=False, http_status=answer.status)
 
     async def _discard(self, answer: aiohttp.ClientResponse, received: Callable[[int], Awaitable[None]]) -> None:
-        """Read a short body, to keep the connection; abort a long one, which closes it."""
+        """Read a short body, to keep the connection; abort a long one, which closes the connection."""
         read = 0
         while piece := await answer.content.read(CHUNK):
             read += len(piece)
@@ -218,7 +218,7 @@ _CAUSES: tuple[tuple[type[Exception], str, str, bool], ...] = (  # type, kind, m
 def _classify(error: Exception) -> Exception:
     if private := address_error(error):
         return BlockedError("private_address", str(private))
-    if isinstance(error, aiohttp.ClientResponseError):  # further lines quote headers, such as cookies
+    if isinstance(error, aiohttp.ClientResponseError):  # the other lines quote headers, such as cookies
         reason = f"{error.status}, {(error.message.splitlines() or [''])[0].rstrip(':')}"[:200]
     else:
         reason = without_secrets(first_line(error))[:200]
@@ -229,10 +229,10 @@ def _classify(error: Exception) -> Exception:
 
 
 def tls_context(ca_file: str | None = None) -> ssl.SSLContext:
-    """A context that checks certificates and names.
+    """Return a context that checks certificates and host names.
 
     Args:
-        ca_file: PEM file of an authority to trust in addition to the system's.
+        ca_file: PEM file of an authority to trust besides the system's.
 
     Raises:
         OSError: `ca_file` cannot be read or is not PEM.

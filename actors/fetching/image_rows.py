@@ -1,4 +1,4 @@
-"""Rows of the table `images`: how each fetcher fills their columns (`actors.schemas.IMAGES`)."""
+"""Columns of the table `images` that fetchers fill in (`actors.schemas.IMAGES`)."""
 
 from actors import rows
 from actors.pictures import PictureError, PictureFacts
@@ -9,12 +9,12 @@ DEFAULT_MAX_BYTES = 64 * 2**20
 
 
 def rendition_name(width: int | None) -> str:
-    """The column `rendition` of pictures resized to `width` pixels (None: not resized)."""
+    """Return the column `rendition` of pictures resized to `width` pixels (None: not resized)."""
     return "original" if width is None else f"w{width}"
 
 
 def stored_picture(data: bytes, facts: PictureFacts) -> ImageRow:
-    """The columns of a picture that was read and decoded, with status `ok`."""
+    """Return the columns of a picture that was read and decoded, with status `ok`."""
     return {
         "bytes": data,
         "format": facts.format,
@@ -27,17 +27,17 @@ def stored_picture(data: bytes, facts: PictureFacts) -> ImageRow:
 
 
 def failed(status: Status, kind: str, message: str) -> ImageRow:
-    """The columns that say why there is no picture."""
+    """Return the columns that say why there is no picture."""
     return rows.failed(ImageRow, status, (kind, message))
 
 
 def undecodable(error: PictureError) -> ImageRow:
-    """The columns of a picture that could not be decoded: status `error` with the error's kind."""
+    """Return the columns of a picture that could not be decoded: status `error` with the error's kind."""
     return failed(Status.ERROR, error.kind, str(error))
 
 
 def withheld(status: str | None) -> ImageRow | None:
-    """The columns of a picture that must not be read because of its status; None if it may be read."""
+    """Return the columns of a picture whose status forbids reading it; None if it may be read."""
     if status == Status.REPORTED:
         return excluded()
     reason = failed_reason(status)
@@ -45,10 +45,10 @@ def withheld(status: str | None) -> ImageRow | None:
 
 
 def excluded() -> ImageRow:
-    """The columns of a picture on the list of exclusions, which is not read: status `reported`."""
+    """Return the columns of a picture on the list of exclusions, which is not read: status `reported`."""
     return failed(Status.REPORTED, "excluded", "the picture is on the list of exclusions")
 
 
 def too_many_bytes(size: int, allowed: int) -> PictureError:
-    """The error of a picture whose encoded bytes exceed `max_bytes`."""
+    """Return the error for a picture whose encoded bytes exceed `max_bytes`."""
     return PictureError("too_many_bytes", f"{size} bytes, and {allowed} are allowed")

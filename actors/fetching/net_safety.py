@@ -1,6 +1,6 @@
-"""Which requests are allowed: https to allow-listed hosts with public addresses.
+"""Rules for allowed requests: https to allow-listed hosts with public addresses.
 
-The fetcher checks redirects like first URLs, and addresses where they are connected to: DNS cannot bypass the rules.
+Redirects are checked like first URLs, and addresses at the time of connection, so that DNS cannot bypass the rules.
 """
 
 import asyncio
@@ -15,15 +15,15 @@ from urllib.parse import urlsplit
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-RECEIVE_BUFFER = 128 * 1024  # bytes; what it holds was already sent, so a large one would defeat a rate limit
+RECEIVE_BUFFER = 128 * 1024  # bytes; its content was already sent, so a large buffer would defeat a rate limit
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _DOCUMENTATION = ipaddress.ip_network("3fff::/20")  # RFC 9637, which Python 3.11 does not know
 
-Lookup = Callable[[str, int], Awaitable[Sequence[str]]]  # host, port -> addresses
+Lookup = Callable[[str, int], Awaitable[Sequence[str]]]  # returns the addresses of a host and port
 
 
 class BlockedError(Exception):
-    """A rule forbids this request; `rule` is its name, the column `error_kind` of the row."""
+    """A request that a rule forbids; `rule` is its name, the row's column `error_kind`."""
 
     def __init__(self, rule: str, message: str) -> None:
         super().__init__(message)
@@ -31,11 +31,11 @@ class BlockedError(Exception):
 
 
 class AddressError(OSError):
-    """A name resolved to an address that is not public."""
+    """A name that resolved to an address that is not public."""
 
 
 def is_public(address: str) -> bool:
-    """Whether `address` is an IP address of the public internet; False if it is not an IP address.
+    """Return whether `address` is an IP address of the public internet; False if it is not an IP address.
 
     An IPv6 address that contains an IPv4 one (mapped, 6to4, NAT64) is judged by the latter.
     """
@@ -56,10 +56,11 @@ def is_public(address: str) -> bool:
 
 @dataclass(frozen=True)
 class Rules:
-    """Which requests are allowed.
+    """Rules for allowed requests.
 
     Attributes:
-        hosts: names, `*.name` for all subdomains of a name, `*` for any; each may end in `:port`, else it means 443.
+        hosts: names; `*.name` allows all subdomains of a name, `*` all hosts. Each may end in `:port`; the default is
+            443.
         private: addresses that are allowed although they are not public; for tests only.
         fixed: (name, address, port) to which a name resolves; for tests only.
     """
@@ -69,7 +70,7 @@ class Rules:
     fixed: tuple[tuple[str, str, int], ...] = ()
 
     def check_url(self, url: str) -> tuple[str, int]:
-        """The host and port of a URL.
+        """Return the host and port of a URL.
 
         Raises:
             BlockedError: rules `not_https`, `credentials_in_url`, `host_not_allowed`, `private_address`.
@@ -90,7 +91,7 @@ class Rules:
         return host, port
 
     def allows(self, address: str) -> bool:
-        """Whether a connection to this IP address may be opened."""
+        """Return whether a connection to this IP address may be opened."""
         return address in self.private or is_public(address)
 
 
@@ -113,9 +114,9 @@ def _is_literal(host: str) -> bool:
 
 
 class CheckedResolver(AbstractResolver):
-    """Resolves a name; raises if any of its addresses is not allowed.
+    """Resolver of names that raises an error if any address is not allowed.
 
-    aiohttp connects to these addresses only: a later answer of the name server has no effect (DNS rebinding).
+    aiohttp connects only to these addresses, so later answers of the name server have no effect (DNS rebinding).
     """
 
     def __init__(self, rules: Rules, lookup: Lookup | None = None) -> None:
@@ -144,17 +145,17 @@ class CheckedResolver(AbstractResolver):
         ]
 
     async def close(self) -> None:
-        """Does nothing: there are no resources to release."""
+        """Do nothing: there are no resources to release."""
 
 
 async def system_lookup(host: str, port: int) -> list[str]:
-    """The addresses of a name by the system's resolver, without duplicates."""
+    """Return the addresses of a name from the system's resolver, without duplicates."""
     infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(address[0]) for _, _, _, _, address in infos))
 
 
 def connector(rules: Rules, *, ssl: Any, lookup: Lookup | None = None) -> aiohttp.TCPConnector:
-    """A connector of at most one connection; it checks the address of each socket that it opens."""
+    """Return a connector for at most one connection, which checks the address of each socket that it opens."""
 
     def open_socket(info: tuple[Any, Any, int, str, tuple[Any, ...]]) -> socket.socket:
         family, kind, proto, _, address = info
@@ -169,13 +170,13 @@ def connector(rules: Rules, *, ssl: Any, lookup: Lookup | None = None) -> aiohtt
         ssl=ssl,
         resolver=CheckedResolver(rules, lookup),
         socket_factory=open_socket,
-        happy_eyeballs_delay=None,  # racing two addresses would open one connection more than allowed
+        happy_eyeballs_delay=None,  # racing two addresses would exceed the allowed connections by one
         use_dns_cache=False,  # connections are opened rarely
     )
 
 
 def address_error(error: BaseException | None) -> AddressError | None:
-    """The AddressError among the causes of an error of aiohttp; None if there is none."""
+    """Return the AddressError among the causes of an aiohttp error; None if there is none."""
     seen: Collection[int] = []
     while error is not None and id(error) not in seen:
         if isinstance(error, AddressError):

@@ -1,4 +1,4 @@
-"""How a polite client identifies itself, and the headers by which servers ask for pauses or forbid a use."""
+"""How a polite client identifies itself, and the headers with which servers demand pauses or forbid a use."""
 
 import re
 from collections.abc import Collection, Iterable
@@ -17,10 +17,10 @@ _PLACEHOLDER = re.compile(
 
 
 def user_agent(contact: str) -> str:
-    """The header User-Agent: `remine/<version> (<contact>) aiohttp/<version>`, the form of Wikimedia's policy.
+    """Return the User-Agent header `remine/<version> (<contact>) aiohttp/<version>`, in the form of Wikimedia's policy.
 
     Raises:
-        ValueError: `contact` is not an e-mail address or a web page, or is a placeholder.
+        ValueError: `contact` is neither an e-mail address nor a web page, or is a placeholder.
     """
     contact = contact.strip()
     if not (_EMAIL.fullmatch(contact) or _PAGE.fullmatch(contact)) or not contact.isascii():
@@ -38,7 +38,7 @@ def _version(package: str) -> str:
 
 
 def retry_after(value: str | None, now: datetime | None = None) -> float | None:
-    """Seconds to wait by a Retry-After header (seconds or a date, RFC 9110 section 10.2.3); None if not valid."""
+    """Return the seconds in a Retry-After header (seconds or a date, RFC 9110 section 10.2.3); None if invalid."""
     if value is None:
         return None
     text = value.strip()
@@ -53,10 +53,10 @@ def retry_after(value: str | None, now: datetime | None = None) -> float | None:
 
 
 def opted_out(headers: Iterable[str], words: Collection[str]) -> str | None:
-    """The word of `words` by which an X-Robots-Tag header forbids this use; None if no header does.
+    """Return the one of `words` with which an X-Robots-Tag header forbids this use; None if no header does.
 
-    A header may begin with the agent that it addresses (`googlebot: noindex`); only headers for all agents and for
-    this one count.
+    A header may begin with the agent that it addresses (`googlebot: noindex`); only headers for all agents or for this
+    one count.
     """
     forbidden = {word.lower() for word in words}
     for header in headers:

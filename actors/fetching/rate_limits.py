@@ -1,7 +1,7 @@
-"""Limits per host: concurrent connections, bytes per second, and the pauses that the host demands.
+"""Limits per host: concurrent connections, bytes per second, and pauses that the host demands.
 
-`LeaseTable` holds the state. One serves a whole Ray cluster (jobs.workers.cluster_limiter); `LocalLimiter` has one for
-a single process.
+`LeaseTable` holds the state. A Ray cluster shares one (jobs.workers.cluster_limiter); `LocalLimiter` has one for a
+single process.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from typing import Protocol
 LEASE_S = 15.0  # a lease expires unless it is renewed: its worker may have died
 RENEW_S = 5.0
 POLL_S = 0.2  # interval at which workers try to acquire a lease
-BURST_S = 0.25  # of the allowed rate: may arrive at once after a time without transfers
+BURST_S = 0.25  # seconds of the allowed rate that may arrive at once after an idle time
 LONGEST_BACKOFF_S = 120.0
 
 
@@ -25,37 +25,37 @@ class Limit:
     key: str
     connections: int
     bytes_per_s: float | None = None
-    backoff_s: float = 1.0  # first pause after a 429 or 503 that does not specify one; doubles each time
+    backoff_s: float = 1.0  # first pause after a 429 or 503 without Retry-After; doubles each time
 
 
 class Limiter(Protocol):
-    """Grants connections and pauses; shared by all workers."""
+    """Interface that grants connections and pauses; shared by all workers."""
 
     async def acquire(self, limit: Limit) -> int | None:
-        """A lease of one connection; None if all are in use."""
+        """Return a lease of one connection; None if all are in use."""
 
     async def renew(self, leases: Collection[int]) -> list[int]:
-        """Extend `leases`; returns those that were already lost."""
+        """Extend `leases`; return those that were already lost."""
 
     async def release(self, lease: int) -> None:
-        """End a lease, after its connection was closed."""
+        """End a lease after its connection was closed."""
 
     async def settle(
         self, limit: Limit, *, received: int = 0, busy: bool | None = None, retry_after: float | None = None
     ) -> float:
-        """Seconds to wait before the next transfer, after counting what happened.
+        """Count what happened; return the seconds to wait before the next transfer.
 
         Args:
-            limit: of the host.
+            limit: the host's limits.
             received: bytes of a reply.
-            busy: whether a reply had status 429 or 503; None: no reply.
+            busy: whether a reply had status 429 or 503; None: there was no reply.
             retry_after: seconds that this reply demands.
         """
 
 
 @dataclass
 class _Host:
-    leases: dict[int, float] = field(default_factory=dict)  # lease -> time at which it expires
+    leases: dict[int, float] = field(default_factory=dict)  # time at which each lease expires
     transferred_at: float = 0.0  # time at which the allowed rate would have transferred all bytes received so far
     paused_until: float = 0.0
     strikes: int = 0  # consecutive pauses
@@ -65,16 +65,16 @@ class LeaseTable:
     """The state of all hosts; not thread-safe."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic, *, closed_until: float = 0.0) -> None:
-        """An empty table.
+        """Create an empty table.
 
         Args:
             now: a clock in seconds.
-            closed_until: no lease is granted before: those of a predecessor may still be in use.
+            closed_until: no lease is granted before this time, since a predecessor's leases may still be in use.
         """
         self._now, self._closed_until = now, closed_until
         self._hosts: dict[str, _Host] = {}
-        self._keys: dict[int, str] = {}  # lease -> key of its limit
-        self._last = random.getrandbits(40)  # random: must differ from the leases of a predecessor
+        self._keys: dict[int, str] = {}  # key of each lease's limit
+        self._last = random.getrandbits(40)  # random, to differ from a predecessor's leases
 
     def acquire(self, limit: Limit) -> int | None:
         now = self._now()
@@ -118,7 +118,7 @@ class LeaseTable:
         return max(0.0, host.transferred_at - now, host.paused_until - now)
 
     def needed_until(self) -> float:
-        """Time at which the last lease and the last pause end."""
+        """Return the time at which the last lease and the last pause end."""
         ends = (max([host.paused_until, *host.leases.values()]) for host in self._hosts.values())
         return max(ends, default=0.0)
 
@@ -148,7 +148,7 @@ class LocalLimiter:
 
 
 async def wait_for_lease(limiter: Limiter, limit: Limit) -> int:
-    """A lease, as soon as one is free."""
+    """Return a lease as soon as one is free."""
     while (lease := await limiter.acquire(limit)) is None:
         await asyncio.sleep(POLL_S * random.uniform(0.5, 1.5))
     return lease

@@ -1,4 +1,4 @@
-"""Settings of requests to the hosts of pictures, which the configuration of `fetch` extends."""
+"""Settings of requests to pictures' hosts, which the configuration of `fetch` extends."""
 
 from dataclasses import dataclass, field
 from typing import get_args
@@ -9,7 +9,7 @@ from actors.settings import Settings, check_positive
 
 @dataclass(kw_only=True)
 class RequestSettings(Settings):
-    """How pictures are requested by their URLs."""
+    """Settings of requests for pictures by URL."""
 
     connections: int = 2  # rarely: concurrent, per host, all workers together; Wikimedia's hosts count as one
     mbit_s: float | None = 25.0  # rarely: per host, all workers together; null: not limited

@@ -1,4 +1,4 @@
-"""URLs and texts without what gives access: signatures, tokens, user names and passwords."""
+"""Removal of secrets from URLs and texts: signatures, tokens, user names and passwords."""
 
 import re
 from urllib.parse import unquote_plus, urlsplit, urlunsplit
@@ -11,7 +11,7 @@ _NAMES = frozenset(
     """.split()
 )
 _OTHER = re.compile(r".*(token|password)|.*secret.*")
-# Parts of signatures of Azure and of content networks, which are ordinary names elsewhere.
+# Parts of signatures by Azure and content networks, which are ordinary names elsewhere.
 _NEXT_TO_SIGNATURE = frozenset("expires policy se sip ske skoid sks skt sktid skv sp spr sr st sv".split())
 _URL = re.compile(r"""(?:\b[a-z][a-z0-9+.-]*:|(?<![^\s'"(=]))//[^\s"'<>\\`]+""", re.I)
 
@@ -19,7 +19,7 @@ _PARAMETER = re.compile(r"""([?&#]([\w.-]+)=)[^\s&#'"<>\\`]+""")
 
 
 def without_signature(url: str) -> str:
-    """The URL without credentials and without the parameters of a signature; any other URL as it is.
+    """Return the URL without credentials and signature parameters; any other URL unchanged.
 
     Raises:
         ValueError: not a URL.
@@ -33,18 +33,18 @@ def without_signature(url: str) -> str:
 
 
 def gives_access(url: str) -> bool:
-    """Whether the URL contains credentials or a signature. Raises ValueError as `without_signature`."""
+    """Return whether the URL contains credentials or a signature. Raises ValueError as `without_signature` does."""
     return without_signature(url) != url
 
 
 def without_secrets(text: str) -> str:
-    """`text` with its URLs without credentials and signatures; of parts of URLs, without the values of signatures."""
+    """Return `text` without the credentials and signatures in its URLs; partial URLs lose their signatures' values."""
     text = _URL.sub(lambda match: _cleaned(match[0]), text) if "//" in text else text
     return _PARAMETER.sub(lambda match: match[1] + "…" if _is_secret(match[2].lower()) else match[0], text)
 
 
 def _cleaned(url: str) -> str:
-    address = url.rstrip(").,;:")  # of the sentence around it
+    address = url.rstrip(").,;:")  # punctuation of the sentence around it
     try:
         return without_signature(address) + url[len(address) :]
     except ValueError:
@@ -52,7 +52,7 @@ def _cleaned(url: str) -> str:
 
 
 def _unsigned(query: str) -> str:
-    """Parameters without those of a signature; `query` itself if there are none."""
+    """Return parameters without those of a signature; `query` itself if there are none."""
     parameters = query.split("&")
     names = [unquote_plus(parameter.partition("=")[0]).lower() for parameter in parameters]
     signed = {name for name in names if _is_secret(name)}

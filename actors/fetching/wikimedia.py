@@ -1,7 +1,7 @@
-"""Wikimedia's URLs of files: which file a URL names, and the URL of its thumbnail. Sends no requests.
+"""Wikimedia's file URLs: which file a URL denotes, and the URL of its thumbnail. Sends no requests.
 
-The rules are those of MediaWiki's source (File::generateThumbName, FileRepo::nameForThumb, the media handlers'
-getThumbType) and of Wikimedia's configuration of 2026, which serves thumbnails in a few widths only.
+The rules come from MediaWiki's source (File::generateThumbName, FileRepo::nameForThumb, the media handlers'
+getThumbType) and from Wikimedia's configuration of 2026, which serves thumbnails only in a few widths.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ DOMAINS = (
     "wikimedia.org wikipedia.org wiktionary.org wikibooks.org wikinews.org wikiquote.org wikisource.org "
     "wikiversity.org wikivoyage.org wikidata.org mediawiki.org"
 ).split()
-LONG_NAME = 160  # bytes; thumbnails of longer names are called `thumbnail.<ext>` (abbrvThreshold)
+LONG_NAME = 160  # bytes; thumbnails of files with longer names are `thumbnail.<ext>` (abbrvThreshold)
 PICTURES = ("jpg", "jpeg", "jpe", "png", "apng", "gif", "webp", "bmp", "tif", "tiff")  # originals that can be decoded
 SCALABLE = ("svg", "stl")  # their nominal width does not limit the width of thumbnails
 
@@ -44,7 +44,7 @@ _ENCODED = re.compile(r"%[0-9A-Fa-f]{2}")
 
 
 class NoThumbnailError(ValueError):
-    """A URL has no thumbnail form; the message is the reason."""
+    """A URL without a thumbnail form; the message is the reason."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason.encode(errors="replace").decode())  # a name may hold bytes that are not UTF-8
@@ -52,50 +52,50 @@ class NoThumbnailError(ValueError):
 
 @dataclass(frozen=True)
 class WikimediaFile:
-    """A file in a repository of Wikimedia."""
+    """A file in one of Wikimedia's repositories."""
 
     project: str  # wikipedia, wikisource, …: the first part of the upload path
     wiki: str  # commons, en, …
     hash: str  # "a/ab": the first digits of the MD5 of the name
     name: str  # decoded, with underscores
-    page: int | None = None  # of a TIFF, PDF or DjVu; None: the first one
-    lang: str | None = None  # of an SVG with translations
-    stamp: str | None = None  # of an older version: when it was replaced, 14 digits
-    seek: str | None = None  # of a video: the second of the frame
+    page: int | None = None  # page of a TIFF, PDF or DjVu; None: the first one
+    lang: str | None = None  # language of an SVG with translations
+    stamp: str | None = None  # when an older version was replaced, 14 digits
+    seek: str | None = None  # second of a video's frame
 
     @property
     def extension(self) -> str:
-        """Extension in lower case; empty if there is none."""
+        """The extension in lower case; empty if there is none."""
         return self.name.rpartition(".")[2].lower() if "." in self.name else ""
 
     @property
     def title(self) -> str:
-        """Title of the file page."""
+        """The title of the file page."""
         return f"File:{self.name.replace('_', ' ')}"
 
     @property
     def host(self) -> str:
-        """Host of the wiki with the file page."""
+        """The host of the wiki with the file page."""
         if self.wiki == "mediawiki":
             return "www.mediawiki.org"
-        # Wikis of a language are below their project's domain, others (commons, meta, species, …) below wikimedia.org.
+        # Wikis of a language are under their project's domain, others (commons, meta, species, …) under wikimedia.org.
         if self.wiki in ("commons", "meta", "species", "incubator", "foundation") or self.project == "wikimedia":
             return f"{self.wiki}.wikimedia.org"
         return f"{self.wiki}.{self.project}.org"
 
     def original_url(self) -> str:
-        """URL of the file itself."""
+        """The URL of the file itself."""
         zone = "archive/" if self.stamp else ""
         return f"https://{ORIGINALS}/{self.project}/{self.wiki}/{zone}{self.hash}/{_quote(self._stored_name)}"
 
     def thumbnail_url(self, width: int, form: Form = "served") -> str:
-        """URL of a thumbnail of `width` pixels; the file must be wider (`request_url` checks that).
+        """Return the URL of a thumbnail of `width` pixels; the file must be wider (`request_url` checks that).
 
-        Form `served` is what Wikimedia serves in 2026. Form `paper` is what Century used (its figures 5 and 10): any
-        width, from the host of the originals, named `lossless-page1-300px-NAME.jpg` for all formats.
+        The form `served` is what Wikimedia serves in 2026. The form `paper` is what Century used (its figures 5 and
+        10): any width, from the originals' host, named `lossless-page1-300px-NAME.jpg` for all formats.
 
         Raises:
-            NoThumbnailError: the file is audio, or of a format without thumbnails.
+            NoThumbnailError: the file is audio, or its format has no thumbnails.
             ValueError: `width` is not served.
         """
         if form == "served" and width not in SERVED_WIDTHS:
@@ -117,7 +117,7 @@ class WikimediaFile:
         return f"{before.format(width=width)}{name}{after}"
 
     def _around(self, form: Form) -> tuple[str, str]:
-        """The text before (with {width}) and after the file's name in the thumbnail's name."""
+        """Return the text before (with {width}) and after the file's name in the thumbnail's name."""
         extension, page = self.extension, self.page or 1
         if form == "paper" and extension in (*PICTURES, "svg"):
             return f"lossless-page{page}-{{width}}px-", ".jpg"
@@ -138,13 +138,13 @@ class WikimediaFile:
 
 
 def parse(url: str) -> WikimediaFile:
-    """The file that a URL names.
+    """Return the file that a URL denotes.
 
-    The URL may be of an original, a thumbnail of any form, an older version, or a page or redirect of Commons; with
-    http, https or no scheme; percent-encoded once, twice or not.
+    The URL may be that of an original, a thumbnail in any form, an older version, or a page or redirect of Commons;
+    with http, https or no scheme; percent-encoded once, twice or not at all.
 
     Raises:
-        NoThumbnailError: it does not name a file in a repository of Wikimedia.
+        NoThumbnailError: it does not denote a file in one of Wikimedia's repositories.
     """
     parts = _split(url)
     host = _host(parts)
@@ -158,7 +158,7 @@ def parse(url: str) -> WikimediaFile:
 
 
 def is_wikimedia(url: str) -> bool:
-    """Whether the URL's host belongs to Wikimedia."""
+    """Return whether the URL's host belongs to Wikimedia."""
     try:
         return is_wikimedia_host(_host(_split(url)))
     except NoThumbnailError:
@@ -167,15 +167,15 @@ def is_wikimedia(url: str) -> bool:
 
 @lru_cache(4096)
 def is_wikimedia_host(host: str) -> bool:
-    """Whether a host (lower case, without a trailing dot) belongs to Wikimedia."""
+    """Return whether a host (lower case, without a trailing dot) belongs to Wikimedia."""
     return any(host == domain or host.endswith(f".{domain}") for domain in DOMAINS)
 
 
 def why_no_thumbnail(url: str, mime_type: str | None = None) -> str | None:
-    """Why `url` has no thumbnail form; None if it has one. Century drops pictures by this rule.
+    """Return why `url` has no thumbnail form; None if it has one. Century drops pictures by this rule.
 
-    The file's extension decides (the thumbnail of a video is one of its frames), and `mime_type`, if given, must be
-    that of a picture or a PDF.
+    The file's extension decides (a video's thumbnail is one of its frames). `mime_type`, if set, must be that of a
+    picture or a PDF.
     """
     if mime_type and not mime_type.lower().startswith(_PICTURE_TYPES):
         return f"{mime_type} is not a picture"
@@ -187,7 +187,7 @@ def why_no_thumbnail(url: str, mime_type: str | None = None) -> str | None:
 
 
 def served_width(width: int) -> int:
-    """The smallest served width that is at least `width`.
+    """Return the smallest served width that is at least `width`.
 
     Raises:
         ValueError: `width` is below 1 or above the largest served width.
@@ -199,9 +199,9 @@ def served_width(width: int) -> int:
 
 
 def request_url(file: WikimediaFile, width: int | None, original_width: int | None, form: Form = "served") -> str:
-    """The URL of a rendition that is at least `width` wide, if the file is.
+    """Return the URL of a rendition at least `width` wide, or as wide as the file if it is narrower.
 
-    That is the original for `width` None, and for a file that is at most as wide as the thumbnail and can be decoded.
+    That is the original for `width` None, and for a file that is not wider than the thumbnail and can be decoded.
 
     Raises:
         NoThumbnailError: there is neither a thumbnail nor a decodable original.
@@ -294,7 +294,7 @@ def _commons_file(name: str, page: int | None) -> WikimediaFile:
 
 
 def _name(part: str) -> str:
-    """The file name in a part of a path, as MediaWiki normalises it: decoded, NFC, underscores, no invisible marks."""
+    """Return the file name in a part of a path, as MediaWiki normalises it: decoded, NFC, underscores, no marks."""
     name = unicodedata.normalize("NFC", _INVISIBLE.sub("", _decode(part)))
     return name.replace(" ", "_")
 

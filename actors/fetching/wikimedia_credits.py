@@ -1,6 +1,6 @@
 """Author and licence of Wikimedia's files, from the metadata of their file pages.
 
-Builds the request and parses the answer; sends nothing. The API is `action=query&prop=imageinfo` of MediaWiki with the
+Builds the request and parses the answer; sends nothing. The API is MediaWiki's `action=query&prop=imageinfo` with the
 `extmetadata` of its extension CommonsMetadata.
 """
 
@@ -12,16 +12,16 @@ from actors.fetching.wikimedia import WikimediaFile
 
 TITLES_PER_REQUEST = 50  # the API's limit
 UNKNOWN = "unknown"
-MAX_CHARACTERS = 500  # kept of an author's name: some are whole essays
+MAX_CHARACTERS = 500  # kept of an author's name; some are whole essays
 _FIELDS = ("Artist", "Attribution", "Credit", "LicenseShortName", "UsageTerms")
 
 
 class NoAnswerError(Exception):
-    """The API did not answer the query; it may later."""
+    """The API did not answer the query, but may answer it later."""
 
 
 def query_form(files: Sequence[WikimediaFile]) -> tuple[tuple[str, str], ...]:
-    """The form to POST for at most `TITLES_PER_REQUEST` files of one wiki."""
+    """Return the form to POST for at most `TITLES_PER_REQUEST` files of one wiki."""
     return (
         ("action", "query"),
         ("format", "json"),
@@ -36,7 +36,7 @@ def query_form(files: Sequence[WikimediaFile]) -> tuple[tuple[str, str], ...]:
 
 
 def parse_answer(files: Sequence[WikimediaFile], body: bytes) -> list[tuple[str, str]]:
-    """Author and licence of each file; `unknown` where its page or the page's metadata does not state them.
+    """Return author and licence of each file; `unknown` if its page or the page's metadata does not state them.
 
     Raises:
         NoAnswerError: the body does not answer `query_form`.
@@ -69,7 +69,7 @@ def _credit(page: object) -> tuple[str, str]:
 
 
 class _TextParser(HTMLParser):
-    """Collects the visible text of HTML; block elements become spaces."""
+    """Collector of the visible text of HTML; block elements become spaces."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -88,7 +88,7 @@ class _TextParser(HTMLParser):
 
 
 def text_of(html: str) -> str:
-    """The text of a piece of HTML on one line, at most `MAX_CHARACTERS`."""
+    """Return the text of a piece of HTML on one line, at most `MAX_CHARACTERS` long."""
     parser = _TextParser()
     parser.feed(html)
     parser.close()

@@ -1,10 +1,10 @@
-"""Small models for tests and machines without network: `local:NAME`, or under another name `local:NAME@OTHER`.
+"""Small models for tests and offline machines: `local:NAME`, or under another name `local:NAME@OTHER`.
 
-They have real architectures, scaled down. Loading, preprocessing, batching and storing run as with a hub model.
+Their architectures are real but scaled down. Loading, preprocessing, batching and storing work as with a hub model.
 
-Those of `TRAINED` come with the package: they see, but only the pictures of the demo (`docs/demo.md`). All others have
-**random weights**, so that their answers are meaningless: a checkpoint is written once into a cache folder and loaded
-from there by the same calls. With `@OTHER` the weights are the same; it lets one checkpoint stand for several models.
+The models in `TRAINED` come with the package: they see, but only the pictures of the demo (`docs/demo.md`). All others
+have **random weights**, so that their answers are meaningless: a checkpoint is written once into a cache folder and
+loaded from there by the same calls. `@OTHER` changes only the name, so that one checkpoint can act as several models.
 """
 
 import importlib
@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 PREFIX = "local:"
-BUILDERS = {  # name -> module with VERSION, and its function that writes into a folder
+BUILDERS = {  # each name's module with VERSION, and its function that writes into a folder
     "siglip-tiny": "actors.local_models.siglip:build",
     "qwen2.5-vl-tiny": "actors.local_models.qwen:build",
     "qwen2.5-vl-70m": "actors.local_models.qwen:build_70m",

@@ -1,7 +1,7 @@
 """A small random Stable Diffusion 3 in the format of diffusers: `local:sd3-tiny`.
 
 It has all parts of stabilityai/stable-diffusion-3-medium-diffusers: the MMDiT, a VAE, two CLIP text encoders, a T5
-encoder and the flow-matching scheduler. Sizes, vocabularies (single letters) and weights are not; a picture is
+encoder and the flow-matching scheduler, but with other sizes, vocabularies (single letters) and weights. A picture is
 32 x 32 pixels of coloured noise that depends on the prompt and the seed.
 """
 

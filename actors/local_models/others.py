@@ -1,7 +1,7 @@
 """Small random checkpoints of LLaVA-NeXT, mllama, Gemma 3, SmolVLM and Llama (a text model) for `local:NAME`.
 
 Architectures, special tokens and chat formats are those of the published models (neulab/Pangea-7B-hf,
-meta-llama/Llama-3.2-11B-Vision-Instruct, google/gemma-3-12b-it, HuggingFaceTB/SmolVLM2-2.2B-Instruct); sizes,
+meta-llama/Llama-3.2-11B-Vision-Instruct, google/gemma-3-12b-it, HuggingFaceTB/SmolVLM2-2.2B-Instruct), but sizes,
 vocabulary and weights are not.
 """
 
@@ -94,7 +94,8 @@ def build_mllama(folder: Path) -> None:
     tokenizer = _tokenizer(folder, specials, end="<|eot_id|>", template=template, start="<|begin_of_text|>")
     config = MllamaConfig(
         text_config=_text(specials, None)
-        # As in the released model, the output layer lacks the picture's token, the last of the input embedding.
+        # As in the released model, the output layer lacks the picture's token, which is the last of the input
+        # embedding.
         | {"vocab_size": tiny.MERGED + len(specials) - 1, "cross_attention_layers": [1, 3]}
         | tiny.rope(5e5),
         vision_config={
@@ -118,7 +119,7 @@ def build_mllama(folder: Path) -> None:
 
 
 def build_gemma3(folder: Path) -> None:
-    """Write Gemma 3, with windowed layers and bidirectional attention inside a picture, into `folder`."""
+    """Write Gemma 3, with windowed layers and bidirectional attention within a picture, into `folder`."""
     from transformers import Gemma3Config, Gemma3ForConditionalGeneration, Gemma3ImageProcessor, Gemma3Processor
 
     template = _template(
@@ -189,7 +190,7 @@ def build_smolvlm(folder: Path) -> None:
 
 
 def build_llama(folder: Path) -> None:
-    """Write Llama, a text model, which judges the context of a picture and not the picture, into `folder`."""
+    """Write Llama, a text model, which judges a picture's context instead of the picture, into `folder`."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     template = _template(

@@ -1,8 +1,8 @@
-"""Small random checkpoints of Qwen: `local:qwen2.5-vl-tiny`, `local:qwen2.5-vl-70m`, `local:qwen3-vl-tiny`, and of text
-`local:qwen2-tiny` and `local:qwen3-tiny`.
+"""Small random checkpoints of Qwen: `local:qwen2.5-vl-tiny`, `local:qwen2.5-vl-70m`, `local:qwen3-vl-tiny`, and the
+text models `local:qwen2-tiny` and `local:qwen3-tiny`.
 
 Architecture, special tokens, preprocessing and the ChatML format are those of Qwen2.5-VL (Bai et al. 2025,
-arXiv:2502.13923), Qwen3-VL and their text models; sizes and weights are not.
+arXiv:2502.13923), Qwen3-VL and their text models, but sizes and weights are not.
 """
 
 from collections.abc import Mapping
@@ -88,12 +88,12 @@ def build(folder: Path, *, shape: TextShape = TINY) -> None:
 
 
 def build_70m(folder: Path) -> None:
-    """As `build`, in the shape of the benchmarks."""
+    """Write the checkpoint of `build` in the shape used by the benchmarks."""
     build(folder, shape=SEVENTY)
 
 
 def build_qwen3(folder: Path) -> None:
-    """As `build` for Qwen3-VL, which has interleaved positions and adds picture features at several layers."""
+    """Write Qwen3-VL, with interleaved positions and picture features added at several layers; see `build`."""
     from transformers import (
         Qwen2VLImageProcessor,
         Qwen3VLConfig,

@@ -4,7 +4,7 @@ It has the parts of open_clip's `ViT-B-16-SigLIP-i18n-256`: a timm ViT with atte
 a text tower without causal mask that pools the last token, a logit bias, SigLIP's preprocessing, and canonicalised
 texts of 64 tokens padded with the end token. Apart from the size, two things differ: timm's smallest ViT has a class
 token, which the pooling ignores, and the tokenizer is byte-level BPE instead of SentencePiece, so that it can be
-trained on the spot and takes any script. The ViT interpolates its 14 x 14 positions to a picture's 16 x 16 patches.
+trained on the spot and accepts any script. The ViT interpolates its 14 x 14 positions to a picture's 16 x 16 patches.
 """
 
 import json
@@ -74,7 +74,7 @@ def _write_weights(folder: Path) -> None:
     from safetensors.torch import save_file
 
     model = CustomTextCLIP(**{name: value for name, value in _MODEL.items() if name != "custom_text"})
-    # NumPy guarantees the stream of RandomState, so that the bytes do not depend on how a release of torch, timm or
+    # NumPy guarantees the stream of RandomState, so the bytes do not depend on how a release of torch, timm or
     # open_clip initialises its layers.
     draw = np.random.RandomState(0)
     weights = {}

@@ -1,4 +1,4 @@
-"""Shared by the small random checkpoints: training of a tokenizer, initialisation of weights, saving."""
+"""Code shared by the small random checkpoints: training a tokenizer, initialising weights, saving."""
 
 import functools
 import importlib
@@ -17,8 +17,8 @@ QWEN_SPLIT = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
     r"|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
-# GPT-2's (SmolLM, Idefics); it splits the last of several newlines from the others, so that tokens of a text that is
-# cut there differ from those of the whole.
+# GPT-2's (SmolLM, Idefics); it splits the last of several newlines from the others, so the tokens of a text cut there
+# differ from those of the whole text.
 GPT2_SPLIT = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 
 
@@ -34,7 +34,7 @@ def write_tokenizer(
     kind: str = "PreTrainedTokenizerFast",
     named: dict[str, str] | None = None,
 ) -> Any:
-    """Write tokenizer.json and its settings into `folder`; returns the tokenizer as AutoTokenizer loads it.
+    """Write tokenizer.json and its settings into `folder`; return the tokenizer as AutoTokenizer loads it.
 
     Args:
         specials: special tokens, in the order of their ids, after `MERGED` others.
@@ -42,7 +42,7 @@ def write_tokenizer(
         template: the chat template.
         split: regular expression of the pre-tokenisation.
         kind: class name in the settings; Qwen's class was renamed between transformers 4 and 5, its files were not.
-        named: further special tokens by the attribute under which a processor looks them up.
+        named: other special tokens, by the attribute under which a processor looks them up.
     """
     from tokenizers import AddedToken
     from transformers import AutoTokenizer
@@ -135,12 +135,12 @@ def rope(theta: float, *, sections: Sequence[int] = (), interleaved: bool = Fals
 
 
 def save(folder: Path, *, make: Callable[[], Any], processor: Any) -> None:
-    """Write a model with random weights (safetensors, float32) and its processor; does not change torch's random state.
+    """Write a model with random weights (safetensors, float32) and its processor; keep torch's random state.
 
     Matrices are scaled up. Gates and projections that start at zero, which would hide the picture, are set.
 
     Args:
-        make: returns the model in its default initialisation.
+        make: returns the model with its default initialisation.
     """
     import torch
     from transformers.utils import logging

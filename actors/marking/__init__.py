@@ -1,1 +1,1 @@
-"""Library of `actors.span_marker`: prompts, quotations and the two ways in which a model marks spans of text."""
+"""Library of `actors.span_marker`: prompts, quotations and the two methods of marking spans of text with a model."""

@@ -1,6 +1,6 @@
-"""method=claims: the model cuts a text into its smallest claims, and each is scored by closed answers.
+"""method=claims: the model cuts a text into its smallest claims, and closed answers score each of them.
 
-Every claim has a probability: that of the answers with `marks: true` among all allowed answers.
+A claim's probability is that of the answers with `marks: true` among all allowed answers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"  # codes of the labels of a kind
 
 
 class _Passage(NamedTuple):
-    """A text of a description, and the words of the prompts about its claims."""
+    """A text of a description, and the words for prompts about its claims."""
 
     kind: Kind
     description: Description
@@ -44,14 +44,14 @@ class _Passage(NamedTuple):
 
 
 class ClaimsMarking:
-    """Marks the claims whose probability is at least a threshold.
+    """Method that marks the claims whose probability is at least a threshold.
 
     The question about omissions shows the marked mistakes, so that the model does not count them twice.
 
     Args:
         steps: the prompts of method=claims.
         kinds: mistakes and omissions.
-        threshold: the least probability of a marked claim.
+        threshold: the lowest probability of a marked claim.
     """
 
     def __init__(self, steps: Mapping[str, MarkingStep], kinds: Sequence[Kind], *, threshold: float) -> None:
@@ -59,7 +59,7 @@ class ClaimsMarking:
         self._threshold = threshold
 
     def mark(self, model: SpanModel, descriptions: Sequence[Description]) -> list[dict[str, Marks]]:
-        """Return name of the kind -> marks, for each description; each claim of a text is a span.
+        """Return the marks of each description by the kind's name; each claim of a text is a span.
 
         Raises:
             actors.vlm.errors.EngineError: the device failed.
@@ -107,7 +107,7 @@ class ClaimsMarking:
         return incomplete(spans, cut)
 
     def _categories(self, model: SpanModel, passage: _Passage, claims: Sequence[Located]) -> list[str | None]:
-        """Return the most likely label of each marked claim; None where it cannot be scored."""
+        """Return the most likely label of each marked claim; None if it cannot be scored."""
         labels = passage.kind.labels
         if len(labels) == 1 or not claims:
             return [next(iter(labels))] * len(claims)

@@ -12,7 +12,7 @@ UNPARSED = "no_place"  # error_kind of lines that quote nothing
 
 
 class DirectMarking:
-    """Marks spans that a model quotes.
+    """Method that marks the spans that a model quotes.
 
     The question about omissions shows the mistakes that the model listed, so that it does not count them twice.
 
@@ -25,7 +25,7 @@ class DirectMarking:
         self._steps, self._kinds = steps, {kind.name: kind for kind in kinds}
 
     def mark(self, model: SpanModel, descriptions: Sequence[Description]) -> list[dict[str, Marks]]:
-        """Return name of the kind -> marks, for each description.
+        """Return the marks of each description by the kind's name.
 
         Raises:
             actors.vlm.errors.EngineError: the device failed.
@@ -67,7 +67,7 @@ def _marks(quoted: Quoted | ScoringError) -> Marks:
 
 
 def incomplete(spans: list[Mark], quoted: Quoted) -> Marks:
-    """Return the marks of a text; unparsed if lines of the answer have no place in it."""
+    """Return the marks of a text; unparsed if lines of the answer have no place in the text."""
     if not quoted.faults:
         return Marks(spans)
     kinds = ", ".join(sorted({fault.reason for fault in quoted.faults}))

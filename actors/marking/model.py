@@ -1,4 +1,4 @@
-"""What both ways of marking share: the kinds of spans, the descriptions that are read, their marks, and the model."""
+"""Code shared by both methods of marking: the kinds of spans, the descriptions, their marks, and the model."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from actors.status import Status
 from actors.vlm import checks
 from actors.vlm.errors import ScoringError
 
-KINDS = (MISTAKES, OMISSIONS)  # in the order in which they are marked
+KINDS = (MISTAKES, OMISSIONS)  # in the order of marking
 MISTAKES_UNKNOWN = ScoringError(
     "mistakes_unknown", "omissions are marked after the mistakes, and these could not be marked"
 )
@@ -17,7 +17,7 @@ MISTAKES_UNKNOWN = ScoringError(
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of spans: its name, its value in table `spans`, the role of its text, and label -> what it means."""
+    """A kind of spans: its name, its value in the table `spans`, the role of its text, and its labels' meanings."""
 
     name: str
     kind: str
@@ -26,13 +26,13 @@ class Kind:
 
 
 def kinds_from(data: Sequence[Mapping[str, Any]]) -> tuple[Kind, Kind]:
-    """Return the two kinds of a file of `conf/span_labels`, mistakes first.
+    """Return the two kinds in a file of `conf/span_labels`, mistakes first.
 
     Args:
-        data: its entries `kinds`.
+        data: the file's entries `kinds`.
 
     Raises:
-        ValueError: other kinds than mistakes and omissions, both in one text, or a key that is missing or unknown.
+        ValueError: the kinds are not mistakes and omissions, both are in one text, or a key is missing or unknown.
     """
     kinds = {}
     for entry in checks.entries(data, "span_labels, kinds"):
@@ -83,7 +83,7 @@ class Description(NamedTuple):
     generated: str
 
     def text(self, kind: Kind) -> str:
-        """Return the text in which the kind is marked."""
+        """Return the text in which a kind is marked."""
         return self.generated if kind.name == MISTAKES else self.correct
 
     def words(self, kind: Kind) -> dict[str, str]:
@@ -94,7 +94,7 @@ class Description(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A span of a text, in characters; not `marked`: a claim whose probability is below the threshold."""
+    """A span of a text, in characters; if not `marked`, a claim whose probability is below the threshold."""
 
     start: int
     end: int
@@ -105,10 +105,10 @@ class Mark(NamedTuple):
 
 @dataclass
 class Marks:
-    """What a model marked in one text; `status` is not ok if the marks are incomplete or unknown.
+    """The marks of a model in one text; `status` is not ok if they are incomplete or unknown.
 
     Attributes:
-        raw: lines of the model's answer that say nothing, or the answer, if the status is not ok.
+        raw: lines of the model's answer without meaning or, if the status is not ok, the answer.
     """
 
     spans: list[Mark] = field(default_factory=list)
@@ -122,12 +122,12 @@ class Marks:
 
     @property
     def are_known(self) -> bool:
-        """Whether all that the model marks can be repeated to it, even lines without a place in the text."""
+        """Whether all that the model marks can be repeated to it, including lines without a place in the text."""
         return self.status in (Status.OK, Status.UNPARSED)
 
 
 class Request(NamedTuple):
-    """A step of a prompt with its words and pictures; `codes` are the allowed answers of a scored step."""
+    """A prompt's step with its words and pictures; `codes` are the allowed answers of a scored step."""
 
     step: MarkingStep
     words: Mapping[str, str]
@@ -136,10 +136,10 @@ class Request(NamedTuple):
 
 
 class SpanModel(Protocol):
-    """A model that writes and scores answers."""
+    """Interface of a model that writes and scores answers."""
 
     def write(self, requests: Sequence[Request]) -> list[str | ScoringError]:
-        """Return the answer to each request; one that was cut is an error of kind `answer_cut`."""
+        """Return the answer to each request; a truncated one is an error of kind `answer_cut`."""
         ...
 
     def score(self, requests: Sequence[Request]) -> list[tuple[float, ...] | ScoringError]:
@@ -148,10 +148,10 @@ class SpanModel(Protocol):
 
 
 def failed(error: ScoringError) -> Marks:
-    """Return the marks of a text about which the model gave no whole answer."""
+    """Return the marks of a text for which the model gave no complete answer."""
     return Marks(status=Status.TRUNCATED if error.kind == "answer_cut" else Status.ERROR, reason=error)
 
 
 def bullets(lines: Sequence[str]) -> str:
-    """Return lines as a list in a prompt, each once."""
+    """Return lines as a list in a prompt, without duplicates."""
     return "\n".join(f"- {line}" for line in dict.fromkeys(lines))

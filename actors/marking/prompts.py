@@ -14,7 +14,7 @@ A file of `conf/span_prompts/` reads
     claims:                         # steps of method=claims; those with answers are scored, the others write
       mistakes: {order: […, question], answers: [{code: A, label: …, marks: true}, {code: B, label: …}]}
 
-`STEPS` names the steps and the words of each. The last part of a scored step alone may use `claim` and `marked`: what
+`STEPS` has the steps and the words of each. Only the last part of a scored step may use `claim` and `marked`: what
 precedes it is encoded once for all claims.
 """
 
@@ -31,8 +31,8 @@ from actors.vlm.templates import compiled, words
 
 MISTAKES, OMISSIONS = "mistakes", "omissions"  # names of the kinds of spans, and of the steps that mark them
 _TEXTS = ("correct", "generated", "labels")
-_CLAIM = ("claim", "marked")  # the words of a claim; its text with [[ ]] around them
-STEPS: Mapping[str, Mapping[str, tuple[str, ...]]] = {  # method -> step -> the words of its parts
+_CLAIM = ("claim", "marked")  # the words of a claim, and its text with [[ ]] around them
+STEPS: Mapping[str, Mapping[str, tuple[str, ...]]] = {  # the words of each step's parts, by method
     "direct": {
         MISTAKES: _TEXTS,
         OMISSIONS: (*_TEXTS, "mistakes"),
@@ -47,14 +47,14 @@ STEPS: Mapping[str, Mapping[str, tuple[str, ...]]] = {  # method -> step -> the 
         "category": (*_TEXTS, *_CLAIM),
     },
 }
-SCORED = {"claims": (MISTAKES, OMISSIONS, "category")}  # method -> the steps whose answers are scored
+SCORED = {"claims": (MISTAKES, OMISSIONS, "category")}  # the steps whose answers are scored, by method
 ANSWERED = {"claims": (MISTAKES, OMISSIONS)}  # … and those whose answers are in the file; categories are span labels
 METHODS = tuple(STEPS)
 
 
 @dataclass(frozen=True)
 class ClosedAnswer:
-    """An answer to a claim: its code, its label, and whether it says that the claim is to be marked."""
+    """An answer about a claim: its code, its label, and whether it means that the claim is to be marked."""
 
     code: str
     label: str
@@ -63,7 +63,7 @@ class ClosedAnswer:
 
 @dataclass(frozen=True)
 class MarkingStep:
-    """One kind of prompt."""
+    """A kind of prompt."""
 
     name: str
     order: tuple[str, ...]
@@ -73,11 +73,11 @@ class MarkingStep:
 
     @property
     def shows_picture(self) -> bool:
-        """Whether the model is shown the picture."""
+        """Whether the prompt shows the picture."""
         return pieces.picture_count(self.order) != 0
 
     def turn(self, values: Mapping[str, Any]) -> list[Piece]:
-        """Return the pieces of the user's turn, to be followed by a written answer."""
+        """Return the pieces of the user's turn for a written answer."""
         turn: list[Piece] = []
         for piece in self._rendered(values):
             if isinstance(piece, str) and turn and isinstance(turn[-1], str):
@@ -107,19 +107,20 @@ class MarkingStep:
 
 @dataclass(frozen=True)
 class SpanPrompts:
-    """The checked prompts of a file; build them with `SpanPrompts.from_dict`."""
+    """The checked prompts in a file; build them with `SpanPrompts.from_dict`."""
 
     name: str
     version: str
     source: str
-    steps: Mapping[str, Mapping[str, MarkingStep]] = field(default_factory=dict)  # method -> name -> step
+    steps: Mapping[str, Mapping[str, MarkingStep]] = field(default_factory=dict)  # steps by name, by method
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "SpanPrompts":
-        """Check prompts from YAML or Hydra.
+        """Return the prompts in `data`, as read from YAML or Hydra.
 
         Raises:
-            ValueError: naming the file's prompts, the place, the value, and what is allowed there.
+            ValueError: the data is invalid; the message has the file's prompts, the place, the value, and what is
+                allowed.
         """
         where = checks.named("span_prompts", data)
         checks.check_keys(
@@ -139,7 +140,7 @@ class SpanPrompts:
         """Return the steps of a method.
 
         Raises:
-            ValueError: an unknown method, or one that the file has no prompts for.
+            ValueError: the method is unknown, or the file has no prompts for it.
         """
         if method not in METHODS:
             raise ValueError(f"method={method}: must be one of {', '.join(METHODS)}")

@@ -1,9 +1,9 @@
-"""Spans that a model quotes: its answer as lines, and the place of each quotation in the text.
+"""Spans that a model quotes: its answer as lines, and each quotation's place in the text.
 
-The grammar of an answer is closed. It is the word `NONE`, or one quotation per line, optionally after a bullet or a
-number, in quotation marks, and after the name of a label and a colon. A quotation repeats words of the text; with
-`[[ ]]` around some of them it repeats their context, and only the words inside are meant. Everything else is a fault:
-no place is guessed.
+The grammar of an answer is closed. An answer is the word `NONE`, or one quotation per line, optionally preceded by a
+bullet or a number, in quotation marks, and after a label's name and a colon. A quotation repeats words of the text;
+with `[[ ]]` around some of them, it repeats their context, and only the words inside are meant. Everything else is a
+fault: places are never guessed.
 """
 
 import re
@@ -21,7 +21,7 @@ _MARKED = re.compile(r"\[\[(.+?)\]\]", re.DOTALL)
 
 
 class Quote(NamedTuple):
-    """One line of an answer: the words, and the label in front of them, empty if there is none."""
+    """A line of an answer: its words, and the label before them, empty if there is none."""
 
     words: str
     label: str = ""
@@ -36,14 +36,14 @@ class Located(NamedTuple):
 
 
 class QuoteFault(NamedTuple):
-    """A quotation without a place: the line as the model wrote it, and why."""
+    """A quotation without a place: the line as the model wrote it, and the reason."""
 
     line: str
     reason: str
 
 
 class QuotedAnswer(NamedTuple):
-    """What one answer says: the spans by position, without duplicates, and the lines that say nothing."""
+    """The content of an answer: the spans by position, without duplicates, and the lines without meaning."""
 
     spans: list[Located]
     faults: list[QuoteFault]
@@ -53,9 +53,10 @@ def read_answer(answer: str, text: str, labels: Sequence[str], *, in_order: bool
     """Return the spans that a model's answer quotes from `text`.
 
     Args:
-        labels: with several, each line must begin with one of them and a colon; a single one is that of all spans.
-        in_order: the answer quotes all pieces of the text in their order, so that a repeated piece has the one place
-            between its neighbours.
+        labels: if there are several, each line must begin with one of them and a colon; a single one applies to all
+            spans.
+        in_order: the answer quotes all pieces of the text in order, so that a repeated piece has the one place between
+            its neighbours.
     """
     lines = [line for line in map(str.strip, _FENCE.sub("", answer).splitlines()) if line]
     if not lines:
@@ -81,10 +82,10 @@ def read_answer(answer: str, text: str, labels: Sequence[str], *, in_order: bool
 
 
 def occurrences(words: str, text: str) -> list[Span]:
-    """Return the places of `words`, or of those in `[[ ]]` among them, in `text`, ascending, without overlap.
+    """Return the places in `text` of `words`, or of those in `[[ ]]` among them, ascending and without overlap.
 
-    White space may differ, and letter case if the words do not occur as they are written. Words that occur as whole
-    words, in whatever letter case, are not looked for inside longer ones (`cat` in `catalogue`, `the` in `bathes`).
+    White space may differ, as may letter case if the words do not occur as written. Words that occur as whole words, in
+    any letter case, are not looked for inside longer ones (`cat` in `catalogue`, `the` in `bathes`).
     """
     marked = _MARKED.search(words)
     before, meant, after = (words[: marked.start()], marked[1], words[marked.end() :]) if marked else ("", words, "")
@@ -104,7 +105,7 @@ def _flexible(words: str) -> str:
 
 
 def _quote(line: str, labels: Sequence[str]) -> Quote | None:
-    """Return the quotation of a line; None if it begins with none of several labels."""
+    """Return the quotation in a line; None if it begins with none of several labels."""
     words, label = _BULLET.sub("", line), labels[0] if len(labels) == 1 else ""
     if len(labels) > 1:
         name, colon, rest = words.partition(":")
@@ -124,7 +125,7 @@ def _quote(line: str, labels: Sequence[str]) -> Quote | None:
 def _places(quotes: Sequence[str], text: str, *, in_order: bool) -> list[Span | str]:
     """Return the place of each quotation, or why it has none.
 
-    Words that are quoted as often as they occur are at all their places.
+    If words are quoted as often as they occur, they are at all their places.
     """
     candidates = [occurrences(words, text) for words in quotes]
     counts, seen = Counter(quotes), Counter[str]()
@@ -144,7 +145,7 @@ def _places(quotes: Sequence[str], text: str, *, in_order: bool) -> list[Span | 
 
 
 def _place_between(places: list[Span | str], candidates: Sequence[Sequence[Span]]) -> None:
-    """Give each ambiguous piece the only one of its candidates that lies between its neighbours."""
+    """Give each ambiguous piece the candidate between its neighbours, if there is only one."""
     for number, place in enumerate(places):
         if place != AMBIGUOUS:
             continue

@@ -1,4 +1,4 @@
-"""Ask a model for quotations from texts, and once more for those that have no place in the text."""
+"""Asking a model for quotations from texts, and a second time for those without a place in the text."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -26,11 +26,11 @@ _WHY = {
 
 
 class Quoted(NamedTuple):
-    """The quotations from a text after at most two questions.
+    """The quotations from a text after one or two questions.
 
     Attributes:
-        spans: those with a place, by position.
-        faults: those without one; empty if the answer is whole.
+        spans: the quotations with a place, by position.
+        faults: the quotations without a place; empty if the answer is complete.
         was_asked_again: whether the second question was asked.
     """
 
@@ -43,8 +43,8 @@ class Passage(NamedTuple):
     """A text to quote from, and the two steps of its prompts.
 
     Attributes:
-        labels: as for `actors.marking.quotes.read_answer`.
-        in_order: as for that function.
+        labels: see `actors.marking.quotes.read_answer`.
+        in_order: see that function.
     """
 
     text: str
@@ -56,14 +56,14 @@ class Passage(NamedTuple):
     in_order: bool = False
 
     def read(self, answer: str) -> QuotedAnswer:
-        """Return what an answer quotes."""
+        """Return the quotations in an answer."""
         return read_answer(answer, self.text, self.labels, in_order=self.in_order)
 
 
 def quotations(model: SpanModel, passages: Sequence[Passage]) -> list[Quoted | ScoringError]:
     """Return the quotations from each text, or why the model gave none.
 
-    A line without a place in its text is sent back once, with the reason; what the model then quotes is added.
+    A line without a place in its text is sent back once, with the reason, and the new quotations are added.
     """
     written = model.write([Request(p.first, p.words, p.pictures) for p in passages])
     answers = [

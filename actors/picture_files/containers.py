@@ -1,4 +1,4 @@
-"""Facts read from a picture's container without decoding it: whether it is complete, lossy, decodable."""
+"""Facts read from a picture's container without decoding it: whether it is complete, lossy and decodable."""
 
 import io
 from collections.abc import Callable
@@ -7,14 +7,14 @@ from typing import Literal
 from PIL import Image, TiffImagePlugin
 
 BIG_TIFF = 43  # the version in the header of a TIFF with 64-bit offsets; 42 in others
-_LOSSY = ("JPEG", "MPO", "AVIF")  # WebP and JPEG 2000 are either, as their bytes say
+_LOSSY = ("JPEG", "MPO", "AVIF")  # WebP and JPEG 2000 may be either, depending on the bytes
 _SAMPLE_FORMATS = {1: "unsigned", 2: "signed", 3: "floating-point", 5: "complex", 6: "complex floating-point"}
 
 
 def is_lossy(kind: str, data: bytes) -> bool:
-    """Whether a picture of format `kind` (Pillow's name) lost information when it was encoded.
+    """Return whether a picture of format `kind` (Pillow's name) lost information when encoded.
 
-    AVIF counts as lossy: its header does not say.
+    AVIF counts as lossy because its header does not say.
     """
     if kind == "WEBP":
         return not _webp_is_lossless(data)
@@ -24,19 +24,19 @@ def is_lossy(kind: str, data: bytes) -> bool:
 
 
 def _webp_is_lossless(data: bytes) -> bool:
-    """Whether the first frame is coded without loss (chunk VP8L, not VP8, of the WebP container specification)."""
+    """Return whether the first frame is lossless (chunk VP8L, not VP8, in the WebP container specification)."""
     at = 12
     while at + 8 <= len(data):
         kind, length = data[at : at + 4], int.from_bytes(data[at + 4 : at + 8], "little")
         if kind in (b"VP8 ", b"VP8L"):
             return kind == b"VP8L"
-        # A frame of an animation holds its own chunks, after 16 bytes of position, duration and flags.
+        # An animation's frame contains chunks after 16 bytes of position, duration and flags.
         at += 8 + (16 if kind == b"ANMF" else length + length % 2)
     return False
 
 
 def _jpeg2000_is_reversible(data: bytes) -> bool:
-    """Whether the codestream uses the reversible 5-3 wavelet (ISO/IEC 15444-1, A.6.1: the last byte of marker COD)."""
+    """Return whether the codestream uses the reversible 5-3 wavelet (ISO/IEC 15444-1, A.6.1: last byte of COD)."""
     at = data.find(b"\xff\x4f\xff\x51")  # SOC and SIZ begin every codestream
     at = at + 2 if at >= 0 else len(data)
     while data[at : at + 1] == b"\xff" and (marker := data[at + 1 : at + 2]) != b"\x90":  # SOT ends the main header
@@ -47,7 +47,7 @@ def _jpeg2000_is_reversible(data: bytes) -> bool:
 
 
 def ends_early(data: bytes, kind: str) -> bool:
-    """Whether a file of format `kind` (Pillow's name) ends before its structure says; cheap, not a proof."""
+    """Return whether a file of format `kind` (Pillow's name) ends before its structure does; cheap, not a proof."""
     last, body = data[-64:], data.rstrip(b"\0")
     checks: dict[str, Callable[[], bool]] = {
         "JPEG": lambda: b"\xff\xd9" not in last,
@@ -63,14 +63,14 @@ def ends_early(data: bytes, kind: str) -> bool:
 
 
 def _boxes_end_early(data: bytes) -> bool:
-    """Whether a box of an ISO media file ends after the file.
+    """Return whether a box of an ISO media file extends past the end of the file.
 
     A box begins with its length (4 bytes) and type (4 bytes); if the length is 1, its 8 bytes follow the type.
     """
     at = 0
     while at < len(data):
         length = int.from_bytes(data[at : at + 4], "big")
-        if length == 0:  # up to the end of the file; a JPEG 2000 codestream then has an end marker
+        if length == 0:  # extends to the end of the file; a JPEG 2000 codestream then has an end marker
             return data[at + 4 : at + 8] == b"jp2c" and not data.rstrip(b"\0").endswith(b"\xff\xd9")
         if length == 1:
             length = int.from_bytes(data[at + 8 : at + 16], "big")
@@ -81,7 +81,7 @@ def _boxes_end_early(data: bytes) -> bool:
 
 
 def _tiff_tags(data: bytes) -> TiffImagePlugin.ImageFileDirectory_v2:
-    """The first directory of a TIFF, even where Pillow cannot decode the picture.
+    """Return the first directory of a TIFF, even if Pillow cannot decode the picture.
 
     Raises:
         Exception: of any type, if the directory is damaged.
@@ -94,9 +94,9 @@ def _tiff_tags(data: bytes) -> TiffImagePlugin.ImageFileDirectory_v2:
 
 
 def tiff_directory_ends_early(data: bytes) -> bool:
-    """Whether the entries of a TIFF's first directory end after the file.
+    """Return whether the entries of a TIFF's first directory extend past the end of the file.
 
-    Pillow ignores the missing entries, but without its sample format a picture decodes to another one.
+    Pillow ignores the missing entries, but without its sample format the decoded picture is a different one.
     """
     order: Literal["little", "big"] = "little" if data.startswith(b"II") else "big"
     big = int.from_bytes(data[2:4], order) == BIG_TIFF
@@ -114,14 +114,14 @@ def _tiff_ends_early(data: bytes) -> bool:
         tags = _tiff_tags(data)
         starts, lengths = (tags.get(273) or tags[324]), (tags.get(279) or tags[325])
         return any(start + length > len(data) for start, length in zip(starts, lengths, strict=True))
-    except Exception:  # most often the directory is after the end
+    except Exception:  # usually because the directory is after the end
         return True
 
 
 def tiff_not_decoded(data: bytes) -> str | None:
-    """What Pillow cannot decode about a complete TIFF: its compression or its kind of samples.
+    """Return what Pillow cannot decode in a complete TIFF: its compression or its kind of samples.
 
-    None if it supports both, so that the file must be damaged.
+    Returns None if it supports both, so that the file must be damaged.
     """
     try:
         tags = _tiff_tags(data)

@@ -1,8 +1,8 @@
-"""Bytes that are not a picture that is decoded: which format or document they are, by their first bytes."""
+"""Recognition, by their first bytes, of formats and documents that are not decoded as pictures."""
 
 import re
 
-# In this order: the first signature that matches. "AVIF" is here for builds of Pillow without that codec.
+# The first signature that matches counts. "AVIF" is here for builds of Pillow without that codec.
 _SIGNATURES = tuple(
     (kind, re.compile(signature, re.S))
     for kind, signature in {
@@ -29,10 +29,10 @@ _SIGNATURES = tuple(
 
 
 def describe(data: bytes) -> tuple[str, str] | None:
-    """The `kind` and message of the `actors.pictures.PictureError` for these bytes; None if they are not recognised.
+    """Return the `kind` and message of `actors.pictures.PictureError` for these bytes; None if not recognised.
 
-    Kinds are `html` and `json`, which servers send instead of a picture, and `unsupported` for known formats that are
-    not decoded.
+    The kinds are `html` and `json`, which servers send instead of pictures, and `unsupported` for known formats that
+    are not decoded.
     """
     start = data[:512].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     if start.startswith((b"<!doctype html", b"<html", b"<head", b"<body")) or b"<html" in start:

@@ -1,7 +1,7 @@
-"""Queries on the device, and an upper bound of the error of each of the two products that they go through.
+"""Queries on the device, and an upper bound of the error of each of the two products that they are used in.
 
 A search multiplies in float32 and, on CPUs with bfloat16 instructions, first in bfloat16, which is several times as
-fast. Both multiply the directions d = q / |q| of the queries with rows x, after rounding both (to d' and x'). The exact
+fast. Both multiply the directions d = q / |q| of the queries by rows x, after rounding both (to d' and x'). The exact
 score d.x and the computed score s' differ by at most
 
     |d.x - s'|  <=  |d - d'| |x|  +  |d'| |x - x'|  +  g |d'| |x'|  +  u
@@ -16,8 +16,8 @@ The terms are:
 - u < n 2^-125, products that underflow to zero. `actors.searcher` puts no row shorter than 2^-50 or longer than 2^60
   through the products, so nothing overflows, and the factor 1 + 2^-10 on the bound covers u.
 
-bfloat16 products are also rounded when they are stored. Rounding is monotonic: a comparison with a limit that is itself
-a bfloat16 number stays exact. Only a limit that is computed from stored scores must allow for it (`Product.rounding`).
+bfloat16 products are also rounded when stored. Rounding is monotonic, so a comparison with a limit that is itself a
+bfloat16 number stays exact. Only a limit computed from stored scores must allow for it (`Product.rounding`).
 """
 
 from functools import lru_cache
@@ -36,7 +36,7 @@ SHORTEST, LONGEST = 2.0**-50, 2.0**60  # lengths of rows that go through the pro
 
 _FLOAT32, _BFLOAT16, _SUM = 2.0**-24, 2.0**-8, 2.0**-23
 _SLACK = 1 + 2.0**-10
-_ROWS = 1 << 16  # converted to float64 at a time
+_ROWS = 1 << 16  # rows converted to float64 at a time
 
 
 class Product(NamedTuple):
@@ -44,11 +44,11 @@ class Product(NamedTuple):
 
     directions: "torch.Tensor"  # [n, dim]
     bound: np.ndarray  # [n] float64, the largest error of a score with a row of length 1
-    rounding: float  # relative error of the scores when they are stored
+    rounding: float  # relative error of stored scores
 
 
 class Queries:
-    """Query vectors, checked and copied to the device once; used by the `Search` of each unit."""
+    """Query vectors, checked and copied to the device once; used by each unit's `Search`."""
 
     def __init__(self, vectors: np.ndarray, settings: SearchSettings, *, coarse: bool | None = None) -> None:
         """Copy the queries to the device.
@@ -56,11 +56,11 @@ class Queries:
         Args:
             vectors: [n, dim] float16, float32 or float64; finite and not zero.
             settings: k, the score (`cosine` divides by both lengths, in float64) and the device.
-            coarse: whether a product in bfloat16 comes first; None: if the CPU has instructions for it. The result
+            coarse: whether a bfloat16 product comes first; None: only if the CPU has instructions for it. The result
                 does not depend on it.
 
         Raises:
-            ValueError: an unknown device, or vectors of another shape or with bad rows.
+            ValueError: an unknown device, or vectors with the wrong shape or bad rows.
         """
         import torch
 
@@ -120,7 +120,7 @@ def lengths_of(vectors: np.ndarray) -> np.ndarray:
 
 @lru_cache(maxsize=1)
 def multiplies_bfloat16() -> bool:
-    """Whether this CPU has bfloat16 products and torch sums them in float32, as the error bound assumes."""
+    """Return whether this CPU has bfloat16 products and torch sums them in float32, as the error bound assumes."""
     import torch
 
     flags = Path("/proc/cpuinfo")

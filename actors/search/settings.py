@@ -1,4 +1,4 @@
-"""What a search looks for, and where it computes."""
+"""Settings of a search: the neighbours that it looks for, and its device."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ SCORES = (INNER_PRODUCT, COSINE)
 
 @dataclass
 class SearchSettings(Settings):
-    """The neighbours that a search finds.
+    """Settings of a search for nearest neighbours.
 
     Raises:
         ValueError: k below 1, or an unknown score.

@@ -1,15 +1,15 @@
-"""The k best of a stream of candidates, with little more than k per query in memory."""
+"""The k best of a stream of candidates, keeping little more than k per query in memory."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-Ids = Callable[[np.ndarray], Sequence[str]]  # row numbers (int64) -> their item ids
+Ids = Callable[[np.ndarray], Sequence[str]]  # returns the item ids of row numbers (int64)
 
 
 class Hits(NamedTuple):
-    """The k best of each query: by query, then score from the highest, then item id; all of one length."""
+    """The k best rows of each query: by query, then descending score, then item id; all arrays have one length."""
 
     query: np.ndarray  # int64, positions among the queries
     row: np.ndarray  # int64, as numbered by the caller of `Candidates.add`
@@ -18,13 +18,13 @@ class Hits(NamedTuple):
 
 
 class Candidates:
-    """Rows that may be among the k best; ties at the k-th place are held until ids break them."""
+    """Rows that may be among the k best; ties at the k-th place are kept until ids break them."""
 
     def __init__(self, queries: int, k: int, ids: Ids) -> None:
-        """Start empty; `ids` returns the item ids of rows and is called only for the few that win or tie."""
+        """Start empty; `ids` returns rows' item ids and is called only for the few that win or tie."""
         self._k, self._ids, self._most = k, ids, queries * k
-        # float64: a row must reach this score to be among the k best so far. It only rises, in place, so that a
-        # thread that reads it during an update sees a valid limit.
+        # float64: the score that a row must reach to be among the k best so far. It only rises, in place, so a thread
+        # that reads it during an update sees a valid limit.
         self.worst = np.full(queries, -np.inf)
         self._query, self._row, self._score = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)
         self._pending: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
@@ -36,7 +36,7 @@ class Candidates:
         self._waiting += len(query)
         if self._waiting >= self._most:
             self._settle()
-            if len(self._query) > 4 * self._most:  # many equal vectors would fill the memory: break their ties now
+            if len(self._query) > 4 * self._most:  # break ties now, since many equal vectors would fill the memory
                 self._cut()
 
     def finish(self) -> Hits:
@@ -46,7 +46,7 @@ class Candidates:
         return Hits(self._query, self._row, self._score, ids)
 
     def _settle(self) -> None:
-        """Sort by query and score, and drop rows below the k-th; ties with the k-th stay."""
+        """Sort by query and score, and drop rows below the k-th; ties with the k-th are kept."""
         parts = [(self._query, self._row, self._score), *self._pending]
         query, row, score = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         self._pending, self._waiting = [], 0

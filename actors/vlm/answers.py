@@ -1,10 +1,10 @@
 """Allowed answers as tokens, and their likelihoods from the hidden states after a prompt.
 
-There are two rules. `code`: each answer is one token, whose probability it has. `sequence`: an answer is several tokens
-followed by the end of the model's turn, and its probability is their product; answers with the same beginning share
-its computation. Both rules use the full vocabulary, so that the probability outside the answers is known. The
-log-likelihoods of an answer's tokens are summed, not averaged: a mean favours long answers whose later tokens follow
-from the first ones.
+There are two rules. `code`: each answer is one token and has that token's probability. `sequence`: an answer is several
+tokens followed by the end of the model's turn, and its probability is the product of theirs; answers with the same
+beginning share its computation. Both rules use the full vocabulary, so that the probability outside the answers is
+known. The log-likelihoods of an answer's tokens are summed, not averaged: a mean favours long answers whose later
+tokens follow from the first ones.
 """
 
 from collections.abc import Sequence
@@ -23,8 +23,8 @@ class AnswerCodes(NamedTuple):
 
     Attributes:
         rule: `code` or `sequence`.
-        bridge: tokens of the white space that all answers begin with; they are scored as part of the prompt.
-        sequences: token ids of each answer; with the end of the turn under `sequence`.
+        bridge: tokens of the white space that all answers begin with, scored as part of the prompt.
+        sequences: token ids of each answer, with the end of the turn under `sequence`.
     """
 
     rule: Rule
@@ -38,7 +38,7 @@ class AnswerCodes(NamedTuple):
 
 
 class AnswerNodes(NamedTuple):
-    """The nodes whose hidden states give a request's likelihoods: the prompt's last token and the inner beginnings."""
+    """The nodes whose hidden states determine a request's likelihoods: the prompt's last token and inner beginnings."""
 
     answers: AnswerCodes
     last: int
@@ -49,11 +49,11 @@ class PendingLikelihoods:
     """Likelihoods of answers that the device may still be computing."""
 
     def __init__(self, chunks: Sequence[tuple[Any, Any]], steps: Sequence[Sequence[Sequence[int]]]) -> None:
-        """Wait for nothing.
+        """Keep the values without waiting for the device.
 
         Args:
-            chunks: the values of consecutive pairs, float32 on the CPU, each with the event of its copy or None.
-            steps: request -> answer -> indices of pairs.
+            chunks: values of consecutive pairs, float32 on the CPU, each with the event of its copy or None.
+            steps: indices of the pairs of each answer, by request.
         """
         self._chunks, self._steps = chunks, steps
 
@@ -77,7 +77,7 @@ def log_likelihoods(model: Any, hidden: Any, requests: Sequence[AnswerNodes]) ->
 
 
 def pending_likelihoods(model: Any, hidden: Any, requests: Sequence[AnswerNodes]) -> PendingLikelihoods:
-    """Begin to compute what `log_likelihoods` returns, and do not wait for the device."""
+    """Begin to compute what `log_likelihoods` returns, without waiting for the device."""
     pairs: list[tuple[int, int]] = []  # (node, token) whose log-probability is needed
     answer_steps: list[list[list[int]]] = []  # request -> answer -> indices in `pairs`
     index: dict[tuple[int, int], int] = {}
@@ -94,7 +94,7 @@ def pending_likelihoods(model: Any, hidden: Any, requests: Sequence[AnswerNodes]
                 steps.append(index[key])
             request_steps.append(steps)
         answer_steps.append(request_steps)
-    # Pairs in the order of their nodes, so that each chunk of logits has consecutive ones.
+    # Sorted by node, so that each chunk of logits has consecutive pairs.
     order = sorted(range(len(pairs)), key=lambda i: pairs[i][0])
     place = {number: at for at, number in enumerate(order)}
     steps_in_order = [[[place[i] for i in steps] for steps in request_steps] for request_steps in answer_steps]
@@ -102,10 +102,10 @@ def pending_likelihoods(model: Any, hidden: Any, requests: Sequence[AnswerNodes]
 
 
 def _log_probabilities(model: Any, hidden: Any, pairs: Sequence[tuple[int, int]]) -> list[tuple[Any, Any]]:
-    """Return the log-probability of each `token` after `node`, over the full vocabulary: `PendingLikelihoods`' chunks.
+    """Return log-probabilities of each `token` after `node`, over the full vocabulary, as chunks for the results.
 
     Args:
-        pairs: in the order of their nodes.
+        pairs: sorted by node.
     """
     import torch
 
@@ -133,7 +133,7 @@ def _log_probabilities(model: Any, hidden: Any, pairs: Sequence[tuple[int, int]]
 
 
 def _on_the_way(values: Any) -> tuple[Any, Any]:
-    """Return a copy of `values` on the CPU, and the event after which it is complete (None: it is)."""
+    """Return a copy of `values` on the CPU, and the event after which it is complete; None if it already is."""
     import torch
 
     if values.device.type != "cuda":

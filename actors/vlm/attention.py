@@ -1,8 +1,8 @@
-"""Cascade attention: queries of many suffixes attend to one prefix and to their own suffix; both parts are merged.
+"""Cascade attention: queries of many suffixes attend to one prefix and to their own suffix, and the parts are merged.
 
 A pass over packed suffixes has one row of Q queries. Each query sees the whole prefix, which needs no mask and is one
 dense product for all suffixes, and the earlier tokens of its own suffix. Each part returns the log-sum-exp of its
-scores, by which the parts are merged exactly (Juravsky et al. 2024, Hydragen, arXiv:2402.05099). The function is
+scores, from which the parts are merged exactly (Juravsky et al. 2024, Hydragen, arXiv:2402.05099). The function is
 registered with transformers under `NAME`; without an active plan it is `sdpa`.
 """
 
@@ -21,12 +21,13 @@ class AttentionPlan:
     """What cascade attention needs for one pass in addition to queries, keys and values.
 
     Attributes:
-        prefix: layer -> keys and values [1, key heads, seen, head size]; `seen` are the prefix's last tokens.
-        windows: layer -> how many tokens back a query sees, in layers where that is limited.
+        prefix: keys and values [1, key heads, seen, head size] by layer; `seen` are the prefix's last tokens.
+        windows: how many tokens back a query sees, by layer, for layers where that is limited.
         rows, width: shape of the padded block of suffixes.
         places: [Q] index of each query in the flattened block [rows * width]; None if the block has no padding.
         depths: [rows, width] distance of each token from the prefix's end; padding is 0.
-        ancestors: [rows, width, width] bool, what a token sees of its suffix; None if each suffix is a plain sequence.
+        ancestors: [rows, width, width] bool, which tokens of its suffix a token sees; None if each suffix is a plain
+            sequence.
     """
 
     prefix: Mapping[int, tuple[Any, Any]]
@@ -39,7 +40,7 @@ class AttentionPlan:
     _cache: dict[Any, Any] = field(default_factory=dict)
 
     def on(self, name: str, device: Any) -> Any:
-        """Return the tensor `name` on `device`: a model may be spread over several."""
+        """Return the tensor `name` on `device`, since a model may be spread over several devices."""
         key = (name, device)
         if key not in self._cache:
             tensor = getattr(self, name)
@@ -47,7 +48,7 @@ class AttentionPlan:
         return self._cache[key]
 
     def local_mask(self, like: Any, window: int | None) -> Any:
-        """Return the additive mask [rows, 1, width, width] inside suffixes; None where causal order is enough."""
+        """Return the additive mask [rows, 1, width, width] within suffixes; None where causal order suffices."""
         if self.ancestors is None and (window is None or self.width <= window):
             return None
         key = ("local", window, like.dtype, like.device)
@@ -81,7 +82,7 @@ class AttentionPlan:
 
 @contextmanager
 def active(plan: Any) -> Iterator[None]:
-    """Make an attention of ours use `plan` in this thread (`active_plan`)."""
+    """Make one of our attention functions use `plan` in this thread (`active_plan`)."""
     _active.plan = plan
     try:
         yield
@@ -90,12 +91,12 @@ def active(plan: Any) -> Iterator[None]:
 
 
 def active_plan() -> Any:
-    """Return the plan of this thread's pass; None outside of one."""
+    """Return the plan of this thread's pass; None outside a pass."""
     return getattr(_active, "plan", None)
 
 
 def register(name: str, attend: Callable[..., tuple[Any, None]]) -> None:
-    """Register an attention with transformers; may be called repeatedly."""
+    """Register an attention function with transformers; may be called repeatedly."""
     from transformers import AttentionInterface
 
     AttentionInterface.register(name, attend)
@@ -120,7 +121,7 @@ def cascade(
     groups = heads // key_heads
     window = plan.windows.get(layer)
     keys, values = plan.prefix[layer]
-    # Heads that share keys become further queries of these keys: exact, because this part has no causal order.
+    # Heads that share keys become additional queries of these keys, which is exact because this part is not causal.
     folded = query.reshape(1, key_heads, groups * count, size)
     mask = plan.prefix_mask(query, window, seen=keys.shape[2], groups=groups)
     far, far_sum = attend(folded, keys, values, scale=scale, mask=mask)
@@ -161,7 +162,7 @@ def attend(
     """Compute attention and the log-sum-exp of its scores, with the fastest kernel that returns both.
 
     Args:
-        query, key, value: [batch, heads, length, size], with as many heads in each.
+        query, key, value: [batch, heads, length, size], with the same number of heads.
         mask: additive, or None.
         causal: whether query i sees keys 0..i only.
 
@@ -175,7 +176,7 @@ def attend(
         return kernel(query, key, value, scale=scale, mask=mask, causal=causal)
     except torch.cuda.OutOfMemoryError:
         raise
-    except (RuntimeError, NotImplementedError, AttributeError):  # the kernel does not take this size or dtype
+    except (RuntimeError, NotImplementedError, AttributeError):  # the kernel does not support this size or dtype
         return _plain(query, key, value, scale=scale, mask=mask, causal=causal)
 
 
@@ -225,7 +226,7 @@ def _aligned(mask: Any) -> Any:
 
 
 def _additive(seen: Any, like: Any) -> Any:
-    """Return 0 where `seen`, else the dtype's minimum: minus infinity would give NaN in a row that sees nothing."""
+    """Return 0 where `seen`, else the dtype's minimum, since -inf would give NaN in a row that sees nothing."""
     import torch
 
     mask = torch.zeros(seen.shape, dtype=like.dtype, device=like.device)

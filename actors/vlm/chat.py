@@ -11,19 +11,19 @@ from actors.vlm.picture_size import NO_BOUNDS, PixelBounds
 from actors.vlm.prompts import Prompt
 from actors.vlm.token_trees import common
 
-_SUFFIX_MARK = "REMINE7SUFFIX"  # replaces the suffix while a template is rendered; no template changes this word
+_SUFFIX_MARK = "REMINE7SUFFIX"  # stands for the suffix while a template is rendered; no template changes it
 WINDOW = 160  # characters before the suffix that are tokenised again with it
 SHARED_IN_WINDOW = 2  # tokens of the window that all suffixes must share for the cut to be safe
 
 
 class SplitTokens(NamedTuple):
-    """The tokens of several prompts: the number that all share, and the remaining ones of each."""
+    """The tokens of several prompts: how many of them all prompts share, and the remaining ones of each."""
 
     shared: int
     suffixes: list[list[int]]
 
     def joined(self, ids: list[int]) -> list[list[int]]:
-        """Return the tokens of whole prompts, which begin as `ids` does."""
+        """Return the tokens of the whole prompts, which begin like `ids`."""
         return [ids[: self.shared] + suffix for suffix in self.suffixes]
 
 
@@ -31,7 +31,7 @@ class PromptTokens(NamedTuple):
     """Prompts about one picture as tokens.
 
     Attributes:
-        inputs: the processor's output for the first prompt and the picture: name -> tensor, batch 1.
+        inputs: the processor's tensors for the first prompt and the picture, by name, batch 1.
         shared: the number of tokens with which all prompts begin, including the picture's.
         suffixes: token ids of each prompt after the shared ones.
     """
@@ -42,14 +42,14 @@ class PromptTokens(NamedTuple):
 
 
 class Chat(ChatFormat):
-    """Tokenises prompts with a shared prefix, and answers, in the chat format of one model.
+    """Tokenizer of prompts with a shared prefix, and of answers, in the chat format of one model.
 
     Args:
         name: the model's name, for messages.
         bounds, config, keeps_pictures: as for `ChatFormat`.
 
     Raises:
-        ValueError: as `ChatFormat`.
+        ValueError: as for `ChatFormat`.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Chat(ChatFormat):
         self._is_checked = False
 
     def tokens(self, prompts: Sequence[Prompt], picture: Any) -> PromptTokens:
-        """Tokenise prompts that differ in their suffixes only.
+        """Tokenise prompts that differ only in their suffixes.
 
         tokens(whole prompt) = shared tokens + suffix tokens, for each prompt. If the tokenizer merges text across the
         cut, the cut moves to an earlier token.
@@ -79,7 +79,7 @@ class Chat(ChatFormat):
         picture = picture if self.sees_pictures else None
         shown = prompts[0].pictures(picture)
         if any(not p.suffix or p.suffix != p.suffix.strip() for p in prompts):
-            # Some templates trim a message: the text before such a suffix then differs from the shared text.
+            # Some templates trim messages, so that the text before such a suffix differs from the shared text.
             rendered = [self.rendered(p, picture) for p in prompts]
             inputs = self.inputs(rendered[0], shown)
             return PromptTokens(inputs, *self._split_whole(rendered, inputs["input_ids"][0].tolist()))
@@ -106,7 +106,7 @@ class Chat(ChatFormat):
                 and the tokens split there.
 
         Raises:
-            ValueError: no code or an empty one, or two that are the same tokens.
+            ValueError: there is no code, a code is empty, or two codes are the same tokens.
         """
         if not codes or not all(codes):
             raise ValueError(f"{self.name}: an empty answer in {list(codes)!r}")
@@ -114,7 +114,7 @@ class Chat(ChatFormat):
         bridge = 0
         while all(len(s) > bridge + 1 and s[bridge] == tokens[0][bridge] for s in tokens):
             if self.tokenizer.decode([tokens[0][bridge]]).strip():
-                break  # a word that all answers begin with is part of them
+                break  # a word at the beginning of all answers is part of them
             bridge += 1
         sequences = tuple(s[bridge:] for s in tokens)
         if len(set(sequences)) < len(sequences):
@@ -145,10 +145,10 @@ class Chat(ChatFormat):
         return head, end
 
     def _split_in_window(self, head: str, rests: Sequence[str], ids: list[int]) -> SplitTokens | None:
-        """Tokenise the last characters of `head` with each rest; None if the tokenizer allows no safe cut.
+        """Tokenise the last characters of `head` with each of `rests`; None if the tokenizer allows no safe cut.
 
         Args:
-            ids: tokens of `head` with the first rest.
+            ids: tokens of `head` with the first of `rests`.
         """
         begin = max(0, len(head) - WINDOW)
         newline = head.find("\n", begin, len(head) - 40)
@@ -158,7 +158,7 @@ class Chat(ChatFormat):
         window = head[begin:]
         texts = [window + rest for rest in rests]
         tokens: list[list[int]] = self.tokenizer(texts, add_special_tokens=False)["input_ids"]
-        # The first tokens may differ from those inside the text: some tokenizers put a space before a text.
+        # The first tokens may differ from those within the text: some tokenizers prepend a space to a text.
         for skip in range(min(3, len(tokens[0]))):
             if ids[-len(tokens[0]) + skip :] == tokens[0][skip:]:
                 break
@@ -170,10 +170,10 @@ class Chat(ChatFormat):
         return SplitTokens(len(ids) - len(tokens[0]) + skip, [suffix[skip:] for suffix in tokens])
 
     def _split_whole(self, texts: Sequence[str], ids: list[int]) -> SplitTokens:
-        """Tokenise whole prompts, in which a picture is a single mark.
+        """Tokenise whole prompts, in which each picture is a single mark.
 
         Args:
-            ids: tokens of the first prompt, with those of its picture.
+            ids: tokens of the first prompt, including its picture's.
         """
         tokens: list[list[int]] = self.tokenizer(list(texts), add_special_tokens=False)["input_ids"]
         shared = min((common(tokens[0], other) for other in tokens[1:]), default=len(tokens[0]) - 1)
@@ -184,7 +184,7 @@ class Chat(ChatFormat):
         return SplitTokens(len(ids) - len(rest), [suffix[shared:] for suffix in tokens])
 
     def _assistant_turn(self) -> tuple[str, str, int]:
-        """Return the text up to the model's turn, the white space before an answer, and the token that ends a turn."""
+        """Return the text up to the model's turn, the white space before an answer, and the token ending the turn."""
         question = [_user_turn([_text("Is it?")])]
         conversation = [*question, {"role": "assistant", "content": [_text("A")]}]
         start = self.render(question)
@@ -195,7 +195,7 @@ class Chat(ChatFormat):
         return start, match[1] if match else "", int(turn_end)
 
     def _opened(self, rendered: str, start: str) -> str:
-        """Return `rendered` with the beginning of the model's turn, without a trailing space."""
+        """Return `rendered` with the beginning of the model's turn, without trailing space."""
         return rendered + self.lead + start.rstrip(" ") if start else rendered
 
 

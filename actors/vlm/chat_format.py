@@ -11,35 +11,35 @@ from actors.vlm import vllm_prompts
 from actors.vlm.families import picture_tokens
 from actors.vlm.picture_size import NO_BOUNDS, PictureSizer, PixelBounds
 
-# Some templates (Llama 3.2's, for prompts without a picture) write today's date into the prompt. A prompt must not
-# depend on the day, so the date is always the one that Llama's own template uses where it has no clock.
+# Some templates (Llama 3.2's, for prompts without a picture) write today's date into the prompt. Prompts must not
+# depend on the day, so the date is always the one that Llama's own template uses when it has no clock.
 DAY = datetime.date(2024, 7, 26)
 _TODAY = re.compile(r"""strftime_now\(\s*(["'])(.*?)\1\s*\)""")
 
 
-# How a template takes the text of a system's turn: a list of pieces, a string, or not at all.
+# The forms in which templates accept the text of a system's turn: a list of pieces, a string, or not at all.
 _AS_PIECES, _AS_STRING, _IN_USERS_TURN = "pieces", "string", "user"
 _SYSTEM_FORMS = (_AS_PIECES, _AS_STRING)
-_PROBE = 'Grade it,\nor "both".'  # written differently by a template that prints a list instead of its texts
+_PROBE = 'Grade it,\nor "both".'  # differs if a template prints a list instead of its texts
 
 
 class ChatFormat:
-    """A model's template and tokenizer, from its processor (of a text model: `actors.vlm.loading.TextProcessor`).
+    """A model's template and tokenizer, from its processor (`actors.vlm.loading.TextProcessor` for a text model).
 
-    The template is the processor's, or its tokenizer's if the processor has none. If the template takes messages as
-    strings only (Qwen2's, in Pangea's tokenizer), each picture becomes the model's picture token and a newline, as in
-    the training of LLaVA models.
+    The template is the processor's, or its tokenizer's if the processor has none. If the template accepts messages only
+    as strings (Qwen2's, in Pangea's tokenizer), each picture becomes the model's picture token and a newline, as in the
+    training of LLaVA models.
 
-    The system's turn replaces a template's own default text (Qwen's). If a template takes none, or none next to a
-    picture (Llama 3.2 Vision), its text precedes that of the user's turn, and `moves_system` is set.
+    The system's turn replaces a template's default text (Qwen's). If a template accepts none, or none together with a
+    picture (Llama 3.2 Vision), its text is put before that of the user's turn, and `moves_system` is set.
 
     Args:
-        bounds: bounds of a picture's pixels as the model sees it; by default those of the processor.
+        bounds: bounds of a picture's pixels as the model sees it; by default the processor's.
         config: the model's config, needed only to count the tokens of pictures.
-        keeps_pictures: whether `inputs` has the pictures themselves, for vLLM (`actors.vlm.vllm_prompts.pack`).
+        keeps_pictures: whether `inputs` contains the pictures themselves, for vLLM (`actors.vlm.vllm_prompts.pack`).
 
     Raises:
-        ValueError: a model without a chat template, or whose template omits the picture.
+        ValueError: the model has no chat template, or its template omits the picture.
     """
 
     def __init__(
@@ -58,9 +58,9 @@ class ChatFormat:
         is_dated = isinstance(template, str) and _TODAY.search(template)
         self._options = {"chat_template": _TODAY.sub(_as_of_day, template)} if is_dated else {}
         self.special = _special_tokens(processor)
-        self._takes_pieces = True  # whether the template takes a message as a list of pieces
-        self._system_forms: dict[bool, str] = {}  # whether there are pictures -> one of _SYSTEM_FORMS
-        self.moves_system = False  # whether a system's turn became part of a user's
+        self._takes_pieces = True  # whether the template accepts a message as a list of pieces
+        self._system_forms: dict[bool, str] = {}  # one of _SYSTEM_FORMS, by whether there are pictures
+        self.moves_system = False  # whether a system's turn was moved into a user's
         if self.sees_pictures and not self._shows_pictures():
             self._takes_pieces = False
             if not self._shows_pictures():
@@ -84,7 +84,7 @@ class ChatFormat:
         Args:
             pictures: PIL images, RGB.
         """
-        begin = getattr(self.tokenizer, "bos_token", None)  # some templates write it themselves
+        begin = getattr(self.tokenizer, "bos_token", None)  # some templates write it
         shown, options = self._sizer(pictures)
         arguments: dict[str, Any] = {"images": [shown]} if shown else {}
         if options:
@@ -104,7 +104,7 @@ class ChatFormat:
         """Return the template's text of `messages`.
 
         Args:
-            messages: the system's turn as one text (optional), the user's, and further ones.
+            messages: the system's turn as one text (optional), the user's turn, and any later ones.
             open_turn: whether to end where the model's turn begins.
         """
         if messages[0]["role"] == "system":
@@ -113,7 +113,7 @@ class ChatFormat:
         return self._template(rendered, tokenize=False, add_generation_prompt=open_turn, **self._options)
 
     def _with_system(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return messages with the text of the system's turn in a form that the template writes."""
+        """Return messages with the text of the system's turn in a form that the template accepts."""
         system, user, *others = messages
         shows_pictures = any(piece["type"] == "image" for piece in user["content"] if isinstance(piece, dict))
         if shows_pictures not in self._system_forms:
@@ -140,7 +140,7 @@ class ChatFormat:
         return ids
 
     def _shows_pictures(self) -> bool:
-        """Return whether a picture in a message puts a mark for a picture into the prompt."""
+        """Return whether a picture in a message puts a picture mark into the prompt."""
         marks = _picture_marks(self.processor)
         if not marks and not self._takes_pieces:
             return False
@@ -174,12 +174,12 @@ def _system_and_user(system: str, user: dict[str, Any], form: str) -> list[dict[
 
 
 def _as_of_day(call: re.Match[str]) -> str:
-    """Return the literal that replaces a template's call for today's date; transformers accepts no clock of ours."""
+    """Return the literal that replaces a template's call for today's date; transformers accepts no other clock."""
     return repr(DAY.strftime(call[2]))
 
 
 def _picture_marks(processor: Any) -> list[str]:
-    """Return the tokens that stand for a picture in a prompt: `boi_token` of Gemma, `image_token` of all others."""
+    """Return the tokens that mark a picture in a prompt: `boi_token` for Gemma, `image_token` for all others."""
     marks = (str(getattr(processor, name, None) or "") for name in ("boi_token", "image_token"))
     return [mark for mark in marks if mark]
 

@@ -1,4 +1,4 @@
-"""Checks of data from YAML or Hydra; each raises a ValueError that names the place, the value and what is allowed."""
+"""Checks of data from YAML or Hydra; each raises a ValueError that gives the place, the value and what is allowed."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -8,15 +8,15 @@ T = TypeVar("T")
 
 
 def named(noun: str, data: Any) -> str:
-    """Return what begins the messages about a file: `rubric 'mood'`, or `rubric` if it has no name."""
+    """Return the beginning of messages about a file: `rubric 'mood'`, or `rubric` if it has no name."""
     return f"{noun} {data['name']!r}" if isinstance(data, Mapping) and data.get("name") else noun
 
 
 class Mistakes:
-    """Gathers the mistakes of independent checks, so that all are named at once.
+    """Collector of the mistakes of independent checks, so that all are reported at once.
 
     Args:
-        where: the beginning of their messages, which the first one keeps.
+        where: the beginning of the checks' messages, which only the first message keeps.
     """
 
     def __init__(self, where: str) -> None:
@@ -37,7 +37,7 @@ class Mistakes:
             return result
 
     def refuse(self) -> None:
-        """Raise a ValueError with all mistakes so far, if there are any."""
+        """Raise a ValueError with all mistakes so far, if any."""
         if self._messages:
             others = (message.removeprefix(self._where).lstrip(":, ") for message in self._messages[1:])
             also = "".join(f"; also: {message}" for message in others)
@@ -45,7 +45,7 @@ class Mistakes:
 
 
 def check_keys(data: Any, *, where: str, required: Sequence[str], optional: Sequence[str] = ()) -> None:
-    """Check that `data` is a mapping with all required keys and no unknown ones.
+    """Check that `data` is a mapping with all required keys and no unknown keys.
 
     Args:
         where: the place in the file, for messages.
@@ -70,14 +70,14 @@ def mapping(data: Any, where: str) -> dict[str, Any]:
 
 
 def entries(data: Any, where: str) -> Sequence[Any]:
-    """Return a list; a string is not one."""
+    """Return a list; a string is not accepted."""
     if isinstance(data, str) or not isinstance(data, Sequence):
         raise ValueError(f"{where}: {data!r} must be a list")
     return data
 
 
 def text(data: Any, where: str) -> str:
-    """Return a string or number as stripped text that is not empty."""
+    """Return a string or number as stripped, non-empty text."""
     if isinstance(data, bool):  # YAML reads yes, no, on and off as booleans
         raise ValueError(f"{where}: {data!r} is a boolean; put the word in quotes")
     if not isinstance(data, str | int | float) or not str(data).strip():
@@ -86,7 +86,7 @@ def text(data: Any, where: str) -> str:
 
 
 def optional_text(data: Any, where: str) -> str:
-    """Return `text`, or an empty string for a missing value."""
+    """Return `text`, or an empty string if the value is missing."""
     return text(data, where) if data else ""
 
 
@@ -101,7 +101,7 @@ def check_unique(values: Iterable[Any], *, where: str, kind: str) -> None:
     """Check that no value occurs twice.
 
     Args:
-        kind: the word for a value, for the message.
+        kind: what a value is called in the message.
     """
     if twice := [repr(value) for value, count in Counter(values).items() if count > 1]:
         raise ValueError(f"{where}: duplicate {kind} {', '.join(twice)}")

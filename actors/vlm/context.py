@@ -1,9 +1,9 @@
-"""Truncation of an item's context (title, article) to the tokens that its prompt may have."""
+"""Truncation of an item's context (title, article) to its prompt's token budget."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
-CUTS = 6  # attempts before all context is left out; the tokens of parts may not add up to those of the whole
+CUTS = 6  # attempts before all context is left out; tokens of parts need not add up to those of the whole
 ANSWER_SHARE = 4  # at most a quarter of a model's positions is reserved for its answer
 EMPTY_CONTEXT = ("answer", "skip")  # what to do with an item without context
 
@@ -33,7 +33,7 @@ def check_options(max_context_tokens: int | None, empty_context: str = EMPTY_CON
     """Check the keys for context.
 
     Raises:
-        ValueError: naming the key, the value and what is allowed.
+        ValueError: a value is not allowed; the message has the key, the value and what is allowed.
     """
     if max_context_tokens is not None and max_context_tokens < 1:
         raise ValueError(f"max_context_tokens={max_context_tokens}: must be at least 1, or null for the model's limit")
@@ -42,7 +42,7 @@ def check_options(max_context_tokens: int | None, empty_context: str = EMPTY_CON
 
 
 def token_budget(positions: int | None, answer: int) -> int | None:
-    """Return the tokens that a prompt may have if up to `answer` tokens follow; None if positions are unlimited."""
+    """Return how many tokens a prompt may have if up to `answer` tokens follow; None if positions are unlimited."""
     return None if positions is None else positions - min(answer, positions // ANSWER_SHARE)
 
 
@@ -60,23 +60,23 @@ def fitted(
     limit: int | None,
     by: ContextTokenizer,
 ) -> tuple[RequestT, list[str] | None]:
-    """Build an item's request with its context cut to `limit` tokens, and further until the prompt fits.
+    """Build an item's request with its context cut to `limit` tokens, and cut further until the prompt fits.
 
     Args:
         item: texts by field; a missing field is empty.
-        make: context by field -> (request, tokens by which it is too long; 0 or less if it fits).
-        fields, first, limit, by: as in `cut`.
+        make: from context by field, makes (request, the tokens by which it is too long; 0 or less if it fits).
+        fields, first, limit, by: as for `cut`.
 
     Returns:
         (request, the fields that were cut, or None if the context is whole). A request that does not fit even without
-        context is returned as well.
+        context is returned too.
     """
     for attempt in range(CUTS + 1):
         context = cut(item, fields=fields, first=first, limit=limit, by=by)
         request, excess = make(context.texts)
         if excess <= 0 or context.kept == 0:
             break
-        # A part may show less than what is cut, or not show it at all, so that each attempt cuts further.
+        # A part may show less than what is cut, or nothing of it, so each attempt cuts more.
         limit = max(0, context.kept - excess * 2**attempt) if attempt < CUTS - 1 else 0
     return request, context.fields or None
 

@@ -2,10 +2,10 @@
 
     score = log P(label | context) - lambda x max(log P(label | no context), T); higher is more relevant.
 
-The paper writes the formula for L = -log P (its equations 1 to 3), under which the least likely label would be the most
+The paper writes the formula for L = -log P (equations 1 to 3), which would make the least likely label the most
 relevant, and says that T caps the contribution of completions with low likelihood. That holds for log P only: there the
-maximum bounds the correction of an unlikely label; with -log P it would leave that correction unbounded. So all values
-here are log P. Lambda and T are not published.
+maximum bounds the correction of an unlikely label, which -log P would leave unbounded. So all values here are log P.
+Lambda and T are not published.
 """
 
 from collections.abc import Sequence
@@ -21,8 +21,8 @@ class DebiasSetting(NamedTuple):
     """One pair of lambda and T.
 
     Attributes:
-        weight: lambda of the paper, the share of the base rate that is subtracted; 0 leaves the likelihood as it is.
-        threshold: T of the paper, natural logarithm; -inf sets no cap.
+        weight: lambda of the paper, the share of the base rate that is subtracted; 0 leaves the likelihood unchanged.
+        threshold: T of the paper, a natural logarithm; -inf sets no cap.
     """
 
     weight: float
@@ -30,7 +30,7 @@ class DebiasSetting(NamedTuple):
 
     @property
     def name(self) -> str:
-        """`lambda=0.5,T=-12`: the condition under which ratings are stored."""
+        """The condition under which ratings are stored, such as `lambda=0.5,T=-12`."""
         return f"lambda={self.weight:g},T={self.threshold:g}"
 
 
@@ -38,7 +38,7 @@ def check_settings(settings: Sequence[DebiasSetting]) -> None:
     """Check the values of lambda and T.
 
     Raises:
-        ValueError: no setting, a duplicate, a lambda that is not a finite number of at least 0, a T above 0 or NaN.
+        ValueError: no setting, a duplicate, a lambda that is negative or not finite, or a T that is above 0 or NaN.
     """
     if not settings:
         raise ValueError("lambdas and thresholds: at least one of each is required")
@@ -80,7 +80,7 @@ class Moments:
 
     @property
     def pearson(self) -> float | None:
-        """Pearson's r; None with fewer than three pairs or if one side is constant."""
+        """Pearson's r; None with fewer than three pairs or if one variable is constant."""
         if self.n < 3:
             return None
         spread = [self.n * square - total**2 for square, total in ((self.xx, self.x), (self.yy, self.y))]

@@ -1,8 +1,8 @@
-"""Steps of decoding as one CUDA graph: the same kernels for each token, given to the GPU at once.
+"""Decoding steps as one CUDA graph: the same kernels for each token, launched together.
 
-A step of a model of 3 B parameters has 1,150 kernels; an H200 waits for the process that launches them most of the
-time. A graph needs keys and values in memory that does not move: buffers for more tokens than the texts
-have so far, whose rest is masked. For families whose layers all see all earlier tokens (`Family.packs`).
+A step of a model with 3 B parameters has 1,150 kernels; most of the time, an H200 waits for the process that launches
+them. A graph needs keys and values at fixed addresses: buffers with room for more tokens than the texts have so far,
+whose rest is masked. Only for families in which every layer sees all earlier tokens (`Family.packs`).
 """
 
 import logging
@@ -13,26 +13,26 @@ from actors.vlm.families import base_model, language_model
 from actors.vlm.forward import attention_implementation
 
 NAME = "remine_decode"
-GROWTH = 256  # tokens by which the buffers grow; each time the graph is recorded again
-ALIGNED = 16  # a length of rows of a mask that all attention kernels take
+GROWTH = 256  # tokens by which the buffers grow, after which the graph is recorded again
+ALIGNED = 16  # mask rows of a multiple of this length suit all attention kernels
 MIN_STEPS = 16  # recording takes as long as a few steps
 log = logging.getLogger(__name__)
 
 
 def can_record(model: Any, *, steps: int) -> bool:
-    """Return whether to decode `steps` tokens with a graph: on one GPU, a family that packs, and enough steps."""
+    """Return whether to decode `steps` tokens with a graph: on one GPU, for a family that packs, if they are enough."""
     devices = set((getattr(model, "hf_device_map", None) or {}).values())
     return model.device.type == "cuda" and len(devices) <= 1 and steps >= MIN_STEPS and families.packs(model)
 
 
 class GraphDecoder:
-    """Decodes one token of each row at a time, after prompts that `encode_once` encoded.
+    """Decoder of one token per row at a time, after prompts encoded by `encode_once`.
 
     Args:
         model: a model of a family that packs.
-        state: of `actors.vlm.decoding.encode_once`; its cache is emptied.
+        state: the state from `actors.vlm.decoding.encode_once`; its cache is emptied.
         samples: rows per prompt.
-        steps: tokens to decode at most.
+        steps: the largest number of tokens to decode.
     """
 
     def __init__(self, model: Any, state: dict[str, Any], *, samples: int, steps: int) -> None:
@@ -42,7 +42,7 @@ class GraphDecoder:
         self._model = model
         layers = state["past_key_values"].layers
         self._buffers: list[tuple[Any, Any]] = []
-        for layer in layers:  # one after the other, so that not all keys are in memory twice
+        for layer in layers:  # one at a time, so that not all keys are in memory twice
             self._buffers.append((layer.keys.repeat_interleave(samples, 0), layer.values.repeat_interleave(samples, 0)))
             layer.keys = layer.values = None
         keys = self._buffers[0][0]
@@ -63,7 +63,7 @@ class GraphDecoder:
         self._records = device.type == "cuda"
 
     def step(self, tokens: Any) -> Any:
-        """Return the logits [rows, vocabulary] after one more token of each row; the next step overwrites them.
+        """Return the logits [rows, vocabulary] after one more token per row; the next step overwrites them.
 
         Args:
             tokens: [rows] token ids.
@@ -96,7 +96,7 @@ class GraphDecoder:
             self._record()
 
     def _record(self) -> None:
-        """Record one step; without a graph, where that fails, each step launches its kernels."""
+        """Record one step; if that fails, each step launches its kernels without a graph."""
         import torch
 
         try:
@@ -104,7 +104,7 @@ class GraphDecoder:
             aside = torch.cuda.Stream()
             aside.wait_stream(here)
             with torch.cuda.stream(aside):
-                self._forward()  # chooses and loads kernels, which cannot be recorded; the step overwrites its keys
+                self._forward()  # selects and loads kernels, which cannot be recorded; the step overwrites these keys
             here.wait_stream(aside)
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph):
@@ -122,14 +122,14 @@ class GraphDecoder:
             hidden = language_model(self._model)(
                 input_ids=self._tokens,
                 attention_mask=self._bias[:, None, None],
-                position_ids=self._positions,  # of text, the same on all axes
+                position_ids=self._positions,  # the same on all axes for text
                 past_key_values=self._cache(),
                 use_cache=True,
             ).last_hidden_state
         return self._model.get_output_embeddings()(hidden[:, -1])
 
     def _cache(self) -> Any:
-        """Return a cache that writes into the buffers, at the place of the step."""
+        """Return a cache that writes into the buffers at the position of the step."""
         from transformers import DynamicCache
 
         buffers, place = self._buffers, self._place
@@ -145,9 +145,9 @@ class GraphDecoder:
 def attend_to_buffers(
     module: Any, query: Any, key: Any, value: Any, attention_mask: Any, *, scaling: float | None = None, **options: Any
 ) -> tuple[Any, None]:
-    """Attend from one token of each row, with the interface of transformers.
+    """Attend from one token of each row, with transformers' interface.
 
-    Heads that share keys become further queries of these, so that keys are not copied for each head.
+    Heads that share keys become additional queries of these keys, so that keys are not copied for each head.
 
     Args:
         query: [rows, heads, 1, head size].

@@ -1,4 +1,4 @@
-"""Steps of decoding with a cache, inside transformers' `generate`, which prepares each family's positions and masks."""
+"""Decoding with a cache, inside transformers' `generate`, which prepares each family's positions and masks."""
 
 import copy
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from actors.vlm import families
 from actors.vlm.families import PER_TOKEN
 from actors.vlm.prefix import forget_positions
 
-ROW_KEYS = (*PER_TOKEN, "position_ids")  # entries of the state that have a row per prompt, in addition to the cache
+ROW_KEYS = (*PER_TOKEN, "position_ids")  # entries of the state with a row per prompt, besides the cache
 
 
 def run_custom(model: Any, inputs: dict[str, Any], decode: Any, *, pad_id: int, steps: int) -> None:
@@ -36,9 +36,9 @@ def run_custom(model: Any, inputs: dict[str, Any], decode: Any, *, pad_id: int, 
 
 @contextmanager
 def _hide_generation_config(model: Any) -> Iterator[None]:
-    """Hide the model's generation config, from which `generate` fills in whatever the call's config leaves open.
+    """Hide the model's generation config, from which `generate` fills in what the call's config leaves unset.
 
-    Beams and several sequences per prompt, for instance, would multiply the rows; a static cache cannot be repeated.
+    For instance, beams and several sequences per prompt would multiply the rows, and a static cache cannot be repeated.
     """
     from transformers import GenerationConfig
 
@@ -51,7 +51,7 @@ def _hide_generation_config(model: Any) -> Iterator[None]:
 
 
 def encode_once(model: Any, input_ids: Any, state: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """Run the prompts through the model; returns (logits of the last position, state to continue from)."""
+    """Run the prompts through the model; return (logits of the last position, state to continue from)."""
     outputs = model(
         **model.prepare_inputs_for_generation(input_ids, is_first_iteration=True, **state), return_dict=True
     )
@@ -61,28 +61,28 @@ def encode_once(model: Any, input_ids: Any, state: dict[str, Any]) -> tuple[Any,
 
 
 def repeated(state: dict[str, Any], repeats: int, *, copied: bool = False) -> dict[str, Any]:
-    """Return the state with each prompt's row `repeats` times in succession.
+    """Return the state with each prompt's row repeated `repeats` times in succession.
 
     Args:
-        copied: whether to copy the cache first; otherwise the cache in `state` is changed.
+        copied: whether to copy the cache first; otherwise the cache in `state` is modified.
     """
     cache = copy.deepcopy(state["past_key_values"]) if copied else state["past_key_values"]
     if repeats > 1:
         cache.batch_repeat_interleave(repeats)
     result = state | {"past_key_values": cache}
     for name in ROW_KEYS:
-        if name in state:  # Qwen's positions have a separate axis before that of the rows
+        if name in state:  # Qwen's positions have another axis before the rows
             axis = state[name].ndim - 2 if name == "position_ids" else 0
             result[name] = state[name].repeat_interleave(repeats, dim=axis)
     return result
 
 
 def advance(model: Any, input_ids: Any, state: dict[str, Any], *, tokens: int) -> tuple[Any, dict[str, Any]]:
-    """Run the last `tokens` of `input_ids` after the cache; returns (logits, state after them)."""
+    """Run the last `tokens` of `input_ids` after the cache; return (logits, state after them)."""
     state = model._update_model_kwargs_for_generation(
         _OutputsWithoutCache(), state, is_encoder_decoder=False, num_new_tokens=tokens
     )
-    if tokens > 1 and (mask := state.get("cross_attention_mask")) is not None:  # mllama always adds one row only
+    if tokens > 1 and (mask := state.get("cross_attention_mask")) is not None:  # mllama adds only one row
         import torch
 
         missing = input_ids.shape[1] - mask.shape[1]
@@ -92,4 +92,4 @@ def advance(model: Any, input_ids: Any, state: dict[str, Any], *, tokens: int) -
 
 
 class _OutputsWithoutCache(dict[str, Any]):
-    """Stands for a model's outputs, so that the update keeps the cache in the state."""
+    """A model's outputs without the cache, so that the update keeps the cache in the state."""

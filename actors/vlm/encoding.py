@@ -1,7 +1,7 @@
-"""Chats as a model's inputs, and as bytes that travel between stages.
+"""Chats as a model's inputs, and as bytes passed between stages.
 
-Decoding, resizing and tokenising need neither weights nor a device: a pool of CPU actors does them and passes the
-inputs of each prompt on as one compressed safetensors buffer.
+Decoding, resizing and tokenising need neither weights nor a device, so a pool of CPU actors does them and passes each
+prompt's inputs on as one compressed safetensors buffer.
 """
 
 from collections.abc import Sequence
@@ -19,28 +19,28 @@ from actors.vlm.picture_size import PixelBounds
 from actors.vlm.pieces import Piece
 
 LENGTH_BYTES = 8
-LARGEST_TRIED = 2**24  # pixels; more than any model's own bound
+LARGEST_TRIED = 2**24  # pixels, more than any model's bound
 
 
 class ChatEncoder(ChatFormat):
-    """Turns user turns into the inputs of one model."""
+    """Encoder of user turns as the inputs of one model."""
 
     def encode(
         self, turn: Sequence[Piece], pictures: Sequence[Any], *, start: str = "", system: str = ""
     ) -> dict[str, Any]:
-        """Return the inputs of one prompt: the system's turn, if any, a user's, and the beginning of the model's.
+        """Return the inputs of one prompt: the system's turn, if any, the user's, and the beginning of the model's.
 
         Args:
-            turn: the pieces of the user's turn in their order.
+            turn: the pieces of the user's turn, in order.
             pictures: PIL images, RGB, in the item's order.
-            start: how the model's turn begins.
-            system: text of the system's turn; empty: the template's own, if any.
+            start: the beginning of the model's turn.
+            system: text of the system's turn; if empty, the template's own, if any.
 
         Returns:
-            tensors by name from the processor, batch 1: `input_ids`, `attention_mask` and those of the family.
+            tensors from the processor by name, batch 1: `input_ids`, `attention_mask` and those of the family.
 
         Raises:
-            ValueError: pictures for a text model.
+            ValueError: a text model is shown pictures.
         """
         if pictures and not self.sees_pictures:
             raise ValueError("the model takes no pictures; use a vision-language model or a prompt without `picture`")
@@ -50,17 +50,17 @@ class ChatEncoder(ChatFormat):
     def text(self, turn: Sequence[Piece], pictures: int, *, start: str = "", system: str = "") -> str:
         """Return the prompt from the chat template, with one placeholder per picture."""
         content: str | list[dict[str, Any]] = pieces.content(turn, [None] * pictures)
-        if not self.sees_pictures:  # templates of text models take strings only
+        if not self.sees_pictures:  # templates of text models accept only strings
             content = "\n\n".join(piece for piece in turn if isinstance(piece, str) and piece)
         return self.render(pieces.messages(content, system)) + start
 
     def continuation(self, start: str, words: str) -> list[int]:
-        """Return the token ids of `words` after `start` in the model's own turn.
+        """Return the token ids of `words` after `start` in the model's turn.
 
         Raises:
             ValueError: the tokens of `start` change when `words` follow.
         """
-        # With an empty user turn: what precedes the model's turn does not change its tokens.
+        # With an empty user turn, since what precedes the model's turn does not change its tokens.
         head = self.text([""], 0, start=start)
         before, whole = self.ids(head), self.ids(head + words)
         if whole[: len(before)] != before or len(whole) == len(before):
@@ -70,13 +70,13 @@ class ChatEncoder(ChatFormat):
         return whole[len(before) :]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of generated tokens, without special tokens and surrounding white space."""
+        """Return the text of generated tokens, without special tokens and outer white space."""
         text: str = self.tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
         return text.strip()
 
 
 def load_processor(model: str, *, revision: str | None = None, local_only: bool = False) -> Any:
-    """Return the processor of a model (`TextProcessor` of a text model); loads no weights and runs no remote code.
+    """Return a model's processor (`TextProcessor` for a text model); loads no weights and runs no remote code.
 
     Args:
         local_only: whether to use only a folder or the hub's cache.
@@ -100,15 +100,15 @@ def load_processor(model: str, *, revision: str | None = None, local_only: bool 
 def tokens_of_sizes(
     model: str, sizes: Sequence[tuple[int, int]], *, bounds: PixelBounds, revision: str | None = None
 ) -> list[int] | None:
-    """Return the tokens of a picture of each size, by passing blank pictures to the model's own processor.
+    """Return how many tokens a picture of each size takes, by passing blank pictures to the model's own processor.
 
-    Loads no weights, downloads and builds nothing.
+    Loads no weights and downloads or builds nothing.
 
     Args:
         sizes: (width, height).
 
     Returns:
-        empty for a text model; None if the processor is not on this machine or the tokens are unknown.
+        the numbers; empty for a text model; None if the processor is not on this machine or the tokens are unknown.
     """
     if is_s3(model) or (not is_ready(model) if is_local(model) else not hub.is_cached(model, "config.json", revision)):
         return None
@@ -124,7 +124,7 @@ def tokens_of_sizes(
         return None
     if not chat.sees_pictures:
         return []
-    # Above the bound only the aspect ratio matters; a photo in full size would take a second.
+    # Above the bound only the aspect ratio matters, and a full-size photo would take a second.
     tried = PixelBounds(4 * bounds.max_pixels if bounds.max_pixels else LARGEST_TRIED)
     counts = []
     for size in sizes:
@@ -136,10 +136,10 @@ def tokens_of_sizes(
 
 
 def to_bytes(inputs: dict[str, Any]) -> bytes:
-    """Return inputs as one buffer: the length of the safetensors buffer (8 bytes) and its LZ4 frame.
+    """Return inputs as one buffer: the length of the safetensors data (8 bytes), then the data as an LZ4 frame.
 
     Normalised pixels have few distinct values, and Qwen's processor repeats each frame: the 23 MB of a one-megapixel
-    scan compress to 2.3 MB, so that a unit of pictures fits into Ray's object store.
+    scan compress to 2.3 MB, so that a unit of pictures fits Ray's object store.
     """
     import pyarrow as pa
     from safetensors.torch import save
@@ -150,7 +150,7 @@ def to_bytes(inputs: dict[str, Any]) -> bytes:
 
 
 def from_bytes(data: bytes) -> dict[str, Any]:
-    """Return inputs from the buffer of `to_bytes`."""
+    """Return the inputs in a buffer made by `to_bytes`."""
     import pyarrow as pa
     from safetensors.torch import load
 
@@ -161,14 +161,14 @@ def from_bytes(data: bytes) -> dict[str, Any]:
 def collate(batch: Sequence[dict[str, Any]], *, pad_id: int) -> dict[str, Any]:
     """Return the inputs of several prompts as one batch, padded on the left so that all end in the same column.
 
-    Tensors without a token axis (pixels, sizes of grids) are concatenated; if pictures have different numbers of tiles,
-    the missing ones are zeros, as in the processors.
+    Tensors without a token axis (pixels, grid sizes) are concatenated. If pictures have different numbers of tiles, the
+    missing ones are filled with zeros, as in the processors.
 
     Args:
         pad_id: token id of the padding.
 
     Raises:
-        ValueError: prompts with other inputs than the first, such as one with a picture and one without.
+        ValueError: prompts have different inputs, such as one with a picture and one without.
     """
     import torch
 

@@ -1,10 +1,10 @@
-"""Engines compute the likelihoods of answers; this module has their interface, and chooses one.
+"""Engines, which compute the likelihoods of answers: their interface, and the choice of one.
 
-- `naive` runs each whole prompt, with each answer of several tokens, by itself. It is the reference for the others and
-  works for every model.
-- `cascade` encodes the prefix that prompts share once and runs all suffixes in one sequence over it.
+- `naive` runs each whole prompt by itself, once for each answer of several tokens. It is the reference for the others
+  and works with every model.
+- `cascade` encodes the prefix that prompts share once and runs all suffixes over it in one sequence.
 - `batched` does the same with one row per suffix and the model's usual attention. It needs more memory than `cascade`.
-- `packed` does the same as `cascade` for several groups at once, of families whose prompts can follow one another.
+- `packed` does the same as `cascade` for several groups at once, for families whose prompts can be concatenated.
 - `auto` compares the others with `naive` on the first group and takes the first that agrees: `packed` on GPUs in half
   precision, where small passes cannot keep the device busy, then `cascade`, then `batched`.
 """
@@ -26,12 +26,12 @@ from actors.vlm.requests import RequestGroup
 
 EngineName = Literal["auto", "packed", "cascade", "batched", "naive"]
 ENGINES: tuple[EngineName, ...] = get_args(EngineName)
-FIRST_SHARE = 4  # the first of several packed passes on a GPU has this part of the tokens of a full one
+FIRST_SHARE = 4  # the first of several packed passes on a GPU has a fourth of the tokens of a full one
 log = logging.getLogger(__name__)
 
 
 class RequestLikelihoods(NamedTuple):
-    """Result of one request.
+    """The result of one request.
 
     Attributes:
         logprobs: natural logarithm of each answer's probability over the full vocabulary.
@@ -43,24 +43,24 @@ class RequestLikelihoods(NamedTuple):
 
 
 class Engine(Protocol):
-    """One way to compute likelihoods."""
+    """A way to compute likelihoods."""
 
     name: str
 
     def log_likelihoods(
         self, group: RequestGroup, inputs: Mapping[str, Any], numbers: Sequence[int], *, budget: int
     ) -> list[RequestLikelihoods]:
-        """Return the likelihoods of requests of a group.
+        """Return the likelihoods of some of a group's requests.
 
         Args:
             inputs: the group's inputs on the model's device.
-            numbers: which requests of the group.
+            numbers: the requests' numbers in the group.
             budget: bytes that one forward pass may take.
         """
 
 
 class NaiveEngine:
-    """Runs each prompt with each answer in a separate forward pass."""
+    """Engine that runs each prompt with each answer in a separate forward pass."""
 
     name = "naive"
 
@@ -102,7 +102,7 @@ class NaiveEngine:
 
 
 class SharedPrefixEngine:
-    """Encodes the shared prefix once and runs the suffixes over it (`actors.vlm.shared_prefix`)."""
+    """Engine that encodes the shared prefix once and runs the suffixes over it (`actors.vlm.shared_prefix`)."""
 
     def __init__(self, model: Any, family: families.Family, name: PassKind) -> None:
         self.name: str = name
@@ -127,13 +127,13 @@ class SharedPrefixEngine:
 
 
 class PackedEngine:
-    """Passes the prompts of several groups as one sequence (`actors.vlm.packed`)."""
+    """Engine that passes the prompts of several groups as one sequence (`actors.vlm.packed`)."""
 
     name = "packed"
 
     def __init__(self, model: Any, family: families.Family) -> None:
         self._model, self._family = model, family
-        # Two passes are on their way: where the host has to wait for one of them, the device works on the other.
+        # Two passes are in flight: while the host waits for one of them, the device works on the other.
         self._streams = cycle([_stream(model.device) for _ in range(2)])
 
     def log_likelihoods(
@@ -146,7 +146,7 @@ class PackedEngine:
     def launch(
         self, parts: Sequence[tuple[RequestGroup, Sequence[int]]], *, budget: int
     ) -> Callable[[], list[list[RequestLikelihoods]]]:
-        """Give the device the work of several groups; the function that is returned waits for the likelihoods.
+        """Give the device the work of several groups; return a function that waits for the likelihoods.
 
         Args:
             parts: each group with the numbers of its requests.
@@ -173,7 +173,7 @@ class PackedEngine:
     ) -> Iterator[list[tuple[RequestGroup, Sequence[int]]]]:
         """Yield consecutive parts that pass together; arguments as for `launch`."""
         most = memory.packed_tokens(self._model, budget=budget)
-        # A GPU is idle until the first pass is prepared; one with an eighth is over before the next one is ready.
+        # A GPU is idle until the first pass is prepared, but an eighth of a pass ends before the next one is ready.
         first = most // FIRST_SHARE if self._model.device.type == "cuda" else most
         for places in packed.chunks([_item(*part) for part in parts], most=most, first=first):
             yield [parts[place] for place in places]
@@ -196,7 +196,7 @@ class EngineChoice:
 
     Args:
         requested: one of `ENGINES`.
-        label: names the model in messages.
+        label: the model's name in messages.
 
     Attributes:
         reference: the naive engine.
@@ -204,7 +204,7 @@ class EngineChoice:
         is_settled: whether no comparison is pending.
 
     Raises:
-        ValueError: an unknown engine, or one that does not know the model's family.
+        ValueError: the engine is unknown, or does not support the model's family.
     """
 
     def __init__(self, model: Any, *, requested: str, label: str) -> None:
@@ -236,10 +236,10 @@ class EngineChoice:
             )
 
     def settle(self, group: RequestGroup, inputs: Mapping[str, Any], numbers: Sequence[int], *, budget: int) -> None:
-        """Compare the candidates with the reference and choose; arguments as `Engine.log_likelihoods`.
+        """Compare the candidates with the reference and choose one; arguments as for `Engine.log_likelihoods`.
 
         Engines may disagree in a release of transformers or torch that they were not tested with, or on a device with
-        other kernels. Out-of-memory errors and dead devices are raised and leave the choice open.
+        other kernels. Out-of-memory errors and lost devices are raised and leave the choice open.
         """
         (expected,) = self.reference.log_likelihoods(group, inputs, numbers[:1], budget=budget)
         if not np.isfinite(expected.logprobs).all():
@@ -247,7 +247,7 @@ class EngineChoice:
         for engine in self._candidates:
 
             def compute(engine: Engine = engine) -> list[float]:
-                if isinstance(engine, PackedEngine):  # as the second of two groups, which must not see the first
+                if isinstance(engine, PackedEngine):  # as the second of two groups: it must not see the first
                     return engine.launch([(group, numbers[:2])] * 2, budget=budget)()[1][0].logprobs
                 return engine.log_likelihoods(group, inputs, numbers[:2], budget=budget)[0].logprobs
 
@@ -260,7 +260,7 @@ class EngineChoice:
 
 
 def _wants_packing(model: Any) -> bool:
-    """Return whether several groups are faster than one: on GPUs, which small passes do not keep busy."""
+    """Return whether several groups at once are faster: on GPUs, which small passes do not keep busy."""
     return segments.has_kernel(model.device, model.dtype)
 
 
@@ -270,7 +270,7 @@ def supported_families(engine: str) -> list[str]:
 
 
 def disagreement(compute: Callable[[], Sequence[float]], expected: Sequence[float], *, tolerance: float) -> str:
-    """Return why an engine must not be used; empty if it computes what is expected.
+    """Return why an engine must not be used; empty if it computes the expected values.
 
     Args:
         compute: returns the engine's log-likelihoods, in the order of `expected`.

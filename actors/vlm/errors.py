@@ -1,4 +1,4 @@
-"""Errors of a forward pass: those of one request (such as too little memory), and the loss of the device."""
+"""Errors of a forward pass: the failure of one request (such as too little memory), and the loss of the device."""
 
 import sys
 from typing import NamedTuple
@@ -7,26 +7,26 @@ from actors.errors import first_line
 
 
 class EngineError(RuntimeError):
-    """The engine cannot answer any further request, for example because a GPU failed; no result may be recorded."""
+    """The engine cannot answer any more requests, for example because a GPU failed; no result may be recorded."""
 
 
 class ScoringError(NamedTuple):
-    """Why one request has no scores or texts; it is returned as the request's result, not raised."""
+    """The reason why a request has no scores or texts; returned as the request's result, not raised."""
 
     kind: str
     message: str
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Return whether the memory of the device or the machine was exhausted."""
+    """Return whether the device or the machine ran out of memory."""
     import torch
 
-    # torch's allocator for the CPU raises a plain RuntimeError
+    # torch's CPU allocator raises a plain RuntimeError
     return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or "can't allocate memory" in str(error)
 
 
 def is_fatal(error: Exception) -> bool:
-    """Return whether the device is lost. Exhausted memory concerns one request only and is not fatal."""
+    """Return whether the device is lost. Running out of memory affects one request only and is not fatal."""
     import torch
 
     if is_out_of_memory(error):
@@ -40,7 +40,7 @@ def is_device_lost(error: Exception) -> bool:
 
 
 def reason(error: Exception) -> ScoringError:
-    """Return the result of a request that failed with an error that is not fatal."""
+    """Return the result of a request that failed with a non-fatal error."""
     if is_out_of_memory(error):
         return ScoringError("out_of_memory", "not enough memory on the device, even for the smallest pass")
     return ScoringError(type(error).__name__, first_line(error))

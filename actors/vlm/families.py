@@ -7,13 +7,13 @@ from typing import Any
 from actors.devices import upload
 
 SLIDING = "sliding_attention"
-# The tensors of a processor's output that have an entry per token; all others describe the picture.
+# The tensors of a processor's output with an entry per token; all others describe the picture.
 PER_TOKEN = ("input_ids", "attention_mask", "token_type_ids", "mm_token_type_ids", "cross_attention_mask")
 
 
 @dataclass(frozen=True)
 class Family:
-    """One architecture.
+    """A model architecture.
 
     Attributes:
         name: `config.model_type` in transformers.
@@ -49,7 +49,7 @@ FAMILIES = {
 
 
 def family_of(model: Any) -> Family | None:
-    """Return the family of `model`; None if the engines do not support it, or not in this configuration."""
+    """Return the family of `model`; None if the engines do not support it, at all or in this configuration."""
     family = FAMILIES.get(model.config.model_type)
     config = model.config.get_text_config()
     kinds = set(getattr(config, "layer_types", None) or ())
@@ -60,7 +60,7 @@ def family_of(model: Any) -> Family | None:
 
 
 def base_model(model: Any) -> Any:
-    """Return the model without its output layer; transformers' own `base_model` is not that in all releases."""
+    """Return the model without its output layer, which transformers' own `base_model` is not in all releases."""
     return getattr(model, "model", model)
 
 
@@ -80,7 +80,7 @@ def packs(model: Any) -> bool:
 
 
 def windows(config: Any) -> dict[int, int]:
-    """Return layer -> how many tokens back it sees, for the layers where that is limited."""
+    """Return how many tokens back each layer sees, for the layers where that is limited."""
     kinds = getattr(config, "layer_types", None) or ()
     return {layer: int(config.sliding_window) for layer, kind in enumerate(kinds) if kind == SLIDING}
 
@@ -114,10 +114,10 @@ def extended(inputs: Mapping[str, Any], tokens: list[int]) -> dict[str, Any]:
 
 
 def picture_tokens(config: Any, inputs: Mapping[str, Any]) -> int | None:
-    """Return the tokens that the language model gets for the pictures in a processor's `inputs`; None if unknown.
+    """Return how many tokens the language model gets for the pictures in a processor's `inputs`; None if unknown.
 
-    For a model with cross-attention these are the states that it attends to, without padding tiles. The marks of rows
-    and columns between the pieces of a picture count as text.
+    For a model with cross-attention these are the states that it attends to, without padding tiles. Marks of rows and
+    columns between the pieces of a picture count as text.
 
     Args:
         config: the config of the whole model.
@@ -130,10 +130,10 @@ def picture_tokens(config: Any, inputs: Mapping[str, Any]) -> int | None:
 
 
 def on_device(model: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a processor's inputs on the model's device, floating-point tensors in its dtype."""
+    """Return a processor's inputs on the model's device, with floating-point tensors in its dtype."""
     return {name: upload(tensor.to(dtype_in(model, tensor)), model.device) for name, tensor in inputs.items()}
 
 
 def dtype_in(model: Any, tensor: Any) -> Any:
-    """Return the dtype in which `model` takes a tensor: its own one for floating-point numbers."""
+    """Return the dtype in which `model` expects a tensor: its own for floating-point numbers."""
     return model.dtype if tensor.is_floating_point() else tensor.dtype

@@ -1,7 +1,7 @@
 """Forward passes over suffixes of an encoded prefix.
 
 Both kinds return the same hidden states. `cascade` puts all suffixes into one sequence and attends as in
-`actors.vlm.attention`. `batched` takes one row per suffix over an expanded cache, with the model's usual attention.
+`actors.vlm.attention`. `batched` has one row per suffix over an expanded cache and uses the model's usual attention.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ def hidden_states(
     """Return the last hidden states of the tokens of `rows` after `prefix`.
 
     Args:
-        read: indices, in the flattened result, of the tokens that are needed; None: all. The others are undefined.
+        read: indices, in the flattened result, of the tokens that are needed; None: all. Other tokens are undefined.
 
     Returns:
         [rows, width, hidden] in the model's dtype; undefined past the end of a row.
@@ -105,12 +105,12 @@ def _batched(model: Any, family: Family, prefix: Prefix, suffixes: PackedRows, n
 
 
 def text_pass(model: Any, family: Family, prefix: Prefix, ids: Any, depths: Any, *, mask: Any, is_joined: bool) -> Any:
-    """Return the last hidden states [rows, length, hidden] of the text model for tokens after `prefix`.
+    """Return the text model's last hidden states [rows, length, hidden] of tokens after `prefix`.
 
     Args:
         ids: [rows, length] token ids.
         depths: [rows, length] positions after `prefix.position`.
-        mask: for attention, as transformers takes it.
+        mask: attention mask, as transformers expects it.
         is_joined: as for `actors.vlm.prefix.shell`.
     """
     rows, length = ids.shape
@@ -133,7 +133,7 @@ def text_pass(model: Any, family: Family, prefix: Prefix, ids: Any, depths: Any,
 
 
 def _cross_masks(model: Any, row: Any, rows: int, length: int) -> dict[str, Any]:
-    """Return mllama's masks: each token sees the tiles that the prefix's last token sees, not the padding tiles."""
+    """Return mllama's masks: each token sees the same tiles as the prefix's last token, not the padding tiles."""
     import torch
 
     tiles = row.expand(rows, length, -1, -1).repeat_interleave(base_model(model).vision_model.num_patches, 3)
@@ -146,7 +146,7 @@ def _cross_masks(model: Any, row: Any, rows: int, length: int) -> dict[str, Any]
 
 @contextmanager
 def attention_implementation(model: Any, name: str) -> Iterator[None]:
-    """Use the attention `name` in the text model."""
+    """Use the attention function `name` in the text model."""
     config = language_model(model).config
     before = config._attn_implementation
     config._attn_implementation = name
@@ -157,5 +157,5 @@ def attention_implementation(model: Any, name: str) -> Iterator[None]:
 
 
 def _device(model: Any) -> Any:
-    """Return the device of the input embedding, where token ids go: a model may be spread over several devices."""
+    """Return the device of the input embedding, to which token ids go: a model may be spread over several devices."""
     return model.get_input_embeddings().weight.device

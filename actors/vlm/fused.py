@@ -1,7 +1,7 @@
 """Norms, gated units and rotations of queries and keys as one kernel each, on GPUs in half precision.
 
-transformers computes each of them in several passes over memory: for a model of 3 B a fifth of the device's time. Norms
-take torch's kernel, the others those of liger-kernel, if it is installed.
+transformers computes each of them in several passes over memory, which takes a fifth of the device's time for a model
+with 3 B parameters. Norms use torch's kernel, the others those of liger-kernel, if it is installed.
 """
 
 import importlib.metadata
@@ -15,15 +15,15 @@ from typing import Any
 
 from actors.vlm import errors
 
-ALIGNMENT = 8  # numbers of 2 bytes; rows of matrices that do not begin at 16 bytes take a kernel of half the speed
-TOLERANCE = 0.01  # of the norm of what transformers computes; half precision rounds to 0.004
+ALIGNMENT = 8  # 2-byte numbers; matrices whose rows are not aligned to 16 bytes get a kernel of half the speed
+TOLERANCE = 0.01  # share of the norm of transformers' result; half precision rounds to 0.004
 log = logging.getLogger(__name__)
 
 
 def fuse(model: Any) -> list[str]:
-    """Replace layers of `model`, in place, by fused ones with the same results up to rounding.
+    """Replace layers of `model` in place by fused ones with the same results up to rounding.
 
-    Each kind of layer is first compared with its replacement on random numbers, and stays as it is if they disagree.
+    Each kind of layer is first compared with its replacement on random numbers, and kept if they disagree.
 
     Returns:
         The names of the classes and functions that were replaced; none on CPUs and in float32.
@@ -38,7 +38,7 @@ def fuse(model: Any) -> list[str]:
 
 
 def library(model: Any) -> str | None:
-    """Return liger-kernel and its version if it computes layers of `model`; None otherwise."""
+    """Return liger-kernel with its version if it computes layers of `model`; None otherwise."""
     forwards = (getattr(layer, "_old_forward", layer.forward) for layer in model.modules())
     if any(getattr(forward, "__func__", None) is _gated_unit for forward in forwards):
         return f"liger-kernel {importlib.metadata.version('liger-kernel')}"
@@ -46,12 +46,12 @@ def library(model: Any) -> str | None:
 
 
 def takes(tensor: Any) -> bool:
-    """Return whether fused layers take `tensor`."""
+    """Return whether fused layers accept `tensor`."""
     return bool(tensor.device.type == "cuda" and tensor.dtype.itemsize == 2)
 
 
 def _fuse_layers(model: Any) -> list[str]:
-    forwards: dict[type, Callable[..., Any] | None] = {}  # class -> its fused forward pass
+    forwards: dict[type, Callable[..., Any] | None] = {}  # the fused forward pass of each class
     for layer in model.modules():
         kind = type(layer)
         if kind not in forwards:
@@ -59,13 +59,13 @@ def _fuse_layers(model: Any) -> list[str]:
         if (forward := forwards[kind]) is not None:
             if forward is _gated_unit:
                 _align(layer)
-            # accelerate's hook, if there is one, stays around the forward pass
+            # accelerate's hook, if any, stays around the forward pass
             setattr(layer, "_old_forward" if hasattr(layer, "_hf_hook") else "forward", MethodType(forward, layer))
     return [kind.__name__ for kind, forward in forwards.items() if forward is not None]
 
 
 def _fused_forward(layer: Any) -> Callable[..., Any] | None:
-    """Return what may replace the forward pass of layers of this class; None: nothing."""
+    """Return a replacement for the forward pass of layers of this class; None if there is none."""
     forward: Callable[..., Any]
     if type(layer).__name__.endswith("RMSNorm") and hasattr(layer, "variance_epsilon"):
         forward, width = _norm, layer.weight.shape[-1]
@@ -92,7 +92,7 @@ def _gated_unit(self: Any, x: Any) -> Any:
 
 
 def _align(unit: Any) -> None:
-    """Widen a gated unit by zeros to a multiple of `ALIGNMENT`, which changes no result.
+    """Pad a gated unit with zeros to a multiple of `ALIGNMENT`, which changes no result.
 
     The vision tower of Qwen2.5-VL is 3,420 wide.
     """
@@ -142,7 +142,7 @@ def _rotated_patches(q: Any, k: Any, cos: Any, sin: Any) -> Any:
 
 
 def _tokens(model: Any) -> list[Any]:
-    """Return random arguments of the rotation of tokens."""
+    """Return random arguments for the rotation of tokens."""
     config, weight = model.config.get_text_config(), next(model.parameters())
     size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     heads = (config.num_attention_heads, config.num_key_value_heads)
@@ -150,7 +150,7 @@ def _tokens(model: Any) -> list[Any]:
 
 
 def _patches(model: Any) -> list[Any]:
-    """Return random arguments of the rotation of patches, which are views of one projection."""
+    """Return random arguments for the rotation of patches, which are views of one projection."""
     config, weight = model.config.vision_config, next(model.parameters())
     size = config.hidden_size // config.num_heads
     states = _random(weight, 5, 3, config.num_heads, size).unbind(1)
@@ -158,13 +158,13 @@ def _patches(model: Any) -> list[Any]:
 
 
 def _angles(like: Any, *shape: int) -> list[Any]:
-    """Return cosines and sines of random angles, those of both halves of a head alike."""
+    """Return cosines and sines of random angles, the same for both halves of a head."""
     angles = _random(like, *shape[:-1], shape[-1] // 2)
     double = (1,) * (angles.ndim - 1) + (2,)
     return [angles.cos().repeat(double), angles.sin().repeat(double)]
 
 
-# Functions of transformers: how the fused one is called, and arguments to compare both with.
+# Functions of transformers: how the fused one is called, and arguments for comparing the two.
 _ROTATIONS = {
     "apply_rotary_pos_emb": (_rotated, _tokens),
     "apply_rotary_pos_emb_vision": (_rotated_patches, _patches),
@@ -172,10 +172,10 @@ _ROTATIONS = {
 
 
 def _dispatched(original: Callable[..., Any], fused: Callable[..., Any], *, axes: int) -> Callable[..., Any]:
-    """Return `original`, but for tensors that fused layers take: other models of this process use it too.
+    """Return `original`, except for tensors that fused layers accept: other models of this process use it too.
 
     Args:
-        axes: of the angles that `fused` takes.
+        axes: number of axes of the angles that `fused` expects.
     """
 
     @wraps(original)
@@ -188,7 +188,7 @@ def _dispatched(original: Callable[..., Any], fused: Callable[..., Any], *, axes
 
 
 def _agree(name: str, original: Callable[..., Any], fused: Callable[..., Any], inputs: list[Any]) -> bool:
-    """Return whether both compute the same; failures of the device are raised."""
+    """Return whether both functions compute the same; failures of the device are raised."""
     import torch
 
     try:

@@ -1,6 +1,6 @@
-"""Generation of free text: several samples per prompt from one encoding of it, prompts of similar length in groups.
+"""Generation of free text: several samples per prompt from one encoding of it, with prompts grouped by length.
 
-transformers' own `generate` repeats a prompt for each sample before it encodes it. Here a group of prompts is encoded
+transformers' own `generate` repeats a prompt for each sample before encoding it. Here a group of prompts is encoded
 once, and its cache is repeated.
 
 The n-th token of a sample is drawn with the n-th number of a Philox stream keyed by the sample's seed, so that a sample
@@ -25,17 +25,17 @@ from actors.vlm.errors import EngineError, ScoringError
 from actors.vlm.sampling import Sampling, draw
 
 MIN_BUDGET = 64 << 20  # bytes
-# Per number of the vocabulary and row: logits, their softmax and its running sum in float64.
+# Bytes per entry of the vocabulary and row: logits, their softmax and its running sum in float64.
 LOGIT_BYTES = 24
-PADDING_SHARE = 0.2  # largest share of padding in a group's shortest prompt, which is wasted computation
+PADDING_SHARE = 0.2  # largest share of padding in a group's shortest prompt; padding is wasted computation
 log = logging.getLogger(__name__)
 
 
 class Generated(NamedTuple):
-    """One sample.
+    """A generated text.
 
     Attributes:
-        tokens: without the one that ended it.
+        tokens: its tokens, without the one that ended it.
         finish_reason: `stop` if the model ended the text, `length` if a limit did.
     """
 
@@ -44,14 +44,14 @@ class Generated(NamedTuple):
 
 
 class TextGenerator:
-    """Draws texts from a loaded model.
+    """Generator that draws texts from a loaded model.
 
     Args:
         model: a model loaded by transformers, in evaluation mode.
         pad_id: any token id, for padding.
         ends: token ids that end a text; by default those of the model's generation config.
         budget: bytes for caches; by default a share of the free memory.
-        group_rows: most rows (prompts x samples) of a group; None: as many as the budget allows.
+        group_rows: largest number of rows (prompts x samples) of a group; None: as many as the budget allows.
 
     Attributes:
         on_tokens: if set, called at each step with the number of tokens drawn, to report progress.
@@ -85,14 +85,14 @@ class TextGenerator:
 
         Args:
             prompts: inputs from `ChatEncoder.encode`.
-            seeds: for each prompt, one per sample; the same number for all prompts.
+            seeds: one seed per sample for each prompt; the same number for all prompts.
 
         Raises:
             EngineError: the device failed.
         """
         results: list[list[Generated] | ScoringError] = [ScoringError("not_asked", "")] * len(prompts)
         lengths = [int(prompt["input_ids"].shape[1]) for prompt in prompts]
-        fitting: dict[frozenset[str], list[int]] = {}  # prompts with pictures and without have other inputs
+        fitting: dict[frozenset[str], list[int]] = {}  # prompts with and without pictures have different inputs
         for place, length in enumerate(lengths):
             if self.max_positions is not None and length >= self.max_positions:
                 message = f"{length} tokens; the model takes {self.max_positions} including its answer"
@@ -108,7 +108,7 @@ class TextGenerator:
         while waiting:
             group = waiting.pop(0)
             texts = self._attempt(group, prompts, seeds, sampling)
-            if texts is None:  # out of memory: split; a single prompt must fit
+            if texts is None:  # out of memory: split the group; a single prompt must fit
                 if len(group) == 1:
                     results[group[0]] = _OUT_OF_MEMORY
                     continue
@@ -121,7 +121,7 @@ class TextGenerator:
         return results
 
     def reserve(self, tokens: int) -> None:
-        """Leave so many of the model's positions free after each text."""
+        """Leave this many of the model's positions free after each text."""
         if self.max_positions is not None:
             self.max_positions -= tokens
 
@@ -134,10 +134,10 @@ class TextGenerator:
     def _groups(
         self, places: Sequence[int], lengths: Sequence[int], samples: int, max_tokens: int
     ) -> Iterator[list[int]]:
-        """Yield groups of prompts of similar length, longest first, as many as the budget allows.
+        """Yield groups of prompts of similar length, longest first, each as large as the budget allows.
 
-        A prompt so long that the model's positions, and not `max_tokens`, end its texts is grouped only with prompts of
-        the same length: how long a text may be must not depend on other prompts.
+        If a prompt is so long that its texts are ended by the model's positions rather than `max_tokens`, it is grouped
+        only with prompts of the same length: how long a text may be must not depend on other prompts.
         """
         budget = self.budget()
         group: list[int] = []
@@ -181,7 +181,7 @@ class TextGenerator:
             if errors.is_fatal(error):
                 raise EngineError(f"model {self.model.config.model_type!r}: {error}") from error
             is_scarce, reason = errors.is_out_of_memory(error), errors.reason(error)
-        # outside of the except clause, whose traceback would keep the failed group's memory alive
+        # outside the except clause, whose traceback would keep the failed group's memory alive
         if is_scarce:
             if self.model.device.type == "cuda":
                 torch.cuda.empty_cache()

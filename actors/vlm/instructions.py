@@ -48,10 +48,10 @@ class Instruction:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Instruction":
-        """Check an instruction from YAML or Hydra.
+        """Return the instruction in `data`, as read from YAML or Hydra.
 
         Raises:
-            ValueError: naming the instruction, the place, the value, and what is allowed there.
+            ValueError: the data is invalid; the message has the instruction, the place, the value, and what is allowed.
         """
         where = checks.named("prompt", data)
         required = ("name", "version", "source", "parts", "order")
@@ -77,7 +77,7 @@ class Instruction:
 
     @property
     def picture_count(self) -> int | None:
-        """How many pictures an item must have; 0: none is shown, None: one or more."""
+        """How many pictures an item must have; 0: none is shown; None: one or more."""
         return pieces.picture_count(self.order)
 
     @property
@@ -92,13 +92,13 @@ class Instruction:
         return set().union(*(words(text) for text in (*used, self.system, self.start)))
 
     def render(self, context: Mapping[str, str], **values: Any) -> list[Piece]:
-        """Return the pieces of the user's turn in their order (`actors.vlm.pieces`); adjacent texts are joined.
+        """Return the pieces of the user's turn in order (`actors.vlm.pieces`); adjacent texts are joined.
 
         Args:
             context: text by context field; a missing field is empty.
             values: `questions` and `target`, where the instruction uses them.
 
-        Raises:
+        jinja2.TemplateError: a part cannot be rendered.
             jinja2.TemplateError: a part that cannot be rendered.
         """
         turn: list[Piece] = []
@@ -126,7 +126,7 @@ class Instruction:
 
     def begin(self, **values: Any) -> str:
         """Return the start of the model's own turn."""
-        end = "\n" if self.start.endswith("\n") else ""  # Jinja2 drops one
+        end = "\n" if self.start.endswith("\n") else ""  # Jinja2 drops a final newline
         return compiled(self.start).render(values) + end
 
 
@@ -140,14 +140,14 @@ def identity(instruction: Instruction) -> str:
 
 
 class AnswerWords(TypedDict):
-    """An answer as templates of instructions read it."""
+    """An answer as instruction templates see it."""
 
     value: str
     label: str
 
 
 class QuestionWords(TypedDict):
-    """A question as templates of instructions read it."""
+    """A question as instruction templates see it."""
 
     name: str
     text: str
@@ -156,10 +156,10 @@ class QuestionWords(TypedDict):
 
 
 def asked_questions(rubric: Rubric) -> list[QuestionWords]:
-    """Return a rubric's questions for the word `questions` of instructions.
+    """Return a rubric's questions as the word `questions` of instructions.
 
     Raises:
-        ValueError: the rubric asks about targets, or each item its own questions.
+        ValueError: the rubric asks about targets, or asks each item its own questions.
     """
     if rubric.asks_targets:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Loading of open-weight vision-language models, and the facts that are recorded about them."""
+"""Loading of open-weight vision-language models, and the facts recorded about them."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,13 +12,13 @@ from actors.vlm import fused, memory, segments
 
 
 class RaterFacts(NamedTuple):
-    """A model's row in table `raters`.
+    """A model's row in the table `raters`.
 
     Attributes:
         rater: `model@revision`.
         family: the architecture, `config.model_type` in transformers.
-        revision: the commit of the weights if the hub gave it, else the revision asked for, else empty.
-        dtype: of the weights.
+        revision: the commit of the weights if the hub provided it, else the revision asked for, else empty.
+        dtype: dtype of the weights.
         engine: libraries with their versions, and the kind of device.
     """
 
@@ -30,7 +30,7 @@ class RaterFacts(NamedTuple):
 
     @property
     def tally(self) -> str:
-        """The name under which an actor counts the rows of this model (`take_tally`)."""
+        """The key under which an actor counts the rows of this model (`take_tally`)."""
         return f"rater/{self.family}|{self.revision}|{self.dtype}|{self.engine}"
 
 
@@ -61,17 +61,17 @@ def load_vlm(
     Args:
         model: a hub name, a folder, `s3://bucket/folder` or `local:NAME` (`actors.model_files`).
         revision: commit, tag or branch of a hub model.
-        dtype: `auto` is bfloat16 on a GPU that computes in it, else float32.
-        device_map: of accelerate; `auto` uses the GPUs if there are any, else the CPU.
-        offload: allow weights outside of the GPUs, where there are any.
+        dtype: `auto` is bfloat16 on a GPU that supports it, else float32.
+        device_map: accelerate's device map; `auto` uses the GPUs if there are any, else the CPU.
+        offload: whether weights may be placed outside the GPUs, if there are GPUs.
 
     Returns:
         (model, processor) of AutoModelForImageTextToText and AutoProcessor; for a text model, of AutoModelForCausalLM
         and `TextProcessor`.
 
     Raises:
-        ModelError: a model that cannot be loaded.
-        ValueError: an unknown dtype, `local:NAME` with an unknown name, or a model that the GPUs have no room for.
+        ModelError: the model cannot be loaded.
+        ValueError: an unknown dtype, `local:NAME` with an unknown name, or a model that does not fit the GPUs.
     """
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText, AutoProcessor, AutoTokenizer
@@ -98,7 +98,7 @@ def load_vlm(
             **options,
         )
     except (RuntimeError, MemoryError) as error:
-        if not has_other_shapes(error):  # of the device: too little memory, say
+        if not has_other_shapes(error):  # an error of the device, such as too little memory
             raise
         raise ModelError(f"{model}: some of its weights have other shapes than its config.json says") from error
     except Exception as error:  # model files are untrusted, so any exception is possible
@@ -117,11 +117,11 @@ def check_placement(model: str, places: Mapping[str, Any]) -> None:
     """Check that all weights of `model` are on GPUs, or all on the CPU.
 
     Args:
-        places: module -> device, as accelerate's `hf_device_map`.
+        places: the device of each module, as in accelerate's `hf_device_map`.
 
     Raises:
-        ModelError: the GPUs have too little memory, and accelerate put some of the weights elsewhere, from where they
-            are copied in each pass.
+        ModelError: the GPUs have too little memory, and accelerate put some of the weights elsewhere, from where each
+        pass copies them.
     """
     devices = {str(place) for place in places.values()}
     if (outside := sorted(devices & {"cpu", "disk"})) and (len(devices) > 1 or "disk" in devices):
@@ -134,10 +134,10 @@ def check_placement(model: str, places: Mapping[str, Any]) -> None:
 
 
 def completed(processor: Any, config: Any) -> Any:
-    """Fill in values that a processor's files leave open, from the model's `config`; returns `processor`.
+    """Fill in values that a processor's files leave open, from the model's `config`; return `processor`.
 
     LLaVA-NeXT checkpoints from before transformers 4.45 (such as neulab/Pangea-7B-hf) have `patch_size: null`, because
-    the model itself inserted the picture's tokens then. Today's processors need it to count them.
+    the model itself inserted the picture's tokens then. Current processors need it to count them.
     """
     if getattr(processor, "patch_size", 0) is None and hasattr(processor, "vision_feature_select_strategy"):
         processor.patch_size = config.vision_config.patch_size
@@ -148,7 +148,7 @@ def completed(processor: Any, config: Any) -> Any:
 
 
 class TextProcessor:
-    """A tokenizer with the interface of a processor, for text models; pictures in messages are left out."""
+    """A tokenizer with a processor's interface, for text models; pictures in messages are left out."""
 
     sees_pictures = False
 
@@ -160,7 +160,7 @@ class TextProcessor:
         return self.tokenizer(text, **options)
 
     def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> Any:
-        """Apply the tokenizer's template to messages with their content as one text."""
+        """Apply the tokenizer's template to messages whose content is converted to one text."""
         return self.tokenizer.apply_chat_template([_as_text(message) for message in messages], **options)
 
     def batch_decode(self, *arguments: Any, **options: Any) -> list[str]:
@@ -177,11 +177,11 @@ def _as_text(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def model_facts(loaded: Any, *, model: str, revision: str | None = None, engine: str | None = None) -> RaterFacts:
-    """Return the facts of a loaded model.
+    """Return the facts about a loaded model.
 
     Args:
-        loaded: by `load_vlm`.
-        model, revision: as given to `load_vlm`.
+        loaded: the model that `load_vlm` returned.
+        model, revision: as passed to `load_vlm`.
         engine: how it is scored; prepended to the versions of the libraries.
     """
     import torch

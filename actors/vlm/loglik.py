@@ -1,7 +1,7 @@
 """Log-likelihoods of completions of a model's turn (CAIRE, appendix B.1).
 
 The model's turn begins with a fixed phrase ("What is described here matters most to"); a completion's score is the sum
-of the log-likelihoods of its tokens after that phrase. The prompt is encoded once for all completions.
+of the log-likelihoods of its tokens after this phrase. The prompt is encoded once for all completions.
 `actors.vlm.debiasing` subtracts base rates.
 """
 
@@ -18,16 +18,16 @@ from actors.vlm.engines import disagreement
 from actors.vlm.errors import EngineError, ScoringError
 from actors.vlm.generation import LOGIT_BYTES
 
-LABELS_AT_ONCE = 32  # most rows after one repeated cache; more are no faster
-COMPARED = 2  # labels that both ways compute, to compare them
+LABELS_AT_ONCE = 32  # largest number of rows per repeated cache; more are not faster
+COMPARED = 2  # labels that are computed both ways for comparison
 log = logging.getLogger(__name__)
 
 
 class CompletionScorer:
-    """Computes log-likelihoods of completions of a model's turn.
+    """Scorer that computes log-likelihoods of completions of a model's turn.
 
-    With a model of a known family all completions pass as one tree (engine `cascade`), provided that this gives the
-    same log-likelihoods as the portable way for the first prompt: a cache that is repeated for each completion.
+    For a known model family, all completions pass as one tree (engine `cascade`), provided that this gives the same
+    log-likelihoods for the first prompt as the portable way, a cache that is repeated for each completion.
 
     Args:
         model: a model loaded by transformers, in evaluation mode.
@@ -51,7 +51,7 @@ class CompletionScorer:
 
         Args:
             inputs: one prompt from `ChatEncoder.encode`.
-            completions: token ids of each, at least one.
+            completions: token ids of each completion; at least one token each.
 
         Raises:
             EngineError: the device failed.
@@ -70,7 +70,7 @@ class CompletionScorer:
                 if not errors.is_out_of_memory(error) or self.budget <= self._least_budget:
                     self.budget = before  # one large prompt must not slow all others
                     return errors.reason(error)
-            # outside of the except clause, whose traceback would keep the failed pass's memory alive
+            # outside the except clause, whose traceback would keep the failed pass's memory alive
             self.budget = max(self._least_budget, self.budget // 2)
             log.warning("out of memory on %s: the memory budget is halved", self.model.device)
             if self.model.device.type == "cuda":
@@ -87,7 +87,7 @@ class CompletionScorer:
         return (self._packed if self._is_packed else self._repeated)(inputs, completions)
 
     def _settle(self, inputs: dict[str, Any], completions: Sequence[Sequence[int]]) -> None:
-        """Compare both ways on the first prompt; as `actors.vlm.engines.EngineChoice.settle`."""
+        """Compare both ways on the first prompt; see `actors.vlm.engines.EngineChoice.settle`."""
         expected = self._repeated(inputs, completions)
         if not np.isfinite(expected).all():
             return
@@ -99,7 +99,7 @@ class CompletionScorer:
         self._is_packed, self._is_settled = not reason, True
 
     def _packed(self, inputs: dict[str, Any], completions: Sequence[Sequence[int]]) -> list[float]:
-        """Pass all completions as one tree; each suffix is the prompt's last token, the completions are its answers."""
+        """Pass all completions as one tree: the suffix is the prompt's last token, the completions are its answers."""
         assert self.family is not None
         prompt = families.on_device(self.model, inputs)
         likelihoods = shared_prefix.log_likelihoods(
@@ -142,7 +142,7 @@ class CompletionScorer:
 
         longest = max(map(len, completions))
         logits = logits.repeat_interleave(len(completions), dim=0)
-        if longest > 1:  # the last token of a completion is not an input; padding follows, which no token sees
+        if longest > 1:  # a completion's last token is not an input; padding follows, which no token sees
             rows = [[*tokens[:-1], *[self.pad_id] * (longest - len(tokens))] for tokens in completions]
             suffixes = torch.tensor(rows, device=input_ids.device)
             if "logits_to_keep" in state:

@@ -1,15 +1,15 @@
-"""How many tokens may pass through a model at once: a budget of memory, not a batch size."""
+"""How many tokens may pass through a model at once, given a memory budget instead of a batch size."""
 
 import os
 from pathlib import Path
 from typing import Any
 
-SHARE = 0.5  # of the memory that is free with the weights loaded; the rest is for pictures and other processes
-# Longer passes are hardly faster: matrices are large enough for full speed, and memory stays constant in the labels. On
-# an H200 passes of 32,768 tokens rated 1 to 5 % more pairs per second than those of 16,384.
+SHARE = 0.5  # share of the memory free after loading the weights; the rest is for pictures and other processes
+# Longer passes are hardly faster: matrices are large enough for full speed, and memory does not grow with the labels.
+# On an H200, passes of 32,768 tokens rated 1 to 5 % more pairs per second than passes of 16,384.
 MOST_TOKENS = {"cpu": 4096, "cuda": 32768}
 LEAST_TOKENS = 64
-GPU_SHARE = "REMINE_GPU_SHARE"  # environment variable of an actor on a part of a GPU
+GPU_SHARE = "REMINE_GPU_SHARE"  # environment variable of an actor that uses part of a GPU
 
 
 def gpu_share() -> float:
@@ -20,8 +20,8 @@ def gpu_share() -> float:
 def free_bytes(device: Any) -> int:
     """Return the free memory of `device`; for a CPU, that of the machine or its container.
 
-    Of a GPU that processes share it is this process's share less what it has allocated: what is free includes what the
-    others are about to take.
+    On a GPU shared by several processes, this is the process's share less what it has allocated: the free memory
+    includes what the others are about to take.
     """
     import torch
 
@@ -35,7 +35,7 @@ def free_bytes(device: Any) -> int:
 
 
 def placement() -> dict[int | str, int] | None:
-    """Return the most bytes of weights per device, as accelerate's `max_memory`; None: all that is free."""
+    """Return the largest size of weights per device in bytes, as accelerate's `max_memory`; None: all free memory."""
     share = gpu_share()
     if share == 1 or not (totals := gpu_bytes()):
         return None
@@ -70,12 +70,12 @@ def pass_bytes(config: Any, itemsize: int) -> int:
     """Return the bytes that one token takes in a layer: hidden states, projections, attention (see `key_bytes`)."""
     size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     width = 6 * config.hidden_size + 3 * config.intermediate_size + 4 * config.num_attention_heads * size
-    # both parts of cascade attention are merged in float32
+    # the two parts of cascade attention are merged in float32
     return int(width * itemsize + 3 * 4 * config.num_attention_heads * size)
 
 
 def least_budget(model: Any) -> int:
-    """Return the bytes of the smallest pass; a smaller budget changes nothing."""
+    """Return the bytes of the smallest pass; a smaller budget has no effect."""
     return int(LEAST_TOKENS * pass_bytes(model.config.get_text_config(), model.dtype.itemsize))
 
 
@@ -92,7 +92,7 @@ def tokens_per_pass(model: Any, *, budget: int, prefix: int, width: int, kind: s
     itemsize = model.dtype.itemsize
     per_token = float(pass_bytes(config, itemsize))
     if kind == "batched":
-        # A layer's keys of the prefix are copied for each row, once joined and once for each head.
+        # The prefix's keys of a layer are copied for each row, once joined and once for each head.
         layer = key_bytes(config, itemsize) / config.num_hidden_layers
         heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
         per_token += prefix * layer * (1 + config.num_attention_heads / heads) / max(1, width)
@@ -101,7 +101,7 @@ def tokens_per_pass(model: Any, *, budget: int, prefix: int, width: int, kind: s
 
 
 def packed_tokens(model: Any, *, budget: int) -> int:
-    """Return how many tokens of several items may pass as one sequence, while another one is on its way.
+    """Return how many tokens of several items may pass as one sequence while another one is in flight.
 
     The keys and values of both are kept for a while.
     """

@@ -1,4 +1,4 @@
-"""Checks before a run that a model exists and generates text, from its small files and without its weights."""
+"""Checks before a run, without loading weights, that a model exists and generates text."""
 
 import json
 from collections.abc import Sequence
@@ -13,23 +13,23 @@ CONFIG = "config.json"
 GENERATIVE = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel")  # endings of classes with an output layer
 WEIGHTS = ("model.safetensors.index.json", "model.safetensors")
 TEMPLATE_KEYS_IN = ("tokenizer_config.json", "processor_config.json")  # files that may contain a chat template
-TEMPLATES = ("chat_template.jinja", "chat_template.json")  # files that are one
-# One of these files is a tokenizer, and one of those the processor of pictures.
+TEMPLATES = ("chat_template.jinja", "chat_template.json")  # files that are a chat template
+# A tokenizer has one of these files, and a picture processor one of those.
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model", "tekken.json")
 PROCESSORS = ("preprocessor_config.json", "processor_config.json")
 
 
 def check_vlm(model: str, *, revision: str | None = None) -> bool:
-    """Check that `model` exists and can answer; returns whether it sees pictures.
+    """Check that `model` exists and can answer; return whether it sees pictures.
 
-    Of a model on the hub, a few small files are read, which are kept in the hub's cache.
+    For a model on the hub, a few small files are read and kept in the hub's cache.
 
     Args:
         model: a hub name, a folder, `s3://bucket/folder` or `local:NAME`.
 
     Raises:
-        ValueError: the model does not exist or cannot be reached, is of another kind, or has no weights as safetensors,
-            damaged ones, or no chat template, tokenizer or processor.
+        ValueError: the model does not exist or cannot be reached, is of another kind, or lacks undamaged safetensors
+        weights, a chat template, a tokenizer or a processor.
     """
     return _check_files(model, _files(model, revision))
 
@@ -48,11 +48,11 @@ def model_type(model: str, *, revision: str | None = None) -> str:
 
 
 class HeadCounts(NamedTuple):
-    """Numbers of attention heads, which tensor parallelism splits over GPUs.
+    """The numbers of attention heads, which tensor parallelism splits over GPUs.
 
     Attributes:
-        queries, keys: of the text model.
-        pictures: of the encoder of pictures; None of a text model.
+        queries, keys: heads of the text model.
+        pictures: heads of the picture encoder; None for a text model.
     """
 
     queries: int
@@ -60,7 +60,7 @@ class HeadCounts(NamedTuple):
     pictures: int | None
 
     def fit(self, devices: int) -> bool:
-        """Return whether each of so many GPUs has the same part; keys may be on several."""
+        """Return whether `devices` GPUs would have equal parts; keys may be repeated on several GPUs."""
         keys_fit = not self.keys % devices if self.keys >= devices else not devices % self.keys
         return not self.queries % devices and keys_fit and not (self.pictures or 0) % devices
 
@@ -72,7 +72,7 @@ def head_counts(model: str, *, revision: str | None = None) -> HeadCounts:
         model: as for `check_vlm`.
 
     Raises:
-        ValueError: the model does not exist or cannot be reached, or its config does not name them.
+        ValueError: the model does not exist or cannot be reached, or its config does not have the numbers.
     """
     config = _config(model, _files(model, revision))
     text, vision = config.get("text_config") or config, config.get("vision_config") or {}
@@ -84,16 +84,16 @@ def head_counts(model: str, *, revision: str | None = None) -> HeadCounts:
 
 
 class _ModelFiles(Protocol):
-    place: str  # for messages
+    place: str  # the location in messages
 
     def read(self, name: str) -> str | None:
         """Return a text file; None if it does not exist."""
 
     def has_weights(self) -> bool:
-        """Return whether there are weights as safetensors. Raises ValueError if they are damaged."""
+        """Return whether there are safetensors weights. Raises ValueError if they are damaged."""
 
     def lacks(self, names: Sequence[str]) -> bool:
-        """Return whether none of these files exists; False where that is not known."""
+        """Return whether none of these files exists; False if that is not known."""
 
 
 class _Folder:
@@ -143,7 +143,7 @@ class _HubRepository:
         except ValueError:
             if name == CONFIG:
                 raise
-            return None  # the model exists, but this file does not or was never cached
+            return None  # the model exists, but this file does not, or was never cached
 
     def has_weights(self) -> bool:
         try:
@@ -153,7 +153,7 @@ class _HubRepository:
         return True
 
     def lacks(self, names: Sequence[str]) -> bool:
-        return False  # a model that somebody published is rarely without; each question is a request
+        return False  # published models rarely lack them, and each check is a request
 
 
 def _files(model: str, revision: str | None) -> _ModelFiles:
@@ -167,7 +167,7 @@ def _files(model: str, revision: str | None) -> _ModelFiles:
 
 
 def _config(model: str, files: _ModelFiles) -> dict[str, Any]:
-    """Return the content of the model's config, which has a `model_type`."""
+    """Return the content of the model's config, which must have a `model_type`."""
     try:
         config: dict[str, Any] = json.loads(files.read(CONFIG) or "")
         config["model_type"]
@@ -199,7 +199,7 @@ def _check_files(model: str, files: _ModelFiles) -> bool:
 
 
 def _sees_pictures(kind: str) -> bool | None:
-    """Return whether models of a `model_type` take pictures; None if transformers generates no text with them."""
+    """Return whether models of a `model_type` accept pictures; None if transformers generates no text with them."""
     if kind in FAMILIES:  # without importing transformers and torch, which takes seconds
         return FAMILIES[kind].sees_pictures
     from transformers.models.auto import modeling_auto

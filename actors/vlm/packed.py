@@ -1,8 +1,8 @@
 """Likelihoods of answers about several items at once: their prompts pass as one sequence of segments.
 
-One picture with its questions has some 2,000 tokens, which keep a large GPU busy for less time than the process needs
-to hand it the work. Several items together do: their prefixes pass as one sequence in which each token sees its own
-prefix only, then all their suffixes as one, in which each sees its own item's prefix and its own row.
+A picture with its questions has about 2,000 tokens, which a large GPU processes in less time than the process needs to
+launch the work. Several items together keep it busy: their prefixes pass as one sequence in which each token sees only
+its own prefix, then all their suffixes as another, in which each sees its own item's prefix and its own row.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,7 +40,7 @@ class Item(NamedTuple):
 
     @property
     def tokens(self) -> tuple[int, int]:
-        """The tokens of the prefix, and at most so many of all suffixes with their answers."""
+        """The number of tokens of the prefix, and an upper bound for all suffixes with their answers."""
         more = token_trees.shared_length(self.suffixes)
         pairs = zip(self.suffixes, self.answers, strict=True)
         return self.shared + more, sum(len(suffix) - more + sum(map(len, codes.inner)) for suffix, codes in pairs)
@@ -65,7 +65,7 @@ class PendingItems:
 
 
 class _Prefixes(NamedTuple):
-    """What all prompts of an item begin with: the inputs of each item on the CPU, and the positions of its tokens."""
+    """The common beginnings of items' prompts: each item's inputs on the CPU, and the positions of its tokens."""
 
     inputs: list[dict[str, Any]]
     positions: list[Any]  # [axes, tokens] int64
@@ -77,7 +77,7 @@ class _Prefixes(NamedTuple):
 
 
 class _Suffixes(NamedTuple):
-    """What follows the prefix of each item: rows of tokens, the nodes of each suffix in them, and its answers."""
+    """The suffixes of each item: rows of tokens, the nodes of each suffix in them, and its answers."""
 
     rows: list[list[TokenTree]]
     nodes: list[list[SuffixNodes]]
@@ -85,7 +85,7 @@ class _Suffixes(NamedTuple):
 
 
 def launch(model: Any, family: Family, items: Sequence[Item], *, budget: int) -> PendingItems:
-    """Give the device the work of all items, and do not wait for its results.
+    """Give the device the work of all items without waiting for results.
 
     Args:
         budget: bytes that one forward pass may take.
@@ -113,7 +113,7 @@ def _prefixes(model: Any, family: Family, items: Sequence[Item]) -> _Prefixes:
     every, positions = [], []
     for item in items:
         more = token_trees.shared_length(item.suffixes)
-        # What the processor returned ends in a suffix, which need not be among these.
+        # The processor's output ends in a suffix, which need not be one of these.
         inputs = families.extended(families.cut(item.inputs, item.shared), list(item.suffixes[0][:more]))
         every.append(inputs)
         positions.append(_positions(model, family, inputs))
@@ -132,11 +132,11 @@ def _suffixes(items: Sequence[Item]) -> _Suffixes:
 
 
 def chunks(items: Sequence[Item], *, most: int, first: int) -> Iterator[list[int]]:
-    """Yield places of consecutive items that pass together.
+    """Yield indices of consecutive items that pass together.
 
     Args:
-        most: tokens of all prefixes, or of all suffixes, of a pass; an item with more passes alone.
-        first: the same for the first pass; each of the next ones may have twice as many as the one before.
+        most: largest number of prefix tokens, or of suffix tokens, in a pass; a larger item passes alone.
+        first: the same for the first pass; each later pass may have twice as many as the one before.
     """
     chunk: list[int] = []
     prefixes = suffixes = 0
@@ -155,12 +155,12 @@ def chunks(items: Sequence[Item], *, most: int, first: int) -> Iterator[list[int
 
 @dataclass
 class PackedPlan:
-    """What packed attention needs for one pass.
+    """The data that packed attention needs for one pass.
 
     Attributes:
         rows: the queries by row; each sees the earlier ones of its row.
-        trees: in place of `rows` for rows that branch, which need a mask.
-        prefixes: what comes before the rows; None while prefixes are encoded.
+        trees: used instead of `rows` for rows that branch, which need a mask.
+        prefixes: the prefixes before the rows; None while prefixes are encoded.
     """
 
     rows: Segments
@@ -169,12 +169,12 @@ class PackedPlan:
 
 
 class PackedPrefixes(NamedTuple):
-    """Prefixes that queries attend to, and which queries are whose.
+    """Prefixes that queries attend to, and which queries belong to which.
 
     Attributes:
-        layers: layer -> keys and values [1, key heads, all prefixes, head size].
-        keys: tokens of each item's prefix.
-        queries: tokens of each item's rows, 0 of an item that has none in this pass.
+        layers: keys and values [1, key heads, all prefixes, head size] by layer.
+        keys: number of tokens of each item's prefix.
+        queries: number of tokens of each item's rows; 0 for an item without rows in this pass.
     """
 
     layers: Mapping[int, tuple[Any, Any]]
@@ -185,7 +185,7 @@ class PackedPrefixes(NamedTuple):
 def attend_packed(
     module: Any, query: Any, key: Any, value: Any, attention_mask: Any, *, scaling: float | None = None, **options: Any
 ) -> tuple[Any, None]:
-    """Attend as the active plan says, with the interface of transformers: -> [1, Q, heads, head size]."""
+    """Attend according to the active plan, with transformers' interface: -> [1, Q, heads, head size]."""
     plan: PackedPlan = attention.active_plan()
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     flat = [tensor[0].transpose(0, 1) for tensor in (query, key, value)]
@@ -199,7 +199,7 @@ def attend_packed(
     keys, values = (tensor[0].transpose(0, 1) for tensor in before.layers[module.layer_idx])
     far, far_sum = attend_segments(flat[0], keys, values, queries=before.queries, keys=before.keys, scale=scale)
     weight = (far_sum - near_sum).sigmoid().transpose(0, 1).unsqueeze(-1)
-    # In half precision the sum is computed in float32 and rounded once, as `near` and `far` were.
+    # In half precision the sum is computed in float32 and rounded once, like `near` and `far`.
     return near.lerp(far, weight.to(near.dtype))[None], None
 
 
@@ -218,12 +218,12 @@ def _positions(model: Any, family: Family, inputs: Mapping[str, Any]) -> Any:
 
 
 def _encode(model: Any, prefixes: _Prefixes) -> dict[int, tuple[Any, Any]]:
-    """Pass all prefixes as one sequence; returns layer -> keys and values [1, key heads, tokens, head size]."""
+    """Pass all prefixes as one sequence; return keys and values [1, key heads, tokens, head size] by layer."""
     import torch
 
     inputs: dict[str, Any] = {}
     for name in dict.fromkeys(name for of_prefix in prefixes.inputs for name in of_prefix):
-        if name != "attention_mask":  # nothing is padded
+        if name != "attention_mask":  # there is no padding
             parts = [of_prefix[name] for of_prefix in prefixes.inputs if name in of_prefix]
             axis = 1 if name in PER_TOKEN else 0
             inputs[name] = upload_joined(parts, model.device, axis=axis, dtype=families.dtype_in(model, parts[0]))
@@ -231,7 +231,7 @@ def _encode(model: Any, prefixes: _Prefixes) -> dict[int, tuple[Any, Any]]:
     positions = positions[:, None] if len(positions) > 1 else positions
     cache, layers = _cache()
     forget_positions(model)
-    no_nodes = torch.empty(0, dtype=torch.long)  # only keys and values are read
+    no_nodes = torch.empty(0, dtype=torch.long)  # only keys and values are used
     with (
         attention_implementation(model, NAME),
         attention.active(PackedPlan(prefixes.lengths)),
@@ -242,7 +242,7 @@ def _encode(model: Any, prefixes: _Prefixes) -> dict[int, tuple[Any, Any]]:
 
 
 def _cache() -> tuple[Any, dict[int, tuple[Any, Any]]]:
-    """Return a cache for one pass, and the keys and values that it stores; transformers' own one copies them."""
+    """Return a cache for one pass and the keys and values that it stores; transformers' own cache copies them."""
     from transformers import DynamicCache
 
     layers: dict[int, tuple[Any, Any]] = {}
@@ -256,7 +256,7 @@ def _cache() -> tuple[Any, dict[int, tuple[Any, Any]]]:
 
 
 def _passes(rows: Sequence[Sequence[TokenTree]], most: int) -> Iterator[list[tuple[int, int]]]:
-    """Yield (item, row) of rows that pass together: at most `most` tokens, with padding if some row branches."""
+    """Yield (item, row) of rows that pass together: at most `most` tokens, with padding if a row branches."""
     chosen: list[tuple[int, int]] = []
     tokens = widest = 0
     branches = any(not row.is_chain for item_rows in rows for row in item_rows)
@@ -283,7 +283,7 @@ def _suffix_pass(
     layers: Mapping[int, tuple[Any, Any]],
     starts: Sequence[int],
 ) -> tuple[PendingLikelihoods, list[tuple[int, int]]]:
-    """Pass some rows as one sequence; returns the likelihoods of their suffixes, and (item, suffix) of each."""
+    """Pass some rows as one sequence; return the likelihoods of their suffixes, and (item, suffix) of each."""
     import torch
 
     rows = [suffixes.rows[item][number] for item, number in chosen]

@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 from actors.status import Status
 from actors.vlm.rubric_questions import Answer, Question
 
-MAX_OBJECTS = 200  # positions at which an object is looked for, which bounds the time for a text full of braces
+MAX_OBJECTS = 200  # positions to look for an object, which bounds the time for a text full of braces
 _NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?")
 _DECODER_LIMITS = (ValueError, RecursionError)
 
 
 class ParsedAnswer(NamedTuple):
-    """The answer to one question if the status is ok, else why there is none."""
+    """The answer to one question if the status is ok, else the reason why there is none."""
 
     status: Status
     answer: Answer | None = None
@@ -30,7 +30,7 @@ class ParsedAnswer(NamedTuple):
 
 
 class _Duplicate:
-    """Stands for the values of a key that an object has twice with different values."""
+    """Marker for a key that occurs twice in an object with different values."""
 
 
 def parse_answers(text: str | None, questions: Sequence[Question]) -> dict[str, ParsedAnswer]:
@@ -62,7 +62,7 @@ def parse_answers(text: str | None, questions: Sequence[Question]) -> dict[str, 
 
 
 def parse_answer(value: Any, question: Question) -> ParsedAnswer:
-    """Return the answer that a JSON value names; statuses as in `parse_answers`, never raises."""
+    """Return the answer that a JSON value denotes; statuses as in `parse_answers`; never raises."""
     if isinstance(value, Mapping):
         return _parse_pair(value, question)
     if value is None or (isinstance(value, str) and not value.strip()):

@@ -1,4 +1,4 @@
-"""The people's variant of a rubric: how people are asked its questions. Models never see it."""
+"""A rubric's variant for people: how people are asked its questions. Models never see it."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -14,12 +14,12 @@ FIELD_NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 @dataclass(frozen=True)
 class PeopleOption:
-    """One option that a person may choose.
+    """An option that a person may choose.
 
     Attributes:
         value: the rubric's value that it means; None: choosing it gives no rating.
-        hotkey: a key of the keyboard; empty: the export for the annotation tool chooses one.
-        colour: such as #1f77b4; empty: the tool's own.
+        hotkey: a key of the keyboard; if empty, the export for the annotation tool chooses one.
+        colour: a colour such as #1f77b4; if empty, the tool's own.
     """
 
     label: str
@@ -33,7 +33,7 @@ class PeopleExample:
     """A worked example: a picture in words, the rubric's value for it, and why.
 
     Attributes:
-        image: address of the picture, which the annotation tool shows; empty: the words alone.
+        image: address of the picture that the annotation tool shows; if empty, only the words are shown.
     """
 
     picture: str
@@ -44,7 +44,7 @@ class PeopleExample:
 
 @dataclass(frozen=True)
 class PeopleQuestion:
-    """How people are asked one of the rubric's questions."""
+    """The form in which people are asked one of the rubric's questions."""
 
     guidance: str
     options: tuple[PeopleOption, ...]
@@ -55,9 +55,8 @@ class PeopleQuestion:
 class FreeText:
     """A field in which people write, such as a factual error that they noticed (Century, appendix U).
 
-    Attributes:
-        question: the question whose rating the text explains; empty: the item as a whole.
-        separator: divides a text into several entries; empty: the text is one entry.
+    question: the question whose rating the text explains; if empty, the text is about the item as a whole.
+    separator: divides a text into several entries; if empty, the text is one entry.
     """
 
     name: str
@@ -69,7 +68,7 @@ class FreeText:
 
 @dataclass(frozen=True)
 class PeopleVariant:
-    """The people's variant of a rubric; `questions` in people's order, by the names of the rubric's questions."""
+    """A rubric's variant for people; `questions` are in people's order, by the names of the rubric's questions."""
 
     instructions: str
     questions: dict[str, PeopleQuestion]
@@ -77,14 +76,14 @@ class PeopleVariant:
 
 
 def people_variant(data: Any, *, values: Mapping[str, Sequence[str]], where: str) -> PeopleVariant | None:
-    """Check the key `people` of a rubric; None if it is missing.
+    """Return the checked variant in a rubric's key `people`; None if the key is missing.
 
     Args:
-        values: the answers' values by the names of the rubric's questions.
-        where: names the rubric in messages.
+        values: the answers' values, by the names of the rubric's questions.
+        where: the rubric's name in messages.
 
     Raises:
-        ValueError: naming the place, the value, and what is allowed.
+        ValueError: the variant is invalid; the message has the place, the value, and what is allowed.
     """
     if data is None:
         return None

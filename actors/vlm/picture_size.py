@@ -1,16 +1,16 @@
-"""Bounds of the pixels of a picture as a model sees it, with one meaning for all families of models.
+"""Bounds of a picture's pixels as a model sees it, with one meaning for all families of models.
 
-A bound counts width x height of the picture, whose aspect ratio is kept, without padding and without the small overview
-that tiling models add. How it is applied depends on the image processor:
+A bound limits width x height of the picture, whose aspect ratio is kept, excluding padding and the small overview that
+tiling models add. How it is applied depends on the image processor:
 
 - Qwen2.5-VL and Qwen3-VL take the bounds as parameters of their own resize, which resamples the picture once.
-- SmolVLM and Idefics3 scale every picture, also a small one, to one longest edge and cut it into square tiles. They get
+- SmolVLM and Idefics3 scale every picture, even a small one, to one longest edge and cut it into square tiles. They get
   the largest longest edge whose tiles stay within the bound, and at least one tile.
 - LLaVA-NeXT (Pangea), mllama and Gemma 3 have fixed sizes. If the largest of them is within the bound, they get the
   picture unchanged; else the picture is resampled to the bound first, and the processor scales the result.
 - Other image processors get the picture resampled to the bound.
 
-A tighter bound of the processor's own is kept.
+If the processor's own bound is tighter, it is kept.
 """
 
 import math
@@ -20,16 +20,16 @@ from typing import Any
 
 from PIL import Image
 
-# 1,280 tokens of 28 x 28 pixels: the upper end of the range that Qwen's model cards recommend against the default.
+# 1,280 tokens of 28 x 28 pixels: the upper end of the range that Qwen's model cards recommend instead of the default.
 DEFAULT_MAX_PIXELS = 1280 * 28 * 28
 
 
 @dataclass(frozen=True)
 class PixelBounds:
-    """Least and most pixels (width x height) of a picture as a model sees it; None: the processor's own bound.
+    """The least and most pixels (width x height) of a picture as a model sees it; None: the processor's own bound.
 
     Raises:
-        ValueError: a bound that is not a positive integer, or min_pixels above max_pixels.
+        ValueError: a bound is not a positive integer, or min_pixels is above max_pixels.
     """
 
     max_pixels: int | None = None
@@ -44,14 +44,14 @@ class PixelBounds:
             raise ValueError(f"min_pixels={self.min_pixels}: must not exceed max_pixels={self.max_pixels}")
 
     def size(self, width: int, height: int) -> tuple[int, int]:
-        """Return (width, height) of a picture of this size scaled into the bounds, keeping its aspect ratio."""
+        """Return the (width, height) of a picture scaled into the bounds, keeping its aspect ratio."""
         pixels = width * height
         if self.max_pixels is not None and pixels > self.max_pixels:
             return _within(self.max_pixels, width, height)
         if self.min_pixels is not None and pixels < self.min_pixels:
             scale = math.sqrt(self.min_pixels / pixels)
             width, height = math.ceil(width * scale), math.ceil(height * scale)
-            if self.max_pixels is not None and width * height > self.max_pixels:  # rounded up past the bound
+            if self.max_pixels is not None and width * height > self.max_pixels:  # rounding up exceeded the bound
                 return _within(self.max_pixels, width, height)
         return width, height
 
@@ -67,10 +67,10 @@ def _within(most: int, width: int, height: int) -> tuple[int, int]:
 
 
 class PictureSizer:
-    """Scales pictures into bounds for one image processor, and returns the options to call it with.
+    """Scaler of pictures into bounds for one image processor, which also returns the options to call it with.
 
     Args:
-        processor: a model's processor, as transformers loads it; without an image processor pictures stay as they are.
+        processor: a model's processor from transformers; without an image processor, pictures stay unchanged.
         bounds: bounds of the pictures' pixels.
     """
 
@@ -111,7 +111,7 @@ def _unknown(images: Any, bounds: PixelBounds, sizes: Sequence[_Size]) -> tuple[
 def _by_area(images: Any, bounds: PixelBounds, sizes: Sequence[_Size]) -> tuple[list[_Size], dict[str, Any]]:
     """Set the bounds of a processor that has its own; it calls them edges but means areas.
 
-    The processor rounds both edges up to whole cells when it enlarges, which may exceed the upper bound: such pictures
+    When enlarging, the processor rounds both edges up to whole cells, which may exceed the upper bound: such pictures
     are scaled to the lower bound first.
     """
     default_least, default_most = int(images.size["shortest_edge"]), int(images.size["longest_edge"])
@@ -134,7 +134,7 @@ def _enlarged(size: _Size, *, cell: int, least: int) -> int:
 
 
 def _by_edge(images: Any, bounds: PixelBounds, sizes: Sequence[_Size]) -> tuple[list[_Size], dict[str, Any]]:
-    """Set the longest edge, from which the processor cuts square tiles; pictures of one prompt share the smallest."""
+    """Set the longest edge, from which the processor cuts square tiles; pictures of a prompt share the smallest one."""
     tile, default = int(images.max_image_size["longest_edge"]), int(images.size["longest_edge"])
     if bounds.max_pixels is None or not getattr(images, "do_image_splitting", True):
         return _up_to(tile * tile, bounds, sizes), {}
@@ -144,7 +144,7 @@ def _by_edge(images: Any, bounds: PixelBounds, sizes: Sequence[_Size]) -> tuple[
 
 
 def _largest_edge(size: _Size, *, tile: int, default: int, most: int) -> int:
-    """Return the longest edge for a picture: the processor's own, or that of the most tiles within the bound."""
+    """Return a picture's longest edge: the processor's own, or the one with the most tiles within the bound."""
     edges: list[int] = [default, *range(tile * ((default - 1) // tile), tile, -tile)]
     for edge in edges:
         shorter = edge * min(size) // max(size)
@@ -167,7 +167,7 @@ def _by_grid(images: Any, bounds: PixelBounds, sizes: Sequence[_Size]) -> tuple[
 def _before_grid(size: _Size, *, grids: Sequence[_Size], most: int) -> _Size:
     """Return the largest size that the processor scales to at most `most` pixels; `size` itself if there is none.
 
-    The processor scales a picture up or down to the grid that keeps most of it: one slightly smaller than the bound may
+    The processor scales a picture to the grid that keeps most of it, so that one slightly smaller than the bound may
     end far above it.
     """
     fits = sorted({_fit(size, grid) for grid in grids}, key=lambda fit: -fit[0] * fit[1])
@@ -184,7 +184,7 @@ def _fit(size: _Size, grid: _Size) -> _Size:
 
 
 def _chosen_grid(size: _Size, grids: Sequence[_Size]) -> _Size:
-    """Choose as transformers' `select_best_resolution`: most of the picture kept, then least of the grid unused."""
+    """Choose like transformers' `select_best_resolution`: most of the picture kept, then least of the grid unused."""
 
     def kept(grid: _Size) -> tuple[int, int]:
         width, height = _fit(size, grid)

@@ -1,7 +1,7 @@
-"""Pieces of a user's turn: texts, and the places of an item's pictures among them.
+"""Pieces of a user's turn: texts, and the positions of an item's pictures among them.
 
-In the order of a prompt's parts `picture` is the place of an item's only picture, `pictures` that of all its pictures,
-and `picture1`, `picture2`, … are the places of its first, second, … picture. Items with another number of pictures are
+In the order of a prompt's parts, `picture` is the position of an item's only picture, `pictures` that of all its
+pictures, and `picture1`, `picture2`, … those of its first, second, … picture. Items with another number of pictures are
 skipped (`actors.items.skip_reason`).
 """
 
@@ -19,31 +19,31 @@ Piece = str | int | None  # a text; the number of a picture, from 1; None: all p
 
 
 def is_picture(entry: str) -> bool:
-    """Return whether an entry of an order of parts is a place of pictures."""
+    """Return whether an entry of an order of parts is a position of pictures."""
     return entry in (PICTURE, PICTURES) or _NUMBERED.fullmatch(entry) is not None
 
 
 def place(entry: str) -> int | None:
-    """Return the piece of an entry for which `is_picture` holds."""
+    """Return the piece for an entry that `is_picture` accepts."""
     match = _NUMBERED.fullmatch(entry)
     return int(match[1]) if match else None
 
 
 def picture_count(order: Sequence[str]) -> int | None:
-    """Return how many pictures an item must have for this order of parts; 0: none is shown, None: one or more."""
+    """Return how many pictures an item must have for this order of parts; 0: none is shown; None: one or more."""
     places = [entry for entry in order if is_picture(entry)]
     return None if PICTURES in places else len(places)
 
 
 def check_order(parts: Iterable[str], order: Sequence[str], *, where: str) -> None:
-    """Check an order of parts and places of pictures.
+    """Check an order of parts and positions of pictures.
 
     Args:
         parts: names of the parts.
         where: the place in the file, for messages.
 
     Raises:
-        ValueError: naming the entry, and what is allowed.
+        ValueError: an entry is not allowed; the message has the entry and what is allowed.
     """
     names = list(parts)
     if clash := [name for name in names if is_picture(name)]:
@@ -61,7 +61,7 @@ def in_order(pieces: Sequence[Piece], pictures: Sequence[Any]) -> list[Any]:
     """Return the pictures in the order in which the turn shows them.
 
     Args:
-        pictures: those of the item, in its order.
+        pictures: the item's pictures, in its order.
     """
     shown: list[Any] = []
     for piece in pieces:
@@ -71,9 +71,9 @@ def in_order(pieces: Sequence[Piece], pictures: Sequence[Any]) -> list[Any]:
 
 
 def content(pieces: Sequence[Piece], pictures: Sequence[Any]) -> list[dict[str, Any]]:
-    """Return a turn's content in the form that transformers' templates read; adjacent texts are one.
+    """Return a turn's content in the form that transformers' templates read, with adjacent texts joined.
 
-    At least one entry: without any the text is empty.
+    There is at least one entry; without pieces its text is empty.
     """
     entries: list[dict[str, Any]] = []
     for piece in pieces:

@@ -1,6 +1,6 @@
-"""Prompts of a rubric: what all prompts of one item share, and the suffix in which each differs.
+"""Prompts of a rubric: the part that all prompts of an item share, and the suffix in which each differs.
 
-Shared text ends in an empty line (or at the picture) and a suffix begins with a character that is not white space, so
+Shared text ends in an empty line (or at the picture), and a suffix begins with a character that is not white space, so
 that tokens(shared + suffix) = tokens(shared) + tokens(suffix).
 """
 
@@ -24,8 +24,8 @@ class Prompt:
     Attributes:
         shared: the pieces of the user's turn (`actors.vlm.pieces`) that are the same in all prompts of one item.
         suffix: the text after that, in which prompts differ.
-        start: how the model's turn begins ("Final score:"); empty: the model begins it.
-        system: text of the system's turn, the same in all prompts of one item; empty: the template's own, if any.
+        start: how the model's turn begins ("Final score:"); if empty, the model begins it.
+        system: text of the system's turn, the same in all prompts of one item; if empty, the template's own, if any.
     """
 
     shared: tuple[Piece, ...]
@@ -37,7 +37,7 @@ class Prompt:
         """Return the chat in the form that transformers' templates read: the system's turn, if any, and the user's.
 
         Args:
-            picture: the item's: one, or a sequence of several; None: the turn is one text.
+            picture: the item's picture, or a sequence of several; None: the turn is one text.
         """
         if picture is None:
             text = "".join(piece for piece in (*self.shared, self.suffix) if isinstance(piece, str))
@@ -63,13 +63,13 @@ class TargetPrompt(NamedTuple):
 
 
 class PromptBuilder:
-    """Renders the prompts of one rubric in one layout.
+    """Renderer of a rubric's prompts in one layout.
 
     Args:
-        layout: the rubric's default if None.
+        layout: name of the layout; None: the rubric's default.
 
     Raises:
-        ValueError: a layout that the rubric does not have.
+        ValueError: the rubric does not have this layout.
     """
 
     def __init__(self, rubric: Rubric, *, layout: str | None = None) -> None:
@@ -83,16 +83,16 @@ class PromptBuilder:
         return pieces.place(entry) if pieces.is_picture(entry) else compiled(self.rubric.parts[entry])
 
     def prompts(self, context: Mapping[str, str], *, targets: Sequence[str] = ("",)) -> list[TargetPrompt]:
-        """Return a prompt for each target and question about one picture; targets are the outer loop.
+        """Return a prompt for each target and question about one picture, with targets in the outer loop.
 
-        `actors.rubric_rater.asked_pairs` has the pairs of a rubric with questions that are asked without a target.
+        For a rubric with questions that are asked without a target, see `actors.rubric_rater.asked_pairs`.
 
         Args:
-            context: text by context field; a missing field is empty. It is data and never read as a template.
+            context: text by context field; a missing field is empty. It is data, never read as a template.
             targets: labels to judge against.
 
         Raises:
-            jinja2.TemplateError: a part that cannot be rendered with this context.
+            jinja2.TemplateError: a part cannot be rendered with this context.
         """
         return self.prompts_about(context, [(target, q) for target in targets for q in self.rubric.questions])
 
@@ -101,10 +101,10 @@ class PromptBuilder:
 
         Args:
             context: as for `prompts`.
-            pairs: questions of the rubric, or those of the item with the rubric's answers.
+            pairs: questions of the rubric, or the item's questions with the rubric's answers.
 
         Raises:
-            jinja2.TemplateError: a part that cannot be rendered with this context.
+            jinja2.TemplateError: a part cannot be rendered with this context.
         """
         texts = {field: context.get(field, "").strip() for field in self.rubric.context_fields}
         words = texts | _words(self.rubric.questions[0], "")
@@ -129,7 +129,7 @@ def _words(question: Question, target: str) -> dict[str, str]:
 
 
 def _render(parts: Sequence[jinja2.Template | int | None], words: Mapping[str, str]) -> Iterator[Piece]:
-    """Yield the pieces: each text with an empty line after it, texts that render to nothing left out."""
+    """Yield the pieces, each text with an empty line after it; texts that render to nothing are left out."""
     for part in parts:
         if not isinstance(part, jinja2.Template):
             yield part

@@ -1,4 +1,4 @@
-"""Settings of the stages that rate items with a rubric, without the stages: the keys of `judge` need no more."""
+"""Settings of the stages that rate items with a rubric, apart from the stages: `judge`'s keys need only these."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -6,12 +6,12 @@ from typing import Any
 from actors.conditions import ConditionSettings
 from actors.vlm.settings import ContextSettings, MemorySettings, SamplingSettings
 
-CLOSING_TOKENS = 32  # for the line of the answer, and in case the reasoning's text has more tokens than were generated
+CLOSING_TOKENS = 32  # for the answer's line, and if the reasoning's text has more tokens than were generated
 
 
 @dataclass(kw_only=True)
 class RubricSettings(ContextSettings, ConditionSettings):
-    """The questions, the order of the parts in their prompts, and the condition of the ratings."""
+    """Settings of a rating: the questions, the order of their prompts' parts, and the condition."""
 
     rubric: dict[str, Any] = field(default_factory=dict)  # the questions and their closed answers
     layout: str | None = None  # rarely: one of the rubric's orders of parts; null: its default
@@ -48,5 +48,5 @@ class ReasoningSettings(RubricSettings, SamplingSettings):
 
     @property
     def reserved_tokens(self) -> int:
-        """Return the number of positions that the longest reasoning and its answer need."""
+        """Return how many positions the longest reasoning and its answer need."""
         return self.max_tokens + CLOSING_TOKENS

@@ -1,4 +1,4 @@
-"""Rows of table `ratings` from a scorer's results."""
+"""Rows of the table `ratings`, made from a scorer's results."""
 
 from collections.abc import Sequence
 
@@ -47,7 +47,7 @@ def rating_key(
 
 
 def scored(question: Question, scores: Scores) -> RatingRow:
-    """Return the columns of an answered question: the most likely answer, the first of equals, and the mean score."""
+    """Return the columns of an answered question: the most likely answer (the first if tied) and the mean score."""
     likeliest = max(range(len(question.answers)), key=lambda place: scores.probabilities[place])
     answer = question.answers[likeliest]
     pairs = zip(scores.probabilities, question.answers, strict=True)

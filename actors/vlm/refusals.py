@@ -1,4 +1,4 @@
-"""Detection of refusals: rules by language, from `conf/refusals/`, for four kinds (Century, appendices S and V).
+"""Detection of refusals of four kinds by rules per language from `conf/refusals/` (Century, appendices S and V).
 
     full        declines and does not answer
     hedge       declines first and answers nevertheless
@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 KINDS = ("full", "hedge", "blocked", "drop_event")
 LISTS = ("refusal", "offer", "but", "turn", "blocked", "drop_event")
 OPENING = 500  # characters within which a refusal must begin
-LONGEST = 20_000  # characters of a text that are examined
+LONGEST = 20_000  # characters that are examined of a text
 SHORT = 400  # characters; only a text this short can be a filter's message
 _SENTENCES = re.compile(r"(?<=[.!?؟।…:])\s+|(?<=[。！？])|\n+")
 _QUOTED = re.compile(
@@ -39,7 +39,7 @@ _MARKS = re.compile(r"[#*_>`]+")
 
 
 class Refusal(NamedTuple):
-    """A refusal's kind (one of `KINDS`), and whether the text answers nevertheless."""
+    """A refusal's kind (one of `KINDS`), and whether the text answers anyway."""
 
     kind: str
     answered: bool
@@ -57,7 +57,7 @@ class _LanguageRules:
 
 
 class RefusalRules:
-    """Checked rules of several languages.
+    """Checked rules for several languages.
 
     Args:
         rules: by language, from `conf/refusals/*.yaml`.
@@ -74,7 +74,7 @@ class RefusalRules:
     def find(self, text: str | None, *, finish_reason: str | None = None) -> Refusal | None:
         """Return the kind of refusal of `text`; None if it does not refuse.
 
-        Args:
+        finish_reason: why the text ended; with `filter` it counts as blocked, whatever the text.
             finish_reason: why the text ended; with `filter` it is blocked, whatever it says.
         """
         if finish_reason == "filter":
@@ -93,7 +93,7 @@ class RefusalRules:
 
 
 def _refusal(language: _LanguageRules, sentences: list[str]) -> Refusal | None:
-    """Return `full` or `hedge` if a sentence of the opening declines, by the amount of text that is not the refusal."""
+    """Return `full` or `hedge` if a sentence of the opening declines, depending on how much text is not the refusal."""
     offset, first = 0, None
     for number, sentence in enumerate(sentences):
         if offset > OPENING:
@@ -118,14 +118,14 @@ def _refusal(language: _LanguageRules, sentences: list[str]) -> Refusal | None:
 
 
 def _split_at_but(language: _LanguageRules, sentence: str) -> tuple[str, str]:
-    """Split a sentence at the "but" after its refusal; (the whole sentence, empty) if there is none."""
+    """Split a sentence at the "but" after its refusal; without one, return (the whole sentence, empty)."""
     refusal = language.patterns["refusal"].search(sentence)
     but = language.patterns["but"].search(sentence, refusal.end()) if refusal else None
     return (sentence[: but.start()], sentence[but.end() :]) if but else (sentence, "")
 
 
 def _plain(text: str) -> str:
-    """Return `text` without quotations and markup, with straight apostrophes; a text that is one quotation stays."""
+    """Return `text` without quotations and markup, with straight apostrophes; a text that is one quotation is kept."""
     text = unicodedata.normalize("NFKC", text[:LONGEST]).replace("’", "'").replace("‘", "'")
     text = _MARKS.sub("", text).strip()
     unquoted = _QUOTED.sub(" ", text).strip()

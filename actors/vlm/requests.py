@@ -12,12 +12,12 @@ from actors.vlm.prompts import Prompt
 
 @dataclass(frozen=True)
 class ScoringRequest:
-    """One prompt to be answered with one of `codes`.
+    """A prompt to be answered with one of `codes`.
 
     Attributes:
         picture: PIL image, RGB; a tuple of several; or None. Requests with the same picture object (`is`, not `==`)
             share what is encoded once.
-        codes: the allowed answers as the model is to write them.
+        codes: the allowed answers as the model should write them.
     """
 
     prompt: Prompt
@@ -26,14 +26,14 @@ class ScoringRequest:
 
 
 class Scores(NamedTuple):
-    """The model's distribution over the answers of one request; sequences are in the order of its codes.
+    """The model's distribution over the answers to one request, in the order of its codes.
 
     Attributes:
-        probabilities: of the codes among themselves, float64, summing to 1.
+        probabilities: probabilities of the codes among themselves, float64, summing to 1.
         logprobs: natural logarithm of each code's probability over the full vocabulary.
         outside_mass: probability of everything else, 0 to 1.
         prompt_tokens: tokens of the whole prompt, including the picture's.
-        rule: how answers are read off the tokens, `code` or `sequence` (`actors.vlm.answers`).
+        rule: how answers are read from tokens, `code` or `sequence` (`actors.vlm.answers`).
         passed_tokens: tokens that passed through the model for this request: its share of the prefix, and its suffix.
     """
 
@@ -51,9 +51,9 @@ class RequestGroup:
 
     Attributes:
         places: index of each request in the list that was prepared.
-        inputs: what the processor returned for the first request: name -> tensor, batch 1.
+        inputs: the processor's tensors for the first request, by name, batch 1.
         suffixes: token ids of each request after the shared ones.
-        shared: how many tokens of `inputs` all requests begin with.
+        shared: how many tokens at the beginning of `inputs` all requests share.
         answers: the allowed answers of each request as tokens.
         error: why none of the requests can be scored (the picture or the template is unusable); None if they can.
     """
@@ -77,7 +77,7 @@ class RequestGroup:
         """Return the group of prompts that a CPU stage tokenized.
 
         Args:
-            inputs: what the processor returned for the first prompt: name -> tensor, batch 1.
+            inputs: the processor's tensors for the first prompt, by name, batch 1.
             suffixes: token ids of each prompt after the first `shared` ones, which are those of `inputs`.
             answers: the allowed answers of each prompt.
         """
@@ -85,7 +85,7 @@ class RequestGroup:
         return cls(list(range(len(bridged))), dict(inputs), bridged, shared, list(answers))
 
     def length(self, number: int) -> int:
-        """Return the tokens of the whole prompt of request `number` of this group."""
+        """Return the number of tokens of the whole prompt of request `number`."""
         return self.shared + len(self.suffixes[number])
 
     def subset(self, numbers: Sequence[int]) -> "RequestGroup":

@@ -1,4 +1,4 @@
-"""A rubric: questions with closed answers, the parts of a prompt, and how people are asked the same.
+"""A rubric: questions with closed answers, the parts of a prompt, and how people are asked the same questions.
 
 A rubric's YAML file reads
 
@@ -26,9 +26,9 @@ A rubric's YAML file reads
 
 `actors.vlm.rubric_forms` has shorter forms: only `name` and `questions` are needed, and `answers: [1, 2, 3]` will do.
 
-Layout `paper` is the order of the paper. `fast` puts the picture first and what differs between the prompts of one
-item as late as possible, so that the model reads what they share once. In any layout all pictures must come before what
-differs. The system's turn is the same in all prompts of one item; the model's chat template writes it
+The layout `paper` is the paper's order. `fast` puts the picture first and what differs between an item's prompts as
+late as possible, so that the model reads their common beginning once. In any layout, all pictures must come before what
+differs. The system's turn is the same in all prompts of an item; the model's chat template writes it
 (`actors.vlm.chat_format`).
 """
 
@@ -73,10 +73,11 @@ class Rubric:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Rubric":
-        """Check a rubric from YAML or Hydra.
+        """Return the rubric in `data`, as read from YAML or Hydra.
 
         Raises:
-            ValueError: naming the rubric, and for each mistake the place, the value, and what is allowed there.
+            ValueError: the data is invalid; the message has the rubric and, for each mistake, the place, the value and
+                what is allowed.
         """
         where = checks.named("rubric", data)
         mistakes = checks.Mistakes(where)
@@ -116,7 +117,7 @@ class Rubric:
             ),
         )
         _check_parts(rubric, mistakes, where=where)
-        mistakes.refuse()  # what follows reads orders of valid parts
+        mistakes.refuse()  # the checks below need orders of valid parts
         _check_layouts(rubric, mistakes, where=where)
         return rubric
 
@@ -131,14 +132,14 @@ class Rubric:
         return self.questions[0].name == ANY
 
     def question(self, name: str) -> Question:
-        """Return the question of that name, or the one that is replaced by the items' own."""
+        """Return the question with this name, or the one that the items' own questions replace."""
         return next(question for question in self.questions if question.name in (name, ANY))
 
     def resolve_layout(self, layout: str | None) -> str:
         """Return `layout`, or the rubric's default for None.
 
         Raises:
-            ValueError: a layout that the rubric does not have.
+            ValueError: the rubric does not have this layout.
         """
         chosen = layout or self.layout
         if chosen not in self.layouts:
@@ -149,7 +150,7 @@ class Rubric:
 
     @property
     def differing_words(self) -> set[str]:
-        """Return the words that make the prompts of one item differ: the target, and those of several questions."""
+        """Return the words that make an item's prompts differ: the target, and those of several questions."""
         if self.asks_own_questions:
             return {"question"}
         return {TARGET_WORD} | (QUESTION_WORDS if len(self.questions) > 1 else set())
@@ -159,7 +160,7 @@ class Rubric:
         return pieces.picture_count(self.layouts[layout])
 
     def split(self, layout: str) -> int:
-        """Return how many entries of `layout` are the same in all prompts of one item; never all of them."""
+        """Return how many entries of `layout` are the same in all prompts of an item; never all of them."""
         order = self.layouts[layout]
         for place, entry in enumerate(order[:-1]):
             if not pieces.is_picture(entry) and words(self.parts[entry]) & self.differing_words:
@@ -168,9 +169,9 @@ class Rubric:
 
 
 def identity(rubric: Rubric, *, layout: str | None = None) -> str:
-    """Return a hash (SHA-256, 32 hexadecimal digits) of everything in `rubric` that changes ratings under `layout`.
+    """Return a hash (SHA-256, 32 hexadecimal digits) of everything in `rubric` that affects ratings under `layout`.
 
-    The people's variant, the source and the layouts that are not used are left out.
+    The variant for people, the source and unused layouts are left out.
     """
     chosen = rubric.resolve_layout(layout)
     facts = asdict(rubric)
@@ -216,7 +217,7 @@ def _check_parts(rubric: Rubric, mistakes: checks.Mistakes, *, where: str) -> No
         mistakes.of(_check_template, text, allowed, where=f"{where}, part {name!r}", instead=None)
     of_system = allowed - rubric.differing_words
     mistakes.of(_check_template, rubric.system, of_system, where=f"{where}, system", instead=None)
-    mistakes.refuse()  # what follows reads the templates
+    mistakes.refuse()  # the checks below read the templates
     if rubric.asks_own_questions and rubric.asks_targets:
         mistakes.add(f"{where}: question {ANY!r} is replaced by the items' own questions, which have no targets")
     if rubric.asks_targets and not any(question.targets for question in rubric.questions):

@@ -32,7 +32,7 @@ PARTS = {
 }
 TARGET = "{% if target +%}\nIt is asked about: {{ target }}{% endif %}"  # + keeps the line break that trim_blocks drops
 LAYOUT = ["picture", "introduction", "context", "scale", "question"]
-LAYOUT_KEYS = ("parts", "layouts", "layout")  # all or none of them
+LAYOUT_KEYS = ("parts", "layouts", "layout")  # all or none of them are set
 ANSWER = "a number, a word, or {value: …, label: …, score: …} (score: with scale: ordinal)"  # for messages
 ANSWERS = f"a list such as [1, 2, 3] or [yes, no], each answer {ANSWER}"
 MAX_ANSWERS = 26  # one letter each
@@ -41,24 +41,24 @@ WORDS = {True: "yes", False: "no"}
 
 
 def is_short(data: Mapping[str, Any]) -> bool:
-    """Return whether a rubric leaves the parts and layouts of its prompts to this module."""
+    """Return whether a rubric leaves its prompts' parts and layouts to this module."""
     return not set(LAYOUT_KEYS) & set(data)
 
 
 def required_keys(data: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the keys that a rubric must have in its file."""
+    """Return the keys that a rubric's file must have."""
     return ("name", "questions", *(() if is_short(data) else LAYOUT_KEYS))
 
 
 def required_keys_of_question(data: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the keys that a completed question must have: answers with value and label do not tell its scale."""
+    """Return the keys that a completed question must have: its scale does not follow from values and labels."""
     answers = data.get("answers")
     has_mappings = isinstance(answers, Sequence) and any(isinstance(entry, Mapping) for entry in answers)
     return ("name", "text", "scale", "answers") if has_mappings and "scale" not in data else ("name", "text", "answers")
 
 
 def instead_of(data: Any) -> str:
-    """Return what to write for answers that are not a list (1..5, yes/no, {1: low}); empty if that is not clear."""
+    """Return what to write for answers that are not a list (1..5, yes/no, {1: low}); empty if that is unclear."""
     if isinstance(data, str):
         return _list_of(data.strip())
     if isinstance(data, Mapping) and data and not {"value", "label"} & set(data):
@@ -81,7 +81,7 @@ def _list_of(text: str) -> str:
 
 
 def completed(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the rubric in its full form; what has another shape is left for the checks to refuse."""
+    """Return the rubric in its full form; values of another shape are left for the checks to refuse."""
     full: dict[str, Any] = {"version": VERSION, "source": SOURCE, **data}
     if is_short(data):
         question = PARTS["question"] + (TARGET if data.get("targets") else "")

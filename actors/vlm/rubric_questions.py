@@ -1,4 +1,4 @@
-"""The questions of a rubric and their allowed answers; all mistakes of them are gathered.
+"""A rubric's questions and their allowed answers; the checks report all mistakes at once.
 
 `actors.vlm.rubric` describes the file, `actors.vlm.rubric_forms` the shorter forms of answers.
 """
@@ -13,13 +13,13 @@ from actors.vlm.rubric_forms import MAX_ANSWERS
 
 SCALES = ("ordinal", "nominal")
 REPLIES = ("code", "label")
-ANY = "*"  # the name of a question that is replaced by the items' own questions
+ANY = "*"  # name of the question that the items' own questions replace
 _TAG = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Answer:
-    """One allowed answer: the value stored, the label in the prompt, and its number on an ordinal scale."""
+    """An allowed answer: its stored value, its label in the prompt, and its number on an ordinal scale."""
 
     value: str
     label: str
@@ -40,9 +40,9 @@ class Question:
 
     @property
     def codes(self) -> tuple[str, ...]:
-        """What the model is to reply for each answer: one character, or with `reply: label` the label itself.
+        """The model's reply for each answer: one character, or with `reply: label` the label itself.
 
-        An ordinal scale of integers from 0 to 9 uses them; all other sets use A, B, C, … in their order.
+        An ordinal scale of integers from 0 to 9 uses these; all other sets use A, B, C, … in order.
         """
         if self.reply == "label":
             return tuple(answer.label for answer in self.answers)
@@ -53,12 +53,12 @@ class Question:
 
 
 def read_questions(data: Any, mistakes: checks.Mistakes, *, where: str) -> tuple[Question, ...]:
-    """Return the questions of a rubric in its full form, for use only if there are no mistakes.
+    """Return the questions of a rubric in its full form; use them only if there are no mistakes.
 
     Args:
         data: the value of the key `questions`.
-        mistakes: those of the questions are added.
-        where: names the rubric in messages.
+        mistakes: collects the mistakes of the questions.
+        where: the rubric's name in messages.
     """
     entries = mistakes.of(_at_least_one, data, f"{where}, questions", instead=())
     questions = tuple(_question(entry, mistakes, number, where=where) for number, entry in enumerate(entries, start=1))
@@ -74,7 +74,7 @@ def _at_least_one(data: Any, where: str) -> Sequence[Any]:
 
 
 def _check_names(names: Sequence[str], *, where: str) -> None:
-    """Check the names of all questions; that of a question whose name is refused is empty."""
+    """Check the names of all questions; a question whose name was refused has an empty one."""
     checks.check_unique(filter(None, names), where=where, kind="question")
     if len(names) > 1 and ANY in names:
         raise ValueError(f"{where}: question {ANY!r} is replaced by the items' own questions; it must be the only one")
@@ -124,7 +124,7 @@ def literal(data: Any, where: str) -> str:
     """Return `checks.text` of a text that is not a template.
 
     Raises:
-        ValueError: as for `checks.text`, or the text has tags of a template.
+        ValueError: as for `checks.text`; also if the text has template tags.
     """
     text = checks.text(data, where)
     if tag := _TAG.search(text):
@@ -141,7 +141,7 @@ def optional_literal(data: Any, where: str) -> str:
 
 
 def _answers(data: Any, mistakes: checks.Mistakes, *, scale: Any, where: str) -> tuple[Answer, ...]:
-    """Read the answers of a question; with a scale of None, which is refused elsewhere, without their scores."""
+    """Read the answers of a question; if its scale is None, which is refused elsewhere, without their scores."""
     place = f"{where}, answers"
     entries = mistakes.of(_check_form, data, place, instead=())
     answers = tuple(
@@ -153,7 +153,7 @@ def _answers(data: Any, mistakes: checks.Mistakes, *, scale: Any, where: str) ->
         by_text = {getattr(answer, kind): answer for answer in others}
         texts = [text for answer in others if (text := getattr(answer, kind)) not in ("", None)]
         mistakes.of(checks.check_unique, texts, where=where, kind=f"answer {kind}", instead=None)
-        others = list(by_text.values())  # two answers with the same value are one mistake, whatever else they share
+        others = list(by_text.values())  # two answers with the same value are one mistake, even if they share more
     if all(isinstance(entry, Mapping) for entry in entries):
         scores = [(entry.get("value", number), entry.get("score")) for number, entry in enumerate(entries, start=1)]
         mistakes.of(_check_scores, scores, scale=scale, where=place, instead=None)
@@ -183,13 +183,13 @@ def _answer(data: Any, mistakes: checks.Mistakes, *, scale: Any, where: str) -> 
 
 
 def _number(score: Any) -> float | None:
-    """Return a finite number, and None for anything else."""
+    """Return a finite number; None for anything else."""
     is_number = isinstance(score, int | float) and not isinstance(score, bool) and abs(score) < float("inf")
     return float(score) if is_number else None
 
 
 def _check_scores(scores: Sequence[tuple[Any, Any]], *, scale: Any, where: str) -> None:
-    """Check the pairs of value and score of all answers, with one message for those that have the same mistake."""
+    """Check the pairs of value and score of all answers, with one message for all that have the same mistake."""
     stated = [(value, score) for value, score in scores if score is not None]
     if scale == "nominal" and stated:
         pairs = ", ".join(f"score {score!r} of {value!r}" for value, score in stated)

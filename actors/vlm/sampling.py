@@ -1,4 +1,4 @@
-"""How generated texts are sampled: the settings, and the draw of one token."""
+"""How generated texts are sampled: the settings, and the draw of a token."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ MAX_TOKENS = 1024
 
 @dataclass(frozen=True)
 class Sampling:
-    """Settings of sampling.
+    """Sampling settings.
 
     Attributes:
-        temperature: 0 takes the most likely token each time.
+        temperature: 0 always takes the most likely token.
         top_p: probability of the nucleus that tokens are drawn from (Holtzman et al. 2020, arXiv:1904.09751).
-        max_tokens: tokens of one text.
+        max_tokens: largest number of tokens of a text.
 
     Raises:
         ValueError: a value outside its range.
@@ -34,10 +34,9 @@ class Sampling:
 
 
 def draw(logits: Any, numbers: Sequence[float], sampling: Sampling) -> Any:
-    """Draw one token per row: the most likely one, or where a number falls on the cumulative distribution.
+    """Draw one token per row: the most likely one, or the one where a number falls on the cumulative distribution.
 
-    The distribution is that of the nucleus, the smallest set of most likely tokens with at least `top_p` of the
-    probability.
+    The distribution covers the nucleus, the smallest set of most likely tokens with a probability of at least `top_p`.
 
     Args:
         logits: [rows, vocabulary].
@@ -47,7 +46,7 @@ def draw(logits: Any, numbers: Sequence[float], sampling: Sampling) -> Any:
         token ids [rows], int64.
 
     Raises:
-        ValueError: logits that are not finite.
+        ValueError: the logits are not finite.
     """
     import torch
 
@@ -58,7 +57,7 @@ def draw(logits: Any, numbers: Sequence[float], sampling: Sampling) -> Any:
 
 
 def choose(logits: Any, numbers: Sequence[float], sampling: Sampling) -> Any:
-    """Return what `draw` returns for logits in float32; any tokens where they are not finite."""
+    """Return what `draw` returns for float32 logits; arbitrary tokens where they are not finite."""
     import torch
 
     if sampling.temperature == 0:
@@ -67,7 +66,7 @@ def choose(logits: Any, numbers: Sequence[float], sampling: Sampling) -> Any:
     order = None
     if sampling.top_p < 1:
         shares, order = shares.sort(dim=-1, descending=True, stable=True)
-        outside = shares.cumsum(dim=-1) - shares >= sampling.top_p  # the tokens before have enough probability
+        outside = shares.cumsum(dim=-1) - shares >= sampling.top_p  # the tokens before it have enough probability
         shares = shares.masked_fill(outside, 0.0)
     sums = shares.cumsum(dim=-1)
     targets = torch.tensor(numbers, dtype=torch.float64, device=logits.device)[:, None] * sums[:, -1:]

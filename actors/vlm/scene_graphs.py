@@ -1,6 +1,6 @@
-"""The closed grammar of scene graphs after DSG, and the instructions by which a text model writes them in three steps.
+"""The closed grammar of scene graphs after DSG, and the instructions for a text model to write them in three steps.
 
-One line per tuple, question or list of parents, each with the number of its tuple:
+One line per tuple, question or list of parents, each beginning with the number of its tuple:
 
     tuples      1 | entity - whole (chariot)
                 2 | attribute - color (chariot, golden)
@@ -9,7 +9,7 @@ One line per tuple, question or list of parents, each with the number of its tup
                 2 | 1
 
 Source: Cho et al., "Davidsonian Scene Graph", ICLR 2024: the three steps and the categories. A line that does not have
-this form is a fault and never guessed at.
+this form is a fault; its meaning is never guessed.
 """
 
 import json
@@ -23,7 +23,7 @@ from actors.vlm import checks
 
 TUPLES, QUESTIONS, PARENTS = "tuples", "questions", "parents"
 STEPS = (TUPLES, QUESTIONS, PARENTS)
-KINDS = {  # category -> its kinds; empty: none is written
+KINDS = {  # kinds of each category; empty: none is written
     "entity": ("whole", "part"),
     "attribute": ("color", "material", "scale", "shape", "state", "texture", "type"),
     "relation": ("spatial", "scale"),
@@ -38,7 +38,7 @@ _PARENTS = re.compile(r"\d{1,3}(?:\s*,\s*\d{1,3})*")
 
 
 class LineFault(NamedTuple):
-    """A line that has no place in the answer: the step, the line (from 1), what is wrong with it, and its text."""
+    """A line without a place in the answer: the step, the line (from 1), what is wrong, and its text."""
 
     step: str
     line: int
@@ -47,22 +47,22 @@ class LineFault(NamedTuple):
 
 
 class Parsed(NamedTuple):
-    """What a step's answer says: number of the tuple -> (line, what it says), and the lines with faults."""
+    """The content of a step's answer: (line, content) by number of the tuple, and the lines with faults."""
 
     entries: dict[int, tuple[int, str]]
     faults: list[LineFault]
 
 
 def parse(step: str, answer: str, *, numbers: Sequence[int] | None = None) -> Parsed:
-    """Return what the answer of a step says.
+    """Parse the answer of a step.
 
     Args:
         step: tuples, questions or parents.
         answer: the model's text; empty lines do not count.
-        numbers: those of the tuples, for the steps after the first.
+        numbers: the numbers of the tuples, for the steps after the first.
 
     Returns:
-        In the answer's order; a tuple in its canonical form, a question as it is, parents as "1,2" or "".
+        The content in the answer's order: tuples in canonical form, questions unchanged, parents as "1,2" or "".
     """
     entries: dict[int, tuple[int, str]] = {}
     faults: list[LineFault] = []
@@ -88,7 +88,7 @@ def category_of(text: str) -> str:
 
 
 def tuple_line(number: int, text: str) -> str:
-    """Return a line of an answer."""
+    """Return the line of an answer for a tuple's number and text."""
     return f"{number} | {text}"
 
 
@@ -120,7 +120,7 @@ _READERS = {TUPLES: _tuple, QUESTIONS: _question, PARENTS: _parents}
 
 @dataclass(frozen=True)
 class Example:
-    """A worked example: a text, its tuples, and for each the question and the numbers of its parents."""
+    """A worked example: a text, its tuples, and each tuple's question and the numbers of its parents."""
 
     text: str
     tuples: tuple[str, ...]
@@ -128,14 +128,14 @@ class Example:
     parents: tuple[str, ...]
 
     def answer(self, step: str) -> str:
-        """Return the right answer of a step."""
+        """Return the correct answer of a step."""
         lines = {TUPLES: self.tuples, QUESTIONS: self.questions, PARENTS: self.parents}[step]
         return "\n".join(tuple_line(number, text) for number, text in enumerate(lines, 1))
 
 
 @dataclass(frozen=True)
 class SceneGraphInstructions:
-    """Instructions of the three steps with examples; build them with `SceneGraphInstructions.from_dict`."""
+    """Instructions for the three steps, with examples; build them with `SceneGraphInstructions.from_dict`."""
 
     name: str
     source: str
@@ -145,10 +145,10 @@ class SceneGraphInstructions:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "SceneGraphInstructions":
-        """Check instructions from YAML or Hydra; the examples must follow the grammar.
+        """Return the instructions in `data`, as read from YAML or Hydra; the examples must follow the grammar.
 
         Raises:
-            ValueError: naming the place, the value, and what is allowed there.
+            ValueError: the data is invalid; the message has the place, the value, and what is allowed.
         """
         where = checks.named("scene_graph", data)
         keys = ("name", "version", "source", "steps", "examples")
@@ -174,7 +174,7 @@ class SceneGraphInstructions:
         """Return the user's turn of a step.
 
         Args:
-            text: the text to write a scene graph of; data, never read as a template.
+            text: the text to make a scene graph of; data, never read as a template.
             tuples: the lines of the tuples, for the steps after the first.
         """
         parts = [self.steps[step].strip()]

@@ -1,7 +1,7 @@
-"""Closed-set scoring: the likelihood of each allowed answer, instead of a generated text that has to be parsed.
+"""Closed-set scoring: the likelihood of each allowed answer, instead of a generated text that must be parsed.
 
-The probability of an answer is its share of the probability of all allowed answers; the probability of everything else
-is reported as `outside_mass`. `actors.vlm.engines` has the ways to compute likelihoods.
+An answer's probability is its share of the probability of all allowed answers; the probability of everything else is
+reported as `outside_mass`. `actors.vlm.engines` computes the likelihoods.
 """
 
 import logging
@@ -24,12 +24,12 @@ log = logging.getLogger(__name__)
 
 
 class AnswerScorer:
-    """Base class of the scorers: answers as tokens, groups of requests, results; needs `_all_likelihoods`.
+    """Base class of scorers: answers as tokens, groups of requests, results; a subclass adds `_all_likelihoods`.
 
     Args:
         config: the model's config.
-        bounds: bounds of a picture's pixels as the model sees it; by default those of the processor.
-        keeps_pictures: as for `actors.vlm.chat_format.ChatFormat`.
+        bounds: bounds of a picture's pixels as the model sees it; by default the processor's.
+        keeps_pictures: see `actors.vlm.chat_format.ChatFormat`.
     """
 
     def __init__(
@@ -49,14 +49,14 @@ class AnswerScorer:
 
     @property
     def groups_at_once(self) -> int | None:
-        """How many groups `run_many` should get at a time; None: as many as there are."""
+        """How many groups to pass to `run_many` at a time; None: all of them."""
         return None
 
     def check_codes(self, codes: Sequence[str]) -> list[int]:
         """Return the token ids of `codes` at the start of the model's turn, as its chat template writes it.
 
         Raises:
-            ValueError: a code that is not exactly one token there, or is the same token as another.
+            ValueError: a code is not exactly one token there, or is the same token as another code.
         """
         answers = self.answers(codes)
         if answers.rule != "code" or answers.bridge:
@@ -72,7 +72,7 @@ class AnswerScorer:
             start: the beginning of the model's turn.
 
         Raises:
-            ValueError: no codes, an empty one, or two that are the same tokens.
+            ValueError: there are no codes, a code is empty, or two codes are the same tokens.
         """
         key = (tuple(codes), start)
         if key not in self._codes:
@@ -82,10 +82,10 @@ class AnswerScorer:
         return self._codes[key]
 
     def score(self, requests: Sequence[ScoringRequest]) -> list[Scores | ScoringError]:
-        """Return the scores of `requests`, in their order; a request that fails does not affect the others.
+        """Return the scores of `requests`, in order; a request that fails does not affect the others.
 
         Raises:
-            ValueError: codes that are the same tokens (`answers`).
+            ValueError: two codes are the same tokens (`answers`).
             EngineError: the device failed.
         """
         results: dict[int, Scores | ScoringError] = {}
@@ -100,13 +100,13 @@ class AnswerScorer:
         return [results[place] for place in range(len(requests))]
 
     def prepare(self, requests: Sequence[ScoringRequest], *, places: Sequence[int] | None = None) -> RequestGroup:
-        """Tokenize `requests` about one picture and process the picture; needs no device.
+        """Tokenise `requests` about one picture and process the picture; needs no device.
 
         Args:
-            places: keys of the results of `run`; by default 0, 1, …
+            places: keys of the results of `run`; None: 0, 1, …
 
         Raises:
-            ValueError: codes that are the same tokens (`answers`).
+            ValueError: two codes are the same tokens (`answers`).
         """
         numbers = list(places if places is not None else range(len(requests)))
         answers = [self.answers(request.codes, start=request.prompt.start) for request in requests]
@@ -127,7 +127,7 @@ class AnswerScorer:
         return results
 
     def run_many(self, groups: Sequence[RequestGroup]) -> list[dict[int, Scores | ScoringError]]:
-        """Return the scores of prepared groups, as `run` for each of them.
+        """Return the scores of several prepared groups; see `run`.
 
         Raises:
             EngineError: the device failed.
@@ -159,7 +159,7 @@ class AnswerScorer:
     def _all_likelihoods(
         self, parts: Sequence[tuple[RequestGroup, Sequence[int]]]
     ) -> Iterable[Sequence[RequestLikelihoods | ScoringError]]:
-        """Return the likelihoods of requests of several groups, whose failures do not affect each other.
+        """Return the likelihoods of requests of several groups; a group's failure does not affect the others.
 
         Args:
             parts: each group with the numbers of its requests.
@@ -171,15 +171,15 @@ class AnswerScorer:
 
 
 class ClosedSetScorer(AnswerScorer):
-    """Scores closed answers with a model and processor from `actors.vlm.loading.load_vlm`.
+    """Scorer of closed answers with a model and processor from `actors.vlm.loading.load_vlm`.
 
     Args:
         engine: one of `actors.vlm.engines.ENGINES`.
         memory_budget_gb: memory for one forward pass; None: half of the free memory.
-        bounds: bounds of a picture's pixels as the model sees it; by default those of the processor.
+        bounds: bounds of a picture's pixels as the model sees it; by default the processor's.
 
     Raises:
-        ValueError: an unknown engine, or one that does not support the model's family.
+        ValueError: the engine is unknown, or does not support the model's family.
     """
 
     def __init__(
@@ -217,7 +217,7 @@ class ClosedSetScorer(AnswerScorer):
         if not isinstance(engine, PackedEngine):
             yield from (self._alone(*part) for part in waiting)
             return
-        # The next groups are prepared and given to the device before the results of these are read.
+        # The next groups are prepared and launched before the results of these are read.
         previous: Callable[[], Sequence[Sequence[RequestLikelihoods | ScoringError]]] | None = None
         for chunk in engine.chunks(waiting, budget=self.budget):
             launched = self._launched(engine, chunk)
@@ -230,9 +230,9 @@ class ClosedSetScorer(AnswerScorer):
     def _launched(
         self, engine: PackedEngine, chunk: Sequence[tuple[RequestGroup, Sequence[int]]]
     ) -> Callable[[], Sequence[Sequence[RequestLikelihoods | ScoringError]]]:
-        """Give the device a chunk of groups; the function that is returned waits for the results.
+        """Launch a chunk of groups on the device; return a function that waits for the results.
 
-        If they cannot pass together, each passes alone: one that fails must not fail the others.
+        If they cannot pass together, each passes alone, so that one that fails does not fail the others.
         """
 
         def alone() -> list[Sequence[RequestLikelihoods | ScoringError]]:
@@ -271,9 +271,10 @@ class ClosedSetScorer(AnswerScorer):
             return [errors.reason(error)] * len(numbers)
 
     def _likelihoods(self, group: RequestGroup, numbers: Sequence[int]) -> Sequence[RequestLikelihoods]:
-        """Run the engine; while the memory is exhausted, again with half of the budget.
+        """Run the engine, repeatedly with half the budget while memory is exhausted.
 
-        A group that does not fit even then leaves the budget as it was: one large picture must not slow all others.
+        A group that does not fit even then leaves the budget unchanged: one large picture must not slow down all
+            others.
         """
         inputs = families.on_device(self.model, group.inputs)
         before = self.budget
@@ -286,7 +287,7 @@ class ClosedSetScorer(AnswerScorer):
                 if not errors.is_out_of_memory(error) or self.budget <= self._least_budget:
                     self.budget = before
                     raise
-            # outside of the except clause, whose traceback would keep the failed pass's memory alive
+            # outside the except clause, whose traceback would keep the failed pass's memory alive
             self._halve()
 
     def _halve(self) -> None:

@@ -1,7 +1,7 @@
-"""Attention within segments: sequences of several lengths that lie one after the other, without padding.
+"""Attention within segments: sequences of various lengths concatenated without padding.
 
-On GPUs in half precision torch's kernel for sequences of different lengths (FlashAttention) computes all segments at
-once; elsewhere each segment is computed by itself, with the same result.
+On GPUs in half precision, torch's kernel for sequences of different lengths (FlashAttention) computes all segments at
+once; elsewhere each segment is computed separately, with the same result.
 """
 
 import importlib.util
@@ -40,17 +40,17 @@ class Segments:
 def attend_segments(
     query: Any, key: Any, value: Any, *, queries: Segments, keys: Segments, scale: float, causal: bool = False
 ) -> tuple[Any, Any]:
-    """Attend from each segment of queries to the segment of keys at the same place.
+    """Attend from each segment of queries to the segment of keys with the same index.
 
     Args:
         query: [all queries, heads, head size].
         key, value: [all keys, key heads, head size]; `heads` is a multiple of `key heads`.
-        causal: whether the i-th query of a segment sees its first i keys only; both have the same lengths then.
+        causal: whether the i-th query of a segment sees only its first i keys; both then have the same lengths.
 
     Returns:
         ([all queries, heads, head size] in the query's dtype, log-sum-exp of the scores [heads, all queries] float32).
     """
-    # With as many queries as heads nothing would show the order of the kernel's sums.
+    # With as many queries as heads, the shape of the kernel's sums would not show their order.
     if has_kernel(query.device, query.dtype) and query.shape[0] != query.shape[1]:
         bounds = queries.on(query.device), keys.on(query.device), queries.longest, keys.longest
         if (result := _varlen(query, key, value, bounds, scale=scale, causal=causal)) is not None:
@@ -61,10 +61,10 @@ def attend_segments(
 def attend_in_pictures(
     module: Any, query: Any, key: Any, value: Any, attention_mask: Any, *, scaling: float | None = None, **options: Any
 ) -> tuple[Any, None]:
-    """Attend within pictures or their windows, with the interface of transformers.
+    """Attend within pictures or their windows, with transformers' interface.
 
-    In place of a call per window, which transformers makes without FlashAttention's own package, after waiting for the
-    device in every layer.
+    Without FlashAttention's own package, transformers instead makes a call per window, after waiting for the device in
+    every layer.
 
     Args:
         query, key, value: [1, heads, patches, head size].
@@ -85,9 +85,9 @@ def attend_in_pictures(
 
 
 def use_for_pictures(model: Any) -> None:
-    """Let the vision tower of `model` attend by `attend_in_pictures`, if it passes segments and is on such a GPU."""
+    """Make the vision tower of `model` use `attend_in_pictures`, if it passes segments and its GPU has the kernel."""
     family = family_of(model)
-    if family is None or not family.three_axes:  # only Qwen's towers were tried
+    if family is None or not family.three_axes:  # only Qwen's towers have been tried
         return
     tower = base_model(model).visual
     weight = next(tower.parameters())
@@ -97,7 +97,7 @@ def use_for_pictures(model: Any) -> None:
 
 
 def has_kernel(device: Any, dtype: Any) -> bool:
-    """Return whether all segments are computed at once: on GPUs in half precision, with a torch that has the kernel."""
+    """Return whether all segments are computed at once: on GPUs in half precision, if torch has the kernel."""
     return bool(device.type == "cuda" and dtype.itemsize == 2 and _torch_has_kernel())
 
 
@@ -109,7 +109,7 @@ def _torch_has_kernel() -> bool:
 def _varlen(
     query: Any, key: Any, value: Any, segments: tuple[Any, Any, int, int], *, scale: float, causal: bool
 ) -> tuple[Any, Any] | None:
-    """Return what torch's kernel computes; None if it does not take this size."""
+    """Return the result of torch's kernel; None if it does not support this size."""
     import torch
     from torch.nn.attention.varlen import AuxRequest, varlen_attn
 
@@ -128,7 +128,7 @@ def _varlen(
 
 @lru_cache(maxsize=1)
 def _names_grouped_heads() -> bool:
-    """Return whether torch asks for an argument before it takes fewer key heads than heads; 2.11 does not."""
+    """Return whether torch requires an argument to accept fewer key heads than heads; 2.11 does not."""
     from torch.nn.attention.varlen import varlen_attn
 
     return "enable_gqa" in inspect.signature(varlen_attn).parameters

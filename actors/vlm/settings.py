@@ -1,4 +1,4 @@
-"""Settings that several stages with a vision-language model share: which model, its prompts, how texts are drawn."""
+"""Settings that several stages with a vision-language model share: the model, its prompts, how texts are drawn."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from actors.vlm.sampling import MAX_TOKENS, Sampling
 
 @dataclass(kw_only=True)
 class ModelSettings(Settings):
-    """A model, and the size at which it is shown pictures."""
+    """Settings of a model, and of the size at which it is shown pictures."""
 
     checkpoint: str  # hub name, folder, s3://bucket/folder or local:NAME
     revision: str | None = None  # rarely: of the hub's repository: a branch, tag or commit
@@ -34,7 +34,7 @@ class ModelSettings(Settings):
 
 @dataclass(kw_only=True)
 class ContextSettings(Settings):
-    """How much of an item's context a prompt holds."""
+    """Settings of an item's context in a prompt."""
 
     max_context_tokens: int | None = None  # rarely: a longer context is cut; null: only where the model's positions end
     empty_context: str = "answer"  # rarely: items without context: answer without it, or skip
@@ -46,7 +46,7 @@ class ContextSettings(Settings):
 
 @dataclass(kw_only=True)
 class MemorySettings(Settings):
-    """The device memory besides the weights."""
+    """Setting of the device memory besides the weights."""
 
     # rarely: for one forward pass, or the caches of a batch; null: half of what is free
     memory_budget_gb: float | None = None
@@ -58,7 +58,7 @@ class MemorySettings(Settings):
 
 @dataclass(kw_only=True)
 class SamplingSettings(MemorySettings):
-    """How texts are drawn."""
+    """Settings that determine how texts are drawn."""
 
     samples: int = 1  # texts per prompt
     temperature: float = 1.0  # 0: always the most likely token
@@ -74,7 +74,7 @@ class SamplingSettings(MemorySettings):
 
     @property
     def sampling(self) -> Sampling:
-        """Return how each text is drawn.
+        """Return the settings for drawing each text.
 
         Raises:
             ValueError: a value outside its range.

@@ -10,17 +10,17 @@ from actors.vlm.families import Family
 from actors.vlm.forward import PassKind
 from actors.vlm.prefix import encode
 
-# Largest difference from the log-likelihoods of whole forward passes. Rounding in float32 stays below 1e-4, in bfloat16
-# it is 0.03 to 0.16 (measured); a wrong mask or position makes a larger difference than either.
+# Largest difference from the log-likelihoods of whole forward passes. Rounding stays below 1e-4 in float32 and is 0.03
+# to 0.16 in bfloat16 (measured); a wrong mask or position makes a larger difference than either.
 TOLERANCE = {"float32": 1e-3}
 ROUNDED_TOLERANCE = 0.5
 
 
 class SuffixLikelihoods(NamedTuple):
-    """Result of `log_likelihoods`.
+    """The result of `log_likelihoods`.
 
     Attributes:
-        logprobs: for each suffix, the natural logarithm of each of its answers' probabilities.
+        logprobs: natural logarithm of the probability of each answer of each suffix.
         tokens: tokens that passed through the model for all suffixes together.
     """
 
@@ -49,7 +49,7 @@ def log_likelihoods(
         budget: bytes that one forward pass may take.
     """
     more = token_trees.shared_length(suffixes)
-    # What the processor returned ends in a suffix, which need not be among these.
+    # The processor's output ends in a suffix, which need not be one of these.
     prefix = encode(model, family, families.extended(families.cut(inputs, shared), list(suffixes[0][:more])))
     rows, nodes = token_trees.rows_of([suffix[more:] for suffix in suffixes], [codes.inner for codes in answers])
     by_row: dict[int, list[int]] = {}

@@ -6,11 +6,11 @@ from typing import Any
 
 
 class PromptText:
-    """Turns token ids back into text.
+    """Converter of token ids back to text.
 
     Args:
-        processor: of the model, or a `TextProcessor`.
-        sizes: (width, height) of the prompt's pictures in their order.
+        processor: the model's processor, or a `TextProcessor`.
+        sizes: (width, height) of the prompt's pictures, in order.
     """
 
     def __init__(self, processor: Any, sizes: Sequence[tuple[int, int]]) -> None:
@@ -20,7 +20,7 @@ class PromptText:
         self._mark = mark
 
     def __call__(self, ids: Sequence[int]) -> str:
-        """Return the text of `ids` with special tokens; those of a picture become `[picture 300 x 225: 88 tokens]`."""
+        """Return the text of `ids` with special tokens; a picture's become `[picture 300 x 225: 88 tokens]`."""
         text: str = self._tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
         return self._marks.sub(self._placeholder, text) if self._marks else text
 

@@ -13,12 +13,12 @@ from jinja2 import nodes
 from jinja2.filters import do_format
 
 QUESTION_WORDS = frozenset({"question", "note", "options", "numbers"})
-LONGEST = 10_000  # characters of a width, or of a text that is repeated
-LONGEST_TEXT = 1_000_000  # characters of a text that is put together
-MOST_STEPS = 100_000  # of all loops of a rendering
+LONGEST = 10_000  # largest width in characters, or length of a repeated text
+LONGEST_TEXT = 1_000_000  # characters of a composed text
+MOST_STEPS = 100_000  # of all loops of a rendering together
 _STEPS, _TEXT = "remine_steps", "remine_text"  # filters that are added to templates
 _OF_WIDTHS = ("batch", "center", "indent", "round", "slice", "tojson", "truncate", "wordwrap")
-_OF_PRODUCTS = {"join": 1, "replace": 1}  # filter -> place of its input, after Jinja's context
+_OF_PRODUCTS = {"join": 1, "replace": 1}  # index of each filter's input, after Jinja's context
 _PERCENT = re.compile(r"%(?:\(\w*\))?([-+ #0-9.*]*)")  # width and precision of a printf-style format
 _SPEC = re.compile(r"\{[^{}:]*:([^}]*)\}")  # of str.format
 _DIGITS = re.compile(r"\d{1,4000}")
@@ -26,7 +26,7 @@ TARGET_WORD = "target"
 
 
 class _Sandbox(jinja2.sandbox.ImmutableSandboxedEnvironment):
-    """Refuses formats and repetitions that make a text of gigabytes from a few characters."""
+    """A sandbox that refuses formats and repetitions that make gigabytes of text from a few characters."""
 
     intercepted_binops = frozenset({"%", "*", "**", "+"})
 
@@ -82,7 +82,7 @@ class _Sandbox(jinja2.sandbox.ImmutableSandboxedEnvironment):
 
 
 class _Bounding(jinja2.visitor.NodeTransformer):
-    """Bounds the texts that `~` and blocks of `set` put together."""
+    """Transformer that bounds the texts composed by `~` and by blocks of `set`."""
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802 (the name that Jinja looks for)
         self.generic_visit(node)
@@ -96,7 +96,7 @@ class _Bounding(jinja2.visitor.NodeTransformer):
 
 @jinja2.pass_context
 def _steps(context: Any, values: Iterable[Any]) -> Iterator[Any]:
-    """The values of a loop; all loops of a rendering share `MOST_STEPS`."""
+    """Yield the values of a loop; all loops of a rendering share `MOST_STEPS`."""
     for value in values:
         context.eval_ctx.steps = getattr(context.eval_ctx, "steps", 0) + 1
         if context.eval_ctx.steps > MOST_STEPS:
@@ -110,7 +110,7 @@ def _bounded_text(text: str) -> str:
 
 
 def _with_bounded_widths(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A filter of Jinja whose whole numbers are widths."""
+    """Return a Jinja filter whose whole-number arguments are bounded as widths."""
 
     @functools.wraps(function)
     def bounded(*arguments: Any, **named: Any) -> Any:
@@ -121,7 +121,7 @@ def _with_bounded_widths(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _bounded_product(function: Callable[..., Any], place: int) -> Callable[..., Any]:
-    """A filter of Jinja that may put an argument after each character or value of its input."""
+    """Return a bounded Jinja filter that may put an argument after each character or value of its input."""
 
     @functools.wraps(function)
     def bounded(*arguments: Any, **named: Any) -> Any:
@@ -147,7 +147,7 @@ def _check_widths(widths: Iterable[Any], most: int = LONGEST) -> None:
 
 
 def _format(form: str, *arguments: Any, **named: Any) -> str:
-    """Jinja's filter `format`, with bounded widths."""
+    """Apply Jinja's filter `format` with bounded widths."""
     _check_percent(str(form), [*arguments, *named.values()])
     return do_format(form, *arguments, **named)
 
@@ -167,7 +167,7 @@ def compiled(template: str) -> jinja2.Template:
     """Return `template`, ready to be rendered.
 
     Raises:
-        jinja2.TemplateSyntaxError: it is not a template.
+        jinja2.TemplateSyntaxError: it is not a valid template.
     """
     return environment().from_string(template)
 
@@ -177,7 +177,7 @@ def words(template: str) -> frozenset[str]:
     """Return the names that `template` takes from its context.
 
     Raises:
-        jinja2.TemplateSyntaxError: it is not a template.
+        jinja2.TemplateSyntaxError: it is not a valid template.
     """
     try:
         return frozenset(jinja2.meta.find_undeclared_variables(environment().parse(template)))

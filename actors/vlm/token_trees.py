@@ -1,6 +1,6 @@
-"""Suffixes as trees of tokens: what suffixes share beyond the prefix is one branch, and answers hang below them.
+"""Suffixes as trees of tokens: what they share beyond the prefix is one branch, with answers below them.
 
-A row is a tree of tokens in which parents come before their children. A single suffix is a chain. Suffixes that share a
+A row is a tree of tokens in which parents precede their children. A single suffix is a chain. Suffixes that share a
 long beginning (a label followed by several questions) form one row, so that the beginning is computed once.
 """
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 ROOT = -1  # the prefix's end
-# Suffixes that share fewer tokens get separate rows: a row of several suffixes needs an attention mask.
+# Suffixes that share fewer tokens get separate rows, since a row of several suffixes needs an attention mask.
 MIN_SHARED = 8
-WIDEST = 512  # tokens of a row that suffixes are added to; attention inside a row is quadratic in its width
+WIDEST = 512  # tokens of a row beyond which no suffix is added; attention within a row is quadratic in its width
 
 
 @dataclass
@@ -24,7 +24,7 @@ class TokenTree:
     _children: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def add(self, tokens: Sequence[int], *, below: int = ROOT) -> int:
-        """Insert a path below a node, reusing existing nodes; returns the path's last node."""
+        """Insert a path below a node, reusing existing nodes; return the path's last node."""
         node = below
         for token in tokens:
             child = self._children.get((node, token))
@@ -58,7 +58,7 @@ def rows_of(
 
     Args:
         suffixes: token ids of each suffix, at least one.
-        inner: for each suffix, the beginnings of its answers after which another token follows (`AnswerCodes.inner`).
+        inner: the beginnings of each suffix's answers after which another token follows (`AnswerCodes.inner`).
 
     Returns:
         (the rows, the nodes of each suffix in the order of `suffixes`).
@@ -78,7 +78,7 @@ def rows_of(
 
 
 def common(first: Sequence[int], second: Sequence[int]) -> int:
-    """Return how many tokens two sequences share at their beginning."""
+    """Return how many tokens two sequences share at the beginning."""
     for place, (a, b) in enumerate(zip(first, second, strict=False)):
         if a != b:
             return place
@@ -86,14 +86,14 @@ def common(first: Sequence[int], second: Sequence[int]) -> int:
 
 
 def shared_length(sequences: Sequence[list[int]]) -> int:
-    """Return how many tokens all `sequences` share at their beginning, leaving each at least one token."""
-    # Of sorted sequences the first and the last differ earliest.
+    """Return how many tokens all `sequences` share at the beginning, leaving each at least one token."""
+    # In sorted order, the first and the last sequence differ earliest.
     first, last = min(sequences), max(sequences)
     return min(common(first, last), min(map(len, sequences)) - 1)
 
 
 def groups(rows: Sequence[TokenTree], limit: int) -> Iterator[list[int]]:
-    """Yield indices of rows that pass together: of similar length, at most `limit` tokens with padding or one row."""
+    """Yield indices of rows that pass together: of similar length, at most `limit` tokens with padding, or one row."""
     group: list[int] = []
     for number in sorted(range(len(rows)), key=lambda i: (len(rows[i].tokens), i)):
         if group and (len(group) + 1) * len(rows[number].tokens) > limit:

@@ -1,6 +1,6 @@
-"""Draws of tokens inside vLLM by the same numbers as `actors.vlm.generation`, as a logits processor that vLLM imports.
+"""Token draws inside vLLM from the same numbers as `actors.vlm.generation`, as a logits processor that vLLM imports.
 
-vLLM's own seeded draws differ from ours and depend on its release. With these, a sample with the same seed is the same
+vLLM's own seeded draws are different and depend on its release. With these, samples with the same seed are the same
 text under both engines, as far as their likelihoods agree.
 """
 
@@ -17,34 +17,34 @@ from actors.vlm.vllm_model import DRAWS_KEY
 class _Row(NamedTuple):
     numbers: np.ndarray[Any, np.dtype[np.float64]]
     sampling: Sampling
-    drawn: list[int]  # vLLM's own list of the tokens so far, which grows
+    drawn: list[int]  # vLLM's own growing list of the tokens so far
 
 
 class SeededDraws(LogitsProcessor):  # type: ignore[misc]
-    """Leaves each row of logits only the token that its sample's next number falls on.
+    """Logits processor that leaves in each row only the token on which its sample's next number falls.
 
-    Rows of requests without `DRAWS_KEY` are not changed. The requests must be greedy (temperature 0).
+    Rows of requests without `DRAWS_KEY` are unchanged. The requests must be greedy (temperature 0).
     """
 
     def __init__(self, vllm_config: Any, device: Any, is_pin_memory: bool) -> None:
         self._rows: dict[int, _Row] = {}  # by index in vLLM's batch
 
     def is_argmax_invariant(self) -> bool:
-        """Return False: the greedy choice is what this class changes."""
+        """Return False, since this class changes the greedy choice."""
         return False
 
     def update_state(self, batch_update: Any) -> None:
-        """Follow requests that are added to vLLM's batch, removed or moved."""
+        """Track requests that are added to vLLM's batch, removed or moved."""
         process_dict_updates(self._rows, batch_update, _new_row)
 
     def apply(self, logits: Any) -> Any:
-        """Return `logits` [rows, vocabulary], changed in place."""
+        """Return `logits` [rows, vocabulary], modified in place."""
         by_sampling: dict[Sampling, list[int]] = {}
         for index, row in self._rows.items():
             by_sampling.setdefault(row.sampling, []).append(index)
         for sampling, indices in by_sampling.items():
             rows = [self._rows[index] for index in indices]
-            # A request that has just ended may be scheduled once more; its token is thrown away.
+            # A request that has just ended may be scheduled once more; its token is discarded.
             numbers = [float(row.numbers[min(len(row.drawn), len(row.numbers) - 1)]) for row in rows]
             chosen = choose(logits[indices], numbers, sampling)
             logits[indices] = float("-inf")

@@ -12,7 +12,7 @@ from actors.vlm.vllm_prompts import EnginePrompt, prompts_of, unpack
 
 
 class VllmTextGenerator:
-    """Draws texts; samples of a prompt share its encoding through vLLM's cache of prefixes.
+    """Generator that draws texts; samples of a prompt share its encoding through vLLM's prefix cache.
 
     Args:
         ends: token ids that end a text.
@@ -34,7 +34,7 @@ class VllmTextGenerator:
         """Return the samples of each prompt, in the order of `prompts`.
 
         Args:
-            prompts: inputs from `ChatEncoder.encode` of an encoder that keeps pictures, or made of those of several.
+            prompts: inputs from a `ChatEncoder` that keeps pictures, or the prompts made of such inputs.
             seeds: for each prompt, one per sample.
 
         Raises:
@@ -69,7 +69,7 @@ class VllmTextGenerator:
             self.max_positions -= tokens
 
     def token_logprobs(self, inputs: Mapping[str, Any], tokens: Sequence[int]) -> list[float]:
-        """As `actors.vlm.generation.TextGenerator.token_logprobs`.
+        """Return the log-probabilities of a text's tokens; see `actors.vlm.generation.TextGenerator.token_logprobs`.
 
         Raises:
             ValueError: vLLM refuses the prompt.

@@ -1,6 +1,6 @@
-"""A model that vLLM loads and runs: prefix caching, continuous batching, tensor parallelism over the GPUs it is given.
+"""A model that vLLM loads and runs: prefix caching, continuous batching, tensor parallelism over its GPUs.
 
-vLLM runs in the process of the actor; on several GPUs with one worker process each. Its usage reports are off.
+vLLM runs in the actor's process; on several GPUs, with one worker process each. Its usage reports are off.
 """
 
 import gc
@@ -20,12 +20,12 @@ from actors.vlm.settings import ModelSettings
 from actors.vlm.vllm_prompts import EnginePrompt
 
 DRAWS = "actors.vlm.vllm_draws:SeededDraws"
-DRAWS_KEY = "seeded_draws"  # of a request's `extra_args`: [seed, temperature, top_p, max_tokens]
-MOST_PICTURES = 64  # of a prompt
-PIXELS_AT_ONCE = 128 << 20  # of the pictures of one call: the models' inputs take 24 bytes each
+DRAWS_KEY = "seeded_draws"  # key in a request's `extra_args`: [seed, temperature, top_p, max_tokens]
+MOST_PICTURES = 64  # per prompt
+PIXELS_AT_ONCE = 128 << 20  # in the pictures of one call; the models' inputs take 24 bytes per pixel
 ENVIRONMENT = {
-    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # no process besides the actor is left over when it is killed
-    "VLLM_USE_V2_MODEL_RUNNER": "0",  # `actors.vlm.vllm_draws` has the interface of the first one
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # no process is left over when the actor is killed
+    "VLLM_USE_V2_MODEL_RUNNER": "0",  # `actors.vlm.vllm_draws` has the interface of version 1
     "VLLM_NO_USAGE_STATS": "1",
     "VLLM_LOGGING_LEVEL": "WARNING",
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
@@ -37,15 +37,16 @@ class VllmModel:
 
     Args:
         model: which model to load, on all GPUs of this process, or on the CPU if there are none.
-        memory_budget_gb: memory for the cache of keys and values; None: vLLM's share of a GPU, half of the free memory
-            without GPUs.
-        sequences: most sequences that run at a time; None: vLLM's choice.
-        threads: of torch on a CPU; torch's choice if None.
+        memory_budget_gb: memory for the cache of keys and values; None: vLLM's share of a GPU, or half of the free
+            memory without GPUs.
+        sequences: largest number of sequences that run at a time; None: vLLM's choice.
+        threads: torch's threads on a CPU; None: torch's default.
 
     Attributes:
         config, generation_config, processor: as transformers loads them.
-        facts: about the model, for table `raters`.
-        max_positions: the longest prompt with its answer, in tokens: the model's, or fewer if the cache is smaller.
+        facts: facts about the model, for the table `raters`.
+        max_positions: the longest prompt with its answer, in tokens: the model's limit, or fewer if the cache is
+            smaller.
 
     Raises:
         ValueError: the model cannot be loaded.
@@ -82,7 +83,7 @@ class VllmModel:
         if device == "cpu":
             cache = cache or int(memory.SHARE * memory.free_cpu_bytes())
         self.label = f"model {model.checkpoint!r}"
-        gc.collect()  # with an earlier model of this process vLLM frees the groups of processes of all
+        gc.collect()  # freeing an earlier model of this process later would free the process groups of all models
         try:
             self._llm = vllm.LLM(
                 model=source,
@@ -96,16 +97,16 @@ class VllmModel:
                 kv_cache_memory_bytes=cache,
                 enable_prefix_caching=True,
                 enforce_eager=device == "cpu",
-                generation_config="vllm",  # without the model's own settings of sampling
+                generation_config="vllm",  # without the model's own sampling settings
                 logits_processors=[DRAWS],
                 seed=0,
                 **({} if sequences is None else {"max_num_seqs": sequences}),
                 **self._picture_options(model),
                 **options,
             )
-        except (RuntimeError, MemoryError):  # of the device: too little memory, say
+        except (RuntimeError, MemoryError):  # an error of the device, such as too little memory
             raise
-        except Exception as error:  # the model's files are anyone's
+        except Exception as error:  # model files are untrusted, so any exception is possible
             raise ModelError(
                 f"{model.checkpoint}: vLLM {vllm.__version__} cannot load the model ({first_line(error)}); "
                 "use another engine="
@@ -122,7 +123,7 @@ class VllmModel:
         )
 
     def _picture_options(self, model: ModelSettings) -> dict[str, Any]:
-        """Return vLLM's settings for prompts with pictures, from which it also plans its memory."""
+        """Return vLLM's settings for prompts with pictures, which it also uses to plan its memory."""
         from PIL import Image
 
         if getattr(self.processor, "image_processor", None) is None:
@@ -132,14 +133,14 @@ class VllmModel:
         return {"limit_mm_per_prompt": {"image": MOST_PICTURES, "video": 0}, **kwargs}
 
     def params(self, **values: Any) -> Any:
-        """Return vLLM's `SamplingParams` for texts as tokens; the most likely token is taken each time."""
+        """Return vLLM's `SamplingParams` for texts as tokens; the most likely token is always taken."""
         return self._vllm.SamplingParams(temperature=0.0, detokenize=False, ignore_eos=True, **values)
 
     def too_long(self, tokens: int, *, positions: int | None) -> ScoringError | None:
-        """Return why a prompt of `tokens` tokens gets no answer; None if it does.
+        """Return why a prompt of `tokens` tokens cannot be answered; None if it can.
 
         Args:
-            positions: those of the model.
+            positions: the model's positions.
         """
         if positions is not None and tokens >= positions:
             return ScoringError("prompt_too_long", f"{tokens} tokens; the model takes {positions} including its answer")
@@ -151,11 +152,11 @@ class VllmModel:
     def run(self, prompts: Sequence[EnginePrompt], params: Sequence[Any]) -> list[Any]:
         """Return vLLM's `RequestOutput` of each prompt, or the `ScoringError` of one that failed.
 
-        All prompts are one call, which ends with the longest text, unless they show more pictures than fit into memory
-        as the model's inputs.
+        All prompts are passed in one call, which ends with the longest text, unless their pictures do not fit into
+        memory as the model's inputs.
 
         Raises:
-            EngineError: the engine failed; it answers no further request.
+            EngineError: the engine failed; it answers no more requests.
         """
         return [
             output for first, last in _calls(prompts) for output in self._call(prompts[first:last], params[first:last])
@@ -169,7 +170,7 @@ class VllmModel:
                 raise EngineError(f"{self.label}: vLLM: {type(error).__name__}: {first_line(error)}") from error
             if len(prompts) == 1:
                 return [errors.reason(error)]
-            # vLLM refuses all prompts of a call for one that it does not accept.
+            # If vLLM does not accept one prompt, it refuses all prompts of the call.
             middle = len(prompts) // 2
             return [
                 *self._call(prompts[:middle], params[:middle]),
@@ -179,7 +180,7 @@ class VllmModel:
 
 
 def _calls(prompts: Sequence[EnginePrompt]) -> Iterator[tuple[int, int]]:
-    """Yield the first prompt of each call, and the one after its last; pictures that prompts share count once."""
+    """Yield the first prompt of each call, and the one after its last; pictures shared by prompts count once."""
     first, pixels, shown = 0, 0, set[int]()
     for number, prompt in enumerate(prompts):
         pictures = prompt.request.get("multi_modal_data", {}).get("image", ())
@@ -195,7 +196,7 @@ def _calls(prompts: Sequence[EnginePrompt]) -> Iterator[tuple[int, int]]:
 
 
 def _checked(output: Any, prompt: EnginePrompt) -> Any:
-    """Return `output` if vLLM made the tokens of `prompt` that the model's processor makes."""
+    """Return `output` if vLLM made the same tokens of `prompt` as the model's processor."""
     if list(output.prompt_token_ids) == prompt.tokens:
         return output
     message = f"vLLM makes {len(output.prompt_token_ids)} tokens of this prompt, the processor {len(prompt.tokens)}"

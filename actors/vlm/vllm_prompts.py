@@ -1,7 +1,7 @@
-"""Prompts as vLLM takes them: tokens with one mark per picture, the pictures, and options of the image processor.
+"""Prompts in vLLM's form: tokens with one mark per picture, the pictures, and options of the image processor.
 
-vLLM runs the model's image processor itself. The stage that prepares prompts therefore passes the pictures on as they
-go into that processor, next to the tokens that the processor makes of the whole prompt: vLLM's must be the same.
+vLLM runs the model's image processor itself. The stage that prepares prompts therefore passes on the pictures as the
+processor expects them, and the tokens that the processor makes of the whole prompt: vLLM must make the same ones.
 """
 
 import json
@@ -12,11 +12,11 @@ MARKED_IDS, OPTIONS, PICTURE = "marked_ids", "image_options", "picture_"  # name
 
 
 class EnginePrompt(NamedTuple):
-    """One prompt.
+    """A prompt for vLLM.
 
     Attributes:
         request: the prompt with the keys of vLLM's `TokensPrompt`.
-        tokens: the tokens that vLLM must make of it, those of pictures included.
+        tokens: the tokens that vLLM must make of it, including those of pictures.
     """
 
     request: dict[str, Any]
@@ -26,13 +26,13 @@ class EnginePrompt(NamedTuple):
 def pack(
     inputs: Mapping[str, Any], marked_ids: Sequence[int], pictures: Sequence[Any], options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return a prompt with pictures as tensors that travel between stages.
+    """Return a prompt with pictures as tensors that can be passed between stages.
 
     Args:
         inputs: the processor's output.
         marked_ids: the prompt's tokens with one mark per picture.
         pictures: PIL images, RGB, as the processor got them.
-        options: the options with which the image processor was called.
+        options: the options that the image processor was called with.
     """
     import numpy as np
     import torch
@@ -49,11 +49,11 @@ def unpack(inputs: Mapping[str, Any]) -> EnginePrompt:
 
 
 def prompts_of(inputs: Mapping[str, Any], *, shared: int) -> Callable[[Sequence[int]], EnginePrompt]:
-    """Return what makes a prompt of each suffix; all of them have the same pictures, which are made once.
+    """Return a function that makes a prompt of each suffix; the pictures, the same in all prompts, are made once.
 
     Args:
         inputs: the tensors of `pack`, or a processor's output if it shows no picture.
-        shared: how many tokens of `inputs` each prompt begins with, pictures included.
+        shared: how many tokens at the beginning of `inputs` the prompts share, including those of pictures.
     """
     from PIL import Image
 
@@ -62,7 +62,7 @@ def prompts_of(inputs: Mapping[str, Any], *, shared: int) -> Callable[[Sequence[
     options: dict[str, Any] = {}
     if MARKED_IDS in inputs:
         ids = inputs[MARKED_IDS][0].tolist()
-        # Behind the last picture, which all prompts share, both lists of tokens are the same.
+        # After the last picture, which all prompts share, both lists of tokens are the same.
         marked = ids[: len(ids) - len(tokens) + shared]
         arrays = [inputs[f"{PICTURE}{i}"].numpy() for i in range(sum(name.startswith(PICTURE) for name in inputs))]
         options["multi_modal_data"] = {"image": [Image.fromarray(array) for array in arrays]}

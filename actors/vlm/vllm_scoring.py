@@ -1,8 +1,8 @@
 """Closed-set scoring by vLLM, with the interface of `actors.vlm.scoring.ClosedSetScorer`.
 
-An answer of several tokens is read along its tokens: after the prompt, and after each beginning of an answer, one
-request asks for the log-probabilities of the tokens that may follow, over the full vocabulary. The requests about a
-picture share all but their last tokens through vLLM's cache of prefixes.
+An answer of several tokens is read token by token: after the prompt, and after each beginning of an answer, one request
+asks for the log-probabilities of the tokens that may follow, over the full vocabulary. The requests about a picture
+share all but their last tokens through vLLM's prefix cache.
 """
 
 from collections.abc import Sequence
@@ -23,10 +23,10 @@ MOST_IDS = 128  # log-probabilities that vLLM returns for one request
 
 
 class VllmScorer(AnswerScorer):
-    """Scores closed answers with a model in vLLM.
+    """Scorer of closed answers with a model in vLLM.
 
     Args:
-        bounds: bounds of a picture's pixels as the model sees it; by default those of the processor.
+        bounds: bounds of a picture's pixels as the model sees it; by default the processor's.
     """
 
     def __init__(self, model: VllmModel, *, bounds: PixelBounds = NO_BOUNDS) -> None:
@@ -41,7 +41,7 @@ class VllmScorer(AnswerScorer):
     def _all_likelihoods(
         self, parts: Sequence[tuple[RequestGroup, Sequence[int]]]
     ) -> list[list[RequestLikelihoods | ScoringError]]:
-        """See `AnswerScorer`; all requests are one call of vLLM, which batches them itself."""
+        """See `AnswerScorer`; all requests form one call of vLLM, which batches them itself."""
         readings = [self._reading(group, numbers) for group, numbers in parts]
         prompts = [prompt for reading in readings for prompt in reading.prompts]
         params = [self.model.params(max_tokens=1, logprob_token_ids=ids) for r in readings for ids in r.asked]
@@ -67,17 +67,17 @@ class VllmScorer(AnswerScorer):
 
 
 class _Reading:
-    """The prompts by which the answers of a group are read along their tokens, and the resulting likelihoods."""
+    """The prompts by which a group's answers are read token by token, and the resulting likelihoods."""
 
     def __init__(self, group: RequestGroup, numbers: Sequence[int]) -> None:
         self._group, self._numbers = group, numbers
         self.prompts: list[EnginePrompt] = []
         self.asked: list[list[int]] = []  # token ids of each prompt
-        self.errors: dict[int, ScoringError] = {}  # of requests
-        self._owners: list[tuple[int, tuple[int, ...]]] = []  # of each prompt: request, and beginning of an answer
+        self.errors: dict[int, ScoringError] = {}  # errors of requests, by number
+        self._owners: list[tuple[int, tuple[int, ...]]] = []  # each prompt's request and beginning of an answer
 
     def add(self, number: int, start: tuple[int, ...], prompt: EnginePrompt, ids: Sequence[int]) -> None:
-        """Ask for the likelihoods of the tokens `ids` after `start` in request `number`."""
+        """Request the likelihoods of the tokens `ids` after `start` in request `number`."""
         for first in range(0, len(ids), MOST_IDS):
             self.prompts.append(prompt)
             self.asked.append(list(ids[first : first + MOST_IDS]))
@@ -87,7 +87,7 @@ class _Reading:
         """Return the likelihoods of the requests, in the order of their numbers.
 
         Args:
-            outputs: vLLM's for each prompt, or a ScoringError.
+            outputs: vLLM's output for each prompt, or a ScoringError.
         """
         values: dict[int, dict[tuple[int, ...], float]] = {number: {} for number in self._numbers}
         tokens = dict.fromkeys(self._numbers, 0)
@@ -107,7 +107,7 @@ class _Reading:
 
 
 def following(codes: AnswerCodes) -> dict[tuple[int, ...], list[int]]:
-    """Return the tokens that may follow each beginning of an answer, the empty one included."""
+    """Return the tokens that may follow each beginning of an answer, including the empty one."""
     steps: dict[tuple[int, ...], list[int]] = {}
     for sequence in codes.sequences:
         for cut, token in enumerate(sequence):

@@ -41,7 +41,7 @@ def test_a_process_that_was_given_a_gpu_does_not_fall_back_to_the_cpu(monkeypatc
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", devices)
         assert find_device("auto") == torch.device("cpu")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
-    with pytest.raises(ValueError, match=r"CUDA_VISIBLE_DEVICES=3, and torch .* finds no CUDA device"):
+    with pytest.raises(ValueError, match=r"CUDA_VISIBLE_DEVICES=3, but torch .* finds no CUDA device"):
         find_device("auto")
     assert find_device("cpu") == torch.device("cpu")
     with pytest.raises(ValueError, match="finds no CUDA device"):
