@@ -1,4 +1,4 @@
-"""The keys of `annotate`, and which of them go together."""
+"""The keys of `annotate`, and the checks of their combinations."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,7 +33,7 @@ class AnnotateConfig(OwnQuestionsConfig, Writing):
     show_columns: list[str] = field(default_factory=lambda: ["page_title"])  # columns of records that the form shows
     tool: str = LABEL_STUDIO  # prodigy, or spreadsheet: a CSV per rater
     raters: str = MISSING  # CSV or Parquet with a column rater, or a table of raters
-    raters_encoding: str | None = None  # rarely: of the CSV; null: by its byte-order mark, else UTF-8
+    raters_encoding: str | None = None  # rarely: encoding of the CSV; null: by its byte-order mark, else UTF-8
     group: str | None = None  # column of raters: country, pool, …
     per_item: int | None = None  # different raters per item, from all groups together
     per_group: int | None = None  # different raters per item of each group …
@@ -44,7 +44,7 @@ class AnnotateConfig(OwnQuestionsConfig, Writing):
     together: str | None = None
     per_rater: int | None = None  # most tasks per rater; a column limit of raters takes precedence
     audit: float = 0.0  # rarely: share of each rater's tasks that the auditor repeats
-    auditor: str | None = None  # rarely: who repeats them; not one of the raters
+    auditor: str | None = None  # rarely: the person who repeats them; not one of the raters
     draw: CompleteDrawConfig = field(default_factory=CompleteDrawConfig)  # which of the items to show
     seed: int = 0  # the same seed, items and raters give the same plan
     limit: int | None = None  # read only the first rows of input=, for a trial run in a separate folder; null: all
@@ -54,12 +54,12 @@ class AnnotateConfig(OwnQuestionsConfig, Writing):
 
     @property
     def raters_per_item(self) -> int:
-        """How many raters of a group rate an item; of several quotas, the largest."""
+        """How many raters of a group rate an item; with several quotas, the largest number."""
         return self.per_item or self.per_group or max((self.quotas or {}).values())
 
 
 def check(cfg: AnnotateConfig) -> None:
-    """Raise InputError for a value that its key does not allow, and for keys that do not go together."""
+    """Raise InputError for a value that its key does not allow, or for keys that cannot be combined."""
     choices = {
         "tool": (cfg.tool, TOOLS),
         "files": (cfg.files, FILES),

@@ -1,4 +1,4 @@
-"""From the text in a file to a rubric's answer: by value, label, label for people, or number; nothing is guessed."""
+"""Mapping of a file's text to a rubric's answer: by value, label, label for people, or number; never guessed."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -11,12 +11,12 @@ from actors.vlm.people import PeopleQuestion
 from actors.vlm.rubric import Rubric
 from actors.vlm.rubric_questions import ANY, Question
 
-ISSUE = "response_issue"  # a question of the form, not of the rubric: was something wrong with the response?
+ISSUE = "response_issue"  # a question of the form, not of the rubric: is something wrong with the response?
 ISSUE_ANSWERS = ("no", "yes")
 
 
 class Meaning(NamedTuple):
-    """The answer that a text names, as its index in the answers; None unless status is ok."""
+    """The answer that a text denotes, as its index among the answers; None unless the status is ok."""
 
     answer_index: int | None
     status: str
@@ -29,8 +29,8 @@ class AnswerSet:
     """The answers to one question, in the rubric's order.
 
     Attributes:
-        words: folded word -> index of the answer; None for an option that means "no answer".
-        ambiguous: folded words that name several answers.
+        words: index of the answer, by folded word; None for an option that means "no answer".
+        ambiguous: folded words that denote several answers.
     """
 
     values: tuple[str, ...]
@@ -39,7 +39,7 @@ class AnswerSet:
     ambiguous: frozenset[str] = frozenset()
 
     def meaning(self, text: str | None) -> Meaning:
-        """Return the answer that `text` names, ignoring case and surplus white space; 3.0 and 3,0 name the score 3."""
+        """Return the answer that `text` denotes, ignoring case and extra white space; 3.0 and 3,0 mean the score 3."""
         if text is None or not text.strip():
             return Meaning(None, Status.SKIPPED.value, "no_answer", "the person gave no answer")
         word = fold(text)
@@ -73,9 +73,9 @@ class Questionnaire:
     """The questions that people answered, and the names that a file may use for them.
 
     Attributes:
-        names: folded name or text -> name of the question.
+        names: name of the question, by folded name or text.
         asked: names of the questions that people see; empty without a rubric.
-        default: without a rubric, the answers to every question.
+        default: the answers to every question if there is no rubric.
     """
 
     name: str
@@ -85,7 +85,7 @@ class Questionnaire:
     default: AnswerSet | None = None
 
     def question(self, text: str) -> str | None:
-        """Return the name of the question that `text` gives by name or by wording; None if it is unknown."""
+        """Return the name of the question with this name or wording; None if there is none."""
         if text == ISSUE:
             return text
         return text if self.default and not self.names else self.names.get(fold(text))
@@ -110,9 +110,9 @@ def fold(text: str) -> str:
 
 
 def of_rubric(rubric: Rubric) -> Questionnaire:
-    """Return the questionnaire of a rubric: the questions of its part `people`, or all without such a part.
+    """Return the questionnaire of a rubric: the questions of its part `people`, or all if it has no such part.
 
-    A rubric that asks each item its own questions has the same answers to any question.
+    If a rubric asks items their own questions, all questions have the same answers.
     """
     people = rubric.people.questions if rubric.people else {}
     if rubric.asks_own_questions:
@@ -126,10 +126,10 @@ def of_rubric(rubric: Rubric) -> Questionnaire:
 
 
 def of_list(name: str, answers: Sequence[str], *, ordinal: bool) -> Questionnaire:
-    """Return a questionnaire without a rubric: any question, all with these answers.
+    """Return a questionnaire without a rubric, in which every question has these answers.
 
     Raises:
-        ValueError: fewer than two different answers, or an ordinal scale of answers that are not numbers.
+        ValueError: there are fewer than two different answers, or an ordinal scale's answers are not numbers.
     """
     values = tuple(answers)
     if len({fold(value) for value in values}) != len(values) or len(values) < 2:
@@ -144,7 +144,7 @@ def of_list(name: str, answers: Sequence[str], *, ordinal: bool) -> Questionnair
 
 
 def answer_set(question: Question, people: PeopleQuestion | None) -> AnswerSet:
-    """Return the answers of `question`. A value always names itself; a label that two answers share names neither."""
+    """Return the answers of `question`. A value always denotes itself; a label of two answers denotes neither."""
     values = tuple(answer.value for answer in question.answers)
     words: dict[str, int | None] = {}
     ambiguous: set[str] = set()

@@ -1,10 +1,9 @@
-"""The assignment plan of a study with people: which rater sees which items, and in which order.
+"""The assignment plan of a study with people: which rater sees which items, in which order.
 
-Each item goes to `per_item` different raters, or to as many raters of each group as its quota says. Shared items go to
+Each item goes to `per_item` different raters, or in each group to as many raters as its quota says. Shared items go to
 every rater, so that any two raters of a group have them in common. Loads are as equal as the raters' limits allow,
-pairs of raters are random, and each rater has a random order. (Rome's study showed all its raters the same sequence;
-hardly any picture was rated twice, and no agreement could be computed.) All functions are pure functions of names and a
-seed.
+pairs of raters are random, and each rater has a random order. (Rome's study showed all raters the same sequence; hardly
+any picture was rated twice, and agreement could not be computed.) All functions are pure functions of names and a seed.
 """
 
 import hashlib
@@ -27,7 +26,7 @@ class PlanError(ValueError):
 
 @dataclass(frozen=True)
 class Rater:
-    """A person who takes part, with a group (country, pool, …) and a maximum number of tasks; None: no limit."""
+    """A participant, with a group (country, pool, …) and a maximum number of tasks; None: no limit."""
 
     name: str
     group: str = ""
@@ -35,15 +34,15 @@ class Rater:
 
 
 class Assignment(NamedTuple):
-    """One item shown to one rater; `place` is its position in that rater's order, from 1."""
+    """An item shown to a rater; `place` is its position in that rater's order, from 1."""
 
     rater: str
     group: str
     place: int
     item: str
-    shared: bool  # every rater of the group sees it
-    audit: bool  # drawn for the auditor, who repeats it
-    together: str  # its set: the items that the same raters see one after another
+    shared: bool  # whether every rater of the group sees it
+    audit: bool  # whether it was drawn for the auditor, who repeats it
+    together: str  # its set of items, which the same raters see consecutively
 
 
 @dataclass(frozen=True)
@@ -72,16 +71,16 @@ def assign(
     audit: float = 0.0,
     together: Mapping[str, str] | None = None,
 ) -> list[Assignment]:
-    """Return a plan; the same arguments give the same plan, in any order of items and raters.
+    """Return a plan, which does not depend on the order of items and raters.
 
     Args:
-        items: ids, each once.
-        raters: names, each once.
+        items: distinct ids.
+        raters: raters with distinct names.
         per_item: different raters per item, from all groups together.
-        quotas: instead of `per_item`, group -> different raters per item; other groups take no part.
+        quotas: instead of `per_item`, different raters per item, by group; other groups take no part.
         shared: items that every rater sees (in each group, if there are quotas), drawn at random.
         audit: share of each rater's tasks drawn for an audit, in [0, 1]; if above 0, at least one task per rater.
-        together: item -> set. Items of a set go to the same raters, who see them one after another in a random order,
+        together: set of each item. A set's items go to the same raters, who see them consecutively in a random order,
             and `shared` and `audit` draw sets. None: each item is a set.
 
     Returns:
@@ -123,16 +122,16 @@ def assign(
 def _spread(
     sets: Mapping[str, int], raters: Sequence[Rater], wanted: int, *, shared: int, rng: random.Random
 ) -> dict[str, list[str]]:
-    """Return each rater's sets, so that each set has `wanted` different raters and loads are as equal as possible.
+    """Return each rater's sets, such that each set has `wanted` different raters and loads are as equal as possible.
 
-    Each rater has a number of tasks to take (`_loads`). Each set, the largest first and in random order among equals,
-    goes to the raters who have most tasks left and room for all of it. For sets of one item this succeeds whenever any
-    assignment does (Gale and Ryser, 1957); in general loads differ by at most the largest set where there are no
-    limits (Graham, 1969). Among equals, those come first who share fewest items so far, so that all pairs of raters
-    end up with about the same number of shared items.
+    Each rater has a number of tasks to take (`_loads`). Each set, largest first and in random order among equals, goes
+    to the raters with the most tasks left and room for all of it. For sets of one item this succeeds whenever any
+    assignment does (Gale and Ryser, 1957); in general, without limits, loads differ by at most the largest set (Graham,
+    1969). Among equals, raters with the fewest shared items so far come first, so that all pairs of raters end up with
+    about the same number of shared items.
 
     Args:
-        sets: name -> number of items.
+        sets: number of items of each set.
     """
     left = _loads(raters, sum(sets.values()), wanted, shared=shared, rng=rng)
     room = {r.name: math.inf if r.limit is None else r.limit - shared for r in raters}
@@ -220,8 +219,8 @@ def _check_group(name: str, raters: Sequence[Rater], *, items: int, wanted: int,
             f"shared={shared}: rater {small[0].name!r}{of_group} takes at most {small[0].limit} tasks"
             "; lower shared=, or raise the rater's limit"
         )
-    # Gale and Ryser: if all items need equally many raters, a plan exists exactly if the raters can take all tasks,
-    # where nobody takes more tasks than there are items.
+    # Gale and Ryser: if all items need equally many raters, a plan exists exactly if the raters can take all tasks and
+    # none takes more tasks than there are items.
     capacity = sum(min(items, items if r.limit is None else r.limit - shared) for r in raters)
     if capacity < items * wanted:
         more = f" in addition to {shared} shared ones" if shared else ""
@@ -232,7 +231,7 @@ def _check_group(name: str, raters: Sequence[Rater], *, items: int, wanted: int,
 
 
 def summary(plan: Sequence[Assignment], *, by_group: bool) -> Summary:
-    """Return the loads and overlaps of a plan; with `by_group`, only raters of one group count as pairs."""
+    """Return the loads and overlaps of a plan; with `by_group`, only raters of the same group count as pairs."""
     loads = Counter(task.rater for task in plan)
     items: dict[tuple[str, str], set[str]] = defaultdict(set)
     for task in plan:
@@ -255,14 +254,14 @@ def summary(plan: Sequence[Assignment], *, by_group: bool) -> Summary:
 
 
 def shuffled(items: Sequence[Any], *, seed: int, name: str) -> list[Any]:
-    """Return `items` in the random order that belongs to `name`."""
+    """Return `items` in a random order that depends on `name`."""
     order = list(items)
     _rng(seed, "order", name).shuffle(order)
     return order
 
 
 def in_random_order(sets: Mapping[str, Sequence[Any]], *, seed: int, name: str) -> list[tuple[str, Any]]:
-    """Return (set, member) of all sets in the random order that belongs to `name`; members of a set stay together."""
+    """Yield (set, member) of all sets in a random order that depends on `name`; members of a set stay together."""
     return [
         (label, member)
         for label in shuffled(sorted(sets), seed=seed, name=name)
@@ -271,6 +270,6 @@ def in_random_order(sets: Mapping[str, Sequence[Any]], *, seed: int, name: str) 
 
 
 def _rng(seed: int, *parts: str) -> random.Random:
-    """Return a separate random stream for each purpose: adding a rater does not change the others' order."""
+    """Return a separate random stream for each purpose, so that adding a rater does not change the others' order."""
     text = "\x1f".join([str(seed), *parts])
     return random.Random(int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big"))

@@ -1,8 +1,8 @@
-"""Reader of the annotations that Century released, and of files of `release` in the same shape.
+"""Reader of the annotations that Century released, and of files of `release` in the same form.
 
-One row per picture and labeller, with a column per question. The columns are those that the data set's README lists:
-image_url, century_id, rating.method, rating.src, rating.rater_id, and the answers in rating.content, rating.concept,
-rating.subregion, rating.time_period, rating.sensitive, rating.commemorative and rating.controversial.
+A file has one row per picture and labeller, and one column per question. The columns are listed in the data set's
+README: image_url, century_id, rating.method, rating.src, rating.rater_id, and the answers in rating.content,
+rating.concept, rating.subregion, rating.time_period, rating.sensitive, rating.commemorative and rating.controversial.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ from jobs.errors import InputError
 from jobs.store.writer import Rejects
 
 URL, METHOD, SOURCE, RATER = "image_url", "rating.method", "rating.src", "rating.rater_id"
-# question of rubric century_labels -> its column; image_type is not in the README of the released set
+# column of each question of the rubric century_labels; image_type is not in the README of the released set
 QUESTIONS = {
     "image_type": "rating.image_type",
     "content_type": "rating.content",
@@ -32,15 +32,15 @@ QUESTIONS = {
 }
 OPTIONAL = {"condition": "rating.condition", "order": "rating.order", "sample": "rating.sample"}
 STATUS = "rating.status"
-PERSON = "human"  # in rating.method or rating.src: a person's row; all others are a model's
-OF_MODEL = "json"  # method of models' rows without a method of this project
+PERSON = "human"  # in rating.method or rating.src, marks a person's row; all others are a model's
+OF_MODEL = "json"  # method of models' rows whose method is not one of this project
 METHODS = ("closed", "closed_sequence", "loglik", OF_MODEL, "encoder", "generate_then_score")
 
 
 def read(uri: str, reading: Reading, reject: Rejects) -> Iterator[pa.Table]:
-    """Yield the answers of a file in batches; bad rows go to `reject` with their line.
+    """Yield the answers in a file in batches; bad rows go to `reject` with their line.
 
-    A row whose method or source names `human` is a person's, whose rater is rating.rater_id; the rater of another row
+    If a row's method or source contains `human`, it is a person's and its rater is rating.rater_id; otherwise its rater
     is the model in rating.src. `columns.questions` replaces the columns of the questions.
 
     Raises:
@@ -67,7 +67,7 @@ def read(uri: str, reading: Reading, reject: Rejects) -> Iterator[pa.Table]:
 
 
 def _questions(uri: str, header: Sequence[str], reading: Reading) -> dict[str, str]:
-    """Return question -> column, of the questions that the rubric and the file have."""
+    """Return the column of each question that both the rubric and the file have."""
     if reading.columns.questions:
         return dict(reading.columns.questions)
     question_sets = reading.questionnaire.sets if reading.questionnaire else {}

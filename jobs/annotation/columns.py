@@ -1,4 +1,4 @@
-"""The mapping of columns of CSV and Parquet files: the settings `columns=`, and the columns of a file to read."""
+"""The mapping of columns of CSV and Parquet files: the settings `columns=`, and the columns to read from a file."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -24,7 +24,7 @@ MAPPINGS = ("questions", "remarks")  # fields of RatingColumns that map names to
 
 @dataclass
 class RatingColumns:
-    """The column of each role; null: the column of the same name, if the file has one. a+b joins two columns by `/`."""
+    """The column of each role; null: the column of the same name, if there is one. a+b joins two columns with `/`."""
 
     item_id: str | None = None  # the picture or item: `items=` says whose ids these are
     rater: str | None = None  # who answered
@@ -41,22 +41,22 @@ class RatingColumns:
     time: str | None = None  # rarely: ISO 8601 or seconds since 1970; orders repeated answers
     skipped: str | None = None  # rarely: yes where the person skipped the item
     reported: str | None = None  # rarely: yes where the person reported the picture
-    country: str | None = None  # rarely: table=raters: of the rater
+    country: str | None = None  # rarely: table=raters: country of the rater
     pool: str | None = None  # rarely: table=raters: where the rater was recruited
-    experience: str | None = None  # rarely: table=raters: of the rater
+    experience: str | None = None  # rarely: table=raters: experience of the rater
     text_id: str | None = None  # rarely: table=spans: the text in which the span is marked
-    kind: str | None = None  # rarely: table=spans: kind of the span; table=raters: of the rater
+    kind: str | None = None  # rarely: table=spans: kind of the span; table=raters: kind of the rater
     start: str | None = None  # rarely: table=spans: its first character
     end: str | None = None  # rarely: table=spans: the character after its last
     category: str | None = None  # rarely: table=spans: kind of mistake
     score: str | None = None  # rarely: table=spans: severity of the mistake
-    # rarely: table=spans: that the span is a mistake or omission; below 0.5 it is not marked
+    # rarely: table=spans: probability that the span is a mistake or omission; below 0.5 it is not marked
     probability: str | None = None
 
 
 @dataclass(frozen=True)
 class ColumnMapping:
-    """The mapping for one file: the columns of each role, and in the wide form that of each question or free text."""
+    """The mapping for one file: the columns of each role and, in the wide form, of each question or free text."""
 
     roles: dict[str, tuple[str, ...]]
     wide: dict[str, str]
@@ -90,8 +90,8 @@ def layout(header: Sequence[str], reading: Reading, *, uri: str) -> ColumnMappin
     """Return the columns to read from a file with this header.
 
     Raises:
-        InputError: missing columns (the message lists all), a duplicate name among the columns to read, no column from
-            which the question follows, or a column of raters besides `rater=`.
+        InputError: columns are missing (the message lists all), a name to be read occurs twice, no column determines
+            the question, or the file has a column of raters besides `rater=`.
     """
     roles = {}
     for role in (f.name for f in fields(RatingColumns) if f.name not in MAPPINGS):
@@ -108,7 +108,7 @@ def layout(header: Sequence[str], reading: Reading, *, uri: str) -> ColumnMappin
 
 
 def _check(header: Sequence[str], reading: Reading, roles: Mapping[str, Sequence[str]], *, uri: str) -> None:
-    """Raise InputError if the file lacks a column that the table or a key needs, or names raters besides rater=."""
+    """Raise InputError if the file lacks a column that the table or a key needs, or has raters besides rater=."""
     keys = {role: f"columns.{role}={getattr(reading.columns, role) or ''}" for role in roles}
     if reading.rater and "rater" in roles:
         raise InputError(
@@ -130,7 +130,7 @@ def _check(header: Sequence[str], reading: Reading, roles: Mapping[str, Sequence
 
 
 def _free_texts(header: Sequence[str], reading: Reading, *, uri: str) -> dict[str, str]:
-    """Return field -> column: those of `columns.remarks`, else the columns that have a field's name."""
+    """Return the column of each field: from `columns.remarks`, else the column with the field's name."""
     if reading.columns.remarks:
         return dict(reading.columns.remarks)
     by_fold = {name.casefold(): name for name in header}

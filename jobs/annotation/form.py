@@ -1,4 +1,4 @@
-"""The form of a study, independent of the annotation tool: questions with options, notices, links."""
+"""The form of a study, independent of the annotation tool: questions with options, notices and links."""
 
 import html
 import re
@@ -24,7 +24,7 @@ _FIELD = re.compile(r"\{(\w+)\}")
 
 @dataclass
 class WelfareConfig:
-    """What protects the raters; `conf/welfare/` has texts."""
+    """Settings that protect the raters; `conf/welfare/` has texts."""
 
     name: str = "none"
     blur: bool = True  # pictures are blurred until the rater shows them
@@ -40,7 +40,7 @@ class WelfareConfig:
 
 
 class Option(NamedTuple):
-    """A choice: stored value, label that people read, hotkey and colour (both may be empty)."""
+    """A choice: its stored value, the label shown to people, and its hotkey and colour (both may be empty)."""
 
     value: str
     label: str
@@ -50,7 +50,7 @@ class Option(NamedTuple):
 
 @dataclass(frozen=True)
 class FormExample:
-    """A worked example as people read it; `image` is the address of its picture, empty if there is none."""
+    """A worked example as shown to people; `image` is the address of its picture, empty if there is none."""
 
     text: str
     image: str
@@ -58,7 +58,7 @@ class FormExample:
 
 @dataclass(frozen=True)
 class FormQuestion:
-    """A question as people read it."""
+    """A question as shown to people."""
 
     name: str
     text: str
@@ -69,7 +69,7 @@ class FormQuestion:
 
 @dataclass(frozen=True)
 class Form:
-    """Everything that all tasks of a study have in common."""
+    """Everything that a study's tasks have in common."""
 
     rubric: str
     instructions: str
@@ -82,7 +82,7 @@ class Form:
     own_question: FormQuestion | None = None  # placeholder for each item's own questions
 
     def questions_of(self, item: "ShownItem") -> list[FormQuestion]:
-        """Return the questions about one item: those of the form, then its own."""
+        """Return the questions about one item: the form's, then the item's own."""
         own_questions = item.own_set.questions if item.own_set else ()
         if not self.own_question:
             return [*self.questions]
@@ -101,14 +101,14 @@ class Form:
 
 @dataclass(frozen=True)
 class ShownItem:
-    """One item as people see it.
+    """An item as shown to people.
 
     Attributes:
         pictures: web addresses, in the order of `image_ids`.
         facts: (label, text) from the columns of `show_columns=`.
-        texts: role -> (text_id, text).
+        texts: (text_id, text) by role.
         links: (label, web address).
-        own_set: the questions of this item alone.
+        own_set: the questions about this item alone.
     """
 
     item_id: str
@@ -136,7 +136,7 @@ def form(
         texts: roles of the texts in a task.
 
     Raises:
-        ValueError: a question that people do not answer, a link without label, a link with an unknown field, or span
+        ValueError: a question that people do not answer, a link without a label or with an unknown field, or span
             labels for a text that the items do not have.
     """
     check_links(welfare.links)
@@ -177,7 +177,7 @@ def form(
 
 
 def _free_texts(rubric: Rubric | None, asked: Set[str]) -> tuple[FreeText, ...]:
-    """Return the rubric's fields for free text, without those that explain a question that is not asked."""
+    """Return the rubric's fields for free text, except those that explain a question that is not asked."""
     offered = rubric.people.free_texts if rubric and rubric.people else ()
     return tuple(field for field in offered if not field.question or field.question in asked)
 
@@ -214,7 +214,7 @@ def _colour(question: Question, value: str) -> str:
 
 
 def _with_hotkeys(asked: Sequence[FormQuestion], taken: set[str]) -> tuple[FormQuestion, ...]:
-    """Return `asked` with unique hotkeys: the rubric's, then per question free keys of one row of the keyboard.
+    """Return `asked` with unique hotkeys: the rubric's, then for each question free keys in one row of the keyboard.
 
     A question with more options than a row has free keys gets none.
     """
@@ -236,10 +236,10 @@ def _with_hotkeys(asked: Sequence[FormQuestion], taken: set[str]) -> tuple[FormQ
 
 
 def check_links(links: Sequence[Mapping[str, str]], fields: Sequence[str] = ()) -> None:
-    """Check the links of a file of `conf/welfare/`; `fields` are the fields that a url may contain, empty for any.
+    """Check the links in a file of `conf/welfare/`; `fields` are the fields that a URL may contain; empty: any.
 
     Raises:
-        ValueError: a link without label and url, with another scheme than http or https, or with an unknown field.
+        ValueError: a link lacks a label or url, has a scheme other than http or https, or an unknown field.
     """
     for link in links:
         if set(link) != {"label", "url"}:
@@ -253,7 +253,7 @@ def check_links(links: Sequence[Mapping[str, str]], fields: Sequence[str] = ()) 
 
 
 def links_of(links: Sequence[Mapping[str, str]], facts: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Return (label, address) of the links whose fields `facts` has and whose addresses a browser can open."""
+    """Return (label, address) of the links whose fields are in `facts` and whose addresses a browser can open."""
     filled = []
     for link in links:
         fields = _FIELD.findall(link["url"])
@@ -289,7 +289,7 @@ def examples(question: FormQuestion) -> str:
 
 
 def instruction(item: ShownItem, target: str) -> str:
-    """Return target, facts and links of an item as HTML, with all texts escaped; not the id of its questions' set."""
+    """Return an item's target, facts and links as HTML, with all texts escaped; without the id of its question set."""
     parts = [f"<p><strong>{html.escape(target)}</strong></p>"] if target and not item.own_set else []
     parts += [f"<p>{html.escape(label)}: {html.escape(text)}</p>" for label, text in item.facts]
     parts += [

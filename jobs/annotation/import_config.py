@@ -1,4 +1,4 @@
-"""The keys of `import_ratings`, and which of them go together."""
+"""The keys of `import_ratings`, and the checks of their combinations."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -53,7 +53,7 @@ class ImportRatingsConfig(ConditionSettings, Writing):
 
 
 def check(cfg: ImportRatingsConfig) -> None:
-    """Raise InputError for a value that its key does not allow, and for keys that do not go together."""
+    """Raise InputError for a value that its key does not allow, or for keys that cannot be combined."""
     limits.check(cfg.limit)
     choices = {
         "format": (cfg.format, (None, *FORMATS)),

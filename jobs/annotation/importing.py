@@ -1,4 +1,4 @@
-"""Import annotations: read them all into a spool on disk, decide which repeated ones stay, and write one unit."""
+"""Import of annotations: spool them all to disk, decide which of repeated ones to keep, and write one unit."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -27,35 +27,35 @@ from jobs.tables import TABLES
 
 Read = Callable[[str, Rejects], Iterator[pa.Table]]
 ROWS_SPOOL, REJECTS_SPOOL = "rows.parquet", "rejects.parquet"
-MARKED_TOGETHER = ("spans", "remarks")  # tables in which all rows of one annotation stay or go together
+MARKED_TOGETHER = ("spans", "remarks")  # tables in which all rows of an annotation are kept or dropped together
 SHOWN = 3  # rejects that the command prints
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImportSettings:
-    """Into which rows annotations are converted."""
+    """Settings of the rows that annotations are converted into."""
 
     table: str  # ratings, spans, remarks or raters
     rubric: str = ""  # column `rubric` of remarks
     questionnaire: Questionnaire | None = None  # required for ratings
     free_texts: Sequence[FreeText] = ()  # required for remarks
     method: str = "human"  # column `method` of ratings
-    condition: str = ""  # of ratings for which the file names none
+    condition: str = ""  # condition of ratings if the file has none
     rater_kind: str = "human"  # column `kind` of raters
     urls: bool = False  # item_ids are URLs of pictures and become image_ids
-    items: ItemNames | None = None  # finds the items that the file names by id or picture; None: item_ids stay
+    items: ItemNames | None = None  # finds items by the file's ids or pictures; None: item_ids are kept
     duplicates: str = "last"  # one of `repeats.RULES`
 
 
 class Importer:
-    """Reads all files into spools of rows and rejects, then writes the rows that stay.
+    """Importer that reads all files into spools of rows and rejects, then writes the rows to keep.
 
-    Per row it holds only 40 bytes in memory (80 for `spans` and `remarks`), with which it detects repeated rows.
+    It holds only 40 bytes per row in memory (80 for `spans` and `remarks`), with which it detects repeated rows.
 
     Args:
         read: yields a file's annotations in batches, and passes anything else to a callback.
         exclusion_filter: the exclusions; rows of excluded pictures are dropped.
-        pseudonym: returns the name that replaces a rater's; None keeps the names.
+        pseudonym: returns the pseudonym of a rater's name; None keeps the names.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Importer:
         self._rejected = self._excluded_rows = 0
         self._annotation_key = [name for name in TABLES[table].key if name not in ("start", "end", "number")]
         self._row_repeats = Repeats(TABLES[table].key)
-        # Of spans and remarks: one person's spans in one text, or entries in one field.
+        # For spans and remarks: one person's spans in one text, or entries in one field.
         self._annotation_repeats = Repeats(self._annotation_key)
         self._annotations: list[np.ndarray] = []
 
@@ -95,7 +95,7 @@ class Importer:
         """Read every file into spools of rows and rejects in `folder`.
 
         Args:
-            named: name of the input in messages.
+            named: the input's name in messages.
 
         Raises:
             InputError: see the reader; also if there is nothing to import, or repeated rows under duplicates=refuse.
@@ -118,7 +118,7 @@ class Importer:
 
     def _rows(self, raw: pa.Table, number: int, reject: Rejects) -> pa.Table | None:
         """Return a batch as rows of the table, with the additional columns `_file`, `_position` and `_images`."""
-        # Check URLs before they become ids: the id does not show that another URL is the same picture.
+        # Check URLs before they become ids, which do not show that another URL is the same picture.
         out = (
             rows.is_excluded(raw, self._exclusion_filter)
             if self._exclusion_filter and "item_id" in raw.column_names
@@ -149,7 +149,7 @@ class Importer:
         if self.table in MARKED_TOGETHER:
             self._annotation_repeats.add(batch, raw["time"])
             numbers = pc.fill_null(raw["annotation"], -1).to_numpy().astype(np.int64)
-            # -1: the file does not number annotations, so that all its rows of one key belong together.
+            # -1: the file does not number annotations, so all its rows with one key belong together.
             self._annotations.append(np.where(numbers < 0, -1 - number, numbers + (number << 40)))
         self._row_repeats.add(batch, raw["time"])
         batch = batch.append_column("_file", pa.array([number] * raw.num_rows, pa.int32()))
@@ -173,7 +173,7 @@ class Importer:
             )
 
     def write(self, folder: Path, writer: UnitWriter) -> None:
-        """Write the rejects and the rows that stay, from the spools that `read` wrote to `folder`."""
+        """Write the rejects and the rows to keep from the spools that `read` wrote to `folder`."""
         counts = writer.counts
         for reject in _spooled(folder / REJECTS_SPOOL):
             writer.reject(reject)
@@ -218,7 +218,7 @@ class Importer:
                 writer.write(output)
 
     def _decide(self) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return bool [rows], which rows stay, and for duplicates=sample int64 [rows], the samples; else None."""
+        """Return bool [rows], which rows to keep; and for duplicates=sample int64 [rows], the samples, else None."""
         if self._duplicates == "sample":
             return self._row_repeats.keeps("sample"), self._row_repeats.ranks()
         rule = "last" if self._duplicates == "refuse" else self._duplicates
@@ -228,12 +228,12 @@ class Importer:
         return kept, None
 
     def reported(self) -> dict[str, int]:
-        """Return picture -> how many people reported it, of the rows that `write` has written."""
+        """Return how many people reported each picture, in the rows that `write` has written."""
         return {picture: len(people) for picture, people in sorted(self._welfare.reporters.items())}
 
 
 class _RejectSpool:
-    """Writes rejects to a Parquet file and keeps the first few in memory."""
+    """Writer of rejects to a Parquet file that keeps the first few in memory."""
 
     def __init__(self, path: Path) -> None:
         self.first: list[Reject] = []

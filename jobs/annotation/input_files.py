@@ -1,4 +1,4 @@
-"""Which files an import reads, and in which format they are."""
+"""The files that an import reads, and their format."""
 
 from collections.abc import Sequence
 
@@ -12,14 +12,14 @@ FORMATS = {
     "prodigy": (".jsonl", ".jsonl.gz"),
     "century": (".csv", ".csv.gz"),
 }
-IMPLIED = ("csv", "parquet", "label_studio", "prodigy")  # formats that the name of a file implies
+IMPLIED = ("csv", "parquet", "label_studio", "prodigy")  # formats that a file's name implies
 
 
 def files_of(uri: str, format_: str | None) -> list[locations.Object]:
-    """Return the files at `uri` (a file, folder or glob); of several, only those whose names fit `format_`.
+    """Return the files at `uri` (a file, folder or glob); if there are several, those whose names fit `format_`.
 
     Raises:
-        InputError: no such file.
+        InputError: there is no such file.
     """
     base = locations.absolute(uri)
     files = [file for file in locations.find(uri) if file.uri == base or not _is_hidden(file.uri, base)]
@@ -32,9 +32,9 @@ def files_of(uri: str, format_: str | None) -> list[locations.Object]:
 
 
 def _is_hidden(uri: str, base: str) -> bool:
-    """Return whether a program wrote a file for itself (`_run/…`, `.part`), judged by its path below `base`.
+    """Return whether a program wrote a file for its own use (`_run/…`, `.part`), judging by its path below `base`.
 
-    Of a file that a glob matched, only the file's name counts.
+    If a glob matched the file, only its name counts.
     """
     below = uri.removeprefix(f"{base}/") if uri.startswith(f"{base}/") else uri.rsplit("/", 1)[-1]
     return any(part[:1] in ("_", ".") for part in below.split("/"))
@@ -44,7 +44,7 @@ def format_of(files: Sequence[locations.Object]) -> str:
     """Return the format that the files' names imply.
 
     Raises:
-        InputError: a name that implies no format, or files of several formats.
+        InputError: a name implies no format, or the files have several formats.
     """
     formats = {
         file.uri: next((name for name in IMPLIED if file.uri.lower().endswith(FORMATS[name])), None) for file in files

@@ -1,4 +1,4 @@
-"""From what people's files call an item to its item_id: `import_ratings items=TABLE`."""
+"""Mapping of items' names in people's files to item_ids: `import_ratings items=TABLE`."""
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -8,21 +8,21 @@ from jobs.errors import InputError
 from jobs.store.reading import TableSource, open_table
 from jobs.store.writer import Reject, Rejects
 
-SEVERAL = ""  # in place of the item of a picture that several items have
+SEVERAL = ""  # replaces the item of a picture that several items have
 
 
 class ItemNames:
-    """Finds items by their id, or by their picture: its image_id, path or URL. Holds all these ids in memory.
+    """Finder of items by their id or by their picture: its image_id, path or URL. Holds all these ids in memory.
 
     Args:
         source: the table of items.
-        private: whether rejects leave out what the file says.
+        private: whether rejects leave out the file's content.
     """
 
     def __init__(self, source: TableSource, *, private: bool) -> None:
         self.uri, self.identity, self._private = source.uri, source.identity, private
         self._items: set[str] = set()
-        self._of_picture: dict[str, str] = {}  # image_id -> its item, or `SEVERAL`
+        self._of_picture: dict[str, str] = {}  # item of each image_id, or `SEVERAL`
         for batch in source.batches(["item_id", "image_ids"]):
             for row in batch.to_pylist():
                 self._items.add(row["item_id"])
@@ -32,7 +32,7 @@ class ItemNames:
                         self._of_picture[image_id] = SEVERAL
 
     def resolve(self, rows: pa.Table, *, file: str, reject: Rejects) -> pa.Table:
-        """Return the rows with the ids of their items; rows that name no item, or several, are rejected."""
+        """Return the rows with the ids of their items; rows without an item, or with several, are rejected."""
         names = rows["item_id"].combine_chunks().dictionary_encode()
         of_name = pa.array([self._item(name) for name in names.dictionary.to_pylist()], pa.string())
         items = of_name.take(names.indices)
@@ -56,7 +56,7 @@ class ItemNames:
 
 
 def opened(setting: str, *, private: bool) -> ItemNames | None:
-    """Return the names of the items of the table that `items=` names; None for id and url, which name no table.
+    """Return the names of the items in the table `items=`; None for id and url, which are not tables.
 
     Raises:
         InputError: there is no such table of items.

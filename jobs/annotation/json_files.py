@@ -14,11 +14,11 @@ from jobs.store.writer import RAW_KEPT, Reject, Rejects
 CHUNK = 1 << 20
 MAX_ELEMENT = 256 << 20  # characters of one element of an array; a task with its annotations has thousands
 _SPACE = " \t\r\n"
-_ESCAPED = re.compile(r"\\u[dD][89a-fA-F]")  # half of a character beyond U+FFFF, or all of it in two such escapes
+_ESCAPED = re.compile(r"\\u[dD][89a-fA-F]")  # half of a character beyond U+FFFF; two such escapes are the whole
 
 
 def elements(uri: str) -> Iterator[Any]:
-    """Yield the elements of the JSON array in `uri`; memory holds one element and one chunk.
+    """Yield the elements of the JSON array in `uri`, with one element and one chunk in memory.
 
     Raises:
         InputError: the file is empty, not an array, not UTF-8, invalid or truncated.
@@ -42,7 +42,7 @@ def elements(uri: str) -> Iterator[Any]:
         try:
             element, end = decoder.raw_decode(buffer)
             if end == len(buffer) and not closed:
-                raise json.JSONDecodeError("may continue", buffer, end)  # a number or word that the chunk cuts
+                raise json.JSONDecodeError("may continue", buffer, end)  # a number or word cut by the chunk's end
         except RecursionError as error:
             raise InputError(f"{uri}: element {number + 1} of the array is nested too deeply") from error
         except json.JSONDecodeError as error:
@@ -58,7 +58,7 @@ def elements(uri: str) -> Iterator[Any]:
 
 
 def lines(uri: str, reject: Rejects, *, private: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (line number from 1, object) of a file of JSON lines; blank lines are skipped, others go to `reject`.
+    """Yield (line number from 1, object) for a file of JSON lines; blank lines are skipped, other lines go to `reject`.
 
     Args:
         private: keep the text of lines out of rejects.
@@ -73,7 +73,7 @@ def lines(uri: str, reject: Rejects, *, private: bool = False) -> Iterator[tuple
             if not raw.strip():
                 continue
             try:
-                text = raw.removeprefix(codecs.BOM_UTF8).decode()  # json decodes bytes of halves of characters too
+                text = raw.removeprefix(codecs.BOM_UTF8).decode()  # json would also decode the bytes of half characters
                 data = json.loads(text, parse_int=json_integer)
                 data = _storable(data) if _ESCAPED.search(text) else data
             except (ValueError, RecursionError) as error:
@@ -91,7 +91,7 @@ def lines(uri: str, reject: Rejects, *, private: bool = False) -> Iterator[tuple
 
 
 def raw_lines(stream: Any) -> Iterator[bytes]:
-    """Yield the lines of a stream of bytes, without their line breaks."""
+    """Yield the lines of a byte stream, without their line breaks."""
     rest = b""
     while chunk := stream.read(CHUNK):
         *complete, rest = (rest + chunk).split(b"\n")
@@ -101,7 +101,7 @@ def raw_lines(stream: Any) -> Iterator[bytes]:
 
 
 def _storable(value: Any) -> Any:
-    """`value` with question marks for halves of characters, at which tools cut texts and which are not UTF-8."""
+    """Return `value` with question marks for half characters, which tools leave when cutting texts: not valid UTF-8."""
     return json.loads(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
 
 

@@ -1,4 +1,4 @@
-"""Reader of Label Studio's JSON export, a list of tasks with annotations. Drafts and predictions are ignored."""
+"""Reader of Label Studio's JSON export, a list of tasks with annotations. It ignores drafts and predictions."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,20 +14,20 @@ from jobs.errors import InputError
 from jobs.store.writer import Reject, Rejects
 
 VALUES = ("choices", "rating", "number", "text", "labels")  # keys of a result's value, by type of control
-CHECKED_AFTER = 1000  # annotations; if none has an expected control by then, the export is of another project
+CHECKED_AFTER = 1000  # annotations; if none has an expected control by then, the export is another project's
 
 
 def read(uri: str, reading: ToolReading, reject: Rejects) -> Iterator[pa.Table]:
-    """Yield the answers, spans or raters in `uri`, in batches; anything else goes to `reject` with its task's number.
+    """Yield the answers, spans or raters in `uri` in batches; anything else goes to `reject` with its task's number.
 
     Raises:
-        InputError: not Label Studio's JSON export, or that of another project.
+        InputError: not Label Studio's JSON export, or an export of another project.
     """
     yield from tools.batches(_Export(uri, reading, reject).rows(), reading.table)
 
 
 class _Export:
-    """One file: converts its annotations into rows, and counts its controls to detect another project's export."""
+    """Converter of a file's annotations into rows, which counts their controls to detect another project's export."""
 
     def __init__(self, uri: str, reading: ToolReading, reject: Rejects) -> None:
         self._uri, self._reading, self._reject = uri, reading, reject
@@ -69,7 +69,7 @@ class _Export:
         )
 
     def _note(self, names: Iterable[str], of_questions: Iterable[str]) -> None:
-        """Count the controls of one annotation; `of_questions` are those of the task's questions."""
+        """Count the controls of one annotation; `of_questions` are the controls of the task's questions."""
         span_kinds = self._reading.span_labels.kinds if self._reading.span_labels else ()
         expected = {
             *of_questions,
@@ -83,7 +83,7 @@ class _Export:
         self._unexpected.update(name for name in common if name not in expected)
 
     def _done(self, number: int, task: Mapping[str, Any], annotation: Any) -> Done | None:
-        """Return the work that one annotation records; None if it was rejected."""
+        """Return the work recorded in one annotation; None if it was rejected."""
         data, reading = task["data"], self._reading
         results = annotation.get("result") if isinstance(annotation, dict) else None
         if not isinstance(results, list):
@@ -135,7 +135,7 @@ def _is_task(task: Any) -> bool:
 
 
 def _mismatch(task: Any) -> str:
-    """Return what a file is that does not begin with a task of the export."""
+    """Return a description of a file that does not begin with a task of the export."""
     if isinstance(task, dict) and "annotator" in task and "data" not in task:
         return "Label Studio's JSON-MIN export, which lacks required fields; export as JSON"
     if isinstance(task, dict):

@@ -11,9 +11,9 @@ from jobs.annotation.spans import SpanKind, SpanLabels
 from jobs.annotation.tools import COMMENT, OWN, REMARK, REPORT, SHOW
 
 INSTRUCTION = "task"  # the object that all controls except those of spans refer to; it is always visible
-# The box unblurs a picture by style alone: Label Studio would measure a picture that a condition hides while it is
-# hidden, and then draw it as small as a stamp. A browser without :has() leaves the picture blurred.
-# The style contains no `>`: Label Studio does not unescape the `&gt;` of the XML.
+# The box unblurs a picture by style alone: Label Studio would measure a picture hidden by a condition while it is
+# hidden, and then draw it at the size of a stamp. In a browser without :has(), the picture stays blurred.
+# The style contains no `>`, since Label Studio does not unescape the `&gt;` of the XML.
 STYLE = """
 .remine-note * {font-size: 14px !important; font-weight: 400 !important; line-height: 1.4 !important;
   margin: 4px 0 !important;}
@@ -33,7 +33,7 @@ BOX_KEYS = {SHOW: ".", REPORT: "-", ISSUE: "l"}  # not in KEYBOARD
 
 
 def config_xml(form: Form) -> str:
-    """Return the labelling configuration as XML. In texts, `$`, which would begin a variable, becomes full-width."""
+    """Return the labelling configuration as XML. In texts, `$` becomes full-width because it would begin a variable."""
     view = Xml.Element("View", className="remine-sheet")
     _add(view, "Style").text = STYLE
     for text in filter(None, [form.welfare.notice, form.instructions, form.welfare.skip_help]):
@@ -89,7 +89,7 @@ def field_of(number: int) -> str:
 
 
 def _box(view: Xml.Element, name: str, label: str, help_: str) -> None:
-    """Add a tick box; it has no alias, because conditions compare with the choice's value."""
+    """Add a tick box without an alias, because conditions compare the choice's value."""
     choices = _add(view, "Choices", name=name, toName=INSTRUCTION, choice="multiple", showInline="true")
     _add(choices, "Choice", value=_word(label), hotkey=BOX_KEYS[name])
     if help_:
@@ -97,7 +97,7 @@ def _box(view: Xml.Element, name: str, label: str, help_: str) -> None:
 
 
 def _own_questions(view: Xml.Element, question: FormQuestion) -> None:
-    """Add one control per question of the task's field `OWN`; without hotkeys, which would answer all of them."""
+    """Add one control per question in the task's field `OWN`, without hotkeys, which would answer all of them."""
     options = tuple(option._replace(hotkey="") for option in question.options)
     repeated = _add(view, "Repeater", on=f"${OWN}", indexFlag="{{idx}}", mode="list")
     text = f"${OWN}[{{{{idx}}}}].text"
@@ -105,7 +105,7 @@ def _own_questions(view: Xml.Element, question: FormQuestion) -> None:
 
 
 def _question(view: Xml.Element, question: FormQuestion, *, text: str = "") -> None:
-    """Add a question; `text` names the field of the task that has its wording, if it differs by task."""
+    """Add a question; `text` is the field of the task with its wording, if it differs by task."""
     if text:
         _add(view, "Header", value=text, size="4")
     else:
@@ -137,12 +137,12 @@ def _shows_pictures(question: FormQuestion) -> bool:
 
 
 def examples_field(question: FormQuestion) -> str:
-    """Return the field of a task that holds the examples of a question, if these have pictures."""
+    """Return the field of a task that holds a question's examples, if they have pictures."""
     return f"examples_{question.name}"
 
 
 def _free_texts(view: Xml.Element, form: Form, question: str) -> None:
-    """Add the fields that explain `question`; with an empty one, those about the item as a whole."""
+    """Add the fields that explain `question`; if it is empty, the fields about the item as a whole."""
     for free_text in form.free_texts:
         if free_text.question == question:
             _text_area(view, f"{REMARK}{free_text.name}", free_text.label, free_text.guidance)
@@ -188,7 +188,7 @@ def _note(view: Xml.Element, text: str) -> None:
 
 
 def _word(text: str) -> str:
-    """Return the value of a choice for use in a condition, where a comma would begin another value."""
+    """Return a choice's value for use in a condition, where a comma would begin another value."""
     return _plain(text).replace(",", "\N{FULLWIDTH COMMA}")
 
 
@@ -197,7 +197,7 @@ def _plain(text: str) -> str:
 
 
 def task(form: Form, item: ShownItem, *, target: str, assigned_to: str | None, place: int) -> dict[str, Any]:
-    """Return one task as Label Studio imports it; its data has the fields that `import_ratings` reads by name."""
+    """Return a task as Label Studio imports it; its data has the fields that `import_ratings` reads by name."""
     data: dict[str, Any] = {
         "item_id": item.item_id,
         "target": target,

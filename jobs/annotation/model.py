@@ -1,4 +1,4 @@
-"""Schemas of what the readers yield (answers, spans, remarks and raters as the file has them), and cells' values."""
+"""Schemas of the readers' batches (answers, spans, remarks and raters as in the file), and the values of cells."""
 
 import math
 from collections.abc import Iterable
@@ -14,13 +14,13 @@ _STR, _F64 = pa.string(), pa.float64()
 ANSWERS = pa.schema([
     ("item_id", _STR), ("target", _STR), ("question", _STR), ("rater", _STR), ("condition", _STR), ("order", _STR),
     ("sample", pa.int32()),
-    ("method", _STR),  # value of column `method`; null: that of the import
-    ("answer", _STR),  # the answer as the file has it; null: none
+    ("method", _STR),  # value of the column `method`; null: the import's
+    ("answer", _STR),  # the answer as in the file; null: none
     ("status", _STR),  # skipped, reported or refused if the person did so, else null
-    ("kind", _STR),  # value of error_kind; null: that of the status
-    ("images", pa.list_(_STR)),  # the item's pictures if the file names them
+    ("kind", _STR),  # value of error_kind; null: the status's default
+    ("images", pa.list_(_STR)),  # the item's pictures, if the file has them
     ("comment", _STR), ("seconds", _F64),
-    ("time", _F64),  # seconds since 1970, of the annotation
+    ("time", _F64),  # time of the annotation, seconds since 1970
     ("position", pa.int64()),
 ])  # fmt: skip
 SPANS = pa.schema([
@@ -31,7 +31,7 @@ SPANS = pa.schema([
 ])  # fmt: skip
 REMARKS = pa.schema([
     ("item_id", _STR), ("target", _STR), ("field", _STR), ("rater", _STR), ("condition", _STR), ("sample", pa.int32()),
-    ("text", _STR),  # the whole text of the field; null: the person left it empty
+    ("text", _STR),  # whole text of the field; null: left empty
     ("images", pa.list_(_STR)), ("time", _F64),
     ("annotation", pa.int64()),  # number of the annotation, or of the row, in the file
     ("position", pa.int64()),
@@ -54,7 +54,7 @@ def blank(text: Any) -> bool:
 
 
 def seconds_since_1970(value: Any) -> float | None:
-    """Return a time, given as ISO 8601 (UTC without a zone) or as a number of seconds; None for an empty cell.
+    """Return a time in ISO 8601 (UTC if it has no zone) or in seconds as a number; None for an empty cell.
 
     Raises:
         ValueError: the cell is neither.
@@ -81,6 +81,6 @@ def duration(value: Any) -> float | None:
 
 
 def flag(value: Any) -> bool | None:
-    """Return whether a cell says yes; None if it says neither yes nor no."""
+    """Return whether a cell means yes; None if it means neither yes nor no."""
     word = "" if value is None else str(value).strip().casefold()
     return True if word in TRUE else False if word in FALSE else None

@@ -1,4 +1,4 @@
-"""The questions that people are asked about each item by itself: the same as those that `judge questions=` asks."""
+"""The questions that people are asked about each item separately, the same as those of `judge questions=`."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from jobs.store.reading import open_table
 
 @dataclass(frozen=True)
 class OwnSet:
-    """The questions of one item: the id of their set, and (question_id, text) of each valid one."""
+    """The questions about one item: the id of their set, and (question_id, text) of each valid one."""
 
     set_id: str
     questions: tuple[tuple[str, str], ...]
@@ -23,14 +23,14 @@ class OwnSet:
 def read_own_sets(
     cfg: OwnQuestionsConfig, items: Sequence[Mapping[str, Any]], texts: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, OwnSet]:
-    """Return item_id -> its questions; items without any are left out, and their number is printed.
+    """Return the questions about each item, by item_id; print how many items without questions are left out.
 
     Args:
         items: rows of `items`.
-        texts: text_id -> its row, with role and text.
+        texts: role and text of each text, by text_id.
 
     Raises:
-        InputError: no table of questions, or no item has questions.
+        InputError: there is no table of questions, or no item has questions.
     """
     assert cfg.questions is not None
     names = {item["item_id"]: candidate_sets(_value(item, texts, cfg.questions_by)) for item in items}
@@ -56,7 +56,7 @@ def read_own_sets(
 
 
 def _value(item: Mapping[str, Any], texts: Mapping[str, Mapping[str, Any]], by: str) -> str:
-    """Return the attribute `by` of an item, else its texts of that role, as the context fields of prompts."""
+    """Return the attribute `by` of an item, else its texts with that role, as for the context fields of prompts."""
     if value := dict(item["attributes"] or ()).get(by):
         return str(value)
     return "\n\n".join(texts[name]["text"] or "" for name in item["text_ids"] or () if texts[name]["role"] == by)

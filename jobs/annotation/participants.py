@@ -1,4 +1,4 @@
-"""Reader of the people who take part in a study: a CSV or Parquet file with a column `rater`, or a table of raters."""
+"""Reader of a study's participants: a CSV or Parquet file with a column `rater`, or a table of raters."""
 
 from collections.abc import Sequence
 
@@ -19,10 +19,10 @@ def read_raters(uri: str, *, group: str | None, limit: int | None, encoding: str
 
     Args:
         group: name of the column of groups.
-        limit: maximum number of tasks of raters without their own limit.
+        limit: maximum number of tasks for raters without their own limit.
 
     Raises:
-        InputError: a missing column, an empty name or group, or a limit that is not a number.
+        InputError: a column is missing, a name or group is empty, or a limit is not a number.
     """
     files = [o.uri for o in locations.find(uri)]
     if len(files) == 1 and files[0].lower().endswith(".parquet") and not uri.rstrip("/").endswith("_run"):

@@ -14,16 +14,16 @@ from jobs.errors import InputError
 from jobs.store.writer import Reject, Rejects
 
 ANSWERS = ("accept", "reject", "ignore")
-REPORT_OPTION, ISSUE_OPTION = f"remine:{REPORT}", f"remine:{ISSUE}"  # options in addition to the rubric's answers
+REPORT_OPTION, ISSUE_OPTION = f"remine:{REPORT}", f"remine:{ISSUE}"  # options besides the rubric's answers
 SPAN_KIND = "span_kind"  # field of a task: the kind of spans to mark
 FREE_TEXTS = "free_texts"  # field of a task: the names of the fields for free text
 
 
 def read(uri: str, reading: ToolReading, reject: Rejects) -> Iterator[pa.Table]:
-    """Yield the answers, spans or raters in `uri`, in batches; anything else goes to `reject` with its line.
+    """Yield the answers, spans or raters in `uri` in batches; anything else goes to `reject` with its line.
 
     Raises:
-        InputError: not what db-out writes, or a task without a question.
+        InputError: the file is not output of db-out, or a task has no question.
     """
     yield from tools.batches(_rows(uri, reading, reject), reading.table)
 
@@ -79,7 +79,7 @@ def _done(uri: str, line: int, data: Mapping[str, Any], reading: ToolReading, re
         data={**data, "questions": [name]} if name else data,
         chosen={str(name): [_answer(option, str(name), data, reading) for option in selected]},
         marked=_marked(data, reading),
-        # Prodigy keeps one option: "something is wrong with the response" takes the place of an answer.
+        # Prodigy keeps one option, so "something is wrong with the response" replaces the answer.
         skipped=data["answer"] == "ignore" or (bool(issue) and not selected and SPAN_KIND not in data),
         reported=REPORT_OPTION in chosen,
         issue=issue,
@@ -94,12 +94,12 @@ def _done(uri: str, line: int, data: Mapping[str, Any], reading: ToolReading, re
 
 
 def _asks_question(data: Mapping[str, Any]) -> bool:
-    """Return whether a task asks one of the rubric's questions, as opposed to spans or free text."""
+    """Return whether a task asks one of the rubric's questions, not for spans or free text."""
     return SPAN_KIND not in data and FREE_TEXTS not in data
 
 
 def _written(data: Mapping[str, Any], reading: ToolReading) -> dict[str, str | None]:
-    """Return field -> text for the fields of the task: those it names, else those whose field it has."""
+    """Return the text of each field for free text: the fields that the task lists, else those that it contains."""
     controls = {free_text.name: tools.control_of(free_text.name, reading) for free_text in reading.free_texts}
     named = data.get(FREE_TEXTS)
     named = named if isinstance(named, list) else ()
@@ -107,7 +107,7 @@ def _written(data: Mapping[str, Any], reading: ToolReading) -> dict[str, str | N
 
 
 def _rater(data: Mapping[str, Any], reading: ToolReading) -> Any:
-    """Return who answered: of Prodigy's name `<dataset>-<session>` the session, if the task is assigned to it."""
+    """Return who answered: the session in Prodigy's name `<dataset>-<session>`, if the task is assigned to it."""
     assigned = reading.get(data, "assigned_to")
     if reading.rater == "assigned":
         return assigned
@@ -125,7 +125,7 @@ def _time(data: Mapping[str, Any]) -> float | None:
 
 
 def _answer(chosen: Any, question: str, data: Mapping[str, Any], reading: ToolReading) -> str:
-    """Return the option's id, or its text if only that is an answer of the rubric."""
+    """Return the option's id, or its text if only the text is an answer in the rubric."""
     if reading.questionnaire is None:
         return str(chosen)
     answers = reading.questionnaire.answers(question)
@@ -136,7 +136,7 @@ def _answer(chosen: Any, question: str, data: Mapping[str, Any], reading: ToolRe
 
 
 def _dicts(entries: Any) -> list[Mapping[str, Any]]:
-    """Return the objects of a list; none of another value."""
+    """Return the objects in a list; empty for any other value."""
     return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
 
 
@@ -150,7 +150,7 @@ def _marked(data: Mapping[str, Any], reading: ToolReading) -> dict[str, Sequence
 
 
 def _of_task(data: Mapping[str, Any], reading: ToolReading) -> ToolReading:
-    """Return `reading` with only the kind of spans that the task asks for; its text is the field `text`."""
+    """Return `reading` with only the kind of spans that the task asks for; its text is in the field `text`."""
     assert reading.span_labels is not None
     kinds = tuple(
         span_kind for span_kind in reading.span_labels.kinds if data.get(SPAN_KIND, span_kind.name) == span_kind.name

@@ -2,8 +2,8 @@
 
     cp prodigy.choice.json prodigy.json && prodigy mark DATASET anna.choice.jsonl --view-id blocks
 
-Prodigy's interface `choice` stores one answer per task. Each question is therefore a separate task; so is each text in
-which people mark spans, and so are the fields for free text together.
+Prodigy's interface `choice` stores one answer per task. Therefore each question is a separate task, as is each text in
+which people mark spans; the fields for free text together are another one.
 """
 
 import html
@@ -34,16 +34,15 @@ _CSS = """
 def settings(form: Form, kind: str, *, per_task: int | None) -> dict[str, Any]:
     """Return prodigy.json for the tasks of `kind`: choice, spans or texts. People can always skip (space bar).
 
-    Args:
-        per_task: for a file that several people share, the number of people to whom Prodigy gives each task; None for
-            a file of one rater.
+    per_task: for a file that several people share, the number of people who get each task from Prodigy; None for one
+        rater's file.
     """
     blocks: list[dict[str, Any]] = [{"view_id": "html"}]
     common: dict[str, Any] = {
         "global_css": _CSS,
         "buttons": ["accept", "ignore", "undo"],
         "show_stats": False,
-        # Prodigy sends all of one rater's file, in the order of the plan.
+        # Prodigy sends one rater's whole file, in the order of the plan.
         **({"feed_overlap": True} if per_task is None else {"feed_overlap": False, "annotations_per_task": per_task}),
         "exclude_by": "task",
         "batch_size": 1,
@@ -70,7 +69,7 @@ def settings(form: Form, kind: str, *, per_task: int | None) -> dict[str, Any]:
 
 
 def tasks(form: Form, item: ShownItem, *, target: str, assigned_to: str | None, place: int) -> Iterator[dict[str, Any]]:
-    """Return the tasks of one item: one per question, one per text to mark (with a field `span_kind`), and one for all
+    """Yield the tasks of one item: one per question, one per text to mark (with a field `span_kind`), and one for all
     free texts (with a field `free_texts`)."""
     base: dict[str, Any] = {
         "item_id": item.item_id,
@@ -119,7 +118,7 @@ def tasks(form: Form, item: ShownItem, *, target: str, assigned_to: str | None, 
 
 
 def kind_of(task: dict[str, Any]) -> str:
-    """Return the kind of settings that show the task."""
+    """Return the kind of the settings that show the task."""
     return SPANS if SPAN_KIND in task else TEXTS if FREE_TEXTS in task else CHOICE
 
 

@@ -1,4 +1,4 @@
-"""Pseudonyms of raters from a keyed hash: the same key gives the same pseudonym; without the key, names stay secret."""
+"""Pseudonyms of raters from a keyed hash: one key always gives the same pseudonyms, and only the key reveals names."""
 
 import hashlib
 import hmac
@@ -9,14 +9,14 @@ from jobs.errors import InputError
 from jobs.store import locations
 
 KEY_VARIABLE = "REMINE_RATER_KEY"
-MIN_KEY_BYTES = 16  # 128 bits; names are few and can be guessed, so that only the key protects them
-PSEUDONYM_DIGITS = 24  # 96 bits: 10^9 people have different ones
+MIN_KEY_BYTES = 16  # 128 bits; names are few and can be guessed, so only the key protects them
+PSEUDONYM_DIGITS = 24  # 96 bits: enough for 10^9 people
 FINGERPRINT_DIGITS = 8  # identifies a key; too short to reveal it
 
 
 @dataclass
 class Pseudonyms:
-    """Returns pseudonyms; the representation of this object does not contain the key."""
+    """Function that returns pseudonyms; its representation does not contain the key."""
 
     key: bytes = field(repr=False)
     _cache: dict[str, str] = field(default_factory=dict, repr=False)
@@ -29,7 +29,7 @@ class Pseudonyms:
 
     @property
     def fingerprint(self) -> str:
-        """Identifies the key in a run's identity, so that a table never mixes pseudonyms under two keys."""
+        """The key's identifier in a run's identity, so that a table never mixes pseudonyms under two keys."""
         return self._digest("fingerprint")[:FINGERPRINT_DIGITS]
 
     def _digest(self, text: str) -> str:
@@ -37,10 +37,10 @@ class Pseudonyms:
 
 
 def read_key(key_file: str | None) -> Pseudonyms:
-    """Return the pseudonyms under the key in `key_file`, else in the environment variable REMINE_RATER_KEY.
+    """Return pseudonyms under the key in `key_file`, else in the environment variable REMINE_RATER_KEY.
 
     Raises:
-        InputError: no key, or one that is too short; the message does not contain it.
+        InputError: there is no key, or it is too short; the message does not contain it.
     """
     if key_file:
         (file,) = locations.find(key_file)[:1]
@@ -56,7 +56,7 @@ def read_key(key_file: str | None) -> Pseudonyms:
 
 
 class PseudonymsOnDemand:
-    """Replaces names of people; asks for the key only when there is one to replace."""
+    """Function that replaces people's names and requires the key only if there is a name to replace."""
 
     def __init__(self, key_file: str | None) -> None:
         self._key_file = key_file

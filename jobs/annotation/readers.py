@@ -1,4 +1,4 @@
-"""From the keys of `import_ratings` to a reader of its files."""
+"""Construction of a file reader from the keys of `import_ratings`."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -21,7 +21,7 @@ from jobs.store import locations
 
 @dataclass(frozen=True)
 class _Asked:
-    """What people were asked: questions, kinds of spans, free texts, and the one question of files that name none."""
+    """What people were asked: questions, kinds of spans, free texts, and the only question of files without one."""
 
     questionnaire: Questionnaire | None
     span_labels: SpanLabels | None
@@ -38,7 +38,7 @@ def importer(
     """Return an importer of `files`, with the reader of their format.
 
     Raises:
-        InputError: several formats, an invalid rubric, or keys that do not fit the format.
+        InputError: the files have several formats, a rubric is invalid, or keys do not fit the format.
     """
     format_ = cfg.format or format_of(files)
     asked = _read_asked(cfg)
@@ -83,7 +83,7 @@ def _free_texts(cfg: ImportRatingsConfig) -> tuple[FreeText, ...]:
 
 
 def _question(cfg: ImportRatingsConfig, questionnaire: Questionnaire | None) -> str | None:
-    """Return the name of the question that `question=` gives by name or by text."""
+    """Return the name of the question in `question=`, which may be a name or a text."""
     if not cfg.question or questionnaire is None:
         return cfg.question or None
     name = questionnaire.question(cfg.question)

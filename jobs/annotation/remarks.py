@@ -1,4 +1,4 @@
-"""People's free text: the fields of a study, and rows of the table `remarks` from what the readers yield."""
+"""People's free text: a study's fields, and rows of the table `remarks` made from the readers' batches."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -10,18 +10,18 @@ from actors.vlm.people import FreeText
 from actors.vlm.rubric import Rubric
 from jobs.tables import TABLES
 
-EMPTY = "empty"  # in the counts of the run: fields that a person left empty
+EMPTY = "empty"  # in the run's counts: fields that a person left empty
 
 
 def fields_of(rubric: Rubric | None, columns: Mapping[str, str], question: str | None) -> tuple[FreeText, ...]:
-    """Return the fields to read: the rubric's, or without a rubric those that `columns` maps.
+    """Return the fields to read: the rubric's or, without a rubric, those in `columns`.
 
     Args:
-        columns: field -> its column or control; empty for the columns or controls of the fields' own names.
+        columns: column or control of each field; empty: those with the fields' names.
         question: without a rubric, the question that all fields explain.
 
     Raises:
-        ValueError: the rubric has no free texts, or none of a name in `columns`.
+        ValueError: the rubric has no free texts, or none with a name in `columns`.
     """
     if rubric is None:
         return tuple(FreeText(name, name, question=question or "") for name in columns)
@@ -40,13 +40,13 @@ def fields_of(rubric: Rubric | None, columns: Mapping[str, str], question: str |
 
 
 def remarks(raw: pa.Table, fields: Sequence[FreeText], *, rubric: str, condition: str) -> pa.Table:
-    """Return rows of `remarks`, one per entry, with the additional columns of `raw` that the importer needs.
+    """Return rows of `remarks`, one per entry, with the columns of `raw` that the importer also needs.
 
-    A field that a person left empty keeps one row, whose text is null, so that it replaces an earlier text of theirs.
+    A field that a person left empty keeps one row, whose text is null, so that it replaces their earlier text.
 
     Args:
         raw: rows of `model.REMARKS`.
-        condition: of the rows for which the file names none.
+        condition: condition of the rows if the file has none.
     """
     by_name = {field.name: field for field in fields}
     texts = zip(raw["field"].to_pylist(), raw["text"].to_pylist(), strict=True)
@@ -74,7 +74,7 @@ ADDITIONAL = ("images", "time", "annotation", "position")  # columns of `model.R
 
 
 def _entries(text: str | None, separator: str) -> Iterator[str | None]:
-    """Yield the entries of a text, without those that are empty; None for an empty text."""
+    """Yield the entries of a text, except empty ones; None for an empty text."""
     parts = [part.strip() for part in (text or "").split(separator)] if separator else [(text or "").strip()]
     entries = [part for part in parts if part]
     yield from entries or (None,)

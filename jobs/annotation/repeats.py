@@ -1,4 +1,4 @@
-"""Which of several rows with the same key stays. Keys are compared by hashes, in 40 bytes of memory per row."""
+"""The choice among rows with the same key. Keys are compared by hash, with 40 bytes of memory per row."""
 
 from collections.abc import Sequence
 
@@ -12,10 +12,10 @@ RULES = ("last", "first", "sample", "refuse")
 
 
 class Repeats:
-    """Collects the keys of rows in order, then returns which row of each key stays.
+    """Collector of the keys of rows, in order, which then decides which row of each key to keep.
 
-    `last` keeps the row with the latest time (of equal or missing times, the last in the input), `first` the earliest;
-    `sample` keeps all and numbers them from 0 in that order.
+    `last` keeps the row with the latest time (if times are equal or missing, the last in the input), `first` the
+    earliest; `sample` keeps all and numbers them from 0 in that order.
     """
 
     def __init__(self, key: Sequence[str]) -> None:
@@ -32,7 +32,7 @@ class Repeats:
             self._times.append(pc.fill_null(times, -np.inf).to_numpy().astype(np.float64))
 
     def ranks(self) -> np.ndarray:
-        """Return int64 [rows]: the number of each row among those of its key, by time and then input, from 0."""
+        """Return int64 [rows]: each row's number among those with its key, from 0, by time and then by input."""
         order, first = self._groups()
         numbers = np.arange(len(order)) - np.maximum.accumulate(np.where(first, np.arange(len(order)), 0))
         ranks = np.empty(len(order), np.int64)
@@ -40,7 +40,7 @@ class Repeats:
         return ranks
 
     def keeps(self, rule: str) -> np.ndarray:
-        """Return bool [rows]: whether the row stays under `rule`; under `sample`, all do."""
+        """Return bool [rows]: whether `rule` keeps the row; `sample` keeps all."""
         order, first = self._groups()
         kept = np.ones(len(order), bool)
         if rule in ("first", "last") and len(order):
@@ -49,9 +49,9 @@ class Repeats:
         return kept
 
     def keeps_with(self, rule: str, annotations: np.ndarray) -> np.ndarray:
-        """Return bool [rows]: whether the row belongs to the annotation that stays under `rule`.
+        """Return bool [rows]: whether the row belongs to the annotation that `rule` keeps.
 
-        All rows of one key and one annotation stay together.
+        All rows with one key and one annotation stay together.
 
         Args:
             annotations: int64 [rows], a number for each annotation.
@@ -66,7 +66,7 @@ class Repeats:
         return kept
 
     def first_repeat(self) -> int | None:
-        """Return the index of the first row whose key an earlier row has; None if all keys differ."""
+        """Return the index of the first row whose key occurred before; None if all keys differ."""
         order, first = self._groups()
         if first.all():
             return None

@@ -5,18 +5,18 @@ from collections.abc import Mapping
 from jobs.errors import InputError
 from jobs.store import locations
 
-REPORTED = "reported.json"  # in _run/ of imported ratings: how many people reported each picture
+REPORTED = "reported.json"  # in _run/ of imported ratings; how many people reported each picture
 
 
 def add_to_list(uri: str, reports: Mapping[str, int], *, least: int) -> tuple[int, int]:
-    """Add reported pictures to the list at `uri`, which keeps its other lines.
+    """Add reported pictures to the list at `uri`, keeping its other lines.
 
     Args:
-        reports: picture -> how many people reported it.
-        least: pictures that fewer people reported are left out.
+        reports: how many people reported each picture.
+        least: smallest number of people who must have reported a picture.
 
     Returns:
-        How many pictures were new, and how many reported pictures the list now has.
+        How many pictures were new, and how many reported pictures the list has now.
 
     Raises:
         InputError: the list cannot be read or written.

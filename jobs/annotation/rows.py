@@ -1,4 +1,4 @@
-"""Rows of the tables `ratings`, `spans` and `raters` from the batches that the readers yield, and their counts."""
+"""Rows of the tables `ratings`, `spans` and `raters`, made from the readers' batches, and their counts."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ from jobs.tables import TABLES
 _SEPARATOR = "\x1f"
 _MESSAGES = {"reported": "the person reported the picture", "skipped": "the person skipped the task"}
 HELD = 1 << 22  # hashes kept before duplicates are removed
-MARKED_FROM = 0.5  # least probability of a marked span, for files that give one
+MARKED_FROM = 0.5  # lowest probability of a marked span, for files with probabilities
 
 
 def named(raw: pa.Table, *, pseudonym: Callable[[str], str] | None, urls: bool) -> pa.Table:
@@ -35,7 +35,7 @@ def ratings(raw: pa.Table, questionnaire: Questionnaire, *, method: str, conditi
     """Return rows of `ratings`: cells become answers, except for tasks that the person skipped or reported.
 
     Args:
-        condition: of the rows for which the file names none.
+        condition: condition of the rows if the file has none.
     """
     empty = pa.scalar("")
     key = pc.binary_join_element_wise(
@@ -94,7 +94,7 @@ def _complete(columns: Mapping[str, Any], table: str, rows: int) -> pa.Table:
 
 
 def is_excluded(raw: pa.Table, exclusion_filter: ExclusionFilter) -> np.ndarray:
-    """Return bool [rows]: whether the row's item, or one of the pictures that the row names, is excluded."""
+    """Return bool [rows]: whether the row's item, or one of the row's pictures, is excluded."""
     hit = exclusion_filter.mask(raw["item_id"])
     if "images" in raw.column_names:
         hit |= np.fromiter(
@@ -105,7 +105,7 @@ def is_excluded(raw: pa.Table, exclusion_filter: ExclusionFilter) -> np.ndarray:
 
 @dataclass
 class RaterRows:
-    """The raters seen so far, each once; two values of one attribute are dropped and counted as a conflict."""
+    """The raters seen so far, each once; if an attribute has two values, both are dropped and a conflict is counted."""
 
     kind: str
     seen: dict[str, dict[str, str | None]] = field(default_factory=dict)
@@ -140,7 +140,7 @@ class RaterRows:
 
 
 class Distinct:
-    """Counts distinct keys by 64-bit hashes, in 8 bytes each; two of 10^7 keys collide once in 400,000 runs."""
+    """Counter of distinct keys by 64-bit hash, 8 bytes each; two of 10^7 keys collide once in 400,000 runs."""
 
     def __init__(self) -> None:
         self._held: list[np.ndarray] = []
@@ -165,17 +165,17 @@ class Distinct:
 
 
 class Welfare:
-    """Counts how often people reported a picture, skipped a task or marked a response as faulty."""
+    """Counter of how often people reported a picture, skipped a task or marked a response as faulty."""
 
     KEYS = {"tasks": ["item_id", "target", "rater"], "items": ["item_id"], "people": ["rater"]}
 
     def __init__(self) -> None:
         self._all = {name: Distinct() for name in self.KEYS}
         self._some = {word: {name: Distinct() for name in self.KEYS} for word in ("reports", "skips", "issues")}
-        self.reporters: dict[str, set[str]] = {}  # picture -> who reported it
+        self.reporters: dict[str, set[str]] = {}  # who reported each picture
 
     def add(self, rows: pa.Table, images: pa.ChunkedArray) -> None:
-        """Add rows of `ratings`, and the pictures that each row names."""
+        """Add rows of `ratings`, and the pictures of each row."""
         narrow = rows.select(["item_id", "target", "rater", "question", "status", "error_kind", "value"])
         reported = pc.equal(narrow["status"], Status.REPORTED.value)
         skipped = pc.and_(
@@ -193,7 +193,7 @@ class Welfare:
                 self.reporters.setdefault(picture, set()).add(row["rater"])
 
     def tallies(self) -> dict[str, dict[str, int]]:
-        """Return for reports, skips and issues the numbers of tasks, items and people, and the totals (`of_…`)."""
+        """Return the numbers of tasks, items and people for reports, skips and issues, and the totals (`of_…`)."""
         return {
             word: {
                 **{name: len(distinct) for name, distinct in counters.items()},

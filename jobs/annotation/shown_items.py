@@ -1,4 +1,4 @@
-"""The items of a study as people see them, from the tables images, records, items, texts and responses."""
+"""A study's items as shown to people, from the tables images, records, items, texts and responses."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ _ITEM = ("item_id", "image_ids", "text_ids", "response_id", "attributes")
 
 @dataclass(frozen=True)
 class ShownTables:
-    """The tables that items are shown from; `main` is images or items, the others may be absent."""
+    """The tables from which items are shown; `main` is images or items, the others may be absent."""
 
     main: Tables
     images: Tables | None
@@ -34,11 +34,11 @@ class ShownTables:
 
 @dataclass(frozen=True)
 class Showing:
-    """How items are shown: columns of records, links, and the base address of pictures (None: their sources).
+    """Settings of how items are shown: columns of records, links, and the pictures' base address (None: their sources).
 
     Attributes:
-        roles: of the texts that are shown; None: all.
-        own_sets: item_id -> the questions of that item alone.
+        roles: roles of the texts that are shown; None: all.
+        own_sets: questions about one item alone, by item_id.
     """
 
     columns: Sequence[str]
@@ -51,14 +51,14 @@ class Showing:
 def choose(
     sources: ShownTables, draw: CompleteDrawConfig, together: str | None = None, *, exclusion_filter: ExclusionFilter
 ) -> tuple[list[dict[str, Any]], str]:
-    """Return the items to show, ordered by id, and what was drawn in words (empty without a draw).
+    """Return the items to show, ordered by id, and a description of the draw (empty without a draw).
 
-    Each has item_id, image_ids, text_ids, response_id, attributes and its set: the items of a picture, or with one
-    value of the column or attribute `together`; without `together` its own id. Excluded pictures,
-    and those not ok, are left out before the draw.
+    Each item has item_id, image_ids, text_ids, response_id, attributes and its set: the items of a picture, or those
+    with one value of the column or attribute `together`; without `together`, the set is the item's own id. Pictures
+    that are excluded or not ok are left out before the draw.
 
     Raises:
-        InputError: two tables hold one item with different content, no item is left, the draw is not possible, or no
+        InputError: two tables have one item with different content, no item is left, the draw is not possible, or no
             item has the column or attribute `together`.
     """
     sets = Draw(DrawConfig(by=together), sources.main.name, by="together") if together else None
@@ -88,17 +88,17 @@ def choose(
 
 
 def _usable(main: Tables, columns: Sequence[str], exclusion_filter: ExclusionFilter) -> Iterator[pa.Table]:
-    """Yield the rows that can be shown, with `columns` and those of an item."""
+    """Yield the rows that can be shown, with `columns` and an item's columns."""
     always = draw_columns(main.name) if main.name == "images" else _ITEM
     for batch in main.batches(list(dict.fromkeys([*always, *columns]))):
         yield batch.filter(pa.array(usable(batch, main.name, exclusion_filter)))
 
 
 def show_items(chosen: Sequence[Mapping[str, Any]], sources: ShownTables, showing: Showing) -> list[ShownItem]:
-    """Return the chosen items with everything that people see of them.
+    """Return the chosen items with everything that is shown to people.
 
     Raises:
-        InputError: a picture without an address, a text or picture that no table has, or an unknown field.
+        InputError: a picture has no address, no table has a text or picture, or a field is unknown.
     """
     pictures = {image for row in chosen for image in row["image_ids"] or []}
     columns = ["image_id", "source_url", "final_url", "format", "status"]
@@ -129,10 +129,10 @@ def show_items(chosen: Sequence[Mapping[str, Any]], sources: ShownTables, showin
 
 
 def texts_of(chosen: Sequence[Mapping[str, Any]], sources: ShownTables) -> dict[str, dict[str, Any]]:
-    """Return text_id -> role and text of the texts of items.
+    """Return role and text of the items' texts, by text_id.
 
     Raises:
-        InputError: a text that no table has.
+        InputError: no table has one of the texts.
     """
     texts = {text for row in chosen for text in row["text_ids"] or []}
     return _by_key(sources.texts, "text_id", ["text_id", "role", "text"], texts, need=bool(texts), key="texts")
@@ -168,7 +168,7 @@ def _facts(
 def _by_key(
     source: Tables | None, name: str, columns: Sequence[str], wanted: Iterable[str], *, need: bool, key: str
 ) -> dict[str, dict[str, Any]]:
-    """Return the rows whose column `name` is wanted; of several records or renditions of a picture, the first."""
+    """Return the rows whose column `name` is wanted; if a picture has several records or renditions, the first."""
     if source is None:
         if need:
             raise InputError(f"{key}= is required: the table of the items' {key}")
@@ -187,10 +187,10 @@ def _by_key(
 
 
 def _add(rows: dict[str, dict[str, Any]], key: str, row: dict[str, Any], source: Tables, name: str) -> None:
-    """Add a row under its key, unless an equal one is there.
+    """Add a row under its key, unless the same row is there already.
 
     Raises:
-        InputError: another table holds a different row under this key.
+        InputError: another table has a different row under this key.
     """
     if (other := rows.setdefault(key, row)) != row:
         column = next(column for column in row if row[column] != other[column])

@@ -14,13 +14,13 @@ from jobs.store.reading import TableSource, open_tables
 
 @dataclass(frozen=True)
 class Tables:
-    """Tables of one name, ordered by address; `limit`: only their first rows are read (`first`), None for all."""
+    """Tables of one name, ordered by address; `limit` is how many rows are read (see `first`), None for all."""
 
     sources: tuple[TableSource, ...]
     limit: int | None = None
 
     def first(self, limit: int | None) -> "Tables":
-        """Return them with their first rows only, counted over all tables; None: all rows."""
+        """Return the tables limited to their first rows, counted over all tables; None: all rows."""
         sources, left = [], limit
         for source in self.sources:
             sources.append(source.first(left))
@@ -29,22 +29,22 @@ class Tables:
 
     @property
     def rows(self) -> int:
-        """The number of rows of all tables."""
+        """The number of rows in all tables."""
         return sum(source.rows for source in self.sources)
 
     @property
     def name(self) -> str:
-        """Their name in `jobs.tables`."""
+        """The tables' name in `jobs.tables`."""
         return self.sources[0].name
 
     @property
     def uri(self) -> str:
-        """Their addresses, as a message shows them."""
+        """The tables' addresses, for messages."""
         return ", ".join(source.uri for source in self.sources)
 
     @property
     def identity(self) -> str:
-        """Hash of everything that their rows depend on."""
+        """Hash of everything that the rows depend on."""
         return content_id(*(source.identity for source in self.sources))
 
     @property
@@ -59,10 +59,10 @@ class Tables:
 
 
 def open_shown(key: str, value: Any, *expected: str) -> Tables | None:
-    """Return the tables that `key=value` names: a table, a glob of tables, or a list of both; None if it is null.
+    """Return the tables in `key=value`: a table, a glob of tables, or a list of both; None if the value is null.
 
     Raises:
-        InputError: neither of these, no such table, or tables of different names.
+        InputError: the value is none of these, a table does not exist, or tables have different names.
     """
     patterns = [value] if isinstance(value, str) else value
     if value is None or patterns == []:

@@ -36,7 +36,7 @@ _OPTIONAL = {
 
 @dataclass(frozen=True)
 class Label:
-    """One category of a kind: its value in table `spans`, and how a tool shows it."""
+    """A category of a kind: its value in the table `spans`, and how a tool shows it."""
 
     value: str
     label: str
@@ -57,7 +57,7 @@ class SpanKind:
     guidance: str = ""
 
     def category(self, name: str) -> str | None:
-        """Return the category that has `name` as its value or label; None if none has."""
+        """Return the category whose value or label is `name`; None if there is none."""
         word = fold(name)
         return next((label.value for label in self.labels if word in (fold(label.value), fold(label.label))), None)
 
@@ -72,20 +72,20 @@ class SpanLabels:
     texts: tuple[str, ...] = ()
 
     def in_reading_order(self, roles: Iterable[str]) -> list[str]:
-        """Return `roles` in the order in which people read their texts; those that `texts` does not name come last."""
+        """Return `roles` in the order in which people read their texts; roles missing from `texts` come last."""
         position = {role: number for number, role in enumerate(self.texts)}
         return sorted(roles, key=lambda role: position.get(role, len(position)))
 
     def named(self, name: str) -> SpanKind | None:
-        """Return the kind whose control is called `name`."""
+        """Return the kind whose control is called `name`; None if there is none."""
         return next((span_kind for span_kind in self.kinds if span_kind.name == name), None)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "SpanLabels":
-        """Return the span labels of a YAML file's content.
+        """Return the span labels in a YAML file's content.
 
         Raises:
-            ValueError: with the location in the file and what is allowed there.
+            ValueError: the content is invalid; the message has the location and what is allowed there.
         """
         where = checks.named("span_labels", data)
         _check_keys("span_labels", data, where)

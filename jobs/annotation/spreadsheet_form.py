@@ -1,7 +1,7 @@
 """Writer of a study as a spreadsheet: a CSV with one row per question, which people fill in.
 
-`import_ratings` reads the columns item_id, target, rater, question, value, comment, skipped and reported by their
-names, and fields for free text by theirs.
+`import_ratings` reads the columns item_id, target, rater, question, value, comment, skipped and reported, and fields
+for free text, by name.
 """
 
 import csv
@@ -18,7 +18,7 @@ ABOUT, REPORTED, SKIPPED = "about", "reported", "skipped"
 
 
 def check(form: Form) -> None:
-    """Check that rows of a spreadsheet can ask what the form asks.
+    """Check that a spreadsheet's rows can ask the form's questions.
 
     Raises:
         ValueError: people mark spans, or write free text about items with several questions.
@@ -61,7 +61,7 @@ def rows(
 
 
 def as_csv(form: Form, filled: Sequence[dict[str, Any]]) -> str:
-    """Return the file, with a byte-order mark, by which spreadsheet programs recognise UTF-8."""
+    """Return the file with a byte-order mark, from which spreadsheet programs recognise UTF-8."""
     out = io.StringIO()
     writer = csv.DictWriter(out, header(form))
     writer.writeheader()

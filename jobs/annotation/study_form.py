@@ -1,4 +1,4 @@
-"""The form of a study, from the keys of `annotate`."""
+"""Construction of a study's form from the keys of `annotate`."""
 
 from collections.abc import Mapping
 
@@ -18,7 +18,7 @@ def read_questions(cfg: AnnotateConfig) -> tuple[Rubric | None, SpanLabels | Non
     """Return the rubric and the span labels of a study.
 
     Raises:
-        InputError: an invalid file, or a rubric whose targets are missing.
+        InputError: a file is invalid, or a rubric's targets are missing.
     """
     try:
         rubric = Rubric.from_dict(cfg.rubric) if cfg.rubric else None
@@ -38,10 +38,10 @@ def read_questions(cfg: AnnotateConfig) -> tuple[Rubric | None, SpanLabels | Non
 
 
 def asks_targets(cfg: AnnotateConfig, rubric: Rubric) -> bool:
-    """Return whether people are asked about targets: a task is about one, with all of the study's questions.
+    """Return whether people are asked about targets: if so, each task is about one, with all of the study's questions.
 
     Raises:
-        InputError: the study asks some questions about targets, and others without.
+        InputError: the study asks some questions about targets and others without.
     """
     asked = [question for question in rubric.questions if not cfg.only_questions or question.name in cfg.only_questions]
     about, once = ([question.name for question in asked if question.targets is is_about] for is_about in (True, False))
@@ -54,8 +54,8 @@ def asks_targets(cfg: AnnotateConfig, rubric: Rubric) -> bool:
 
 
 def showing(cfg: AnnotateConfig, rubric: Rubric | None, own_sets: Mapping[str, OwnSet]) -> Showing:
-    """Return how items are shown. People who answer an item's own questions see what models see, not the text that the
-    questions are about."""
+    """Return how items are shown. If people answer an item's own questions, they see what models see, not the text that
+    the questions are about."""
     base = cfg.picture_base if cfg.pictures == "files" else None
     roles = rubric.context_fields if rubric and own_sets and not cfg.span_labels else None
     return Showing(cfg.show_columns, cfg.welfare.links, base, roles, own_sets)

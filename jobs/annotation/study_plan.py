@@ -1,4 +1,4 @@
-"""The plan of a study: rows of table `assignments`, and a summary of them in words."""
+"""A study's plan: rows of the table `assignments`, and a summary in words."""
 
 import re
 from collections import defaultdict
@@ -25,17 +25,17 @@ def assign_items(
     rubric: Rubric | None,
     own_sets: Mapping[str, OwnSet],
 ) -> list[Assignment]:
-    """Return the plan. An item that is rated against several targets is assigned once per target; the target of an
-    item with its own questions is the id of their set, as in ratings by `judge`.
+    """Return the plan. An item rated against several targets is assigned once per target; the target of an item with
+    its own questions is the id of their set, as in ratings by `judge`.
 
     With `together=`, all items and targets of a set go to the same raters.
 
     Args:
-        items: item_id -> the set that it belongs to.
-        own_sets: item_id -> its own questions.
+        items: the set of each item, by item_id.
+        own_sets: the item's own questions, by item_id.
 
     Raises:
-        InputError: quotas of an unknown group, an auditor who is a rater, or a plan that is not feasible.
+        InputError: quotas for an unknown group, an auditor who is a rater, or an infeasible plan.
     """
     targets = rubric.targets if rubric and cfg.target == "rubric" and asks_targets(cfg, rubric) else ("",)
     groups = sorted({rater.group for rater in raters})
@@ -102,13 +102,13 @@ def _row(cfg: AnnotateConfig, task: Assignment, *, role: str) -> dict[str, Any]:
 
 
 def _stem(name: str) -> str:
-    """Return a safe file name for `name`; where that changes it, with a hash that keeps different names apart."""
+    """Return a safe file name for `name`; if it differs, it ends in a hash that keeps names apart."""
     safe = re.sub(r"[^A-Za-z0-9._@-]+", "_", name).lstrip(".")[:80]
     return safe if safe == name else f"{safe or 'rater'}-{content_id(name)[:8]}"
 
 
 def describe(cfg: AnnotateConfig, tasks: Sequence[Assignment]) -> str:
-    """Return the numbers of a plan in a sentence: tasks, items, raters, loads, overlaps, audits."""
+    """Return the numbers of a plan in a sentence: tasks, items, raters, loads, overlaps and audits."""
     by_group = cfg.per_item is None
     numbers = assignment.summary(tasks, by_group=by_group)
     overlaps = ""

@@ -1,4 +1,4 @@
-"""Readers of CSV and Parquet: one row per answer (long) or one column per question (wide)."""
+"""Readers of CSV and Parquet files with one row per answer (long) or one column per question (wide)."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -21,7 +21,7 @@ from jobs.store.writer import RAW_KEPT, Reject, Rejects
 
 
 def read_csv(uri: str, reading: Reading, reject: Rejects) -> Iterator[pa.Table]:
-    """Yield the answers, spans or raters of a delimited text file, in batches; bad rows go to `reject` with their line.
+    """Yield the answers, spans or raters of a delimited text file in batches; bad rows go to `reject` with their line.
 
     Raises:
         InputError: see `jobs.annotation.columns.layout` and `jobs.corpora.delimited`.
@@ -67,13 +67,13 @@ def _text(uri: str, name: str, column: pa.Array) -> pa.Array:
 
 
 class Batches:
-    """Converts the columns of one file into rows of the table, batch by batch."""
+    """Converter of a file's columns into rows of the table, batch by batch."""
 
     def __init__(self, uri: str, mapping: ColumnMapping, reading: Reading, reject: Rejects) -> None:
         self._uri, self._mapping, self._reading, self._reject = uri, mapping, reading, reject
 
     def convert(self, columns: Mapping[str, pa.Array], positions: pa.Array) -> pa.Table:
-        """Return a batch with the schema in `model` of the table to read."""
+        """Return a batch with the table's schema in `model`."""
         reading = self._reading
         cells = {role: _joined([columns[name] for name in names]) for role, names in self._mapping.roles.items()}
         if reading.rater:
@@ -96,7 +96,7 @@ class Batches:
         return pa.concat_tables(self._answers(rows, question=name, cells=texts) for name, texts in cells_of.items())
 
     def _drop(self, rows: pa.Table, where: Any, reason: str, message: str) -> pa.Table:
-        """Return `rows` without those at `where`, which it rejects."""
+        """Return `rows` without those at `where`, which are rejected."""
         if not pc.any(where).as_py():
             return rows
         for row in rows.filter(where).to_pylist():
@@ -105,7 +105,7 @@ class Batches:
         return rows.filter(pc.invert(where))
 
     def _flags(self, rows: pa.Table) -> pa.Table:
-        """Add `status` (reported, skipped or null) from the columns of these names; a report takes precedence."""
+        """Add `status` (reported, skipped or null) from the columns with these names; a report takes precedence."""
         rows = rows.append_column("status", pa.nulls(rows.num_rows, pa.string()))
         for role, word in (("skipped", Status.SKIPPED), ("reported", Status.REPORTED)):
             if role not in rows.column_names:
@@ -152,7 +152,7 @@ class Batches:
         return _with_schema(self._times(rows, ()), model.SPANS)
 
     def _labelled(self, rows: pa.Table, span_labels: SpanLabels) -> pa.Table:
-        """Return `rows` with the kinds and categories of the span labels, which a file may name by value or label."""
+        """Return `rows` with the span labels' kinds and categories, which a file may give by value or label."""
         kinds = {fold(word): kind for kind in span_labels.kinds for word in (kind.kind, kind.name)}
         by_kind = {kind.kind: kind for kind in span_labels.kinds}
         named = mapped(rows["kind"], lambda word: kinds[fold(word)].kind if fold(word) in kinds else None, pa.string())
@@ -199,7 +199,7 @@ class Batches:
 
 
 def _joined(columns: Sequence[pa.Array]) -> pa.Array:
-    """Return the columns joined into one, without surrounding white space; null where a cell is empty."""
+    """Return the columns joined into one, without outer white space; null where a cell is empty."""
     trimmed = [pc.utf8_trim_whitespace(column) for column in columns]
     filled = [pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column) for column in trimmed]
     return pc.binary_join_element_wise(*filled, JOINED) if len(filled) > 1 else filled[0]

@@ -11,7 +11,7 @@ from jobs.annotation.form import Form, ShownItem
 from jobs.annotation.study_plan import AUDITOR
 from jobs.store import locations
 
-Placed = tuple[Mapping[str, Any], str | None, int]  # row of `assignments`, rater (None: of a group), place
+Placed = tuple[Mapping[str, Any], str | None, int]  # row of `assignments`, rater (None: a group's task), place
 
 
 def write_task_files(
@@ -24,8 +24,8 @@ def write_task_files(
     """Write the form and the tasks to `folder`; return the number of files of tasks.
 
     Args:
-        shown: item_id -> the item as people see it.
-        rows: of `assignments`.
+        shown: the items as shown to people, by item_id.
+        rows: rows of `assignments`.
     """
     by_file: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:
@@ -51,7 +51,7 @@ def write_task_files(
 
 
 def _placed(cfg: AnnotateConfig, name: str, rows: Sequence[Mapping[str, Any]]) -> list[Placed]:
-    """Return the tasks of one file; for a group's file, each task once and in a random order."""
+    """Return the tasks of one file; a group's file has each task once, in random order."""
     if cfg.files != "group" or rows[0]["role"] == AUDITOR:
         return [(row, row["rater"], row["place"]) for row in rows]
     distinct = {(row["item_id"], row["target"]): row for row in rows}
@@ -60,7 +60,7 @@ def _placed(cfg: AnnotateConfig, name: str, rows: Sequence[Mapping[str, Any]]) -
 
 
 def _label_studio(study: Form, shown: Mapping[str, ShownItem], tasks: Sequence[Placed]) -> dict[str, str]:
-    """Return the text of one file, by its ending."""
+    """Return the text of one file, by file name extension."""
     labelled = [
         label_studio_form.task(study, shown[row["item_id"]], target=row["target"], assigned_to=rater, place=place)
         for row, rater, place in tasks
@@ -69,7 +69,7 @@ def _label_studio(study: Form, shown: Mapping[str, ShownItem], tasks: Sequence[P
 
 
 def _prodigy(study: Form, shown: Mapping[str, ShownItem], tasks: Sequence[Placed]) -> dict[str, str]:
-    """Return the texts of one file per kind of task, by their endings."""
+    """Return the texts of one file per kind of task, by file name extension."""
     lines: dict[str, str] = defaultdict(str)
     for row, rater, place in tasks:
         item = shown[row["item_id"]]
@@ -79,7 +79,7 @@ def _prodigy(study: Form, shown: Mapping[str, ShownItem], tasks: Sequence[Placed
 
 
 def _spreadsheet(study: Form, shown: Mapping[str, ShownItem], tasks: Sequence[Placed]) -> dict[str, str]:
-    """Return the text of one file, by its ending."""
+    """Return the text of one file, by file name extension."""
     rows = [
         line
         for row, rater, place in tasks

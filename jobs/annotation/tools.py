@@ -1,4 +1,4 @@
-"""What the readers of annotation tools share: fields of a task, and the answers and spans of one annotation."""
+"""Code shared by the readers of annotation tools: fields of a task, and the answers and spans of an annotation."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,9 +14,9 @@ from jobs.annotation.spans import SpanKind, SpanLabels
 from jobs.errors import InputError
 from jobs.store.writer import Reject, Rejects
 
-REPORT = "report_picture"  # the control by which a person reports a picture
+REPORT = "report_picture"  # the control with which a person reports a picture
 COMMENT = "comment"
-REMARK = "remark_"  # prefix of the controls for free text, so that none has the name of another field
+REMARK = "remark_"  # prefix of the controls for free text, which keeps their names apart from other fields
 SHOW = "show_picture"  # the control that shows a blurred picture
 OWN = "own_questions"  # field of a task: the item's own questions; the controls of their answers are OWN_0, OWN_1, …
 WELFARE = (REPORT, ISSUE, COMMENT, SHOW)
@@ -29,11 +29,12 @@ class ToolReading:
     Attributes:
         table: ratings, spans, remarks or raters.
         free_texts: the rubric's fields for free text.
-        controls: question -> name of its control in the tool, if it differs.
-        text_controls: free text -> name of its control in the tool, if it differs.
-        fields: item_id, target, text_id, … -> field of a task's data, if it differs.
-        question: the question of tasks that do not name one.
-        rater: `annotator`, who answered according to the tool, or `assigned`, the person to whom the task was assigned.
+        controls: name of each question's control in the tool, if it differs.
+        text_controls: name of each free text's control in the tool, if it differs.
+        fields: field of a task's data for item_id, target, text_id, …, if it differs.
+        question: the question of tasks without one.
+        rater: `annotator`, the person who answered according to the tool, or `assigned`, the person to whom the task
+            was assigned.
         limit: how many tasks of a file are read, from the first one; None: all.
         private: keep the text of lines out of rejects.
     """
@@ -51,10 +52,10 @@ class ToolReading:
     private: bool = False
 
     def questions(self, data: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return the questions of a task: those it names, else the mapped ones, else the rubric's.
+        """Return the questions of a task: its own list, else the mapped ones, else the rubric's.
 
         Raises:
-            InputError: tasks of another rubric, or a question that the rubric does not have.
+            InputError: the task is of another rubric, or has a question that the rubric does not have.
         """
         questionnaire = self.questionnaire
         if questionnaire and questionnaire.names and (rubric := data.get("rubric")) and rubric != questionnaire.name:
@@ -73,10 +74,10 @@ class ToolReading:
         return questions
 
     def controls_of(self, data: Mapping[str, Any]) -> dict[str, str]:
-        """Return question -> name of its control, for the questions of a task.
+        """Return the name of each question's control, for the questions of a task.
 
         Raises:
-            InputError: as `questions`.
+            InputError: as for `questions`.
         """
         names = self.questions(data)
         if isinstance(entries := data.get(OWN), list):
@@ -85,7 +86,7 @@ class ToolReading:
         return {name: self.controls.get(name, name) for name in names}
 
     def get(self, data: Mapping[str, Any], name: str) -> Any:
-        """Return field `name` of a task, or the field that replaces it; `a.b` is field b of field a."""
+        """Return the field `name` of a task, or the field that replaces it; `a.b` is the field b of the field a."""
         value: Any = data
         for part in self.fields.get(name, name).split("."):
             value = value.get(part) if isinstance(value, Mapping) else None
@@ -94,13 +95,13 @@ class ToolReading:
 
 @dataclass(frozen=True)
 class Done:
-    """One person's work on one task, independent of the tool."""
+    """A person's work on a task, independent of the tool."""
 
     item_id: str
     rater: str
     data: Mapping[str, Any]
-    chosen: Mapping[str, Sequence[Any]]  # question -> chosen options
-    marked: Mapping[str, Sequence[Mapping[str, Any]]]  # name of the span kind -> spans with start, end, text, label
+    chosen: Mapping[str, Sequence[Any]]  # chosen options by question
+    marked: Mapping[str, Sequence[Mapping[str, Any]]]  # spans with start, end, text, label, by name of the kind
     skipped: bool
     reported: bool
     issue: bool | None  # whether the response is faulty; None: the form had no such box
@@ -108,15 +109,15 @@ class Done:
     seconds: float | None
     time: float | None
     position: int
-    number: int  # of the annotation in its file
+    number: int  # number of the annotation in its file
     refused: bool = False
-    written: Mapping[str, str | None] = field(default_factory=dict)  # field for free text -> what the person wrote
+    written: Mapping[str, str | None] = field(default_factory=dict)  # what the person wrote, by field for free text
 
 
 def answers(done: Done, reading: ToolReading) -> Iterator[dict[str, Any]]:
-    """Yield rows of `model.ANSWERS`: one per question of the task, and one for the box of response issues.
+    """Yield rows of `model.ANSWERS`: one per question of the task, and one for the box about a faulty response.
 
-    Each row has an equal share of the time spent on the task; the first row has the comment.
+    The rows share the time spent on the task equally; the first row has the comment.
     """
     questions = [*reading.questions(done.data), *([] if done.issue is None else [ISSUE])]
     for number, question in enumerate(questions):
@@ -144,7 +145,7 @@ def answers(done: Done, reading: ToolReading) -> Iterator[dict[str, Any]]:
 
 
 def remarks(done: Done, reading: ToolReading) -> Iterator[dict[str, Any]]:
-    """Yield rows of `model.REMARKS`: one per field of the task; the text is None where the person wrote nothing."""
+    """Yield rows of `model.REMARKS`, one per field of the task; the text is None if the person wrote nothing."""
     for name, text in done.written.items():
         yield {
             "item_id": done.item_id,
@@ -166,7 +167,7 @@ def control_of(field_name: str, reading: ToolReading) -> str:
 
 
 def _ended(done: Done) -> tuple[str | None, str | None]:
-    """Return status and kind of a task that the person reported, skipped or refused; else None, None."""
+    """Return status and kind of a task that the person reported, skipped or refused; otherwise None, None."""
     if done.reported:
         return Status.REPORTED.value, "reported"
     if done.skipped:
@@ -175,7 +176,7 @@ def _ended(done: Done) -> tuple[str | None, str | None]:
 
 
 def spans(uri: str, done: Done, reading: ToolReading, reject: Rejects) -> Iterator[dict[str, Any]]:
-    """Yield rows of `model.SPANS`. A text in which the person marked nothing has one row with start = end = 0."""
+    """Yield rows of `model.SPANS`. A text without marks has one row with start = end = 0."""
     assert reading.span_labels is not None
     for span_kind in reading.span_labels.kinds:
         text = reading.get(done.data, span_kind.text)
@@ -199,7 +200,7 @@ def spans(uri: str, done: Done, reading: ToolReading, reject: Rejects) -> Iterat
         for fault in (span for span in converted if isinstance(span, _Fault)):
             reject(Reject(uri, done.position, *fault))
         valid = [span for span in converted if not isinstance(span, _Fault)]
-        by_range = {(span["start"], span["end"]): span for span in valid}  # a row per range, which joins its labels
+        by_range = {(span["start"], span["end"]): span for span in valid}  # one row per range joins its labels
         for key, first in by_range.items():
             labels = dict.fromkeys(span["category"] for span in valid if (span["start"], span["end"]) == key)
             yield {**row, **first, "category": "+".join(filter(None, labels)) or None, "status": Status.OK.value}
@@ -231,7 +232,7 @@ def _span(span_kind: SpanKind, text: str, span: Mapping[str, Any]) -> dict[str, 
 
 
 def _points(text: str, start: int, end: int) -> tuple[int, int] | None:
-    """Return offsets in UTF-16 units as code points; None if they cut a character."""
+    """Return offsets in UTF-16 units as code points; None if they split a character."""
     units = text.encode("utf-16-le")
     try:
         return tuple(len(units[: 2 * offset].decode("utf-16-le")) for offset in (start, end))  # type: ignore[return-value]
@@ -240,18 +241,18 @@ def _points(text: str, start: int, end: int) -> tuple[int, int] | None:
 
 
 def text_id(span_kind: SpanKind, data: Mapping[str, Any], reading: ToolReading, text: str) -> str:
-    """Return the id of the text: the task's field `<role>_id`, else a hash of role and text as in table `texts`."""
+    """Return the text's id: the task's field `<role>_id`, else a hash of role and text as in the table `texts`."""
     return _text(reading.get(data, f"{span_kind.text}_id")) or content_id(span_kind.text, "", text)
 
 
 def images(data: Mapping[str, Any]) -> list[str] | None:
-    """Return the pictures of a task, None if it does not name them."""
+    """Return the pictures of a task; None if it lists none."""
     image_ids = data.get("image_ids")
     return [str(image_id) for image_id in image_ids] if isinstance(image_ids, list) else None
 
 
 def one(chosen: Sequence[Any]) -> str | None:
-    """Return the chosen option as text; several as a JSON list, which is never the value of an answer."""
+    """Return the chosen option as text; several options as a JSON list, which is never the value of an answer."""
     texts = [str(option) for option in chosen]
     if len(texts) > 1:
         return json.dumps(texts, ensure_ascii=False)
