@@ -1,4 +1,4 @@
-"""Reads rows of NumPy arrays: `.npy` files and members of `.npz` files, local or on S3; pickles are refused.
+"""Reader of rows of NumPy arrays in `.npy` files and in members of `.npz` files, local or on S3; refuses pickles.
 
 A local array is memory-mapped and returned without a copy; from S3 only the requested rows are fetched. A compressed
 member of an `.npz` file can only be read from its start.
@@ -32,13 +32,13 @@ _UNREADABLE = (ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.erro
 
 @dataclass(frozen=True)
 class Matrix:
-    """The shape of a two-dimensional array in a file, and where its rows begin."""
+    """The shape of a two-dimensional array in a file, and the position of its rows."""
 
     rows: int
     dim: int
     dtype: str  # NumPy's: <f2, <f4 or <f8
     member: str | None = None  # of an .npz
-    offset: int | None = None  # bytes into the file; None: compressed
+    offset: int | None = None  # bytes from the file's start; None: the array is compressed
 
     @property
     def row_bytes(self) -> int:
@@ -46,11 +46,11 @@ class Matrix:
 
 
 def find_matrix(uri: str, *, array: str | None = None) -> Matrix:
-    """Read the header of an `.npy` file, or that of the member `array` of an `.npz` file.
+    """Return the shape and position of the array in an `.npy` file, or in the member `array` of an `.npz` file.
 
     Raises:
-        InputError: no such file or member; not a NumPy array; not two-dimensional, not floating point, or in column
-            order; shorter than its header says.
+        InputError: there is no such file or member; it is not a NumPy array, not two-dimensional, not floating point,
+            in column order, or shorter than its header says.
     """
     fs, path = locations.filesystem(uri)
     with locations.named_errors(uri), fs.open_input_file(path) as stream:
@@ -113,7 +113,7 @@ Ranges = Sequence[tuple[int, int]]  # first row and the row after the last of ea
 
 @contextmanager
 def blocks_of(uri: str, matrix: Matrix, ranges: Ranges) -> Iterator[Iterator[np.ndarray]]:
-    """Open an array and yield an iterator of read-only arrays [rows, dim], one per range; other rows are not read."""
+    """Open an array and yield an iterator of read-only arrays [rows, dim] per range; other rows are not read."""
     if matrix.offset is None:
         with _decompressed(uri, matrix) as stream:
             yield _streamed(uri, stream, matrix, ranges)

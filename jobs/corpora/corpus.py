@@ -1,4 +1,4 @@
-"""What `mine` requires of a corpus: a module with the functions of `Corpus` (`jobs.workers.mine.CORPORA`)."""
+"""The interface that `mine` requires of a corpus: a module with the functions of `Corpus` (see also `CORPORA`)."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -47,9 +47,9 @@ class Corpus(Protocol):
         Args:
             counts: `rows_in` and `filtered` (by `language` and `title`) are kept up to date, so that rows, filtered
                 rows and rejects add up to the rows read.
-            reject: takes input that cannot become a row, with its position and reason, and counts it.
+            reject: called with input that cannot become a row, its position and the reason; counts it.
             progress: called with the compressed bytes and the rows read since its last call.
         """
 
     def scanner(self) -> str:
-        """Return the name of this process's way of scanning files; the run prints it."""
+        """Return the name of the method by which this process scans files; the run prints it."""

@@ -1,9 +1,9 @@
-"""Read delimited text (CSV, TSV) as spreadsheets and other programs write it; reads all files that people hand in.
+"""Reader of delimited text (CSV, TSV) as written by spreadsheets and other programs; reads all files from people.
 
-`read_dialect` detects how a file is written: its encoding (UTF-8 with or without a byte-order mark, UTF-16, UTF-32,
-or the configured one), its delimiter (comma, semicolon, tab, bar, or the one of Excel's line `sep=;`) and the names
-of its columns. Then `rows` reads row by row and passes faulty rows to a callback; `records` raises at the first
-faulty row, as does `jobs.corpora.delimited_batches`, which reads large files with Arrow. All accept the same rows:
+`read_dialect` detects how a file is written: its encoding (UTF-8 with or without a byte-order mark, UTF-16, UTF-32, or
+the configured one), its delimiter (comma, semicolon, tab, bar, or the one in Excel's line `sep=;`) and its column
+names. Then `rows` reads row by row and passes faulty rows to a callback; `records` raises at the first faulty row, as
+does `jobs.corpora.delimited_batches`, which reads large files with Arrow. All of them accept the same rows:
 
 - a row has as many fields as the header, without NUL characters or bytes outside the file's encoding;
 - fields in quotes may contain delimiters and line breaks;
@@ -25,7 +25,7 @@ from jobs.store.writer import RAW_KEPT, Reject, Rejects
 DELIMITERS = ",;\t|"
 HEAD_BYTES = 1 << 18  # read to detect encoding and delimiter
 MAX_FIELD = 1 << 24  # characters; a longer field must be a quote that is never closed
-_BYTE_ORDER_MARKS = (  # the longer ones first: UTF-32's begins with UTF-16's
+_BYTE_ORDER_MARKS = (  # longer ones first, since UTF-32's begins with UTF-16's
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -44,7 +44,7 @@ _NUL, _OUTSIDE_ENCODING = re.compile("\0"), re.compile("[\udc80-\udcff]")
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a file is written: encoding, delimiter, names of the columns, and the lines before the header."""
+    """How a file is written: its encoding, delimiter and column names, and the lines before the header."""
 
     encoding: str
     delimiter: str
@@ -53,23 +53,24 @@ class Dialect:
 
 
 def marked_encoding(head: bytes) -> str | None:
-    """Return the encoding that the byte-order mark at the beginning of `head` names; None without one."""
+    """Return the encoding of the byte-order mark at the beginning of `head`; None without one."""
     return next((name for mark, name in _BYTE_ORDER_MARKS if head.startswith(mark)), None)
 
 
 def read_dialect(
     uri: str, *, encoding: str | None = None, delimiter: str | None = None, encoding_key: str = "encoding"
 ) -> Dialect:
-    """Return how `uri` is written, from its first 256 KiB.
+    """Return how `uri` is written, judging by its first 256 KiB.
 
-    A byte-order mark decides the encoding; without one it is `encoding`, else UTF-8. With `encoding`, rows that hold
-    other bytes are faulty; without it, the file is refused. A `.tsv` file is divided by tabs if its header has any.
+    A byte-order mark decides the encoding; without one, it is `encoding`, else UTF-8. If `encoding` is set, rows with
+    invalid bytes are faulty; otherwise the file is refused. The fields of a `.tsv` file are divided by tabs if its
+    header has any.
 
     Args:
         encoding_key: the configuration key that sets `encoding`, for messages.
 
     Raises:
-        InputError: a file of another kind, without a header, of an unknown encoding, or not of the encoding.
+        InputError: the file is of another kind, lacks a header, or has an unknown or different encoding.
     """
     fs, path = locations.filesystem(uri)
     with locations.named_errors(uri), fs.open_input_stream(path) as stream:
@@ -118,13 +119,13 @@ def _advice(key: str, example: str) -> str:
 
 
 def _sniff(text: str, *, tabs_first: bool) -> str:
-    """Return the delimiter with which most of the first rows have the header's width; at a tie, the widest."""
+    """Return the delimiter with which most of the first rows have the header's width; in a tie, the widest."""
     if tabs_first and "\t" in text.splitlines()[0]:
         return "\t"
 
     def fit(delimiter: str) -> tuple[float, int]:
         rows = [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row]
-        whole = rows[:-1] or rows  # the last may be cut off
+        whole = rows[:-1] or rows  # the last row may be cut off
         width = len(rows[0])
         return (sum(len(row) == width for row in whole) / len(whole) if width > 1 else 0.0), width
 
@@ -141,10 +142,10 @@ def require_columns(uri: str, header: Sequence[str], names: Iterable[str], *, hi
 
 
 def records(uri: str, dialect: Dialect, columns: Iterable[str]) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield each row after the header as its line (the header's is 1) and the text of each of `columns`, untrimmed.
+    """Yield the line (the header's is 1) of each row after the header, and the untrimmed text of each of `columns`.
 
     Raises:
-        InputError: a column that is missing or duplicate, or a row that cannot be read.
+        InputError: a column is missing or duplicate, or a row cannot be read.
     """
     names = list(dict.fromkeys(columns))
     require_columns(uri, dialect.header, names)
@@ -154,20 +155,20 @@ def records(uri: str, dialect: Dialect, columns: Iterable[str]) -> Iterator[tupl
 
 
 def refuse(reject: Reject) -> None:
-    """Raise InputError with the file, line and reason of `reject`: for readers that accept no faulty row."""
+    """Raise InputError with the file, line and reason of `reject`; for readers that accept no faulty rows."""
     raise InputError(f"{reject.file}: line {reject.position}: {reject.message}")
 
 
 def rows(
     uri: str, dialect: Dialect, *, reject: Rejects, private: bool = False, skip: int = 0
 ) -> Iterator[tuple[int, Sequence[str]]]:
-    """Yield each row after the header as the line in which it begins (the file's first is 1) and its fields, untrimmed.
+    """Yield the line in which each row after the header begins (the file's first is 1), and its untrimmed fields.
 
-    A row that cannot be read is passed to `reject`; with `private`, without its text. The first `skip` rows are
-    skipped; they are counted as `csv.reader` does, without empty lines but with lines of delimiters alone.
+    A row that cannot be read is passed to `reject`, without its text if `private`. The first `skip` rows are skipped;
+    they are counted as `csv.reader` does, without empty lines but including lines of only delimiters.
 
     Raises:
-        InputError: a field of more than `MAX_FIELD` characters, or UTF-16 or UTF-32 that ends within a character.
+        InputError: a field has more than `MAX_FIELD` characters, or UTF-16 or UTF-32 text ends within a character.
     """
     csv.field_size_limit(MAX_FIELD)
     fs, path = locations.filesystem(uri)
@@ -199,7 +200,7 @@ def rows(
 
 
 class _CsvLines:
-    """The lines of a text; `ended` if a reader asked for a line after the last, which it only does inside quotes."""
+    """The lines of a text; `ended` if a reader asked for a line after the last, which it does only inside quotes."""
 
     def __init__(self, text: io.TextIOWrapper) -> None:
         self._text, self.ended = text, False
@@ -210,7 +211,7 @@ class _CsvLines:
 
 
 def _fault(row: Sequence[str], joined: str, dialect: Dialect, *, lines: int, unclosed: bool) -> tuple[str, str] | None:
-    """Return why a row cannot be read: a short reason for counts, and a sentence."""
+    """Return why a row cannot be read: a short reason for counts, and a sentence; None if it can."""
     if unclosed:
         return "unclosed_quote", f"column {_column(dialect, len(row) - 1)}: a quote begins that is never closed"
     if len(row) != len(dialect.header):

@@ -1,6 +1,6 @@
-"""Read large delimited files as Arrow tables: the rows of `jobs.corpora.delimited.rows`, several times faster.
+"""Reader of large delimited files as Arrow tables: the rows of `jobs.corpora.delimited.rows`, several times faster.
 
-Arrow reads the file. Where it fails, `delimited.rows` continues after the last row that Arrow read. Both accept the
+Arrow reads the file; where it fails, `delimited.rows` continues after the last row that Arrow read. Both accept the
 same rows and raise the same errors.
 """
 
@@ -18,17 +18,17 @@ from jobs.corpora import delimited
 from jobs.corpora.delimited import Dialect
 from jobs.store import locations
 
-BLOCK_BYTES = 1 << 24  # of text; Arrow refuses a row that does not fit in it
-ROWS_AT_A_TIME = 20_000  # rows per table where Python reads
+BLOCK_BYTES = 1 << 24  # bytes of text; Arrow refuses a row that does not fit in a block
+ROWS_AT_A_TIME = 20_000  # rows per table when Python reads
 
 
 def text_batches(uri: str, dialect: Dialect, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
-    """Yield the rows of `uri` as tables of strings: `columns` in their order, or all. Empty fields are null.
+    """Yield the rows of `uri` as tables of strings: `columns` in this order, or all columns. Empty fields are null.
 
     Fields are not trimmed. If `columns` is None, a duplicate name in the header is a duplicate name in the tables.
 
     Raises:
-        InputError: a column that is missing or duplicate, or a row that cannot be read, with its line.
+        InputError: a column is missing or duplicate, or a row cannot be read; the message has its line.
     """
     if columns is not None:
         delimited.require_columns(uri, dialect.header, columns)
@@ -50,13 +50,13 @@ def text_batches(uri: str, dialect: Dialect, columns: Sequence[str] | None = Non
             texts = [pa.array((text or None for text in fields[index]), pa.string()) for index in indices]
             yield pa.table(texts, names=names)
     else:
-        if last_field.endswith("\n"):  # perhaps a quote that is never closed, with the line break of `_utf8` in it
+        if last_field.endswith("\n"):  # perhaps an unclosed quote that contains the line break of `_utf8`
             for _ in delimited.rows(uri, dialect, reject=delimited.refuse, skip=reached - 1):
                 pass
 
 
 def _reader(stream: pa.NativeFile, dialect: Dialect) -> pa_csv.CSVStreamingReader:
-    """Return a reader of columns that are named by number and hold text, so that 007 and TRUE are not converted."""
+    """Return a reader of columns that are named by number and contain text, so that 007 and TRUE are not converted."""
     numbers = [str(index) for index in range(len(dialect.header))]
     return pa_csv.open_csv(
         pa.TransformInputStream(stream, _utf8(dialect)),
@@ -74,7 +74,7 @@ def _reader(stream: pa.NativeFile, dialect: Dialect) -> pa_csv.CSVStreamingReade
 
 
 def _utf8(dialect: Dialect) -> Callable[[pa.Buffer], pa.Buffer | bytes]:
-    """Return a function that converts blocks to UTF-8, ends the last with a line break, and raises at a NUL."""
+    """Return a function that converts blocks to UTF-8, ends the last with a line break, and raises on a NUL."""
     utf8 = dialect.encoding == "utf-8-sig"
     decoder = None if utf8 else codecs.getincrementaldecoder(dialect.encoding)("strict")
     ended = False
@@ -98,11 +98,11 @@ def _utf8(dialect: Dialect) -> Callable[[pa.Buffer], pa.Buffer | bytes]:
 
 
 class _NulError(ValueError):
-    """The text holds a NUL character, which Arrow would accept."""
+    """Text with a NUL character, which Arrow would accept."""
 
 
 def _with_text(rows: pa.Table) -> pa.Table:
-    """Return `rows` without those that have no text in any column."""
+    """Return `rows` without rows that have no text in any column."""
     blank: Any = None
     for column in rows.columns:
         is_blank = pc.fill_null(pc.utf8_is_space(column), True)

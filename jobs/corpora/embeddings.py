@@ -1,7 +1,7 @@
-"""Vectors to search: finds their files, checks their encoder, and cuts them into work units.
+"""Vectors to search: finding their files, checking their encoder, and cutting them into work units.
 
-Four layouts (`corpus.layout`): `table` (one table `embeddings` or several), `datacomp` (pairs NAME.npz and
-NAME.parquet), `clip_retrieval` (img_emb/img_emb_N.npy and metadata/metadata_N.parquet) and `npy` (arrays alone).
+There are four layouts (`corpus.layout`): `table` (one or several tables `embeddings`), `datacomp` (pairs NAME.npz and
+NAME.parquet), `clip_retrieval` (img_emb/img_emb_N.npy and metadata/metadata_N.parquet) and `npy` (only arrays).
 A unit covers about `unit_mb` of vectors: part of a large file, or several small files. `jobs.corpora.vectors` reads it.
 """
 
@@ -80,15 +80,15 @@ class _File(NamedTuple):
 
 
 def parts_of(unit: Unit) -> list[Part]:
-    """Return the parts of files that a unit covers."""
+    """Return the parts of files in a unit."""
     return [Part(*part) for part in unit.extra["parts"]]
 
 
 def open_tables(pattern: str) -> list[TableSource]:
-    """Open the tables `embeddings` that `pattern` names.
+    """Open the tables `embeddings` that match `pattern`.
 
     Raises:
-        InputError: there are none, or they are of different encoders.
+        InputError: there are none, or they have different encoders.
     """
     sources = [open_table(uri, "embeddings") for uri in tables_in(pattern)]
     for other in sources[1:]:
@@ -97,12 +97,12 @@ def open_tables(pattern: str) -> list[TableSource]:
 
 
 def find_corpus(cfg: VectorsConfig) -> VectorCorpus:
-    """Find the files, compare their rows and vector lengths, and cut them into units; reads headers and footers only.
+    """Find the files, compare their rows and vector lengths, and cut them into units, reading only headers and footers.
 
     Raises:
-        InputError: no files; an unknown layout; pairs with unequal rows or without their partner; vectors of different
-            lengths; an encoder that is not declared or unknown; a condition on a column that a file lacks; a key
-            that the layout does not use.
+        InputError: there are no files; the layout is unknown; pairs are incomplete or have unequal rows; vectors have
+            different lengths; the encoder is not declared or unknown; a condition uses a column that a file lacks; a
+            key is not used by the layout.
     """
     _check_keys(cfg)
     if cfg.layout == "table":
@@ -114,7 +114,7 @@ def find_corpus(cfg: VectorsConfig) -> VectorCorpus:
 
 
 def _check_keys(cfg: VectorsConfig) -> None:
-    """Raise InputError for an invalid value, or a key that would have no effect on this layout."""
+    """Raise InputError for an invalid value, or for a key without effect on this layout."""
     if cfg.layout not in LAYOUTS:
         raise InputError(f"corpus.layout={cfg.layout}: must be one of {', '.join(LAYOUTS)}")
     if cfg.unit_mb < 1:
@@ -142,7 +142,7 @@ def _tables(cfg: VectorsConfig) -> VectorCorpus:
 
 
 def condition_columns(schema: pa.Schema) -> pa.Schema:
-    """Return the columns that a condition may name."""
+    """Return the columns that a condition may use."""
     return pa.schema([column for column in schema if column.name not in NOT_IN_CONDITIONS])
 
 
@@ -159,7 +159,7 @@ def _declared_space(cfg: VectorsConfig) -> VectorSpace:
 
 
 def _pairs(cfg: VectorsConfig) -> Iterator[tuple[Object, Object | None]]:
-    """Yield each file of vectors with its Parquet file (None for layout npy), in the order of their URIs."""
+    """Yield each file of vectors with its Parquet file (None for layout npy), ordered by URI."""
     files = locations.find(cfg.path)
     if cfg.layout == "npy":
         arrays = CompactList(o for o in files if o.uri.endswith(".npy"))
@@ -189,7 +189,7 @@ def _pairs(cfg: VectorsConfig) -> Iterator[tuple[Object, Object | None]]:
 def _check_no_vectors_missing(
     cfg: VectorsConfig, arrays: Sequence[Object], files: Iterable[Object], partner: Callable[[str], str]
 ) -> None:
-    """Raise InputError for metadata without vectors: perhaps a file was not copied."""
+    """Raise InputError for metadata without vectors, since a file may not have been copied."""
     folders = {partner(o.uri).rsplit("/", 1)[0] for o in arrays}
     partners = HashSet(partner(o.uri) for o in arrays)
     name = re.compile(r".*\.parquet" if cfg.layout == "datacomp" else r"metadata_\d+\.parquet")
@@ -228,7 +228,7 @@ def _checked_file(cfg: VectorsConfig, space: VectorSpace, vectors: Object, meta:
 
 
 def _check_columns(cfg: VectorsConfig, uri: str, schema: pa.Schema) -> None:
-    """Raise InputError if a Parquet file lacks the column of ids or a column of the condition."""
+    """Raise InputError if a Parquet file lacks the id column or a column of the condition."""
     if cfg.id is not None:
         if cfg.id not in schema.names:
             raise InputError(f"corpus.id={cfg.id}: no such column in {uri}; it has {', '.join(schema.names)}")
@@ -250,7 +250,7 @@ def _corpus(cfg: VectorsConfig, files: Iterable[_File], space: VectorSpace) -> V
         "array": cfg.array,
         "id": cfg.id,
         "where": cfg.where,
-        "unit_mb": cfg.unit_mb,  # changes the units; here so that the refusal names this key, not only the content
+        "unit_mb": cfg.unit_mb,  # changes the units; included so that a refusal names this key, not only the content
         "encoder": space.encoder,
         "preprocessing": space.preprocessing,
         "content": content_id(*(f"{u.name} {u.version}" for u in units)),

@@ -1,7 +1,7 @@
-"""Readers of knowledge bases: rows that name an entity (a node) with its lemmas, glosses, articles or pictures.
+"""Readers of knowledge bases, whose rows describe an entity (a node) by its lemmas, glosses, articles or pictures.
 
-Exports of WordNet and BabelNet are tables with one or several rows per node; the configuration names the
-columns. A row becomes a `NodeEntry`; entries become rows of the tables that `jobs.kb` writes.
+Exports of WordNet and BabelNet are tables with one or several rows per node; the configuration maps their columns. A
+row becomes a `NodeEntry`; entries become rows of the tables that `jobs.kb` writes.
 """
 
 import json
@@ -33,12 +33,12 @@ BLOCK = 8 << 20  # bytes of JSON lines
 class NodeColumns:
     """The source's columns; null: the source has no such column."""
 
-    node: str = "node"  # its identifier
-    language: str | None = None  # of its texts
+    node: str = "node"  # identifier of the node
+    language: str | None = None  # language of the row's texts
     lemmas: str | None = None  # one lemma, or a list of them
     title: str | None = None  # the title of the article
     gloss: str | None = None  # a short description
-    article: str | None = None  # text of its article
+    article: str | None = None  # text of the article
     images: str | None = None  # an image_id, URL or path inside the folder of pictures, or a list of them
 
 
@@ -48,7 +48,7 @@ class KnowledgeBaseConfig:
 
     name: str = MISSING
     path: str = MISSING  # a file, a folder or a glob of .parquet, .csv, .tsv or .jsonl files
-    encoding: str | None = None  # rarely: of .csv and .tsv files; null: by their byte-order mark, else UTF-8
+    encoding: str | None = None  # rarely: encoding of .csv and .tsv files; null: by their byte-order mark, else UTF-8
     language: str = ""  # BCP 47 tag of rows without a language
     columns: NodeColumns = field(default_factory=NodeColumns)
     separator: str | None = None  # rarely: splits a lemmas or images field of a text file into several
@@ -59,7 +59,7 @@ class KnowledgeBaseConfig:
 
 
 class NodeEntry(NamedTuple):
-    """The content of one row about a node."""
+    """The content of a row about a node."""
 
     node_id: str
     language: str
@@ -105,7 +105,7 @@ def find_files(config: KnowledgeBaseConfig) -> list[Object]:
 
 
 def column_names(uri: str, encoding: str | None = None) -> list[str] | None:
-    """Return the columns of a file; None for JSON lines, whose objects may have different ones."""
+    """Return the columns of a file; None for JSON lines, whose objects may have different columns."""
     if uri.lower().endswith(".jsonl"):
         return None
     if not uri.lower().endswith(".parquet"):
@@ -121,12 +121,12 @@ def column_names(uri: str, encoding: str | None = None) -> list[str] | None:
 def entries(
     uri: str, config: KnowledgeBaseConfig, *, span: tuple[int, int] | None = None
 ) -> Iterator[NodeEntry | BadRow]:
-    """Yield the rows of one file, in order, with one batch in memory at a time.
+    """Yield the rows of one file in order, with one batch in memory at a time.
 
-    A row without a node, or with an object instead of a text, is a `BadRow`.
+    A row without a node, or with an object instead of text, becomes a `BadRow`.
 
     Args:
-        span: the first row and one past the last, of a Parquet file; None: all rows.
+        span: the first row and one past the last in a Parquet file; None: all rows.
 
     Raises:
         InputError: the file cannot be read.
@@ -142,7 +142,7 @@ def entries(
 
 
 def windows(text: str, config: KnowledgeBaseConfig) -> list[str]:
-    """Return an article in overlapping windows of words, joined by single spaces."""
+    """Return an article's overlapping windows of words, each joined by single spaces."""
     words = text.split()
     step = config.window_words - config.overlap_words
     last = max(len(words) - config.overlap_words, 1)
@@ -151,17 +151,17 @@ def windows(text: str, config: KnowledgeBaseConfig) -> list[str]:
 
 
 def image_id(name: str) -> str:
-    """Return the picture's id: `name` itself if it is one, else the id that `fetch` gives to the URL or path."""
+    """Return the picture's id: `name` if it is an id, else the id that `fetch` gives to this URL or path."""
     return name if ID.fullmatch(name) else content_id(name)
 
 
 def text_id(role: str, node: str, language: str, text: str) -> str:
-    """Return the id of a node's text; equal texts of two nodes have two ids."""
+    """Return the id of a node's text; equal texts of two nodes have different ids."""
     return content_id(role, node, language, text)
 
 
 def _source_columns(columns: NodeColumns) -> dict[str, str]:
-    """Return field -> column of the fields that the source has."""
+    """Return the column of each field that the source has."""
     return {field.name: name for field in fields(columns) if (name := getattr(columns, field.name))}
 
 
@@ -186,7 +186,7 @@ def _batches(uri: str, config: KnowledgeBaseConfig, span: tuple[int, int] | None
 def _parquet_batches(
     file: pq.ParquetFile, columns: list[str], span: tuple[int, int] | None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of `span`; reads only row groups that have some of them."""
+    """Yield the rows of `span`, reading only row groups that contain some of them."""
     low, high = span or (0, file.metadata.num_rows)
     begin = 0
     for group in range(file.num_row_groups):
@@ -223,7 +223,7 @@ def _entry(values: dict[str, Any], config: KnowledgeBaseConfig, row: int) -> Nod
     if node is None or not str(node).strip():
         return BadRow(row, f"column {config.columns.node} is empty")
     for key, value in values.items():
-        # An object (such as lemmas by language) would be read as a list of its keys.
+        # An object (such as lemmas by language) would otherwise be read as a list of its keys.
         texts = value if isinstance(value, list | tuple) and key in ("lemmas", "images") else [value]
         if types := [type(text).__name__ for text in texts if isinstance(text, dict | list | tuple | bytes)]:
             return BadRow(
@@ -241,7 +241,7 @@ def _entry(values: dict[str, Any], config: KnowledgeBaseConfig, row: int) -> Nod
 
 
 def _names(value: Any, separator: str | None) -> tuple[str, ...]:
-    """Return the names in a field: distinct, in order, without empty ones."""
+    """Return the names in a field: distinct, in order, without empty names."""
     if isinstance(value, str):
         parts: Sequence[Any] = value.split(separator) if separator else [value]
     else:

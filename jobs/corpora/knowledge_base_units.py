@@ -1,4 +1,4 @@
-"""The files of a knowledge base as work units; a large Parquet file is cut between nodes."""
+"""A knowledge base's files as work units; a large Parquet file is cut between nodes."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -17,10 +17,10 @@ SPAN = "span"  # in a unit's `extra`: first row and one past the last
 
 
 def cut(files: Sequence[Object], *, node: str, unit_rows: int) -> Iterator[Unit]:
-    """Yield the units of files: one per file, or parts of a Parquet file of about `unit_rows` rows.
+    """Yield the files' units: one per file, or parts of a Parquet file with about `unit_rows` rows.
 
     All rows of a node must be in one unit, because they become one row of `nodes`: a file is cut only if the rows of
-    each node follow one another. Text files are not cut: their rows could not be found without reading the file.
+    each node are consecutive. Text files are not cut, because finding their rows would require reading the file.
 
     Args:
         node: the column of the nodes.
@@ -41,7 +41,7 @@ def cut(files: Sequence[Object], *, node: str, unit_rows: int) -> Iterator[Unit]
 
 
 def _ends(file: Object, node: str, unit_rows: int) -> list[int]:
-    """Return the ends of the parts: 0 and the number of rows, and those between if the file can be cut."""
+    """Return the ends of the parts: 0, the number of rows and, if the file can be cut, ends between them."""
     fs, path = locations.filesystem(file.uri)
     with locations.named_errors(file.uri), fs.open_input_file(path) as stream, pq.ParquetFile(stream) as parquet:
         rows = parquet.metadata.num_rows

@@ -1,14 +1,14 @@
-"""A folder or bucket of pictures: its files, and the names of which their image_ids are hashes."""
+"""A folder or bucket of pictures: its files, and the names from which their image_ids are made."""
 
 from jobs.store import locations
 from jobs.store.locations import Object
 
 
 def list_files(folder: str) -> list[Object]:
-    """Return the files below `folder`, including unreadable ones, except those whose names begin with a dot."""
+    """Return the files below `folder`, including unreadable files but not those whose names begin with a dot."""
     return [o for o in locations.find(folder, strict=False) if not o.uri.rsplit("/", 1)[-1].startswith(".")]
 
 
 def name_in(folder: str, uri: str) -> str:
-    """Return the path of a file below `folder`, of which the image_id is a hash; its name if `folder` is the file."""
+    """Return a file's path below `folder`, from which its image_id is made; if `folder` is the file, its name."""
     return uri.removeprefix(folder).lstrip("/") or uri.rsplit("/", 1)[-1]

@@ -1,4 +1,4 @@
-"""Ratings in a CSV, TSV or Parquet file: rows as text, a batch at a time, and columns by name."""
+"""Ratings in a CSV, TSV or Parquet file: rows as text, one batch at a time, and selection of columns."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -26,10 +26,10 @@ def one_file(key: str, uri: str) -> Object:
 
 
 def batches(uri: str, *, encoding: str | None = None) -> Iterator[pa.Table]:
-    """Yield the rows of a CSV, TSV or Parquet file, all columns as trimmed strings; an empty field is null.
+    """Yield the rows of a CSV, TSV or Parquet file with all columns as trimmed strings; empty fields are null.
 
     Raises:
-        InputError: a file that cannot be read, a row of another width, or a column that holds no text or numbers.
+        InputError: the file cannot be read, a row has another width, or a column contains neither text nor numbers.
     """
     if not uri.lower().endswith(".parquet"):
         dialect = delimited.read_dialect(uri, encoding=encoding)
@@ -61,10 +61,10 @@ def _texts(uri: str, rows: pa.Table) -> pa.Table:
 def select_columns(
     uri: str, rows: pa.Table, columns: Mapping[str, Sequence[str]], where: Mapping[str, str]
 ) -> pa.Table:
-    """Return the columns under other names, several joined by " · "; only rows where columns have certain texts.
+    """Return renamed columns, several joined by " · ", of the rows in which some columns have certain texts.
 
     Raises:
-        InputError: a column that the file lacks or has twice.
+        InputError: the file lacks a column, or has it twice.
     """
     require_columns(uri, rows.column_names, [*(name for names in columns.values() for name in names), *where])
     for name, value in where.items():

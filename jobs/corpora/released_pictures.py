@@ -1,4 +1,4 @@
-"""How Century's released list of pictures names the columns of `records` and their values."""
+"""Mapping of Century's released list of pictures to the columns of `records`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +12,7 @@ SPLITS = {"val": "validation"}
 
 
 def record_columns(row: Mapping[str, str]) -> dict[str, Any]:
-    """Return the columns of `records` that a row of `pictures.csv` has under other names; nothing of other rows."""
+    """Return the columns of `records` that a row of `pictures.csv` has under other names; empty for other rows."""
     columns: dict[str, Any] = {}
     if page := row.get("wikipedia_url"):
         columns["page_url"] = page

@@ -1,8 +1,8 @@
-"""Records that share a picture: only the first of them, in the order of the table, is fetched.
+"""Records that share a picture, of which only the first in the table is fetched.
 
 `images` has one row per picture, but records may share pictures until they are curated. Before the run, the driver
-reads their image_ids once, and finds the records that repeat an earlier one in memory that does not grow with the
-table; `_run/` stores one bit per record.
+reads their image_ids once and finds the records that repeat an earlier picture, using memory that does not grow with
+the table; `_run/` stores one bit per record.
 """
 
 import base64
@@ -22,18 +22,18 @@ from jobs.store.reading import TableSource
 from jobs.store.spool import Spool
 
 FILE = "repeats.json"
-PASS_ROWS = 4_000_000  # records compared at a time; takes some 200 MB
+PASS_ROWS = 4_000_000  # records compared at a time; takes about 200 MB
 ROW = np.dtype([("high", np.uint64), ("low", np.uint64), ("unit", np.uint32), ("row", np.uint32)])  # halves of the id
 FILTER = "same_picture"
 
 
 def find(records: TableSource, *, pass_rows: int = PASS_ROWS) -> dict[str, np.ndarray]:
-    """Return unit name -> bool [rows], whether the record repeats an earlier one; leaves out units without any.
+    """Return bool [rows], whether each record repeats an earlier one, by unit name; omits units without repeats.
 
-    The table is read once: a table of more than `pass_rows` rows is divided by image_id into temporary files.
+    The table is read once; if it has more than `pass_rows` rows, it is divided by image_id into temporary files.
 
     Raises:
-        InputError: a record without an image_id.
+        InputError: a record has no image_id.
     """
     names = [footer.unit.name for footer in records.footers]
     repeated = {name: np.zeros(footer.rows, bool) for name, footer in zip(names, records.footers, strict=True)}
@@ -70,7 +70,7 @@ def _ids(records: TableSource) -> Iterator[np.ndarray]:
 def _halves(image_id: str) -> tuple[int, int]:
     digest = (
         image_id if ID.fullmatch(image_id) else content_id(image_id)
-    )  # other tools' tables have ids of another form
+    )  # tables of other tools have ids in another form
     return int(digest[:16], 16), int(digest[16:], 16)
 
 
@@ -80,7 +80,7 @@ def fingerprint(marks: np.ndarray) -> str:
 
 
 def encoded(repeated: Mapping[str, np.ndarray]) -> bytes:
-    """Return the result of `find` as bytes, which `without` reads."""
+    """Return the result of `find` as bytes that `without` can read."""
     return json.dumps({n: base64.b64encode(np.packbits(m).tobytes()).decode() for n, m in repeated.items()}).encode()
 
 
@@ -95,9 +95,9 @@ def without(rows: pa.Table, uri: str | None, unit: str, *, first: int = 0) -> pa
 
     Args:
         rows: consecutive rows of a unit of the records.
-        uri: URI of the bytes of `encoded`; None: no record repeats a picture.
+        uri: URI of the bytes that `encoded` returned; None: no record repeats a picture.
         unit: name of that unit.
-        first: number of the first of `rows` in that unit.
+        first: number of the first of `rows` in the unit.
     """
     marks = _stored(uri).get(unit) if uri else None
     if marks is None:

@@ -1,4 +1,4 @@
-"""Cells of CSV files that people open in spreadsheet programs: texts of others must not become formulas."""
+"""Cells of CSV files that people open in spreadsheet programs, where other people's texts must not become formulas."""
 
 import re
 from typing import Any
@@ -8,24 +8,24 @@ import pyarrow.compute as pc
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _TEXT = r"^(['=@\t\r]|[+-])"
-_NUMBER = r"^[+-]?[0-9.]+([eE][+-]?[0-9]+)?$"  # which programs that read the file as data must find as they are
-MARK = "'"  # in front of such a text; spreadsheet programs take the cell as text
+_NUMBER = r"^[+-]?[0-9.]+([eE][+-]?[0-9]+)?$"  # must stay unchanged for programs that read the file as data
+MARK = "'"  # before such a text; makes spreadsheet programs treat the cell as text
 
 
 def escaped(cell: Any) -> Any:
-    """The cell to write: a text that would be a formula, or that begins with the mark, gets the mark in front."""
+    """Return the cell to write: a text that would be a formula, or begins with the mark, is prefixed with the mark."""
     if isinstance(cell, str) and cell.startswith((*_FORMULA, MARK)):
         return f"{MARK}{cell}"
     return cell
 
 
 def escaped_data(cell: Any) -> Any:
-    """The cell to write to a file that programs read as data: as `escaped`, but a text that is a number stays."""
+    """Return the cell to write to a file that programs read as data: as `escaped`, but numbers are unchanged."""
     return cell if isinstance(cell, str) and re.match(_NUMBER, cell) else escaped(cell)
 
 
 def escaped_rows(rows: pa.Table) -> pa.Table:
-    """The rows to write: as `escaped_data` for each text."""
+    """Return the rows to write, with `escaped_data` applied to each text."""
     for index, field in enumerate(rows.schema):
         if pa.types.is_string(field.type):
             texts = rows.column(index)
@@ -36,6 +36,6 @@ def escaped_rows(rows: pa.Table) -> pa.Table:
 
 
 def original(cell: str) -> str:
-    """The text of a cell that `escaped` wrote, or that a person wrote without the mark."""
+    """Return the text of a cell that `escaped` wrote, or that a person wrote without the mark."""
     rest = cell.removeprefix(MARK)
     return rest if cell != rest and rest.startswith((*_FORMULA, MARK)) else cell

@@ -18,7 +18,7 @@ from jobs.runtime.console import say
 from jobs.store import locations
 from jobs.store.reading import open_table
 
-COLUMNS = ("term", "terms", "phrase", "page_title")  # names that a column of phrases usually has
+COLUMNS = ("term", "terms", "phrase", "page_title")  # usual names of a column of phrases
 KINDS = (".csv", ".tsv", ".txt", ".parquet")
 
 
@@ -57,9 +57,9 @@ def fold_of(config: FoldConfig) -> Fold:
 
 
 def read_terms(config: TermsConfig, fold: Fold | None = None) -> dict[str, tuple[str, ...]]:
-    """Return the folded terms (by default in lower case) of all files and tables, and the sources of each.
+    """Return the folded terms (in lower case by default) of all files and tables, with the sources of each.
 
-    Of several paths a table may be empty, which is printed: models' responses may hold no line that can be used.
+    If there are several paths, a table may be empty, which is printed: models' responses may have no usable line.
 
     Raises:
         InputError: a file, its column or its terms are missing.
@@ -83,12 +83,12 @@ def read_terms(config: TermsConfig, fold: Fold | None = None) -> dict[str, tuple
 
 
 def is_file(path: str) -> bool:
-    """Return whether a path of terms names a file, by its ending, and not a table."""
+    """Return whether a path of terms is a file, judging by its extension, rather than a table."""
     return path.lower().endswith(KINDS)
 
 
 def read_phrases(path: str) -> set[str]:
-    """Return the terms of a file as they are written, without white space around them.
+    """Return the terms in a file as written, without outer white space.
 
     Raises:
         InputError: the file, its column or its terms are missing.
@@ -108,7 +108,7 @@ def _paths(value: Any) -> list[str]:
 
 
 def _phrases(config: TermsConfig, path: str) -> Iterator[tuple[str | None, str]]:
-    """Yield the phrases of a file or table, each with the source to which its hits are credited."""
+    """Yield the phrases in a file or table, each with the source credited with its hits."""
     files = locations.find(path)
     data = [o for o in files if not o.uri.rsplit("/", 1)[-1].startswith((".", "_"))]
     stem = PurePosixPath(files[0].uri).name.split(".")[0]
@@ -129,7 +129,7 @@ def fingerprint(terms: Mapping[str, tuple[str, ...]]) -> str:
 
 
 def pack(terms: Mapping[str, tuple[str, ...]]) -> bytes:
-    """Return the terms and their sources as JSON; combinations of sources are few and stored once."""
+    """Return the terms and their sources as JSON; the few combinations of sources are stored once."""
     sources = sorted(set(terms.values()))
     number = {names: n for n, names in enumerate(sources)}
     packed = {"sources": sources, "terms": list(terms), "sources_of": [number[names] for names in terms.values()]}
@@ -137,14 +137,14 @@ def pack(terms: Mapping[str, tuple[str, ...]]) -> bytes:
 
 
 def unpack(data: bytes) -> dict[str, tuple[str, ...]]:
-    """Return the terms and sources that `pack` packed."""
+    """Return the terms and sources from the JSON of `pack`."""
     packed = json.loads(data)
     sources = [tuple(names) for names in packed["sources"]]
     return {term: sources[number] for term, number in zip(packed["terms"], packed["sources_of"], strict=True)}
 
 
 def _read_file(config: TermsConfig, uri: str) -> tuple[list[str | None], list[str | None]]:
-    """Return the phrases of a file, and the source of each where there is a column `source`."""
+    """Return the phrases in a file, and the source of each if there is a column `source`."""
     name = uri.lower()
     if not name.endswith(KINDS):
         raise InputError(f"{uri}: must be a {', '.join(KINDS)} file or a table of terms")
@@ -195,7 +195,7 @@ def _text(uri: str, encoding: str | None) -> str:
 def _phrase_column(uri: str, header: Sequence[str], configured: str | None) -> str:
     """Return the column of phrases: `configured`, else the first of `COLUMNS` that the file has, in any case.
 
-    A single column of another name is refused: it may be a list without a header, whose first phrase would be lost.
+    A single column with another name is refused: it may be a list without a header, whose first phrase would be lost.
     """
     column = configured or next((c for name in COLUMNS for c in header if c.lower() == name), None)
     hint = " (choose one with terms.column=; a list without a header is a .txt file)"

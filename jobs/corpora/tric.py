@@ -1,8 +1,8 @@
-"""Reader of a split of TRIC, the temporal image caption retrieval challenge, as it is released.
+"""Reader of a split of TRIC, the temporal image caption retrieval challenge, in its released form.
 
-Each line of `in.tsv` has a picture's file name and its newspaper's date; each line of `captions.tsv` an index and a
-caption (newlines written as backslash n); if the answers are public, each line of `expected.tsv` has the index of the
-right caption.
+Each line of `in.tsv` has a picture's file name and the date of its newspaper, each line of `captions.tsv` an index and
+a caption (newlines are written as backslash n). If the answers are public, each line of `expected.tsv` has the index of
+the correct caption.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from jobs.store import locations
 TEMPLATES = ("none", "year", "decade")  # how a caption mentions the date
 DATES = ("none", "year", "decade", "day")  # how a judge's prompt mentions the date
 SPLITS = ("train", "train2", "dev-0", "test-A", "test-B")  # folders of the release, in the order of table I
-ANSWERS = 100  # captions per line of the challenge's output, as many as its header has columns
+ANSWERS = 100  # captions per line of the challenge's output, whose header has this many columns
 # Table II of the paper: submitter, and its model if the paper names one, MRR on test-A and on test-B.
 PUBLISHED = (
     ("Kaszuba (EVA02_CLIP_E_psz14_plus_s9B)", 0.6059, 0.3444),
@@ -30,7 +30,7 @@ PUBLISHED = (
 
 @dataclass(frozen=True)
 class Split:
-    """A split: pictures and dates in the order of in.tsv, captions by index, and the right indices if public."""
+    """A split: pictures and dates in the order of in.tsv, captions by index, and the correct indices if public."""
 
     pictures: tuple[str, ...]
     dates: tuple[date, ...]
@@ -80,7 +80,7 @@ def decade(day: date) -> str:
 
 
 def worded_date(day: date, template: str) -> str:
-    """Return a date as a prompt words it: nothing, 1894, the 1890s, or 13 July 1894.
+    """Return a date as worded in a prompt: nothing, 1894, the 1890s, or 13 July 1894.
 
     Args:
         template: one of `DATES`.
@@ -91,12 +91,12 @@ def worded_date(day: date, template: str) -> str:
 
 
 def answer_lines(ranked: Sequence[Sequence[str]]) -> str:
-    """Return the challenge's output: per picture a line of tab-separated indices of its best captions, best first."""
+    """Return the challenge's output: for each picture, a line of tab-separated indices of its captions, best first."""
     return "".join("\t".join(captions[:ANSWERS]) + "\n" for captions in ranked)
 
 
 def _rows(folder: str, name: str, columns: int) -> list[tuple[int, list[str]]]:
-    """Return line number and columns of each line that is not empty."""
+    """Return line number and columns of each non-empty line."""
     uri = locations.join(folder, name)
     locations.find(uri)
     try:

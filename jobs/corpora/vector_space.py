@@ -1,4 +1,4 @@
-"""The encoder and preprocessing of vectors: only vectors of the same space can be compared."""
+"""The encoder and preprocessing of vectors; only vectors in the same space can be compared."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,7 +22,7 @@ def space_of(source: "TableSource") -> VectorSpace:
     """Return the space of a table `embeddings`, from its metadata and schema.
 
     Raises:
-        InputError: its column `embedding` does not hold vectors of one length.
+        InputError: the column `embedding` does not contain vectors of one length.
     """
     kind = source.footers[0].schema.field("embedding").type
     if not pa.types.is_fixed_size_list(kind):
@@ -32,7 +32,7 @@ def space_of(source: "TableSource") -> VectorSpace:
 
 
 def check_same_space(one: tuple[str, VectorSpace], other: tuple[str, VectorSpace]) -> None:
-    """Check that two sets of vectors can be compared; each is a name for the message, and a space.
+    """Check that two sets of vectors, each a name for the message and a space, can be compared.
 
     Raises:
         InputError: the spaces differ; the message names both sides.

@@ -1,4 +1,4 @@
-"""Reads the vectors of a work unit: blocks of rows that satisfy the condition, and the ids of single rows."""
+"""Reader of a work unit's vectors: blocks of rows that satisfy the condition, and the ids of individual rows."""
 
 import hashlib
 from collections import Counter
@@ -34,7 +34,7 @@ class VectorLayout:
 
     table: bool  # a table `embeddings`, else arrays
     array: str | None = None  # member of .npz files
-    id: str | None = None  # column that is the item_id
+    id: str | None = None  # column with the item_id
     where: str | None = None  # condition on columns
 
 
@@ -51,10 +51,10 @@ class VectorBlock(NamedTuple):
 
 
 class UnitVectors:
-    """The vectors of one unit; its rows are numbered from 0 through all its parts.
+    """The vectors of a unit, whose rows are numbered from 0 across all its parts.
 
-    After `blocks` is exhausted, `counts` has each row of the unit once: as `searched`, or under the reason why it is
-    not searched (`where`, `excluded`, or its status).
+    After `blocks` is exhausted, `counts` contains each row of the unit once: as `searched`, or under the reason why it
+    is not searched (`where`, `excluded`, or its status).
     """
 
     def __init__(self, unit: Unit, layout: VectorLayout, *, exclusion_filter: "ExclusionFilter | None" = None) -> None:
@@ -66,7 +66,7 @@ class UnitVectors:
         self.counts: Counter[str] = Counter()
 
     def blocks(self, rows: int) -> Iterator[VectorBlock]:
-        """Yield the rows to search, at most `rows` at a time; reads the next block while the caller works on one."""
+        """Yield the rows to search, at most `rows` at a time; reads one block while the caller uses the one before."""
         for part, start in zip(self._parts, self._starts.tolist(), strict=False):
             wanted = self._wanted(part)
             read = self._from_table if self._layout.table else self._from_array
@@ -83,7 +83,7 @@ class UnitVectors:
                 yield VectorBlock(kept, places - part.first + start)
 
     def source(self, place: int) -> tuple[str, int]:
-        """Return the file of a row of the unit, and the row's number in that file."""
+        """Return the file of one of the unit's rows, and the row's number in that file."""
         number = int(np.searchsorted(self._starts, place, "right")) - 1
         part = self._parts[number]
         return self._unit.inputs[part.vectors].uri, part.first + place - int(self._starts[number])
@@ -112,13 +112,13 @@ class UnitVectors:
         return [str(ids[n]) for n in inverse.tolist()]
 
     def _hashes(self, part: Part, rows: np.ndarray) -> list[str | None]:
-        """Return hashes of vectors, which are the ids of rows without a name."""
+        """Return hashes of vectors, which are the ids of rows without a column of ids."""
         uri = self._unit.inputs[part.vectors].uri
         with blocks_of(uri, find_matrix(uri, array=self._layout.array), [(r, r + 1) for r in rows.tolist()]) as vectors:
             return [hashlib.sha256(vector.tobytes()).hexdigest()[:32] for vector in vectors]
 
     def _wanted(self, part: Part) -> np.ndarray | None:
-        """Return which rows of the part are searched, bool [rows]; None without a condition: all."""
+        """Return which rows of the part are searched, bool [rows]; None if there is no condition: all."""
         layout = self._layout
         ids = "item_id" if layout.table else layout.id
         conditional = (
@@ -138,7 +138,7 @@ class UnitVectors:
         return np.concatenate(masks) if masks else np.zeros(0, bool)
 
     def _mask(self, rows: pa.Table, where: Where | None, ids: str | None) -> np.ndarray:
-        """Return bool [rows], which of them are searched; count the others under the first condition they fail."""
+        """Return bool [rows], which rows are searched; count the others under the first condition that they fail."""
         keep = np.ones(rows.num_rows, bool)
         if self._layout.table:
             for entry in pc.value_counts(rows["status"]).to_pylist():
@@ -180,7 +180,7 @@ class UnitVectors:
 
 
 def matrix_of(vectors: pa.FixedSizeListArray) -> np.ndarray:
-    """Return the vectors [n, dim] of an Arrow column; the rows of nulls are arbitrary."""
+    """Return the vectors [n, dim] in an Arrow column; null rows are arbitrary."""
     size = vectors.type.list_size
     values = vectors.values.slice(vectors.offset * size, len(vectors) * size)  # flatten() would leave out the nulls
     return values.to_numpy(zero_copy_only=False).reshape(-1, size)
@@ -193,7 +193,7 @@ def _as_bool(mask: Any) -> np.ndarray:
 
 @contextmanager
 def _parquet(uri: str) -> Iterator[pq.ParquetFile]:
-    """Open a Parquet file; errors while it is read become InputError with its name."""
+    """Open a Parquet file; errors while reading it become an InputError with its name."""
     fs, path = locations.filesystem(uri)
     try:
         with (
@@ -232,14 +232,14 @@ def _rows_of_column(uri: str, column: str, rows: np.ndarray) -> list[str | None]
                 values = file.read_row_group(group, columns=[column])[column].take(pa.array(inside - start))
                 try:
                     strings += values.cast(pa.string()).to_pylist()
-                except pa.ArrowInvalid as error:  # bytes that are not UTF-8
+                except pa.ArrowInvalid as error:  # the bytes are not UTF-8
                     raise InputError(f"{uri}: column {column} is {values.type}, not text in UTF-8") from error
             start = end
     return strings
 
 
 def _read_ahead(source: Iterable[T]) -> Iterator[T]:
-    """Yield from `source`; a thread computes the next element while the caller works on the current one."""
+    """Yield from `source`; a thread computes the next element while the caller uses the current one."""
     iterator = iter(source)
     end = object()
     with ThreadPoolExecutor(1) as pool:

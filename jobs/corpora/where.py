@@ -3,10 +3,10 @@
     language = en and width >= 300
     not (licence in (cc0, 'cc-by 4.0') or author is null)
 
-A comparison is a column, one of = != < <= > >= in, and a value: a number, true, false, a word, or any text in quotes;
-or a column with `is null` or `is not null`. A row whose column is null satisfies neither a comparison nor its negation,
-as in SQL. (`pyarrow.parquet.filters_to_expression` has no negation, counts null as not in a list, and its nested lists
-need quotes on a command line.)
+A comparison consists of a column, one of = != < <= > >= in, and a value: a number, true, false, a word, or any text in
+quotes; or of a column with `is null` or `is not null`. A row whose column is null satisfies neither a comparison nor
+its negation, as in SQL. (`pyarrow.parquet.filters_to_expression` has no negation, counts null as not in a list, and its
+nested lists need quotes on a command line.)
 """
 
 import re
@@ -53,8 +53,8 @@ def parse_where(text: str, schema: pa.Schema) -> Where:
 
 
 def passed(rows: pa.Table, expression: pc.Expression) -> pa.ChunkedArray:
-    """Return bool [rows], whether a row satisfies a condition; null where it depends on a null."""
-    import pyarrow.dataset as ds  # it imports pandas, for which a command's help must not wait
+    """Return bool [rows], whether each row satisfies a condition; null where that depends on a null."""
+    import pyarrow.dataset as ds  # imports pandas, which would delay a command's help
 
     return ds.dataset(rows).to_table(columns={"passed": expression})["passed"]
 
@@ -129,7 +129,7 @@ class _Parser:
             while self._next_is(","):
                 values.append(self._value(name, kind))
             self._expect(")")
-            # not isin: it is false, not null, for a null, so that `not` would let the row pass
+            # not isin, which is false for a null instead of null, so that `not` would let the row pass
             return _either([field == value for value in values])
         sign = _COMPARE.get(self._take()[1])
         if sign is None:

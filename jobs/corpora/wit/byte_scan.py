@@ -1,8 +1,8 @@
-"""Byte scan of WIT at about the speed of decompression: bytes are indexed, only matching rows are parsed.
+"""Byte scan of WIT at about the speed of decompression: bytes are indexed, and only matching rows are parsed.
 
 The rows of a buffer, each checked to have the header's width, come from `index_compiled` if the extension module is
-installed and from `index_numpy` otherwise. The titles of its rows in the wanted language are joined, folded and matched
-in one call; `csv.reader` parses the rows that match.
+installed, else from `index_numpy`. The titles of the rows in the wanted language are joined, folded and matched in one
+call; `csv.reader` parses the rows that match.
 """
 
 import csv
@@ -20,17 +20,17 @@ from jobs.corpora.wit.streams import FAILURES, Pushback
 if TYPE_CHECKING:
     from jobs.store.counts import Counts
 
-CHUNK = 1 << 20  # bytes; smaller ones cost more calls, larger ones do not fit into the processor's caches
+CHUNK = 1 << 20  # bytes; smaller chunks take more calls, larger ones do not fit the processor's caches
 LONGEST_ROW = 4 << 20  # bytes; bounds the memory; the csv module reads longer rows
 
 
 class UncertainError(Exception):
-    """The byte scan and the csv module might read the file differently from `offset` on.
+    """The byte scan and the csv module might read the file differently from `offset` onwards.
 
     Attributes:
         reason: one clause, for the message.
-        offset: byte of the decompressed file, the start of a row. Hits before it were yielded and their rows counted;
-            none from it on.
+        offset: start of a row, in bytes of the decompressed file. Hits before it were yielded and their rows counted;
+            none after it.
         broken: whether the compressed data is damaged, so that the stream cannot be read further.
     """
 
@@ -40,12 +40,12 @@ class UncertainError(Exception):
 
 
 class FastScan:
-    """One pass over a decompressed WIT file.
+    """A pass over a decompressed WIT file.
 
-    A file that is read completely gives the rows and counts of csv.reader. Where they might differ, `UncertainError` is
-    raised before any row of the current buffer is yielded or counted. The caller then lets the csv module continue:
-    `give_back` returns the buffer to the stream; `resume` and `hits` continue after the rows that csv read. It is
-    raised for
+    A file that is read completely gives the same rows and counts as csv.reader. Where they might differ,
+    `UncertainError` is raised before any row of the current buffer is yielded or counted. The caller then lets the csv
+    module continue: `give_back` returns the buffer to the stream; `resume` and `hits` continue after the rows that csv
+    read. It is raised for
 
     - a quote inside an unquoted field, or text after a closing quote, anywhere in the file
     - a row without the header's number of fields, including empty lines, in any language
@@ -57,7 +57,7 @@ class FastScan:
     - an empty file, or a header without the two columns
 
     Args:
-        stream: has `readinto`, at the start of the decompressed file. It is not closed.
+        stream: has `readinto` and is at the start of the decompressed file; it is not closed.
         chunk: bytes read at a time; a row may be larger.
     """
 
@@ -83,10 +83,10 @@ class FastScan:
         language_column: str = "language",
         title_column: str = "page_title",
     ) -> Iterator[tuple[list[str], list[str]]]:
-        """Yield the rows of `language` (None: any) whose title contains a term, with these terms, in file order.
+        """Yield the rows of `language` (None: any) whose title contains a term, each with its terms, in file order.
 
-        The fields of a row are in the order of `header`. `counts.rows_in` and `counts.filtered` (`language` and
-        `title`) grow once per buffer, before its hits are yielded; `progress(rows)` is called with the rows added.
+        A row's fields are in the order of `header`. `counts.rows_in` and `counts.filtered` (`language` and `title`)
+        grow once per buffer, before its hits are yielded; `progress(rows)` is called with the number of rows added.
 
         Raises:
             UncertainError: see the class.
@@ -117,14 +117,14 @@ class FastScan:
             raise self._uncertain("a quoted field is not closed")
 
     def give_back(self) -> tuple[Pushback, int]:
-        """Return the stream, positioned at the row of `offset` again, and how many of its bytes must be reread."""
+        """Return the stream, repositioned at the row of `offset`, and how many of its bytes must be reread."""
         size, self._have = self._have - self._completed, 0
         self._completed = False
         self._stream.push(bytes(self._view[:size]))
         return self._stream, size
 
     def resume(self, offset: int) -> None:
-        """Continue with the stream, whose position is now the start of the row at byte `offset`."""
+        """Continue with the stream, which is now at the start of the row at byte `offset`."""
         self.offset, self._ended = offset, False
 
     def _uncertain(self, reason: str) -> UncertainError:
@@ -140,8 +140,8 @@ class FastScan:
     # Buffer
 
     def _allocate(self, capacity: int) -> None:
-        # A line end before the first row makes its first field begin like all others. One byte more than is ever
-        # read leaves space for the line end that the last row may lack.
+        # A line end before the first row makes its first field begin like all others. One byte more than is ever read
+        # leaves space for the line end that the last row may lack.
         self._buffer = bytearray(capacity + 2)
         self._buffer[0] = LF
         self._view = memoryview(self._buffer)[1:]
@@ -152,7 +152,7 @@ class FastScan:
         self._capacity = capacity
 
     def _fill(self) -> None:
-        """Append one more chunk of the file, or the rest of it, to the buffer."""
+        """Append the next chunk of the file, or the rest of it, to the buffer."""
         if self._have > self._longest_row:
             raise self._uncertain(f"a row of more than {self._longest_row:,} bytes")
         if self._have + self._chunk > self._capacity:
@@ -201,7 +201,7 @@ class FastScan:
     def _matches(
         self, index: Index, at_language: int, at_title: int, wanted: bytes | None, matcher: TitleMatcher
     ) -> tuple[int, list[tuple[list[str], list[str]]]]:
-        """Return the number of rows in the wanted language, and those that match, parsed, with their terms."""
+        """Return the number of rows in the wanted language, and the matching rows, parsed, with their terms."""
         if not len(index.picks):
             return 0, []
         if index.titles is not None:
@@ -227,14 +227,14 @@ class FastScan:
     def _titles(
         self, index: Index, at_language: int, at_title: int, wanted: bytes | None
     ) -> tuple[list[tuple[int, int]], list[bytes]]:
-        """Return the start and end of each row in the wanted language, and its title without quotes."""
+        """Return the start and end of each row in the wanted language, and the unquoted titles."""
         spans, titles = [], []
         view = self._view
         for start, end, title, stop in index.picks.tolist():
             if title >= 0:
                 titles.append(bytes(view[title:stop]))
             else:
-                # In Latin-1 every byte is a character, so csv splits the row without decoding it.
+                # In Latin-1 every byte is a character, so that csv can split the row without decoding it.
                 fields = self._cut(start, end, "latin-1")
                 if title != QUOTED_TITLE and fields[at_language].encode("latin-1") != wanted:
                     continue

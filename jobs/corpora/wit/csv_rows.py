@@ -1,7 +1,7 @@
-"""WIT rows by Python's csv module: slow, but correct for every file, with the exact positions of faulty rows.
+"""WIT rows read by Python's csv module: slow, but correct for every file, with exact positions of faulty rows.
 
-A row without the header's width is rejected with its position; the rows around it are kept. A truncated or damaged
-compressed file gives the rows before the damage and one reject with the position.
+A row without the header's width is rejected with its position, and the rows around it are kept. A truncated or damaged
+compressed file gives the rows before the damage and one reject with its position.
 """
 
 import csv
@@ -16,17 +16,17 @@ from jobs.store.writer import Reject
 
 CHUNK = 1 << 20
 MAX_FIELD = 16 << 20  # characters; the longest article section in WIT is far below
-MAX_LINE = 4 * MAX_FIELD  # bytes without a newline, from which they count as a line
+MAX_LINE = 4 * MAX_FIELD  # bytes without a newline that count as a line
 RAW_KEPT = 200  # characters kept of a rejected line
 
 
 class RowReader:
-    """Reads the rows of one opened file.
+    """Reader of the rows of an open file.
 
     Args:
         uri: the file's URI, for rejects.
         source: the file, for `compressed_position`.
-        stream: has `read`, at the file's start or at the row that begins at byte `offset`.
+        stream: has `read`, and is at the file's start or at the row that begins at byte `offset`.
         header: the columns, if the stream is past the header; None: read them from the first line.
 
     Raises:
@@ -44,28 +44,28 @@ class RowReader:
 
     @property
     def offset(self) -> int:
-        """Byte of the decompressed file at which the last yielded row ends."""
+        """The byte of the decompressed file at which the last yielded row ends."""
         return self._lines.next_offset
 
     @property
     def row_offset(self) -> int:
-        """Byte at which the last yielded row begins, or the row that was being read when the stream failed."""
+        """The byte at which the last yielded row begins, or the row being read when the stream failed."""
         return self._row_lines[0].offset if self._row_lines else self.offset
 
     def skip_to(self, offset: int) -> None:
-        """Continue with the row that begins at byte `offset` of the decompressed file, if it is after the header."""
+        """Continue with the row at byte `offset` of the decompressed file, if it is after the header."""
         self._lines.skip_to(offset)
 
     def unread(self) -> bytes:
-        """Return the bytes that were read from the stream and not yielded as rows."""
+        """Return the bytes that were read from the stream but not yielded as rows."""
         return self._lines.unread()
 
     def compressed_position(self) -> int:
-        """Return the number of bytes of the (compressed) file read so far."""
+        """Return how many bytes of the (compressed) file have been read."""
         return self._source.tell()
 
     def rows(self) -> Iterator[list[str] | Reject]:
-        """Yield the fields of each row, or a Reject of a faulty line; after damage, one more Reject.
+        """Yield the fields of each row, or a Reject for a faulty line; after damage, one more Reject.
 
         Bytes that are not UTF-8 become lone surrogates in the fields.
         """
@@ -77,7 +77,7 @@ class RowReader:
             if fault is None:
                 yield fields
                 continue
-            # Only its first line is skipped: a stray quote must not swallow the rows after it.
+            # Skip only its first line: a stray quote must not swallow the rows after it.
             self._lines.push_back(self._row_lines[1:])
             yield self.reject("malformed", fault)
         if damage := self._lines.damage:
@@ -101,7 +101,7 @@ class RowReader:
             raise InputError(f"{self._uri}: its first line is not a valid header ({error})") from error
 
     def _next_row(self) -> tuple[list[str], str | None] | None:
-        """Return the next row's fields and its fault, if any; None after the last. Its lines are in `_row_lines`."""
+        """Return the next row's fields and its fault, if any, with its lines in `_row_lines`; None after the last."""
         self._row_lines = lines = []
         ended = False
 
@@ -118,13 +118,13 @@ class RowReader:
             return [], str(error)
         if not lines:
             return None
-        # csv asks for another line only inside quotes, so reaching the end means that they were not closed.
+        # csv asks for another line only inside quotes, so reaching the end means that a quote was not closed.
         return fields, "a quoted field is not closed" if ended else None
 
 
 @contextmanager
 def open_rows(uri: str, offset: int = 0) -> Iterator[RowReader]:
-    """Open a file and yield a reader of its rows from the row that begins at byte `offset` (decompressed)."""
+    """Open a file and yield a reader of its rows, starting with the row at byte `offset` (decompressed)."""
     with opened(uri) as (source, kind):
         reader = RowReader(uri, source, careful_stream(source, kind))
         reader.skip_to(offset)
@@ -132,7 +132,7 @@ def open_rows(uri: str, offset: int = 0) -> Iterator[RowReader]:
 
 
 class _Line(NamedTuple):
-    """A physical line: the byte at which it begins, and its text with its line end."""
+    """A physical line: the byte at which it begins, and its text with the line end."""
 
     offset: int
     text: str
@@ -146,7 +146,7 @@ class _Lines:
         self._pending: deque[_Line] = deque()
         self._rest = b""
         self._ended = False
-        self.offset = offset  # of the byte after the last complete line
+        self.offset = offset  # offset of the byte after the last complete line
         self.damage: tuple[str, str] | None = None  # reason and message
 
     def __iter__(self) -> "_Lines":
@@ -179,7 +179,7 @@ class _Lines:
     def _fill(self) -> None:
         if not (chunk := self._read()):
             self._ended = True
-            # Before damage the rest may be half a row; before a regular end it is a line without its newline.
+            # Before damage, the rest may be half a row; before a regular end, it is a line without a newline.
             if self._rest and self.damage is None:
                 self._append(self._rest)
             self._rest = b""
@@ -190,7 +190,7 @@ class _Lines:
             self._split(self._skip_line())
 
     def _read(self) -> bytes:
-        """Return the next bytes of the stream; none where it ends or is damaged."""
+        """Return the next bytes of the stream; empty if it ends or is damaged."""
         try:
             chunk: bytes = self._stream.read(CHUNK)
         except DamagedError as error:
@@ -199,13 +199,13 @@ class _Lines:
         return chunk
 
     def _split(self, text: bytes) -> None:
-        """Append the lines of `text`; what follows the last one is the rest."""
+        """Append the lines of `text`; what follows the last line becomes the rest."""
         *whole, self._rest = text.split(b"\n")
         for line in whole:
             self._append(line + b"\n")
 
     def _skip_line(self) -> bytes:
-        """Read to the end of a line whose beginning counted as a line; returns what was read of those after it."""
+        """Read to the end of a line whose beginning counted as a line; return what was read of the lines after it."""
         while chunk := self._read():
             skipped, end, after = chunk.partition(b"\n")
             self.offset += len(skipped + end)

@@ -1,7 +1,7 @@
-"""The index of a buffer of WIT by the extension module `_remine_byte_index`, where the installation could build it.
+"""The index of a buffer of WIT by the extension module `_remine_byte_index`, if the installation could build it.
 
-It finds in one pass what `index_numpy` needs several for. The module's name is outside `jobs`: a job
-submitted with `--working-dir` imports `jobs` from the uploaded folder and the module from the workers' environment.
+It finds in one pass what takes `index_numpy` several. The module's name is outside `jobs` because a job submitted with
+`--working-dir` imports `jobs` from the uploaded folder, but the module from the workers' environment.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ import numpy as np
 
 from jobs.corpora.wit.index_numpy import Bytes, Index
 
-INTERFACE = 1  # of byte_index.c: an installed module with another one is not used
+INTERFACE = 1  # interface version of byte_index.c; an installed module with another version is not used
 Scan = Callable[[Any, int, int, int, int, bytes | None, Any, Any], tuple[int, int, int, int, int] | int]
 
 
@@ -31,7 +31,7 @@ class CompiledIndex:
     """Does the same as `index_numpy.NumpyIndex` in compiled code: same buffer, same results.
 
     Args:
-        scan: of the extension module.
+        scan: function of the extension module.
         around: uint8, the buffer with a line feed before it and one spare byte after it.
     """
 
@@ -42,7 +42,7 @@ class CompiledIndex:
         self._picks = np.empty((0, 4), np.int64)
 
     def __call__(self, have: int, width: int, at_language: int, at_title: int, wanted: bytes | None) -> Index | int:
-        """Return the index of the first `have` bytes, which begin with a row, or the fault found in them."""
+        """Return the index of the first `have` bytes, which begin with a row, or the fault in them."""
         if not len(self._picks):
             # a row has at least one byte per column; pages that are never written to are never allocated
             self._picks = np.empty((len(self._around) // width + 1, 4), np.int64)

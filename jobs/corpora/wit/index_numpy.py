@@ -1,8 +1,8 @@
-"""The index of a buffer of WIT by NumPy, on any machine; `byte_index.c` follows the same rules.
+"""The index of a buffer of WIT, made with NumPy on any machine; `byte_index.c` follows the same rules.
 
-One vectorised pass finds the bytes that matter to CSV (tabs, line ends, quotes), about one in a hundred; all later
-steps work on their positions alone. Quotes are paired, and separators between a pair are ignored. The remaining ones
-must be as many per row as the header has columns, the last of them a line end.
+One vectorised pass finds the bytes that matter in CSV (tabs, line ends, quotes), about one in a hundred; all later
+steps work only on their positions. Quotes are paired, and separators within a pair are ignored. Of the remaining
+separators, each row must have as many as the header has columns, the last of them a line end.
 """
 
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ import numpy as np
 
 TAB, LF, CR, QUOTE = b'\t\n\r"'
 WORD = 8
-SLICE = 1 << 18  # bytes compared together: they and their masks fit into the processor's cache
+SLICE = 1 << 18  # bytes compared together; they and their masks fit the processor's cache
 STRAY_QUOTE, WRONG_WIDTH, LONE_RETURN = -1, -2, -3  # faults: csv might read the buffer differently
 QUOTED_TITLE, QUOTED_LANGUAGE = -2, -1  # values for the start of a pick's title
 
@@ -19,7 +19,7 @@ BEFORE_OPENING = np.zeros(256, np.bool_)
 BEFORE_OPENING[[TAB, LF, QUOTE]] = True
 AFTER_CLOSING = np.zeros(256, np.bool_)
 AFTER_CLOSING[[TAB, LF, CR, QUOTE]] = True
-MEANINGLESS = np.ones(256, np.bool_)  # other control characters up to 13, which one comparison finds too
+MEANINGLESS = np.ones(256, np.bool_)  # other control characters up to 13, which the same comparison finds
 MEANINGLESS[[TAB, LF, CR, QUOTE]] = False
 
 Positions = np.ndarray[Any, np.dtype[np.intp]]
@@ -32,17 +32,17 @@ class Index(NamedTuple):
 
     `picks` int64 [n, 4] are the rows in the wanted language: start of the row, its line end, start and stop of its
     title. The title's start is QUOTED_TITLE if the title must be unquoted first, and QUOTED_LANGUAGE if the language
-    must be, so that it is not known whether it is the wanted one.
+    must be unquoted first, so that it is not known yet whether it is the wanted one.
     """
 
     rows: int
     end: int  # byte after the last whole row
     picks: Picks
-    titles: memoryview | None = None  # of the picks, each followed by a NUL; None if one of them is quoted
+    titles: memoryview | None = None  # titles of the picks, each followed by a NUL; None if one of them is quoted
 
 
 class NumpyIndex:
-    """Indexes one buffer after another and keeps its working memory.
+    """Indexer of one buffer after another, which keeps its working memory.
 
     Args:
         around: uint8, the buffer with a line feed before it and one spare byte after it.
@@ -56,20 +56,20 @@ class NumpyIndex:
         self._flags = np.empty(SLICE, np.bool_)
 
     def __call__(self, have: int, width: int, at_language: int, at_title: int, wanted: bytes | None) -> Index | int:
-        """Return the index of the first `have` bytes, which begin with a row, or the fault found in them."""
+        """Return the index of the first `have` bytes, which begin with a row, or the fault in them."""
         at = self._special(have)
         special = self._data[at]
         is_quote = special == QUOTE
         if is_quote.any():
             if not self._quotes_pair(at[is_quote], have):
                 return STRAY_QUOTE
-            # Odd after an opening quote, even after a closing one; nothing separates fields in between.
+            # Odd after an opening quote, even after a closing quote; nothing separates fields in between.
             outside = np.bitwise_xor.accumulate(is_quote.view(np.uint8)) == 0
             outside &= ~is_quote
             at, special = at[outside], special[outside]
         returns = special == CR
         if returns.any():
-            # Outside quotes csv ends a row at a carriage return; only before a line feed is the result the same.
+            # Outside quotes, csv ends a row at a carriage return; the result is the same only before a line feed.
             positions = at[returns]
             positions = positions[positions + 1 < have]
             if (self._data[positions + 1] != LF).any():
@@ -87,7 +87,7 @@ class NumpyIndex:
         return Index(rows, int(separators[-1, -1]) + 1, self._picks(starts, separators, at_language, at_title, wanted))
 
     def _special(self, have: int) -> Positions:
-        """Return the positions of tabs, line ends, carriage returns and quotes; words without any are skipped first."""
+        """Return the positions of tabs, line ends, carriage returns and quotes, skipping words without any first."""
         for begin in range(0, have, SLICE):
             data = self._data[begin : min(begin + SLICE, have)]
             mask, flags = self._mask[begin : begin + len(data)].view(np.bool_), self._flags[: len(data)]
@@ -105,15 +105,15 @@ class NumpyIndex:
     def _quotes_pair(self, quotes: Positions, have: int) -> bool:
         """Return whether csv pairs the quotes in the same way.
 
-        csv opens a quoted field at its first character only and ends it at a quote that is not doubled. In pairs, each
-        first quote must follow a separator or the quote it doubles, and each second one must precede a separator or
-        the quote that doubles it. If all do, csv pairs them alike: take the first quote that csv read differently.
-        Everything before it was read alike, so it is inside an unquoted field or after a closing quote, and its
-        neighbour is not one of those required.
+        csv opens a quoted field only at its first character, and ends it at a quote that is not doubled. In each pair,
+        the first quote must follow a separator or the quote that it doubles, and the second must precede a separator or
+        the quote that doubles it. If all do, csv pairs them in the same way. Proof: take the first quote that csv read
+        differently. Everything before it was read alike, so it is inside an unquoted field or after a closing quote,
+        and its neighbour is not one of those required.
         """
         opening, closing = quotes[0::2], quotes[1::2]
         if len(closing) and closing[-1] + 1 == have:
-            closing = closing[:-1]  # the next byte is not read yet; the incomplete row is indexed again
+            closing = closing[:-1]  # the next byte has not been read yet; the incomplete row is indexed again
         # `_around` begins one byte before `_data`
         return bool(BEFORE_OPENING[self._around[opening]].all() and AFTER_CLOSING[self._data[closing + 1]].all())
 
@@ -137,7 +137,7 @@ class NumpyIndex:
         return np.stack([starts, separators[:, -1], np.where(unknown, QUOTED_LANGUAGE, begins), stops], axis=1)
 
     def _field(self, starts: Positions, separators: Positions, column: int) -> tuple[Positions, Positions]:
-        """Return the start and stop of a column in each row, without a carriage return before the line end."""
+        """Return the start and stop of a column in each row, excluding a carriage return before the line end."""
         begins = separators[:, column - 1] + 1 if column else starts
         stops = separators[:, column]
         if column == separators.shape[1] - 1:

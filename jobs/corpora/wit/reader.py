@@ -1,10 +1,10 @@
 """Reader of WIT (Wikipedia-based Image Text): tab-separated files with a header and CSV quoting, gzip, zstd or plain.
 
-Quoted fields may contain tabs, newlines and doubled quotes. The byte scan (`byte_scan`) reads; where it might differ
-from the csv module, that module reads about a megabyte (`csv_rows`) before the byte scan continues. A row without the
-header's width is rejected with its position, and so is a row that is not UTF-8, if it has the wanted language and its
-title cannot be decoded or contains a term; other rows are not decoded. The rows around a reject are kept. A truncated
-or damaged compressed file gives the rows before the damage and one reject with the position.
+Quoted fields may contain tabs, newlines and doubled quotes. The byte scan (`byte_scan`) reads the file; where it might
+differ from the csv module, that module reads about a megabyte (`csv_rows`) before the byte scan continues. A row
+without the header's width is rejected with its position. So is a row that is not UTF-8, if it has the wanted language
+and its title cannot be decoded or contains a term; other rows are not decoded. The rows around a reject are kept. A
+truncated or damaged compressed file gives the rows before the damage and one reject with its position.
 """
 
 import re
@@ -33,7 +33,7 @@ CHUNK = 1 << 20
 
 @dataclass
 class WitConfig:
-    """Which files, and which rows of them."""
+    """The files, and which of their rows to read."""
 
     name: str = "wit"
     path: str = MISSING  # file, folder or glob; local or s3://
@@ -47,10 +47,10 @@ def split_of(uri: str) -> str:
 
 
 def find_files(path: str) -> Sequence[locations.Object]:
-    """Return the files that `path` names; of a folder, those called .tsv, .tsv.gz or .tsv.zst.
+    """Return the files at `path`; in a folder, those called .tsv, .tsv.gz or .tsv.zst.
 
     Raises:
-        InputError: no such file.
+        InputError: there is no such file.
     """
     files = locations.find(path)
     if len(files) == 1 or has_magic(path):
@@ -66,8 +66,8 @@ def check_header(uri: str) -> None:
     """Read the first line of `uri` and check its columns.
 
     Raises:
-        InputError: the file is empty, unreadable or of another format, or its header lacks a required column or
-            repeats one; the message names file and column.
+        InputError: the file is empty, unreadable or in another format, or its header lacks or repeats a required
+            column; the message has the file and column.
     """
     with locations.named_errors(uri):
         try:
@@ -111,8 +111,8 @@ def scan_file(
 
     `counts.rows_in` and `counts.filtered` (by `language` and `title`) are kept up to date; input that cannot become a
     row is passed to `reject`, which counts it. `progress(compressed_bytes, rows)` is called with the increments since
-    its last call. `counts.tallies["read_by_csv"]` has the number of rows that the csv module read, by file with the
-    first position and reason.
+    its last call. `counts.tallies["read_by_csv"]` contains the number of rows that the csv module read, by file with
+    the first position and reason.
 
     Raises:
         InputError: the file cannot be read or has no usable header.
@@ -132,12 +132,12 @@ def scan_file(
 
 
 def scanner() -> str:
-    """Return the name of this process's way of scanning files; the run prints it."""
+    """Return the name of the method by which this process scans files; the run prints it."""
     return "NumPy" if index_compiled.SCAN is None else "compiled loop"
 
 
 class _Scan:
-    """One pass over a file, by the byte scan or by the csv module."""
+    """A pass over a file, by the byte scan or the csv module."""
 
     def __init__(
         self,
@@ -155,10 +155,10 @@ class _Scan:
         self._by_csv = ""
 
     def scanned(self, source: ByteSource, stream: object) -> Iterator[MatchedRow]:
-        """Yield the hits of a file from its start, by the byte scan and, where it is uncertain, by the csv module.
+        """Yield the hits of a file from its start, by the byte scan or, where it is uncertain, by the csv module.
 
         Raises:
-            UncertainError: the stream cannot be read further; all hits before its offset were yielded.
+            UncertainError: the stream cannot be read further; all hits before its offset have been yielded.
         """
         scan = FastScan(stream, chunk=CHUNK)
         columns = _columns(scan.header)
@@ -213,7 +213,7 @@ class _Scan:
         self._report(reader.compressed_position())
 
     def _note_csv(self, offset: int, reason: str) -> None:
-        # One entry per file: the scan may be uncertain at a million positions.
+        # One entry per file, since the scan may be uncertain at a million positions.
         self._by_csv = self._by_csv or f"{self._uri.rsplit('/', 1)[-1]}, first at byte {offset:,} ({reason})"
         tally = self._counts.tallies.setdefault("read_by_csv", {})
         tally[self._by_csv] = tally.get(self._by_csv, 0) + 1
@@ -230,7 +230,7 @@ def _columns(header: list[str]) -> dict[str, int]:
 
 
 def _is_text(field: str) -> bool:
-    """Return whether the field was UTF-8: undecodable bytes are lone surrogates."""
+    """Return whether the field was UTF-8; undecodable bytes are lone surrogates."""
     try:
         field.encode()
     except UnicodeEncodeError:

@@ -1,6 +1,6 @@
-"""Open a WIT file: gzip, zstd or plain, detected from its first bytes, and decompress it up to any damage.
+"""Opening of a WIT file, gzip, zstd or plain as detected from its first bytes, and decompression up to any damage.
 
-`fast_stream` is for the byte scan: it only reports that something is wrong. `careful_stream` is for the csv module: it
+`fast_stream` is for the byte scan and only reports that something is wrong. `careful_stream` is for the csv module: it
 returns every byte before the damage and then reports what is damaged.
 """
 
@@ -17,9 +17,9 @@ BLOCK = 1 << 18  # compressed bytes that `careful_stream` reads at a time
 FAST_BLOCK = 128 << 10
 SKIP = 1 << 20
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
-SKIPPED = b"\x2a\x4d\x18"  # a skippable zstd frame, after a byte from 0x50 to 0x5f
+SKIPPED = b"\x2a\x4d\x18"  # begins a skippable zstd frame, after a byte from 0x50 to 0x5f
 PARQUET = "Parquet"
-FOREIGN = {  # other formats of TSV exports: reported by name instead of read as text without a header
+FOREIGN = {  # other formats of TSV exports, which are reported by name instead of being read as text without a header
     b"BZh": "bzip2",
     b"\xfd7zXZ": "xz",
     b"PK\x03\x04": "a zip archive",
@@ -41,7 +41,7 @@ class DamagedError(Exception):
 
 
 class ByteSource:
-    """The stored bytes of a file. Keeps its own failure: a lost connection is not a damaged file."""
+    """The stored bytes of a file. Keeps its own failure, because a lost connection is not a damaged file."""
 
     closed = False
 
@@ -79,7 +79,7 @@ class ByteSource:
 
 @contextmanager
 def opened(uri: str) -> Iterator[tuple[ByteSource, bytes]]:
-    """Yield the file, at its start, and its compression by its first bytes (GZIP, ZSTD or empty), not by its name."""
+    """Yield the file at its start, and its compression by its first bytes (GZIP, ZSTD or empty), not by its name."""
     with read_ahead.opened(uri) as file:
         magic = file.read(4)
         file.seek(0)
@@ -87,12 +87,12 @@ def opened(uri: str) -> Iterator[tuple[ByteSource, bytes]]:
 
 
 def _is_zstd(magic: bytes) -> bool:
-    """Return whether the bytes begin a zstd frame or a skippable frame, which pzstd writes first."""
+    """Return whether the bytes begin a zstd frame, or a skippable frame, which pzstd writes first."""
     return magic == ZSTD or (magic[1:] == SKIPPED and magic[0] >> 4 == 5)
 
 
 def foreign_format(uri: str) -> str | None:
-    """Return the name of an unsupported format by the first bytes, inside gzip and zstd too; None if it is not one."""
+    """Return the name of an unsupported format by the first bytes, also within gzip and zstd; None for any other."""
     with opened(uri) as (source, kind):
         try:
             head: bytes = careful_stream(source, kind).read(_TAR_AT + len(_TAR))
@@ -110,19 +110,19 @@ def foreign_format(uri: str) -> str | None:
 
 
 def fast_stream(source: ByteSource, kind: bytes) -> Any:
-    """Return a stream with `readinto`; at damage it raises one of FAILURES and loses the bytes just before."""
+    """Return a stream with `readinto`; at damage it raises one of FAILURES and loses the bytes just before it."""
     return gzip_stream(source) if kind == GZIP else _zstd(source) if kind == ZSTD else source
 
 
 def careful_stream(source: ByteSource, kind: bytes) -> Any:
-    """Return a stream with `read` that returns every byte before damage and then raises DamagedError."""
+    """Return a stream with `read`, which returns every byte before damage and then raises DamagedError."""
     return Careful(source, Gunzip if kind == GZIP else _zstd) if kind else source
 
 
 def gzip_stream(source: Any) -> Any:
     """Return a stream with `readinto` over the gzip members of a binary file.
 
-    `IGzipFile.readinto` creates and copies a bytes object per read; the reader inside it writes to the given buffer.
+    `IGzipFile.readinto` creates and copies a bytes object per read; the reader inside it writes to the buffer directly.
     """
     reader = getattr(isal_zlib, "_GzipReader", None)
     return igzip.IGzipFile(fileobj=source) if reader is None else reader(source, FAST_BLOCK)
@@ -156,7 +156,7 @@ class Pushback:
 
 
 class Gunzip:
-    """A gzip file of one or more members. isal's own file object loses a whole buffer at damage."""
+    """A gzip file with one or more members. isal's own file object loses a whole buffer at damage."""
 
     def __init__(self, source: ByteSource) -> None:
         self._source = source
@@ -185,10 +185,10 @@ class Gunzip:
 
 
 class Careful:
-    """A decompressed stream that returns every byte before damage; `begin` opens the stream from the start.
+    """A decompressed stream that returns every byte before damage; `begin` opens it from the start.
 
-    A decompressor that fails keeps the bytes of the failing call. A second one recovers them: it starts again and
-    reads single bytes from where the first one stopped.
+    A decompressor that fails loses the bytes of the failing call. A second one recovers them: it starts again and reads
+    single bytes from where the first one stopped.
     """
 
     def __init__(self, source: ByteSource, begin: Callable[[ByteSource], Any]) -> None:

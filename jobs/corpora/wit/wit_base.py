@@ -1,9 +1,9 @@
 """Reader of wikimedia/wit_base: Parquet files of Wikipedia's captioned pictures (300 pixels wide) with their WIT rows.
 
-Each row is a picture; its `wit_features` have one entry per page that shows it, which the TSV files have as rows. They
+Each row is a picture; its `wit_features` have one entry per page that shows it, which in the TSV files is a row. They
 are a list of structs, or a struct of lists as the `datasets` library writes a Sequence. Matching reads languages and
 titles, and the texts of row groups with a hit, but never the pictures' bytes or embeddings. A row group that cannot be
-read is one reject; the others are kept.
+read becomes one reject; the others are kept.
 """
 
 import re
@@ -43,17 +43,17 @@ NEEDED_OF_ENTRY = ("language", "page_url", "page_title", "is_main_image")
 TEXTS_OF_ENTRY = ("language", "page_url", "page_title")
 ROWS_AT_A_TIME = 512  # pictures whose texts are in memory at a time
 BUFFER = 4 << 20  # bytes of a column read ahead; by default pyarrow reads a whole column chunk
-THREADS = 8  # files whose column of image URLs is read at a time
+THREADS = 8  # files read at a time for their image URLs
 # raised by pyarrow for damaged pages and lost connections, and by Python for text that is not UTF-8
 UNREADABLE = (pa.ArrowException, OSError, UnicodeDecodeError)
 PLACES_FILE = "places.parquet"  # in _run/ of fetched images: the records' pictures in the files of wit_base
 PLACES = pa.schema({"image_url": pa.string(), "path": pa.string(), "row_group": pa.int32(), "row": pa.int64()})
 
-EntryHits = list[tuple[int, list[str]]]  # of a picture: numbers of its entries that match, with their terms
+EntryHits = list[tuple[int, list[str]]]  # numbers of a picture's matching entries, with their terms
 
 
 def find_files(path: str) -> list[Object]:
-    """Return the .parquet files that `path` names.
+    """Return the .parquet files at `path`.
 
     Raises:
         InputError: there is no such file.
@@ -70,8 +70,8 @@ def check_header(uri: str) -> None:
     """Check the schema of `uri`.
 
     Raises:
-        InputError: the file is not Parquet, or a required column is missing or of another type; the message names file
-            and column.
+        InputError: the file is not Parquet, or a required column is missing or has another type; the message has the
+            file and column.
     """
     with locations.named_errors(uri):
         try:
@@ -91,7 +91,7 @@ def check_header(uri: str) -> None:
 
 
 def _misshapen(schema: pa.Schema) -> str:
-    """Return how the types of the schema differ from wit_base's, empty if they do not."""
+    """Return how the schema's types differ from wit_base's; empty if they do not."""
     features = schema.field(FEATURES).type
     kinds = {"image_url": schema.field("image_url").type}
     if _is_list(features) and pa.types.is_struct(features.value_type):
@@ -121,9 +121,9 @@ def scan_file(
     reject: Callable[[Reject], None],
     progress: Callable[[int, int], None] | None = None,
 ) -> Iterator[MatchedRow]:
-    """Yield the entries of `language` whose page title contains a term, in file order (`Corpus.scan_file`).
+    """Yield the entries of `language` whose page title contains a term, in file order (see `Corpus.scan_file`).
 
-    `counts.rows_in` counts entries; `progress(bytes, rows)` receives a row group's share of the file, and its entries.
+    `counts.rows_in` counts entries; `progress(bytes, rows)` receives a row group's share of the file and its entries.
     """
     with _opened(uri) as (file, stream):
         reported_rows, reported_bytes, size, first = counts.rows_in, 0, stream.size(), 0
@@ -138,17 +138,17 @@ def scan_file(
 
 
 def scanner() -> str:
-    """Return the name of this process's way of scanning files; the run prints it."""
+    """Return the name of the method by which this process scans files; the run prints it."""
     return "pyarrow"
 
 
 class _UnequalError(Exception):
-    """A struct of lists whose lists differ in length."""
+    """A struct of lists with different lengths."""
 
 
 @dataclass(frozen=True)
 class _Groups:
-    """Scans one opened file by row group; in each it first counts the entries that do not match."""
+    """Scan of an open file by row group; in each, it first counts the entries that do not match."""
 
     uri: str
     file: pq.ParquetFile
@@ -160,7 +160,7 @@ class _Groups:
     reject: Callable[[Reject], None]
 
     def hits(self, group: int, first: int) -> Iterator[MatchedRow]:
-        """Yield the hits of a row group whose first row is row `first` of the file."""
+        """Yield the hits in a row group whose first row is row `first` of the file."""
         misses = Counts()
         try:
             hits = self._entry_hits(group, misses)
@@ -187,7 +187,7 @@ class _Groups:
         self.reject(Reject(self.uri, row, "corrupt", message))
 
     def _entry_hits(self, group: int, misses: Counts) -> dict[int, EntryHits]:
-        """Return row of the picture in the row group -> its entries that match; add the others to `misses`."""
+        """Return the matching entries by row of the picture in the row group; add the others to `misses`."""
         columns = [self.leaves[FEATURES, "language"], self.leaves[FEATURES, "page_title"]]
         by_row: dict[int, EntryHits] = {}
         begin = 0
@@ -212,7 +212,7 @@ class _Groups:
         return by_row
 
     def _pictures(self, group: int, rows: list[int]) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Yield `rows` of the group with the columns of a record, in order."""
+        """Yield `rows` of the group, in order, with the columns of a record."""
         if not rows:
             return
         names: list[tuple[str, ...]] = [(c,) for c in OF_PICTURE] + [(FEATURES, c) for c in OF_ENTRY]
@@ -230,7 +230,7 @@ class _Groups:
         return batches
 
     def _check_connection(self, group: int) -> None:
-        """Read the row group's stored bytes, which raises if the connection was lost: the file is then not damaged."""
+        """Read the row group's stored bytes; raises if the connection was lost, in which case the file is intact."""
         columns = self.file.metadata.row_group(group)
         for number in range(columns.num_columns):
             chunk = columns.column(number)
@@ -246,7 +246,7 @@ def _filter(misses: Counts, rule: str, rows: int) -> None:
 
 
 def _entries(features: pa.Array, name: str) -> tuple[pa.Array, pa.Array]:
-    """Return for each entry the row of its picture in the batch, and its field `name`."""
+    """Return, for each entry, the row of its picture in the batch and its field `name`."""
     if pa.types.is_struct(features.type):
         lists = pc.struct_field(features, name)
         return pc.list_parent_indices(lists), pc.list_flatten(lists)
@@ -270,9 +270,9 @@ def _text(value: object) -> str:
 
 
 def picture_places(files: Sequence[Object], urls: pa.Array) -> pa.Table:
-    """Return the position of each picture of `urls`: image_url, path in the file system, row_group, row.
+    """Return the position of each picture in `urls`: image_url, path in the file system, row_group, row.
 
-    Of a picture with several rows the first one is returned. Reads the column image_url of all files and no other.
+    If a picture has several rows, the first one counts. Reads only the column image_url of all files.
 
     Raises:
         InputError: a file cannot be read.
@@ -294,7 +294,7 @@ def of_records(task: UnitTask, *, places: str, repeated: str | None) -> pa.Table
 
 
 def pack_places(places: pa.Table) -> bytes:
-    """Return `places` as the bytes of a Parquet file, which `of_records` reads."""
+    """Return `places` as the bytes of a Parquet file that `of_records` can read."""
     out = pa.BufferOutputStream()
     pq.write_table(places, out, compression="zstd")
     packed: bytes = out.getvalue().to_pybytes()
@@ -332,9 +332,9 @@ def _opened(uri: str) -> Iterator[tuple[pq.ParquetFile, pa.NativeFile]]:
 
 
 def _leaves(file: pq.ParquetFile) -> dict[tuple[str, ...], str]:
-    """Return the Parquet path of each column that is used: ("image_url",) or ("wit_features", "language") -> path.
+    """Return the Parquet path of each used column, by its keys ("image_url",) or ("wit_features", "language").
 
-    The parts between the names (list.element, list.item, bag.array) depend on the writer.
+    The parts between the keys (list.element, list.item, bag.array) depend on the writer.
     """
     leaves: dict[tuple[str, ...], str] = {}
     for number in range(len(file.schema)):
