@@ -1,1 +1,1 @@
-"""From a user's file, responses or links to the tables of the job `items`."""
+"""Conversion of a user's file, responses or links to the tables of the job `items`."""

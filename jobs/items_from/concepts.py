@@ -11,14 +11,14 @@ from actors.ids import content_id
 from jobs.retrieval.lemma_index import NamedNode, words_of
 
 COLUMNS = ("concept", "proxy", "labels", "gold", "gold_node", "title", "proposals", "picture")
-SEPARATOR = "; "  # between labels of a cell
+SEPARATOR = "; "  # between the labels in a cell
 PROXY, LABELS = "proxy", "labels"  # roles of texts
 NOT_JSON, NO_LABEL, NO_ARTICLE = "not a JSON object with concept and labels", "no label of the set", "no article"
 _FENCE = re.compile(r"^\s*```\w*\s*$")
 
 
 class Proposal(NamedTuple):
-    """A concept with its labels, as a response has them."""
+    """A concept with its labels, as in a response."""
 
     concept: str
     labels: tuple[str, ...]
@@ -29,10 +29,10 @@ class MatchedConcept:
     """A concept with an article.
 
     Attributes:
-        name: as it was proposed first.
+        name: the name as first proposed.
         gold: its labels, in the order of the set.
         node: the entity.
-        title: of its article.
+        title: title of the entity's article.
         proposals: number of responses that propose it.
     """
 
@@ -44,7 +44,7 @@ class MatchedConcept:
 
 
 def proxy_item(name: str, labels: Sequence[str]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return the rows of `items` and `texts` of a set of labels, whose name is that of its list."""
+    """Return the rows of `items` and `texts` for a set of labels, named after its list."""
     words = name.replace("_", " ")
     texts = [
         {"text_id": content_id(role, name, text), "role": role, "language": "en", "source": name, "text": text}
@@ -55,7 +55,7 @@ def proxy_item(name: str, labels: Sequence[str]) -> tuple[dict[str, Any], list[d
 
 
 def proposals(text: str) -> Iterator[Proposal | None]:
-    """Yield the concepts of a response: JSON objects, one per line or in a list; None for any other line."""
+    """Yield the concepts in a response, JSON objects one per line or in a list; None for any other line."""
     lines = [line for line in text.splitlines() if line.strip() and not _FENCE.match(line)]
     try:
         whole = json.loads("\n".join(lines))
@@ -72,13 +72,13 @@ def proposals(text: str) -> Iterator[Proposal | None]:
 def concepts_of(
     responses: Iterable[str], labels: Sequence[str], nodes: Mapping[str, Sequence[NamedNode]], titles: Mapping[str, str]
 ) -> tuple[list[MatchedConcept], Counter[str]]:
-    """Return the concepts with a label of the set and an article, each once, and the numbers of all others.
+    """Return the concepts that have a label of the set and an article, each once, and counts of all others.
 
     Args:
         responses: texts about one set.
-        labels: of the set.
-        nodes: words of a name, joined by spaces -> the entities with this name.
-        titles: entity -> the title of its article; entities without one are absent.
+        labels: the labels of the set.
+        nodes: the entities with each name, by the name's words joined by spaces.
+        titles: the title of each entity's article; entities without an article are absent.
     """
     names = {" ".join(words_of(label)): label for label in labels}
     best: dict[str, MatchedConcept] = {}
@@ -104,7 +104,7 @@ def concepts_of(
 
 
 def sheet_row(concept: MatchedConcept, proxy: str, labels: Sequence[str]) -> dict[str, str]:
-    """Return the row of the CSV (`COLUMNS`) of a concept; `picture` is empty."""
+    """Return the row of the CSV (`COLUMNS`) for a concept; `picture` is empty."""
     return {
         "concept": concept.name,
         "proxy": proxy,

@@ -12,10 +12,10 @@ from jobs.store import locations
 
 
 def check_not_completed(sheet: str) -> None:
-    """Check that writing the CSV loses no person's entries.
+    """Check that writing the CSV does not lose a person's entries.
 
     Raises:
-        InputError: it names pictures, or has another form.
+        InputError: it contains pictures, or has another form.
     """
     if not locations.exists(sheet):
         return
@@ -24,18 +24,18 @@ def check_not_completed(sheet: str) -> None:
         unchanged = dialect.header == concepts.COLUMNS and not any(
             row["picture"].strip() for _, row in delimited.records(sheet, dialect, concepts.COLUMNS)
         )
-    except InputError:  # another program saved it in a form that cannot be read
+    except InputError:  # another program has saved it in an unreadable form
         unchanged = False
     if not unchanged:
         raise InputError(f"{sheet}: has been edited, and a new sheet would overwrite it; use another out=")
 
 
 def as_csv(rows: Sequence[Mapping[str, str]]) -> bytes:
-    """Return the rows as CSV in UTF-8 with a byte-order mark, without which Excel shows accents wrongly."""
+    """Return the rows as CSV in UTF-8 with a byte-order mark, without which Excel garbles accents."""
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, concepts.COLUMNS)
     writer.writeheader()
-    # A name that begins with the mark is not a formula, and jobs.items takes the cells as they are.
+    # A name that begins with the mark is not a formula, and jobs.items reads cells literally.
     writer.writerows(
         {key: cell if cell.startswith(MARK) else escaped(cell) for key, cell in row.items()} for row in rows
     )

@@ -1,4 +1,4 @@
-"""The keys of `items`, and the mode that they choose."""
+"""The keys of `items`, and the mode that they select."""
 
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -9,12 +9,12 @@ from jobs.runtime.config import Writing
 from jobs.runtime.draws import CompleteDrawConfig
 
 UNIT_ROWS = 256  # as many as `fetch` and `curate` write
-KINDS = ("image", "pair", "description", "caption")  # of items from a file
+KINDS = ("image", "pair", "description", "caption")  # kinds of items from a file
 
 
 @dataclass
 class ItemColumns:
-    """Which columns of the file are what."""
+    """The roles of the file's columns."""
 
     id: str | None = None  # item_ids; null: a hash of the pictures and texts
     pictures: Any = None  # a column or a list of columns: paths, URLs or image_ids
@@ -27,7 +27,7 @@ class ItemColumns:
 
 @dataclass
 class ListSeparators:
-    """The text between the entries of a cell with several; null: a cell has one entry."""
+    """The text between the entries of a cell; null: a cell has one entry."""
 
     pictures: str | None = None  # in the columns of pictures
     texts: str | None = None  # in the columns of texts
@@ -128,14 +128,14 @@ KEYS: dict[str, type] = {
     "responses": ResponseKeys,
     "links": LinksKeys,
     "topics": TopicsKeys,
-}  # key of the mode -> its keys
+}  # the keys of each mode, by the key that selects it
 
 
 def mode_of(cfg: ItemsConfig) -> str:
     """Return the one of `input`, `responses`, `links` and `topics` that has a value.
 
     Raises:
-        InputError: none or several have one, a key of another mode is set, or a value is not allowed.
+        InputError: none or several of them have a value, a key of another mode is set, or a value is not allowed.
     """
     given_modes = [mode for mode in KEYS if getattr(cfg, mode)]
     if len(given_modes) != 1:

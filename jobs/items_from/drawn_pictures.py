@@ -1,4 +1,4 @@
-"""Pictures that a text-to-image model draws from prompts: their units, ids and seeds, and the items that show them."""
+"""Pictures drawn by a text-to-image model: their units, ids and seeds, and the items that show them."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -20,14 +20,14 @@ SAMPLE, IMAGE_MODEL, PROMPT_ID = "sample", "image_model", "prompt_id"  # attribu
 
 @dataclass(frozen=True)
 class DrawnPictures:
-    """What the pictures of a run depend on besides their prompts; its rows are one per prompt and sample.
+    """The settings that a run's pictures depend on besides their prompts; rows are one per prompt and sample.
 
     Attributes:
-        role: of the texts that are prompts.
+        role: role of the texts that are prompts.
         samples: pictures per prompt.
-        seed: of the run, from which each picture's is derived.
-        model: its name in the tables.
-        settings: a hash of the settings with which it draws.
+        seed: seed of the run, from which each picture's seed is derived.
+        model: the model's name in the tables.
+        settings: hash of the drawing settings.
     """
 
     role: str
@@ -43,10 +43,10 @@ class DrawnPictures:
         return cls(role, samples, drawing.seed, model.rater, settings)
 
     def unit(self, prompts: Unit, *, alone: bool) -> Unit:
-        """Return the unit of the pictures that the model draws from a unit of prompts.
+        """Return the unit of the pictures drawn from a unit of prompts.
 
         Args:
-            alone: it is the only model; the unit then has the name of the prompts' unit.
+            alone: whether this is the only model; the unit then has the name of the prompts' unit.
         """
         return replace(
             prompts,
@@ -56,15 +56,15 @@ class DrawnPictures:
         )
 
     def has(self, unit: Unit) -> bool:
-        """Return whether the model draws the pictures of a unit."""
+        """Return whether this model draws the pictures of a unit."""
         return model_of(unit) == self.model
 
     def image_id(self, prompt_id: str, sample: int) -> str:
-        """Return the id of a picture; the same after a retry."""
+        """Return the id of a picture, which stays the same after a retry."""
         return content_id("generated", prompt_id, self.model, self.settings, str(sample))
 
     def requests(self, prompts: Sequence[tuple[str, str]]) -> pa.Table:
-        """Return `actors.schemas.IMAGE_PROMPTS` of (id, text) of the prompts."""
+        """Return `actors.schemas.IMAGE_PROMPTS` for prompts (id, text)."""
         rows = [
             {
                 "image_id": self.image_id(prompt_id, sample),
@@ -78,7 +78,7 @@ class DrawnPictures:
         return pa.Table.from_pylist(rows, schema=schemas.IMAGE_PROMPTS)
 
     def items(self, prompts: Sequence[tuple[str, Mapping[str, Any]]]) -> list[dict[str, Any]]:
-        """Return a row of `items` per picture, from (id of the prompt, row of `items` to complete)."""
+        """Return a row of `items` per picture, from pairs of a prompt's id and the row of `items` to complete."""
         return [
             {**item, "item_id": image_id, "kind": "image", "image_ids": [image_id], "attributes": [
                 *((name, value) for name, value in item["attributes"] if name not in (PROMPT_ID, IMAGE_MODEL, SAMPLE)),
@@ -91,5 +91,5 @@ class DrawnPictures:
 
 
 def model_of(unit: Unit) -> str:
-    """Return the name in the tables of the model that draws the pictures of a unit."""
+    """Return the name, in the tables, of the model that draws the pictures of a unit."""
     return str(unit.extra[IMAGE_MODEL])

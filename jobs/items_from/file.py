@@ -1,6 +1,6 @@
 """items input=FILE: check a user's file, then write its rows as items, texts and records.
 
-The file is read once, into a spool, before anything is written: a fault in the last line must leave no trace.
+The file is read once, into a spool, before anything is written, so that a fault in the last line leaves no trace.
 """
 
 from collections.abc import Iterator
@@ -18,16 +18,16 @@ from jobs.store import limits
 from jobs.store.spool import Spool
 from jobs.store.writer import Reject
 
-# The keys on which the rows depend. The folder or table of pictures is not one of them: ids are hashes of names.
+# The keys that the rows depend on. The folder or table of pictures is not included, since ids are hashes of names.
 IDENTITY = ("columns", "separators", "kind", "item_per", "language", "encoding", "delimiter", "unit_rows")
 
 
 @contextmanager
 def read_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]:
-    """Read and check the file; yield what to write, as long as its spool exists.
+    """Read and check the file, and yield what to write; its spool exists until the generator is closed.
 
     Raises:
-        InputError: a column, a picture or a list that does not fit, two rows of one id, or no row that can be used.
+        InputError: a column, picture or list does not fit, two rows have the same id, or no row is usable.
     """
     assert cfg.input is not None
     limits.check(cfg.limit)

@@ -1,4 +1,4 @@
-"""Prompts for text-to-image models, out of a table of texts or of items, and the items that show the pictures."""
+"""Prompts for text-to-image models from a table of texts or items, and the items that show the pictures."""
 
 import json
 from collections import Counter
@@ -24,10 +24,10 @@ from jobs.store.writer import UnitTask
 
 @dataclass(frozen=True)
 class ImagePromptReader:
-    """Reads the prompts of a unit; is pickled and sent to the workers.
+    """Reader of a unit's prompts; pickled and sent to the workers.
 
     Attributes:
-        drawn: what the pictures depend on.
+        drawn: the settings that the pictures depend on.
         kind: texts or items.
         joined: whether a unit's second input has the items' texts.
     """
@@ -36,7 +36,7 @@ class ImagePromptReader:
     kind: str
 
     def __call__(self, task: UnitTask) -> pa.Table:
-        """Return the requests of a unit (`actors.schemas.IMAGE_PROMPTS`)."""
+        """Return a unit's requests (`actors.schemas.IMAGE_PROMPTS`)."""
         inputs = task.unit.inputs
         if self.kind == "texts":
             return self.drawn.requests([(row["text_id"], row["text"]) for row in self._texts(inputs[0].uri)])
@@ -51,7 +51,7 @@ class ImagePromptReader:
         return self.drawn.requests(prompts)
 
     def items(self, unit: Unit) -> UnitRows:
-        """Return the items that show the pictures of a unit."""
+        """Return the items that show a unit's pictures."""
         if self.kind == "texts":
             parents = [(row["text_id"], _item_of_text(row)) for row in self._texts(unit.inputs[0].uri)]
         else:
@@ -69,7 +69,7 @@ class ImagePromptReader:
 
 @dataclass(frozen=True)
 class PromptTables:
-    """The tables of the prompts.
+    """The tables of prompts.
 
     Attributes:
         prompts: a table of texts, or of items.
@@ -85,9 +85,9 @@ class PromptTables:
         return self.items.identity if self.items else {"input": self.prompts.identity}
 
     def units(self, drawn: Sequence[DrawnPictures]) -> Sequence[Unit]:
-        """Return the units of the pictures: those of the prompts, once per model.
+        """Return the units of the pictures: the prompts' units, once per model.
 
-        The units of a single model have the names of the prompts' units.
+        With a single model, they have the names of the prompts' units.
 
         Raises:
             InputError: there is no prompt.
@@ -107,7 +107,7 @@ class PromptTables:
 
 
 def open_prompts(uri: str, *, texts: str | None, role: str) -> PromptTables:
-    """Open the tables of the prompts.
+    """Open the tables of prompts.
 
     Raises:
         InputError: a table does not exist or does not fit, or no text has the role.
@@ -127,10 +127,10 @@ def open_prompts(uri: str, *, texts: str | None, role: str) -> PromptTables:
 
 
 def items_plan(plan: TablePlan, readers: Mapping[str, ImagePromptReader]) -> ItemsPlan:
-    """Return what is written next to the pictures of `plan`: an item per picture, with the same units.
+    """Return the plan of the items written next to the pictures of `plan`: one per picture, with the same units.
 
     Args:
-        readers: name of a model in the tables -> the reader of its prompts.
+        readers: the reader of each model's prompts, by the model's name in the tables.
     """
 
     def read(unit: Unit) -> UnitRows:
@@ -150,9 +150,9 @@ def _no_role(key: str, texts: TableSource, role: str) -> str:
 
 
 def _item_of_text(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the row of `items` of a prompt, without its picture; the values of `jobs.prompts` become attributes."""
+    """Return a prompt's row of `items` without its picture; the values of `jobs.prompts` become attributes."""
     try:
         attributes = [(str(name), str(value)) for name, value in json.loads(row["source"] or "{}").items()]
-    except (ValueError, AttributeError):  # of texts that jobs.prompts did not write
+    except (ValueError, AttributeError):  # texts that jobs.prompts did not write
         attributes = [("source", row["source"])]
     return {"text_ids": [row["text_id"]], "attributes": attributes}

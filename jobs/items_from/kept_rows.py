@@ -1,7 +1,7 @@
-"""Rows of a large table that a run needs, copied to the local disk in one pass and then found by key.
+"""Rows of a large table that a run needs, copied to the local disk in one pass and then looked up by key.
 
-The tables of a knowledge base have no order in which the rows of a unit of pictures would lie together: a search for
-each unit would read most of the table each time.
+The tables of a knowledge base are not ordered such that the rows for a unit of pictures are close together: looking
+them up in the table would read most of it for each unit.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -16,18 +16,18 @@ from jobs.store.hashing import Hashes, hash_texts
 from jobs.store.reading import TableSource
 from jobs.tables import TABLES
 
-ROWS = 1024  # of a batch of the copy: what is read from the disk for one row
+ROWS = 1024  # rows of a batch of the copy, which is read from disk for one row
 Keys = tuple[NDArray[np.int64], pa.Array]  # row numbers and their keys; a row can have several
 KeysOf = Callable[[pa.Table], Keys]
 
 
 def column_keys(column: str) -> KeysOf:
-    """Return a function that returns the values of a column of strings as keys."""
+    """Return a function that returns the values in a column of strings as keys."""
     return lambda rows: (np.arange(rows.num_rows), rows[column].combine_chunks())
 
 
 def value_keys(column: str) -> KeysOf:
-    """Return a function that returns the values of a column of maps as keys."""
+    """Return a function that returns the values in a column of maps as keys."""
 
     def keys(rows: pa.Table) -> Keys:
         maps = rows[column].combine_chunks()
@@ -39,17 +39,17 @@ def value_keys(column: str) -> KeysOf:
 
 
 class KeptRows:
-    """The rows of a table with a wanted key.
+    """The rows of a table with one of the wanted keys.
 
-    Holds 16 bytes per wanted row and key in memory.
+    They take 16 bytes of memory per wanted row and key.
 
     Args:
         path: the file for the copy.
         source: the table.
         columns: the columns to keep.
-        keys_of: return the keys of rows (`column_keys`, `value_keys`).
+        keys_of: functions that return the keys of rows (`column_keys`, `value_keys`).
         wanted: uint64[n], hashes of the wanted keys (`hash_texts`); None: all rows.
-        choose: drops rows before their keys are compared; None: none.
+        choose: filters rows before their keys are compared; None: keeps all.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The majority label of each picture for each question, from tables of ratings: attributes of items."""
+"""The majority label of each picture for each question, from tables of ratings, as attributes of items."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,12 +24,12 @@ _NO_RATING, _NO_MAJORITY = -2, -1
 
 @dataclass(frozen=True)
 class QuestionLabels:
-    """The labels of one question.
+    """The labels for one question.
 
     Attributes:
         items: uint64[n], hashes of the rated items' ids, ascending.
-        codes: int16[n], index in `names`, -1 without a majority, -2 without a rating.
-        names: the answers; those that mean "none" are one answer (`jobs.metrics.majority.pooled`).
+        codes: int16[n], index in `names`; -1 without a majority, -2 without a rating.
+        names: the answers; those that mean "none" are pooled (`jobs.metrics.majority.pooled`).
     """
 
     items: Hashes
@@ -53,20 +53,20 @@ Labels = Mapping[str, QuestionLabels]  # by question
 def read_labels(sources: Sequence[TableSource], *, questions: Sequence[str], by: str) -> Labels:
     """Return the majority label of each rated item, for each question.
 
-    A majority is more than half of an item's ratings, of which several by one rater (samples, layouts) count once
+    A majority is more than half of an item's ratings, where several by one rater (samples, layouts) count as one
     (`jobs.metrics.majority`). Ratings against a target do not count. Memory: one question's ratings
-    (`jobs.analysis.rating_codes`), and then 10 B per rated item and question.
+    (`jobs.analysis.rating_codes`), then 10 B per rated item and question.
 
     Args:
         sources: tables of ratings.
-        questions: those to read; empty: all.
-        by: whose ratings count: everyone, people, models, or a glob of raters. Gold counts only if a glob names it.
+        questions: the questions to read; empty: all.
+        by: whose ratings count: everyone, people, models, or a glob of raters. Gold counts only if a glob matches it.
 
     Raises:
-        InputError: a question is not there, is asked by several rubrics or under several conditions, has too many
-            answers, or has no ratings by those who count.
+        InputError: a question does not exist, is asked by several rubrics or under several conditions, has too many
+            answers, or has no ratings by the chosen raters.
     """
-    asked: dict[str, set[tuple[str, str]]] = {}  # question -> (rubric, condition)
+    asked: dict[str, set[tuple[str, str]]] = {}  # (rubric, condition) by question
     with Reduction() as reduction:
         for source in sources:
             for batch in source.batches(list(dict.fromkeys([*reduction.columns, "condition"]))):
@@ -119,7 +119,7 @@ def _check_asked(asked: Mapping[str, set[tuple[str, str]]], questions: Sequence[
 
 
 def _groups(rows: pa.Table) -> set[tuple[str, str, str]]:
-    """Return the different (question, rubric, condition)."""
+    """Return the distinct (question, rubric, condition)."""
     columns = ["question", "rubric", "condition"]
     groups = rows.group_by(columns).aggregate([])
     return set(zip(*(groups[name].to_pylist() for name in columns), strict=True))

@@ -1,4 +1,4 @@
-"""What a knowledge base says about a picture, as the texts and attributes of an item."""
+"""A knowledge base's information about a picture, as texts and attributes of an item."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,9 +22,9 @@ class Context:
     """The context of one item.
 
     Attributes:
-        outcome: what was added, or the reason why nothing was.
-        role: of the text; empty without a text.
-        source: the text's node; empty for several.
+        outcome: what was added, or the reason why nothing was added.
+        role: role of the text; empty without a text.
+        source: the text's node; empty if there are several.
     """
 
     outcome: str
@@ -35,7 +35,7 @@ class Context:
 
 
 def in_language(values: Sequence[tuple[str, Any]] | None, language: str) -> Any:
-    """Return the value in `language`, else the first; None if there is none."""
+    """Return the value in `language`, else the first one; None if there is none."""
     by_language = dict(values or ())
     return by_language.get(language) or next(iter(by_language.values()), None)
 
@@ -43,7 +43,7 @@ def in_language(values: Sequence[tuple[str, Any]] | None, language: str) -> Any:
 def name_of(node: Node, lemma: str | None, language: str) -> str:
     """Return the title in `language` or without one, else the lemma, else another language's title or lemma, or the id.
 
-    Titles without a language are those of a knowledge base in one language, which does not name it.
+    Titles without a language come from a knowledge base in a single language that it does not state.
     """
     titles = dict(node["titles"] or ())
     title = titles.get(language) or titles.get("") or lemma or in_language(node["titles"], language)
@@ -57,8 +57,8 @@ def article_context(
     """Return the whole article of a node, with its title as the attribute `entity`.
 
     Args:
-        node: None: the knowledge base does not have it.
-        articles: text_id -> text.
+        node: the node; None if the knowledge base does not have it.
+        articles: the articles' texts, by text_id.
     """
     if node is None:
         return Context(UNKNOWN)
@@ -70,7 +70,7 @@ def article_context(
 
 
 def titles_context(links: Sequence[Link], nodes: Mapping[str, Node], *, language: str) -> Context:
-    """Return the titles of the linked nodes, one per line, best first; nodes without a title by their lemma."""
+    """Return the titles of the linked nodes, one per line, best first; for nodes without a title, the lemma."""
     if not links:
         return Context(NO_LINK)
     names = [name_of(nodes[link["node_id"]], link["lemma"], language) for link in links if link["node_id"] in nodes]
@@ -84,8 +84,8 @@ def with_context(
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return the rows of `items` and `texts` of an item with a context.
 
-    The id stays, so that ratings under several conditions can be compared by item. A context that the item has from
-    another knowledge base is replaced.
+    The id is unchanged, so that ratings under several conditions can be compared by item. A context from another
+    knowledge base is replaced.
 
     Args:
         item: row of `items`.

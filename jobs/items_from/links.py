@@ -1,7 +1,7 @@
-"""items links=LINKS: linked pictures with an article, the titles of the best entities, the right article, or nothing.
+"""items links=LINKS: linked pictures with an article, titles of the best entities, the gold article, or nothing.
 
-Rows of the links and of the knowledge base that the run needs are copied to a spool once; each unit then reads only
-the rows of its pictures from there.
+The rows of the links and the knowledge base that the run needs are copied to a spool once; each unit then reads only
+the rows of its pictures.
 """
 
 from collections import Counter
@@ -34,11 +34,11 @@ from jobs.tables import TABLES
 
 @contextmanager
 def read_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]:
-    """Check the keys and tables, and copy what the units need; yield what to write, as long as the copy exists.
+    """Check the keys and tables, copy what the units need, and yield what to write while the copy exists.
 
     Raises:
-        InputError: a value is not allowed, a table is missing or does not fit, or no linked entity is in the
-            knowledge base.
+        InputError: a value is not allowed, a table is missing or does not fit, or the knowledge base has none of the
+            linked entities.
     """
     _check(cfg)
     tables = _open(cfg)
@@ -65,10 +65,10 @@ def read_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]:
 
 
 class _UnitReader:
-    """Reads units; copies the rows of links and knowledge base that all of them need at first.
+    """Reader of units, which first copies the rows of links and knowledge base that all of them need.
 
     Raises:
-        InputError: no entity of the links, or of the items, is in the knowledge base.
+        InputError: the knowledge base has no entity of the links, or of the items.
     """
 
     def __init__(
@@ -190,7 +190,7 @@ class _UnitReader:
         ]
 
     def _links_of(self, items: Sequence[Mapping[str, Any]]) -> list[list[dict[str, Any]]]:
-        """Return the links of each item, best first: those of the first of its pictures that has any."""
+        """Return each item's links, best first, from the first of its pictures that has any."""
         assert self._links is not None
         by_picture: dict[str, list[dict[str, Any]]] = {}
         for image, link in self._links.rows(i for item in items for i in item["image_ids"] or ()):
@@ -200,7 +200,7 @@ class _UnitReader:
         return [next((by_picture[i] for i in item["image_ids"] or () if i in by_picture), []) for item in items]
 
     def _texts_of(self, nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-        """Return text_id -> article of the nodes."""
+        """Return the nodes' articles by text_id."""
         assert self._articles is not None
         ids = [
             link_contexts.in_language(node["article_text_ids"], self._cfg.kb.language) or "" for node in nodes.values()
@@ -222,7 +222,7 @@ def _check(cfg: ItemsConfig) -> None:
 
 
 def _open(cfg: ItemsConfig) -> dict[str, TableSource]:
-    """Open the tables that the context needs; `items` is the table of `input_items=`, which may be one of images."""
+    """Open the tables that the context needs; `items` is the table of `input_items=`, which may have images instead."""
     assert cfg.links is not None
     tables = {"links": open_table(cfg.links, "links")}
     if cfg.input_items:
@@ -243,7 +243,7 @@ def _open(cfg: ItemsConfig) -> dict[str, TableSource]:
 
 
 def _check_texts(cfg: ItemsConfig, base: TableSource) -> None:
-    """Raise InputError if the items have texts whose table is not given: they would be lost."""
+    """Raise InputError if the items have texts but their table is not set, since they would be lost."""
     if base.name != "items" or cfg.texts:
         return
     if any(
@@ -280,7 +280,7 @@ def _distinct(parts: Iterator[Hashes]) -> Hashes:
 
 
 def _first_rows(pairs: Sequence[tuple[str, dict[str, Any]]]) -> dict[str, dict[str, Any]]:
-    """Return key -> row; of several rows with one key, such as a title, the first."""
+    """Return the rows by key; if several have the same key, such as a title, the first one."""
     rows: dict[str, dict[str, Any]] = {}
     for key, row in pairs:
         rows.setdefault(key, row)

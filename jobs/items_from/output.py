@@ -1,6 +1,6 @@
-"""Write the tables of `items` and `pairs`: items, texts and perhaps records, unit by unit, with the same units.
+"""Writer of the tables of `items` and `pairs`: items, texts and perhaps records, unit by unit, with the same units.
 
-The tables of a unit are written one after the other, `items` last. A killed run continues with the first unit that a
+The tables of a unit are written one after another, `items` last. A killed run continues with the first unit that a
 table lacks.
 """
 
@@ -30,11 +30,11 @@ class UnitRows:
     """The rows of one unit.
 
     Attributes:
-        tables: name -> rows with the schema of the table (`rows_of`).
-        rows_in: number of rows of the input that belong to the unit: the items, `filtered` and `rejects` together.
-        filtered: rule -> input rows that it removed.
+        tables: the rows of each table, with the table's schema (`rows_of`).
+        rows_in: number of input rows in the unit: items, `filtered` and `rejects` together.
+        filtered: number of input rows that each rule removed.
         rejects: input that could not become an item.
-        tallies: further counts of the unit (`jobs.store.counts`), such as matched exclusions.
+        tallies: other counts of the unit (`jobs.store.counts`), such as matched exclusions.
     """
 
     tables: Mapping[str, pa.Table]
@@ -46,19 +46,19 @@ class UnitRows:
 
 @dataclass(frozen=True)
 class ItemsPlan:
-    """What a mode of `items` writes.
+    """The output of a mode of `items`.
 
     Attributes:
         units: the units of every table.
         identity: everything that changes the rows.
         read: returns the rows of a unit.
         tables: the tables to write below `out=`; `items` is the last.
-        derived: the units are those of a parent table (`jobs.store.run.TablePlan`).
-        condition: the default condition of the items, kept in the footers.
+        derived: whether the units are those of a parent table (`jobs.store.run.TablePlan`).
+        condition: the default condition of the items, stored in the footers.
         own_units: tables whose units have other names, so that jobs look rows up in the whole table.
-        metadata: further strings for the footers of the items.
+        metadata: other strings for the footers of the items.
         lines: lines to print.
-        matched: exclusions that a row of the input matched when the plan was made.
+        matched: exclusions matched by an input row when the plan was made.
         limit: how many rows of the input are read; None: all.
     """
 
@@ -76,15 +76,15 @@ class ItemsPlan:
 
 
 def rows_of(table: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """Return `rows` with the schema of the table; columns that they lack are null."""
+    """Return `rows` with the table's schema; missing columns are null."""
     return pa.Table.from_pylist(list(rows), schema=TABLES[table].schema())
 
 
 def check(cfg: Writing, plan: ItemsPlan, excluded: Exclusions) -> dict[str, TablePlan]:
-    """Return the plans of the tables by name.
+    """Return the plans of the tables, by name.
 
     Raises:
-        InputError: a place below `out=` cannot be used.
+        InputError: a location below `out=` cannot be used.
     """
     plans = {name: _table_plan(cfg, plan, name, excluded) for name in plan.tables}
     if not cfg.plan:
@@ -94,13 +94,13 @@ def check(cfg: Writing, plan: ItemsPlan, excluded: Exclusions) -> dict[str, Tabl
 
 
 def write(cfg: Writing, plan: ItemsPlan, excluded: Exclusions, *, job: str = ITEMS) -> dict[str, Any] | None:
-    """Write the tables; return their manifests by name, None with plan=true.
+    """Write the tables; return their manifests by name, or None with plan=true.
 
     Args:
         job: the name of the job, for the printed summary.
 
     Raises:
-        InputError: a place below `out=` cannot be used; nothing was written.
+        InputError: a location below `out=` cannot be used; nothing was written.
     """
     plans = check(cfg, plan, excluded)
     if cfg.plan:
@@ -154,7 +154,7 @@ def _name(plan: ItemsPlan, table: str, unit: Unit) -> str:
 
 
 def _fill(writer: UnitWriter, name: str, rows: UnitRows) -> None:
-    """Write a unit's rows of one table, with the counts; rejects are with the items."""
+    """Write a unit's rows of one table with the counts; rejects go with the items."""
     writer.write(rows.tables[name])
     writer.counts.rows_in = rows.tables[name].num_rows
     if name != ITEMS:

@@ -1,8 +1,8 @@
-"""Two rows of `items` -> the row of their pair, and its rows of `texts`.
+"""Conversion of two rows of `items` to the row of their pair and its rows of `texts`.
 
-Attributes say what a pair is: `pair` is the same in both orders, `pair_set` in all pairs of one prompt, and `first` and
-`second` are the ids of the items in the order in which their pictures are shown. An attribute with the same value in
-both items is the pair's; one in which they differ becomes `first_NAME` and `second_NAME`.
+Attributes describe a pair: `pair` is the same in both orders, `pair_set` in all pairs of one prompt, and `first` and
+`second` are the items' ids in the order in which their pictures are shown. An attribute with the same value in both
+items is kept; one that differs becomes `first_NAME` and `second_NAME`.
 """
 
 from collections.abc import Mapping
@@ -15,17 +15,17 @@ from actors.items import FIRST, PAIR, PAIR_SET, SECOND
 def pair_item(
     first: Mapping[str, Any], second: Mapping[str, Any], texts: Mapping[str, Mapping[str, Any]], value: str
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return the row of `items` of a pair, and its rows of `texts`: those with a role and text that both items have.
+    """Return a pair's row of `items`, and its rows of `texts`: those with a role and text that both items have.
 
     Args:
         first, second: rows of `items`, in the order in which they are shown.
         texts: rows of `texts` by their id.
-        value: what the two items share, such as the prompt.
+        value: the value that the two items share, such as the prompt.
     """
     item_id = content_id("pair", first["item_id"], second["item_id"])
     of_second = {_content(texts[name]) for name in second["text_ids"] or () if name in texts}
     rows = [
-        # A text's id contains its item: units must share no rows, so that joins stay local to a unit.
+        # A text's id contains its item, because units must share no rows for joins to stay local to a unit.
         {
             "text_id": content_id("pair", item_id, text["role"], text["text"]),
             "role": text["role"],

@@ -1,6 +1,6 @@
-"""Job `pairs`: items with one picture each become pairs of items, in both orders.
+"""Library of the job `pairs`, which combines items with one picture each into pairs, in both orders.
 
-The rows of the input are copied to the temporary folder and found there by key; memory holds the ids of the items.
+Input rows are copied to the temporary folder and looked up there by key; memory holds the items' ids.
 """
 
 from collections import Counter
@@ -30,7 +30,7 @@ _TEXT_COLUMNS = ("text_id", "role", "language", "text")
 
 
 class PairSources(NamedTuple):
-    """The opened tables; `texts` is None if none is given."""
+    """The opened tables; `texts` is None if it is not set."""
 
     items: TableSource
     texts: TableSource | None
@@ -38,11 +38,11 @@ class PairSources(NamedTuple):
 
 @dataclass
 class Groups:
-    """Items by the value that they share.
+    """Items grouped by the value that they share.
 
     Attributes:
-        members: value -> ids of its items.
-        left_out: why an item is in no pair -> number of items.
+        members: ids of the items with each value.
+        left_out: number of items in no pair, by reason.
         matched: exclusions that an item matches.
     """
 
@@ -55,7 +55,7 @@ def open_sources(items: str, texts: str | None) -> PairSources:
     """Open the tables.
 
     Raises:
-        InputError: a table does not exist, is incomplete or of another kind.
+        InputError: a table does not exist, is incomplete, or is of another kind.
     """
     return PairSources(open_table(items, "items"), open_table(texts, "texts") if texts else None)
 
@@ -71,15 +71,15 @@ def read_plan(
     begun: Sequence[str] = (),
     limit: int | None = None,
 ) -> Iterator[ItemsPlan]:
-    """Yield the plan of the pairs, as long as the copies of the input's rows exist.
+    """Yield the plan of the pairs while the copies of the input rows exist.
 
     Args:
         by: an attribute, or the role of texts.
         orders: `both` or `one`.
-        unit_rows: most pairs of a unit.
-        begun: the names of the units of the table that is continued, which it keeps: after a purge of the items there
-            are fewer pairs, and the last units may be empty.
-        limit: only so many pairs, each in its orders, from the first one; None: all.
+        unit_rows: largest number of pairs per unit.
+        begun: names of the units of the table that is continued, which are kept: after a purge of the items there are
+            fewer pairs, and the last units may be empty.
+        limit: number of pairs, each in its orders, counted from the first; None: all.
 
     Raises:
         InputError: no two items have the same value of `by`.
@@ -136,7 +136,7 @@ def _nothing_to_pair(sources: PairSources, by: str, groups: Groups) -> str:
 
 
 def _lines(sizes: Counter[int], by: str, orders: str, left_out: Counter[str]) -> Iterator[str]:
-    """Yield lines that say which items were paired."""
+    """Yield lines that describe which items were paired."""
     orders_text = "each in both orders" if orders == BOTH else "each in one order"
     numbers = ", ".join(f"{count:,} with {size:,} items" for size, count in sorted(sizes.items()))
     yield f"{_count(sizes):,} pairs, {orders_text}; values of {by}: {numbers}"
@@ -145,7 +145,7 @@ def _lines(sizes: Counter[int], by: str, orders: str, left_out: Counter[str]) ->
 
 
 def _count(sizes: Mapping[int, int]) -> int:
-    """Return the number of pairs of groups, from size -> number of groups."""
+    """Return the number of pairs, from the number of groups of each size."""
     return sum(size * (size - 1) // 2 * count for size, count in sizes.items())
 
 
@@ -154,7 +154,7 @@ def _pairs(groups: Iterable[list[str]]) -> Iterator[tuple[str, str]]:
 
 
 def _pieces(pairs: Iterable[tuple[str, str]], orders: str, unit_rows: int) -> Iterator[list[tuple[str, str]]]:
-    """Yield the pairs in pieces of at most `unit_rows`, but for the second order of the last pair."""
+    """Yield the pairs in pieces of at most `unit_rows`, except for the second order of the last pair."""
     piece: list[tuple[str, str]] = []
     for first, second in pairs:
         piece += _ordered(first, second, orders)
@@ -168,7 +168,7 @@ def _pieces(pairs: Iterable[tuple[str, str]], orders: str, unit_rows: int) -> It
 def _named(
     pieces: Iterable[list[tuple[str, str]]], begun: Sequence[str]
 ) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """Yield the pieces with the names `begun`, and those of pairs after them; names that are left have no pairs."""
+    """Yield the pieces under the names in `begun`, then under names made from pairs; unused names get no pairs."""
     left = iter(begun)
     for rows in pieces:
         yield next(left, "") or content_id("pairs", *map("\x1f".join, rows)), rows
@@ -177,7 +177,7 @@ def _named(
 
 
 def _ordered(first: str, second: str, orders: str) -> list[tuple[str, str]]:
-    """Return the pair in both orders, or in the one that a hash of its items draws."""
+    """Return the pair in both orders, or in the one that a hash of its items selects."""
     if orders == BOTH:
         return [(first, second), (second, first)]
     low, high = sorted((first, second))
@@ -186,7 +186,7 @@ def _ordered(first: str, second: str, orders: str) -> list[tuple[str, str]]:
 
 @dataclass
 class PairReader:
-    """Finds the items and their texts in the copies of the input's rows.
+    """Finder of items and their texts in the copies of the input rows.
 
     Attributes:
         by: the attribute, or the role of texts, that the items of a pair share.
@@ -233,13 +233,13 @@ class PairReader:
         )
 
     def _texts(self, items: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-        """Return the texts of items by their id."""
+        """Return the items' texts, by id."""
         if self.texts is None:
             return {}
         return dict(self.texts.rows({name for item in items for name in item["text_ids"] or ()}))
 
     def _value(self, item: Mapping[str, Any], texts: Mapping[str, Mapping[str, Any]]) -> str:
-        """Return the attribute `by` of an item, else its texts of that role, as context fields are found."""
+        """Return the item's attribute `by`, else its texts with that role, as for context fields."""
         if value := dict(item["attributes"] or ()).get(self.by):
             return str(value)
         chosen = [texts[name] for name in item["text_ids"] or () if name in texts]

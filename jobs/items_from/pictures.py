@@ -1,4 +1,4 @@
-"""Pictures that a user's file names: by path in a folder, by URL, or by image_id -> their image_ids."""
+"""Conversion of the pictures in a user's file, given by path in a folder, URL or image_id, to image_ids."""
 
 import posixpath
 from array import array
@@ -22,20 +22,20 @@ OTHER_SEPARATORS = ";,|\t"
 
 @dataclass(frozen=True)
 class NamedPicture:
-    """A picture: its image_id, and the URL or path from which the id is computed (the id itself if it was given)."""
+    """A picture: its image_id, and the URL or path from which the id is computed (or the id itself)."""
 
     image_id: str
     name: str
 
 
 class NoPictureError(ValueError):
-    """A cell does not name a picture; the row becomes a reject. The message is one sentence."""
+    """A cell without a picture; the row becomes a reject. The message is one sentence."""
 
 
 class Pictures(Protocol):
-    """Turns the names in a file into pictures."""
+    """Interface that turns the names in a file into pictures."""
 
-    by_url: bool  # whether they become records
+    by_url: bool  # whether the pictures become records
 
     def find(self, name: str, line: int) -> NamedPicture:
         """Return the picture. Raises NoPictureError, or InputError if it does not exist."""
@@ -45,7 +45,7 @@ class Pictures(Protocol):
 
 
 def open_pictures(cfg: ItemsConfig, file: UserFile) -> Pictures:
-    """Return how pictures are named: by path with pictures.path=, by image_id with images=, otherwise by URL.
+    """Return the finder of pictures: by path with pictures.path=, by image_id with images=, otherwise by URL.
 
     Raises:
         InputError: both keys are set, or the folder or the table cannot be read.
@@ -58,9 +58,9 @@ def open_pictures(cfg: ItemsConfig, file: UserFile) -> Pictures:
 
 
 class Paths:
-    """Pictures by their path in a folder; the image_id is that of `remine fetch source=folder`.
+    """Finder of pictures by path in a folder; the image_id is the same as with `remine fetch source=folder`.
 
-    Holds the names of all files of the folder in memory.
+    Holds the names of all files in the folder in memory.
     """
 
     by_url = False
@@ -70,7 +70,7 @@ class Paths:
         self._names = {picture_folder.name_in(self._folder, o.uri) for o in picture_folder.list_files(self._folder)}
 
     def find(self, name: str, line: int) -> NamedPicture:
-        """Return the picture at `name`, relative to the folder or absolute; raises InputError if it is not there."""
+        """Return the picture at `name`, relative to the folder or absolute; raises InputError if there is none."""
         path = name.removeprefix(self._folder + "/")
         path = posixpath.normpath(path)
         if path not in self._names:
@@ -92,11 +92,11 @@ class Paths:
         return f"; there is {near[0]!r}" if near else ""
 
     def finish(self) -> None:
-        """There is nothing left to check."""
+        """Do nothing: there is nothing left to check."""
 
 
 class Urls:
-    """Pictures by URL; the image_id is its hash, as in `records`."""
+    """Finder of pictures by URL; the image_id is the URL's hash, as in `records`."""
 
     by_url = True
 
@@ -113,11 +113,11 @@ class Urls:
         return NamedPicture(content_id(name), name)
 
     def finish(self) -> None:
-        """There is nothing left to check."""
+        """Do nothing: there is nothing left to check."""
 
 
 class Ids:
-    """Pictures by image_id in a table of images; holds 16 bytes per name, and checks them all at the end."""
+    """Finder of pictures by image_id in a table of images; holds 16 bytes per name and checks them all at the end."""
 
     by_url = False
 

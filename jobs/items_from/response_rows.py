@@ -1,4 +1,4 @@
-"""Rows of `responses` -> rows of `items` and `texts`."""
+"""Conversion of rows of `responses` to rows of `items` and `texts`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,13 +17,13 @@ OF_RESPONSE = (
     "finish_reason",
     "refusal_kind",
 )  # columns that become attributes
-LABELS_BY = "labels_by"  # attribute: whose majority the labels are
+LABELS_BY = "labels_by"  # attribute: the raters whose majority gave the labels
 TAKEN = frozenset({*OF_RESPONSE, "picture", RESPONSE_STATUS, LABELS_BY})
 
 
 @dataclass(frozen=True)
 class AskedItem:
-    """What a model was asked about.
+    """The item that a model was asked about.
 
     Attributes:
         item: its row of `items`.
@@ -35,25 +35,25 @@ class AskedItem:
 
 
 def picture_item(image_id: str) -> AskedItem:
-    """Return the item of a response about a picture of a table of images."""
+    """Return the item for a response about a picture in a table of images."""
     return AskedItem({"item_id": image_id, "image_ids": [image_id]})
 
 
 def response_item(
     response: Mapping[str, Any], asked: AskedItem, *, unit: str, labels: Mapping[str, str], role: str = GENERATED
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return the row of `items` of a response, and its rows of `texts`.
+    """Return a response's row of `items`, and its rows of `texts`.
 
     Args:
         response: a row of `responses`.
         asked: the item that the model was asked about.
         unit: name of the unit. It is part of the ids of the item's own texts: responses about one item share them
-            inside a unit and never across units, so that joins read one unit.
+            within a unit but never across units, so that joins read one unit.
         labels: attributes that come from ratings.
-        role: of the response's text.
+        role: role of the response's text.
 
-    The response's attributes take precedence over those of the item, its labels over both. No attribute has the name of
-    `role`, since context fields would show it instead of the text.
+    The response's attributes take precedence over the item's, and its labels over both. No attribute is named `role`,
+    since context fields would show it instead of the text.
     """
     response_id = response["response_id"]
     texts = [{**text, "text_id": content_id("items", unit, text["text_id"])} for text in asked.texts]
@@ -70,7 +70,7 @@ def response_item(
         "kind": KIND,
         "image_ids": image_ids,
         "text_ids": [text["text_id"] for text in texts],
-        "response_id": response_id if role == GENERATED else None,  # else the text is not a response to be judged
+        "response_id": response_id if role == GENERATED else None,  # otherwise the text is not a response to be judged
         "targets": asked.item.get("targets"),
         "gold": asked.item.get("gold"),
         "attributes": [(name, value) for name, value in attributes.items() if name != role],

@@ -15,23 +15,23 @@ from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store.reading import TableSource
 
 MAX_PAIRS = 100_000  # more than people can judge
-LEMMAS = 5  # of a node, in the text of an item
-OPENING_WORDS = 40  # of its article
+LEMMAS = 5  # of a node in an item's text
+OPENING_WORDS = 40  # of the node's article in an item's text
 
 
 def pairs(
     sources: Iterable[TableSource], ranks: int, exclusion_filter: ExclusionFilter, *, limit: int | None = None
 ) -> dict[tuple[str, str], dict[str, int]]:
-    """Return (image_id, node_id) -> method -> rank, of the best `ranks` links of each picture.
+    """Return the ranks by method of the best `ranks` links of each picture, by (image_id, node_id).
 
     Args:
-        limit: the links of only so many pictures, the first ones of the tables in their order; None: all.
+        limit: number of pictures, counted from the first in the order of the tables; None: all.
     """
     pictures: dict[str, None] = {}
     ranks_of: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
     for source in sources:
         for batch in source.batches(["image_id", "method", "rank", "node_id"]):
-            if limit is not None:  # every method's links of the same pictures, so that methods can be compared
+            if limit is not None:  # the same pictures for every method, so that methods can be compared
                 pictures |= dict.fromkeys(pc.unique(batch["image_id"]).to_pylist())
                 pictures = dict.fromkeys(islice(pictures, limit))
             for row in batch.filter(pc.less_equal(batch["rank"], ranks)).to_pylist():
@@ -47,7 +47,7 @@ def pairs(
 
 
 def texts(kb: Mapping[str, TableSource], wanted: set[str], language: str) -> dict[str, dict[str, Any]]:
-    """Return node_id -> row of `texts`."""
+    """Return rows of `texts` by node_id."""
     ids = pa.array(sorted(wanted), pa.string())
     rows = [row for batch in kb["nodes"].batches() for row in batch.filter(pc.is_in(batch["node_id"], ids)).to_pylist()]
     article_of = {row["node_id"]: _in_language(dict(row["article_text_ids"] or []), language) for row in rows}
@@ -75,20 +75,20 @@ def texts(kb: Mapping[str, TableSource], wanted: set[str], language: str) -> dic
 
 
 def _lemmas(lemmas: Mapping[str, list[str]], language: str) -> str:
-    """Return up to LEMMAS distinct names of a node, those in `language` first."""
+    """Return up to LEMMAS distinct names of a node, first those in `language`."""
     ordered = [*lemmas.get(language, []), *(name for code in sorted(lemmas) for name in lemmas[code])]
     return "; ".join(list(dict.fromkeys(ordered))[:LEMMAS])
 
 
 def _in_language(values: Mapping[str, str], language: str) -> str:
-    """Return the value in `language`, else in the first language that the node has."""
+    """Return the value in `language`, else in the node's first language."""
     return values.get(language) or next((values[code] for code in sorted(values)), "")
 
 
 def pictures(
     kb: Mapping[str, TableSource], nodes: set[str], exclusion_filter: ExclusionFilter
 ) -> dict[str, list[tuple[str, str]]]:
-    """Return node_id -> (image_id, web address) of its pictures that are not excluded, by image_id."""
+    """Return (image_id, web address) of each node's pictures that are not excluded, by node_id, sorted by image_id."""
     wanted = pa.array(sorted(nodes), pa.string())
     nodes_of: dict[str, set[str]] = defaultdict(set)
     for batch in kb["node_images"].batches(["node_id", "image_id"]):

@@ -18,10 +18,10 @@ KIND = "description"
 
 @contextmanager
 def read_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]:
-    """Yield the plan of one item without pictures and texts, whose attributes are the lists that a prompt shows.
+    """Yield the plan of one item without pictures or texts, whose attributes are the lists that a prompt shows.
 
     Raises:
-        InputError: the list of topics is not valid, or there is a list of exclusions, which would have no effect.
+        InputError: the list of topics is invalid, or there is a list of exclusions, which would have no effect.
     """
     if excluded:
         raise InputError(f"exclusions={cfg.exclusions}: topics= makes an item without pictures; omit it")

@@ -1,4 +1,4 @@
-"""Prepared rows in temporary files, one block per unit; duplicate ids; pictures that several units share."""
+"""Spool of prepared rows in temporary files, one block per unit, with checks of duplicate ids and shared pictures."""
 
 from array import array
 from collections import Counter
@@ -28,23 +28,23 @@ SCHEMAS = {name: TABLES[name].schema() for name in ("records", "texts", ITEMS)} 
 
 @dataclass
 class _Block:
-    """The rows of the unit that is being collected, and their counts."""
+    """The rows of the unit being collected, and their counts."""
 
     rows: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: {name: [] for name in SCHEMAS})
     ids: list[str] = field(default_factory=list)
-    pictures: list[str] = field(default_factory=list)  # of `records`
+    pictures: list[str] = field(default_factory=list)  # pictures that become rows of `records`
     lines: list[int] = field(default_factory=list)
     excluded: int = 0
     tallies: dict[str, int] = field(default_factory=dict)
 
 
 class UnitSpool:
-    """Collects items unit by unit in `folder`, and returns the rows of each unit again.
+    """Spool that collects items unit by unit in `folder`, and returns the rows of each unit later.
 
-    Holds one unit, 16 bytes per item and 8 per picture in memory.
+    It holds one unit, 16 bytes per item and 8 per picture in memory.
 
     Args:
-        folder: for the temporary files.
+        folder: the folder for temporary files.
         unit_rows: items per unit; the items of one row are never divided.
         exclusion_filter: the exclusions; items with an excluded picture are left out.
         records: whether pictures become records.
@@ -78,7 +78,7 @@ class UnitSpool:
         return str(self._folder / f"{name}.arrow")
 
     def reject(self, reject: Reject) -> None:
-        """Add input that could not become an item to the unit that is being collected."""
+        """Add input that could not become an item to the unit being collected."""
         self._block.rows["rejects"].append(asdict(reject))
         if len(self._block.rows["rejects"]) >= self._unit_rows:
             self._close_unit()
@@ -121,7 +121,7 @@ class UnitSpool:
 
         Args:
             file: the user's file, for messages.
-            same: what rows of one id have in common.
+            same: what rows with the same id have in common.
 
         Raises:
             InputError: two rows have the same id, or no row became an item.
@@ -145,7 +145,7 @@ class UnitSpool:
         self._note_first_pictures()
 
     def _note_first_pictures(self) -> None:
-        """Find the first record of each picture, and whether one is in several units."""
+        """Find the first record of each picture, and whether a picture is in several units."""
         pictures = np.frombuffer(self._pictures, np.uint64)
         _, first, group = np.unique(pictures, return_index=True, return_inverse=True)
         self._is_first = np.zeros(len(pictures), bool)
@@ -154,7 +154,7 @@ class UnitSpool:
         self.shares_pictures = bool((unit != unit[first][group]).any())
 
     def units(self, file: UserFile) -> list[Unit]:
-        """Return the units, whose names sort in the order of the file."""
+        """Return the units, whose names sort in the file's order."""
         whole = unit_of_file(file.object)
         return [
             Unit(
@@ -168,7 +168,7 @@ class UnitSpool:
         ]
 
     def rows(self, number: int) -> UnitRows:
-        """Return the rows of a unit; of a picture's records only the first of the file."""
+        """Return the rows of a unit; of a picture's records, only the first in the file."""
         tables = {name: pa.Table.from_batches([self._readers[name].get_batch(number)]) for name in SCHEMAS}
         if self._records:
             first, last = self._records_before[number : number + 2]
