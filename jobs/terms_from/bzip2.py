@@ -1,9 +1,10 @@
-"""Decompress a part of a bzip2 file, block by block.
+"""Decompression of a part of a bzip2 file, block by block.
 
-A bzip2 stream consists of blocks of at most 900 kB of text that can be decompressed independently. Each begins with a
-48-bit mark, at any bit; 48 other bits end the stream. A reader that starts in the middle of a file looks for the mark,
-and turns each block into a separate stream (header, block, end mark, checksum), which libbz2 decompresses and checks.
-So one file can be read in parallel, whoever compressed it (bzip2, lbzip2, pbzip2) and in however many streams.
+A bzip2 stream consists of blocks with at most 900 kB of text that can be decompressed independently. Each begins with a
+48-bit mark, at any bit; another 48-bit mark ends the stream. A reader that starts in the middle of a file looks for the
+mark and turns each block into a separate stream (header, block, end mark, checksum), which libbz2 decompresses and
+checks. Thus a file can be read in parallel, regardless of the program that compressed it (bzip2, lbzip2, pbzip2) and of
+the number of streams.
 """
 
 import bz2
@@ -15,9 +16,9 @@ from jobs.terms_from.pieces import READ, Damage, Piece
 
 BLOCK, END = 0x314159265359, 0x177245385090  # the marks
 MARK_BITS, CHECKSUM_BITS = 48, 32
-MARK_BYTES = 7  # that a mark can touch
-HEADER = b"BZh9"  # 9: the largest blocks, which all smaller ones fit
-END_NEAR = 64  # bytes before the next stream's first block in which the end mark is
+MARK_BYTES = 7  # bytes that a mark can span
+HEADER = b"BZh9"  # 9: the largest block size, which suits all smaller blocks
+END_NEAR = 64  # bytes before the next stream's first block that contain the end mark
 MAGIC = b"BZh"
 
 
@@ -26,9 +27,9 @@ class Segment:
     """The bits from one block mark to the next, or to the end of the file.
 
     Attributes:
-        data: the bytes that hold them.
-        bit: number of the first one in the file.
-        bits: how many there are.
+        data: the bytes that contain them.
+        bit: number of the first bit in the file.
+        bits: number of bits.
         is_last: whether the file ends after them.
     """
 
@@ -39,20 +40,20 @@ class Segment:
 
     @property
     def at(self) -> int:
-        """Byte of the file in which it begins."""
+        """The byte of the file in which it begins."""
         return self.bit // 8
 
     @property
     def ends_stream(self) -> bool:
-        """Whether the header of another stream, which is at a whole byte, comes before the next mark."""
+        """Whether another stream's header, which begins at a whole byte, comes before the next mark."""
         return (self.bit + self.bits) % 8 == 0 and self.data[-len(HEADER) : -1] == MAGIC
 
 
 def pieces(source: Any, first: int, last: int) -> Iterator[Piece | Damage]:
-    """Yield the decompressed blocks (`jobs.terms_from.pieces.Pieces`).
+    """Yield the decompressed blocks (see `jobs.terms_from.pieces.Pieces`).
 
-    48 equal bits may occur within a block by chance, about once in 30 TB: a segment that cannot be decompressed is
-    tried again together with the next one before it counts as damaged.
+    The 48 bits of a mark may occur within a block by chance, about once in 30 TB, so a segment that cannot be
+    decompressed is tried again together with the next one before it counts as damaged.
     """
     failing: Segment | None = None
     for segment in segments(source, first):
@@ -74,9 +75,9 @@ def pieces(source: Any, first: int, last: int) -> Iterator[Piece | Damage]:
 
 
 def segments(source: Any, first: int) -> Iterator[Segment]:
-    """Yield the segments that begin at byte `first` of the file or after it."""
+    """Yield the segments that begin at or after byte `first` of the file."""
     source.seek(first)
-    buffer, base = b"", first  # `base`: byte of the file at which the buffer begins
+    buffer, base = b"", first  # `base`: the file's byte at which the buffer begins
     start: int | None = None  # bit of the file
     while chunk := source.read(READ):
         scanned = max(len(buffer) - MARK_BYTES + 1, 0)
@@ -95,9 +96,9 @@ def segments(source: Any, first: int) -> Iterator[Segment]:
 
 
 def marks(data: bytes, mark: int, begin: int = 0) -> list[int]:
-    """Return the bits at which a 48-bit mark begins in `data`, ascending, from byte `begin` on.
+    """Return the bits at which a 48-bit mark begins in `data`, ascending, from byte `begin` onwards.
 
-    For each of the eight alignments, the bytes that the mark fills whole are searched first.
+    For each of the eight alignments, the bytes that the mark fills completely are searched first.
     """
     bits = []
     for shift in range(8):
@@ -121,13 +122,13 @@ def _segment(buffer: bytes, base: int, start: int, end: int, *, is_last: bool) -
 
 
 def _joined(one: Segment, other: Segment) -> Segment:
-    """Return two adjacent segments as one; they share a byte if the mark between them is not at the start of one."""
+    """Return two adjacent segments as one; they share a byte if the mark between them does not begin at a byte."""
     shared = 1 if (one.bit + one.bits) % 8 else 0
     return Segment(one.data + other.data[shared:], one.bit, one.bits + other.bits, other.is_last)
 
 
 def _decompress(segment: Segment) -> bytes | None:
-    """Return the text of a block; None if the segment is not one whole block."""
+    """Return the text of a block; None if the segment is not exactly one block."""
     lead = segment.bit % 8
     value = int.from_bytes(segment.data, "big") >> (8 * len(segment.data) - lead - segment.bits)
     value &= (1 << segment.bits) - 1
@@ -143,7 +144,7 @@ def _decompress(segment: Segment) -> bytes | None:
     if bits < MARK_BITS + CHECKSUM_BITS:
         return None
     checksum = (value >> (bits - MARK_BITS - CHECKSUM_BITS)) & ((1 << CHECKSUM_BITS) - 1)
-    # The checksum of a stream of one block is that of the block.
+    # The checksum of a stream with one block is the block's.
     value, bits = ((value << MARK_BITS | END) << CHECKSUM_BITS) | checksum, bits + MARK_BITS + CHECKSUM_BITS
     padding = -bits % 8
     stream = HEADER + (value << padding).to_bytes((bits + padding) // 8, "big")
@@ -156,7 +157,7 @@ def _decompress(segment: Segment) -> bytes | None:
 
 
 def _end_mark(data: bytes, *, is_last: bool) -> int | None:
-    """Return the bit of a segment, aligned to bytes, at which the end mark of its stream begins; None without one."""
+    """Return the bit of a byte-aligned segment at which its stream's end mark begins; None if there is none."""
     begin = MARK_BYTES if is_last else max(len(data) - END_NEAR, MARK_BYTES)
     return next(iter(marks(data, END, begin)), None)
 

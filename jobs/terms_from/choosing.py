@@ -1,7 +1,7 @@
-"""Which entities become terms, and for which concepts: decided over all of them, on compact arrays.
+"""Choice of the entities that become terms, and for which concepts, made over all of them on compact arrays.
 
-Memory: for each entity its number and for each of its concepts 12 B; for entities that are instances of a class below a
-concept an entry of a dict (about 100 B), by which entities are linked that are part of them.
+Memory: for each entity its number, and 12 B for each of its concepts; for each entity that is an instance of a class
+below a concept, a dict entry (about 100 B), through which entities that are part of it are linked.
 """
 
 from array import array
@@ -26,7 +26,7 @@ Row = Mapping[str, Any]
 
 
 class Concepts:
-    """The concepts of entities: by their own classes, and by the entities that they are linked to.
+    """The concepts of entities, from their own classes and from the entities that they are linked to.
 
     Args:
         names: the concepts, in the order of their list.
@@ -38,7 +38,7 @@ class Concepts:
         self._number = {name: number for number, name in enumerate(names)}
         self._property = {linking.id: linking.name for linking in graph.properties}
         self._of_instance: dict[int, tuple[int, ...]] = {}
-        shared: dict[tuple[int, ...], tuple[int, ...]] = {}  # so that equal tuples are stored once
+        shared: dict[tuple[int, ...], tuple[int, ...]] = {}  # stores equal tuples once
         for batch in batches:
             for entity_id, links in zip(batch["entity_id"].to_pylist(), batch["links"].to_pylist(), strict=True):
                 pairs = (link.split(EQUALS, 1) for link in links)
@@ -47,7 +47,7 @@ class Concepts:
                     self._of_instance[_number(entity_id)] = shared.setdefault(concepts, concepts)
 
     def of(self, row: Row) -> dict[int, list[str]]:
-        """Return the concepts of an entity, ascending, with the names of the properties that link it to each."""
+        """Return the concepts of an entity, ascending, with the properties that link it to each."""
         linked: dict[int, dict[str, None]] = {}
         for link in row["links"]:
             property_id, name = link.split(EQUALS, 1)
@@ -65,10 +65,10 @@ class Choice:
 
     Attributes:
         row: int64[pairs], the entity's row in the table, ascending.
-        concept: int16[pairs].
-        kept: bool[pairs].
-        duplicate: bool[rows], entities that an earlier row has as well.
-        periods: entities with a concept by period.
+        concept: int16[pairs], index of the concept.
+        kept: bool[pairs], whether the pair becomes terms.
+        duplicate: bool[rows], whether an earlier row has the same entity.
+        periods: number of entities with a concept, by period.
     """
 
     row: NDArray[np.int64]
@@ -78,27 +78,28 @@ class Choice:
     periods: Counter[str]
 
     def concepts(self, row: int) -> set[int]:
-        """Return the concepts for which the entity of a row was chosen."""
+        """Return the concepts for which a row's entity was chosen."""
         span = slice(*np.searchsorted(self.row, [row, row + 1]))
         return set(self.concept[span][self.kept[span]].tolist())
 
 
 def period_of(row: Row, period: PeriodConfig) -> str:
-    """Return whether the years of an entity overlap the period: inside, outside, or undated."""
+    """Return whether the years of an entity overlap the period: inside, outside or undated."""
     if row["first_year"] is None:
         return UNDATED
     return INSIDE if row["first_year"] <= period.last and row["last_year"] >= period.first else OUTSIDE
 
 
 def choose(settings: GraphKeys, concepts: Concepts, batches: Iterable[pa.Table], place: NDArray[np.int64]) -> Choice:
-    """Choose at most `entities_per_concept` entities of each concept.
+    """Choose at most `entities_per_concept` entities for each concept.
 
-    Those of the period come first, then undated ones, then others (unless `dates=ignore`); among equals those with
-    more articles, then those with the smaller id, which is the older entry. `dates=require` leaves only the first.
+    Entities within the period come first, then undated ones, then others (unless `dates=ignore`); among equals, those
+    with more articles, then those with the smaller id, which is the older entry. `dates=require` keeps only the first
+    group.
 
     Args:
         batches: all rows of the table `entities`, with `COLUMNS`.
-        place: int64[rows], ascending in the order of the dump; of several rows of an entity the first is taken.
+        place: int64[rows], ascending in the dump's order; if an entity has several rows, the first is taken.
     """
     ids, row, concept, rank, sites = array("q"), array("q"), array("h"), array("b"), array("i")
     periods = Counter[str]()

@@ -1,6 +1,6 @@
-"""The classes below the concepts and types: all subclasses of subclasses of their roots.
+"""The classes below the concepts and types: all direct and indirect subclasses of their roots.
 
-The edges are kept as two arrays (16 B per edge) on the driver; Wikidata has about five million.
+The edges are held on the driver as two arrays (16 B per edge); Wikidata has about five million.
 """
 
 import io
@@ -21,7 +21,7 @@ Numbers = NDArray[np.int64]
 
 
 class ClassEdges:
-    """The edges of a table `class_edges`, and the entities that have a title of the concepts."""
+    """The edges in a table `class_edges`, and the entities with a title of one of the concepts."""
 
     def __init__(self, batches: Iterable[pa.Table]) -> None:
         children, parents = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
@@ -42,10 +42,10 @@ class ClassEdges:
         return len(self._parent)
 
     def below(self, roots: Iterable[int], depth: int | None = None) -> Numbers:
-        """Return the roots and the classes below them, ascending; cycles end by themselves.
+        """Return the roots and all classes below them, ascending; cycles are allowed.
 
         Args:
-            depth: at most so many steps below a root; None: any number.
+            depth: largest number of steps below a root; None: any number.
         """
         reached = np.unique(np.fromiter(roots, np.int64))
         frontier, steps = reached, 0
@@ -70,8 +70,8 @@ class ClassTree:
 
     Attributes:
         number: int64[classes], ascending.
-        concepts: class -> bool[concepts].
-        type: class -> index in the types, -1 for none.
+        concepts: bool[concepts] of each class.
+        type: index of each class's type; -1 for none.
     """
 
     number: Numbers
@@ -80,7 +80,7 @@ class ClassTree:
 
     @classmethod
     def of(cls, edges: ClassEdges, concepts: ConceptList, graph: Graph, *, depth: int | None) -> "ClassTree":
-        """Return the tree below the roots of the concepts (at most `depth` steps) and of the types (all steps)."""
+        """Return the tree below the roots of the concepts (at most `depth` steps) and of the types (any number)."""
         by_concept = [edges.below(roots, depth) for roots in concepts.roots(edges.by_title)]
         by_type = [edges.below(roots) for roots in graph.types.values()]
         number = np.unique(np.concatenate([*by_concept, *by_type]))
@@ -93,14 +93,14 @@ class ClassTree:
         return cls(number, member, kind)
 
     def to_bytes(self) -> bytes:
-        """Return the tree for `from_bytes`."""
+        """Return the tree as bytes for `from_bytes`."""
         stream = io.BytesIO()
         np.savez_compressed(stream, number=self.number, concepts=self.concepts, type=self.type)
         return stream.getvalue()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "ClassTree":
-        """Return the tree that `to_bytes` wrote."""
+        """Return the tree in the bytes of `to_bytes`."""
         with np.load(io.BytesIO(data)) as arrays:
             return cls(arrays["number"], arrays["concepts"], arrays["type"])
 
@@ -111,7 +111,7 @@ class ClassTree:
 
 
 class ClassLookup:
-    """The tree as a dict, for one worker; about 100 B per class.
+    """The tree as a dict for one worker; about 100 B per class.
 
     Args:
         concepts: the concepts' names, in the order of the tree.
@@ -127,7 +127,7 @@ class ClassLookup:
         }
 
     def concepts(self, number: int) -> tuple[str, ...]:
-        """Return the concepts of a class; empty if it is below none."""
+        """Return the concepts of a class; empty if it is below none of them."""
         entry = self._of.get(number)
         return entry[0] if entry else ()
 

@@ -1,4 +1,4 @@
-"""A list of concepts by theme, each with the entities of a knowledge graph at which it begins (`conf/concepts/`)."""
+"""A list of concepts by theme, each with its root entities in a knowledge graph (`conf/concepts/`)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ class Concept:
     """A concept.
 
     Attributes:
-        roots: ids (Q198) or titles of articles; what is in a class below one of them belongs to the concept.
+        roots: ids (Q198) or titles of articles; entities in a class below one of them belong to the concept.
     """
 
     name: str
@@ -30,10 +30,10 @@ class ConceptList:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "ConceptList":
-        """Check a list of concepts from YAML or Hydra.
+        """Return the list of concepts in `data`, as read from YAML or Hydra.
 
         Raises:
-            ValueError: names the place, the value and what is allowed.
+            ValueError: the data is invalid; the message has the place, the value and what is allowed.
         """
         where = checks.named("concepts", data)
         checks.check_keys(data, where=where, required=("name", "source", "themes"))
@@ -51,14 +51,14 @@ class ConceptList:
 
     @property
     def titles(self) -> frozenset[str]:
-        """The roots that are titles, as the site writes them."""
+        """The roots that are titles, in the site's spelling."""
         return frozenset(site_title(r) for c in self.concepts for r in c.roots if item_number(r) is None)
 
     def roots(self, by_title: Mapping[str, set[int]]) -> list[set[int]]:
         """Return the numbers of each concept's roots.
 
         Args:
-            by_title: titles of the site and the entities that have them.
+            by_title: the entities with each title of the site.
         """
         numbers: list[set[int]] = []
         for concept in self.concepts:
@@ -71,6 +71,6 @@ class ConceptList:
 
 
 def site_title(title: str) -> str:
-    """Return a title with a capital first letter and spaces, as MediaWiki writes it."""
+    """Return a title with an initial capital and spaces, as in MediaWiki."""
     title = title.replace("_", " ").strip()
     return title[:1].upper() + title[1:]

@@ -16,7 +16,7 @@ PREFER, REQUIRE, IGNORE = "prefer", "require", "ignore"
 
 @dataclass
 class PeriodConfig:
-    """The years of the entities that are preferred."""
+    """The years of preferred entities."""
 
     first: int = 1901  # the twentieth century's first year
     last: int = 2100  # the twenty-first's last

@@ -1,9 +1,9 @@
-"""A dump of entities, one JSON object per line: its files as units, and the lines of a unit.
+"""A dump of entities, one JSON object per line: its files as units, and a unit's lines.
 
-Files are cut at equal distances, wherever these fall. A unit has the lines that begin in the pieces (blocks of bzip2,
-members of gzip, bytes of a plain file) that begin in its span: it skips to its first line end, and reads on behind its
-span to the end of its last line. A plain file with one document of JSON (an entity as the API answers it, on one line
-or many) is one unit, read as a whole.
+Files are cut at equal distances, regardless of lines. A unit has the lines that begin in the pieces (blocks of bzip2,
+members of gzip, bytes of a plain file) that begin within its span: it skips to its first line end, and reads beyond its
+span to the end of its last line. A plain file that is one JSON document (an entity as returned by the API, on one or
+several lines) is one unit, read as a whole.
 """
 
 import json
@@ -26,12 +26,12 @@ READERS: dict[str, Pieces] = {"bzip2": bzip2.pieces, "gzip": gzip_members.pieces
 SUFFIXES = (".json", ".json.gz", ".json.bz2")
 LONGEST_LINE = 64 << 20  # bytes; the longest entities have about 5 MB
 MAGIC_BYTES = 4
-HEAD_BYTES = 4096  # in which the first line of a plain file begins
+HEAD_BYTES = 4096  # bytes in which the first line of a plain file must begin
 
 
 @dataclass
 class TermsSource:
-    """Where terms come from; `conf/source/` has the options."""
+    """The source of the terms; `conf/source/` has the options."""
 
     name: str = MISSING  # wikidata, or language_model
     path: str | None = None  # a file, a folder or a glob of .json, .json.gz or .json.bz2 files, one entity per line
@@ -46,7 +46,7 @@ class Line(NamedTuple):
 
 
 class LongLine(NamedTuple):
-    """The start of a line that is too long, and the byte of the file near which it begins."""
+    """The beginning of a line that is too long, and the byte of the file near which it begins."""
 
     head: bytes
     at: int
@@ -56,10 +56,10 @@ def units(config: TermsSource, *, whole: bool = False) -> list[Unit]:
     """Return the units of the dump's files.
 
     Args:
-        whole: each file is one unit, whatever its size.
+        whole: whether each file is one unit, whatever its size.
 
     Raises:
-        InputError: there is no such file, or one in another format.
+        InputError: there is no such file, or a file has another format.
     """
     if config.unit_mb < 1:
         raise InputError(f"source.unit_mb={config.unit_mb}: must be at least 1")
@@ -81,7 +81,7 @@ def _cut(file: Object, size: int) -> Iterator[Unit]:
 
 
 def _reader(file: Object) -> str:
-    """Return the reader of a file, by its first bytes."""
+    """Return the reader of a file, chosen by its first bytes."""
     fs, path = locations.filesystem(file.uri)
     with locations.named_errors(file.uri), fs.open_input_file(path) as stream:
         head = stream.read(HEAD_BYTES)
@@ -96,16 +96,16 @@ def _reader(file: Object) -> str:
 
 
 def _is_document(head: bytes) -> bool:
-    """Return whether a file is one JSON document: an answer of the API, or objects that do not end on their line."""
+    """Return whether a file is one JSON document: an answer of the API, or objects that span lines."""
     rows = (row.strip().removeprefix(b"\xef\xbb\xbf") for row in head.split(b"\n"))
     first = next((row for row in rows if row not in (b"", b"[", b",")), b"")
     return first == b"{" or first.replace(b" ", b"").startswith(b'{"entities":')
 
 
 def lines(unit: Unit) -> Iterator[Line | LongLine | Damage]:
-    """Yield the lines of a unit in order, without their ends and except empty ones, and what is damaged.
+    """Yield the non-empty lines of a unit in order, without their line ends, and any damage.
 
-    Memory: a piece, and the line that it interrupts.
+    Memory holds one piece, and the line that it interrupts.
     """
     (first, last), uri = unit.extra[SPAN], unit.inputs[0].uri
     if unit.extra[READER] == DOCUMENT:
@@ -117,7 +117,7 @@ def lines(unit: Unit) -> Iterator[Line | LongLine | Damage]:
 
 
 def _document(data: bytes) -> Iterator[Line]:
-    """Yield each entity of a JSON document as a separate line; the document itself if it is not valid."""
+    """Yield each entity of a JSON document as a separate line; if the document is invalid, the document itself."""
     try:
         value = json.loads(data)
     except (ValueError, RecursionError):
@@ -130,10 +130,10 @@ def _document(data: bytes) -> Iterator[Line]:
 
 
 class _LineJoiner:
-    """Joins pieces to lines.
+    """Joiner of pieces into lines.
 
     Args:
-        skip: the unit begins within a line, which belongs to another unit.
+        skip: whether the unit begins within a line, which belongs to another unit.
     """
 
     def __init__(self, *, skip: bool) -> None:
@@ -143,7 +143,7 @@ class _LineJoiner:
         self._at = 0
 
     def of(self, pieces: Iterator[Piece | Damage]) -> Iterator[Line | LongLine | Damage]:
-        """Yield the lines that begin in the pieces inside the unit's span."""
+        """Yield the lines that begin in pieces within the unit's span."""
         for piece in pieces:
             if isinstance(piece, Damage):
                 yield from self._close()

@@ -1,4 +1,4 @@
-"""Entities of a dump in Wikidata's JSON, parsed by simdjson without building Python objects of what is not used."""
+"""Entities of a dump in Wikidata's JSON, parsed by simdjson without building Python objects for unused parts."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
@@ -13,7 +13,7 @@ BRACKETS = (b"[", b"]")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 DEPRECATED, PREFERRED = "deprecated", "preferred"
 NOT_AN_ENTITY = "not_an_entity"
-EQUALS = "="  # between property and concept or entity in columns `links` and `neighbors`
+EQUALS = "="  # between property and concept or entity in the columns `links` and `neighbors`
 
 
 class NotAnEntityError(ValueError):
@@ -21,7 +21,7 @@ class NotAnEntityError(ValueError):
 
 
 def entity_text(line: bytes) -> bytes:
-    """Return a line without what separates entities (brackets, commas, spaces); empty if nothing else is on it."""
+    """Return a line without the separators of entities (brackets, commas, spaces); empty if nothing else is left."""
     text = line.removeprefix(BYTE_ORDER_MARK).strip(b" \t\r\n,")
     if text.startswith(b"[{"):
         text = text[1:]
@@ -31,7 +31,7 @@ def entity_text(line: bytes) -> bytes:
 
 
 class EntityParser:
-    """Parses entities one after another; the values of one are valid until the next is parsed."""
+    """Parser of one entity after another; an entity's values are valid until the next one is parsed."""
 
     def __init__(self) -> None:
         self._parser = simdjson.Parser()
@@ -45,7 +45,7 @@ class EntityParser:
         """
         try:
             value = self._parser.parse(text)
-        except RuntimeError:  # values of the last document are still referred to, such as by a traceback
+        except RuntimeError:  # values of the last document are still referenced, for example by a traceback
             self._parser = simdjson.Parser()
             value = self._parser.parse(text)
         if _object(value) is None:
@@ -54,10 +54,10 @@ class EntityParser:
 
 
 def kind_of(entity: Mapping[str, Any]) -> str:
-    """Return `item`, `redirect`, or the type of an entity that is neither (property, lexeme, mediainfo).
+    """Return `item`, `redirect`, or the type of any other entity (property, lexeme, mediainfo).
 
     Raises:
-        NotAnEntityError: it is none.
+        NotAnEntityError: it is not an entity.
     """
     kind = entity.get("type")
     if isinstance(kind, str) and isinstance(entity.get("id"), str):
@@ -76,18 +76,18 @@ def claims_of(entity: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def targets(claims: Mapping[str, Any], property_id: str) -> Iterator[int]:
-    """Yield the items that the statements of a property name, except deprecated ones, novalue and somevalue."""
+    """Yield the items in the statements of a property, except deprecated ones, novalue and somevalue."""
     for _, value in _values(claims, property_id):
         if (value := _object(value)) is not None:
             entity_id = value.get("id")
-            # Dumps before 2016 have the number only.
+            # Dumps before 2016 have only the number.
             number = item_number(entity_id) if isinstance(entity_id, str) else value.get("numeric-id")
             if isinstance(number, int) and value.get("entity-type", "item") == "item":
                 yield number
 
 
 def times(claims: Mapping[str, Any], property_id: str) -> list[GraphTime]:
-    """Return the times of a property's best statements: the preferred ones, else the normal ones."""
+    """Return the times in a property's best statements: the preferred ones, else the normal ones."""
     by_rank: dict[bool, list[GraphTime]] = {True: [], False: []}
     for rank, value in _values(claims, property_id):
         if (value := _object(value)) is not None:
@@ -98,13 +98,13 @@ def times(claims: Mapping[str, Any], property_id: str) -> list[GraphTime]:
 
 
 def site_link(entity: Mapping[str, Any], site: str) -> str | None:
-    """Return the title of the entity's article in a site."""
+    """Return the title of the entity's article on a site; None if it has none."""
     link = _object((_object(entity.get("sitelinks")) or {}).get(site))
     return _text(link.get("title")) if link is not None else None
 
 
 class EntityReader:
-    """Turns items into rows of the table `entities`."""
+    """Converter of items to rows of the table `entities`."""
 
     def __init__(self, graph: Graph, lookup: ClassLookup) -> None:
         self._graph, self._lookup, self._types = graph, lookup, list(graph.types)
@@ -135,10 +135,10 @@ class EntityReader:
         }
 
     def _links(self, claims: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-        """Return `property=concept` for each link to a class, `property=entity` for those that may be instances."""
+        """Return `property=concept` for each link to a class, and `property=entity` for links to possible instances."""
         links: dict[str, None] = {}
         neighbors: dict[str, None] = {}
-        # Most entities have one or two of the properties: to look each up would take longer than to list all.
+        # Most entities have one or two of the properties, so looking each one up would take longer than listing all.
         present = self._linking.intersection(claims)
         for linking in self._graph.properties if present else ():
             if linking.id not in present:
@@ -151,7 +151,7 @@ class EntityReader:
         return list(links), list(neighbors)
 
     def _type(self, claims: Mapping[str, Any]) -> str | None:
-        """Return the first type that a class of the entity, or a class above it, has."""
+        """Return the first type among the classes of the entity and the classes above them."""
         graph = self._graph
         kinds = {
             kind
@@ -185,7 +185,7 @@ class EntityReader:
 
 
 def _values(claims: Mapping[str, Any], property_id: str) -> Iterator[tuple[str, Any]]:
-    """Yield the rank and the value of each statement that is not deprecated and has a value."""
+    """Yield the rank and value of each statement that has a value and is not deprecated."""
     for statement in _array(claims.get(property_id)):
         if (statement := _object(statement)) is None:
             continue
@@ -203,7 +203,7 @@ def _object(value: Any) -> Any:
 
 
 def _array(value: Any) -> Any:
-    """Return a JSON array; an empty one for anything else."""
+    """Return a JSON array; empty for anything else."""
     return value if isinstance(value, simdjson.Array | list) else ()
 
 

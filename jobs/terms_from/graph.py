@@ -1,4 +1,4 @@
-"""How a knowledge graph says what an entity is: its properties, types and dates (`conf/graph/`)."""
+"""Description of a knowledge graph: its properties, types and dates (`conf/graph/`)."""
 
 import re
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ class Property:
     """A property that links entities to concepts.
 
     Attributes:
-        to_instances: it also links to a concept's entities, not only to its classes.
+        to_instances: whether it also links to a concept's entities, not only to its classes.
     """
 
     name: str
@@ -33,11 +33,11 @@ class Property:
 
 @dataclass(frozen=True)
 class Graph:
-    """What `conf/graph/` says about a knowledge graph.
+    """The description of a knowledge graph in `conf/graph/`.
 
     Attributes:
-        types: type -> the classes at which it begins, in order of precedence.
-        dates: name -> property, in order of precedence.
+        types: the root classes of each type, in order of precedence.
+        dates: property of each date, in order of precedence.
     """
 
     name: str
@@ -51,10 +51,10 @@ class Graph:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Graph":
-        """Check a description from YAML or Hydra.
+        """Return the description in `data`, as read from YAML or Hydra.
 
         Raises:
-            ValueError: names the place, the value and what is allowed.
+            ValueError: the data is invalid; the message has the place, the value and what is allowed.
         """
         where = checks.named("graph", data)
         required = (*"name site languages properties subclass_property instance_property types dates".split(),)

@@ -1,6 +1,6 @@
-"""From `entities` to `terms`: choose among all entities, then write the terms of each of their units.
+"""Step from `entities` to `terms`: choose among all entities, then write the terms of each of their units.
 
-The driver does it: which entities of a concept are taken depends on all of them.
+The driver does this because the choice of a concept's entities depends on all of them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,10 +35,10 @@ ROWS_AT_A_TIME = 5_000
 
 
 def write_terms(cfg: TermSourcesConfig, graph: GraphInput) -> dict[str, Any] | None:
-    """Write the table `terms` below `out=`; return its manifest, None with plan=true.
+    """Write the table `terms` below `out=`; return its manifest, or None with plan=true.
 
     Raises:
-        InputError: the table of entities or the place cannot be used.
+        InputError: the table of entities or the location cannot be used.
     """
     entities = open_table(cfg.entities or locations.join(cfg.out, ENTITIES), ENTITIES)
     _check_same(entities, graph)
@@ -51,7 +51,7 @@ def write_terms(cfg: TermSourcesConfig, graph: GraphInput) -> dict[str, Any] | N
         metadata={},
         derived=True,
     )
-    if cfg.entities:  # the entities of a limited dump are those of its first lines
+    if cfg.entities:  # a limited dump's entities are those of its first lines
         plan, entities = limited(plan, cfg.limit, noun="entities"), entities.first(cfg.limit)
     expected = prospect("terms", cfg, plan, pools=[], calibrates=False, part=TERMS)
     if cfg.plan:
@@ -70,7 +70,7 @@ def write_terms(cfg: TermSourcesConfig, graph: GraphInput) -> dict[str, Any] | N
 
 
 def rule(cfg: TermSourcesConfig, choice: Choice) -> str:
-    """Return the rule about dates and what it does to the entities, as a line to print."""
+    """Return a line to print about the rule for dates and its effect on the entities."""
     first, last = cfg.period.first, cfg.period.last
     counts = ", ".join(f"{choice.periods[name]:,} {name}" for name in PERIODS)
     entities = f"period {first} to {last}: {counts}"
@@ -105,10 +105,10 @@ def _check_same(entities: TableSource, graph: GraphInput) -> None:
 
 
 def _places(entities: TableSource) -> NDArray[np.int64]:
-    """Return int64[rows]: numbers that ascend in the order of the dump, in which the units are not."""
+    """Return int64[rows], numbers that ascend in the order of the dump, unlike the units."""
     units = [
         (footer.unit.inputs[0].uri, footer.unit.extra[SPAN][0], unit.rows or 0)
-        for footer, unit in zip(entities.footers, entities.units(), strict=False)  # the first units, with a limit
+        for footer, unit in zip(entities.footers, entities.units(), strict=False)  # with a limit, only the first units
     ]
     order = sorted(range(len(units)), key=lambda index: units[index][:2])
     rank = np.empty(len(units), np.int64)
@@ -125,7 +125,7 @@ def _write(
     concepts: Concepts,
     choice: Choice,
 ) -> None:
-    """Write the units that are left to do."""
+    """Write the units that are not finished."""
     firsts, first = {}, 0
     for unit in entities.units():
         firsts[unit.name] = first
@@ -144,7 +144,7 @@ def _write(
 
 
 def _batches(uri: str, limit: int | None) -> Iterator[Sequence[dict[str, Any]]]:
-    """Yield the first rows of a unit some thousands at a time: a dump in one gzip member is one unit."""
+    """Yield the first rows of a unit, several thousand at a time, since a dump in one gzip member is one unit."""
     fs, path = locations.filesystem(uri)
     with reading_rows(uri), fs.open_input_file(path) as stream, pq.ParquetFile(stream) as file:
         for number, batch in enumerate(file.iter_batches(ROWS_AT_A_TIME)):

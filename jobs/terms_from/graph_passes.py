@@ -1,6 +1,6 @@
-"""The two passes over a dump: `class_edges`, then `entities`; written by workers, unit by unit of the dump.
+"""The two passes over a dump, `class_edges` and then `entities`, which workers write unit by unit of the dump.
 
-1. Which class is below which, and which entities have the concepts' titles. All classes below the concepts follow.
+1. Which class is below which, and which entities have the concepts' titles. This gives all classes below the concepts.
 2. The entities that are linked to a class below a concept, or may be linked to such an entity.
 """
 
@@ -31,7 +31,7 @@ POOL = "mine"
 EDGES, ENTITIES, TERMS = "class_edges", "entities", "terms"  # tables below out=
 CLASSES, CONCEPTS = "classes.npz", "concepts.json"  # run files of `entities`
 SHOWN = 10
-LOOKED_AT, SHOWN_BYTES = 20, 60  # lines of a file before the run, and bytes of the first for the message
+LOOKED_AT, SHOWN_BYTES = 20, 60  # lines of a file checked before the run, and bytes of the first for the message
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,10 @@ class GraphInput:
 
     @classmethod
     def of(cls, cfg: TermSourcesConfig) -> "GraphInput":
-        """Return the checked descriptions of a configuration.
+        """Return the checked descriptions in a configuration.
 
         Raises:
-            InputError: the description of the graph or the list of concepts is not valid.
+            InputError: the description of the graph or the list of concepts is invalid.
         """
         try:
             return cls(Graph.from_dict(cfg.graph), ConceptList.from_dict(cfg.concepts))
@@ -60,17 +60,17 @@ class GraphInput:
 
 
 def write_entities(cfg: TermSourcesConfig, graph: GraphInput, *, class_unit: type, entity_unit: type) -> bool:
-    """Write the tables `class_edges` and `entities` below `out=`; with plan=true print the plan and return False.
+    """Write the tables `class_edges` and `entities` below `out=`; with plan=true, print the plan and return False.
 
     Args:
         class_unit: the worker of the first pass.
-        entity_unit: the worker of the second.
+        entity_unit: the worker of the second pass.
 
     Raises:
-        InputError: the dump or the place cannot be used.
+        InputError: the dump or the location cannot be used.
         RunError: a worker failed, or the dump has none of the concepts.
     """
-    # With a limit a file is one unit, so that the limit is that of the file.
+    # With a limit, each file is one unit, so that the limit applies to the file.
     units = dump.units(cfg.source, whole=cfg.limit is not None)
     _check_entities(units)
     edges, entities = (
@@ -97,7 +97,7 @@ def write_entities(cfg: TermSourcesConfig, graph: GraphInput, *, class_unit: typ
 
 
 def _check_entities(units: Sequence[Unit]) -> None:
-    """Raise InputError if a file has lines and none of its first `LOOKED_AT` is an entity."""
+    """Raise InputError if none of a file's first `LOOKED_AT` lines is an entity."""
     parser = EntityParser()
     for unit in units:
         if unit.extra[dump.SPAN][0]:
@@ -161,12 +161,12 @@ def _span(unit: Unit) -> int:
 
 
 def _step(units: Sequence[Unit]) -> int:
-    """Return the compressed bytes per unit of progress."""
+    """Return how many compressed bytes make one unit of progress."""
     return 10**6 if sum(map(_span, units)) > 10**7 else 10**3
 
 
 def _tree(cfg: TermSourcesConfig, graph: GraphInput) -> ClassTree:
-    """Return the classes below the concepts, and print those without any.
+    """Return the classes below the concepts, and print the concepts without any.
 
     Raises:
         RunError: no concept has a class or a root in the dump.

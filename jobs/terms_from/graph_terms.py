@@ -1,4 +1,4 @@
-"""Rows of the table `terms` out of entities, with the counts of the paper's tables 6 and 7."""
+"""Rows of the table `terms` made from entities, with the counts of the paper's tables 6 and 7."""
 
 import string
 from collections import Counter
@@ -16,9 +16,9 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def term_text(name: str, punctuation: str) -> str:
-    """Return a name as a term: runs of white space are one space; with `strip` without ASCII punctuation.
+    """Return a name as a term, with runs of white space as one space and, for `strip`, without ASCII punctuation.
 
-    Stripped characters leave nothing behind: `Sit-in` becomes `Sitin`, as in the released terms of the paper.
+    Stripped characters are not replaced: `Sit-in` becomes `Sitin`, as in the paper's released terms.
     """
     if punctuation == STRIP:
         name = name.translate(_NO_PUNCTUATION)
@@ -27,11 +27,11 @@ def term_text(name: str, punctuation: str) -> str:
 
 @dataclass
 class UnitTerms:
-    """Makes the terms of one unit of entities.
+    """Maker of the terms of one unit of entities.
 
     Attributes:
-        filtered: rule -> entities or names that it removed.
-        tallies: name -> key -> number of entities; `name_kind` counts terms, `total` entities and changed terms.
+        filtered: number of entities or names that each rule removed.
+        tallies: number of entities by name and key; `name_kind` counts terms, `total` entities and changed terms.
     """
 
     settings: GraphKeys
@@ -67,7 +67,7 @@ class UnitTerms:
         return "entities_per_concept"
 
     def _names(self, entity: Mapping[str, Any]) -> dict[str, list[str]]:
-        """Return the terms of an entity and the kinds of names that each is."""
+        """Return the terms of an entity, with the kinds of names that each term is."""
         by_kind = {LABEL: [entity["label"]], ALIAS: entity["aliases"], TITLE: [entity["title"]]}
         terms: dict[str, list[str]] = {}
         for kind in self.settings.names:

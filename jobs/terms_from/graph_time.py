@@ -1,7 +1,7 @@
-"""Times of Wikidata as ISO 8601 texts and spans of years.
+"""Wikidata's times as ISO 8601 texts and spans of years.
 
-Wikidata's JSON counts years as people write them: -0044 is 44 BC, and there is no year 0. ISO 8601 and the spans here
-have a year 0, which is 1 BC, so that 44 BC is -0043. Dates keep the calendar in which they are stated.
+Wikidata's JSON numbers years as people write them: -0044 is 44 BC, and there is no year 0. ISO 8601 and the spans here
+have a year 0, which is 1 BC, so that 44 BC is -0043. Dates are kept in the calendar in which they are stated.
 """
 
 import re
@@ -12,12 +12,12 @@ _TIME = re.compile(r"([+-])0*(\d+)-(\d\d)-(\d\d)T")
 
 
 class GraphTime(NamedTuple):
-    """A time as precise as it is stated.
+    """A time with the precision with which it is stated.
 
     Attributes:
         text: ISO 8601: 1917-12-06, 1917-12, 1917, or an interval of years such as 1901/2000.
-        first: the first year of which it may be.
-        last: the last.
+        first: the first possible year.
+        last: the last possible year.
     """
 
     text: str
@@ -26,7 +26,7 @@ class GraphTime(NamedTuple):
 
 
 def read_time(time: str, precision: int) -> GraphTime | None:
-    """Return the time of a value (`+1917-12-06T00:00:00Z`, 11); None if it is not such a text or precision.
+    """Return the time of a value (`+1917-12-06T00:00:00Z`, 11); None if the text or precision is not supported.
 
     Centuries and millennia are counted as in Wikidata: 1901 to 2000 is the twentieth century, whichever of these years
     is stated.
@@ -51,7 +51,7 @@ def read_time(time: str, precision: int) -> GraphTime | None:
 
 
 def _span(number: int, precision: int) -> tuple[int, int]:
-    """Return the first and last year around `number` of a precision coarser than a year."""
+    """Return the first and last year around `number` for a precision coarser than a year."""
     size = 10 ** (YEAR - precision)
     if precision == DECADE:
         first = number - number % size

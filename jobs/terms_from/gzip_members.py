@@ -1,8 +1,8 @@
-"""Decompress a part of a gzip file, member by member.
+"""Decompression of a part of a gzip file, member by member.
 
-A gzip file is one member or several, each of which can be decompressed by itself. Wikidata's dumps are several: the
-shards that the exporting processes wrote, one after another. A reader that starts in the middle of a file looks for the
-first bytes of a member and checks them by decompressing; from then on it follows the members' ends. A file of a single
+A gzip file has one or several members, each of which can be decompressed separately. Wikidata's dumps have several: the
+shards of the exporting processes, one after another. A reader that starts in the middle of a file looks for the first
+bytes of a member and checks them by decompressing; from then on it follows the members' ends. A file with a single
 member can only be read from its start, by one process.
 """
 
@@ -14,18 +14,19 @@ from isal import igzip_lib, isal_zlib
 from jobs.terms_from.pieces import READ, Damage, Piece
 
 BLOCK = 128 << 10  # compressed bytes read at a time
-START = b"\x1f\x8b\x08"  # of a member that is compressed by deflate
-RESERVED_FLAGS = 0xE0  # of the header's fourth byte
+START = b"\x1f\x8b\x08"  # first bytes of a member compressed with deflate
+RESERVED_FLAGS = 0xE0  # in the header's fourth byte
 HEADER_BYTES = 10
 TRIAL = 64 << 10  # text that must be decompressed before bytes count as a member's start
 ERRORS: tuple[Any, ...] = (igzip_lib.IsalError, isal_zlib.error, OSError, ValueError)
 
 
 def pieces(source: Any, first: int, last: int) -> Iterator[Piece | Damage]:
-    """Yield the decompressed members (`jobs.terms_from.pieces.Pieces`); a member belongs to the unit that holds its
-    first byte.
+    """Yield the decompressed members (see `jobs.terms_from.pieces.Pieces`); a member belongs to the unit with its first
+    byte.
 
-    After damage the reader continues with the next member.
+
+    After damage, the reader continues with the next member.
     """
     at = 0 if first == 0 else find_member(source, first, last)
     while at is not None:
@@ -38,7 +39,7 @@ def pieces(source: Any, first: int, last: int) -> Iterator[Piece | Damage]:
 
 
 def find_member(source: Any, first: int, last: int | None) -> int | None:
-    """Return the byte at which the first member begins at or after `first` and before `last`; None if none does."""
+    """Return the byte at or after `first` and before `last` at which the first member begins; None if none does."""
     source.seek(first)
     buffer, base = b"", first
     while (last is None or base < last) and (chunk := source.read(READ)):
@@ -58,7 +59,7 @@ def find_member(source: Any, first: int, last: int | None) -> int | None:
 
 
 def _is_member(source: Any, at: int) -> bool:
-    """Return whether the bytes at `at` can be decompressed: to the end of a member, or for `TRIAL` bytes of text."""
+    """Return whether the bytes at `at` can be decompressed to the end of a member, or to `TRIAL` bytes of text."""
     source.seek(at)
     member = igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP)
     size = 0
@@ -74,7 +75,7 @@ def _is_member(source: Any, at: int) -> bool:
 
 
 def _member(source: Any, at: int, *, inside: bool) -> Generator[Piece, None, tuple[int | None, Damage | None]]:
-    """Yield a member's text; return where the next one begins (None: at the end of the file) and what is damaged."""
+    """Yield a member's text; return where the next one begins (None: at the end of the file), and any damage."""
     source.seek(at)
     member = igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP)
     position = at  # bytes of the file given to the decompressor
@@ -95,7 +96,7 @@ def _member(source: Any, at: int, *, inside: bool) -> Generator[Piece, None, tup
 
 
 def _after(source: Any, at: int) -> int | None:
-    """Return where the next member begins, after zeros that may pad a member; None at the end of the file."""
+    """Return where the next member begins, after zeros that may pad this one; None at the end of the file."""
     source.seek(at)
     while data := source.read(BLOCK):
         if rest := data.lstrip(b"\0"):

@@ -1,4 +1,4 @@
-"""Mode `source=language_model` of `terms`: the titles that models listed -> table `terms`."""
+"""Mode `source=language_model` of `terms`: conversion of the titles that models listed to the table `terms`."""
 
 import json
 from collections import Counter
@@ -30,16 +30,16 @@ from jobs.terms_from.title_lines import REPEATED, UNKNOWN, VALID, TitleLines
 from jobs.terms_from.topics import TopicList
 
 COLUMNS = ["response_id", "model", "sample", "status", "text"]
-READ = (Status.OK.value, Status.TRUNCATED.value)  # of responses
+READ = (Status.OK.value, Status.TRUNCATED.value)  # statuses of responses that are read
 COUNTS = "title_counts.json"
 LINES = "lines of "  # begins the tally of a model's lines by kind
 
 
 def write_model_terms(cfg: TermSourcesConfig) -> dict[str, Any] | None:
-    """Write the table `terms` below `out=`; return its manifest, None with plan=true.
+    """Write the table `terms` below `out=`; return its manifest, or None with plan=true.
 
     Raises:
-        InputError: a table of responses, the list of topics or the place cannot be used.
+        InputError: a table of responses, the list of topics or the location cannot be used.
     """
     try:
         topics = TopicList.from_dict(cfg.topics)
@@ -78,14 +78,14 @@ def write_model_terms(cfg: TermSourcesConfig) -> dict[str, Any] | None:
 
 
 def _units(tables: Sequence[TableSource]) -> Iterator[Unit]:
-    """Yield one unit per unit of responses; tables of several models share the names of units."""
+    """Yield one unit per unit of responses; tables of several models have units with the same names."""
     for table in tables:
         for footer in table.footers:
             yield Unit(content_id(TERMS, table.uri, footer.unit.name), (footer.object,), rows=footer.rows)
 
 
 def _write(task: UnitTask, writer: UnitWriter, reader: TitleLines) -> None:
-    """Write the titles of a unit's responses; `rows_in` counts lines, and responses without a text to read."""
+    """Write the titles in a unit's responses; `rows_in` counts lines, and responses without readable text."""
     counts = writer.counts
     rows: list[dict[str, Any]] = []
     responses = read_unit(task.unit.inputs[0].uri, columns=COLUMNS).slice(0, task.unit.limit)
@@ -126,7 +126,7 @@ def _row(response: Mapping[str, Any], title: Mapping[str, str]) -> dict[str, Any
 
 
 def _keep_counts(run: TableRun, manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the counts of a finished run, and keep them in its `_run/title_counts.json`."""
+    """Return the counts of a finished run, and store them in its `_run/title_counts.json`."""
     tallies = manifest["counts"]["tallies"]
     titles: dict[str, set[str]] = {}
     for batch in open_table(run.target.out, TERMS).batches(["term", "model"]):
@@ -153,7 +153,7 @@ def _keep_counts(run: TableRun, manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _valid_share(kinds: Mapping[str, int]) -> float | None:
-    """Return the share of a model's lines that are valid, repeated ones included; None if it wrote no line."""
+    """Return the share of a model's lines that are valid, including repeated ones; None if it wrote no lines."""
     total = sum(kinds.values())
     return (kinds.get(VALID, 0) + kinds.get(REPEATED, 0)) / total if total else None
 

@@ -1,7 +1,7 @@
-"""How far the titles of several models overlap.
+"""The overlap between the titles of several models.
 
-Century (section 3.2) reports that 15.1 % of the titles of two models overlap and does not define the share: both usual
-definitions are given.
+Century (section 3.2) reports that 15.1 % of the titles of two models overlap but does not define the share, so both
+usual definitions are given.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,10 +13,9 @@ from itertools import combinations
 class TitleOverlap:
     """The titles that two models have in common.
 
-    Attributes:
-        common: number of titles that both list.
-        either: number of titles that at least one lists.
-        smaller: number of titles of the model that lists fewer.
+    common: number of titles that both models list.
+    either: number of titles that at least one lists.
+    smaller: number of titles of the model that lists fewer.
     """
 
     first: str
@@ -37,10 +36,10 @@ class TitleOverlap:
 
 
 def overlaps(titles: Mapping[str, set[str]]) -> Iterator[TitleOverlap]:
-    """Yield the overlap of each pair of models, in order of their names.
+    """Yield the overlap of each pair of models, ordered by name.
 
     Args:
-        titles: model -> its titles, normalised as they are to be compared.
+        titles: each model's titles, normalised for comparison.
     """
     for first, second in combinations(sorted(titles), 2):
         one, other = titles[first], titles[second]

@@ -1,4 +1,4 @@
-"""What the readers of dumps yield: decompressed pieces of a file in order, and the places where it is damaged."""
+"""The output of the readers of dumps: decompressed pieces of a file in order, and the places where it is damaged."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ class Piece:
     Attributes:
         data: at most a few MB.
         at: byte of the (compressed) file at or before which it begins.
-        inside: whether it begins inside the unit's span; those after it only complete the unit's last line.
+        inside: whether it begins within the unit's span; later pieces only complete the unit's last line.
     """
 
     data: bytes
@@ -30,7 +30,7 @@ class Damage:
         at: byte of the compressed file at which it begins.
         reason: truncated or corrupt.
         message: one sentence.
-        inside: as in `Piece`.
+        inside: see `Piece`.
     """
 
     at: int
@@ -40,17 +40,17 @@ class Damage:
 
 
 class Pieces(Protocol):
-    """A reader of one compression."""
+    """Interface of a reader for one compression format."""
 
     def __call__(self, source: Any, first: int, last: int) -> Iterator[Piece | Damage]:
         """Yield the pieces that begin in the bytes [first, last) of a binary file, then those after them.
 
-        The caller stops when it has what it needs of the latter.
+        The caller stops when it has enough of the latter.
         """
 
 
 def plain(source: Any, first: int, last: int) -> Iterator[Piece | Damage]:
-    """Yield the pieces of an uncompressed file (`Pieces`)."""
+    """Yield the pieces of an uncompressed file (see `Pieces`)."""
     source.seek(first)
     at = first
     while True:

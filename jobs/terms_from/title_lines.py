@@ -1,7 +1,7 @@
-"""Page titles as JSON lines in a model's response: which lines can be used, and what is wrong with the others.
+"""Page titles as JSON lines in a model's response: which lines are usable, and what is wrong with the others.
 
-Titles are kept as written. Whether an article of that name exists is not checked: one that does not exist finds
-nothing in a corpus (Century, appendix G).
+Titles are kept as written. Whether an article with that name exists is not checked, since one that does not exist
+matches nothing in a corpus (Century, appendix G).
 """
 
 import json
@@ -17,11 +17,11 @@ UNKNOWN = ("unknown_category", "unknown_topic", "topic_of_other_category", "unkn
 MALFORMED = ("not_json", "not_an_object", "missing_key", "wrong_type", "empty_title", "cut")
 FENCE = "```"
 _DECODER = json.JSONDecoder()
-BRACKETS = ("[", "]")  # of a list with one object per line
+BRACKETS = ("[", "]")  # lines around a list with one object per line
 
 
 class ListedTitle(NamedTuple):
-    """A line that can be used."""
+    """A usable line."""
 
     page_title: str
     category: str
@@ -30,10 +30,10 @@ class ListedTitle(NamedTuple):
 
 
 class TitleLines:
-    """Reads responses to the prompt for a list of topics.
+    """Reader of responses to the prompt for a list of topics.
 
     Args:
-        keep_unknown: use lines whose category, topic or region is not in the list, with these as written.
+        keep_unknown: whether to use lines whose category, topic or region is not in the list, as written.
     """
 
     def __init__(self, topics: TopicList, *, keep_unknown: bool) -> None:
@@ -44,14 +44,14 @@ class TitleLines:
         self.keep_unknown = keep_unknown
 
     def read(self, text: str, kinds: Counter[str], *, is_cut: bool) -> Iterator[ListedTitle]:
-        """Yield the titles of a response; count its lines by kind, except empty ones, code fences and lone brackets.
+        """Yield the titles in a response; count its lines by kind, except empty ones, code fences and lone brackets.
 
-        An object over several lines counts as one line. A title that the response has already listed under the same
-        topic is `repeated`. With `keep_unknown` a line of an unknown category is counted as such and yielded.
+        An object that spans several lines counts as one line. A title that the response has already listed under the
+        same topic is `repeated`. With `keep_unknown`, a line with an unknown category is counted as such and yielded.
 
         Args:
-            kinds: updated; one of `VALID`, `REPEATED`, `UNKNOWN` and `MALFORMED` per line.
-            is_cut: the response reached the limit of tokens, so that its last line may be incomplete.
+            kinds: counter to update: one of `VALID`, `REPEATED`, `UNKNOWN` and `MALFORMED` per line.
+            is_cut: whether the response reached the token limit, so that its last line may be incomplete.
         """
         lines = list(_lines(text))
         listed = set[tuple[str, str]]()
@@ -72,7 +72,7 @@ class TitleLines:
                 yield title
 
     def _checked(self, entry: dict[str, str]) -> tuple[ListedTitle, str]:
-        """Return the line in the list's spelling, and what it has that is not in the list."""
+        """Return the line in the list's spelling, and the values that are not in the list."""
         category, topic, sub_region = (entry[key].lower() for key in ("category", "topic", "sub_region"))
         unknown = ""
         if category not in self._categories:
@@ -91,7 +91,7 @@ class TitleLines:
 
 
 def _lines(text: str) -> Iterator[str]:
-    """Yield the lines of a text, and an object over several lines as one, without what only separates them."""
+    """Yield the lines of a text without mere separators, and an object that spans several lines as one line."""
     lines = text.splitlines()
     number = 0
     while number < len(lines):
@@ -104,7 +104,7 @@ def _lines(text: str) -> Iterator[str]:
 
 
 def _lines_to_end(first: str, following: Sequence[str]) -> int:
-    """Return how many of the following lines an object needs that begins in `first`; 0 if it is none or one line."""
+    """Return how many following lines belong to an object that begins in `first`; 0 if it is not one, or one line."""
     text = "\n".join([first, *following])
     try:
         _, end = _DECODER.raw_decode(text)
@@ -115,7 +115,7 @@ def _lines_to_end(first: str, following: Sequence[str]) -> int:
 
 
 def _parsed(line: str) -> dict[str, str] | str:
-    """Return the values of a line by key, or what is wrong with it; a trailing comma is allowed."""
+    """Return a line's values by key, or what is wrong with the line; a trailing comma is allowed."""
     try:
         value: Any = json.loads(line.removesuffix(","))
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""The categories, topics and regions that language models list page titles about (`conf/topics/`)."""
+"""The categories, topics and regions about which language models list page titles (`conf/topics/`)."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -9,11 +9,11 @@ from actors.vlm import checks
 
 @dataclass(frozen=True)
 class TopicList:
-    """What models are asked for.
+    """The lists that models are asked about.
 
     Attributes:
         titles: page titles per response.
-        categories: category -> its topics.
+        categories: the topics of each category.
     """
 
     name: str
@@ -23,10 +23,10 @@ class TopicList:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "TopicList":
-        """Check a list of topics from YAML or Hydra.
+        """Return the list of topics in `data`, as read from YAML or Hydra.
 
         Raises:
-            ValueError: names the place, the value and what is allowed.
+            ValueError: the data is invalid; the message has the place, the value and what is allowed.
         """
         where = checks.named("topics", data)
         required = ("name", "source", "titles", "categories", "sub_regions")
@@ -49,7 +49,7 @@ class TopicList:
 
     @property
     def attributes(self) -> dict[str, str]:
-        """The attributes of an item that asks for the list, which `conf/prompt/page_titles.yaml` shows."""
+        """The attributes of an item that asks for the list, as shown by `conf/prompt/page_titles.yaml`."""
         return {
             "titles": str(self.titles),
             "categories": "\n".join(f"- {name}: {', '.join(topics)}" for name, topics in self.categories.items()),
@@ -58,5 +58,5 @@ class TopicList:
 
 
 def spellings(names: Iterable[str]) -> dict[str, str]:
-    """Return name in lower case -> name, so that answers are recognised in any case."""
+    """Return the names by their lower-case form, so that answers are recognised in any case."""
     return {name.lower(): name for name in names}
