@@ -55,5 +55,5 @@ def test_bfloat16_is_refused_where_a_gpu_only_emulates_it(monkeypatch: pytest.Mo
         monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda computes=computes, **_: computes)
         assert find_dtype("auto", gpu) == auto
         assert find_dtype("float16", gpu) == "float16"
-    with pytest.raises(ValueError, match=r"dtype=bfloat16, and the GPU Tesla T4"):
+    with pytest.raises(ValueError, match=r"dtype=bfloat16, but the GPU Tesla T4"):
         find_dtype("bfloat16", gpu)
