@@ -188,14 +188,31 @@ def _compose_files(job: str, schema: type, choices: tuple[str, ...]) -> bytes:
     Hydra takes 0.1 s; copying its configuration takes seven times as long as reading it from these bytes.
     """
     with _stored(job, schema), hydra.initialize_config_dir(str(CONF), version_base="1.3", job_name=job):
-        return pickle.dumps(hydra.compose(job, overrides=[*choices, *(f"~hydra/{part}" for part in _HYDRA_PARTS)]))
+        return pickle.dumps(hydra.compose(job, overrides=list(choices)))
+
+
+@functools.cache
+def _trimmed_store() -> ConfigStore:
+    """Hydra's store, with `_HYDRA_PARTS` left out of what Hydra's own configuration consists of.
+
+    Overrides that delete them, `~hydra/PART`, would be parsed and resolved for each composition.
+    """
+    store = ConfigStore.instance()
+    node = store.repo["hydra"]["config.yaml"].node
+    node.defaults = [part for part in node.defaults if not set(part) & set(_HYDRA_PARTS)]
+    return store
+
+
+@functools.cache
+def _schema_node(schema: type) -> DictConfig:
+    return OmegaConf.structured(schema)
 
 
 @contextlib.contextmanager
 def _stored(job: str, schema: type) -> Iterator[None]:
     """Keep the schema in Hydra's store only within the context: Hydra copies the whole store for each composition."""
-    store = ConfigStore.instance()
-    store.store(name=f"{job}_schema", node=schema)
+    store = _trimmed_store()
+    store.store(name=f"{job}_schema", node=_schema_node(schema))
     try:
         yield
     finally:

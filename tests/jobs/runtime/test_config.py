@@ -336,7 +336,10 @@ def test_every_option_of_every_group_composes() -> None:
 
 def test_a_composition_leaves_no_schema_for_hydra_to_copy() -> None:
     config.compose("curate", CurateConfig, [])
-    assert "curate_schema.yaml" not in ConfigStore.instance().repo
+    store = ConfigStore.instance().repo
+    assert "curate_schema.yaml" not in store
+    of_hydra = [set(part) for part in store["hydra"]["config.yaml"].node.defaults]
+    assert of_hydra == [{"callbacks"}, {"env"}]  # without what jobs do not use
 
 
 def test_another_jobs_key_is_unknown_here() -> None:
