@@ -59,7 +59,7 @@ def check_groups(settings: MetricSettings, *, has_raters: bool) -> None:
     """
     if not has_raters and settings.groups not in ([], MetricSettings().groups):
         groups = ",".join(settings.groups)
-        raise InputError(f"metrics.groups=[{groups}]: columns of raters, and no table of them is given; set raters=")
+        raise InputError(f"metrics.groups=[{groups}]: needs a table of raters with these columns; set raters=")
 
 
 def compared_attributes(settings: MetricSettings) -> set[str]:

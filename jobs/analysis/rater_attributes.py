@@ -72,7 +72,7 @@ def read_raters(
                     name = next(name for name, value in row.items() if rows[rater][name] != value)
                     raise InputError(
                         f"raters={first[rater]}: {rater} has {name}={rows[rater][name]!r}, and {row[name]!r} in "
-                        f"{source.uri}; name one of the two tables"
+                        f"{source.uri}; list only one of the two tables"
                     )
                 first.setdefault(rater, source.uri)
     kinds, kept_kinds = {}, {row["rater"]: row["kind"] for row in kept}

@@ -170,7 +170,7 @@ def read_marked_items(items: Sequence[TableSource], wanted: Iterable[str]) -> di
                 if marks_by_item.setdefault(row["item_id"], item) != item:
                     raise InputError(
                         f"items={first[row['item_id']]}: item {row['item_id']} has another picture or writer in "
-                        f"{source.uri}; name one of the tables"
+                        f"{source.uri}; list only one of the tables"
                     )
                 first.setdefault(row["item_id"], source.uri)
     return marks_by_item
@@ -191,13 +191,13 @@ def read_texts(sources: Sequence[TableSource], wanted: set[str]) -> dict[str, st
                     continue
                 if texts.setdefault(text_id, text) != text:
                     raise InputError(
-                        f"texts={first[text_id]}: text {text_id} is another one in {source.uri}; name one of the tables"
+                        f"texts={first[text_id]}: text {text_id} differs in {source.uri}; list only one of the tables"
                     )
                 first.setdefault(text_id, source.uri)
     if missing := sorted(wanted - texts.keys()):
         raise InputError(
             f"texts={sources[0].uri}: {len(missing):,} of the {len(wanted):,} texts with spans are in no table, such "
-            f"as {missing[0]}; name their tables too, or omit texts="
+            f"as {missing[0]}; add their tables, or omit texts="
         )
     return texts
 

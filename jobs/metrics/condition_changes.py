@@ -100,7 +100,7 @@ def compared(conditions: Collection[str], baseline: str | None) -> list[tuple[st
 
 def too_many(conditions: int) -> Metric:
     """Return the undefined change of a question with too many conditions and no baseline."""
-    reason = f"{conditions} conditions: more than {FEW_CONDITIONS}, and metrics.baseline_condition= names none of them"
+    reason = f"{conditions} conditions: more than {FEW_CONDITIONS}, and metrics.baseline_condition= is not one of them"
     return undefined("score_change", _SCORE, reason)
 
 

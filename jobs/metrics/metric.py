@@ -70,7 +70,7 @@ class Metric:
             raise ValueError(f"{self.name}: reason is missing: a metric without an interval needs one")
 
     def at(self, **dims: str) -> "Metric":
-        """Return the metric with further dims; existing dims keep their values."""
+        """Return the metric with additional dims; existing dims keep their values."""
         return replace(self, dims={**dims, **self.dims})
 
 

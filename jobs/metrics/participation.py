@@ -31,7 +31,7 @@ _STATUS_SHARE = "Ratings of the group that ended with this status / all ratings 
 _COUNTS = {
     "ratings_total": "Ratings requested or given, of any status (Rome, table 1); n counts ratings.",
     "ratings_double": "Items with more than one rating, of any status (Rome, table 1); n counts ratings.",
-    "ratings_repeated": "Further ratings of an item by the same rater (samples, layouts), merged into one; n counts "
+    "ratings_repeated": "Repeated ratings of an item by the same rater (samples, layouts), merged into one; n counts "
     "ratings.",
     "ratings_excluded": "Ratings whose status is not ok (Rome, table 1); n counts ratings.",
     "ratings_left": "Ratings whose status is ok (Rome, table 1); n counts ratings.",
@@ -133,7 +133,7 @@ def accounting(statuses: Counter[str], double: int, repeated: int = 0) -> Iterat
     Args:
         statuses: status -> number of ratings.
         double: number of items with more than one rating.
-        repeated: number of further ratings of an item by the same rater.
+        repeated: number of repeated ratings of an item by the same rater.
     """
     total, ok = statuses.total(), statuses["ok"]
     counts = {"ratings_total": total, "ratings_double": double, "ratings_repeated": repeated}

@@ -128,7 +128,7 @@ def random_mrr(answers: int, *, cut: int | None = None) -> float:
 
 
 def by_group(ranks: ArrayLike, groups: Sequence[str]) -> dict[str, Ranks]:
-    """Return group -> its ranks, with groups in the order of their names."""
+    """Return the ranks of each group, with groups in the order of their names."""
     names = np.asarray(groups, object)
     return {name: np.asarray(ranks, np.int64)[names == name] for name in sorted(set(groups))}
 

@@ -21,8 +21,8 @@ class Threshold(NamedTuple):
 def best_threshold(scores: ArrayLike, right: ArrayLike) -> Threshold | None:
     """Return the threshold with the highest F1 (micro average); None if no label is right.
 
-    Use it for scores without a natural threshold, such as log-likelihoods (CAIRE, appendix B.1, which does not say how
-    its own was chosen), on other items than those on which F1 is then reported.
+    Use it for scores without a natural threshold, such as log-likelihoods (CAIRE, appendix B.1, which does not explain
+    its choice). Choose the threshold on different items than F1 is reported for.
 
     Args:
         scores: float64[n], finite.

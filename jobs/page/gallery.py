@@ -254,7 +254,7 @@ def _records(uri: str, fields: Sequence[str]) -> dict[str, dict[str, Any]]:
 def _texts(
     tables: ReportTables, items: Sequence[Mapping[str, Any]]
 ) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
-    """Return, by item_id, the item's response or its texts, shortened; and, by item_id, its texts by role."""
+    """Return two dicts by item_id: the item's response or texts, shortened; and its texts by role."""
     responses = _lookup(tables.responses, "response_id", {item["response_id"] or item["item_id"] for item in items})
     texts = _lookup(tables.texts, "text_id", {name for item in items for name in item["text_ids"] or ()}, "role")
     text_of: dict[str, str] = {}

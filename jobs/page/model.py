@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FunnelStep:
-    """A step and its count. `unit` says what it counts, in the plural: "records", "pictures"."""
+    """A step and its count. `unit` is what it counts, in the plural: "records", "pictures"."""
 
     label: str
     n: int

@@ -66,7 +66,7 @@ class PaperTable:
             if (len(row.headers), len(row.cells)) != (len(self.row_headers), len(self.columns)):
                 raise ValueError(f"{self.name}: row {row.headers} does not fit the columns")
         if len({len(levels) for levels in self.columns}) > 1:
-            raise ValueError(f"{self.name}: columns of different levels")
+            raise ValueError(f"{self.name}: columns have different numbers of levels")
 
     @property
     def reasons(self) -> tuple[str, ...]:

@@ -114,7 +114,7 @@ class Texts:
         ]
 
     def rows(self, text_ids: Sequence[str]) -> dict[str, tuple[str, str]]:
-        """Return text_id -> role and text."""
+        """Return role and text of each text, by text_id."""
         wanted = pa.array(sorted(set(text_ids)), pa.string())
         lists = [lookup.rows(wanted).to_pylist() for lookup in self._lookups] if len(wanted) else []
         return {row["text_id"]: (row["role"] or "text", row["text"] or "") for rows in lists for row in rows}

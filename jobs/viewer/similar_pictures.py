@@ -95,8 +95,8 @@ class Encoder:
             raise InputError(f"{facts.encoder} has no tower for texts; search by an example picture")
         if facts.encoder != source.metadata.get("remine.encoder"):
             raise InputError(
-                f"{source.uri}: its vectors are of {source.metadata.get('remine.encoder')}, and {settings.checkpoint} "
-                f"is now {facts.encoder}; search by an example picture"
+                f"{source.uri}: its vectors are from {source.metadata.get('remine.encoder')}, but "
+                f"{settings.checkpoint} is now {facts.encoder}; search by an example picture"
             )
         try:
             self._embedder = TextEmbedder(settings)

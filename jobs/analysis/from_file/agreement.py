@@ -76,8 +76,8 @@ def _check_scale(uri: str, ratings: pa.Table, scale: Sequence[float]) -> None:
     if (refused := ratings.filter(outside)).num_rows:
         question, score = refused["question"][0].as_py(), refused["score"][0].as_py()
         raise InputError(
-            f"scale=[{low:g},{high:g}]: the answer {score:g} to {question!r} in {uri} is outside; keep one scale's "
-            "questions with keep_rows.COLUMN=TEXT"
+            f"scale=[{low:g},{high:g}]: the answer {score:g} to {question!r} in {uri} is outside the scale; select "
+            "the questions on this scale with keep_rows.COLUMN=TEXT"
         )
 
 

@@ -47,7 +47,7 @@ def scene_graphs(
         if not people.keys() & pictures.keys():
             example = next(iter(people)), next(iter(pictures))
             raise InputError(
-                f"people= and input= have no common picture, only others such as {example[0]!r} and {example[1]!r}"
+                f"people= and input= have no picture in common: people= has {example[0]!r}, input= has {example[1]!r}"
             )
         pictures = {name: graph for name, graph in pictures.items() if name in people}
     graphs_of = {name: list(graph.values()) for name, graph in pictures.items()}
@@ -64,7 +64,7 @@ def _is_valid(uri: str, word: str | None) -> bool:
 
 
 def _people(cfg: AnalyzeConfig, exclusion_filter: ExclusionFilter) -> dict[str, float]:
-    """Return picture -> mean rating."""
+    """Return people's mean rating of each picture."""
     uri = locations.find(cfg.people or "")[0].uri
     scores_of: dict[str, list[float]] = defaultdict(list)
     for batch in batches(uri, encoding=cfg.encoding):

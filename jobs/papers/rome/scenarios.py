@@ -43,5 +43,5 @@ def rated(study: Study, role: str) -> Rated | None:
 
 
 def of_paper(row: str) -> tuple[str, ...]:
-    """Return the header of a printed row that stands alone."""
+    """Return the header of a printed row without a counterpart in the report."""
     return (f"{row} (paper)",)

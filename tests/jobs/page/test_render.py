@@ -405,4 +405,4 @@ def test_a_question_with_many_answers_lists_those_given_most_often():
     shown = [answer for answer in answers if f'<span dir="auto">{answer}</span>' in section]
     assert len(shown) == MAX_ANSWERS
     assert {*answers[10:30], *answers[50:60]} <= set(shown)
-    assert "80 more answers" in section
+    assert "80 less frequent answers" in section

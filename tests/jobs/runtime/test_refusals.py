@@ -263,7 +263,7 @@ BAD: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
     ),
     "groups of raters without raters": (
         ["report", "ratings={f}/ratings", "metrics.groups=[age]", "out={f}/out"],
-        ("metrics.groups=[age]: columns of raters, and no table of them", "set raters="),
+        ("metrics.groups=[age]: needs a table of raters", "set raters="),
     ),
     "a folder of tables": (["curate", "input={f}", "out={f}/out"], "{f}: a folder of several tables: matches"),
     "no value": (["fetch", "source.path={f}", "input=", "out={f}/out"], "input=: empty value"),

@@ -57,5 +57,5 @@ def test_the_encoder_of_the_table_finds_the_picture_like_a_text(tmp_path: Path) 
     other = open_table(write_vectors(tmp_path / "other", vectors, "another@1"), "embeddings")
     both = SimilarPictures([other, source], tmp_path)
     assert both.others == [source.uri]
-    with pytest.raises(InputError, match="its vectors are of another@1"):
+    with pytest.raises(InputError, match="its vectors are from another@1"):
         both.to_text("a red door")
