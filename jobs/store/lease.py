@@ -70,14 +70,15 @@ class Lease:
         self._uri, self._out, self._clock = run_uri(out, NAME), out, clock
         self._holder, self.is_lost = Holder.this_process(), False
         self._acquire()
-        self._released = threading.Event()
+        self._released, self._writing = threading.Event(), threading.RLock()
         threading.Thread(target=self._renew, daemon=True, name="lease").start()
 
     def release(self) -> None:
         """Remove the lease, if this process still has it."""
         self._released.set()
-        if self._is_ours():
-            locations.remove([self._uri])
+        with self._writing:
+            if self._is_ours():
+                locations.remove([self._uri])
 
     def _acquire(self) -> None:
         if locations.creates_once(self._out) and locations.create(self._uri, self._content()):
@@ -107,14 +108,17 @@ class Lease:
 
     def _renew(self) -> None:
         while not self._released.wait(RENEW_S):
-            try:
-                if not self._is_ours():
-                    self.is_lost = True
-                    _interrupt_main_thread()
+            with self._writing:
+                if self._released.is_set():  # the lease that is gone was not lost
                     return
-                locations.replace(self._uri, self._content())
-            except Exception as error:  # the store may answer next time
-                log.warning("out=%s: the lease could not be renewed (%s)", self._out, error)
+                try:
+                    if not self._is_ours():
+                        self.is_lost = True
+                        _interrupt_main_thread()
+                        return
+                    locations.replace(self._uri, self._content())
+                except Exception as error:  # the store may answer next time
+                    log.warning("out=%s: the lease could not be renewed (%s)", self._out, error)
 
 
 def _interrupt_main_thread() -> None:

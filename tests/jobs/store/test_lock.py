@@ -6,9 +6,11 @@ import json
 import socket
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -165,6 +167,31 @@ class TestLease:
         assert held.is_lost
         held.release()
         assert locations.exists(run_uri(table, lease.NAME))  # it is the other's
+
+    def test_a_lease_that_is_released_while_it_is_renewed_is_not_lost(
+        self, table: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The run has ended: its process, perhaps at the next step of a pipeline, must not be interrupted."""
+        interrupted: list[bool] = []
+        monkeypatch.setattr(_thread, "interrupt_main", lambda _: interrupted.append(True))
+        monkeypatch.setattr(lease, "RENEW_S", 0.01)
+        read, renewing, released = lease._read, threading.Event(), threading.Event()
+
+        def paused(uri: str) -> Any:
+            if threading.current_thread().name == "lease":
+                renewing.set()
+                released.wait(1)
+            return read(uri)
+
+        monkeypatch.setattr(lease, "_read", paused)
+        held = lease.Lease(table)
+        assert renewing.wait(60)
+        held.release()
+        released.set()
+        time.sleep(0.3)
+        assert not held.is_lost
+        assert not interrupted
+        assert not locations.exists(run_uri(table, lease.NAME))
 
 
 def test_a_process_with_a_reused_number_is_another_one() -> None:
