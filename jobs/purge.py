@@ -78,6 +78,8 @@ def _purge(cfg: PurgeConfig, root: str, excluded: exclusions.Exclusions) -> dict
         changed = files.purge_files(others.to_purge(), others, needles, act=True)
         kept = (listed, "\n".join(sorted(excluded.marks)).encode())
         result = rewriting.rewrite_tables(sources, needles, kept, purge=begun.purge)
+        for uri in set(tables.uris_below(root)) - {source.uri for source in sources}:
+            rewriting.keep_list(uri, *kept)
         changed.left += files.purge_files(others.derived(), others, needles, act=False).found
         if result.rows or result.mentions or earlier:
             pages = [uri for uri in pages if uri not in changed.removed]

@@ -26,7 +26,7 @@ from jobs.runtime.exclusions import KEPT, TALLY
 from jobs.store import lease, locations
 from jobs.store.objects import Object
 from jobs.store.reading import TableSource
-from jobs.store.run_files import FOLDER
+from jobs.store.run_files import FOLDER, IDENTITY
 from jobs.store.writer import REJECTS, rejects_uri
 
 LARGEST = 1 << 30  # bytes; larger files, and compressed ones that hold more, are not read
@@ -99,21 +99,24 @@ class OtherFiles:
 
 def other_files(root: str, tables: Sequence[TableSource], *, without: Sequence[str] = ()) -> OtherFiles:
     """The files below `root` that are not data objects of `tables`, nor among the uris `without`."""
-    folders = {f"{table.uri}/" for table in tables}
-    skipped = {uri for table in tables for uri in _skipped(table.uri)}
+    listed, end = locations.listing(root), f"/{FOLDER}/{IDENTITY}"
+    begun = {file.uri.removesuffix(end) for file in listed if file.uri.endswith(end)}  # perhaps without a unit
+    uris = frozenset({table.uri for table in tables} | begun)
+    folders = {f"{uri}/" for uri in uris}
+    skipped = {file for uri in uris for file in _skipped(uri)}
     skipped.update(without)
 
     def is_data(uri: str) -> bool:
         return uri.endswith(".parquet") and f"{_folder(uri)}/" in folders
 
-    others = [file for file in locations.listing(root) if file.uri not in skipped and not is_data(file.uri)]
+    others = [file for file in listed if file.uri not in skipped and not is_data(file.uri)]
     in_use = frozenset(
         rejects_uri(table.uri, record["unit"]["name"], record["generation"])
         for table in tables
         for footer in table.footers
         if (record := footer.record) is not None and any(record["counts"]["rejected"].values())
     )
-    return OtherFiles(others, frozenset(table.uri for table in tables), in_use)
+    return OtherFiles(others, uris, in_use)
 
 
 def _skipped(table: str) -> list[str]:

@@ -35,16 +35,16 @@ class Gone:
         marks: of the list of exclusions (`jobs.runtime.exclusions`), and further ids.
         urls: addresses of the pictures as the tables have them, for files that are not tables.
         pictures: the image_ids among the marks, without ids of items, responses and texts.
+        matched: the marks that rows of records, images, items or responses have, for the summary of the list.
         others: ids of records, items, responses and texts among the marks, as far as they are content hashes: ids that
             users chose, such as 7, may be words of any text.
-        matched: the marks that rows of records, images, items or responses have, for the summary of the list.
     """
 
     marks: set[str]
     urls: set[str] = field(default_factory=set)
     pictures: set[str] = field(default_factory=set)
-    others: set[str] = field(default_factory=set)
     matched: set[str] = field(default_factory=set)
+    others: set[str] = field(default_factory=set)
 
     def exclusion_filter(self) -> ExclusionFilter:
         """A filter that finds rows by all marks."""

@@ -29,7 +29,7 @@ from jobs.store.objects import Object
 from jobs.store.pieces import range_without, with_range
 from jobs.store.reading import TableSource, open_table, whole_of
 from jobs.store.run import written_unit
-from jobs.store.run_files import IDENTITY, INPUTS, MANIFEST, UNITS, run_uri
+from jobs.store.run_files import CONFIG, IDENTITY, INPUTS, MANIFEST, UNITS, run_uri
 from jobs.store.units import WHOLE, Unit
 from jobs.store.writer import Reject, Target, UnitTask, UnitWriter, rejects_uri
 from jobs.tables import TABLES
@@ -101,7 +101,7 @@ def rewrite_tables(
     result, moved = Rewritten(), _Moved()
     for table in in_order(tables):
         _rewrite_table(table, needles, moved, result, purge=purge)
-        _keep_list(table.uri, *kept)
+        keep_list(table.uri, *kept)
     return result
 
 
@@ -168,9 +168,13 @@ def _rewrite_table(
             rewritten += 1
         frozen = units.get(task_unit.name, task_unit)
         units[task_unit.name] = replace(task_unit, extra={**frozen.extra, **its_range})
+    written = {footer.unit.name for footer in table.footers}
+    for unit in [unit for name, unit in units.items() if name not in written]:  # of an incomplete run
+        renewed, its_range = moved.renewed(unit)
+        units[unit.name] = renewed or replace(unit, extra={**unit.extra, **its_range})
     if rewritten:
         _write_run_files(table.uri, list(units.values()))
-        moved.objects[whole_of(table.uri, originals)] = open_table(table.uri).whole()
+        moved.objects[whole_of(table.uri, originals)] = open_table(table.uri, complete=False).whole()
     result.rows |= {table.uri: purged} if purged else {}
     result.mentions |= {table.uri: mentioning} if mentioning else {}
     result.units |= {table.uri: rewritten} if rewritten else {}
@@ -283,28 +287,35 @@ def _write_run_files(uri: str, units: Sequence[Unit]) -> None:
     """
     if locations.exists(run_uri(uri, INPUTS)):
         locations.replace(run_uri(uri, INPUTS), run_files.to_lines(units, Unit.to_json))
-    source = open_table(uri)
+    source = open_table(uri, complete=False)
     total = source.counts()
     if not total.balances():
         raise RunError(f"{uri}: the table does not balance after the purge: {total}")
     records = [(footer, footer.record) for footer in source.footers]
     written = [written_unit(footer, record) for footer, record in records if record is not None]
-    locations.replace(run_uri(uri, UNITS), run_files.to_lines(written))
+    if locations.exists(run_uri(uri, UNITS)):
+        locations.replace(run_uri(uri, UNITS), run_files.to_lines(written))
     if locations.exists(run_uri(uri, MANIFEST)):
         manifest: dict[str, Any] = run_files.read_json(run_uri(uri, MANIFEST))
         locations.replace(run_uri(uri, MANIFEST), run_files.to_json({**manifest, "counts": total.to_json()}))
 
 
-def _keep_list(uri: str, digest: str, marks: bytes) -> None:
-    """Make the list of exclusions that of the table, if its job has one."""
-    try:
-        manifest: dict[str, Any] = run_files.read_json(run_uri(uri, MANIFEST))
-        identity: dict[str, Any] = run_files.read_json(run_uri(uri, IDENTITY))
-    except FileNotFoundError:
-        return
-    if EXCLUSIONS not in manifest.get("config", {}) or identity.get(EXCLUSIONS) == digest:
+def keep_list(uri: str, digest: str, marks: bytes) -> None:
+    """Make the list of exclusions that of the table, complete or not, if its job has one."""
+    manifest, config, identity = (_content(uri, name) for name in (MANIFEST, CONFIG, IDENTITY))
+    if EXCLUSIONS not in manifest.get("config", config) or not identity or identity.get(EXCLUSIONS) == digest:
         return
     locations.replace(run_uri(uri, KEPT), marks)
-    manifest["identity"] = {**manifest["identity"], EXCLUSIONS: digest}
-    locations.replace(run_uri(uri, MANIFEST), run_files.to_json(manifest))
+    if manifest:
+        manifest["identity"] = {**manifest["identity"], EXCLUSIONS: digest}
+        locations.replace(run_uri(uri, MANIFEST), run_files.to_json(manifest))
     locations.replace(run_uri(uri, IDENTITY), run_files.to_json({**identity, EXCLUSIONS: digest}))
+
+
+def _content(uri: str, name: str) -> dict[str, Any]:
+    """The content of a run file; empty if it does not exist."""
+    try:
+        content: dict[str, Any] = run_files.read_json(run_uri(uri, name))
+    except FileNotFoundError:
+        return {}
+    return content

@@ -8,24 +8,32 @@ from jobs.errors import InputError
 from jobs.purging.needles import Needles, columns_to_read
 from jobs.runtime.exclusions import KEPT, Exclusions
 from jobs.store import locations, lock, table_faults
+from jobs.store.footers import data_objects
 from jobs.store.reading import TableSource, open_table
 from jobs.store.run_files import FOLDER, IDENTITY, run_uri
 from jobs.tables import TABLES
 
 
 def open_tables_below(root: str, *, interrupted: bool = False) -> list[TableSource]:
-    """The tables at or below the folder `root`, by uri; also those in folders of other tables (`_partial`).
+    """The tables with units at or below the folder `root`, by uri; also those in folders of others (`_partial`).
 
     Args:
         interrupted: a purge was interrupted, so that run files may not fit the units.
 
     Raises:
-        InputError: there is none, or one cannot be opened: it is damaged or incomplete.
+        InputError: there is none, one is damaged, or a search is incomplete: what it covers is a part of its identity,
+            so that it could not be continued.
     """
-    uris = _uris_below(root)
-    if interrupted:
-        return [table for uri in sorted(uris) if (table := table_faults.sound_part(uri)) is not None]
-    return [open_table(uri) for uri in sorted(uris)]
+    opened = (table_faults.sound_part(uri) if interrupted else _begun(uri) for uri in sorted(uris_below(root)))
+    return [table for table in opened if table is not None]
+
+
+def _begun(uri: str) -> TableSource | None:
+    """The table at `uri`, complete or not; None if it has no unit yet."""
+    if next(data_objects(uri, locations.listing(uri)), None) is None:
+        return None
+    table = open_table(uri, complete=False)
+    return open_table(uri) if table.name == "neighbors" else table
 
 
 @contextlib.contextmanager
@@ -36,13 +44,14 @@ def locked(root: str) -> Iterator[None]:
         InputError: there is none, or another process writes one of them.
     """
     with contextlib.ExitStack() as locks:
-        for uri in _uris_below(root):
+        for uri in uris_below(root):
             if lock.acquire(uri):
                 locks.callback(lock.release, uri)
         yield
 
 
-def _uris_below(root: str) -> list[str]:
+def uris_below(root: str) -> list[str]:
+    """The tables at or below the folder `root`, also those without a unit. Raises InputError if there is none."""
     end = f"/{FOLDER}/{IDENTITY}"
     uris = [file.uri.removesuffix(end) for file in locations.listing(root) if file.uri.endswith(end)]
     if not uris:

@@ -213,8 +213,11 @@ def _other_table(uri: str, name: str, expected: Sequence[str]) -> str:
     return f"{uri}: is a table {name!r}, expected {_wanted(expected)}"
 
 
-def open_table(uri: str, *expected: str) -> TableSource:
+def open_table(uri: str, *expected: str, complete: bool = True) -> TableSource:
     """Return the table at `uri`, whose name must be one of `expected`.
+
+    Args:
+        complete: False: also a table of an incomplete run.
 
     Raises:
         InputError: there is no table of remine, it is another table than expected, a file cannot be read, its columns
@@ -231,7 +234,7 @@ def open_table(uri: str, *expected: str) -> TableSource:
     name = _table_name(uri, footers, expected)
     _check_version(name, footers)
     _check_schema(footers)
-    _check_complete(uri, listed, footers)
+    _check_complete(uri, listed, footers, required=complete)
     first = footers[0]
     metadata = {key.decode(): value.decode() for key, value in (first.schema.metadata or {}).items()}
     identity = first.record["identity"] if first.record else ""
@@ -319,7 +322,7 @@ def _check_schema(footers: Footers) -> None:
             raise InputError(f"{footer.object.uri}: its vectors and those of {footers[0].object.uri} differ in length")
 
 
-def _check_complete(uri: str, listed: Iterable[Object], footers: Footers) -> None:
+def _check_complete(uri: str, listed: Iterable[Object], footers: Footers, *, required: bool) -> None:
     identities: set[str] = set()
 
     def written_versions() -> Iterator[tuple[str, str]]:
@@ -333,7 +336,7 @@ def _check_complete(uri: str, listed: Iterable[Object], footers: Footers) -> Non
     if len(identities | {identity} - {None}) > 1:
         raise InputError(_several_configurations(uri, footers, identity))
     inputs = run_uri(uri, INPUTS)
-    if not any(file.uri == inputs for file in listed):
+    if not required or not any(file.uri == inputs for file in listed):
         return  # a table assembled by hand: every file is a unit
     total = done = 0
     for unit in read_inputs(inputs):

@@ -566,6 +566,35 @@ def test_a_trial_is_filled_up_after_a_purge(tmp_path: Path, gone: tuple[int, ...
 
 
 @pytest.mark.usefixtures("in_process")
+@pytest.mark.parametrize("left", [0, 3], ids=["no unit", "three units"])
+def test_an_interrupted_run_continues_with_a_longer_list(tmp_path: Path, left: int) -> None:
+    """Pieces of two purged units, of which some are not written yet."""
+    root, pictures = tmp_path / "R", [picture(number) for number in range(40)]
+    write(f"{root}/images", "images", halves(pictures))
+    embed = [f"input={root}/images", "embedder=local-tiny", "resources.embed.actors=1", f"out={root}/vectors"]
+    few = listed(tmp_path, pictures[9]["image_id"])
+    assert cli.main("embed", [*embed, "resources.embed.actors=2", few]) == 0
+    units = sorted((root / "vectors").glob("*.parquet"))
+    expected = rows_of(f"{root}/vectors")
+    assert len(units) > 5
+    for path in (*units[left:], *(root / "vectors" / "_run" / name for name in ("manifest.json", "units.jsonl"))):
+        path.unlink()
+    gone = {pictures[number]["image_id"] for number in (1, 9, 18, 30)}
+    more = listed(tmp_path, *gone)
+    assert cli.main("embed", [*embed, more]) == 2
+    assert cli.main("purge", [f"input={root}", more]) == 0
+    assert cli.main("verify", [f"input={root}", more]) == 0
+    written = files_of(str(root), "*.parquet")
+    assert cli.main("embed", [*embed, more]) == 0
+    after = files_of(str(root), "*.parquet")
+    assert {uri: after[uri] for uri in written} == written
+    assert {Path(uri).name for uri in after if "/vectors/" in uri} == {path.name for path in units}
+    assert rows_of(f"{root}/vectors") == [row for row in expected if row["item_id"] not in gone]
+    for keys in ([f"input={root}", more], [f"input={root}/vectors"]):
+        assert cli.main("verify", keys) == 0
+
+
+@pytest.mark.usefixtures("in_process")
 def test_what_an_interrupted_search_needs_after_a_purge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A purge refuses its incomplete table; the search refuses one that was elsewhere."""
     root = tmp_path / "R"

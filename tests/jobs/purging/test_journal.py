@@ -9,7 +9,7 @@ from jobs.errors import InputError
 from jobs.purging import journal
 from jobs.purging.matching import Gone
 
-GONE = Gone({"b", "a"}, {"https://x/a.jpg"}, {"a"}, {"m"})
+GONE = Gone({"b", "a"}, {"https://x/a.jpg"}, {"a"}, {"m"}, {"b"})
 
 
 def test_a_journal_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -19,7 +19,7 @@ def test_a_journal_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert journal.read(str(tmp_path), "list") == begun
     content = json.loads((tmp_path / journal.FILE).read_text())
     assert content["marks"] == ["a", "b"]
-    assert set(content) == {"purge", "listed", "marks", "urls", "pictures", "matched"}
+    assert set(content) == {"purge", "listed", "marks", "urls", "pictures", "matched", "others"}
 
 
 def test_a_purge_that_continues_keeps_its_name_and_what_it_had(tmp_path: Path) -> None:
@@ -27,7 +27,7 @@ def test_a_purge_that_continues_keeps_its_name_and_what_it_had(tmp_path: Path) -
     more = journal.begin(str(tmp_path), "list", Gone({"c"}, {"https://x/c.jpg"}, set(), {"n"}), first)
     assert more == journal.read(str(tmp_path), "list")
     assert more.purge == first.purge
-    assert more.gone == Gone({"a", "b", "c"}, {"https://x/a.jpg", "https://x/c.jpg"}, {"a"}, {"m", "n"})
+    assert more.gone == Gone({"a", "b", "c"}, {"https://x/a.jpg", "https://x/c.jpg"}, {"a"}, {"m", "n"}, {"b"})
     assert journal.begin(str(tmp_path), "list", GONE, None).purge != first.purge
 
 
