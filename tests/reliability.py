@@ -20,6 +20,16 @@ BEGIN, END = "<!-- written by python -m tests.reliability -->", "<!-- end of wha
 TABLES: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "kills": ("Kills", ("killed", "job"), ("kills", "commands", "tables compared")),
     "signals": ("Signals, next to processes that keep all CPUs busy", ("signal", "job"), ("runs", "longest (s)")),
+    "signals between steps": (
+        "Signals between two steps of a pipeline, then the same command",
+        ("signal", "at"),
+        ("runs", "tables compared"),
+    ),
+    "two commands": (
+        "Two commands at once with one `out=` on S3",
+        ("job",),
+        ("pairs", "refused", "tables compared"),
+    ),
     "leftovers": (
         "Processes after a killed command with a separate Ray",
         ("job",),
