@@ -115,11 +115,14 @@ def test_no_names_comments_or_responses_unless_asked_for(tables):
     assert [row["response.text"] for row in read(again, "responses")] == ["Secret, text"]
     (rated,) = read(again, "response_ratings")
     assert (rated["response_id"], rated["century_id"], rated["rating.sensitive"]) == ("s0", IDS[0], "5")
+    left_out = ("Responses of models", "Ratings of these responses", "Comments of people")
+    assert [words for words in left_out if words in (again / "README.md").read_text()] == []
     assert REMARK in everything(again)
     assert "Ann Smith" not in everything(again)
     # a later release with less removes what it does not have
     fewer = release(tables, overwrite="true")
     assert not (fewer / "data" / "responses.csv").exists()
+    assert [words for words in left_out if words in (fewer / "README.md").read_text()] == [*left_out]
 
 
 def test_excluded_pictures_are_nowhere(tables, tmp_path):

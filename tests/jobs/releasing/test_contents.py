@@ -121,7 +121,8 @@ def test_all_files_in_the_order_of_the_card(tmp_path: Path) -> None:
 
 
 def test_excluded_pictures_are_counted(tmp_path: Path) -> None:
-    tables = tables_of(tmp_path, records=records(*(f"p{n:04}" for n in range(1203)), "a"))
+    every = [*records(*(f"p{n:04}" for n in range(1203)), "a"), *records("b", image_url="b.png")]
+    tables = tables_of(tmp_path, records=every)  # b has no link, and was not withdrawn
     marks = frozenset(f"p{n:04}" for n in range(1203))
     contents = write(tmp_path, tables, excluded=marks)
     assert contents.facts(tables, ()).left_out[-1] == "1,203 pictures that were reported or withdrawn."
