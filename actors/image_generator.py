@@ -70,7 +70,7 @@ class ImageGenerator:
 
         Args:
             batch: `actors.schemas.IMAGE_PROMPTS`. A row without a prompt becomes `missing_input`; a row with the status
-            `reported` keeps it.
+                `reported` keeps it.
 
         Returns:
             Table `images`: PNG bytes and facts, status `ok`; `refused` (`safety_checker`) if the model's own checker

@@ -92,8 +92,8 @@ class LoglikRater:
         self._items = 0
         self.targets = tuple(targets)
         self._start = self.instruction.begin()
-        self._completions: dict[str, list[int]] = {}  # label -> its tokens
-        self._base_rates: dict[str, float] = {}  # label -> its log-likelihood without picture and context
+        self._completions: dict[str, list[int]] = {}  # tokens of each label
+        self._base_rates: dict[str, float] = {}  # log-likelihood of each label without picture and context
         self._complete(self.targets)
 
     def __call__(self, batch: pa.Table) -> pa.Table:

@@ -64,7 +64,7 @@ def fitted(
 
     Args:
         item: texts by field; a missing field is empty.
-        make: from context by field, makes (request, the tokens by which it is too long; 0 or less if it fits).
+        make: returns (request, how many tokens too long it is; 0 or less if it fits) for a context by field.
         fields, first, limit, by: as for `cut`.
 
     Returns:

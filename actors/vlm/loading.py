@@ -121,7 +121,7 @@ def check_placement(model: str, places: Mapping[str, Any]) -> None:
 
     Raises:
         ModelError: the GPUs have too little memory, and accelerate put some of the weights elsewhere, from where each
-        pass copies them.
+            pass copies them.
     """
     devices = {str(place) for place in places.values()}
     if (outside := sorted(devices & {"cpu", "disk"})) and (len(devices) > 1 or "disk" in devices):

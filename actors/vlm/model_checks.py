@@ -14,7 +14,7 @@ GENERATIVE = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel")  # endin
 WEIGHTS = ("model.safetensors.index.json", "model.safetensors")
 TEMPLATE_KEYS_IN = ("tokenizer_config.json", "processor_config.json")  # files that may contain a chat template
 TEMPLATES = ("chat_template.jinja", "chat_template.json")  # files that are a chat template
-# A tokenizer has one of these files, and a picture processor one of those.
+# Each tokenizer has one of the first files, and each picture processor one of the second.
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model", "tekken.json")
 PROCESSORS = ("preprocessor_config.json", "processor_config.json")
 
@@ -29,7 +29,7 @@ def check_vlm(model: str, *, revision: str | None = None) -> bool:
 
     Raises:
         ValueError: the model does not exist or cannot be reached, is of another kind, or lacks undamaged safetensors
-        weights, a chat template, a tokenizer or a processor.
+            weights, a chat template, a tokenizer or a processor.
     """
     return _check_files(model, _files(model, revision))
 
