@@ -1,4 +1,4 @@
-"""The records whose pictures are fetched, cut into units of bounded size; each picture once.
+"""The records whose pictures are fetched, cut into units of bounded size, with each picture only once.
 
 A unit of `images` covers at most `unit_rows` rows of a unit of the records: a killed worker loses at most that much.
 The footer names the records' unit and the range of rows (`extra`: `parent`, `from`, `to`), by which tables are joined
@@ -38,7 +38,7 @@ class RecordsInput:
         return f"{sum(int(marks.sum()) for marks in self.repeated.values()):,} records repeat a picture"
 
     def keep_repeats(self, run: TableRun) -> str | None:
-        """Store for the workers which records repeat a picture; return the URI, None if no record does."""
+        """Store which records repeat a picture, for the workers; return the URI, or None if no record does."""
         return run.keep(repeats.FILE, repeats.encoded(self.repeated)) if self.repeated else None
 
 

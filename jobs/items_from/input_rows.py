@@ -1,4 +1,4 @@
-"""Read a user's file row by row: CSV, TSV, JSON lines, Parquet, or a list with one picture per line."""
+"""Reader of a user's file row by row: CSV, TSV, JSON lines, Parquet, or a list with one picture per line."""
 
 import json
 import math
@@ -35,7 +35,7 @@ class UserFile:
     """A user's file.
 
     Attributes:
-        columns: names of its columns; those with binary data, such as encoded pictures, are left out.
+        columns: names of its columns, except those with binary data such as encoded pictures.
         rows: yields (line, or number of the row in Parquet; row), and passes faulty rows to a callback.
         counted: what the numbers count: line or row.
         binary: names of the columns that are left out.
@@ -60,7 +60,7 @@ class UserFile:
 
 
 def open_file(uri: str, *, encoding: str | None, delimiter: str | None) -> UserFile:
-    """Open the file at `uri`; its name says the format.
+    """Open the file at `uri`, whose name determines the format.
 
     Raises:
         InputError: not one file, an unknown format, or a file that cannot be read or has no columns.
@@ -159,7 +159,7 @@ def _list(file: Object, reject: Rejects) -> Iterator[tuple[int, Row]]:
 
 
 def entries(cells: Sequence[Cell], separator: str | None) -> list[str]:
-    """Return the entries of cells in their order: those of lists, and of texts divided by `separator`."""
+    """Return the entries of cells in order: the entries of lists, and the parts of texts divided by `separator`."""
     texts: list[str] = []
     for cell in cells:
         parts = cell if isinstance(cell, list) else [cell or ""] if separator is None else (cell or "").split(separator)

@@ -22,7 +22,7 @@ def linked_units(
 
     Args:
         base: a table of items, images or links.
-        others: further inputs of each unit: if one changes, the unit is written again.
+        others: other inputs of each unit; if one changes, the unit is written again.
         begun: how the units of `base` were cut in the table that is continued; its units keep their names.
     """
     return CompactList(_cut(base, others, unit_rows, begun))

@@ -46,7 +46,7 @@ class ResponseTables:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """The inputs' part of a run's identity."""
+        """Return the inputs' part of a run's identity."""
         single = {"items": self.asked, "texts": self.texts}
         return {
             "responses": sorted(table.identity for table in self.responses),
@@ -105,7 +105,7 @@ def open_response_tables(cfg: ItemsConfig) -> ResponseTables:
     """Open the input tables.
 
     Raises:
-        InputError: a table does not exist, is incomplete or of another kind, or two hold the same response.
+        InputError: a table does not exist, is incomplete or of another kind, or two tables have the same response.
     """
     for key, value, needed in (("texts", cfg.texts, "input_items"), ("label_questions", cfg.label_questions, "labels")):
         if value and not getattr(cfg, needed):
@@ -125,7 +125,7 @@ def response_units(tables: ResponseTables, unit_rows: int, begun: Mapping[str, B
     has begun (`begun`: its cuts) they keep their names.
     """
     objects: dict[str, list[tuple[Object, int]]] = {}
-    whole_units: dict[str, str] = {}  # unit -> itself, or the unit of which it is a piece
+    whole_units: dict[str, str] = {}  # by unit: the unit itself, or the unit that it is a piece of
     for table in tables.responses:
         for footer in table.footers:
             unit = footer.unit
@@ -149,10 +149,10 @@ def response_units(tables: ResponseTables, unit_rows: int, begun: Mapping[str, B
 
 @dataclass
 class ResponseUnitReader:
-    """Reads the items of a unit.
+    """Reader of the items of a unit.
 
     Attributes:
-        role: of the responses' texts.
+        role: role of the responses' texts.
         draw: the draw, if there is one; `drawn`: unit -> bool[items], which of the unit's items are drawn.
     """
 
@@ -232,7 +232,7 @@ class ResponseUnitReader:
         }
 
     def _labels(self, asked: Mapping[str, AskedItem]) -> dict[str, dict[str, str]]:
-        """Return the labels of each item: those of the item itself, else those of its picture if it has just one."""
+        """Return the labels of each item: its own, else those of its picture if it has exactly one."""
         labels: dict[str, dict[str, str]] = {name: {} for name in asked}
         if not self.labels:
             return labels
@@ -246,7 +246,7 @@ class ResponseUnitReader:
 
 
 def _responses(unit: Unit) -> list[dict[str, Any]]:
-    """Return the responses of a unit, in the order of the tables; reads only objects with one of them."""
+    """Return the responses of a unit in the order of the tables, reading only objects that contain some."""
     first, last = unit.extra[FROM], unit.extra[TO]
     rows: list[dict[str, Any]] = []
     for source, count in zip(unit.inputs, unit.extra["sizes"], strict=False):
@@ -258,7 +258,7 @@ def _responses(unit: Unit) -> list[dict[str, Any]]:
 
 
 def _drawn(units: Sequence[Unit], reader: ResponseUnitReader, draw: Draw) -> tuple[CompactList[Unit], list[str]]:
-    """Return the units, whose versions cover their drawn items, and what was drawn; holds 9 B per item."""
+    """Return the units, whose versions cover the drawn items, and a description of the draw; holds 9 B per item."""
     keys: dict[str, np.ndarray] = {}
     for unit in units:
         exclusion_filter = ExclusionFilter(reader.marks)

@@ -1,4 +1,4 @@
-"""Rows of a user's file -> rows of `items`, `texts` and `records`."""
+"""Conversion of a user file's rows to rows of `items`, `texts` and `records`."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ SET, TEXT_COLUMN = "set", "text_column"  # attributes that item_per= adds
 
 @dataclass(frozen=True)
 class Roles:
-    """Which columns of a file are what; `id` and `language` are one or none."""
+    """The roles of a file's columns; `id` and `language` have at most one."""
 
     id: str | None
     language: str | None
@@ -30,7 +30,7 @@ class Roles:
 
     @property
     def named(self) -> dict[str, str]:
-        """Return column -> the key that names it."""
+        """Return the configuration key of each column that has a role."""
         keys = {name: f"columns.{role}" for role in ("id", "language") if (name := getattr(self, role))}
         for role in ("pictures", "targets", "gold", "attributes"):
             keys |= dict.fromkeys(getattr(self, role) or (), f"columns.{role}")
@@ -40,7 +40,7 @@ class Roles:
 
 
 def roles_of(cfg: ItemsConfig, file: UserFile) -> Roles:
-    """Return the roles of the columns that `columns=` names.
+    """Return the roles of the columns in `columns=`.
 
     Raises:
         InputError: a column that the file lacks, no pictures and no texts, or `kind=` or `item_per=` that does not fit.
@@ -101,13 +101,13 @@ class _Text:
 
 
 class ItemRowReader:
-    """Turns rows into items.
+    """Converter of rows to items.
 
     Args:
         cfg: the configuration.
         file: the user's file, for messages.
-        roles: which columns are what.
-        pictures: finds the pictures that a row names.
+        roles: the roles of the columns.
+        pictures: finder of a row's pictures.
     """
 
     def __init__(self, cfg: ItemsConfig, file: UserFile, roles: Roles, pictures: Pictures) -> None:
@@ -219,7 +219,7 @@ class ItemRowReader:
 
 
 class ListColumn:
-    """The cells of one list, such as the targets; remembers signs of a wrong separator.
+    """The cells with one list, such as the targets; notes signs of a wrong separator.
 
     Args:
         key: the key of the separator, for messages.
@@ -264,7 +264,7 @@ def record_of(picture: NamedPicture, item_id: str, attributes: Mapping[str, str]
 
 
 def _content(pictures: Sequence[NamedPicture], texts: Sequence[_Text], language: str) -> str:
-    """Return the id of what is judged: a single picture's own id, so that its ratings as an image have the same id."""
+    """Return the item's id: for a single picture the picture's, so that its ratings as an image have the same id."""
     if len(pictures) == 1 and not texts:
         return pictures[0].image_id
     ids = [picture.image_id for picture in pictures]

@@ -18,7 +18,7 @@ COUNTS = "term_counts.json"
 def keep_counts(run: TableRun, manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Return the counts of a finished run, and keep them in its `_run/term_counts.json`.
 
-    `entities_by_concept` is table 6 and `entities_by_type` table 7; an entity of several concepts counts for each.
+    `entities_by_concept` is table 6 and `entities_by_type` table 7; an entity with several concepts counts for each.
     `distinct_terms` regards case as terms do when they are searched.
     """
     tallies = manifest["counts"]["tallies"]
