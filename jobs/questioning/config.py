@@ -12,7 +12,7 @@ REFUSE, MARK = "refuse", "mark"
 
 @dataclass
 class QuestionColumns:
-    """Which columns of the file are what; null: the first of the usual names that the file has."""
+    """The roles of the file's columns; null: the first of the usual names that the file has."""
 
     set_id: str | None = None  # ids of the sets; null: set_id or item_id, else a hash of columns.about
     about: str | None = None  # the texts that the sets are about; null: about, prompt or text
@@ -26,7 +26,7 @@ class QuestionColumns:
 
 @dataclass
 class QuestionsConfig(SamplingSettings, ReadingRows):
-    """Keys of `questions`: a file of questions, or texts about which a model writes them."""
+    """Keys of `questions`: a file of questions, or texts about which a model writes questions."""
 
     input: str | None = None  # CSV, TSV, JSON lines or Parquet with one question per row
     columns: QuestionColumns = field(default_factory=QuestionColumns)

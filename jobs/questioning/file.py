@@ -1,4 +1,4 @@
-"""Questions that people wrote, from a file with one question per row."""
+"""Reader of questions that people wrote, from a file with one question per row."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -71,9 +71,9 @@ class FileQuestions(NamedTuple):
     """The questions of a file.
 
     Attributes:
-        sets: set_id -> its questions, with faults marked.
-        about: set_id -> the text that it is about.
-        rejects: further questions of a set with the id of an earlier one.
+        sets: the questions of each set, by set_id, with faults marked.
+        about: the text that each set is about, by set_id.
+        rejects: questions with the id of an earlier question in the set.
     """
 
     sets: dict[str, list[GraphQuestion]]

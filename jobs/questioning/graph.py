@@ -1,8 +1,8 @@
-"""Rows of table `questions`, and their faults: duplicates, questions that cannot be asked, parents that do not exist.
+"""Rows of the table `questions`, and their faults: duplicates, unsuitable questions, and unknown parents.
 
-A question is invalid, and counts nowhere, if it is asked twice, asks for the picture itself ("Is there an image?"), or
-cannot be answered with yes or no. A parent that the set does not have is dropped, and so are the parents of the
-questions on a cycle; the question stays valid.
+A question is invalid, and is not counted, if it is asked twice, asks for the picture itself ("Is there an image?"), or
+cannot be answered with yes or no. A parent that is missing from the set is dropped, as are the parents of the questions
+on a cycle; the question stays valid.
 """
 
 import re
@@ -31,10 +31,10 @@ _OPEN = re.compile(r"(?:what|which|who|whom|whose|where|when|why|how)\b", re.IGN
 
 @dataclass(frozen=True)
 class GraphQuestion:
-    """A row of table `questions`.
+    """A row of the table `questions`.
 
     Attributes:
-        line: of the file, or of the tuple in the model's answer; from 1.
+        line: line in the file, or of the tuple in the model's answer; from 1.
         proposition: the tuple that it asks about.
         fault: why it is invalid, or what was changed; empty if nothing was.
     """
@@ -51,7 +51,7 @@ class GraphQuestion:
 
 
 def invalid_kind(text: str) -> str:
-    """Return why a question cannot be asked about a picture: it asks for the picture, or is open; else empty."""
+    """Return why a question cannot be asked about a picture (it asks for the picture, or is open); empty if it can."""
     plain = " ".join(text.split())
     if any(pattern.fullmatch(plain) for pattern in _OF_PICTURE):
         return ABOUT_PICTURE
@@ -62,7 +62,7 @@ def checked(questions: Sequence[GraphQuestion]) -> list[GraphQuestion]:
     """Return the questions of one set with their faults marked; see the module's docstring.
 
     Args:
-        questions: with distinct question_ids.
+        questions: questions with distinct question_ids.
     """
     ids = {question.question_id for question in questions}
     cyclic = {name for cycle in cycles(questions) for name in cycle}
@@ -84,8 +84,8 @@ def checked(questions: Sequence[GraphQuestion]) -> list[GraphQuestion]:
 
 
 def cycles(questions: Sequence[GraphQuestion]) -> list[list[str]]:
-    """Return the sets of questions that depend on each other, in the order of the questions; a question that
-    depends on itself is a set of one."""
+    """Return the sets of questions that depend on each other, in the order of the questions; a question that depends on
+    itself is a set of one."""
     parents_of = {question.question_id: question.parents for question in questions}
     reach: dict[str, set[str]] = {}
     for name, parents in parents_of.items():
@@ -113,8 +113,8 @@ def from_answers(
     """Return the questions of a set from a model's answers, and the tuples without a question.
 
     Args:
-        tuples, questions, parents: number -> (line, text), from `actors.vlm.scene_graphs.parse`. A tuple without a line
-            of parents has none.
+        tuples, questions, parents: (line, text) by number, from `actors.vlm.scene_graphs.parse`. A tuple without a line
+            of parents has no parents.
     """
     rows = [
         GraphQuestion(

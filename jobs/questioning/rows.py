@@ -1,4 +1,4 @@
-"""Questions as rows of table `questions`."""
+"""Questions as rows of the table `questions`."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from jobs.questioning.graph import GraphQuestion
 
 
 def question_row(question: GraphQuestion, text: str | None) -> dict[str, Any]:
-    """Return the row of a question; `text` is what its set is about, None if that is unknown."""
+    """Return the row of a question; `text` is the text that its set is about, None if unknown."""
     return {
         "set_id": question.set_id,
         "question_id": question.question_id,

@@ -13,7 +13,7 @@ TEXTS = "texts"  # `Unit.extra`: [set_id, text] of each set
 
 
 def read_units(source: TableSource, *, role: str, unit_rows: int) -> CompactList[Unit]:
-    """Return units of at most `unit_rows` different texts of a role, in the order of the table; holds their hashes.
+    """Return units of at most `unit_rows` distinct texts with a role, in the table's order; holds their hashes.
 
     Raises:
         InputError: no text has the role.

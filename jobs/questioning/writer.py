@@ -1,4 +1,4 @@
-"""The worker of `questions`: has a text model write the scene graphs of texts, in three steps."""
+"""The worker of `questions`, which has a text model write scene graphs of texts in three steps."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ NO_QUESTIONS = "no_questions"  # reason of the reject of a text
 
 @dataclass
 class _Graph:
-    """The answers about one text, as far as they are known."""
+    """The answers about one text so far."""
 
     set_id: str
     text: str
@@ -42,13 +42,13 @@ class _Graph:
 
 
 class QuestionWriter:
-    """Writes the questions of the texts of a unit.
+    """Worker that writes the questions about the texts of a unit.
 
     Args:
         instructions: the content of a file of `conf/scene_graph`.
         model: which model to load.
         settings: how the answers are drawn.
-        threads: of torch on a CPU; torch's choice if None.
+        threads: torch's threads on a CPU; None: torch's default.
 
     Raises:
         ValueError: the model cannot be loaded.
@@ -82,7 +82,7 @@ class QuestionWriter:
         self.settings = settings
 
     def __call__(self, task: UnitTask, writer: UnitWriter, report: Reporter) -> None:
-        """Write the rows of the unit; lines with faults, and texts without a question, are rejects."""
+        """Write the rows of the unit; faulty lines, and texts without a question, become rejects."""
         self.engine.on_tokens = lambda tokens: report.add(0, tokens=tokens)
         graphs = [_Graph(set_id, text) for set_id, text in task.unit.extra[TEXTS][: task.unit.limit]]
         rows = []
@@ -102,7 +102,7 @@ class QuestionWriter:
         counts.tallies[group] = {key: len(rows)}
 
     def write(self, graphs: Sequence[_Graph]) -> None:
-        """Have the model answer each step about the texts that have tuples."""
+        """Have the model answer each step for the texts that have tuples."""
         waiting = list(graphs)
         for step in STEPS:
             for graph, answer in zip(waiting, self._answers(step, waiting), strict=True):
@@ -118,7 +118,7 @@ class QuestionWriter:
             waiting = [graph for graph in waiting if graph.parsed[TUPLES].entries]
 
     def questions(self, graph: _Graph) -> tuple[list[GraphQuestion], list[LineFault]]:
-        """Return the questions of a text, and the lines of the answers that have faults."""
+        """Return the questions about a text, and the faulty lines of the answers."""
         entries = {step: graph.parsed[step].entries if step in graph.parsed else {} for step in STEPS}
         questions, missing = from_answers(graph.set_id, entries[TUPLES], entries[QUESTIONS], entries[PARENTS])
         faults = [fault for parsed in graph.parsed.values() for fault in parsed.faults] + missing
@@ -127,7 +127,7 @@ class QuestionWriter:
         return questions, faults
 
     def _answers(self, step: str, graphs: Iterable[_Graph]) -> list[str | ScoringError]:
-        """Return the model's answers; of one that reached the limit of tokens, without its last line."""
+        """Return the model's answers; one that reached the token limit loses its last line."""
         asked = list(graphs)
         prompts = [
             self.chat.encode([self._prompt(step, graph)], [], system=self.instructions.system) for graph in asked

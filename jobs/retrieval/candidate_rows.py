@@ -1,4 +1,4 @@
-"""The pictures that a search found, looked up in the Parquet files of its corpus: as records and as neighbours."""
+"""The pictures that a search returned, looked up in its corpus's Parquet files: as records and as neighbours."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,7 +29,7 @@ EXCLUDED, ABSENT, NO_URL, SAME = "excluded", "not_in_corpus", "no_url", "same_pi
 
 @dataclass
 class MetadataConfig:
-    """The Parquet files that describe the pictures of a corpus."""
+    """The Parquet files that describe a corpus's pictures."""
 
     path: str = MISSING  # a file, a folder or a glob of Parquet files
     id: str = "uid"  # column of the ids that the search returned: corpus.id of jobs.retrieve
@@ -50,7 +50,7 @@ def best_neighbors(neighbors: TableSource, k: int | None, *, queries: int | None
     """Return the `k` best neighbours of each query (None: all), sorted by query and rank.
 
     Args:
-        queries: of only so many queries, the first ones of the table; None: of all.
+        queries: number of queries, counted from the table's first; None: all.
     """
     batches = neighbors.batches(["query_id", "rank", "item_id", "score", "probability"])
     parts = [
@@ -61,7 +61,7 @@ def best_neighbors(neighbors: TableSource, k: int | None, *, queries: int | None
 
 
 def _of_first(batches: Iterable[pa.Table], queries: int) -> Iterator[pa.Table]:
-    """Yield the rows of the first queries; the neighbours of a query are next to each other."""
+    """Yield the rows of the first queries; the neighbours of a query are consecutive."""
     first: dict[str, None] = {}
     for rows in batches:
         first = dict.fromkeys(islice(first | dict.fromkeys(pc.unique(rows["query_id"]).to_pylist()), queries))
@@ -86,9 +86,9 @@ def find_metadata(config: MetadataConfig) -> list[Object]:
 def read_metadata(
     files: Sequence[Object], config: MetadataConfig, ids: pa.Array
 ) -> dict[str, tuple[str | None, str | None]]:
-    """Return id -> (URL, caption) of the pictures `ids`; of several rows with one id the first.
+    """Return the (URL, caption) of the pictures `ids`, by id; if an id has several rows, the first one.
 
-    Reads the column of the ids of all files, and the others of row groups that have some of them.
+    Reads the id column of all files, and the other columns only of row groups that contain some of the ids.
 
     Raises:
         InputError: a file cannot be read or lacks a column.
@@ -112,12 +112,12 @@ def candidates(
 ) -> CandidateTables:
     """Return a record for each distinct picture, and the neighbours with the pictures' ids.
 
-    Ids of a corpus with one URL are one picture: a query keeps the better rank of it, and its record has the id that
-    came first.
+    Ids of a corpus that share a URL are one picture: a query keeps its better rank, and its record has the id that came
+    first.
 
     Args:
         neighbors: sorted by query and rank.
-        described: id -> (URL, caption).
+        described: (URL, caption) by id.
         exclusion_filter: the exclusions, by id or URL.
     """
     records: dict[str, dict[str, Any]] = {}
@@ -145,7 +145,7 @@ def _reason(
     exclusion_filter: ExclusionFilter,
     shown: set[tuple[str, str]],
 ) -> str | None:
-    """Return why a neighbour is left out; None if it is not."""
+    """Return why a neighbour is left out; None if it is kept."""
     if row["item_id"] not in described:
         return ABSENT
     if not url:
@@ -158,7 +158,7 @@ def _reason(
 def _record(item_id: str, image_id: str, url: str, caption: str | None) -> dict[str, Any]:
     return {
         **dict.fromkeys(WIT_COLUMNS),
-        "record_id": item_id,  # the corpus' id, by which the record is joined to the search
+        "record_id": item_id,  # the corpus's id, which joins the record to the search
         "image_id": image_id,
         "image_url": url,
         "caption_alt_text_description": caption,

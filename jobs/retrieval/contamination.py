@@ -1,4 +1,4 @@
-"""Overlap of queries and knowledge base: pictures that both have, by id, by bytes or by perceptual hash."""
+"""Overlap of queries and knowledge base: pictures in both, by id, by bytes or by perceptual hash."""
 
 from collections.abc import Collection, Sequence
 from typing import NamedTuple

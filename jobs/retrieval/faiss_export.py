@@ -26,7 +26,7 @@ class FaissConfig:
 
 
 def check_export(cfg: FaissConfig, corpus: VectorCorpus, tables: Mapping[str, str]) -> None:
-    """Check before the search that the index can be built. `tables`: key -> URI of the run's tables.
+    """Check before the search that the index can be built; `tables` are the URIs of the run's tables by key.
 
     Raises:
         InputError: FAISS is not installed, the folder is inside a table, or FAISS refuses the factory or nprobe.

@@ -1,6 +1,6 @@
-"""Builds an approximate FAISS index of a corpus and measures its recall of the exact result.
+"""Construction of an approximate FAISS index of a corpus, and its recall of the exact result.
 
-The driver builds it, and its memory must hold the index; vectors are read one block at a time.
+The driver builds the index, which must fit its memory; vectors are read one block at a time.
 """
 
 import os
@@ -46,7 +46,7 @@ def build(
 
     Raises:
         InputError: FAISS does not accept the factory string.
-        RunError: FAISS needs more vectors to train on than can be used.
+        RunError: FAISS needs more vectors for training than are available.
     """
     index = _empty_index(factory, corpus.space.dim)
     ivf = _ivf(index)
@@ -78,10 +78,10 @@ def build(
 def check(factory: str, nprobe: int, *, dim: int, rows: int) -> None:
     """Check, before vectors are read, that `build` can build the index from `rows` vectors.
 
-    FAISS reports its limits (centroids of a PQ, rows of a PCA, no second `add`) only while it trains or adds. So this
-    function builds small indices from random vectors, doubling their number up to that of the training vectors.
-    Training all lists of an IVF would take as long as for the real index: only their number is checked, and the trial
-    has one list.
+    FAISS reports its limits (centroids of a PQ, rows of a PCA, no second `add`) only while training or adding. This
+    function therefore builds small indices from random vectors, doubling their number up to that of the training
+    vectors. Training all lists of an IVF would take as long as for the real index, so only their number is checked, and
+    the trial has one list.
 
     Raises:
         InputError: FAISS refuses the factory string or these numbers of vectors, or nprobe is below 1.
@@ -112,7 +112,7 @@ def _try(index: Any, sample: np.ndarray, block: np.ndarray) -> _Refusal | None:
     """Train on `sample`, add `block` twice and search; return why FAISS refuses, or None."""
     for part in _parts(index):
         if hasattr(part, "do_polysemous_training"):
-            part.do_polysemous_training = False  # takes minutes and has no limits to check
+            part.do_polysemous_training = False  # takes minutes, without limits to check
     try:
         index.train(sample)
     except RuntimeError as error:
@@ -137,7 +137,7 @@ def _parts(index: Any) -> Iterator[Any]:
 
 
 def _ivf(index: Any) -> Any:
-    """Return the inverted file in an index; None without one."""
+    """Return the inverted file in an index; None if there is none."""
     import faiss
 
     try:
@@ -187,7 +187,7 @@ def _vectors(
 
 
 def write(index: Any, ids: pa.ChunkedArray, folder: str) -> None:
-    """Write `corpus.faiss`, and `ids.parquet` with the item_id of each number; no file is ever incomplete."""
+    """Write `corpus.faiss`, and `ids.parquet` with the item_id of each number; files are never incomplete."""
     import faiss
 
     with Spool("faiss") as spool:
@@ -205,7 +205,7 @@ def recall(
     *,
     k: int,
 ) -> float:
-    """Return the share of the exact neighbours that are among the k that the index returns."""
+    """Return the share of the exact neighbours among the k that the index returns."""
     approximate: dict[str, set[str]] = {}
     for unit, vectors in queries:
         if not len(vectors):
@@ -222,6 +222,6 @@ def recall(
 
 
 def _reason(error: Exception) -> str:
-    """Return FAISS's message without the position in its source and the condition that failed."""
+    """Return FAISS's message without its position in the source and the failed condition."""
     last = str(error).strip().rpartition("\n")[2] or type(error).__name__
     return re.sub(r"^.*\.cpp:\d+: (Error: )?('.*' failed: (?=.))?", "", last)

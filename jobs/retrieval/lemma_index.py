@@ -1,4 +1,4 @@
-"""Names of entities in free text: the lemmas and titles of a knowledge base that a text contains."""
+"""Names of entities in free text: the lemmas and titles of a knowledge base that occur in a text."""
 
 import re
 import unicodedata
@@ -17,7 +17,7 @@ _LIST_MARK = re.compile(r"^\s*(?:[-*•]|\(?\d{1,2}[.)])\s+")
 
 
 class NamedNode(NamedTuple):
-    """A node with the lemma or title by which it was found, and its place among the node's names, from 0."""
+    """A node with the lemma or title that was found, and its position among the node's names, from 0."""
 
     place: int
     node_id: str
@@ -25,12 +25,12 @@ class NamedNode(NamedTuple):
 
 
 class NameMatch(NamedTuple):
-    """A node that a text names.
+    """A node whose name occurs in a text.
 
     Attributes:
         node_id: the node.
         lemma: its lemma or title.
-        share: words of the lemma / words of the line that contains it.
+        share: number of words of the lemma / number of words of the line that contains it.
     """
 
     node_id: str
@@ -46,20 +46,20 @@ def words_of(text: str) -> list[str]:
 
 
 def lines_of(text: str, most: int) -> list[list[str]]:
-    """Return the words of the first `most` lines that have any, without marks of lists."""
+    """Return the words of the first `most` lines with words, without list markers."""
     lines = (words_of(_LIST_MARK.sub("", line)) for line in text.splitlines())
     return [words for words in lines if words][:most]
 
 
 def spans(count: int, longest: int) -> Iterator[tuple[int, int]]:
-    """Yield first and last + 1 of every run of at most `longest` of `count` words, the longest first."""
+    """Yield the first and last + 1 of every run of at most `longest` of `count` words, longest first."""
     for length in range(min(count, longest), 0, -1):
         for first in range(count - length + 1):
             yield first, first + length
 
 
 def phrase_hashes(texts: Iterable[str], *, lines: int, longest: int) -> Hashes:
-    """Return the distinct hashes of all runs of words in texts (`hash_texts`)."""
+    """Return the distinct hashes of all runs of words in texts (see `hash_texts`)."""
     phrases = {
         " ".join(words[first:last])
         for text in texts
@@ -72,7 +72,7 @@ def phrase_hashes(texts: Iterable[str], *, lines: int, longest: int) -> Hashes:
 class LemmaIndex:
     """The nodes of a knowledge base by the words of their lemmas and titles, in all languages.
 
-    Reads the table `nodes` once; memory holds the names that are wanted.
+    Reads the table `nodes` once; memory holds the wanted names.
 
     Args:
         nodes: the table.
@@ -89,20 +89,20 @@ class LemmaIndex:
                 self._nodes[keys[number]].add(names[number])
 
     def __len__(self) -> int:
-        """Return the number of distinct names that were wanted and exist."""
+        """Return the number of distinct wanted names that exist."""
         return len(self._nodes)
 
     def nodes(self, key: str) -> list[NamedNode]:
-        """Return the nodes with a name of these words: those whose first names it is come first, then by id."""
+        """Return the nodes with a name of these words: first those for which it is the first name, then by id."""
         return sorted(self._nodes.get(key, ()))
 
     def matches(self, text: str, *, lines: int, longest: int) -> list[NameMatch]:
-        """Return the nodes that a text names, best first, each once.
+        """Return the nodes whose names occur in a text, best first, each once.
 
-        Lines come in their order; within a line longer names come first, and words of a longer name count no more.
+        Lines are in order; within a line longer names come first, and the words of a longer name do not count again.
 
         Args:
-            lines: number of lines that count.
+            lines: number of lines to search.
             longest: number of words of the longest name.
         """
         best: dict[str, NameMatch] = {}

@@ -1,4 +1,4 @@
-"""The tables that `link` reads: knowledge base, vectors and pictures, and lookups of their rows."""
+"""The tables that `link` reads, knowledge base, vectors and pictures, and lookups of their rows."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from jobs.store import locations
 from jobs.store.reading import TableSource, open_table
 from jobs.store.shared_lookup import SharedLookup
 
-TEXT_TABLES = {  # method -> the table of texts of the knowledge base that it reads
+TEXT_TABLES = {  # the table of the knowledge base's texts that each method reads
     "lemma": "lemmas", "gloss": "glosses", "article": "windows", "lemma_vision": "lemmas", "gloss_vision": "glosses",
 }  # fmt: skip
 
@@ -30,9 +30,9 @@ class LinkedKbConfig:
 
 @dataclass(frozen=True)
 class LinkLookups:
-    """Rows by key; None: a table that the method does not read.
+    """Lookups of rows by key; None: the method does not read the table.
 
-    The key of `texts` is text_id for the text methods, the node for the others.
+    The key of `texts` is text_id for the text methods and the node for the others.
     """
 
     nodes: SharedLookup
@@ -44,7 +44,7 @@ class LinkLookups:
 
 @dataclass(frozen=True)
 class LinkTables:
-    """Opened tables: `kb` by part, `vectors` of `pictures` and `texts`, `images` of `queries` and `kb`, if set."""
+    """Opened tables: `kb` by part, `vectors` of `pictures` and `texts`, and `images` of `queries` and `kb`, if set."""
 
     method: str
     kb: Mapping[str, TableSource]
@@ -73,7 +73,7 @@ class LinkTables:
         )
 
     def kb_pictures(self, lookups: LinkLookups) -> KnowledgeBasePictures:
-        """Return the knowledge base's pictures, to find queries among them."""
+        """Return the knowledge base's pictures, for finding queries among them."""
         queries, pictures = self.images.get("queries"), self.images.get("kb")
         return KnowledgeBasePictures(lookups.node_images, queries, pictures)
 
@@ -88,8 +88,8 @@ def open_link_tables(
         images: the queries' pictures.
 
     Raises:
-        InputError: a table cannot be read, the knowledge base has no pictures although the method needs them, or the
-            vectors come from different encoders.
+        InputError: a table cannot be read, the method needs pictures but the knowledge base has none, or the vectors
+            come from different encoders.
     """
     parts = {"nodes": "nodes", "node_images": "node_images"}
     if settings.method in TEXT_TABLES:

@@ -1,4 +1,4 @@
-"""Worker of `link`: ranks the nodes of a knowledge base for one unit of neighbors."""
+"""Worker of `link` that ranks the nodes of a knowledge base for one unit of neighbors."""
 
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -30,20 +30,20 @@ from jobs.store.units import Unit
 from jobs.store.writer import Reject, UnitTask, UnitWriter
 from jobs.tables import TABLES
 
-# Tallies of a unit's footer.
+# Tallies in a unit's footer.
 SHORT = "queries with fewer than k nodes"
 UNKNOWN = "neighbors that the knowledge base lacks"  # counted once per query and neighbour
 NEAR = "near pictures of the knowledge base"  # by perceptual hash; these queries are kept
 
-Hits = Mapping[str, Sequence[tuple[str, float]]]  # query -> its neighbours and their scores, best first
+Hits = Mapping[str, Sequence[tuple[str, float]]]  # neighbours of each query with their scores, best first
 
 
 class LinkUnit:
-    """Ranks nodes for the pictures of one unit of neighbors.
+    """Ranks nodes for the pictures in one unit of neighbors.
 
     Args:
-        kb_pictures: pictures whose queries are dropped; None: keep all queries.
-        excluded: URI of the list of exclusions; None without one.
+        kb_pictures: pictures to drop from the queries; None: keep all queries.
+        excluded: URI of the list of exclusions; None if there is none.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class LinkUnit:
     def __call__(self, task: UnitTask, writer: UnitWriter, report: Reporter) -> None:
         """Write the links of the unit's queries, and count filtered queries and unknown neighbours.
 
-        A limit takes the first queries of the unit, with all of their neighbours.
+        A limit keeps the first queries of the unit, with all their neighbours.
         """
         neighbors = read_unit(task.unit.inputs[0].uri, columns=["query_id", "rank", "item_id", "score"])
         neighbors = first_values(neighbors, "query_id", task.unit.limit)
@@ -122,7 +122,7 @@ class LinkUnit:
         """Rank the candidate `nodes` of each query by the vectors of their texts."""
         texts = self._text_vectors({node for candidate in nodes.values() for node in candidate})
         queries = _vectors(self._lookups.query_vectors, pa.array(list(nodes), pa.string()))
-        # Each query of the search had a vector: without one, `pictures` is another table.
+        # Each query of the search had a vector, so a query without one shows that `pictures` is another table.
         writer.counts.filtered["no_vector"] += len(nodes.keys() - queries.keys())
 
         def rank(query: str) -> list[Link]:
@@ -140,7 +140,7 @@ class LinkUnit:
         return {text_id: (node, text) for text_id, node, text in zip(*columns, strict=True)}
 
     def _text_vectors(self, nodes: set[str]) -> dict[str, list[tuple[str, np.ndarray]]]:
-        """Return node -> ids and vectors of its texts, in the knowledge base's order; only texts with a vector."""
+        """Return the ids and vectors of each node's texts, in the knowledge base's order; only texts with a vector."""
         assert self._lookups.texts is not None
         rows = self._lookups.texts.rows(pa.array(sorted(nodes), pa.string()))
         vectors = _vectors(self._lookups.text_vectors, rows["text_id"].combine_chunks())
@@ -166,7 +166,7 @@ class LinkUnit:
         ]
 
     def _lemmas(self, links: Sequence[Link]) -> dict[str, str]:
-        """Return node_id -> a lemma of it and, if the method scores lemmas, text_id -> lemma."""
+        """Return a lemma by node_id and, if the method scores lemmas, the lemma by text_id."""
         nodes = pa.array(sorted({link.node_id for link in links}), pa.string())
         rows = self._lookups.nodes.rows(nodes)
         lemmas = {}
@@ -185,7 +185,7 @@ class LinkUnit:
 
 
 def _each(queries: Iterable[str], rank: Callable[[str], list[Link]], writer: UnitWriter) -> dict[str, list[Link]]:
-    """The links of each query; one at which `rank` raises is a reject."""
+    """Return the links of each query; a query for which `rank` raises becomes a reject."""
     ranked = {}
     for number, query in enumerate(queries):
         try:
@@ -201,7 +201,7 @@ def queries_in(unit: Unit) -> int:
 
 
 def _vectors(lookup: SharedLookup | None, ids: pa.Array) -> dict[str, np.ndarray]:
-    """Return id -> vector [dim], of the ids with an ok vector."""
+    """Return the vectors [dim] of the ids with an ok vector, by id."""
     assert lookup is not None
     rows = lookup.rows(ids)
     rows = rows.filter(pc.equal(rows["status"], "ok"))
@@ -212,6 +212,6 @@ def _vectors(lookup: SharedLookup | None, ids: pa.Array) -> dict[str, np.ndarray
 
 
 def _count_unknown(hits: Hits, ids: Container[str], writer: UnitWriter) -> None:
-    """Count neighbours that are not among `ids`: the search was in another or an earlier knowledge base."""
+    """Count neighbours that are not among `ids`, since the search used another or an earlier knowledge base."""
     if unknown := sum(item not in ids for neighbors in hits.values() for item, _ in neighbors):
         writer.counts.tallies[UNKNOWN] = {"": unknown}

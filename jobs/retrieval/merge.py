@@ -1,4 +1,4 @@
-"""Merges the k best rows of each unit of the corpus into the k best of the whole corpus, per query."""
+"""Merging of the k best rows of each unit of the corpus into the k best of the whole corpus, per query."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -18,10 +18,10 @@ from jobs.store.run import TableRun
 from jobs.store.threads import ahead
 from jobs.store.writer import UnitTask, UnitWriter
 
-PAIRS_AT_ONCE = 2_000_000  # of a query and one of its k ranks, merged in one pass: some 0.5 kB each
-MERGED_AT_ONCE = 4  # times the pairs of a pass in memory before the worse ones are dropped
+PAIRS_AT_ONCE = 2_000_000  # pairs of a query and one of its k ranks, merged in one pass; about 0.5 kB each
+MERGED_AT_ONCE = 4  # times the pairs of a pass that are in memory before worse ones are dropped
 _COLUMNS = ["query_id", "item_id", "score"]
-_THREADS, _AHEAD_ROWS = 16, 2_000_000  # that read the rows of the next units of the corpus, and these rows
+_THREADS, _AHEAD_ROWS = 16, 2_000_000  # threads that read the next units of the corpus, and the rows they read ahead
 
 
 class _MergePass(NamedTuple):
@@ -35,13 +35,13 @@ class _MergePass(NamedTuple):
 def merge(
     run: TableRun, partial: TableSource, queries: Iterable[QueryUnit], *, k: int, calibration: Calibration | None
 ) -> None:
-    """Write the units of `run` that are not done from the table `partial`, the best rows of each unit of the corpus.
+    """Write the unfinished units of `run` from the table `partial`, the best rows of each unit of the corpus.
 
-    The first unit also carries the counts and the rejects of the corpus, as in `jobs.retrieval.search.SearchQueries`.
-    Memory: a few times `PAIRS_AT_ONCE` rows, however many queries there are and units the corpus has.
+    The first unit also carries the corpus's counts and rejects, as in `jobs.retrieval.search.SearchQueries`. Memory
+    holds a few times `PAIRS_AT_ONCE` rows, however many queries and units there are.
 
     Args:
-        queries: of each unit of the run, in its order.
+        queries: the queries of each unit of the run, in order.
     """
     units = list(queries)
     ids = pa.concat_arrays([unit.ids for unit in units])
@@ -67,7 +67,7 @@ def merge(
 
 
 def _passes(run: TableRun, units: Sequence[QueryUnit], k: int) -> Iterator[_MergePass]:
-    """Yield passes of consecutive unfinished units, of at most `PAIRS_AT_ONCE` pairs unless one unit has more."""
+    """Yield passes over consecutive unfinished units, with at most `PAIRS_AT_ONCE` pairs unless one unit has more."""
     todo = {task.unit.name: task for task in run.todo}
     merge_pass = _MergePass([], 0, 0)
     begin = 0
@@ -87,11 +87,11 @@ def _passes(run: TableRun, units: Sequence[QueryUnit], k: int) -> Iterator[_Merg
 
 
 def _candidates(partial: TableSource, ids: pa.Array, merge_pass: _MergePass, k: int) -> Iterator[pa.Table]:
-    """Yield item_id, score and query (0 is the first of the pass) of the rows of `partial` for its queries."""
+    """Yield item_id, score and query (0 is the first in the pass) of the rows in `partial` for the pass's queries."""
     wanted = ids.slice(merge_pass.begin, merge_pass.end - merge_pass.begin)
 
     def hits_per_query(footer: Footer) -> int:
-        """The rows of each query in a unit of the corpus; 0 if rows were purged, and queries have different numbers."""
+        """The rows per query in a unit of the corpus; 0 if rows were purged, so that the numbers differ."""
         hits = min(k, footer.counts.tallies.get(CORPUS_TALLY, {}).get("searched", 0))
         return hits if footer.rows == hits * len(ids) else 0
 
@@ -109,7 +109,7 @@ def _candidates(partial: TableSource, ids: pa.Array, merge_pass: _MergePass, k: 
 
 
 def _best(candidates: Iterable[pa.Table], queries: int, k: int) -> pa.Table:
-    """Return query, item_id and score of the k best rows per query, by query, score and item_id."""
+    """Return query, item_id and score of the k best rows per query, sorted by query, score and item_id."""
     capacity = MERGED_AT_ONCE * (queries * k + 1)
     empty = {
         "item_id": pa.array([], pa.string()),

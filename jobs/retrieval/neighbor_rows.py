@@ -1,4 +1,4 @@
-"""Builds rows of the table `neighbors` from the hits of a search."""
+"""Rows of the table `neighbors`, made from the hits of a search."""
 
 import math
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from actors.search.top_k import Hits
 from jobs import tables
 from jobs.store.reading import TableSource
 
-CORPUS_TALLY = "corpus rows"  # tally of a unit: rows of the corpus that were searched, or why not
+CORPUS_TALLY = "corpus rows"  # tally of a unit: how many rows of the corpus were searched, or why not
 _SCHEMA = tables.TABLES["neighbors"].schema()
 
 
@@ -29,13 +29,13 @@ class Calibration(NamedTuple):
 
 
 def kept_calibration(source: TableSource) -> Calibration | None:
-    """Return the calibration in the metadata of a table of embeddings; None if its encoder has none."""
+    """Return the calibration in an embedding table's metadata; None if its encoder has none."""
     scale, bias = (source.metadata.get(f"remine.{name}") for name in ("logit_scale", "logit_bias"))
     return None if scale is None or bias is None else Calibration(float(scale), float(bias))
 
 
 def neighbors(ids: pa.Array, hits: Hits, calibration: Calibration | None) -> pa.Table:
-    """Return the rows of the table for `hits` of the queries `ids`; without a calibration, probability is null."""
+    """Return the table's rows for `hits` of the queries `ids`; without a calibration, probability is null."""
     rank = np.arange(len(hits.query)) - np.searchsorted(hits.query, hits.query) + 1
     probability = calibration.probability(hits.score) if calibration else np.full(len(hits.score), np.nan)
     columns = [

@@ -1,4 +1,4 @@
-"""The queries of a search: tables of embeddings, the rows that can be searched for, and why others cannot."""
+"""The queries of a search: tables of embeddings, the rows to search for, and why others are left out."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -20,25 +20,25 @@ from jobs.store.reading import TableSource, open_table, tables_in
 from jobs.store.units import Unit
 
 NOT_FINITE, ZERO, OUT_OF_RANGE = "not_finite", "zero_vector", "length_out_of_range"
-MOST_COMPARED = 5_000_000  # queries; the ids of more are not compared before the search, but by jobs.verify afterwards
+MOST_COMPARED = 5_000_000  # queries; with more, ids are not compared before the search but by jobs.verify afterwards
 
 
 class QueryUnit(NamedTuple):
-    """One object of the queries' table: the ids to search for, in its order, and why other rows are left out."""
+    """An object of the queries' table: the ids to search for, in order, and why other rows are left out."""
 
     ids: pa.StringArray
-    absent: Counter[str]  # status or reason -> rows
-    excluded: dict[str, int]  # mark of the list of exclusions -> number of rows that it matched
+    absent: Counter[str]  # number of rows by status or reason
+    excluded: dict[str, int]  # number of rows matched by each mark of the list of exclusions
 
     @property
     def rows(self) -> int:
-        """The number of rows of the object, searched or not."""
+        """The number of rows in the object, searched or not."""
         return len(self.ids) + self.absent.total()
 
     def account(self, counts: Counts, k: int, neighbors: int) -> None:
-        """Count the unit in `counts`, with the number of its neighbours.
+        """Count the unit, with the number of its neighbours, in `counts`.
 
-        Each row asks for k neighbours; it has fewer if the corpus is smaller, and none without a vector.
+        Each row asks for k neighbours; it gets fewer if the corpus is smaller, and none without a vector.
         """
         exclusions.count(counts, self.excluded)
         for reason, n in self.absent.items():
@@ -49,10 +49,10 @@ class QueryUnit(NamedTuple):
 
 
 def open_queries(pattern: str, corpus: VectorsConfig) -> list[TableSource]:
-    """Open the tables of embeddings that `pattern` names.
+    """Open the tables of embeddings that match `pattern`.
 
     Raises:
-        InputError: no such table; tables of different encoders; a table of texts, with the command that embeds them.
+        InputError: no such table; tables with different encoders; a table of texts (with the command to embed them).
     """
     first = open_table(tables_in(pattern)[0], "embeddings", "texts")
     if first.name == "texts":
@@ -65,10 +65,10 @@ def open_queries(pattern: str, corpus: VectorsConfig) -> list[TableSource]:
 
 
 def check_distinct(pattern: str, sources: Sequence[TableSource]) -> None:
-    """Check that no two queries have the same item_id: their neighbours would be mixed.
+    """Check that no two queries have the same item_id, since their neighbours would be mixed.
 
     Raises:
-        InputError: an item_id is duplicate; the message names the first.
+        InputError: an item_id occurs twice; the message has the first one.
     """
     if sum(source.rows for source in sources) > MOST_COMPARED:
         return

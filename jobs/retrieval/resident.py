@@ -1,4 +1,4 @@
-"""The corpus of a search in memory: of one process, or mapped from a copy that all processes of a machine share."""
+"""A search's corpus in memory, either of one process or mapped from a copy that all processes of a machine share."""
 
 import json
 import shutil
@@ -16,20 +16,20 @@ from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store.machine_copy import MachineCopy
 from jobs.store.units import Unit
 
-BLOCK_ROWS = 1 << 18  # per block: several pieces of a search on a GPU, of which one is copied while one is multiplied
-ROOM = 1.5  # times the size of the corpus that must be free for a copy: tables are compressed a little
-ALIGNED = 64  # bytes at which an array begins
+BLOCK_ROWS = 1 << 18  # per block: several pieces of a search on a GPU, one copied while another is multiplied
+ROOM = 1.5  # free space needed for a copy, as a multiple of the corpus's size, since tables are slightly compressed
+ALIGNED = 64  # arrays begin at multiples of this number of bytes
 _DATA, _BLOCKS = "data.bin", "blocks.json"
 
 
 class ResidentCorpus:
-    """All vectors of the units of a corpus, with the numbers of their rows in the whole corpus.
+    """All vectors in a corpus's units, with the numbers of their rows in the whole corpus.
 
     Attributes:
         units: readers of the units, whose `counts` are complete.
-        starts: the number of the first row of each unit, and of all rows.
+        starts: the number of each unit's first row, and of all rows.
         blocks: the rows to search.
-        matched: mark of the exclusions -> rows that it matched.
+        matched: number of rows that each mark of the exclusions matched.
     """
 
     def __init__(
@@ -38,8 +38,8 @@ class ResidentCorpus:
         """Read the corpus.
 
         Args:
-            units: in the order of their names.
-            shared: map a copy, which the first process of a machine that needs it writes to the temporary files, unless
+            units: sorted by name.
+            shared: whether to map a copy, which the first process on a machine writes to the temporary files, unless
                 they lack room.
         """
         self.units = [UnitVectors(unit, layout, exclusion_filter=exclusion_filter) for unit in units]
@@ -49,14 +49,14 @@ class ResidentCorpus:
         if shared and shutil.disk_usage(tempfile.gettempdir()).free > ROOM * size:
             sources = [json.dumps(unit.to_json(), sort_keys=True) for unit in units]
             name = content_id("corpus", repr(layout), exclusion_filter.fingerprint, *sources)
-            self._copy = MachineCopy(name, self._fill)  # in use as long as this object lives
+            self._copy = MachineCopy(name, self._fill)  # in use while this object exists
             self.blocks, self.matched = self._mapped(self._copy.path)
         else:
             self.blocks = [VectorBlock(block.vectors.copy(), block.places) for block in self._read()]
             self.matched = exclusion_filter.take_matched()
 
     def _read(self) -> Iterator[VectorBlock]:
-        """Yield the blocks; their vectors are only valid until the next one."""
+        """Yield the blocks; each block's vectors are valid only until the next one."""
         for unit, start in zip(self.units, self.starts[:-1].tolist(), strict=True):
             for block in unit.blocks(BLOCK_ROWS):
                 yield VectorBlock(block.vectors, block.places + start)
@@ -87,6 +87,6 @@ class ResidentCorpus:
 
 
 def _array(data: np.ndarray, begin: int, dtype: str, shape: Sequence[int]) -> Any:
-    """The array at byte `begin`, without copying it."""
+    """Return the array at byte `begin` without copying it."""
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
     return data[begin : begin + size].view(dtype).reshape(shape)

@@ -44,7 +44,7 @@ class _Searcher:
         self._excluded = exclusions.load(task.excluded)
 
     def _reject(self, writer: UnitWriter, unit: UnitVectors, places: Mapping[str, np.ndarray]) -> None:
-        """Write bad rows (reason -> row numbers in the unit) to the rejects, in their order, and count them."""
+        """Write bad rows (row numbers in the unit, by reason) to the rejects in order, and count them."""
         pairs = [(place, reason) for reason, bad in places.items() for place in bad.tolist()]
         for place, reason in sorted(pairs):
             file, row = unit.source(place)
@@ -54,10 +54,10 @@ class _Searcher:
 
 
 class ScanUnit(_Searcher):
-    """Searches one unit of the corpus for all queries, which stay in memory; writes the k best rows for each query."""
+    """Worker that searches one unit of the corpus for all queries, held in memory, and writes their k best rows."""
 
     def __init__(self, task: SearchTask, *, queries: Sequence[Unit]) -> None:
-        """Read the queries. `queries`: units of tables `embeddings`."""
+        """Read the queries, which are units of tables `embeddings`."""
         super().__init__(task)
         units, vectors = zip(*(read_queries(unit, self._excluded) for unit in queries), strict=True)
         self._ids = pa.concat_arrays([unit.ids for unit in units])
@@ -80,7 +80,7 @@ class ScanUnit(_Searcher):
 
 
 class SearchQueries(_Searcher):
-    """Searches the whole corpus, which stays in memory, for one unit of queries."""
+    """Worker that searches the whole corpus, held in memory, for one unit of queries."""
 
     def __init__(
         self, task: SearchTask, *, corpus: Sequence[Unit], first: str, calibration: Calibration | None, shared: bool
@@ -89,11 +89,11 @@ class SearchQueries(_Searcher):
 
         Args:
             first: the unit of queries that carries the corpus's counts and rejects.
-            shared: several processes of a machine may search.
+            shared: whether several processes on a machine may search.
         """
         super().__init__(task)
         self._first, self._calibration = first, calibration
-        corpus = sorted(corpus, key=lambda unit: unit.name)  # the order of rejects is that of a scan's units
+        corpus = sorted(corpus, key=lambda unit: unit.name)  # gives rejects the same order as a scan's units
         self._corpus = ResidentCorpus(corpus, task.layout, self._excluded, shared=shared)
 
     def __call__(self, task: UnitTask, writer: UnitWriter, report: Reporter) -> None:
@@ -113,7 +113,7 @@ class SearchQueries(_Searcher):
         report.add(unit.rows)
 
     def _ids(self, places: np.ndarray) -> list[str]:
-        """Return the item ids of rows of the corpus, in the order of `places`."""
+        """Return the item ids of the corpus's rows, in the order of `places`."""
         ids = np.empty(len(places), object)
         starts = self._corpus.starts
         numbers = np.searchsorted(starts, places, "right") - 1

@@ -1,4 +1,4 @@
-"""Runs a search in one of two ways: streams the corpus or the queries, with the other side in memory."""
+"""The two ways of searching: streaming the corpus or the queries, with the other side in memory."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,12 +16,12 @@ from jobs.store import locations
 from jobs.store.reading import open_table
 from jobs.store.run import TableRun, open_run
 
-AUTO, QUERIES, CORPUS = SIDES = ("auto", "queries", "corpus")  # that stay in memory; auto: the smaller one
-PARTIAL = "_partial"  # in the folder of the neighbors: the table of the scan
+AUTO, QUERIES, CORPUS = SIDES = ("auto", "queries", "corpus")  # the side that stays in memory; auto: the smaller one
+PARTIAL = "_partial"  # the scan's table, in the folder of the neighbors
 
 
 class SearchInputs(NamedTuple):
-    """What the queries are searched in, and the calibration of probabilities."""
+    """The data in which the queries are searched, and the calibration of probabilities."""
 
     corpus: VectorCorpus
     calibration: Calibration | None
@@ -31,14 +31,14 @@ def check_side(resident: str) -> None:
     """Check the key `resident`.
 
     Raises:
-        InputError: it is none of `SIDES`.
+        InputError: it is not one of `SIDES`.
     """
     if resident not in SIDES:
         raise InputError(f"resident={resident}: must be one of {', '.join(SIDES)}")
 
 
 def resident_side(resident: str, *, queries: int, corpus: int) -> str:
-    """Return the side that stays in memory, `QUERIES` or `CORPUS`; the arguments are the key and the sides' rows."""
+    """Return the side that stays in memory, `QUERIES` or `CORPUS`, given the key and both sides' numbers of rows."""
     if resident != AUTO:
         return resident
     return QUERIES if queries <= corpus else CORPUS
@@ -50,8 +50,8 @@ def search(
     """Write the remaining units of `run`.
 
     Args:
-        side: what stays in memory.
-        overwrite: whether to delete the shards of an earlier scan.
+        side: the side that stays in memory.
+        overwrite: whether to delete an earlier scan's shards.
     """
     if run.todo and side == QUERIES:
         _scan_corpus(run, task, inputs, resources=resources, overwrite=overwrite)
@@ -63,8 +63,8 @@ def account_corpus(out: str, counts: Mapping[str, Any], corpus: VectorCorpus) ->
     """Print how many rows of the corpus were searched, and why others were not.
 
     Args:
-        out: where the neighbors are, for the message.
-        counts: of the run's manifest.
+        out: location of the neighbors, for the message.
+        counts: counts in the run's manifest.
 
     Raises:
         RunError: not every row is accounted for.

@@ -21,7 +21,7 @@ class ShownNeighbor(NamedTuple):
 
 
 class ShownLink(NamedTuple):
-    """A node in the ranking of a method."""
+    """A node in a method's ranking."""
 
     rank: int
     node_id: str
@@ -37,7 +37,7 @@ Links = Mapping[Places, Sequence[ShownLink]]
 def read_neighbors(
     sources: Sequence[TableSource], pictures: Collection[str], *, nearest: int, exclusion_filter: ExclusionFilter
 ) -> Neighbors:
-    """Return the nearest pictures of each of `pictures`, by the names of the tables.
+    """Return the nearest pictures of each of `pictures`, by the tables' names.
 
     Raises:
         InputError: two tables have the same name.
@@ -54,9 +54,10 @@ def read_neighbors(
 
 
 def read_links(sources: Sequence[TableSource], pictures: Collection[str], *, k: int) -> Links:
-    """Return the first `k` nodes of each of `pictures`, by the method of the links.
+    """Return the first `k` nodes of each of `pictures`, by the links' method.
 
-    The name of a method that several tables have, such as frequency_vision of several encoders, ends in the table's.
+    If several tables have the same method, such as frequency_vision with several encoders, its name ends in the
+    table's.
     """
     shown: dict[tuple[str, str, str], list[ShownLink]] = defaultdict(list)
     for source in sources:
@@ -75,7 +76,7 @@ def read_links(sources: Sequence[TableSource], pictures: Collection[str], *, k: 
 def read_nodes(
     nodes: TableSource, node_images: TableSource, images: Collection[str], *, language: str = "en"
 ) -> dict[str, list[tuple[str, str]]]:
-    """Return image_id -> its nodes with a lemma of each, in the order of ids."""
+    """Return each image's nodes with a lemma of each, sorted by id, by image_id."""
     nodes_of: dict[str, list[str]] = defaultdict(list)
     for row in _rows(node_images, "image_id", images, ["node_id"]):
         nodes_of[row["image_id"]].append(row["node_id"])
@@ -88,10 +89,10 @@ def read_nodes(
 
 
 def check_pictures(pictures: Sequence[str], neighbors: Neighbors, links: Links) -> None:
-    """Refuse pictures that no table has.
+    """Refuse pictures that are in none of the tables.
 
     Raises:
-        InputError: a picture has neither neighbours nor links; the message has an id that the tables have.
+        InputError: a picture has neither neighbours nor links; the message has an id that is in the tables.
     """
     present = {picture for picture, _ in (*neighbors, *links)}
     if missing := next((picture for picture in pictures if picture not in present), None):

@@ -1,1 +1,1 @@
-"""Where `fetch` gets pictures from: `plan` of each module says which units there are and how they are fetched."""
+"""The sources of pictures for `fetch`: each module's `plan` returns the units and how they are fetched."""

@@ -1,4 +1,4 @@
-"""Keys of `fetch`; each option in conf/source/ says which of `source.*` it uses."""
+"""Keys of `fetch`; each option in conf/source/ lists the `source.*` keys that it uses."""
 
 from dataclasses import dataclass, field
 
@@ -10,7 +10,7 @@ from jobs.runtime.config import FailingRows
 
 @dataclass
 class TestingConfig:
-    """For tests against a server on this machine; never set these for real hosts."""
+    """Settings for tests against a server on this machine; never set these for real hosts."""
 
     allow_addresses: list[str] = field(default_factory=list)  # IP addresses that count as public, e.g. [127.0.0.1]
     resolve: list[str] = field(default_factory=list)  # name:address:port: connect there instead of to the name's host

@@ -1,4 +1,4 @@
-"""source=folder: pictures in a folder or below an `s3://` prefix, all of them or those of the records."""
+"""source=folder: pictures in a folder or under an `s3://` prefix, either all of them or those of the records."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -81,7 +81,7 @@ def _fetch(cfg: FetchConfig, folder: str, records: RecordsInput | None, run: Tab
 
 
 def count_names(folder: str, files: Sequence[Object], records: TableSource) -> int:
-    """Return the number of records whose picture the folder contains."""
+    """Return the number of records whose picture is in the folder."""
     names_in_folder = _names_in(folder, files)
     urls = (url for batch in records.batches(["image_url"]) for url in batch["image_url"].to_pylist())
     return sum(file_name(url or "") in names_in_folder for url in urls)

@@ -68,7 +68,7 @@ def parquet_units(source: SourceConfig, path: str) -> list[Unit]:
     """Return one unit per row group.
 
     Raises:
-        InputError: there is no Parquet file, or a file has no column of bytes; the message names its columns.
+        InputError: there is no Parquet file, or a file has no column of bytes; the message has its columns.
     """
     files = [o for o in locations.find(path) if o.uri.endswith((".parquet", ".parq"))]
     if not files:

@@ -11,11 +11,11 @@ from jobs.store.units import Unit
 
 @dataclass(frozen=True, kw_only=True)
 class SourcePlan:
-    """The units of one source, and the function that fetches them.
+    """The units of a source, and the function that fetches them.
 
     Attributes:
         units: work units of the table `images`.
-        identity: settings of this source on which the rows depend, other than its name and `max_bytes`.
+        identity: settings of this source that the rows depend on, besides its name and `max_bytes`.
         note: a line of the printed plan.
         streamed: whether `fetch` uses `jobs.runtime.stages.stream`, which needs CPUs to read and write.
         fetch: fetches `run.todo`; its second argument is the URI of the list of exclusions, or None.

@@ -65,10 +65,10 @@ def _fetch(
 
 
 def fetcher_settings(cfg: FetchConfig) -> UrlFetcherSettings:
-    """Return the settings of the fetcher that the keys describe.
+    """Return the fetcher's settings in the configuration.
 
     Raises:
-        InputError: a key is missing or out of range; the message names it.
+        InputError: a key is missing or out of range; the message has the key.
     """
     source = cfg.source
     agent = _agent(source.contact)
