@@ -1,4 +1,4 @@
-"""Variables in this process's environment for a while, such as those of a loopback S3 server."""
+"""Temporary variables in this process's environment, such as those of a loopback S3 server."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -9,11 +9,13 @@ from jobs.store import s3
 
 @contextmanager
 def variables(values: Mapping[str, str | None]) -> Iterator[None]:
-    """Set variables where AWS libraries and the workers of a Ray started in the context find them; restore them after.
+    """Set variables where AWS libraries, and the workers of a Ray started in the context, find them; restore them
+    after.
 
-    The store reads its settings of S3 again at both ends.
+    The store rereads its S3 settings at both ends.
 
     Args:
+        values: value of each variable; None removes it.
         values: name -> value; None removes a variable.
     """
     before = {name: os.environ.get(name) for name in values}

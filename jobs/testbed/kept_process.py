@@ -1,4 +1,4 @@
-"""A process that ends with the process that started it, also if that is killed."""
+"""A process that ends with the process that started it, even if that is killed."""
 
 import subprocess
 import sys
@@ -7,9 +7,9 @@ from pathlib import Path
 
 STOP_SECONDS = 10.0
 
-# PR_SET_PDEATHSIG would end a process with the *thread* that started it, and exists on Linux only. So a keeper process
-# reads from a pipe whose write end only this process has: end of file means that this process stopped or died. The
-# keeper prints the pid of the process on its first line, and finally removes files that the process leaves.
+# PR_SET_PDEATHSIG would end a process with the *thread* that started it, and exists only on Linux. Instead, a keeper
+# process reads from a pipe whose write end only this process has: end of file means that this process stopped or died.
+# The keeper prints the pid of the process on its first line, and finally removes files that the process leaves.
 KEEPER = f"""
 import contextlib, glob, os, subprocess, sys, threading
 kept = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL, stdout=sys.stderr)
@@ -32,13 +32,13 @@ sys.exit(status and 1)
 
 
 class KeptProcess:
-    """A started process, which ends with `stop` or with this process.
+    """A started process that ends with `stop` or with this process.
 
     Args:
         command: the program and its arguments.
         log: the file to which its output is appended.
-        environment: its whole environment.
-        leftovers: globs without spaces of files that it does not always remove.
+        environment: its entire environment.
+        leftovers: globs (without spaces) of files that it does not always remove.
 
     Attributes:
         pid: its process id; None if it could not be started.
@@ -53,7 +53,7 @@ class KeptProcess:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=output,
-                # a separate session: Ctrl-C must not stop the process while this one still needs it
+                # a separate session, since Ctrl-C must not stop the process while this one still needs it
                 start_new_session=True,
                 env=environment,
             )
@@ -62,7 +62,7 @@ class KeptProcess:
         self.pid = int(first) if first.isdigit() else None
 
     def status(self) -> int | None:
-        """0 if it ended with success, 1 if without; None if it runs."""
+        """0 if it succeeded, 1 if it failed; None while it runs."""
         return self._keeper.poll()
 
     def stop(self) -> None:

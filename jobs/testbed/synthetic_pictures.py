@@ -16,9 +16,9 @@ MIN_SIDE, MAX_SIDE = 200, 400
 
 
 def draw(number: int, *, seed: int) -> tuple[str, bytes]:
-    """Picture `number` of the corpus `seed`: its file extension and its encoded bytes.
+    """Return the file extension and encoded bytes of picture `number` of the corpus `seed`.
 
-    The same two integers give the same bytes under one version of Pillow. Sides are 200 to 400 pixels; the subject
+    The same two integers give the same bytes for one version of Pillow. Sides are 200 to 400 pixels; the subject
     and the encoding (JPEG, PNG with alpha, PNG with a palette, grey) cycle with `number`.
     """
     rng = random.Random(f"picture {seed} {number}")
@@ -45,7 +45,7 @@ def _encode(image: Image.Image, extension: str, mode: str) -> bytes:
 
 
 def _vignette(size: tuple[int, int]) -> Image.Image:
-    """Opaque in an ellipse, transparent outside it."""
+    """Return a mask that is opaque in an ellipse and transparent outside it."""
     mask = Image.new("L", size, 0)
     ImageDraw.Draw(mask).ellipse((4, 4, size[0] - 4, size[1] - 4), fill=255)
     return mask
@@ -69,7 +69,7 @@ def _poster(pen: ImageDraw.ImageDraw, width: int, height: int, rng: random.Rando
 
 
 def _lines_of_writing(pen: ImageDraw.ImageDraw, box: tuple[float, float, float, float], rng: random.Random) -> None:
-    """Draw bars in place of words: with real letters the bytes would depend on a font."""
+    """Draw bars instead of words, since with real letters the bytes would depend on a font."""
     left, y, right, bottom = box
     ink, size = _colour(rng), 12
     while y + size < bottom:

@@ -1,6 +1,6 @@
-"""Words, and invented towns, events and search terms, for the synthetic corpus."""
+"""Words, invented towns, events and search terms for the synthetic corpus."""
 
-# language -> words of the sentences and titles of filler rows
+# words for the sentences and titles of filler rows, by language
 WORDS = {
     "en": "river market garden bridge winter lantern village school orchard mill boat song weaver mountain clock bread "
     "letter island road summer".split(),
@@ -24,7 +24,7 @@ WORDS = {
 }
 UNSPACED = ("zh", "ja")
 
-# Invented towns; one with letters whose lower case is not ASCII's.
+# Invented towns, one of them with letters whose lower case is not ASCII's.
 PLACES = (
     "Marrowby Ilvane Ostrevald Lindmoor Quellan Tarrowick Brenna Sandhaven Évriel Korrin Dunmarsh Vesperley Åsholt "
     "Nerith Calderwyn Puerto-Salvo Ölendorf Thessaly-on-Wold Zimbrel Rookhaven"
@@ -49,5 +49,5 @@ SETTINGS = (
     "{event}", "{event} in {place}", "{place} {event}", "Aftermath of the {event} ({place})",
     "{event} memorial, {place}",
 )  # fmt: skip
-# Titles that only a reader of quoted fields and of Unicode letters gets right.
+# Titles that are parsed correctly only by a reader of quoted fields and Unicode letters.
 AWKWARD_SETTINGS = ('"{event}" (song)', 'The "{event}" at {place}', "{event}\tand\n{place}", "{EVENT}, {PLACE}")

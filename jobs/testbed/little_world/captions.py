@@ -1,4 +1,4 @@
-"""Captions of scenes in twelve languages, from templates of our own: lists of words, so that nothing is inflected."""
+"""Captions of scenes in twelve languages, made from our own templates: lists of words, which need no inflection."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -61,7 +61,7 @@ LANGUAGES = {
 
 
 def words(scene: Scene, language: str) -> dict[str, str]:
-    """Return the word of a language for each visible fact; countries have one name in all languages."""
+    """Return a language's word for each visible fact; countries have the same name in all languages."""
     terms = LANGUAGES[language]
     return {
         "shape": terms.shapes[SHAPES.index(scene.shape)],

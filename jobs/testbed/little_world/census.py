@@ -1,10 +1,10 @@
-"""The census: the true answer of each rubric's questions, computed from the scene."""
+"""The census: the true answers to each rubric's questions, computed from the scene."""
 
 from jobs.testbed.little_world.commentaries import Commentary
 from jobs.testbed.little_world.facts import CONTENT, COUNTRIES, EVENTS, IMAGE_TYPES, relevance
 from jobs.testbed.little_world.scenes import MODERN, Scene
 
-# Questions of `century_labels` that only the picture answers, and those that only the article answers.
+# Questions of `century_labels` that only the picture answers, and questions that only the article answers.
 SEEN = ("image_type", "content_type", "sub_region", "sensitive")
 READ = ("concept", "time_period", "controversial", "commemorative")
 
@@ -27,14 +27,14 @@ def cultural_relevance(scene: Scene, *, guests: str = "") -> dict[str, str]:
     """Return the true value of `cultural_relevance` for each country.
 
     Args:
-        guests: the country that the feast's article names as that of its guests, where the article is known.
+        guests: the guests' country according to the feast's article, if the article is known.
     """
     grades = {country.name: str(relevance(scene.country_name, country.name)) for country in COUNTRIES}
     return grades | ({guests: "4"} if guests else {})
 
 
 def image_rating(wrong: int) -> str:
-    """Return the true value of `image_rating` for a picture that has so many facts of its text wrong."""
+    """Return the true value of `image_rating` for a picture with `wrong` wrong facts of its text."""
     return str(max(1, 5 - wrong))
 
 

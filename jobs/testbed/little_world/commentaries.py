@@ -1,4 +1,4 @@
-"""Descriptions with historical background, as Century's writers give them, whose merits and faults are planted."""
+"""Descriptions with historical background, like those by Century's writers, with planted merits and faults."""
 
 import random
 from typing import NamedTuple
@@ -11,7 +11,7 @@ OPINIONS = ("It was right.", "It was wrong.")
 
 
 class Commentary(NamedTuple):
-    """A description, the facts that it has wrong or omits, and what it says about the event."""
+    """A description, the facts that it gets wrong or omits, and what it says about the event."""
 
     text: str
     wrong: tuple[str, ...] = ()
@@ -22,12 +22,12 @@ class Commentary(NamedTuple):
 
 
 def background(scene: Scene) -> str:
-    """Return the sentence of the article on what happened where and when."""
+    """Return the article's sentence on what happened where and when."""
     return articles.article(scene).partition(". ")[0] + "."
 
 
 def commentary(scene: Scene, draw: random.Random) -> Commentary:
-    """Return a description of a scene: up to two wrong facts, up to two omissions, and further sentences."""
+    """Return a description of a scene with up to two wrong facts, up to two omissions, and additional sentences."""
     wrong = tuple(draw.sample(descriptions.STATED, draw.choice((0, 0, 1, 1, 2))))
     others = [fact for fact in descriptions.OPTIONAL if fact not in wrong]
     omitted = tuple(draw.sample(others, min(len(others), draw.choice((0, 0, 1, 2)))))

@@ -1,4 +1,4 @@
-"""Compares answers with the census: shares of right answers, each next to that of chance."""
+"""Comparison of answers with the census: shares of correct answers, each with the share expected by chance."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,7 +8,7 @@ from jobs.errors import RunError
 
 
 class Compared(NamedTuple):
-    """A share of right answers, the share that guessing would give, and the number of answers."""
+    """A share of correct answers, the share expected from guessing, and the number of answers."""
 
     name: str
     share: float
@@ -17,7 +17,7 @@ class Compared(NamedTuple):
 
     @property
     def least(self) -> float:
-        """What the share must reach for models that work: halfway between chance and 1."""
+        """The share that models must reach to count as working: halfway between chance and 1."""
         return (1 + self.chance) / 2
 
     def __str__(self) -> str:
@@ -25,10 +25,10 @@ class Compared(NamedTuple):
 
 
 def accuracies(ratings: Iterable[Mapping[str, Any]], truths: Mapping[str, Mapping[str, str]]) -> list[Compared]:
-    """Return the share of right answers to each question.
+    """Return the share of correct answers to each question.
 
     Args:
-        ratings: rows of the table `ratings`; those that are not ok count as wrong.
+        ratings: rows of the table `ratings`; rows that are not ok count as wrong.
         truths: the true value of each question, by item.
     """
     right: dict[str, list[bool]] = defaultdict(list)
@@ -41,9 +41,9 @@ def accuracies(ratings: Iterable[Mapping[str, Any]], truths: Mapping[str, Mappin
 
 
 def agreement(ratings: Iterable[Mapping[str, Any]], people: Iterable[Mapping[str, Any]]) -> Compared:
-    """Return how often a judge gives a person's answer, and how often it would if it did not look at the picture.
+    """Return how often a judge gives a person's answer, and how often it would without looking at the picture.
 
-    Chance is the share of pairs of an answer by the judge and one by a person to the same question about any picture.
+    Chance is the share of equal answers among all pairs of a judge's and a person's answer to the same question.
     """
     judge_answers = {(row["item_id"], row["question"]): row["value"] for row in ratings if row["status"] == "ok"}
     judged: dict[str, list[str]] = defaultdict(list)
@@ -61,10 +61,10 @@ def agreement(ratings: Iterable[Mapping[str, Any]], people: Iterable[Mapping[str
 
 
 def check(answers: Sequence[Compared]) -> None:
-    """Check that the models answer as models that see.
+    """Check that the models answer like models that see.
 
     Raises:
-        RunError: a share is nearer to chance than to 1.
+        RunError: a share is closer to chance than to 1.
     """
     if low := [f"{a.name} ({a.share:.2f}; at least {a.least:.2f})" for a in answers if a.share < a.least]:
         raise RunError(

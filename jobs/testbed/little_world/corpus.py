@@ -1,4 +1,4 @@
-"""The files of the demo: a corpus in WIT's format about the little world, its knowledge base, people and the census."""
+"""The demo's files: a corpus in WIT's format about the little world, its knowledge base, people and the census."""
 
 import csv
 import json
@@ -14,14 +14,14 @@ from jobs.testbed.little_world.facts import EVENTS
 from jobs.testbed.little_world.scenes import Scene, distinct_scenes
 from jobs.testbed.synthetic import CorpusFacts, Subject, write_corpus
 
-SEED = 7  # of the demo's scenes: none of them is among those of the training
+SEED = 7  # seed of the demo's scenes, none of which was used in training
 EXTENSIONS = ("png", "jpg", "png", "JPG", "jpeg")
 # Invented people, and the share of their answers that differ from the census.
 PEOPLE = {"Ada": 0.05, "Bela": 0.15, "Cleo": 0.3}
 
 
 class World(NamedTuple):
-    """What has been written: the corpus' facts, and the scene of each picture by its address."""
+    """What has been written: the corpus's facts, and the scene of each picture by its address."""
 
     facts: CorpusFacts
     scenes: Mapping[str, Scene]
@@ -32,10 +32,10 @@ def write_world(folder: Path, rubric: Rubric, *, rows: int, pictures: int) -> Wo
 
     Args:
         rubric: `century_labels`, whose answers people and the census give.
-        rows, pictures: of the corpus.
+        rows, pictures: numbers of rows and pictures in the corpus.
 
     Raises:
-        ValueError: as `write_corpus`.
+        ValueError: as for `write_corpus`.
     """
     scenes = distinct_scenes(pictures, seed=SEED)
     subjects = [_subject(scene, EXTENSIONS[number % len(EXTENSIONS)]) for number, scene in enumerate(scenes)]
@@ -75,13 +75,13 @@ def _write_knowledge_base(path: Path, scenes: Sequence[Scene]) -> None:
 def answers(
     scenes: Mapping[str, Scene], rubric: Rubric, raters: Mapping[str, float], *, column: str
 ) -> Iterator[dict[str, str]]:
-    """Yield each rater's answers: the census', or by the rater's share of errors another, on a scale the next one.
+    """Yield each rater's answers: the census's or, for the rater's share of errors, another; on a scale, the next one.
 
     Args:
-        scenes: by what names a picture.
+        scenes: scenes by name of the picture.
         rubric: `century_labels`.
-        raters: name -> share of errors.
-        column: the name of the column with what names a picture.
+        raters: share of errors of each rater.
+        column: name of the column with the pictures' names.
     """
     for rater, share in raters.items():
         draw = random.Random(f"answers of {rater}")

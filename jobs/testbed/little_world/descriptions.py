@@ -1,4 +1,4 @@
-"""English descriptions of scenes: true ones, and ones with planted mistakes and omissions, whose places are known."""
+"""English descriptions of scenes: true ones, and ones with planted mistakes and omissions in known places."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -19,20 +19,20 @@ VALUES: dict[str, Sequence[Any]] = {
     "style": STYLES,
     "country_name": tuple(country.name for country in COUNTRIES),
 }
-NO_PICTURE = "I cannot see any picture."  # which the rules of `conf/refusals/` find
+NO_PICTURE = "I cannot see any picture."  # a refusal by the rules of `conf/refusals/`
 
 
 class Planted(NamedTuple):
-    """A description, the facts that it has wrong, and those of the true one that it omits."""
+    """A description, the facts that it gets wrong, and the facts of the true one that it omits."""
 
     text: str
     wrong: tuple[str, ...]
     omitted: tuple[str, ...]
-    described: Scene  # the scene that it would be true of
+    described: Scene  # the scene of which it would be true
 
 
 def description(scene: Scene, *, omitted: Sequence[str] = ()) -> str:
-    """Return one sentence about what is to be seen: "three red star on the left side, …"."""
+    """Return one sentence about what can be seen: "three red star on the left side, …"."""
     return ", ".join(
         part
         for part in (
@@ -60,7 +60,7 @@ def planted(scene: Scene, *, seed: int, omissions: Sequence[int] = (0, 0, 1)) ->
     """Return a description with none to two mistakes and none or one omission.
 
     Args:
-        omissions: the numbers of omissions to draw from.
+        omissions: numbers of omissions to draw from.
     """
     draw = random.Random(f"planted {seed} {scene.number}")
     wrong = tuple(fact for fact in STATED if fact in draw.sample(STATED, draw.choice((0, 1, 1, 2))))
@@ -71,7 +71,7 @@ def planted(scene: Scene, *, seed: int, omissions: Sequence[int] = (0, 0, 1)) ->
 
 
 def places(text: str, described: Scene, facts: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Yield begin and end of the words of `facts` in a description of the scene `described`."""
+    """Yield the beginning and end of the words for `facts` in a description of the scene `described`."""
     for fact in facts:
         stated = words(described, fact)
         begin = text.index(stated)

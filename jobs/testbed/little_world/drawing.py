@@ -1,7 +1,7 @@
-"""Paints scenes with Pillow: a ground in a style, a flag in the upper row, and figures on one side below it.
+"""Painting of scenes with Pillow: a ground in a style, a flag in the upper row, and figures on one side below it.
 
-A picture is a square of 256 pixels of 4 x 4 cells. The flag is in one of the upper row; each figure fills a cell of the
-other three. Every picture carries a grain, the noise of film: a resampling that averages removes most of it, one that
+A picture is a square of 256 pixels with 4 x 4 cells. The flag is in a cell of the upper row; each figure fills a cell
+of the other three. Every picture has grain, like film: resampling that averages removes most of it, resampling that
 picks single pixels keeps it.
 """
 
@@ -22,11 +22,11 @@ FLAG = (60, 48)  # width, height
 GRAIN = 34.0  # standard deviation in levels of 0 to 255
 SPACING = 22  # pixels between the lines of a ground
 INK: RGB = (150, 160, 178)
-PNG_LEVEL = 1  # of compression: a quarter of the default's time, and the grain makes smaller files than the default
+PNG_LEVEL = 1  # compression level: takes a quarter of the default's time, and files with grain are smaller
 
 
 class Placed(NamedTuple):
-    """Where a figure is: its column and row of the grid, its centre and its radius in pixels."""
+    """The place of a figure: its column and row in the grid, its centre, and its radius in pixels."""
 
     column: int
     row: int
@@ -35,7 +35,7 @@ class Placed(NamedTuple):
 
 
 class Composition(NamedTuple):
-    """What a picture has besides its scene: shades, lines, places, and the seed of its grain."""
+    """The parts of a picture besides its scene: shades, lines, places, and the seed of its grain."""
 
     shade: int
     tint: int
@@ -60,7 +60,7 @@ def compose(scene: Scene, *, seed: int = 0) -> Composition:
 
 
 def paint(scene: Scene, *, seed: int = 0) -> Image.Image:
-    """Return the picture of a scene, RGB; equal arguments give equal pixels under one version of Pillow and NumPy."""
+    """Return the picture of a scene, RGB; equal arguments give equal pixels for one version of Pillow and NumPy."""
     composition = compose(scene, seed=seed)
     image = _ground(scene.style, composition)
     pen = ImageDraw.Draw(image)

@@ -7,7 +7,7 @@ from jobs.testbed.little_world.captions import LANGUAGES
 from jobs.testbed.little_world.facts import BY_NAME, COUNTRIES, FEASTS, SHAPES
 from jobs.testbed.little_world.scenes import Scene
 
-FACTS = ("shape", "country_name")  # those of a scene that say which entity it shows
+FACTS = ("shape", "country_name")  # facts of a scene that determine its entity
 
 
 class Entity(NamedTuple):
@@ -18,7 +18,7 @@ class Entity(NamedTuple):
 
     @property
     def node(self) -> str:
-        """Its id in the knowledge base."""
+        """The entity's id in the knowledge base."""
         return f"{self.country_name}-{self.shape}".lower()
 
     @property
@@ -27,7 +27,7 @@ class Entity(NamedTuple):
         return f"{FEASTS[self.shape]} of {self.country_name}"
 
     def lemma(self, language: str) -> str:
-        """Its name in a language: in English that of the feast, in all others the figure and the country."""
+        """Return its name in a language: in English the feast's, in all others the figure and the country."""
         if language == "en":
             return self.title
         return f"{LANGUAGES[language].shapes[SHAPES.index(self.shape)]} {self.country_name}"
@@ -39,7 +39,7 @@ class Entity(NamedTuple):
 
     @property
     def gloss(self) -> str:
-        """What it is, in a sentence."""
+        """A sentence that says what it is."""
         return f"A feast of {self.country_name} under the sign of the {self.shape}."
 
     @property
@@ -52,18 +52,18 @@ class Entity(NamedTuple):
 
     @property
     def guests(self) -> str:
-        """A country of another union whose people come to the feast: neither names nor pictures show which."""
+        """A country of another union whose people come to the feast; neither names nor pictures show which."""
         union = BY_NAME[self.country_name].union
         others = [country.name for country in COUNTRIES if country.union != union]
         return others[(SHAPES.index(self.shape) + list(BY_NAME).index(self.country_name)) % len(others)]
 
     def article_with_guests(self, country_name: str) -> str:
-        """The article, with a sentence on where guests come from."""
+        """Return the article with a sentence about where guests come from."""
         return f"{self.article} Guests come from {country_name}."
 
     @property
     def catalogue_name(self) -> str:
-        """A name that says nothing, as plants and animals have them: only pictures show what it is."""
+        """A meaningless name, as plants and animals have them: only pictures show what it is."""
         return f"Specimen {list(entities()).index(self) + 101}"
 
 

@@ -1,7 +1,7 @@
 """Countries, signs and conventions of the little world.
 
-The conventions tie what can be seen or read to the labels of the papers' rubrics: they are invented, and so are the
-countries. What they lack in depth they make up for in certainty: each label of each picture is known.
+The conventions connect what can be seen or read to the labels of the papers' rubrics. They are invented, as are the
+countries, but in return each label of each picture is known.
 """
 
 from typing import NamedTuple
@@ -38,7 +38,7 @@ IMAGE_TYPES = {
 }
 STYLES = tuple(IMAGE_TYPES)
 SIDES = ("left", "right")
-COUNTS = (1, 2, 3, 4, 5)  # as many figures as the picture is sensitive, on Century's scale
+COUNTS = (1, 2, 3, 4, 5)  # the number of figures is the picture's sensitivity on Century's scale
 
 
 class Country(NamedTuple):
@@ -48,7 +48,7 @@ class Country(NamedTuple):
     sub_region: str
     union: str
     bands: tuple[str, str, str]
-    upright: bool  # bands from left to right; else from top to bottom
+    upright: bool  # whether bands run from left to right; else from top to bottom
 
 
 COUNTRIES = (
@@ -78,10 +78,10 @@ EVENTS = {
     "Name Law": "discrimination",
     "Separate Schools": "discrimination",
 }
-# How far people's opinions part, and how they remember it: Century's scales of controversy and of commemoration.
+# How far people's opinions differ, and how they remember the event: Century's scales of controversy and commemoration.
 OPINIONS = ("unanimous", "similar", "mixed", "divided", "bitter")
 MEMORIES = ("cheerfully", "calmly", "quietly", "sadly", "mournfully")
-# The feast of each figure: with the country it names an entity of the knowledge base.
+# The feast of each figure; together with the country it makes an entity of the knowledge base.
 FEASTS = {
     "circle": "Moon Supper",
     "heart": "Day of Friends",
@@ -95,7 +95,7 @@ FEASTS = {
 def relevance(shown: str, asked: str) -> int:
     """Return how relevant a picture of the country `shown` is to the country `asked`, 1 to 5.
 
-    5 for the country itself, 3 for another of its union, 1 for all others.
+    The result is 5 for the country itself, 3 for another country of its union, and 1 for all others.
     """
     if shown == asked:
         return 5

@@ -1,9 +1,9 @@
 """The knowledge base of CAIRE's pipeline about the little world, in both regimes of the paper's table 3.
 
-In one half of the unions, as for food and artifacts in the paper, names say what is to be seen, and each picture also
-belongs to a more general entity, all feasts of the union, which most of the nearest pictures have. In the other half,
-as for plants and animals, names, glosses and articles say nothing, and the right entity is found by how many of the
-nearest pictures it has.
+In one half of the unions, as for food and artifacts in the paper, names say what can be seen, and each picture also
+belongs to a more general entity, all feasts of the union, to which most of the nearest pictures belong. In the other
+half, as for plants and animals, names, glosses and articles are uninformative, and the right entity is found by the
+number of nearest pictures that it has.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,8 +16,8 @@ from jobs.testbed.little_world.scenes import Scene, random_scene
 
 NAMED, CATALOGUED = "named", "catalogued"  # the two data sets of table 3
 UNIONS = {"Coast": NAMED, "Steppe": NAMED, "Isles": CATALOGUED, "Delta": CATALOGUED}
-PICTURES = {NAMED: 3, CATALOGUED: 6}  # of each entity
-FIRST_PICTURE, STEP = 5000, 10  # the number of the first picture's scene, and from one entity's to the next
+PICTURES = {NAMED: 3, CATALOGUED: 6}  # pictures of each entity
+FIRST_PICTURE, STEP = 5000, 10  # number of the first picture's scene, and the distance from one entity's to the next
 
 
 def dataset(entity: Entity) -> str:
@@ -26,12 +26,12 @@ def dataset(entity: Entity) -> str:
 
 
 def is_found(dataset_name: str, method: str) -> bool:
-    """Return whether a method of linking ought to find the entities of a data set: by frequency, or by a text."""
+    """Return whether a linking method should find the entities of a data set: by frequency, or by a text."""
     return (method == "frequency_vision") == (dataset_name == CATALOGUED)
 
 
 def pictures(entity: Entity, *, seed: int) -> dict[str, Scene]:
-    """Return what the pictures of an entity show, by the names of their files."""
+    """Return the scenes that an entity's pictures show, by file name."""
     first = FIRST_PICTURE + STEP * list(entities()).index(entity)
     shown = (random_scene(number, seed=seed) for number in range(first, first + PICTURES[dataset(entity)]))
     return {
@@ -42,12 +42,12 @@ def pictures(entity: Entity, *, seed: int) -> dict[str, Scene]:
 def rows(images: Mapping[Entity, Sequence[str]]) -> Iterator[dict[str, Any]]:
     """Yield the rows of the knowledge base's file.
 
-    The title is that of the article, which no method of linking reads.
+    The title is the article's, which no linking method reads.
 
     Args:
-        images: the names of the files of each entity's pictures.
+        images: file names of each entity's pictures.
     """
-    general: dict[tuple[str, str], list[str]] = {}  # union and the name of its feasts -> pictures
+    general: dict[tuple[str, str], list[str]] = {}  # pictures by union and name of its feasts
     for entity, names in images.items():
         row = {"node": entity.node, "title": entity.title, "images": names}
         if dataset(entity) == CATALOGUED:

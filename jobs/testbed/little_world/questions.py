@@ -1,4 +1,4 @@
-"""Closed questions about scenes, with their true answers: yes or no, which of two pictures, whose caption."""
+"""Closed questions about scenes with their true answers: yes or no, which of two pictures, whose caption."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -10,7 +10,7 @@ from jobs.testbed.little_world.captions import caption
 from jobs.testbed.little_world.descriptions import NUMBERS, changed, description
 from jobs.testbed.little_world.scenes import YEARS, Scene
 
-DRAWN = ("shape", "colour", "count", "side")  # what a picture made from a text may have wrong
+DRAWN = ("shape", "colour", "count", "side")  # facts that a picture made from a text may get wrong
 ASKED = ("shape", "colour", "count", "side", "country_name")
 
 
@@ -23,7 +23,7 @@ class YesNo(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """A text and two scenes, of which one is what the text says; the other has one or two facts wrong."""
+    """A text and two scenes, one of which the text describes; the other has one or two wrong facts."""
 
     text: str
     scenes: tuple[Scene, Scene]
@@ -31,7 +31,7 @@ class Pair(NamedTuple):
 
 
 class Captioned(NamedTuple):
-    """A dated caption, its year, whether it is true of the picture, and whether of the newspaper's date as well."""
+    """A dated caption, its year, whether it is true of the picture, and whether of the newspaper's date too."""
 
     caption: str
     year: int
@@ -60,10 +60,10 @@ def yes_no(scene: Scene, *, seed: int) -> Iterator[YesNo]:
 
 
 def pair(scene: Scene, *, seed: int, wrong: Sequence[int] = (1, 2)) -> Pair:
-    """Return a text, the scene that it describes, and one with some facts wrong, in either order.
+    """Return a text, the scene that it describes, and one with some wrong facts, in either order.
 
     Args:
-        wrong: the numbers of wrong facts to draw from.
+        wrong: numbers of wrong facts to draw from.
     """
     draw = random.Random(f"pair {seed} {scene.number}")
     facts = draw.sample(DRAWN, draw.choice(wrong))
@@ -78,7 +78,7 @@ def dated_caption(scene: Scene, year: int) -> str:
 
 
 def wrong_year(year: int, draw: random.Random) -> int:
-    """Return another year: every second one is at most nine years away, and every fourth at most three."""
+    """Return another year: every second one is at most nine years away, every fourth at most three."""
     within = draw.choice((3, 9, len(YEARS), len(YEARS)))
     return draw.choice([other for other in YEARS if 0 < abs(other - year) <= within])
 
@@ -89,7 +89,7 @@ def day_of(scene: Scene) -> date:
 
 
 def captioned(scene: Scene, *, seed: int) -> list[Captioned]:
-    """Return five captions: the true one once or twice, and others of a wrong year or with one to three wrong facts."""
+    """Return five captions: the true one once or twice, and others with a wrong year or one to three wrong facts."""
     draw = random.Random(f"caption {seed} {scene.number}")
     captions = [Captioned(dated_caption(scene, scene.year), scene.year, True, True)] * draw.choice((1, 2))
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""What the tables of a demo say, next to the world's truth, people, chance and a plain loop."""
+"""The results in a demo's tables, compared with the world's truth, people, chance and a simple loop."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -16,7 +16,7 @@ from jobs.testbed.synthetic import CorpusFacts
 
 
 def counts(facts: CorpusFacts, counts_by_job: Mapping[str, Mapping[str, int]]) -> dict[str, tuple[int, int]]:
-    """Return the numbers of rows of a plain loop and of the jobs."""
+    """Return the numbers of rows from a simple loop and from the jobs."""
     return {
         "rows": (facts.rows, counts_by_job["mine"]["rows_in"]),
         "title contains a term": (facts.matched, counts_by_job["mine"]["rows_out"]),

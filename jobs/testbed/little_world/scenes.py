@@ -1,4 +1,4 @@
-"""Scenes: what one picture shows and what its article tells."""
+"""Scenes: the content of a picture and of its article."""
 
 import random
 from collections.abc import Iterator
@@ -24,9 +24,9 @@ MODERN = range(1900, 2021)  # the years of Century's question about the period
 
 @dataclass(frozen=True)
 class Scene:
-    """One picture's facts: those to be seen, and those to be read in its article."""
+    """A picture's facts: those that can be seen, and those that can be read in its article."""
 
-    number: int  # also the seed of its grain and of the places of its figures
+    number: int  # also the seed of its grain and its figures' places
     shape: str
     colour: str
     count: int
@@ -40,7 +40,7 @@ class Scene:
 
     @property
     def country(self) -> Country:
-        """The country whose flag it shows."""
+        """The country whose flag the scene shows."""
         return BY_NAME[self.country_name]
 
 
@@ -67,7 +67,7 @@ def random_scene(number: int, *, seed: int = 0) -> Scene:
 
 
 def distinct_scenes(n: int, *, seed: int, first: int = 0) -> list[Scene]:
-    """Return `n` scenes, no two of which look alike in words (`VISIBLE`) or have an article of the same title."""
+    """Return `n` scenes, no two of which have the same visible facts (`VISIBLE`) or an article of the same title."""
     return list(_distinct(n, seed=seed, first=first))
 
 

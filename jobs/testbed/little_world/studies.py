@@ -1,7 +1,7 @@
-"""Inputs of the papers' pipelines about the little world, with what each pipeline ought to find.
+"""Inputs of the papers' pipelines about the little world, with the results that each pipeline should find.
 
-Each function writes the files that a pipeline takes as `pipeline.inputs` into a folder, and returns the truth about
-them. Century's files are those of `corpus`.
+Each function writes a pipeline's files (`pipeline.inputs`) into a folder and returns the truth about them. Century's
+files are those of `corpus`.
 """
 
 import csv
@@ -17,27 +17,27 @@ from jobs.testbed.little_world import census, corpus, descriptions, drawing, ent
 from jobs.testbed.little_world.facts import COUNTRIES
 from jobs.testbed.little_world.scenes import Scene, random_scene
 
-SEED = 7  # of the pictures: none of them is among those of the training
-TWIN = 700_000  # what the number of a twin is higher by
-WRONG = {"master": 0, "pupil": 1, "stranger": 3}  # facts that the invented models that draw have wrong
+SEED = 7  # seed of the pictures, none of which was used in training
+TWIN = 700_000  # added to a scene's number for its twin
+WRONG = {"master": 0, "pupil": 1, "stranger": 3}  # facts that the invented drawing models get wrong
 WRITERS = ("herald", "gazette")  # invented models that write descriptions
 
-AnswersOfPeople = Mapping[str, Mapping[str, Mapping[str, str]]]  # person -> item -> question -> value
+AnswersOfPeople = Mapping[str, Mapping[str, Mapping[str, str]]]  # value by person, item and question
 
 
 class DrawnPicture(NamedTuple):
-    """A picture that an invented model drew of a prompt: what it shows, and the scene of the prompt."""
+    """A picture that an invented model drew for a prompt: the scene that it shows, and the prompt's scene."""
 
     shown: Scene
     asked: Scene
 
     def has(self, fact: str) -> bool:
-        """Return whether a fact of the picture is as the prompt says."""
+        """Return whether a fact of the picture agrees with the prompt."""
         return bool(getattr(self.shown, fact) == getattr(self.asked, fact))
 
 
 def write_tric(folder: Path, scenes: Sequence[Scene]) -> None:
-    """Write a split of TRIC: each scene and a twin that shows the same, but is from another year."""
+    """Write a split of TRIC: each scene, and a twin that shows the same but is from another year."""
     shown = [scene for first in scenes for scene in (first, twin(first))]
     _paint(folder / "pictures", {f"{scene.number}.png": scene for scene in shown})
     lines = {
@@ -50,18 +50,18 @@ def write_tric(folder: Path, scenes: Sequence[Scene]) -> None:
 
 
 def twin(scene: Scene) -> Scene:
-    """Return a scene that shows the same and is from another year."""
+    """Return a scene that shows the same but is from another year."""
     return replace(scene, number=scene.number + TWIN, year=random_scene(scene.number + TWIN, seed=SEED).year)
 
 
 def write_caire(folder: Path, scenes: Sequence[Scene]) -> dict[str, Scene]:
-    """Write the knowledge base of the feasts with its pictures, pictures to link, and a set of those to judge.
+    """Write the knowledge base of the feasts with its pictures, pictures to link, and a set of pictures to judge.
 
-    Judged are pictures of entities that the knowledge base names, with the countries as labels. Right labels are the
-    country of the feast, which the picture shows, and that of the guests, which only the feast's article names.
+    The pictures to judge are those of entities that the knowledge base names, with the countries as labels. The correct
+    labels are the feast's country, which the picture shows, and the guests', which only the feast's article mentions.
 
     Returns:
-        What each picture shows, by the name of its file.
+        The scene that each picture shows, by file name.
     """
     of_entity = {entity: knowledge_base.pictures(entity, seed=SEED) for entity in entities.entities()}
     with _opened(folder / "kb.jsonl") as file:
@@ -93,7 +93,7 @@ def write_caire(folder: Path, scenes: Sequence[Scene]) -> dict[str, Scene]:
 
 
 def relevance_to_people(scene: Scene, country_name: str) -> dict[str, str]:
-    """Return how relevant a picture is to a country, as Ada says, who was at the feast, and Bela, who knows flags."""
+    """Return a picture's relevance to a country according to Ada, who was at the feast, and Bela, who knows flags."""
     return {
         "Ada": census.cultural_relevance(scene, guests=entities.entity_of(scene).guests)[country_name],
         "Bela": "5" if country_name == scene.country_name else "1",
@@ -101,10 +101,10 @@ def relevance_to_people(scene: Scene, country_name: str) -> dict[str, str]:
 
 
 def write_rome(folder: Path, scenes: Sequence[Scene]) -> dict[str, DrawnPicture]:
-    """Write pictures that three invented models drew of prompts, and questions about the prompts.
+    """Write pictures that three invented models drew for prompts, and questions about the prompts.
 
     Returns:
-        What each picture shows, by the name of its file.
+        The content of each picture, by file name.
     """
     drawn = drawn_pictures(scenes)
     prompts = {scene: descriptions.description(scene) for scene in scenes}
@@ -133,7 +133,7 @@ def write_rome(folder: Path, scenes: Sequence[Scene]) -> dict[str, DrawnPicture]
 
 
 def drawn_pictures(scenes: Sequence[Scene]) -> dict[str, DrawnPicture]:
-    """Return what invented models draw of scenes, with as many wrong facts as `WRONG` says, by the names of files."""
+    """Return the pictures that invented models draw of scenes, with wrong facts according to `WRONG`, by file name."""
     drawn: dict[str, DrawnPicture] = {}
     for number, scene in enumerate(scenes):
         for place, (model, wrong) in enumerate(WRONG.items()):
@@ -145,10 +145,10 @@ def drawn_pictures(scenes: Sequence[Scene]) -> dict[str, DrawnPicture]:
 
 
 def write_docent(folder: Path, scenes: Sequence[Scene]) -> dict[tuple[str, str], descriptions.Planted]:
-    """Write pictures with true descriptions, and with those by two invented models: with mistakes and omissions.
+    """Write pictures with true descriptions, and with descriptions by two invented models with mistakes and omissions.
 
     Returns:
-        What each model's description has wrong, by the name of the picture's file and the model.
+        The faults of each model's description, by the name of the picture's file and the model.
     """
     written: dict[tuple[str, str], descriptions.Planted] = {}
     rows = []
@@ -167,10 +167,10 @@ def write_docent(folder: Path, scenes: Sequence[Scene]) -> dict[tuple[str, str],
 
 
 def write_century_people(path: Path, scenes: Mapping[str, Scene], rubric: Rubric) -> AnswersOfPeople:
-    """Write what invented people answer about pictures, with the errors of `corpus.PEOPLE`.
+    """Write the answers of invented people about pictures, with the errors in `corpus.PEOPLE`.
 
     Args:
-        scenes: by image_id.
+        scenes: scenes by image_id.
         rubric: `century_labels`.
     """
     rows = list(corpus.answers(scenes, rubric, corpus.PEOPLE, column="item_id"))
@@ -182,32 +182,32 @@ def write_century_people(path: Path, scenes: Mapping[str, Scene], rubric: Rubric
 
 
 def rating_of(drawn: DrawnPicture) -> int:
-    """Return how well a picture matches its prompt, 1 to 5: a point less for each wrong fact."""
+    """Return how well a picture matches its prompt, 1 to 5, with one point less per wrong fact."""
     return 5 - sum(not drawn.has(fact) for fact in questions.ASKED)
 
 
 def ratings_of_people(drawn: DrawnPicture) -> dict[str, str]:
-    """Return how well a picture matches its prompt, as Ada says, and Bela, who always gives a point less."""
+    """Return how well a picture matches its prompt according to Ada, and to Bela, who always gives a point less."""
     return {"Ada": str(rating_of(drawn)), "Bela": str(max(1, rating_of(drawn) - 1))}
 
 
 def preferences_of_people(first: DrawnPicture, second: DrawnPicture) -> dict[str, str]:
-    """Return which picture matches the prompt better, as Ada says, and Bela, who takes the worse if it has a 2."""
+    """Return which picture matches the prompt better: Ada is right, Bela is wrong if one has the rating 2."""
     best, worst = ("first", "second") if rating_of(first) > rating_of(second) else ("second", "first")
     return {"Ada": best, "Bela": worst if 2 in (rating_of(first), rating_of(second)) else best}
 
 
 def answers_of_people(drawn: DrawnPicture, fact: str) -> dict[str, str]:
-    """Return whether a picture has a fact of its prompt, as Ada says, and Bela, who never counts and says yes."""
+    """Return whether a picture has a fact of its prompt according to Ada, and to Bela, who says yes to any count."""
     right = "yes" if drawn.has(fact) else "no"
     return {"Ada": right, "Bela": "yes" if fact == "count" else right}
 
 
 def spans_of_people(planted: Mapping[str, Sequence[tuple[int, int]]], number: int) -> dict[str, dict[str, Any]]:
-    """Return what two people mark in description `number`: Ada all that is planted; Bela in every second one nothing.
+    """Return what two people mark in description `number`: Ada marks all faults, Bela nothing in every second one.
 
     Args:
-        planted: kind -> places of what is wrong or missing.
+        planted: places of the mistakes or omissions, by kind.
     """
     return {"Ada": dict(planted), "Bela": dict(planted) if number % 2 else dict.fromkeys(planted, ())}
 

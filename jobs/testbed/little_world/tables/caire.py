@@ -1,4 +1,4 @@
-"""CAIRE's tables of pictures of feasts, which a judge and two people rate for their relevance to countries."""
+"""CAIRE's tables about pictures of feasts, which a judge and two people rate for their relevance to countries."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import compress
@@ -17,7 +17,7 @@ SHOWN = {
     "titles": "titles of linked articles",
     "gold": "right article",
 }
-ROWS = {  # of table 3, by the method of linking
+ROWS = {  # rows of table 3, by linking method
     "lemma_vision": "Nodes of the nearest pictures, by lemma",
     "gloss_vision": "Nodes of the nearest pictures, by gloss",
     "frequency_vision": "Nodes of the nearest pictures, by frequency",
@@ -26,8 +26,8 @@ ROWS = {  # of table 3, by the method of linking
     "article": "All articles",
 }
 DATASETS = (knowledge_base.NAMED, knowledge_base.CATALOGUED)
-RELEVANT = 4  # the least grade of a label that counts as predicted
-LEAST_PAIRS = 3  # of a correlation
+RELEVANT = 4  # the lowest grade of a label that counts as predicted
+LEAST_PAIRS = 3  # fewest pairs for a correlation
 TARGETS = tuple(country.name for country in COUNTRIES)
 Cells = dict[tuple[str, ...], float | None]
 Grades = Mapping[str, float]  # by country
@@ -37,7 +37,7 @@ def linking_tables(scenes: Sequence[Scene], ranks_by_method: Mapping[str, Sequen
     """Return tables 3 and 4.
 
     Args:
-        ranks_by_method: method -> the rank of the right entity in the links of each scene; None: not in the links.
+        ranks_by_method: rank of the correct entity in the links of each scene, by method; None: not in the links.
     """
     feasts = [entities.entity_of(scene) for scene in scenes]
     parts = {"All queries": [True] * len(feasts)}
@@ -54,7 +54,7 @@ def linking_tables(scenes: Sequence[Scene], ranks_by_method: Mapping[str, Sequen
 
 
 def first_links() -> Cells:
-    """Return the cells of table 3 for the first links of each data set, by an encoder that sees all and errs never."""
+    """Return the cells of table 3 for the first links of each data set, by an encoder that sees all and never errs."""
     return {
         (header, f"{dataset} · @1"): float(knowledge_base.is_found(dataset, method))
         for method, header in ROWS.items()
@@ -63,12 +63,12 @@ def first_links() -> Cells:
 
 
 def relevance_tables(scenes: Sequence[Scene], linked: Sequence[Entity | None], *, judge: str) -> Tables:
-    """Return tables 1, 2, 8, 10, 11 and 14 to 17, of a judge that sees pictures and reads articles without mistakes.
+    """Return tables 1, 2, 8, 10, 11 and 14 to 17 for a judge that sees pictures and reads articles without mistakes.
 
     Args:
-        linked: the entity that each scene's picture is linked to, whose article the judge sees; None: one whose article
-            names no guests.
-        judge: its name.
+        linked: the entity that each scene's picture is linked to, whose article the judge sees; None: an entity whose
+            article mentions no guests.
+        judge: the judge's name.
     """
     graded = {
         condition: [_grades(scene, condition, entity) for scene, entity in zip(scenes, linked, strict=True)]
@@ -97,7 +97,7 @@ def relevance_tables(scenes: Sequence[Scene], linked: Sequence[Entity | None], *
 
 
 def _grades(scene: Scene, condition: str, linked: Entity | None) -> Grades:
-    """Return the grades by what can be known: the picture alone, or also the article of an entity."""
+    """Return the grades, given what is known: the picture alone, or also an entity's article."""
     article = {"article": linked, "gold": entities.entity_of(scene)}.get(condition)
     grades = census.cultural_relevance(scene, guests=article.guests if article else "")
     return {target: float(grade) for target, grade in grades.items()}
@@ -108,7 +108,7 @@ def _mean_of(grades: Iterable[str]) -> float:
 
 
 def _f1(scenes: Sequence[Scene], graded: Sequence[Grades]) -> float:
-    right, errors = 0, 0  # errors: labels that are predicted or right, and not both
+    right, errors = 0, 0  # errors: labels that are either predicted or correct, but not both
     for scene, grades in zip(scenes, graded, strict=True):
         gold = {scene.country_name, entities.entity_of(scene).guests}
         predicted = {target for target, grade in grades.items() if grade >= RELEVANT}

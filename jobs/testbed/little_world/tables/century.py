@@ -1,4 +1,4 @@
-"""Century's tables of what pictures show: by the census, and by people whose errors are known."""
+"""Century's tables of what pictures show, according to the census and to people whose errors are known."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ NO_MAJORITY, NONE = "(no majority)", "none of the above"
 PEOPLE, MODELS = "People", "All models"
 LEVELS = ("1", "2", "3", "4", "5")
 Cells = dict[tuple[str, ...], float | None]
-Answers = Mapping[str, Mapping[str, str]]  # item -> question -> value
+Answers = Mapping[str, Mapping[str, str]]  # value by item and question
 
 
 def label_tables(rubric: Rubric, truths: Answers, people: Mapping[str, Answers], *, judge: str) -> Tables:
@@ -23,8 +23,8 @@ def label_tables(rubric: Rubric, truths: Answers, people: Mapping[str, Answers],
 
     Args:
         rubric: `century_labels`.
-        truths: of the pictures that the judge saw, whose answers are these.
-        people: person -> answers, of all pictures.
+        truths: the truth about the pictures that the judge saw, which is what it answers.
+        people: each person's answers about all pictures.
         judge: the only model, which makes no mistakes.
     """
     values = {q.name: [_pooled(answer.value) for answer in q.answers] for q in rubric.questions}
@@ -60,7 +60,7 @@ def _titled(name: str) -> str:
 def _majorities(
     replies: Mapping[str, Mapping[str, Sequence[str]]], values: Mapping[str, Sequence[str]]
 ) -> dict[tuple[str, str], float]:
-    """Return the share of items whose answer by more than half of the ratings is this one, by question and answer."""
+    """Return the share of items for which more than half of the ratings give an answer, by question and answer."""
     shares = {}
     for question in DIVERSITY:
         chosen = Counter(_majority([_pooled(v) for v in answers[question]]) for answers in replies.values())
@@ -113,7 +113,7 @@ def _reliability(people: Mapping[str, Mapping[str, Sequence[str]]]) -> Cells:
 
 
 def icc2k(scores: Sequence[Sequence[float]]) -> float:
-    """Return ICC(2,k) of scores by item and rater (Shrout and Fleiss 1979): from the sums of squares, by hand."""
+    """Return ICC(2,k) of scores by item and rater (Shrout and Fleiss 1979), computed from the sums of squares."""
     items, raters = len(scores), len(scores[0])
     total = mean(value for row in scores for value in row)
     of_items = [mean(row) for row in scores]
@@ -129,7 +129,7 @@ def icc2k(scores: Sequence[Sequence[float]]) -> float:
 def _agreement(people: Mapping[str, Mapping[str, Sequence[str]]], names: Sequence[str]) -> Cells:
     """Return how often each person gives the majority's answer on sensitivity, and where all disagree.
 
-    The unit quality is 0 where no two people say no (1, 2), neither (3) or yes (4, 5).
+    The unit quality is 0 where no two people give the same of the answers no (1, 2), neither (3) and yes (4, 5).
     """
     listed = [answers["sensitive"] for answers in people.values()]
     decided = [(replies, _majority(replies)) for replies in listed if _majority(replies) != NO_MAJORITY]

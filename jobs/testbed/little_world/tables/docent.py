@@ -1,4 +1,4 @@
-"""DOCENT's tables about descriptions with planted mistakes and omissions, and two people of whom one overlooks some."""
+"""DOCENT's tables for descriptions with planted mistakes and omissions, and two people, one of whom overlooks some."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -17,16 +17,16 @@ Place = tuple[int, int]
 
 
 class Described(NamedTuple):
-    """A description, its writer, and what each person marks in it: kind -> places."""
+    """A description, its writer, and the places that each person marks in it, by kind."""
 
     scene: Scene
     writer: str
     planted: Planted
-    marks: Mapping[str, Mapping[str, tuple[Place, ...]]]  # person -> kind -> places
+    marks: Mapping[str, Mapping[str, tuple[Place, ...]]]  # places by person and kind
 
 
 def planted_places(scene: Scene, planted: Planted) -> dict[str, tuple[Place, ...]]:
-    """Return where the mistakes are in the generated description, and the omissions in the true one."""
+    """Return the places of the mistakes in the generated description, and of the omissions in the true one."""
     return {
         "mistake": tuple(descriptions.places(planted.text, planted.described, planted.wrong)),
         "omission": tuple(descriptions.places(descriptions.description(scene), scene, planted.omitted)),
@@ -37,7 +37,7 @@ def tables(described: Sequence[Described], *, markers: Sequence[str]) -> Tables:
     """Return all tables of the report.
 
     Args:
-        markers: labels of the models that mark spans, of which none makes mistakes.
+        markers: labels of the models that mark spans, none of which makes mistakes.
     """
     marks_of: dict[str, Callable[[Described], list[Mapping[str, tuple[Place, ...]]]]] = {
         PEOPLE: lambda description: list(description.marks.values())
@@ -76,7 +76,7 @@ def _scores(description: Described, marks: Sequence[Mapping[str, tuple[Place, ..
 def _spans(described: Sequence[Described], markers: Sequence[str]) -> Table:
     """Return precision, recall and F1 against people: each text counts for each pair of a rater and another person.
 
-    Marked words do not touch each other and are marked as a whole or not at all.
+    Marked words are not adjacent, and are marked entirely or not at all.
     """
     sizes: Mapping[str, Callable[[Place], int]] = {
         "Characters": lambda place: place[1] - place[0], "Tokens": lambda _: 1, "Spans": lambda _: 1,
@@ -108,7 +108,7 @@ def _spans(described: Sequence[Described], markers: Sequence[str]) -> Table:
 def _measures(
     described: Sequence[Described], marks_of: Mapping[str, Callable[[Described], list[Mapping[str, tuple[Place, ...]]]]]
 ) -> Table:
-    """Return the correlations over descriptions of each model's scores with people's."""
+    """Return the correlations over descriptions between each model's scores and people's."""
     scores = {
         label: [_scores(description, marks(description)) for description in described]
         for label, marks in marks_of.items()

@@ -1,4 +1,4 @@
-"""Rome's tables of pictures by three invented models, which two people and a judge rate, compare and question."""
+"""Rome's tables about pictures by three invented models, which two people and a judge rate, compare and question."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ STEPS = 20  # bins of the histogram of scores
 PEOPLE = "People"
 SCENARIOS = ("left", "right")
 Cells = dict[tuple[str, ...], float | None]
-Grades = Mapping[int, Mapping[str, float]]  # number of wrong facts -> the shares of pictures that are given each grade
+Grades = Mapping[int, Mapping[str, float]]  # shares of pictures with each grade, by number of wrong facts
 RIGHT: Grades = {wrong: {str(5 - wrong): 1.0} for wrong in studies.WRONG.values()}
 
 
@@ -26,13 +26,13 @@ def tables(
     judge: str,
     grades: Grades = RIGHT,
 ) -> Tables:
-    """Return the tables of the report but figure 5, whose pictures are examples.
+    """Return the report's tables except figure 5, whose pictures are examples.
 
     Args:
         drawn: the pictures.
-        pairs: those that people compared, each in one order; the judge in both.
-        judge: its name.
-        grades: how the judge rates pictures, in figure 3 and the mean ratings of models; in other tables it makes no
+        pairs: the pairs that people compared, each in one order; the judge compared them in both.
+        judge: the judge's name.
+        grades: how the judge rates pictures, for figure 3 and the models' mean ratings; in other tables it makes no
             mistakes.
     """
     return {
@@ -80,7 +80,7 @@ def _comparison(pairs: Sequence[tuple[DrawnPicture, DrawnPicture]], judge: str) 
 
 
 def _given(drawn: DrawnPicture, grades: Grades) -> list[float]:
-    """Return the probability of each level to be the judge's rating of a picture."""
+    """Return the probability of each level as the judge's rating of a picture."""
     shares = grades[5 - studies.rating_of(drawn)]
     return [shares.get(level, 0.0) for level in LEVELS]
 
@@ -146,7 +146,7 @@ def _scores_by_scenario(drawn: Sequence[DrawnPicture], judge: str) -> Cells:
         (*key, "Mean · second"): mean(parts[1]),
         (*key, "Welch · p-value"): welch(*parts),
         (*key, "With people · Spearman"): pearson(ranks(scores), ranks(people)),
-        (*key, "With people · Kendall"): 1.0,  # each wrong fact costs people's rating a point, and a question
+        (*key, "With people · Kendall"): 1.0,  # each wrong fact costs a point of people's rating, and a question
     }
 
 
@@ -163,10 +163,10 @@ def _of_models(drawn: Sequence[DrawnPicture], judge: str, grades: Grades) -> Cel
 
 
 def _strengths(pairs: Sequence[tuple[DrawnPicture, DrawnPicture]], judge: str) -> Cells:
-    """Return how often each model wins, and people's strengths; the judge's has no finite value without mistakes.
+    """Return how often each model wins, and people's strengths; the judge's are not finite because it never errs.
 
-    Of people the best model beats the second always, and both halve with the third: its strength is 0, and the others'
-    is x and -x, where the best one's wins, 1.5 of 2, are those that x lets expect.
+    According to people, the best model always beats the second, and both win half of the time against the third: its
+    strength is 0, and the others' are x and -x, for which the best model's expected wins are the observed 1.5 of 2.
     """
     wins: dict[str, dict[str, list[float]]] = {}
     for pair in pairs:

@@ -14,13 +14,13 @@ def pearson(one: Sequence[float], other: Sequence[float]) -> float:
 
 
 def ranks(values: Sequence[float]) -> list[float]:
-    """Return the rank of each value, of equal ones the mean."""
+    """Return the rank of each value; equal values get their mean rank."""
     rounded = [round(value, 9) for value in values]
     return [sum(other < value for other in rounded) + (rounded.count(value) + 1) / 2 for value in rounded]
 
 
 def welch(one: Sequence[float], other: Sequence[float]) -> float:
-    """Return p of Welch's t-test that two means are equal (Welch 1947)."""
+    """Return the p-value of Welch's t-test that two means are equal (Welch 1947)."""
     from scipy.stats import t
 
     errors = [variance(values) / len(values) for values in (one, other)]

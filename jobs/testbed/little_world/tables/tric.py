@@ -1,4 +1,4 @@
-"""TRIC's tables of a split of the little world, in which each picture has a twin that differs in its year alone."""
+"""TRIC's tables for a split of the little world, in which each picture has a twin that differs only in its year."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -11,12 +11,12 @@ from jobs.testbed.little_world.tables import Table, Tables
 
 LABELS = {"year": "Year", "words": "Words per caption", "characters": "Characters per caption"}
 WIDTHS = {"year": 1, "words": 1, "characters": 10}
-TWINS = 0.75  # mean of 1 and 1/2: of two equal pictures' captions, either is as likely first
+TWINS = 0.75  # mean of 1 and 1/2, since the captions of two equal pictures are equally likely to be first
 ANSWERS = 100  # ranks that count
 
 
 def split_tables(split: str, scenes: Sequence[Scene]) -> Tables:
-    """Return table I, section VI.B and the histograms of figures 4 to 7: they rest on no model."""
+    """Return table I, section VI.B and the histograms of figures 4 to 7, which do not depend on a model."""
     numbers = _numbers(scenes)
     described: Mapping[str, Callable[[Sequence[int]], float]] = {
         "mean": mean, "median": median, "deviation": stdev, "min": min, "max": max,
@@ -40,10 +40,10 @@ def split_tables(split: str, scenes: Sequence[Scene]) -> Tables:
 
 
 def ranking_tables(scenes: Sequence[Scene], *, encoder: str, rankings: str, judge: str) -> Tables:
-    """Return table II and that of re-ranking, of models that see pictures and read dates without mistakes.
+    """Return table II and the table of re-ranking, for models that see pictures and read dates without mistakes.
 
     Args:
-        encoder: its name; `rankings`: the name of the table of re-rankings; `judge`: the rater.
+        encoder: the encoder's name; `rankings`: the name of the table of re-rankings; `judge`: the rater.
     """
     captions = 2 * len(scenes)
     random = sum(1 / rank for rank in range(1, captions + 1)) / captions
