@@ -11,7 +11,7 @@ from actors.errors import first_line
 
 TIMEOUT_S = 10.0
 PAUSES_S = (5.0, 15.0, 45.0, 120.0)  # between attempts to load a model; many machines ask the hub at once
-LONGEST_PAUSE_S = 300.0  # the longest Retry-After of a hub that is respected
+LONGEST_PAUSE_S = 300.0  # longest pause that a hub can demand with Retry-After
 _PASSING = {408, 429, 500, 502, 503, 504}  # HTTP statuses of a hub that is busy
 _CLIENTS = ("httpx", "httpcore", "requests", "urllib3", "huggingface_hub")
 _INTERRUPTIONS = ("Timeout", "Connect", "Protocol", "ReadError", "ChunkedEncoding")
