@@ -32,7 +32,7 @@ class AskedPrompt:
 
     @property
     def identity(self) -> dict[str, str]:
-        """Return the part of a run's identity that names the instruction."""
+        """Return the part of a run's identity that describes the instruction."""
         return {"name": self.instruction.name, "hash": instructions.identity(self.instruction)}
 
     def check_model(self, cfg: UsesModel) -> None:
@@ -52,13 +52,13 @@ class AskedPrompt:
         return reading(sources, fields=self.instruction.context_fields, pictures=self.instruction.shows_picture)
 
     def expected_tokens(self, cfg: AskingConfig, sources: ItemTables) -> str:
-        """Return the tokens per picture as a phrase for the plan; empty without plan=true, or if none is shown."""
+        """Return the tokens per picture as a phrase for the plan; empty without plan=true or without pictures."""
         if not cfg.plan or not self.instruction.shows_picture:
             return ""
         return picture_tokens.expected(cfg.model, sources.pictures)
 
     def stage(self, cfg: AskingConfig, *, answer_tokens: int, keeps_pictures: bool = False) -> Stage:
-        """Return the stage that prepares the prompts; arguments as for `actors.prompt_preparer.PromptPreparer`."""
+        """Return the stage that prepares the prompts; takes arguments of `actors.prompt_preparer.PromptPreparer`."""
         arguments = {
             "settings": ContextSettings.part_of(cfg),
             "model": ModelSettings.part_of(cfg.model),
@@ -75,11 +75,11 @@ def prompt_for_texts(data: Mapping[str, Any], rubric: Mapping[str, Any]) -> Aske
 
     Args:
         data: the content of the instruction's YAML file.
-        rubric: the content of a rubric's file, for an instruction that asks its questions; else not read.
+        rubric: the content of a rubric's file, for an instruction that asks its questions; not read otherwise.
 
     Raises:
-        ValueError: the instruction is invalid or is about a label, or it asks questions and the rubric has none that a
-            JSON answer can hold.
+        ValueError: the instruction is invalid or is about a label, or it asks questions and the rubric has no question
+            that a JSON answer can hold.
     """
     instruction = Instruction.from_dict(data)
     if TARGET_WORD in instruction.words:
@@ -95,7 +95,7 @@ def prompt_for_labels(data: Mapping[str, Any]) -> AskedPrompt:
     """Return a prompt whose answer is a label.
 
     Raises:
-        ValueError: the instruction is invalid, or names the label or asks a rubric's questions.
+        ValueError: the instruction is invalid, mentions the label, or asks a rubric's questions.
     """
     instruction = Instruction.from_dict(data)
     if words := {TARGET_WORD, QUESTIONS_WORD} & instruction.words:

@@ -1,4 +1,4 @@
-"""Keys of `calibrate`, and which of them go together."""
+"""The keys of `calibrate`, and checks of their combinations."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,7 +23,7 @@ class CalibrateConfig(ConditionSettings, Writing):
     criterion: str = "f1"  # f1 with the gold of items=, or pearson with reference=
     reference: str | None = None  # people's ratings, for criterion=pearson: a table or a glob
     threshold: float | None = None  # log-likelihood from which a label holds; null: chosen with lambda and T
-    choose_on: str = "a"  # the half on which is chosen; the other one is rated
+    choose_on: str = "a"  # the half on which the settings are chosen; the other half is rated
     cross: bool = False  # choose on the other half too, so that all items are rated
     split_by: str | None = None  # attribute of items=, such as prompt_id, whose values stay in one half; null: none
     seed: int = 0  # of the halves

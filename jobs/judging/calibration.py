@@ -1,4 +1,4 @@
-"""Choose among the settings of `loglik` on some items, by gold labels or by people's ratings."""
+"""Choice among the settings of `loglik` on some items, by gold labels or by people's ratings."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -18,9 +18,10 @@ from jobs.judging.reference import Reference
 from jobs.metrics.thresholds import best_threshold, f1_at
 from jobs.store.reading import TableSource
 
-Scores = tuple[list[float], list[float]]  # of pairs of item and label: the model's, and gold (1 or 0) or people's
+# Per pair of item and label: the model's score, and gold (1 or 0) or people's score.
+Scores = tuple[list[float], list[float]]
 CRITERIA = ("f1", "pearson")
-CALIBRATED = "loglik_threshold"  # column `method` of answers by a threshold
+CALIBRATED = "loglik_threshold"  # column `method` of answers that a threshold determines
 
 
 @dataclass(frozen=True)
@@ -31,9 +32,9 @@ class SettingChoice:
         chosen_on: the half.
         setting: the condition of its ratings in the table of `loglik`, such as `article; lambda=0.5,T=-inf`.
         threshold: log-likelihood from which a label holds; None for criterion pearson.
-        value: of the criterion on the half it was chosen on.
-        value_of_other: of the criterion on the other half; None if it is undefined.
-        pairs, pairs_of_other: numbers of pairs of item and label.
+        value: the value of the criterion on the half that it was chosen on.
+        value_of_other: the value of the criterion on the other half; None if it is undefined.
+        pairs, pairs_of_other: the numbers of pairs of item and label.
     """
 
     chosen_on: str
@@ -59,7 +60,7 @@ def facts(source: TableSource) -> tuple[str, list[str]]:
     """Return the condition of the ratings without the setting, and the raters.
 
     Raises:
-        InputError: they are not the ratings of one run of `loglik`.
+        InputError: the ratings are not those of a single run of `loglik`.
     """
     names: dict[str, set[str]] = {name: set() for name in ("method", "condition", "rater")}
     for batch in source.batches(list(names)):
@@ -72,7 +73,7 @@ def facts(source: TableSource) -> tuple[str, list[str]]:
 
 
 def gold_labels(sources: Iterable[TableSource]) -> dict[str, frozenset[str]]:
-    """Return item -> its right labels, of the items that have gold."""
+    """Return the right labels of each item that has gold, by item."""
     return {
         row["item_id"]: frozenset(row["gold"])
         for source in sources
@@ -85,11 +86,11 @@ def gold_labels(sources: Iterable[TableSource]) -> dict[str, frozenset[str]]:
 def read_scores(
     ratings: TableSource, halves: Mapping[str, str], expected: Mapping[str, Collection[str]] | Reference
 ) -> dict[str, dict[str, Scores]]:
-    """Return half -> condition -> the scores of its items and what is expected of them.
+    """Return the scores of each half's items and what is expected of them, by half and condition.
 
     Args:
         halves: item -> half.
-        expected: item -> its right labels, or people's mean ratings by item and label; pairs without are left out.
+        expected: item -> its right labels, or people's mean ratings by item and label; other pairs are left out.
     """
     pairs: dict[str, dict[str, Scores]] = defaultdict(lambda: defaultdict(lambda: ([], [])))
     for batch in ratings.batches(["item_id", "target", "condition", "score", "status"]):
@@ -106,11 +107,11 @@ def read_scores(
 def choose(
     scores: Mapping[str, Mapping[str, Scores]], *, half: str, other: str, criterion: str, threshold: float | None
 ) -> SettingChoice:
-    """Return the setting with the best value of the criterion on `half`; of equals the first by name.
+    """Return the setting with the best value of the criterion on `half`; at a tie, the first by name.
 
     Args:
         scores: by half and condition (`read_scores`).
-        threshold: a fixed threshold for F1; None: it is chosen too.
+        threshold: a fixed threshold for F1; None: the threshold is chosen too.
 
     Raises:
         InputError: the criterion is undefined for every setting.
@@ -144,8 +145,8 @@ def calibrated(
 
     Args:
         parts: item -> half.
-        choices: half -> what was chosen for it; ratings of other halves are left out.
-        answered: a rubric's name and question: a score from the threshold on becomes its highest answer, any other its
+        choices: half -> the choice for it; ratings of other halves are left out.
+        answered: a rubric's name and question: scores from the threshold on become its highest answer, other scores its
             lowest. None: scores stay log-likelihoods.
     """
     kept = []
@@ -167,7 +168,7 @@ def calibrated(
 
 
 def with_choices(raters: Iterable[Mapping[str, Any]], choices: Iterable[SettingChoice]) -> list[dict[str, Any]]:
-    """Return rows of table `raters` whose engine names what was chosen."""
+    """Return rows of table `raters` whose engine includes the choices."""
     text = "; ".join(choice.text for choice in choices)
     return [{**row, "engine": f"{row['engine'] or ''}; labels by likelihood: {text}".lstrip("; ")} for row in raters]
 

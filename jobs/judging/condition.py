@@ -1,4 +1,4 @@
-"""The condition of a run: its key, else that of the items it reads."""
+"""The condition of a run: from its key, or else from the items that it reads."""
 
 from dataclasses import replace
 from typing import TypeVar
@@ -12,7 +12,7 @@ Config = TypeVar("Config", bound=ConditionSettings)
 
 
 def with_condition(cfg: Config, items: TableSource) -> Config:
-    """Return `cfg` with the condition of the table `items` if it has none, and print that one.
+    """Return `cfg` with the condition of the table `items` if `cfg` has none, and print that condition.
 
     Use it in each job that writes ratings or responses about items, before the plan is made: the condition is part of
     the run's identity.

@@ -1,4 +1,4 @@
-"""A draw from the items of a run: which rows of each unit are read (`draw.*`)."""
+"""Draws from the items of a run, which decide which rows of each unit are read (`draw.*`)."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -20,9 +20,9 @@ class ItemUnits(NamedTuple):
     """The units of a run.
 
     Attributes:
-        units: in the order of the items' table; with a draw each names the rows to read.
+        units: in the order of the items' table; with a draw, each lists the rows to read.
         rows: the number of items that are read.
-        lines: what was drawn, to print; empty without a draw.
+        lines: lines to print about the draw; empty without a draw.
     """
 
     units: Sequence[Unit]
@@ -33,14 +33,14 @@ class ItemUnits(NamedTuple):
 def item_units(
     sources: ItemTables, config: CompleteDrawConfig, marks: frozenset[str], cut: Cut = STANDARD
 ) -> ItemUnits:
-    """Return the units of `sources`, with the rows that the draw leaves of each.
+    """Return the units of `sources`, with the rows of each that are drawn.
 
-    A unit's version covers its drawn rows: if other units of the input change, only units of which other rows are
-    drawn are rewritten. Reads the narrow columns of the items' table once; holds 8 B per item.
+    A unit's version covers its drawn rows: if other units of the input change, only units whose drawn rows change are
+    rewritten. Reads the narrow columns of the items' table once; holds 8 B per item.
 
     Args:
-        marks: of the exclusions. Excluded pictures, and those not ok, are not drawn.
-        cut: the pieces of the units.
+        marks: the marks of the exclusions. Excluded pictures, and pictures that are not ok, are not drawn.
+        cut: how the units are cut into pieces.
 
     Raises:
         InputError: the draw is not possible.
@@ -60,7 +60,7 @@ def item_units(
 
 
 def _drawn(units: Iterable[Unit], is_drawn: NDArray[np.bool_]) -> Iterator[Unit]:
-    """Yield the units, each with its rows of bool[items] `is_drawn`."""
+    """Yield the units, each with its rows that bool[items] `is_drawn` selects."""
     first = 0
     for unit in units:
         count = unit.rows or 0

@@ -1,8 +1,8 @@
-"""`generate engine=auto`: vLLM on GPUs, if it writes what transformers writes about a sample of the items.
+"""`generate engine=auto`: uses vLLM on GPUs if it writes the same as transformers about a sample of the items.
 
-Both engines write the likeliest texts about two items, one after the other on a GPU of the pool: vLLM is chosen if the
-tokens are the same, and their log-probabilities within `TOLERANCE`. The comparison is kept in `_run/engine.json`; a
-table that has begun keeps its engine, which its identity names.
+Both engines write the likeliest texts about two items, one engine after the other on a GPU of the pool. vLLM is chosen
+if the tokens are the same and their log-probabilities differ by at most `TOLERANCE`. The comparison is kept in
+`_run/engine.json`; a table that has begun keeps its engine, which is part of its identity.
 """
 
 import json
@@ -31,10 +31,10 @@ from jobs.store.writer import UnitTask
 
 AUTO, DEFAULT = "auto", "transformers"
 FILE = "engine.json"
-TOLERANCE = {"float32": 1e-4}  # of log-probabilities of tokens
+TOLERANCE = {"float32": 1e-4}  # for log-probabilities of tokens
 ROUNDED_TOLERANCE = 0.2  # with 16-bit numbers; our own engines differ by up to 0.16
 SAMPLE, TOKENS = 2, 16
-LEAST_TEXTS = 256  # fewer are written before vLLM has started twice
+LEAST_TEXTS = 256  # fewer texts are written before vLLM has started twice
 TRIAL_S = 3600  # longest time to load and run one engine
 
 
@@ -52,7 +52,7 @@ class ChosenEngine(NamedTuple):
 
     Attributes:
         name: `transformers` or `vllm`.
-        files: the comparison that led to it, as a file of `_run/`; empty without one.
+        files: the comparison that led to the choice, as a file of `_run/`; empty without a comparison.
     """
 
     name: str
@@ -68,15 +68,15 @@ def choose(
     reader: Callable[[UnitTask], pa.Table],
     excluded: Exclusions,
 ) -> ChosenEngine:
-    """Return the engine of a run; `engine=auto` is resolved.
+    """Return the engine of a run, with `engine=auto` resolved.
 
     Args:
         prepare: arguments of `actors.prompt_preparer.PromptPreparer`.
-        texts: how many the run writes.
-        units, reader: the items, of which the first ones are compared.
+        texts: the number of texts that the run writes.
+        units, reader: the items, the first of which are used for the comparison.
 
     Raises:
-        InputError: the cluster does not answer, or it is too small.
+        InputError: the cluster does not answer or is too small.
     """
     if cfg.engine != AUTO:
         return ChosenEngine(cfg.engine)
@@ -133,12 +133,12 @@ def _engine_of(out: str) -> str | None:
 
 
 def _compare(cfg: AutoKeys, items: pa.Table, prepare: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the comparison as JSON values; `difference` says why vLLM is not used, and is empty if it is."""
+    """Return the comparison as JSON values; `difference` is the reason why vLLM is not used, empty if it is used."""
     arguments = {"prepare": dict(prepare), "max_tokens": TOKENS, "memory_budget_gb": cfg.memory_budget_gb}
     try:
         ours = on_gpu(cfg, items, **arguments, engine=DEFAULT)
         theirs = on_gpu(cfg, items, **arguments, engine=vllm_engine.NAME, texts=ours.texts)
-    except Exception as error:  # of the libraries, the device or Ray; the run itself says what else is wrong
+    except Exception as error:  # from the libraries, the device or Ray; the run itself reports other errors
         return {"difference": f"the comparison failed ({first_line(error)})"}
     return {
         "difference": difference(ours, theirs),
@@ -151,7 +151,7 @@ def _compare(cfg: AutoKeys, items: pa.Table, prepare: Mapping[str, Any]) -> dict
 
 
 def on_gpu(cfg: AutoKeys, items: pa.Table, **arguments: Any) -> GreedyTexts:
-    """Return `greedy_texts` in a separate process, with the resources of an actor of the pool `judge`."""
+    """Return the result of `greedy_texts`, computed in a separate process with the resources of an actor of `judge`."""
     ray_session.start(cfg.ray, cfg.resources, demands(cfg.resources, ["judge"], streamed=False))
     import ray
 

@@ -20,10 +20,10 @@ def other(half: str) -> str:
 
 
 def halves(items: Iterable[str], seed: int, keys: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return item -> its half.
+    """Return the half of each item, by item.
 
     Args:
-        keys: item -> the value by which items stay together; None: each item alone.
+        keys: item -> a value whose items stay together; None: each item is separate.
 
     Raises:
         InputError: an item has no value.
@@ -37,7 +37,7 @@ def halves(items: Iterable[str], seed: int, keys: Mapping[str, str] | None = Non
 
 
 def attribute_values(sources: Iterable[TableSource], name: str) -> dict[str, str]:
-    """Return item -> the value of an attribute, of the items that have it."""
+    """Return the value of an attribute for each item that has it, by item."""
     return {
         row["item_id"]: value
         for source in sources

@@ -1,4 +1,4 @@
-"""Read pictures or items with the vectors of their pictures, as the rows that an encoder rates (`zero_shot`)."""
+"""Reading of pictures or items with their pictures' vectors, as the rows that an encoder rates (`zero_shot`)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,14 +19,14 @@ from jobs.store.writer import UnitTask
 
 
 def open_vectors(uri: str, embeddings: str | None) -> ItemTables:
-    """Open the table of the pictures or items, and for items that of the vectors of their pictures.
+    """Open the table of the pictures or items, and for items also the table of their pictures' vectors.
 
     Args:
         uri: a table of embeddings, of images, or of items.
         embeddings: for a table of items: the embeddings of their pictures.
 
     Raises:
-        InputError: a table does not exist or is incomplete, or `embeddings` is missing, or not allowed.
+        InputError: a table does not exist or is incomplete, or `embeddings` is missing or not allowed.
     """
     source = open_table(uri, "embeddings", "images", "items")
     if source.name != "items":
@@ -44,7 +44,7 @@ def open_vectors(uri: str, embeddings: str | None) -> ItemTables:
 def read_item_vectors(task: UnitTask) -> pa.Table:
     """Return the items of a unit with the vector of their picture.
 
-    The unit's inputs are an object of the table `items`, and an object of the table `embeddings` or the whole table.
+    The unit's inputs are an object of the table `items`, and an object of the table `embeddings` or that whole table.
 
     Returns:
         `item_id`, `embedding: list<float>`, `status`, `error_kind`, `error_message`, `targets: list<string>`, and
@@ -67,7 +67,7 @@ def read_item_vectors(task: UnitTask) -> pa.Table:
 
 
 def _item_vector(image_ids: Sequence[str], rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return vector and outcome of an item with the pictures `image_ids`."""
+    """Return the vector and the outcome of an item with the pictures `image_ids`."""
     failure = {"embedding": None, "status": Status.MISSING_INPUT.value, "error_kind": "no_picture"}
     if len(image_ids) > 1:
         message = f"the item has {len(image_ids)} pictures; an encoder rates one"

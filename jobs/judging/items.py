@@ -1,11 +1,12 @@
-"""Read pictures or items as the rows from which stages prepare prompts.
+"""Reading of pictures or items as the rows from which stages prepare prompts.
 
-In a table `images` each picture is an item. In a table `items` each row lists image_ids and text_ids, which are looked
-up in the tables `images=` and `texts=`. Columns about a picture come from the table `records=`. The value of a context
-field is the item's attribute of that name, else its texts of that role (`text`: all of them), else the record's column.
+In a table `images`, each picture is an item. In a table `items`, each row lists image_ids and text_ids, which are
+looked up in the tables `images=` and `texts=`. Columns about a picture come from the table `records=`. The value of a
+context field is the item's attribute of that name, or else its texts with that role (`text`: all of them), or else the
+record's column.
 
-Tables derived from one parent share the names of their units: one object of each is read. Of any other table, each
-machine keeps a copy to look rows up in, without pictures (`jobs.judging.joined_rows`).
+Tables derived from the same parent share the names of their units, so that only one object of each is read. Of any
+other table, each machine keeps a copy for looking rows up, without pictures (`jobs.judging.joined_rows`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +29,7 @@ from jobs.store.writer import UnitTask
 from jobs.tables import TABLES
 
 PICTURES = pa.list_(pa.large_binary())
-DRAWN = "drawn"  # `Unit.extra`: the rows of the unit to read, ascending; all without it
+DRAWN = "drawn"  # `Unit.extra`: the rows of the unit to read, ascending; all if absent
 TEXT_FIELD = "text"  # all texts of an item, in their order
 
 
@@ -62,16 +63,16 @@ class ItemTables:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Return the inputs' part of a run's identity."""
+        """Return the part of a run's identity that describes the inputs."""
         return {"input": self.items.identity, **{name: table.identity for name, table in self.joined_tables.items()}}
 
     def units(self, cut: Cut = STANDARD) -> list[Unit]:
-        """Return the items' units, in pieces.
+        """Return the items' units, cut into pieces.
 
-        Each has one further input per joined table, its object of that unit or the table.
+        Each unit has one more input per joined table: the table's object of that unit, or the whole table.
 
         Args:
-            cut: how many pieces.
+            cut: how the units are cut.
 
         Raises:
             InputError: the pictures were fetched for other records.
@@ -139,10 +140,10 @@ class Reader:
 
     Attributes:
         kind: images or items.
-        joined_tables: names of the tables of a unit's further inputs, in the order of the inputs.
+        joined_tables: names of the tables of a unit's other inputs, in the order of the inputs.
         fields: context fields, each a column of the result.
         pictures: whether to read the pictures' bytes.
-        whole_texts: whether to add each text by itself, with its id.
+        whole_texts: whether to add each text separately, with its id.
     """
 
     kind: str
@@ -156,7 +157,7 @@ class Reader:
 
         Returns:
             `item_id`, `pictures: list<large_binary>`, `status`, `targets: list<string>`, each context field (string),
-            and `jobs.runtime.exclusions.SHOWN`, the ids and URLs by which pictures are excluded. With `whole_texts`
+            and `jobs.runtime.exclusions.SHOWN`, the ids and URLs that exclusions are compared with. With `whole_texts`
             also `texts` and `text_ids: map<string, list<string>>`, the texts of each role in their order.
         """
         _, *others = task.unit.inputs
@@ -241,7 +242,7 @@ class Reader:
 
 
 def sources_of(cfg: AskingConfig, *, fields: Sequence[str], pictures: bool) -> ItemTables:
-    """Open the tables that a job's keys name (`open_sources`)."""
+    """Open the tables in a job's keys (`open_sources`)."""
     return open_sources(
         cfg.input, images=cfg.images, texts=cfg.texts, records=cfg.records, fields=fields, pictures=pictures
     )
@@ -253,7 +254,7 @@ def reading(sources: ItemTables, *, fields: Sequence[str], pictures: bool) -> Re
 
 
 def _records(source: Object | None, image_ids: Sequence[str], fields: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return the context fields that are columns of `records`, by image_id."""
+    """Return, by image_id, the context fields that are columns of `records`."""
     columns = [field for field in fields if field in TABLES["records"].columns]
     return lookup(source, "image_id", set(image_ids), columns) if columns else {}
 
@@ -268,7 +269,7 @@ def _texts_by_role(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _by_first(pairs: Sequence[tuple[str, str]]) -> list[tuple[str, list[str]]]:
-    """Return the second values by the first ones, both in their order."""
+    """Return the second values grouped by the first ones, both in their order."""
     grouped: dict[str, list[str]] = {}
     for first, second in pairs:
         grouped.setdefault(first or "", []).append(second)

@@ -1,8 +1,8 @@
-"""Rows of the tables joined to items, by their key, such as an item's pictures by image_id.
+"""Rows of the tables joined to items, by key, such as an item's pictures by image_id.
 
-A unit's input is an object of the joined table, or the whole table. An object is read. Of a whole table each machine
-copies the columns once (`jobs.store.shared_lookup`), since each unit may need rows from anywhere in it. Pictures are
-not copied: the copy says where they are, and only they are read (`jobs.store.pages`).
+A unit's input is an object of the joined table, or the whole table. An object is read directly. Of a whole table, each
+machine copies the columns once (`jobs.store.shared_lookup`), since each unit may need rows from anywhere in it.
+Pictures are not copied: the copy has their places, and only the pictures needed are read (`jobs.store.pages`).
 """
 
 import contextlib
@@ -26,17 +26,17 @@ from jobs.store.objects import Object
 from jobs.store.pages import ColumnPages, column_pages
 from jobs.store.shared_lookup import OBJECT, ROW, SharedLookup
 
-COPIES = 8  # tables that a process keeps open
-OBJECTS_AT_ONCE = 8  # from which pictures are read
-INDEXES = 4096  # of pages that a process keeps, 10 kB each
-ROOM = 4  # times a table's size that must be free for a copy: its objects are compressed
+COPIES = 8  # copies of tables that a process keeps open
+OBJECTS_AT_ONCE = 8  # objects from which pictures are read at the same time
+INDEXES = 4096  # indexes of pages that a process keeps, 10 kB each
+ROOM = 4  # a copy needs this many times the table's size as free space, since the table's objects are compressed
 PICTURE_COLUMNS = ["source_url", "status"]
 _copies_allowed = ContextVar("_copies_allowed", default=True)
 
 
 @contextlib.contextmanager
 def without_copies() -> Iterator[None]:
-    """Within the context nothing is copied: a plan shows a few items, and a copy of the table would take long."""
+    """Do not copy tables within the context: a plan shows only a few items, for which a copy would take too long."""
     token = _copies_allowed.set(False)
     try:
         yield
@@ -50,9 +50,9 @@ def lookup(
     """Return rows of a data object or a whole table by their key.
 
     Args:
-        source: the object, or a table as `ItemTables.units` names it; None has no rows.
+        source: the object, or a table as in `ItemTables.units`; None has no rows.
         key: name of the key's column.
-        values: values of the key to look up; of several rows with one value the first is returned.
+        values: values of the key to look up; of several rows with the same value, the first is returned.
         columns: further columns to read.
     """
     first_rows: dict[str, dict[str, Any]] = {}
@@ -64,7 +64,7 @@ def lookup(
 
 
 def matching_rows(source: Object, key: str, values: Collection[str], columns: Sequence[str]) -> Iterator[pa.Table]:
-    """Yield the rows of a data object or a whole table whose `key` is one of `values`; arguments as for `lookup`."""
+    """Yield the rows of a data object or a whole table whose `key` is in `values`; takes the arguments of `lookup`."""
     if not values:
         return
     keys = pa.array(sorted(values), pa.string())
@@ -77,10 +77,10 @@ def matching_rows(source: Object, key: str, values: Collection[str], columns: Se
 
 
 def lookup_pictures(source: Object | None, values: Collection[str], *, with_bytes: bool) -> dict[str, dict[str, Any]]:
-    """Return rows of `images` by image_id, with `source_url` and `status`; arguments as for `lookup`.
+    """Return rows of `images` by image_id, with `source_url` and `status`; takes the arguments of `lookup`.
 
     Args:
-        with_bytes: whether with `bytes`, too.
+        with_bytes: whether to include `bytes`.
     """
     if source is None or not values:
         return {}
@@ -139,7 +139,7 @@ def _pages(source: Object, stream: Any) -> ColumnPages | None:
 
 
 def _of_row_groups(source: Object, stream: Any, rows: Sequence[int]) -> list[bytes | None]:
-    """As `_of_object`, by row groups: of an object that another program or an earlier version wrote."""
+    """Return the same as `_of_object`, by row groups, for objects of other programs or earlier versions."""
     values: list[bytes | None] = []
     with open_rows(source.uri, stream) as file:
         begin = 0
@@ -163,5 +163,5 @@ def _objects(source: Object) -> Sequence[Object]:
 
 @lru_cache(COPIES)
 def _copy(source: Object, key: str, columns: tuple[str, ...], *, places: bool) -> SharedLookup:
-    """This machine's copy of the columns of a whole table."""
+    """Return this machine's copy of the columns of a whole table."""
     return SharedLookup(_objects(source), key=key, columns=columns, places=places)

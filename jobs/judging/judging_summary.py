@@ -1,4 +1,4 @@
-"""Print the summaries of runs that ask a model."""
+"""Printed summaries of runs that ask a model."""
 
 from collections.abc import Mapping
 
@@ -6,10 +6,10 @@ from jobs.runtime.console import say
 
 
 def show_prompts(tallies: Mapping[str, Mapping[str, int]]) -> None:
-    """Print where prompts differ from what their file says; nothing if they do not.
+    """Print where prompts differ from their file; nothing if they do not.
 
-    That is the number of items whose context was cut, and of each field that was; and that the model's chat template
-    takes no system turn.
+    Prints the number of items whose context was cut, in total and by field, and whether the model's chat template takes
+    no system turn.
     """
     if items := tallies.get("truncated", {}).get("items"):
         fields = ", ".join(f"{field} {count:,}" for field, count in sorted(tallies["truncated field"].items()))
@@ -19,7 +19,7 @@ def show_prompts(tallies: Mapping[str, Mapping[str, int]]) -> None:
 
 
 def show_tallies(tallies: Mapping[str, Mapping[str, int]]) -> None:
-    """Print the tokens, the items cut, the share of time on the device, and the differences of rows scored twice.
+    """Print the tokens, the items cut, the device's share of the time, and the changes of rows that were rescored.
 
     Args:
         tallies: counts by group and key, from the run's manifest.

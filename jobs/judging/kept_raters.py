@@ -19,11 +19,11 @@ TALLY = "rater"  # group of the tallies whose keys describe the model (`actors.v
 
 
 def of_model(model: ModelConfig, tallies: Mapping[str, Mapping[str, int]]) -> list[dict[str, Any]]:
-    """Return a row of `raters` for each kind of machine that ran the model, the one with most rows first.
+    """Return a row of `raters` for each kind of machine that ran the model, that of the most rows first.
 
     Args:
         model: the configured model.
-        tallies: from the run's manifest. Without the group `TALLY` (no row reached the model), the one row holds the
+        tallies: from the run's manifest. Without the group `TALLY` (no row reached the model), the only row has the
             configured values.
     """
     shared = {"kind": "model", "model": model.checkpoint, "licence": model.licence}
@@ -46,7 +46,7 @@ def keep(run: TableRun, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def read(sources: Sequence[TableSource]) -> list[dict[str, Any]]:
-    """Return the distinct rows that tables keep, sorted by the raters' names.
+    """Return the distinct rows of `raters` that tables keep, sorted by the raters' names.
 
     Raises:
         InputError: a file is not a table `raters`.

@@ -1,6 +1,6 @@
 """The rubric of a table of ratings, kept next to its rows: `_run/rubric.json`, its hash in every footer.
 
-Reports read question texts, labels and scales from this file and never from `conf/`, which may have changed meanwhile.
+Reports read question texts, labels and scales from this file and never from `conf/`, which may have changed since.
 Its content:
 
     {"kind": "rubric",            rubric, answers (jobs.import_ratings answers=), zero_shot_template, or prompt
@@ -10,7 +10,7 @@ Its content:
      "questions": [{"name": …, "text": …, "note": …, "scale": "ordinal", "answers": [{"value", "label", "score"}]}],
      "data": {…}}                 the whole rubric, template or prompt, as parsed from its YAML file
 
-A question named `*` applies to every question. The scale `continuous` is that of unbounded numbers.
+A question named `*` applies to every question. The scale `continuous` is for unbounded numbers.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ from jobs.store.run_files import read_json
 
 FILE = "rubric.json"  # in _run/
 NAME, HASH = "rubric", "rubric_sha256"  # keys in a table's metadata, after the prefix `remine.`
-TEMPLATE, PROMPT = "zero_shot_template", "prompt"  # kinds that ask in other words than a rubric
+TEMPLATE, PROMPT = "zero_shot_template", "prompt"  # kinds that ask in words other than a rubric's
 ORDINAL, NOMINAL, CONTINUOUS = "ordinal", "nominal", "continuous"
 
 
@@ -64,11 +64,12 @@ class KeptRubric:
     def sha256(self) -> str:
         """Return the SHA-256 (64 hexadecimal digits) of everything that determines what a rating means.
 
-        That is the rubric's name and, of every question, its name, text, note, scale and answers with value, label,
-        score and order. Excluded is what changes how a question is asked but not what an answer means: the parts
-        and layouts of prompts, the context fields, the variant for people (guidance, options, examples), the targets,
-        the version, the source and the order of the questions. Ratings by people and by models with one rubric
-        therefore have one hash, and so have two layouts; the identity of each table distinguishes their prompts.
+        The hash covers the rubric's name and, of every question, its name, text, note, scale and answers with value,
+        label, score and order. It does not cover what changes how a question is asked but not what an answer means: the
+        parts and layouts of prompts, the context fields, the variant for people (guidance, options, examples), the
+        targets, the version, the source and the order of the questions. Ratings by people and by models with the same
+        rubric therefore have the same hash, and so have two layouts; the identity of each table distinguishes their
+        prompts.
         """
         meaning = {"name": self.name, "questions": [asdict(q) for q in sorted(self.questions, key=lambda q: q.name)]}
         canonical = json.dumps(meaning, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
@@ -101,7 +102,7 @@ def of_rubric(rubric: Rubric, data: Mapping[str, Any]) -> KeptRubric:
 def full_data(kept: KeptRubric) -> Mapping[str, Any]:
     """Return the content of the rubric's file in its full form, with the parts of prompts that a short form leaves out.
 
-    What is not a rubric for models stays as it is.
+    Content that is not a rubric for models is returned unchanged.
     """
     return rubric_forms.completed(kept.data) if kept.kind == "rubric" and kept.data.get("questions") else kept.data
 
@@ -117,7 +118,7 @@ def of_levels(
 ) -> KeptRubric:
     """Return what to keep of a template of `zero_shot`.
 
-    Its sentence becomes the question's text, its levels (value, phrase, score) become the answers.
+    Its sentence becomes the question's text; its levels (value, phrase, score) become the answers.
     """
     answers = tuple(Answer(value, phrase, score) for value, phrase, score in levels)
     return KeptRubric(TEMPLATE, name, (KeptQuestion(question, text, "", ORDINAL, answers),), data)
@@ -170,8 +171,8 @@ class Rubrics:
     """The rubrics of several tables of ratings.
 
     Attributes:
-        by_name: name of a rubric -> what is kept of it.
-        without: URIs of the tables that keep none.
+        by_name: what is kept of each rubric, by the rubric's name.
+        without: URIs of the tables that keep no rubric.
     """
 
     by_name: Mapping[str, KeptRubric]
@@ -197,10 +198,10 @@ def read_rubrics(sources: Sequence[TableSource]) -> Rubrics:
 
     A zero-shot template and a prompt of `loglik` may have the name of a rubric, so that encoders and likelihoods are
     compared with people. They ask in other words: a template must have the rubric's scores, and the scores of a prompt
-    are unbounded. The rubric then determines texts, labels and scale.
+    are unbounded. The rubric then determines the texts, the labels and the scale.
 
     Raises:
-        InputError: two tables have different rubrics with the same name; or as for `read_kept`.
+        InputError: two tables have different rubrics with the same name; or as `read_kept`.
     """
     first: dict[str, tuple[str, KeptRubric | None, str]] = {}  # rubric -> its hash, what is kept, the first table
     without = []
@@ -220,7 +221,7 @@ def read_rubrics(sources: Sequence[TableSource]) -> Rubrics:
 
 
 def _rank(kept: KeptRubric | None) -> int:
-    """Return the order in which what tables keep determines the meaning of a name."""
+    """Return the precedence of a kept rubric in determining the meaning of a name."""
     return {TEMPLATE: 1, PROMPT: 2}.get(kept.kind, 0) if kept else 3
 
 
@@ -237,7 +238,7 @@ def _scores(question: KeptQuestion) -> list[tuple[str, float | None]]:
 
 
 def _names_and_hashes(source: TableSource, kept: KeptRubric | None) -> Iterator[tuple[str, str]]:
-    """Yield the rubric's name and hash from the table's footers, else from the kept file; nothing without a rubric."""
+    """Yield the rubric's name and hash from the table's footers or else the kept file; nothing without a rubric."""
     name, digest = (source.metadata.get(f"remine.{key}") for key in (NAME, HASH))
     if name and digest:
         yield name, digest

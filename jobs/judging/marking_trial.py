@@ -1,7 +1,7 @@
 """`mark_spans plan=true show_prompts=3`: the prompts of each step about the first items, as the model gets them.
 
-Later prompts repeat what the model answered to earlier ones. No model is loaded: the first words of each text take
-the place of the answers, and each is printed after its prompt.
+Later prompts repeat the model's answers to earlier ones. No model is loaded: the first words of each text are used in
+place of the answers, and each answer is printed after its prompt.
 """
 
 import re
@@ -26,7 +26,7 @@ _FIRST_WORDS = re.compile(r"\s*(\S+(?:\s+\S+){0,2})")
 
 
 class StandIn:
-    """A `SpanModel` that quotes the first words of each text, gives all codes the same share, and keeps the requests.
+    """A `SpanModel` that quotes the first words of each text, gives all codes the same share, and records the requests.
 
     Attributes:
         asked: each request with its answer.
@@ -37,7 +37,7 @@ class StandIn:
         self.asked: list[tuple[Request, str]] = []
 
     def write(self, requests: Sequence[Request]) -> list[str | ScoringError]:
-        """Return the first words of the text that each request asks about, after a label if there are several."""
+        """Return the first words of the text that each request asks about; if it asks about several, after a label."""
         answers = [self._answer(request) for request in requests]
         self.asked += zip(requests, answers, strict=True)
         return list(answers)
@@ -68,7 +68,7 @@ def show(
     Args:
         reader: returns the items of a unit, with pictures and texts.
         settings: method, prompts and labels.
-        model: whose processor renders the prompts; the tiny model's if it is not on this machine.
+        model: the model whose processor renders the prompts, or the tiny model's if it is not on this machine.
     """
     items = items_to_show(cfg, units, reader)
     if items is None:

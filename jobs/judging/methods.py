@@ -1,4 +1,4 @@
-"""The methods of `judge`: the keys of each, what its ratings depend on, and its stages.
+"""The methods of `judge`: their keys, what their ratings depend on, and their stages.
 
 | method | stages |
 |---|---|
@@ -35,7 +35,7 @@ def check_method(cfg: MethodConfig) -> None:
     """Check that the method exists and that no key of another method is set.
 
     Raises:
-        ValueError: an unknown method, or a key with a value other than its default that the method does not have.
+        ValueError: the method is unknown, or a key that the method does not have differs from its default.
     """
     if cfg.method not in METHODS:
         raise ValueError(f"method={cfg.method}: must be one of {', '.join(METHODS)}")

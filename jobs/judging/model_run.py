@@ -1,4 +1,4 @@
-"""A run in which a model answers about items: its plan, its stages, and what every such run prints and keeps."""
+"""A run in which a model answers about items: its plan, its stages, and what every such run prints and stores."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -26,11 +26,11 @@ def model_plan(
     metadata: Mapping[str, str],
     files: Mapping[str, bytes] | None = None,
 ) -> TablePlan:
-    """Return the plan of the table at `out=` whose rows a model writes.
+    """Return the plan of the table at `out=`, whose rows a model writes.
 
     Args:
         identity: what changes the rows besides the model.
-        units, metadata, files: as for `jobs.store.run.TablePlan`.
+        units, metadata, files: as in `jobs.store.run.TablePlan`.
     """
     return TablePlan(
         out=cfg.out,
@@ -54,7 +54,7 @@ def stream_items(
     stages: Sequence[Stage],
     excluded: Exclusions,
 ) -> dict[str, Any]:
-    """Pass the items of the remaining units through the stages, close the run, and keep facts about the model.
+    """Pass the items of the remaining units through the stages, close the run, and store facts about the model.
 
     Returns the manifest.
 

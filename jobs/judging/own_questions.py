@@ -1,7 +1,7 @@
-"""Questions of the items themselves, from the table `questions=`: each item is asked those of its set.
+"""Questions of the items themselves, from the table `questions=`: each item is asked the questions of its set.
 
 A context field, `questions_by=`, identifies an item's set: its value is the set_id, or a text whose hash is the set_id
-(`set_id_of`), as for sets that `jobs.questions` writes about prompts.
+(`set_id_of`), as in the sets that `jobs.questions` writes about prompts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ from jobs.store.writer import UnitTask
 
 
 def set_id_of(text: str) -> str:
-    """Return the set_id of the questions about a text, such as a prompt; white space does not count."""
+    """Return the set_id of the questions about a text, such as a prompt; white space is ignored."""
     return content_id("questions", " ".join(text.split()))
 
 
@@ -31,7 +31,7 @@ def check(cfg: OwnQuestionsConfig, rubric: Rubric) -> None:
     """Check that `questions=` and the rubric fit together.
 
     Raises:
-        InputError: the rubric has items asked their own questions, and there is no table of them, or the reverse.
+        InputError: the rubric asks each item its own questions and there is no table of them, or the reverse.
     """
     if rubric.asks_own_questions and not cfg.questions:
         raise InputError(
@@ -62,7 +62,7 @@ class OwnQuestionsReader:
     """Reads the items of a unit with their questions; is pickled and sent to the workers.
 
     Attributes:
-        reader: reads the items; its fields include `by`, its joined tables include `questions`.
+        reader: reads the items; its fields include `by`, and its joined tables include `questions`.
         by: the context field that identifies an item's set.
     """
 
@@ -81,7 +81,7 @@ class OwnQuestionsReader:
 
 
 def _sets(source: Object, names: set[str]) -> dict[str, list[dict[str, Any]]]:
-    """Return set_id -> its valid questions, in the order of the table."""
+    """Return the valid questions of each set, by set_id, in the order of the table."""
     sets: dict[str, list[dict[str, Any]]] = {}
     for rows in matching_rows(source, "set_id", names, ["question_id", "text", "valid"]):
         for row in rows.to_pylist():
@@ -103,5 +103,5 @@ def is_asked(row: Mapping[str, Any]) -> bool:
 
 
 def joined_fields(fields: Sequence[str], cfg: OwnQuestionsConfig) -> tuple[str, ...]:
-    """Return the context fields to read: those of the prompt, and the one that identifies an item's set."""
+    """Return the context fields to read: those of the prompt, and that which identifies an item's set."""
     return tuple(dict.fromkeys([*fields, *([cfg.questions_by] if cfg.questions else [])]))

@@ -1,7 +1,7 @@
 """`plan=true show_prompts=3`: the prompts about the first items as the model gets them, and answers of a tiny model.
 
-Everything runs in this process, without Ray. The processor is the model's own if it is on this machine, else that of
-the tiny model, whose template and tokens differ. The answers always are the tiny model's: its weights are random.
+Everything runs in this process, without Ray. The processor is the model's own if it is on this machine, or else that of
+the tiny model, whose template and tokens differ. The answers are always the tiny model's, whose weights are random.
 """
 
 import io
@@ -21,9 +21,9 @@ from jobs.store.units import Unit
 from jobs.store.writer import UnitTask
 
 TINY = ModelSettings(checkpoint="local:qwen2.5-vl-tiny", dtype="float32", device_map="cpu")
-ENDS_SHOWN = 3  # prompts of an item, after what they share
-ANSWERS_SHOWN = 12  # of all items
-TOKENS = 24  # of a text that the tiny model writes
+ENDS_SHOWN = 3  # prompts of an item whose ends are shown, after the part that they share
+ANSWERS_SHOWN = 12  # answers that are shown, of all items
+TOKENS = 24  # tokens of a text that the tiny model writes
 INDENT = "    | "
 
 
@@ -52,7 +52,7 @@ def show(
 
     Args:
         reader: returns the items of a unit.
-        stages: the stage that prepares prompts, and the one that answers them.
+        stages: the stage that prepares prompts, and the stage that answers them.
     """
     items = items_to_show(cfg, units, reader)
     if items is None:
@@ -73,7 +73,7 @@ def show(
 
 
 def items_to_show(cfg: TriedKeys, units: Iterable[Unit], reader: Callable[[UnitTask], pa.Table]) -> pa.Table | None:
-    """Return the first `show_prompts` items; None if that is 0, or, having said so, if the input has none."""
+    """Return the first `show_prompts` items; None if that is 0 or, after a message, if the input has no items."""
     if not cfg.show_prompts:
         return None
     items = first_items(units, reader, cfg.show_prompts)
@@ -84,7 +84,7 @@ def items_to_show(cfg: TriedKeys, units: Iterable[Unit], reader: Callable[[UnitT
 
 
 def model_to_show(model: ModelSettings) -> ModelSettings:
-    """Return the model whose processor renders the prompts: the tiny one, having said so, if it is not here."""
+    """Return the model whose processor renders the prompts: if it is not here, print so and return the tiny one."""
     if _is_here(model):
         return model
     say(
@@ -120,7 +120,7 @@ def _is_here(model: ModelSettings) -> bool:
 
 
 def _without_progress_bars() -> None:
-    """A small model loads in a moment, and its bar would appear between the prompts."""
+    """Hide progress bars: a small model loads in a moment, and its bar would appear between the prompts."""
     from transformers.utils import logging
 
     logging.disable_progress_bar()
@@ -131,7 +131,7 @@ def _called(stage: Stage, model: ModelSettings, rows: pa.Table) -> pa.Table:
     if hasattr(settings, "max_tokens"):
         settings = replace(settings, max_tokens=min(settings.max_tokens, TOKENS))
     changed = {"model": model, "settings": settings}
-    if getattr(settings, "engine", None) == vllm_engine.NAME:  # it takes a minute to start
+    if getattr(settings, "engine", None) == vllm_engine.NAME:  # which takes a minute to start
         changed["settings"] = replace(settings, engine=type(settings).engine)
     if "keeps_pictures" in stage.kwargs:
         changed["keeps_pictures"] = False

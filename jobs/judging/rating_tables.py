@@ -1,4 +1,4 @@
-"""Open several tables of ratings together, after checking that no two hold the same rating."""
+"""Opening several tables of ratings together, after checking that no two have the same rating."""
 
 from collections.abc import Sequence
 
@@ -17,11 +17,11 @@ GROUPS = (
 
 
 def open_ratings(patterns: Sequence[str]) -> list[TableSource]:
-    """Return the tables of ratings that `patterns` (paths, URIs or globs) name, each once, in that order.
+    """Return the tables of ratings at `patterns` (paths, URIs or globs), each once, in that order.
 
     Raises:
-        InputError: no such table, or two tables hold the same primary key of `ratings`: averaging both would count
-            one rater twice, or mix runs that differ only in their settings.
+        InputError: a table does not exist, or two tables have the same primary key of `ratings`: averaging both would
+            count one rater twice, or mix runs that differ only in their settings.
     """
     sources = open_tables(patterns, "ratings")
     refuse_shared_keys(sources, groups=GROUPS, row="rating")

@@ -21,10 +21,10 @@ Reference = dict[tuple[str, str], float]  # (item_id, target) -> mean score
 
 
 def read_reference(pattern: str | None) -> Reference:
-    """Return the mean score of each item and target over the raters of the tables that `pattern` names.
+    """Return the mean score of each item and target over the raters of the tables at `pattern`.
 
     Raises:
-        InputError: no such table, or none of its ratings has a score; or as for `open_ratings`.
+        InputError: there is no such table, or none of its ratings has a score; or as `open_ratings`.
     """
     sums: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0.0, 0])
     for source in open_ratings([pattern]) if pattern else ():
@@ -40,7 +40,7 @@ def read_reference(pattern: str | None) -> Reference:
 
 
 def show_sweep(run: TableRun, reference: Reference, conditions: Sequence[str]) -> None:
-    """Print Pearson's r of each condition's scores with the reference, the best first; keep it with the run."""
+    """Print Pearson's r of each condition's scores with the reference, the best first; store it with the run."""
     moments = {condition: Moments() for condition in conditions}
     items = pa.array(sorted({item for item, _ in reference}), pa.string())
     for footer in open_table(run.target.out, "ratings").footers:

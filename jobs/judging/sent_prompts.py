@@ -1,4 +1,4 @@
-"""The prompts about an item, rendered again from the rubric that its ratings keep."""
+"""The prompts about an item, rendered again from the rubric that is kept with its ratings."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ from jobs.tables import TABLES
 
 
 class SentPrompt(NamedTuple):
-    """What all prompts of a rubric about an item share, and the end of each: (question and target, text)."""
+    """The text that all prompts of a rubric about an item share, and the end of each: (question and target, text)."""
 
     rubric: str
     system: str
@@ -28,7 +28,7 @@ class SentPrompt(NamedTuple):
 class PromptTexts:
     """Renders prompts with the fields of records, texts and attributes, as `judge` does with its default layout.
 
-    A rubric from which no prompt can be rendered (answers without a rubric, templates of encoders) has none.
+    A rubric from which no prompt can be rendered (answers without a rubric, templates of encoders) has no prompts.
     """
 
     def __init__(self, rubrics: Rubrics, records: Sequence[TableSource]) -> None:
@@ -37,7 +37,7 @@ class PromptTexts:
         }
         fields = {field for builder in self._builders.values() for field in builder.rubric.context_fields}
         columns = sorted(fields & set(TABLES["records"].columns))
-        self.record_columns = columns  # that the prompts show
+        self.record_columns = columns  # columns that the prompts show
         self._records = [
             SharedLookup([footer.object for footer in source.footers], key="image_id", columns=columns)
             for source in (records if columns else ())
@@ -50,7 +50,7 @@ class PromptTexts:
 
         Args:
             context: texts by role and attributes of the item, which take precedence over the record's columns.
-            asked: rubric, question and target of each line.
+            asked: the rubric, question and target of each prompt.
             pictures: how many the item shows.
         """
         record = self._record(image_id) if self._builders else {}
@@ -82,12 +82,12 @@ class PromptTexts:
 
 
 def as_context(row: Mapping[str, Any]) -> dict[str, str]:
-    """Return the fields of a record as texts, without those that it lacks."""
+    """Return the fields of a record as texts, without fields that it lacks."""
     return {name: _text(value) for name, value in row.items() if value is not None}
 
 
 def _end_text(prompt: Prompt) -> str:
-    """Return what differs between the prompts of a request: the suffix, and the start of the answer."""
+    """Return the text that differs between the prompts of a request: the suffix, and the start of the answer."""
     return f"{prompt.suffix}\n{prompt.start}".strip()
 
 
@@ -108,5 +108,5 @@ def _builder(kept: KeptRubric) -> PromptBuilder | None:
         return None
     try:
         return PromptBuilder(Rubric.from_dict(dict(kept.data)))
-    except (ValueError, jinja2.TemplateError):  # of another version
+    except (ValueError, jinja2.TemplateError):  # written by another version
         return None

@@ -26,26 +26,26 @@ class AskingConfig(ContextSettings, ModelRunConfig):
     """Keys of every job whose prompts have a context."""
 
     records: str | None = None  # records of the pictures, for the prompt's context
-    show_prompts: int = 0  # with plan=true: print the prompts about so many items, and answers of a tiny random model
+    show_prompts: int = 0  # with plan=true: print the prompts about this many items, and answers of a tiny random model
 
 
 @dataclass
 class OwnQuestionsConfig:
-    """Keys of questions of the items themselves."""
+    """Keys for the items' own questions."""
 
-    questions: str | None = None  # table of questions, for a rubric that has each item asked its own, such as dsg
+    questions: str | None = None  # table of questions, for a rubric that asks each item its own questions, such as dsg
     # rarely: attribute, or role of texts, whose value is the item's set_id or the text of its set
     questions_by: str = "prompt"
 
 
 class UsesModel(Protocol):
-    """The configuration of a job with a model, which it asks about a table."""
+    """The configuration of a job that asks a model about a table."""
 
     model: ModelConfig
 
     @property
     def input(self) -> str | None:
-        """The table; None if the job reads another one."""
+        """The table; None if the job reads another table."""
 
     @property
     def only_plans(self) -> bool:

@@ -1,4 +1,4 @@
-"""Run a job with several models, one after another, each into a separate table."""
+"""Running a job with several models, one after another, each into a separate table."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -34,7 +34,7 @@ def run_each(
 ) -> Manifest | None:
     """Run a job with the model of `model=`, or with each of `models=`; return the last one's manifest.
 
-    After a failure the next model still runs.
+    If a model fails, the next one still runs.
 
     Args:
         job: the job's name.
@@ -42,7 +42,7 @@ def run_each(
         check: validates the keys without reading tables; called for all models before the first one runs.
 
     Raises:
-        InputError: an unknown or duplicate model, or a value that is not allowed; nothing was written.
+        InputError: a model is unknown or listed twice, or a value is not allowed; nothing was written.
         RunError: the run failed. With several models it is raised after all have run, and names those that failed.
     """
     if not cfg.models:

@@ -1,4 +1,4 @@
-"""Read the labels that items are rated against, and count the ratings that result."""
+"""The labels that items are rated against, and the number of ratings that result."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -22,8 +22,8 @@ class RatingCounts(NamedTuple):
     """Numbers of ratings.
 
     Attributes:
-        rows_out: per item, in the form of `jobs.runtime.stage_contract.Stage.rows_out`.
-        total: of all items; None if it is not known before they are read.
+        rows_out: the number per item, in the form of `jobs.runtime.stage_contract.Stage.rows_out`.
+        total: the number for all items; None if it is unknown before they are read.
     """
 
     rows_out: int | Callable[[pa.Table], list[int]]
@@ -31,14 +31,14 @@ class RatingCounts(NamedTuple):
 
 
 def read_targets(setting: Any) -> tuple[str, ...] | None:
-    """Return the labels that `targets=` names; None if it is not set.
+    """Return the labels of `targets=`; None if it is not set.
 
     Args:
         setting: a list of labels; a file with one label per line, where `#` begins a comment; or the name of a file of
             `conf/target_lists`.
 
     Raises:
-        InputError: no such file or list, or it has no labels or a duplicate.
+        InputError: there is no such file or list, or it has no labels or a duplicate label.
     """
     if setting is None:
         return None
@@ -83,7 +83,7 @@ def count_ratings(
         samples: ratings per item, label and question.
 
     Raises:
-        InputError: the rubric asks about labels, `targets` and the rubric have none, and not every item has its own.
+        InputError: the rubric asks about labels, neither `targets` nor the rubric has any, and an item lacks its own.
     """
     if rubric.asks_own_questions:
         return RatingCounts(partial(questions_per_item, samples=samples), None)
@@ -99,16 +99,16 @@ def count_ratings(
 def count_labels(
     source: TableSource, labels: Sequence[str], *, per_label: int, asker: str, once: int = 0
 ) -> RatingCounts:
-    """Count the ratings of pictures or items against labels: `per_label` for each of an item's own, or of `labels`.
+    """Count the ratings of pictures or items against labels: `per_label` for each of an item's own labels or `labels`.
 
     Args:
         source: table `images`, `embeddings` or `items`.
-        labels: for items without their own.
+        labels: labels for items without their own.
         asker: what needs labels, for the message.
-        once: ratings of each item without a label.
+        once: ratings of each item that do not depend on a label.
 
     Raises:
-        InputError: there are no `labels`, and not every item has its own.
+        InputError: there are no `labels`, and an item lacks its own.
     """
     if source.name != "items":
         if not labels:
@@ -125,17 +125,17 @@ def count_labels(
 
 
 def questions_per_item(rows: pa.Table, *, samples: int) -> list[int]:
-    """Return the number of ratings of each item with its own questions; as for one question if it has none."""
+    """Return the number of ratings of each item with its own questions; an item without any counts as if it had one."""
     return [samples * max(1, len(questions or ())) for questions in rows[QUESTIONS].to_pylist()]
 
 
 def own_labels(source: TableSource) -> Iterator[str]:
-    """Yield the labels of the items of `source`, with repetitions; none of another table."""
+    """Yield the labels of the items of `source`, with repetitions; nothing for another table."""
     if source.name == "items":
         for batch in source.batches([TARGETS]):
             yield from pc.list_flatten(batch[TARGETS]).to_pylist()
 
 
 def ratings_per_item(rows: pa.Table, *, per_label: int, once: int, labels: int) -> list[int]:
-    """Return the number of ratings of each item: `once`, and `per_label` for each of its own labels, or of `labels`."""
+    """Return the number of ratings of each item: `once`, plus `per_label` for each of its own labels or of `labels`."""
     return [once + per_label * (len(targets) if targets else labels) for targets in rows[TARGETS].to_pylist()]

@@ -1,4 +1,4 @@
-"""Read the sentences of `zero_shot template=` from a file of conf/zero_shot_template/ or a user's YAML file."""
+"""The sentences of `zero_shot template=`, from a file of conf/zero_shot_template/ or a user's YAML file."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,12 +24,12 @@ TEMPLATES = CONF / "zero_shot_template"
 
 @dataclass(frozen=True)
 class Sentences:
-    """The sentences with which pictures are compared.
+    """The sentences that pictures are compared with.
 
     Attributes:
         template: the checked template.
         data: the content of its file.
-        targets: labels of items without their own.
+        targets: labels for items without their own.
     """
 
     template: "ZeroShotTemplate"
@@ -38,7 +38,7 @@ class Sentences:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Return the part of a run's identity that names the sentences."""
+        """Return the part of a run's identity that describes the sentences."""
         template = {"name": self.template.name, "hash": content_id(repr(self.template))}
         return {"template": template, "targets": content_id(*self.targets)}
 
@@ -55,8 +55,8 @@ def read_sentences(template: str, targets: Any) -> Sentences:
     """Return the sentences of `template=` about the labels of `targets=`.
 
     Args:
-        template: as for `read_template`.
-        targets: as for `jobs.judging.targets.read_targets`.
+        template: as in `read_template`.
+        targets: as in `jobs.judging.targets.read_targets`.
 
     Raises:
         InputError: a file does not exist or cannot be used.
@@ -78,7 +78,7 @@ def read_template(name: str) -> Any:
         name: the name of a file in conf/zero_shot_template, or a path or s3:// URI that ends in `.yaml`.
 
     Raises:
-        InputError: no such template, or the file is not YAML.
+        InputError: there is no such template, or the file is not YAML.
     """
     uri = locations.absolute(name) if name.endswith(".yaml") else str(TEMPLATES / f"{name}.yaml")
     shipped = sorted(path.stem for path in TEMPLATES.glob("*.yaml"))

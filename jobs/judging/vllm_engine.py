@@ -29,7 +29,7 @@ class EngineKeys(Protocol):
 
 
 def check(cfg: EngineKeys) -> None:
-    """Check that vLLM can run the model with these keys; other engines pass.
+    """Check that vLLM can run the model with these keys; any other engine passes.
 
     Raises:
         ValueError: vLLM is not installed, does not support the model's architecture, or cannot follow another key.
@@ -39,7 +39,7 @@ def check(cfg: EngineKeys) -> None:
 
 
 def is_possible(cfg: EngineKeys) -> bool:
-    """Return whether vLLM can run the model with these keys, whatever the key `engine`."""
+    """Return whether vLLM can run the model with these keys, whatever the value of `engine`."""
     try:
         _check(cfg)
     except ValueError:
@@ -78,12 +78,12 @@ def _check(cfg: EngineKeys) -> None:
 
 
 def batches(engine: str) -> int:
-    """Return how many times the pool's `batch_size` prompts a call of the actor has (`Stage.batches`)."""
+    """Return how many batches of the pool's `batch_size` prompts an actor gets per call (`Stage.batches`)."""
     return BATCHES_PER_CALL if engine == NAME else 1
 
 
 def identity(engine: str) -> dict[str, str]:
-    """Return the engine and its version if it is vLLM; tables of the other engines are the same up to rounding."""
+    """Return the engine and its version if it is vLLM; other engines write the same tables up to rounding."""
     if engine != NAME:
         return {}
     for name in DISTRIBUTIONS:
