@@ -1,1 +1,1 @@
-"""Choosing among records: pure functions on arrays, and the readers that fill these arrays. Job: `jobs.curate`."""
+"""Selection among records: pure functions on arrays, and the readers that fill these arrays. Job: `jobs.curate`."""

@@ -1,4 +1,4 @@
-"""Applies the rules, one after another, to the tables of one run."""
+"""Application of the rules, one after another, to the tables of a run."""
 
 import hashlib
 import json
@@ -106,8 +106,8 @@ def select(settings: CurationRules, tables: CurationTables, exclusion_filter: Ex
 def near_duplicates(selection: Selection, facts: CurationFacts, records: TableSource, settings: CurationRules) -> None:
     """Find groups of near-duplicates; with `drop`, drop all but one of each as `near_duplicate`.
 
-    Of two near-duplicates the same one is kept as of two records of one image: the first method in `precedence`, then
-    the smallest (page_title, page_url, record_id); see `near.choose_keepers`.
+    Of two near-duplicates, as of two records of one image, the one with the first method in `precedence` is kept and,
+    at a tie, the one with the smallest (page_title, page_url, record_id); see `near.choose_keepers`.
 
     Raises:
         InputError: there are more than `near.MAX_PAIRS` pairs.
@@ -167,9 +167,9 @@ def _near_lines(records: TableSource, near: np.ndarray, kept: np.ndarray, bits: 
 def draw_records(selection: Selection, records: TableSource, settings: CurationRules) -> None:
     """Reduce the selection to a random draw of `draw.n` pictures, or other groups of records (`draw.by`).
 
-    With `downsample_from` only records of that method are removed. The paper aims at 1,500 pictures as a number that is
-    practical for evaluating systems, and removes the surplus from the knowledge graph's records: that set is the large
-    one, and the others serve coverage and completeness.
+    With `downsample_from`, only records of that method are removed. The paper considers 1,500 pictures practical for
+    evaluating systems, and removes the surplus from the knowledge graph's records, because that set is the largest and
+    the others serve coverage and completeness.
 
     Raises:
         InputError: the other methods alone have more than `draw.n` groups, or `draw.by` is not a column.

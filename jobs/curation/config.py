@@ -12,20 +12,20 @@ from jobs.runtime.draws import DrawConfig
 KNOWLEDGE_GRAPH, LANGUAGE_MODEL, MANUAL = "knowledge_graph", "language_model", "manual"
 NEAR_MODES = ("keep", "report", "drop")
 SELECTIONS = ("all", "starter")
-NEAR_FILE = "near_duplicates.jsonl"  # in _run/: the groups that were found
+NEAR_FILE = "near_duplicates.jsonl"  # in _run/: the groups of near-duplicates
 
 
 @dataclass
 class PageRule:
-    """The rule that a page must have one image (`one_image_a_page`)."""
+    """The rule that a page must have only one image (`one_image_a_page`)."""
 
-    by: str = PAGE_URL  # what a page is: page_url, or page_title (in one language)
-    methods: list[str] | None = None  # the methods to whose records it applies; null: every method
+    by: str = PAGE_URL  # what identifies a page: page_url, or page_title (with the language)
+    methods: list[str] | None = None  # methods whose records the rule applies to; null: every method
 
 
 @dataclass
 class CurationRules:
-    """Which rules are applied, and their limits."""
+    """The rules to apply, and their limits."""
 
     thumbnails: str = "wikimedia"  # URLs that must have a resized form: any (none must), wikimedia (Wikimedia's), all
     page_rule: PageRule = field(default_factory=PageRule)
@@ -37,7 +37,7 @@ class CurationRules:
     draw: DrawConfig = field(
         default_factory=DrawConfig
     )  # which of the records to draw; its seed: of the starter set too
-    downsample_from: str | None = None  # method of the only records that draw.n removes; null: of any method
+    downsample_from: str | None = None  # the only method whose records draw.n removes; null: any method
     select: str = "all"  # all, or starter: sensitive on average, few of each sub-region (section 5.1); needs ratings=
     starter: StarterConfig = field(default_factory=StarterConfig)
 

@@ -1,4 +1,4 @@
-"""Strings as 128-bit hashes: 16 B each, whatever their length; equal hashes count as equal strings."""
+"""Strings as 128-bit hashes, which take 16 B whatever the strings' length; equal hashes count as equal strings."""
 
 import numpy as np
 import pyarrow as pa
@@ -39,7 +39,7 @@ class HashIndex:
 
 
 def unique_codes(hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the sorted distinct rows of `hashes` uint64 [rows, 2], and int32 [rows]: the index of each among them."""
+    """Return the sorted distinct rows of `hashes` uint64 [rows, 2], and int32 [rows]: the index of each row in them."""
     order = np.lexsort((hashes[:, 1], hashes[:, 0]))
     ordered = hashes[order]
     new = np.ones(len(order), bool)

@@ -1,9 +1,9 @@
 """Near-duplicates: pictures whose 64-bit perceptual hashes differ in at most `distance` bits; the search is exact.
 
 All pairs of a million hashes would be 5e11 comparisons. Instead the hash is split into m bands: by the pigeonhole
-principle two hashes within distance t = m*r + a (0 <= a < m) differ in at most r bits in one of the first a + 1
-bands or in at most r - 1 in one of the others (multi-index hashing: Norouzi, Punjani, Fleet, CVPR 2012). So each
-band is a table that is looked up under every change of so few bits, and only these candidates are compared.
+principle, two hashes within distance t = m*r + a (0 <= a < m) differ in at most r bits in one of the first a + 1
+bands, or in at most r - 1 bits in one of the others (multi-index hashing: Norouzi, Punjani, Fleet, CVPR 2012). Each
+band is therefore a table that is looked up under every change of so few bits, and only these candidates are compared.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ import numpy as np
 BITS = 64
 DISTANCE = 4  # bits within which two pictures are near-duplicates, by default
 MAX_DISTANCE = 10  # a million hashes: 9 s of CPU at 6 bits, 25 s at 8; beyond 10 the bands save little
-MAX_PAIRS = 20_000_000  # 9 B each in memory; with more, the distance does not discriminate
+MAX_PAIRS = 20_000_000  # 9 B each in memory; with more pairs, the distance does not discriminate
 MAX_BAND = 22  # bits: a table of 2**22 starts is 32 MB
 PAIRS_AT_A_TIME = 1 << 20
 LOOKUP = 3.0  # cost of a look-up in comparisons, measured on one core
@@ -28,7 +28,7 @@ class TooManyPairsError(ValueError):
 
 @dataclass(frozen=True)
 class Pairs:
-    """Pairs of indices `left` != `right`, each pair once, and the number of bits in which they differ."""
+    """Pairs of indices `left` != `right`, each pair once, and the number of bits that differ."""
 
     left: np.ndarray  # int32 [pairs]
     right: np.ndarray  # int32 [pairs]
@@ -37,7 +37,7 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Keepers:
-    """For each picture the near-duplicate that is kept instead of it (itself: it is kept), and their distance."""
+    """For each picture, the near-duplicate that is kept instead of it, or itself if it is kept, and their distance."""
 
     keeper: np.ndarray  # int64 [pictures]
     distance: np.ndarray  # uint8 [pictures], bits
@@ -51,7 +51,7 @@ def parse_hashes(digits: Sequence[str]) -> np.ndarray:
 def has_near(hashes: np.ndarray, others: np.ndarray, distance: int) -> np.ndarray:
     """Return bool [hashes]: whether one of `others` (uint64) is within `distance` bits of each of `hashes` (uint64).
 
-    Compares each with each: for few hashes, such as a unit's.
+    Compares every hash with every other: for few hashes, such as those of a unit.
     """
     near = np.zeros(len(hashes), bool)
     step = max(1, PAIRS_AT_A_TIME // max(1, len(hashes)))
@@ -64,10 +64,10 @@ def near_pairs(hashes: np.ndarray, distance: int, *, bands: int | None = None) -
     """Return all pairs of `hashes` (uint64 [n], distinct) within `distance` bits.
 
     Args:
-        bands: number of tables; None: the cheapest number for n hashes, 0: compare each with each.
+        bands: number of tables; None: the cheapest number for n hashes, 0: compare all pairs.
 
     Raises:
-        TooManyPairsError: there are more than MAX_PAIRS.
+        TooManyPairsError: there are more than MAX_PAIRS pairs.
     """
     bands = cheapest(len(hashes), distance) if bands is None else bands
     chunks = _each_with_each(hashes, distance) if bands == 0 else _by_bands(hashes, distance, bands)
@@ -83,7 +83,7 @@ def near_pairs(hashes: np.ndarray, distance: int, *, bands: int | None = None) -
 
 
 def cheapest(n: int, distance: int) -> int:
-    """Return the number of bands that costs least for `n` evenly spread hashes; 0: compare each with each."""
+    """Return the number of bands that is cheapest for `n` evenly spread hashes; 0: compare all pairs."""
     fewest = -(-BITS // MAX_BAND)
     costs = {0: n * n / 2}
     for bands in range(fewest, max(fewest, distance + 1) + 1):
@@ -171,11 +171,11 @@ def _expand(query: np.ndarray, first: np.ndarray, count: np.ndarray) -> Iterator
 
 
 def choose_keepers(pairs: Pairs, rank: np.ndarray) -> Keepers:
-    """Choose the pictures to keep: in the order of `rank` (int64 [n], distinct), each unless a near one is kept.
+    """Choose the pictures to keep: in the order of `rank` (int64 [n], distinct), each one unless a near one is kept.
 
-    So no two kept pictures are near each other, and each dropped picture is near a kept one: its keeper is the nearest,
-    at a tie the one with the better rank. A chain of similarities does not remove a picture that is near
-    none of the kept ones.
+    Thus no two kept pictures are near each other, and each dropped picture is near a kept one: its keeper is the
+    nearest of these, at a tie the one with the better rank. A chain of similarities does not remove a picture that is
+    not near any kept picture.
     """
     n = len(rank)
     keeper, distance = np.arange(n, dtype=np.int64), np.zeros(n, np.uint8)

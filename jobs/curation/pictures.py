@@ -1,4 +1,4 @@
-"""Facts about the pictures of records from a table of images: which are gone, and their perceptual hashes."""
+"""Facts about the pictures of records, from a table of images: which no longer exist, and their perceptual hashes."""
 
 from dataclasses import dataclass
 
@@ -32,14 +32,14 @@ class CurationFacts:
 
 
 def read_facts(source: TableSource, pictures: HashIndex, *, hashes: bool) -> CurationFacts:
-    """Read a table of images in one pass; holds 11 B per picture, 12 with `hashes`.
+    """Read a table of images in one pass; holds 11 B per picture, 12 B with `hashes`.
 
-    A picture is gone if a rendition of it is `missing` (the source answered 404 or 410) and none is ok; other
-    statuses leave open whether it exists. If a picture has several renditions, the perceptual hash is that of the
-    first by name, the original before `w300`.
+    A picture is gone if one of its renditions is `missing` (the source answered 404 or 410) and none is ok; other
+    statuses leave open whether it exists. If a picture has several renditions, the perceptual hash is that of the first
+    by name, which puts the original before `w300`.
 
     Raises:
-        InputError: no row is about a picture of the records, or `hashes` and the table has no perceptual hash.
+        InputError: no row is about a picture of the records, or `hashes` is set and the table has no perceptual hash.
     """
     columns = ["image_id", "rendition", "status", *(["phash"] if hashes else [])]
     if absent := [c for c in columns if c not in source.footers[0].schema.names]:

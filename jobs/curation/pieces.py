@@ -19,7 +19,7 @@ ROWS_AT_A_TIME = 1000  # selected rows in memory before they are written: a few 
 
 
 def begun_pieces(out: str) -> dict[str, int]:
-    """Return the number of pieces of each unit of the parent, by its name, in the table at `out`; empty without one.
+    """Return the number of pieces of each of the parent's units in the table at `out`; empty without a table.
 
     Raises:
         InputError: the list of its units is damaged, or cannot be read.

@@ -1,9 +1,9 @@
-"""The columns on which curation decides, as compact arrays over all rows of a table in its order.
+"""The columns that curation decides on, as compact arrays over all rows of a table in its order.
 
 Memory per row: 4 B each for its page, its image URL and its picture's id (numbers that are equal for equal strings),
-1 B for its split, 4 B of flags, and 1 B per method; per distinct picture 16 B for its hash. Strings are hashed to 128
-bits and not kept; equal hashes count as equal strings. Where strings must be ordered (`ranks`), those few rows are read
-again.
+1 B for its split, 4 B of flags, and 1 B per method; per distinct picture, 16 B for its hash. Strings are hashed to 128
+bits and not kept; equal hashes count as equal strings. If strings must be ordered (`ranks`), the few rows concerned are
+read again.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,7 +27,8 @@ UNSAID = "unsaid"  # for a missing method or split
 MAX_METHODS = 64  # each takes a byte per row
 THUMBNAILS = ("any", "wikimedia", "all")
 PAGE_URL, PAGE_TITLE = "page_url", "page_title"
-PAGES = {PAGE_URL: [PAGE_URL], PAGE_TITLE: ["language", PAGE_TITLE]}  # what a page is -> the columns that identify it
+# Value of page_rule.by -> the columns that identify a page.
+PAGES = {PAGE_URL: [PAGE_URL], PAGE_TITLE: ["language", PAGE_TITLE]}
 _COLUMNS = ["image_url", "image_id", "mime_type", "is_main_image", "split", "methods"]
 
 
@@ -61,7 +62,7 @@ def read_rows(
         thumbnails: URLs that must have a resized form: none with `any`, those of Wikimedia's file server with
             `wikimedia`, every URL with `all`.
         exclusion_filter: the list of exclusions.
-        page: what a page is, a key of `PAGES`.
+        page: what identifies a page, a key of `PAGES`.
 
     Raises:
         InputError: there are more methods or splits than a byte per row can represent.
@@ -117,7 +118,7 @@ class Categories:
         self._number: dict[str, int] = {}
 
     def codes(self, words: pa.ChunkedArray) -> np.ndarray:
-        """Return int64 [words]: the number of each word; an empty one counts as `unsaid`.
+        """Return int64 [words]: the number of each word; an empty word counts as `unsaid`.
 
         Raises:
             InputError: there are too many distinct words.

@@ -1,10 +1,11 @@
-"""The rules of curation in their order, as pure functions on arrays; none depends on the order of the rows.
+"""The rules of curation in their order, as pure functions on arrays; their results do not depend on the order of rows.
 
 Each method's records are filtered as if the method had been mined alone: a record of two methods belongs to both, and a
-rule about several records (pages with several pictures) only considers that method's records. A record is kept while
-one of its methods keeps it; `filtered` counts it under the rule that removed it from the last one. Then the methods are
-combined: of the records of one image URL the one is kept whose method is first in `precedence`, of several of that
-method the smallest (page_title, page_url, record_id); from then on the record is credited to that method only.
+rule about several records (pages with several pictures) considers only that method's records. A record is kept while
+one of its methods keeps it; `filtered` counts it under the rule that removed it from the last method. Then the methods
+are combined: of the records of one image URL, the one whose method is first in `precedence` is kept and, of several of
+that method, the one with the smallest (page_title, page_url, record_id); from then on the record is credited to that
+method only.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -76,7 +77,7 @@ def filter_each_method(
     """Filter each method's rows alone.
 
     Args:
-        gone: bool [pictures]; None does not apply that rule.
+        gone: bool [pictures]; None: do not apply that rule.
         thumbnails: apply the rule about resized forms.
         one_image_methods: methods to which the rule about pages with several images applies; None: all.
     """
@@ -142,6 +143,6 @@ def resolve_duplicates(
 
 
 def order_by_precedence(methods: Sequence[str], precedence: Sequence[str]) -> list[int]:
-    """Return indices of `methods` in order of `precedence`; methods it does not name follow in alphabetical order."""
+    """Return indices of `methods` in order of `precedence`; other methods follow in alphabetical order."""
     position = {name: number for number, name in enumerate(precedence)}
     return sorted(range(len(methods)), key=lambda m: (position.get(methods[m], len(position)), methods[m]))

@@ -4,7 +4,7 @@ import numpy as np
 
 
 def smallest_by_group(keys: np.ndarray, group: np.ndarray, size: int) -> np.ndarray:
-    """Return bool [keys]: the `size` smallest of each group."""
+    """Return bool [keys]: whether each key is among the `size` smallest of its group."""
     order = np.lexsort((keys, group))
     grouped = group[order]
     start = np.ones(len(order), bool)

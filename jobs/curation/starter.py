@@ -1,8 +1,7 @@
 """The starter set (Century, section 5.1): pictures that are sensitive on average, few of each sub-region.
 
 "All images with a mean rating of 'sensitive' > 3.0 across human and automated evaluation, with each geographical
-sub-region downsampled to no more than six images." The keys of `StarterConfig` decide what
-this sentence leaves open.
+sub-region downsampled to no more than six images." The keys of `StarterConfig` decide what this sentence leaves open.
 """
 
 import math
@@ -35,11 +34,11 @@ class StarterConfig:
     """How the starter set is selected."""
 
     rubric: str | None = "century_labels"  # rubric whose ratings count; null: any
-    question: str = "sensitive"  # question whose scores decide
+    question: str = "sensitive"  # question whose scores are averaged
     above: float = 3.0  # the mean score must be greater
     mean: str = "pooled"  # pooled: of all ratings; of_means: of the people's mean and the models' mean
     region_question: str = "sub_region"  # question whose label is the picture's sub-region
-    # Whose labels count: a rater's name, people, models or everyone; of several entries the first that gives a label.
+    # Whose labels count: a rater's name, people, models or everyone; of several entries, the first that gives a label.
     region_by: list[str] = field(default_factory=lambda: [EVERYONE])
     region_majority: str = "half"  # half: the label of more than half of them; most: the most frequent, none at a tie
     unsure: str = "abstain"  # abstain: not counted; region: counts as a region; drop: drops pictures labelled unsure

@@ -1,8 +1,8 @@
 """Counts after each step by method and split, as in Century's appendix E.2.
 
-They are the tally `steps` of each unit's footer, so that their sums over units (in the manifest) describe the table:
-`METHOD/SPLIT/STEP` -> records left. Before duplicates are resolved a record counts in each of its methods, afterwards
-in the one to which it is credited. The step `matched` counts the method's records in the input.
+They are the tally `steps` of each unit's footer, so that their sums over the units (in the manifest) describe the
+table: `METHOD/SPLIT/STEP` -> records left. Until duplicates are resolved, a record counts in each of its methods;
+afterwards, only in the one that it is credited to. The step `matched` counts the method's records in the input.
 """
 
 from collections import Counter
@@ -57,7 +57,7 @@ def steps(rows: Rows, decision: Decision, first: int, last: int) -> dict[str, in
 
 
 def by_step(tally: Mapping[str, int]) -> dict[str, dict[str, dict[str, int]]]:
-    """Return the tally as step -> method -> split -> records, steps in their order."""
+    """Return the tally as step -> method -> split -> records, with the steps in order."""
     counts: dict[str, dict[str, dict[str, int]]] = {step: {} for step in (MATCHED, *RULES)}
     for key, n in sorted(tally.items()):
         method, split, step = key.rsplit("/", 2)

@@ -18,12 +18,12 @@ _CHUNK = 8 << 20
 
 @dataclass(frozen=True)
 class CopyPlan:
-    """What a copy does.
+    """The files of a copy.
 
     Attributes:
         out: the folder or prefix to copy to.
-        files: each source with its target's uri, in the order of the copy.
-        present: files that the target has already.
+        files: each source with the uri of its target, in the order of copying.
+        present: the files that the target already has.
     """
 
     out: str
@@ -34,11 +34,11 @@ class CopyPlan:
 def plan_copy(source: str, out: str) -> CopyPlan:
     """List the files below `source` that `out` lacks.
 
-    Identities come first, so that a copy that is interrupted leaves incomplete tables and not unknown files; manifests,
-    which say that a table is complete, come last.
+    Identities come first, so that an interrupted copy leaves incomplete tables rather than unknown files; manifests,
+    which mark a table as complete, come last.
 
     Raises:
-        InputError: there is nothing to copy, one place is inside the other, or `out` has another file of that name.
+        InputError: there is nothing to copy, one place is inside the other, or a file of `out` differs from its source.
     """
     source, out = locations.absolute(source), locations.absolute(out)
     if f"{out}/".startswith(f"{source}/") or f"{source}/".startswith(f"{out}/"):
@@ -68,7 +68,7 @@ def copy_files(plan: CopyPlan) -> None:
 
 
 def _is_passing(uri: str) -> bool:
-    """Return whether the file is one that a running process has in a table: a copy of it would refuse other runs."""
+    """Return whether the file belongs to a process that is writing the table: a copy of it would block other runs."""
     return place.is_temporary(uri) or uri.endswith(f"/{FOLDER}/{lease.NAME}")
 
 
@@ -81,7 +81,7 @@ def _order(file: Object) -> tuple[int, str]:
 def _copy(pair: tuple[str, str]) -> None:
     source, target = pair
     locations.replace(target, _chunks(source))
-    if not (locations.is_s3(source) or locations.is_s3(target)):  # locally a unit knows its inputs by size and time
+    if not (locations.is_s3(source) or locations.is_s3(target)):  # units identify local inputs by size and time
         times = Path(source).stat()
         os.utime(target, ns=(times.st_atime_ns, times.st_mtime_ns))
 

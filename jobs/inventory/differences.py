@@ -1,6 +1,6 @@
-"""Differences between two tables of one kind: configuration, keys, and values of rows with equal keys.
+"""Differences between two tables of the same kind: configuration, keys, and values of rows with equal keys.
 
-DuckDB joins the tables by their primary key; it keeps within its memory limit by temporary files.
+DuckDB joins the tables by their primary key; it uses temporary files to stay within its memory limit.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,11 +22,11 @@ NOT_SET = "(not set)"
 
 @dataclass(frozen=True)
 class ColumnDifference:
-    """How the values of a column differ between rows with equal keys.
+    """Differences between the values of a column in rows with equal keys.
 
     Attributes:
         rows: the number of rows that differ.
-        largest: the largest absolute difference of numbers; None for other types, and where one value is null.
+        largest: the largest absolute difference of numbers; None for other types, and if one value is null.
     """
 
     rows: int
@@ -35,17 +35,17 @@ class ColumnDifference:
 
 @dataclass(frozen=True)
 class Differences:
-    """What differs between the tables `a` and `b`.
+    """The differences between the tables `a` and `b`.
 
     Attributes:
         name: the tables' name in `jobs.tables`.
         configuration: dotted key of the identity -> its value in `a` and in `b`.
         rows: the number of rows of `a` and of `b`.
-        only: the number of keys that only `a` has, and only `b`.
+        only: the number of keys that only `a` has, and of those that only `b` has.
         changed: the number of keys whose rows differ.
         columns: column -> its differences, for the columns that differ.
-        examples: rows of the join that differ, with the columns `in` (a, b or both), the key, and for each column that
-            differs its value in `a` and in `b` as `NAME (a)` and `NAME (b)`.
+        examples: differing rows of the join, with the columns `in` (a, b or both), the key and, for each column that
+            differs, its values in `a` and `b` as `NAME (a)` and `NAME (b)`.
     """
 
     name: str
@@ -66,19 +66,19 @@ def compare(a: str, b: str, *, ignored: Sequence[str] = (), tolerance: float = 0
     """Compare the rows of two tables by their primary key, or the metrics of two reports.
 
     Args:
-        ignored: columns that do not count.
+        ignored: columns to ignore.
         tolerance: numbers that differ by at most this are equal.
-        examples: the number of rows that differ to return.
+        examples: the number of differing rows to return.
 
     Raises:
-        InputError: no table, tables of different kinds, or an ignored column that the table does not have.
+        InputError: a table does not exist, the kinds differ, or the tables lack an ignored column.
     """
     import duckdb
 
     sources = [_open(place) for place in (a, b)]
     first, second = sources
     if first.name != second.name:
-        raise InputError(f"a={a} is a table of {first.name}, b={b} one of {second.name}; both must be of one kind")
+        raise InputError(f"a={a} is a table of {first.name}, b={b} one of {second.name}; both must be of the same kind")
     definition = tables.TABLES[first.name]
     columns = _compared(definition, ignored)
     with duckdb.connect() as connection:
@@ -127,7 +127,7 @@ def _schema(source: TableSource) -> pa.Schema:
 
 
 def _readable(kind: pa.DataType) -> pa.DataType:
-    """Return the type as which DuckDB, which has no float16, reads a column."""
+    """Return the type that DuckDB, which has no float16, uses to read a column."""
     if pa.types.is_fixed_size_list(kind) and pa.types.is_float16(kind.value_type):
         return pa.list_(pa.float32(), kind.list_size)
     return kind
@@ -146,7 +146,7 @@ def _differs(name: str, kind: pa.DataType, tolerance: float) -> str:
 
 
 def _join(key: Sequence[str], columns: Mapping[str, pa.DataType], tolerance: float) -> str:
-    """The full join by the key: the side of a row, its key, and for each column both values and whether they differ."""
+    """Return the full join by the key: side and key of a row, and per column both values and whether they differ."""
     parts = ["CASE WHEN b.present IS NULL THEN 'a' WHEN a.present IS NULL THEN 'b' ELSE 'both' END AS \"in\""]
     parts += [f"coalesce(a.{_name(name)}, b.{_name(name)}) AS {_name(name)}" for name in key]
     for name, kind in columns.items():

@@ -1,4 +1,4 @@
-"""Which tables lie at or below a folder, and what each of them holds."""
+"""The tables at or below a folder, and what each of them contains."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,10 +21,10 @@ class FoundTable:
 
     Attributes:
         name: its name in `jobs.tables`.
-        files: everything in its folder, without the tables below it.
+        files: all files in its folder, without those of tables below it.
         identity: what its rows depend on, as in `_run/identity.json`.
-        units, planned: its data objects, and how many units its run has; None if the list of units is lost.
-        rows: in its data objects.
+        units, planned: its data objects, and the number of units of its run; None if the list of units is lost.
+        rows: the number of rows in its data objects.
         changed: Unix time of the last change of its run files.
     """
 
@@ -39,12 +39,12 @@ class FoundTable:
 
     @property
     def size(self) -> int:
-        """Bytes of all its files."""
+        """The size of all its files in bytes."""
         return sum(file.size for file in self.files)
 
     @property
     def identity_hash(self) -> str:
-        """The hash that its footers have."""
+        """The identity hash in its footers."""
         return stored_identity_hash(self.identity)
 
     @property
@@ -54,7 +54,7 @@ class FoundTable:
 
     @property
     def state(self) -> str:
-        """`complete`, or how many of its units were written; and the limit of a table with a part of its input."""
+        """`complete`, or how many of its units were written; also the limit of a table with only part of its input."""
         if self.planned is None:
             return "list of units lost"
         limit = f", limit={self.identity['limit']}" if "limit" in self.identity else ""
@@ -62,7 +62,7 @@ class FoundTable:
 
 
 def files_by_table(listed: Iterable[Object]) -> dict[str, list[Object]]:
-    """Uri of each table -> the files that belong to it and not to a table below it."""
+    """Return, by uri of each table, the files that belong to it and not to a table below it."""
     files = list(listed)
     tables = {file.uri.removesuffix(_END) for file in files if file.uri.endswith(_END)}
     grouped: dict[str, list[Object]] = defaultdict(list)
@@ -80,7 +80,7 @@ def find_tables(root: str) -> list[FoundTable]:
     """Return the tables at or below `root`, in order of uri.
 
     Raises:
-        InputError: there is none, or a run file is damaged.
+        InputError: there is no table, or a run file is damaged.
     """
     root = locations.absolute(root)
     grouped = files_by_table(locations.listing(root))
@@ -93,7 +93,7 @@ def find_all(places: Sequence[str]) -> list[FoundTable]:
     """Return the tables at or below each of `places`, each table once.
 
     Raises:
-        InputError: no place is given, or one has no table.
+        InputError: `places` is empty, or a place has no table.
     """
     if not places:
         raise InputError("inputs=[]: name at least one table, or a folder of tables, as in inputs=[R]")
@@ -115,7 +115,7 @@ def _read(uri: str, files: list[Object]) -> FoundTable:
 
 
 def _rows_of_manifest(uri: str) -> int | None:
-    """Return the rows of a run that ended; None if it lacked units, so that a later one may have written more."""
+    """Return the rows of a run that ended; None if units were missing, which a later run may have written."""
     manifest: Mapping[str, Any] = run_files.read_manifest(uri)
     return int(manifest["counts"]["rows_out"]) if manifest.get("complete") else None
 

@@ -1,4 +1,4 @@
-"""The tables of a run that rows of its ratings are joined with."""
+"""The tables of a run that its ratings are joined with."""
 
 import glob
 from typing import NamedTuple
@@ -14,8 +14,8 @@ class RatedRun(NamedTuple):
     """Uris of tables.
 
     Attributes:
-        ratings, items: all of them but trial runs (`limit=`) of others among the tables.
-        records, images: the one with the most rows; None if there is none.
+        ratings, items: all such tables except trial runs (`limit=`) of other tables among them.
+        records, images: the table with the most rows; None if there is none.
     """
 
     ratings: list[str]
@@ -25,7 +25,7 @@ class RatedRun(NamedTuple):
 
 
 def find_rated_run(place: str) -> RatedRun | None:
-    """Return the tables below the folder `place`; None if it is a glob, a table, or has tables of ratings only.
+    """Return the tables below the folder `place`; None if it is a glob or a table, or has only tables of ratings.
 
     Raises:
         InputError: none of the tables below has ratings.
@@ -35,7 +35,7 @@ def find_rated_run(place: str) -> RatedRun | None:
         return None
     try:
         tables = find_tables(uri)
-    except InputError:  # nothing there: who opens the ratings says so
+    except InputError:  # nothing there, which opening the ratings reports
         return None
     trial_runs = trials({table.uri: table.identity for table in tables if table.is_complete})
     by_kind: dict[str, list[FoundTable]] = {}

@@ -1,4 +1,4 @@
-"""Removing tables, and what interrupted or repeated runs left in tables."""
+"""Removal of tables, and of files that interrupted or repeated runs left in tables."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -11,12 +11,12 @@ from jobs.store.run_files import FOLDER, IDENTITY, INPUTS, read_inputs, run_uri
 
 
 def remove_table(table: FoundTable) -> list[str]:
-    """Remove what a run wrote into the folder of `table` and return the uris of the other files, which stay.
+    """Remove the files that a run wrote into the folder of `table`; return the uris of the other files, which are kept.
 
-    The identity goes last, so that after an interruption the place is still a table, and the removal can be repeated.
+    The identity is removed last, so that after an interruption the place is still a table and can be removed again.
 
     Raises:
-        InputError: another process writes the table.
+        InputError: another process is writing the table.
     """
     lock.acquire(table.uri)
     try:
@@ -35,7 +35,7 @@ def leftovers(table: FoundTable) -> Iterator[Object]:
     """Yield the files of `table` that no reader uses.
 
     These are temporary files, rejects of replaced generations, and data objects and rejects of units that are not in
-    the list of the run. Of a table whose list of units is lost, only temporary files count.
+    the list of the run. If a table's list of units is lost, only temporary files count.
     """
     yield from (file for file in table.files if place.is_temporary(file.uri))
     if run_uri(table.uri, INPUTS) not in {file.uri for file in table.files}:
@@ -62,7 +62,7 @@ def remove_leftovers(table: FoundTable, files: Iterable[Object]) -> None:
     """Remove `files` of `table`.
 
     Raises:
-        InputError: another process writes the table.
+        InputError: another process is writing the table.
     """
     lock.acquire(table.uri)
     try:

@@ -10,7 +10,7 @@ _AGES = ((86_400 * 365, "y"), (86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")
 
 
 def size(n: int) -> str:
-    """Bytes in the largest decimal unit that leaves a number of at least one."""
+    """Return a number of bytes in the largest decimal unit that makes it at least one."""
     value, unit = float(n), 0
     while value >= 999.95 and unit < len(_SIZES) - 1:
         value, unit = value / 1000, unit + 1
@@ -36,7 +36,7 @@ def flat_lines(identity: Mapping[str, Any]) -> list[str]:
 
 
 def in_columns(rows: Sequence[Sequence[str]], *, numbers: Container[int] = ()) -> list[str]:
-    """The rows with cells padded to the widest of their column; the columns `numbers` are aligned to the right."""
+    """Return the rows with cells padded to the width of their column; the columns `numbers` are right-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(

@@ -10,7 +10,7 @@ def check_device(cfg: Common, name: str, *, prefix: str = "") -> None:
     """Check that a device exists; with a cluster or plan=true, only that the name is well-formed.
 
     Args:
-        prefix: of the key `device` in messages, such as `embedder.`.
+        prefix: what precedes the key `device` in messages, such as `embedder.`.
 
     Raises:
         InputError: the device does not exist, or `name` is not the name of a device.
@@ -27,10 +27,10 @@ def check_dtype(name: str, *, prefix: str = "") -> None:
     """Check the name of a dtype.
 
     Args:
-        prefix: of the key `dtype` in messages, such as `embedder.`.
+        prefix: what precedes the key `dtype` in messages, such as `embedder.`.
 
     Raises:
-        InputError: an unknown dtype.
+        InputError: the dtype is unknown.
     """
     try:
         devices.check_dtype(name)

@@ -1,4 +1,4 @@
-"""Which encoder a job uses: its configuration, what identifies its vectors, and checks before a run."""
+"""The encoder of a job: its configuration, what identifies its vectors, and checks before a run."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class EmbedderConfig(EncoderSettings):
-    """Which encoder; `conf/embedder/` has named ones."""
+    """The encoder; `conf/embedder/` has named encoders."""
 
     name: str = MISSING  # display name
 
@@ -28,7 +28,7 @@ def check_placement(cfg: Common, embedder: EmbedderConfig) -> None:
     """Check device and dtype of the encoder of the job's configuration `cfg`.
 
     Raises:
-        InputError: the device does not exist, or an unknown dtype.
+        InputError: the device does not exist, or the dtype is unknown.
     """
     check_device(cfg, embedder.device, prefix="embedder.")
     check_dtype(embedder.dtype, prefix="embedder.")
@@ -47,10 +47,10 @@ def encoder_facts(cfg: EmbedderConfig) -> "EncoderFacts":
 
 
 def check_available(cfg: EmbedderConfig) -> None:
-    """Check, without a download, that the weights are available.
+    """Check, without downloading them, that the weights are available.
 
     Raises:
-        InputError: they are not.
+        InputError: the weights are not available.
     """
     from actors.encoders.facts import check_weights
 

@@ -1,4 +1,4 @@
-"""Reads the rows of a unit that an encoder takes: pictures, texts, or vectors of pictures."""
+"""Reading of the rows that an encoder takes from a unit: pictures, texts, or vectors of pictures."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -16,12 +16,12 @@ VECTOR_COLUMNS = ["item_id", "kind", "embedding", "status", "error_kind", "error
 
 
 class EncoderInput(NamedTuple):
-    """How the rows of a table are read for an encoder.
+    """The way in which the rows of a table are read for an encoder.
 
     Attributes:
         read: returns the rows of a unit.
-        item: the column with their ids.
-        decodes: whether they are bytes of pictures, which another stage decodes first.
+        item: the column with the ids of the rows.
+        decodes: whether the rows are bytes of pictures, which another stage decodes first.
     """
 
     read: Callable[[UnitTask], pa.Table]
@@ -48,7 +48,7 @@ def read_vectors(task: UnitTask) -> pa.Table:
     """Read a unit's vectors of pictures.
 
     Raises:
-        InputError: some are vectors of texts.
+        InputError: some of the vectors are of texts.
     """
     uri = task.unit.inputs[0].uri
     rows = read_piece(task.unit, VECTOR_COLUMNS)

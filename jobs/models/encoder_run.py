@@ -26,10 +26,10 @@ def stream_encoded(
     """Pass the rows of the remaining units through an actor that has the encoder; pictures are decoded first.
 
     Args:
-        actor: a class such as `actors.embedder.Embedder`; `arguments` are those besides the encoder's.
+        actor: a class such as `actors.embedder.Embedder`; `arguments` are its arguments besides the encoder's.
         job: the job's name, for progress.
-        excluded: URI of the kept list of exclusions.
-        rows_out: the number of rows per row (`jobs.runtime.stage_contract.Stage.rows_out`).
+        excluded: URI of the stored list of exclusions.
+        rows_out: the number of output rows per row (`jobs.runtime.stage_contract.Stage.rows_out`).
     """
     from actors.embedder import BATCHES_PER_CALL, PictureDecoder
     from jobs.runtime import stages

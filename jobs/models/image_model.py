@@ -1,4 +1,4 @@
-"""Which text-to-image models a job uses: their configuration and the checks that need no weights."""
+"""The text-to-image models of a job: their configuration, and the checks that do not need the weights."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from jobs.runtime.config import Common
 
 @dataclass
 class ImageModelConfig(ImageModelSettings):
-    """Which text-to-image model draws; `conf/image_model/` has named ones."""
+    """The text-to-image model that draws; `conf/image_model/` has named models."""
 
     name: str = MISSING
     checkpoint: str = MISSING  # hub name, folder, s3://bucket/folder or local:NAME
@@ -25,7 +25,7 @@ class ImageModelConfig(ImageModelSettings):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """The part of a run's identity that names the model."""
+        """The part of a run's identity that describes the model."""
         return {"model": self.checkpoint, "revision": self.revision, "dtype": self.dtype}
 
     @property
@@ -39,15 +39,15 @@ class ImageModelConfig(ImageModelSettings):
 def read_image_models(
     job: str, cfg: Common, *, image_model: ImageModelConfig, image_models: Sequence[str]
 ) -> list[ImageModelConfig]:
-    """Return the models of the keys `image_models`, else that of `image_model`, with their dtypes.
+    """Return the models of the key `image_models`, or else the model of `image_model`, with their dtypes.
 
-    With plan=true they are not looked up.
+    With plan=true the models are not looked up.
 
     Args:
-        job, cfg: the job's name and configuration.
+        job, cfg: the name and the configuration of the job.
 
     Raises:
-        InputError: an unknown model, one model twice, or one that is not a text-to-image pipeline.
+        InputError: a model is unknown, is listed twice, or is not a text-to-image pipeline.
     """
     models = [image_model]
     if image_models:
@@ -55,7 +55,7 @@ def read_image_models(
     for model in models:
         dtypes.resolve_model(model, cfg, pool="judge")
     if len({model.rater for model in models}) < len(models):
-        raise InputError(f"image_models=[{','.join(image_models)}]: two have one checkpoint; name each model once")
+        raise InputError(f"image_models=[{','.join(image_models)}]: two have the same checkpoint; name each model once")
     if not cfg.only_plans:
         from actors.diffusion.loading import check_image_model
 

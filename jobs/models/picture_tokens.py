@@ -1,4 +1,4 @@
-"""Tokens that a model spends on pictures: an estimate for the plan, and the count of a run."""
+"""Tokens that a model spends on pictures: an estimate for the plan, and the counts of a run."""
 
 from collections.abc import Mapping
 
@@ -13,8 +13,8 @@ from jobs.store.object_rows import read_unit
 from jobs.store.reading import TableSource
 
 OBJECTS_READ = 8  # data objects of the table that an estimate reads
-SIZES_TRIED = 16  # sizes, evenly spaced in the order of their areas
-PIXELS_PER_TOKEN = 28 * 28  # of Qwen2.5-VL; used where the model's own processor is not available
+SIZES_TRIED = 16  # number of sizes, evenly spaced in the order of their areas
+PIXELS_PER_TOKEN = 28 * 28  # of Qwen2.5-VL; used if the model's own processor is not available
 
 
 def expected(model: ModelConfig, images: TableSource | None) -> str:
@@ -43,7 +43,7 @@ def expected(model: ModelConfig, images: TableSource | None) -> str:
 
 
 def sample(images: TableSource) -> list[tuple[int, int]]:
-    """Return sizes (width, height) of pictures of a table, evenly spaced in the order of their areas, largest last."""
+    """Return (width, height) of some pictures of a table, evenly spaced in the order of their areas, largest last."""
     places = sorted({round(i * (len(images.footers) - 1) / max(1, OBJECTS_READ - 1)) for i in range(OBJECTS_READ)})
     tables = [read_unit(images.footers[i].object.uri, columns=["width", "height", "status"]) for i in places]
     rows = pa.concat_tables(tables)

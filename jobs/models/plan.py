@@ -10,7 +10,7 @@ GB = 1e9
 
 
 class PlannedModel(Protocol):
-    """A configured model, as `jobs.models.vlm.ModelConfig`."""
+    """A configured model, such as a `jobs.models.vlm.ModelConfig`."""
 
     name: str
     dtype: str
@@ -23,7 +23,7 @@ class PlannedModel(Protocol):
 
 
 def plan_lines(cfg: Common, model: PlannedModel) -> list[str]:
-    """Return the plan's lines about `model`; none unless plan=true, so that a run does not wait for them."""
+    """Return the plan's lines about `model`; empty unless plan=true, so that a run does not wait for them."""
     if not cfg.plan:
         return []
     stage = cfg.resources.judge
@@ -36,11 +36,11 @@ def _model_line(model: PlannedModel) -> str:
 
 
 def memory_line(model: PlannedModel, stage: StageResources, *, available_gb: float | None) -> str:
-    """Compare the memory that all actors of the stage need together with the memory available.
+    """Compare the total memory that the actors of the stage need with the available memory.
 
     Args:
-        available_gb: memory of this machine's GPUs, or without GPUs its free memory; None if unknown: a plan does not
-            query a cluster.
+        available_gb: memory of this machine's GPUs, or without GPUs its free memory; None if unknown, as on a cluster,
+            which a plan does not query.
     """
     if model.memory_gb is None:
         return "memory not stated (model.memory_gb)"
@@ -56,7 +56,7 @@ def memory_line(model: PlannedModel, stage: StageResources, *, available_gb: flo
 
 
 def _available_gb(stage: StageResources) -> float:
-    """Return the GB of this machine's GPUs if the stage uses GPUs, else of its free memory."""
+    """Return the GB of memory of this machine's GPUs if the stage uses GPUs, else its free memory."""
     from actors.vlm import memory
 
     return (sum(memory.gpu_bytes()) if stage.num_gpus else memory.free_cpu_bytes()) / GB

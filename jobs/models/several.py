@@ -14,12 +14,12 @@ def read_models(job: str, schema: type, *, key: str, listed: str, names: Sequenc
 
     Args:
         job, schema: the job's name and the dataclass of its keys.
-        key: the key that chooses one model, such as `model`; its group of `conf/` has the named ones.
-        listed: the key with the list, for messages.
-        names: files of the group, paths of such files, or checkpoints `local:NAME@OTHER`, which are called OTHER.
+        key: the key that chooses a single model, such as `model`; its group of `conf/` has the named models. listed:
+        the key with the list, for messages. names: files of the group, paths of such files, or checkpoints
+        `local:NAME@OTHER`, whose models are called OTHER.
 
     Raises:
-        InputError: an unknown name, or one model twice.
+        InputError: a name is unknown, or a model is listed twice.
     """
     models = [_model(job, schema, key, listed, name) for name in names]
     model_names = [model.name for model in models]

@@ -1,4 +1,4 @@
-"""Which vision-language model a job uses: its configuration and the checks that need no weights."""
+"""The vision-language model of a job: its configuration, and the checks that do not need the weights."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +10,7 @@ from actors.vlm.settings import ModelSettings
 
 @dataclass
 class ModelConfig(ModelSettings):
-    """Which model judges or generates; `conf/model/` has named ones."""
+    """The model that judges or generates; `conf/model/` has named models."""
 
     name: str = MISSING
     checkpoint: str = MISSING  # hub name, folder, s3://bucket/folder or local:NAME
@@ -20,12 +20,12 @@ class ModelConfig(ModelSettings):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """The part of a run's identity that names the model."""
+        """The part of a run's identity that describes the model."""
         return {"model": self.checkpoint, "revision": self.revision, "dtype": self.dtype, **self.pixels}
 
     @property
     def pixels(self) -> dict[str, int | None]:
-        """Arguments of `actors.vlm.picture_size.PixelBounds`."""
+        """The arguments of `actors.vlm.picture_size.PixelBounds`."""
         return {"max_pixels": self.max_pixels, "min_pixels": self.min_pixels}
 
     @property

@@ -1,8 +1,8 @@
 """One limiter for a whole Ray cluster: a named actor that the workers of all `fetch` jobs call.
 
-It outlives the job that started it, so that the next run respects a pause that a host has demanded, and exits when it
-has not been called for a while. The workers open the connections themselves: pictures pass through no other process,
-and any worker may send requests to any host.
+It outlives the job that started it, so that the next run respects a pause that a host has requested, and exits when it
+has not been called for a while. The workers open the connections themselves: pictures do not pass through another
+process, and any worker may send requests to any host.
 """
 
 import asyncio

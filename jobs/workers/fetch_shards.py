@@ -30,7 +30,7 @@ from jobs.workers.image_writer import ImageWriter
 
 SUFFIXES = ".jpg .jpeg .jpe .png .gif .webp .bmp .tif .tiff .avif .jp2 .ppm".split()
 BYTES_COLUMNS = ("image", "bytes", "jpg", "png")
-READ_BYTES = 1 << 20  # of a tar; by default tarfile asks for 10 kB, which on S3 is a request
+READ_BYTES = 1 << 20  # bytes per read of a tar file; tarfile's default is 10 kB, each of which is a request on S3
 BATCH_ROWS = 32  # rows of a Parquet file read at a time
 
 
@@ -45,7 +45,7 @@ class ShardEntry:
 
 @dataclass(frozen=True)
 class Shards:
-    """How workers read the files.
+    """The way in which workers read the files.
 
     Attributes:
         kind: `webdataset` or `parquet`.
@@ -95,7 +95,7 @@ def _holds_bytes(kind: pa.DataType) -> bool:
 
 
 class _Member(tarfile.TarInfo):
-    """A member that raises if its header is damaged; `tarfile` treats all but the first such header as the end."""
+    """A member that raises for a damaged header; `tarfile` takes such a header, except the first, for the end."""
 
     @classmethod
     def fromtarfile(cls, tarfile: tarfile.TarFile) -> Self:
@@ -112,9 +112,9 @@ class ShardUnit:
 
     Args:
         shards: how the files are read.
-        width: pixels, as in `actors.pictures.render`; None: bytes are kept.
+        width: pixels, as in `actors.pictures.render`; None: keep the bytes.
         processes: number of decoding processes; None: one per CPU.
-        excluded: URI of the list of exclusions; None without one.
+        excluded: URI of the list of exclusions; None without a list.
     """
 
     def __init__(self, *, shards: Shards, width: int | None, processes: int | None, excluded: str | None) -> None:
@@ -202,7 +202,7 @@ class ShardUnit:
         return ShardEntry(member.name, data)
 
     def _group(self, unit: Unit, writer: UnitWriter) -> Iterator[ShardEntry]:
-        """Yield the pictures of a row group up to the first page that is damaged."""
+        """Yield the pictures of a row group up to the first damaged page."""
         uri, number = unit.inputs[0].uri, 0
         try:
             for entry in self._parquet(uri, int(unit.piece.rsplit(" ", 1)[1])):

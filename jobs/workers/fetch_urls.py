@@ -31,7 +31,7 @@ from jobs.workers.image_writer import ImageWriter
 
 READ_ROWS = 16
 SPOOL_BYTES = 64 << 20  # pictures of a unit that stay in memory; the rest goes to a temporary file
-# One decodes while the other waits for its next picture: 15 % more pictures per second than one.
+# One decodes while the other waits for its next picture: 15 % more pictures per second than with one decoder.
 DECODERS_PER_CPU = 2
 
 
@@ -187,14 +187,14 @@ def _kept_ids(out: str, task: UnitTask) -> frozenset[str]:
 
 
 def _merged(task: UnitTask, out: str, fetched: Iterator[ImageRow]) -> Iterator[ImageRow]:
-    """Yield the unit's rows in their order, those of the retried statuses from `fetched` (in the same order)."""
+    """Yield the unit's rows in order, taking those of the retried statuses from `fetched` (in the same order)."""
     for batch in _batches(locations.join(out, f"{task.unit.name}.parquet")):
         for row in batch.to_pylist():
             yield next(fetched) if row["status"] in task.retry else row
 
 
 def _batches(uri: str) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a data object, a few at a time because of their pictures."""
+    """Yield the rows of a data object, only a few at a time because they contain pictures."""
     fs, path = locations.filesystem(uri)
     with reading_rows(uri), fs.open_input_file(path) as stream, open_rows(uri, stream) as file:
         yield from file.iter_batches(batch_size=READ_ROWS)

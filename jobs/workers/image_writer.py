@@ -1,4 +1,4 @@
-"""Writes rows of the table `images` one by one, in bounded memory."""
+"""A writer of single rows of the table `images`, in bounded memory."""
 
 from types import TracebackType
 from typing import Self

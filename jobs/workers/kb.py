@@ -32,8 +32,8 @@ class KnowledgeBaseUnit:
 
     Args:
         part: one of `PARTS`.
-        config: which columns are what.
-        excluded: URI of the list of exclusions, whose pictures `node_images` lacks; None without one.
+        config: the meanings of the columns.
+        excluded: URI of the list of exclusions, whose pictures are left out of `node_images`; None without a list.
     """
 
     def __init__(self, *, part: str, config: KnowledgeBaseConfig, excluded: str | None) -> None:
@@ -45,7 +45,7 @@ class KnowledgeBaseUnit:
         """Write the rows of the part; reject rows without a node or with a value that is not text.
 
         `rows_in` counts the file's rows for `nodes`, and the texts or pictures in them for the other parts. With a
-        limit only the file's first rows are read.
+        limit, only the file's first rows are read.
         """
         entries = self._entries(task.unit, writer)
         rows = self._nodes(entries, writer) if self._part == "nodes" else self._rows(entries, writer)
@@ -91,7 +91,7 @@ class KnowledgeBaseUnit:
     def _rows(self, entries: Iterator[NodeEntry], writer: UnitWriter) -> Iterator[dict[str, Any]]:
         """Yield the distinct rows of the part, in order of first appearance."""
         rows_of: Callable[[NodeEntry, KnowledgeBaseConfig], Iterator[dict[str, Any]]] = _ROWS[self._part]
-        written: set[bytes] = set()  # 16 bytes per row, so that a node with several rows does not repeat a text
+        written: set[bytes] = set()  # 16 bytes per row; a node with several rows must not repeat a text
         for number, entry in enumerate(entries):
             try:
                 rows = list(rows_of(entry, self._config))
@@ -99,7 +99,7 @@ class KnowledgeBaseUnit:
                 writer.reject(Reject(f"node {entry.node_id}", number, type(error).__name__, first_line(error)))
                 continue
             for row in rows:
-                name = row.pop("name", None)  # of a picture: the exclusions may have its URL
+                name = row.pop("name", None)  # a picture's URL, which may be among the exclusions
                 if name is not None and self._exclusion_filter.hit(row["image_id"], name):
                     writer.counts.filtered["excluded"] += 1
                     continue

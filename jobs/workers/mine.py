@@ -21,13 +21,13 @@ from jobs.tables import TABLES, WIT_COLUMNS
 
 CORPORA: Mapping[str, Corpus] = {"wit": reader, "wit_base": wit_base}  # by corpus.name
 ROWS_AT_A_TIME = 1000  # matched rows held before they are written: a few MB of article text
-TERMS_COUNTED = 1000  # number of terms, the most frequent ones, with counts in a unit's footer
+TERMS_COUNTED = 1000  # number of the most frequent terms whose counts are in a unit's footer
 
 
 class MineUnit:
     """Reads one file and writes the records that match; each actor builds the matcher once.
 
-    With a limit it reads until the file has given that many records.
+    With a limit, it reads until the file has yielded that many records.
 
     Args:
         terms: URI of the packed terms (`jobs.corpora.terms.pack`).
@@ -89,7 +89,8 @@ class MineUnit:
         if records:
             _write(writer, records)
         if kept == task.unit.limit:
-            # The scan counts the rows of a buffer before it yields their hits: those after the limit were not taken.
+            # The scan counts the rows of a buffer before it yields their hits, including rows after the limit, which do
+            # not count.
             writer.counts.rows_in = kept + writer.counts.filtered.total() + writer.counts.rejected.total()
         frequent = dict(hits.most_common(TERMS_COUNTED))
         writer.counts.tallies["scanned_by"] = {self._corpus.scanner(): 1}

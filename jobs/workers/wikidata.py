@@ -24,9 +24,9 @@ Entity = Mapping[str, Any]
 
 
 class ClassUnit:
-    """Writes the subclass statements, redirects and titles of the entities in a unit of a dump -> `class_edges`.
+    """Writes to `class_edges` the subclass statements, redirects and titles of the entities in a unit of a dump.
 
-    Only lines in which the property or a wanted title occurs are parsed; the others are only counted.
+    Only lines that contain the property or a wanted title are parsed; the others are only counted.
 
     Args:
         graph: the content of its file in `conf/graph/`.
@@ -56,7 +56,7 @@ class ClassUnit:
         counts.rows_in = counts.rows_out + counts.rejected.total() + counts.filtered.total()
 
     def _has_title(self, text: bytes) -> bool:
-        """Return whether the entity may have a title that is wanted, by its text: one in twenty has an article."""
+        """Return whether the text may contain a wanted title; most do not, as one entity in twenty has an article."""
         if not self._titles or (at := text.find(self._site)) < 0:
             return False
         link = self._link.match(text, at)
@@ -77,7 +77,7 @@ class ClassUnit:
 
 
 class EntityUnit:
-    """Writes the entities of a unit of a dump that may belong to a concept -> `entities`.
+    """Writes to `entities` the entities in a unit of a dump that may belong to a concept.
 
     Args:
         graph: the content of its file in `conf/graph/`.
@@ -114,9 +114,9 @@ class EntityUnit:
 
 
 def read_lines(unit: Unit, writer: UnitWriter, report: Reporter, step: int, keep: Callable[[bytes], None]) -> None:
-    """Call `keep` with the text of each entity of a unit; reject what is not one, and damaged parts of the file.
+    """Call `keep` with the text of each entity of a unit; reject what is not an entity, and damaged parts of the file.
 
-    With a limit it reads the file's first lines. The position of a reject is a byte of the compressed file, at or
+    With a limit, only the file's first lines are read. The position of a reject is a byte of the compressed file, at or
     before its line.
     """
     uri, (reported, last) = unit.inputs[0].uri, unit.extra[dump.SPAN]
@@ -155,10 +155,10 @@ def read_lines(unit: Unit, writer: UnitWriter, report: Reporter, step: int, keep
 
 
 class _BatchedRows:
-    """Rows of a unit, written some thousands at a time; of those with one key the first.
+    """Writes a unit's rows in batches of a few thousand; of rows with the same key, only the first is kept.
 
-    Only the rows that are not written yet are compared, so that the memory does not grow with the unit: the readers of
-    the tables pass over other duplicates.
+    Only rows that are not written yet are compared, so that memory does not grow with the unit: the readers of the
+    tables skip the remaining duplicates.
     """
 
     def __init__(self, writer: UnitWriter, table: str, report: Reporter) -> None:
@@ -167,7 +167,7 @@ class _BatchedRows:
         self._rows: dict[tuple[str, ...], dict[str, Any]] = {}
 
     def add(self, row: dict[str, Any]) -> bool:
-        """Add a row; return whether it is the first of its key."""
+        """Add a row; return whether it is the first with its key."""
         key = tuple(row[name] for name in self._key)
         if key in self._rows:
             return False

@@ -116,7 +116,7 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path, capsys: pytest.Captu
     existing = tmp_path / "there.csv"
     existing.write_text("")
     for arguments, words in (
-        ([a, images], "both must be of one kind"),
+        ([a, images], "both must be of the same kind"),
         ([a, str(tmp_path / "nothing")], "nothing"),
         ([a, b, "ignore=[item_id]"], "ignore=item_id: not a column to compare"),
         ([a, b, "tolerance=-1"], "tolerance=-1"),
