@@ -50,7 +50,7 @@ def execute(cfg: CandidatesConfig) -> dict[str, Any]:
     """Run the job; see the module's docstring. Returns the manifests by table.
 
     Raises:
-        InputError: a table or file cannot be read, or the corpus has none of the neighbours; nothing was written.
+        InputError: a table or file cannot be read, or no neighbour is in the corpus; nothing was written.
     """
     if cfg.k is not None and cfg.k < 1:
         raise InputError(f"k={cfg.k}: must be at least 1, or null for all")

@@ -40,7 +40,7 @@ class ChooseConfig:
     prompts: str | None = None  # the table of texts that were searched for
     images: str | None = None  # a table of images; null: a page without pictures, a CSV without URLs
     chosen: str | None = None  # the completed CSV, from which items are written
-    encoding: str | None = None  # of the CSV; null: by its byte-order mark, else UTF-8
+    encoding: str | None = None  # encoding of the CSV; null: from its byte-order mark, else UTF-8
     exclusions: str | None = None  # pictures that must not be used (jobs.runtime.exclusions)
 
 

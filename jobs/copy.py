@@ -32,7 +32,7 @@ def execute(cfg: CopyConfig) -> int:
     """Run the job; see the module's docstring. Returns the number of copied files.
 
     Raises:
-        InputError: there is nothing to copy, `out` is inside `input` or vice versa, or it holds other files.
+        InputError: there is nothing to copy, `out` is inside `input` or vice versa, or files of `out` differ.
     """
     plan = plan_copy(cfg.input, cfg.out)
     amount = f"{len(plan.files):,} files, {size(sum(source.size for source, _ in plan.files))}"

@@ -5,7 +5,7 @@
 
 A CPU pool decodes pictures and resizes them to the model's input size; a second pool, on GPUs if `resources` gives it
 any, encodes them. Texts are cleaned, truncated and padded as in training. Vectors are L2-normalised float16; the
-metadata of the table name the encoder and its preprocessing. A picture without bytes, or an empty text, keeps its row,
+table's metadata record the encoder and its preprocessing. A picture without bytes, or an empty text, keeps its row,
 with a status and no vector.
 """
 

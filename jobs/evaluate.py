@@ -37,7 +37,7 @@ class EvaluateConfig:
     gold: str = MISSING  # a CSV, TSV or Parquet file
     out: str = MISSING  # the table of metrics to write
     columns: GoldColumns = field(default_factory=GoldColumns)
-    encoding: str | None = None  # rarely: of gold as CSV; null: by its byte-order mark, else UTF-8
+    encoding: str | None = None  # rarely: encoding of gold as CSV; null: from its byte-order mark, else UTF-8
     group_by: str | None = None  # a column of gold; also compute metrics for each of its values
     k: list[int] = field(default_factory=lambda: [1, 5, 10, 20])  # cutoffs of accuracy and recall
     unlisted: str = "left_out"  # rarely: queries without a list: left_out, or wrong to count them as incorrect

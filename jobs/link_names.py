@@ -130,7 +130,7 @@ def _answers(unit: Unit, exclusion_filter: exclusions.ExclusionFilter) -> tuple[
 
 
 def _links(image: str, texts: list[str], index: LemmaIndex, cfg: LinkNamesConfig) -> list[dict[str, Any]]:
-    """Return the rows of a picture: the nodes of its first sample, then those that only later samples name."""
+    """Return the rows of a picture: the nodes in its first sample, then those only in later samples."""
     best: dict[str, Any] = {}
     for text in texts:
         for match in index.matches(text, lines=cfg.names, longest=cfg.longest):

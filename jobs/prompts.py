@@ -53,7 +53,7 @@ def execute(cfg: PromptsConfig) -> dict[str, Any]:
 
 
 def _axes(cfg: PromptsConfig) -> dict[str, Any]:
-    """Return axis -> its setting: the entries of default_axes that the template names, then those of axes."""
+    """Return the setting of each axis: the entries of default_axes in the template, then those of axes."""
     names = {name for _, name, _, _ in _fields(cfg.template) if name is not None}
     defaults = {name: setting for name, setting in cfg.default_axes.items() if name in names}
     return defaults | dict(cfg.axes)

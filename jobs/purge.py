@@ -74,7 +74,7 @@ def _purge(cfg: PurgeConfig, root: str, excluded: exclusions.Exclusions) -> dict
     begun = journal.begin(root, listed, needles.gone, earlier)
     with journal.mentioned_if_interrupted(root):
         needles = Needles(begun.gone)
-        pages = files.pages_with_pictures(others)  # before pages that also name a picture are removed
+        pages = files.pages_with_pictures(others)  # before pages that also mention a picture are removed
         changed = files.purge_files(others.to_purge(), others, needles, act=True)
         kept = (listed, "\n".join(sorted(excluded.marks)).encode())
         result = rewriting.rewrite_tables(sources, needles, kept, purge=begun.purge)
@@ -127,7 +127,7 @@ def _show(verb: str, rows: Mapping[str, int], mentions: Mapping[str, int], chang
 
 
 def _remedy(uri: str) -> str:
-    """Return what to do about a file that names a picture and is kept."""
+    """Return what to do about a file that mentions a picture and is kept."""
     folder, _, name = uri.rpartition("/")
     if folder.endswith(f"/{FOLDER}") and name in (INPUTS, UNITS):
         return "lists the source files of its units, one of which is a picture's; keep it, because the table needs it"

@@ -90,7 +90,7 @@ def execute(cfg: QuestionScoresConfig) -> dict[str, Any] | None:
 
 
 def _has_answers(cfg: QuestionScoresConfig, sets: Any) -> bool:
-    """Return whether any rating of the rubric is about one of the sets, or about no set because its item has none."""
+    """Return whether any rating of the rubric is about one of the sets, or about none because its item has no set."""
     for batch in open_table(cfg.input, "ratings").batches(["item_id", "target", "rubric"]):
         for row in batch.to_pylist():
             if row["rubric"] == cfg.questions_rubric and (not row["target"] or row["target"] in sets):

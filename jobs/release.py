@@ -6,7 +6,7 @@
         include=[responses,response_ratings] card.licence=cc-by-4.0 out=R/release
 
 By default the files hold what Century released: search terms, pictures as links with metadata, and annotations of
-pictures. Responses, ratings of responses and people's comments are written only if `include` names them. People have
+pictures. Responses, ratings of responses and people's comments are written only if they are in `include`. People have
 pseudonyms, excluded pictures are left out, and there are no bytes of pictures. OUT/README.md starts with the metadata
 that the Hugging Face Hub reads; OUT/croissant.json has the Croissant metadata.
 """

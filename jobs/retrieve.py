@@ -115,7 +115,7 @@ def _check(cfg: RetrieveConfig) -> None:
 def _calibration(cfg: RetrieveConfig, queries: TableSource) -> Calibration | None:
     if cfg.logit_scale is not None and cfg.logit_bias is not None:
         return Calibration(cfg.logit_scale, cfg.logit_bias)
-    # The inner product is a cosine only of normalised vectors, which those of our tables are.
+    # The inner product is a cosine only if the vectors are normalised, as those of our tables are.
     return kept_calibration(queries) if cfg.score == COSINE or cfg.corpus.layout == "table" else None
 
 

@@ -42,7 +42,7 @@ class TricStatisticsConfig:
 
     path: str = MISSING  # the folder that has a folder for each split
     out: str = MISSING  # the table of metrics to write
-    splits: list[str] | None = None  # the folders to read; null: those of the release that path has
+    splits: list[str] | None = None  # the folders to read; null: all folders of the release that path has
     unions: dict[str, list[str]] = field(default_factory=dict)  # name -> splits; one with a missing split is left out
     bins: HistogramBins = field(default_factory=HistogramBins)
 

@@ -75,7 +75,7 @@ def _kept_limit(uri: str) -> Taken | None:
 
 
 def _check_absence(uri: str, listed: str) -> dict[str, int]:
-    """Check that neither the tables at or below `uri` nor the files among them name a picture of the list.
+    """Check that neither the tables at or below `uri` nor the files among them mention a picture of the list.
 
     Raises:
         InputError: there is no table.
@@ -106,7 +106,7 @@ def _repair(uri: str) -> dict[str, int]:
     """Remove the damaged files of the table at `uri` and return their number.
 
     Raises:
-        InputError: there is no table, or another process writes it.
+        InputError: there is no table, or another process is writing it.
         RunError: a fault remains.
     """
     damage = list(table_faults.damage(uri))
@@ -144,7 +144,7 @@ def _refuse(uri: str, faults: Sequence[Fault]) -> None:
 
 
 def rubric_faults(source: TableSource) -> Iterator[Fault]:
-    """Yield a fault if the footers name a rubric and `_run/` lacks it or has it with other content."""
+    """Yield a fault if the footers mention a rubric that `_run/` lacks or has with other content."""
     file = run_uri(source.uri, FILE)
     try:
         kept = read_kept(source)

@@ -26,7 +26,7 @@ class ViewConfig:
     """Keys of `view`."""
 
     inputs: list[str] = field(default_factory=list)  # tables or folders of tables; local or s3://…
-    rater: str | None = None  # who corrects labels: a name or pseudonym for the column rater; needs out=
+    rater: str | None = None  # the person who corrects labels: a name or pseudonym for the column rater; needs out=
     out: str | None = None  # where corrections are written: a folder, which gets a table for each rubric
     blur: bool = True  # pictures are blurred until the reader shows them
     exclusions: str | None = None  # file of pictures that must not be shown (jobs.runtime.exclusions)

@@ -3,9 +3,9 @@
     remine zero_shot input=R/embeddings embedder=siglip-i18n-base 'targets=[Japan,Brazil]' out=R/ratings/siglip
     remine zero_shot input=R/items embeddings=R/embeddings targets=caire_countries out=R/ratings/siglip
 
-The baseline of CAIRE, section 5.1. `input` is a table of embeddings that the same encoder made (those of another
-encoder are refused); a table of images, which are then encoded first; or a table of items, whose pictures' vectors are
-in `embeddings=` and whose own targets take precedence over `targets=`.
+The baseline of CAIRE, section 5.1. `input` is a table of embeddings by the same encoder (others are refused); a table
+of images, which are then encoded first; or a table of items, whose pictures' vectors are in `embeddings=` and whose own
+targets take precedence over `targets=`.
 """
 
 import sys

@@ -41,7 +41,7 @@ class Differences:
         name: the tables' name in `jobs.tables`.
         configuration: dotted key of the identity -> its value in `a` and in `b`.
         rows: the number of rows of `a` and of `b`.
-        only: the number of keys that only `a` has, and of those that only `b` has.
+        only: the number of keys that are only in `a`, and of those only in `b`.
         changed: the number of keys whose rows differ.
         columns: column -> its differences, for the columns that differ.
         examples: differing rows of the join, with the columns `in` (a, b or both), the key and, for each column that

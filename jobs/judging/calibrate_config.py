@@ -26,7 +26,7 @@ class CalibrateConfig(ConditionSettings, Writing):
     choose_on: str = "a"  # the half on which the settings are chosen; the other half is rated
     cross: bool = False  # choose on the other half too, so that all items are rated
     split_by: str | None = None  # attribute of items=, such as prompt_id, whose values stay in one half; null: none
-    seed: int = 0  # of the halves
+    seed: int = 0  # seed of the split into halves
     rubric: dict[str, Any] = field(default_factory=dict)  # with criterion=f1: whose highest and lowest answers are used
 
 

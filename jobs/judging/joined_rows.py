@@ -53,7 +53,7 @@ def lookup(
         source: the object, or a table as in `ItemTables.units`; None has no rows.
         key: name of the key's column.
         values: values of the key to look up; of several rows with the same value, the first is returned.
-        columns: further columns to read.
+        columns: other columns to read.
     """
     first_rows: dict[str, dict[str, Any]] = {}
     if source is not None:

@@ -19,7 +19,7 @@ TALLY = "rater"  # group of the tallies whose keys describe the model (`actors.v
 
 
 def of_model(model: ModelConfig, tallies: Mapping[str, Mapping[str, int]]) -> list[dict[str, Any]]:
-    """Return a row of `raters` for each kind of machine that ran the model, that of the most rows first.
+    """Return a row of `raters` for each kind of machine that ran the model, the kind with most rows first.
 
     Args:
         model: the configured model.

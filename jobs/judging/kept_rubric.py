@@ -88,7 +88,7 @@ class KeptRubric:
         return {FILE: json.dumps(content, sort_keys=True, ensure_ascii=False, indent=1).encode()}
 
     def question(self, name: str) -> KeptQuestion | None:
-        """Return the question of that name, or the one that applies to every question."""
+        """Return the question of that name, or the question that applies to every question."""
         by_name = {question.name: question for question in self.questions}
         return by_name.get(name, by_name.get(ANY))
 

@@ -103,5 +103,5 @@ def is_asked(row: Mapping[str, Any]) -> bool:
 
 
 def joined_fields(fields: Sequence[str], cfg: OwnQuestionsConfig) -> tuple[str, ...]:
-    """Return the context fields to read: those of the prompt, and that which identifies an item's set."""
+    """Return the context fields to read: those of the prompt, and the field that identifies an item's set."""
     return tuple(dict.fromkeys([*fields, *([cfg.questions_by] if cfg.questions else [])]))

@@ -92,7 +92,7 @@ def _check_family(cfg: MethodConfig) -> None:
     """Refuse an engine that does not support the model's architecture, before a worker loads the model.
 
     Raises:
-        InputError: the engine does not; names the architectures that it supports.
+        InputError: the engine does not support it; names the supported architectures.
     """
     if cfg.only_plans or cfg.engine in ("auto", "naive", vllm_engine.NAME):
         return

@@ -38,7 +38,7 @@ def to_overrides(job: str, schema: type, arguments: Sequence[str], *, positional
     for key, value in pairs:
         whole = [_is_whole(text) for text in values[key]]
         single = len(whole) == 1 and not _is_list(schema, key)
-        if not _takes_several(schema, key) or single or all(whole):  # of several whole lists the last counts
+        if not _takes_several(schema, key) or single or all(whole):  # the last of several whole lists counts
             overrides.append(f"{key}={value}")
         elif any(whole):
             raise InputError(

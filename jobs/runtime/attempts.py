@@ -27,8 +27,8 @@ from jobs.errors import RunError
 from jobs.runtime.bad_devices import Device, device_of_process
 from jobs.runtime.console import say
 
-BATCH_ATTEMPTS = 2  # of a batch as a whole
-UNIT_ATTEMPTS = 3  # of a unit that an actor processes by itself
+BATCH_ATTEMPTS = 2  # attempts at a batch as a whole
+UNIT_ATTEMPTS = 3  # attempts at a unit that an actor processes alone
 STARTS = 4  # of an actor whose constructor ends its process
 # Failures of one device without a result in between. A row that makes the kernel fail causes three, but a result of
 # another row then follows.

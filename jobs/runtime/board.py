@@ -166,7 +166,7 @@ class Reporter:
         self._sent = 0.0
 
     def add(self, done: int, *, errors: int = 0, **notes: int) -> None:
-        """Count work that is done; `notes` are further counters, by name."""
+        """Count work that is done; `notes` are additional counters, by name."""
         self._done += done
         self._errors += errors
         self._notes.update(notes)

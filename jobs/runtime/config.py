@@ -32,7 +32,7 @@ CALIBRATE = "calibrate"  # a value of plan=
 # Parts of Hydra's own configuration that jobs do not use; composing without them takes a quarter less time.
 _HYDRA_PARTS = ("launcher", "sweeper", "help", "hydra_help", "output", "job_logging", "hydra_logging")
 yaml_parser.install()
-_NEAR = 0.76  # least similarity at which a name is suggested; that of lang and plan is 0.75
+_NEAR = 0.76  # least similarity at which a name is suggested; lang and plan have a similarity of 0.75
 
 
 @dataclass
@@ -300,6 +300,6 @@ def _hint_below(name: str, node: DictConfig) -> str:
 
 
 def _hint_of_comments(name: str, schema: type) -> str:
-    """Return a hint with the one key whose explanation begins with `name`, such as `draw.n` for "size"."""
+    """Return a hint with the only key whose explanation begins with `name`, such as `draw.n` for "size"."""
     keys = [key for key, text in key_comments.comments_below(schema) if re.match(rf"{re.escape(name)}\b", text)]
     return f" (did you mean {keys[0]}?)" if len(keys) == 1 else ""

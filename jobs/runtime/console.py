@@ -97,7 +97,7 @@ def write(stream: Any, text: str, *, level: str = "info", **facts: Any) -> None:
 
     Args:
         level: of the JSON object: info, warning or error.
-        facts: further fields of the JSON object, for readers that are programs.
+        facts: additional fields of the JSON object, for programs that read it.
     """
     if is_json():
         if not text.strip():

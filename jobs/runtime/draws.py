@@ -133,7 +133,7 @@ class Draw:
         by: the key that defines the groups, for messages.
 
     Raises:
-        InputError: `draw.by` or `draw.complete` names no column, and the table has no attributes.
+        InputError: `draw.by` or `draw.complete` is not a column, and the table has no attributes.
     """
 
     def __init__(self, config: DrawConfig, table: str, *, by: str = "draw.by") -> None:

@@ -67,7 +67,7 @@ class Pace:
 
 @dataclass(frozen=True)
 class Requests:
-    """Numbers of requests to S3: those that write or list, and those that read."""
+    """Numbers of requests to S3: requests that write or list, and requests that read."""
 
     put: int = 0
     get: int = 0
@@ -85,7 +85,7 @@ class Cluster:
     """The GPUs that a run occupies, and the machines that provide its CPUs and GPUs.
 
     Attributes:
-        cpus: all of the machine, or those of the pools.
+        cpus: all CPUs of the machine, or the CPUs of the pools.
         machines: their names and numbers; empty without prices.
         unpriced: why the machines have no prices although prices are set; empty otherwise.
     """
@@ -277,7 +277,7 @@ def lines(estimated: Forecast) -> list[str]:
 
 
 def actual(cluster: Cluster, seconds: float, work: int, counted: str, devices: float) -> dict[str, Any]:
-    """Return what a run that ends now took, with the keys of `Forecast.to_json`; the price is that of the machines.
+    """Return what a run that ends now took, with the keys of `Forecast.to_json`; the price covers only the machines.
 
     Args:
         devices: the CPUs or GPUs of its last stage.

@@ -155,7 +155,7 @@ class Expectation:
         return lanes_of(self._pool, cores=self.cores, threads=threads) if self._pool else Lanes(1, 1)
 
     def _actors(self, devices: float | None) -> int:
-        """Return the number of actors of the last stage with so many CPUs or GPUs; None: when the pool has grown."""
+        """Return the number of actors of the last stage on `devices` CPUs or GPUs; None: of the pool at its largest."""
         most = self._pool.most_actors if self._pool else 1
         return most if devices is None else max(1, math.ceil(most * devices / self._lanes().total))
 

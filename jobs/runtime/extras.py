@@ -20,7 +20,7 @@ OWN_VERSIONS = ("vllm",)  # extras whose packages require other versions than co
 
 
 def hint(error: ModuleNotFoundError) -> str | None:
-    """Return a sentence that names the extra with the missing module; None if no extra has it."""
+    """Return a sentence with the extra that provides the missing module; None if no extra does."""
     module = (error.name or "").partition(".")[0]
     extras = [extra for extra, modules in MODULES.items() if module in modules]
     if not extras:

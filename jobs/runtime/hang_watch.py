@@ -1,4 +1,4 @@
-"""Ends a worker's process if its work takes too long, so that input that makes it hang is identified.
+"""A watch that ends a worker's process if its work takes too long, so that input that makes it hang is identified.
 
 `faulthandler` waits in a thread of C. A Python thread would wait for the interpreter's lock, which an endless regular
 expression or a native library may hold.

@@ -17,7 +17,7 @@ from actors.status import Status
 from jobs.store.counts import Counts
 
 JOB = "remine_job"  # a label; Prometheus gives `job` another meaning
-UNKNOWN = "unknown"  # kind of an error that has none
+UNKNOWN = "unknown"  # kind of an error without a kind
 SECONDS = (0.1, 0.5, 1, 5, 15, 60, 300, 1800, 7200)  # boundaries of the histogram of units
 _PICTURES = ("bytes", "pixels", "pictures")  # columns whose values are pictures, or lists of them
 

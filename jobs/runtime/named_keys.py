@@ -1,4 +1,4 @@
-"""Adds the key to an error about its value: `corpus.path=R/x: no file matches` for `R/x: no file matches`.
+"""The keys of errors about their values: `corpus.path=R/x: no file matches` for `R/x: no file matches`.
 
 Code that reads a path does not know which key it came from, but the configuration does. Code that checks the content of
 a file, such as a rubric, knows the name in the file but not the option that chose it: `rubric=mood.yaml: question 'a':
@@ -49,7 +49,7 @@ def with_own_key(message: str, job: str, key_and_value: str) -> str:
 def with_full_key(message: str, job: str, values: Mapping[str, Any]) -> str:
     """Return `model.dtype=x: …` for `dtype=x: …`, if exactly one nested key has this last part and value.
 
-    A settings dataclass of a stage validates its values, and the configuration of the job holds it under a key.
+    A settings dataclass of a stage validates its values, and is itself the value of a key of the job's configuration.
     """
     match = _KEY_VALUE.match(message.removeprefix(f"{job}: "))
     if match is None or match["key"] in values:

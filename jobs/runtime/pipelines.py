@@ -173,7 +173,7 @@ OmegaConf.register_new_resolver("mapping", lambda value: {} if value is None els
 
 
 def _combinations(step: DictConfig, where: str) -> Iterator[dict[str, Any]]:
-    """Yield each combination of the step's values, the last variable changing fastest; one empty one if it has none."""
+    """Yield each combination of the step's values, the last variable changing fastest; an empty one if it has none."""
     variables = _resolved(step.get("for_each") or {}, where, {})
     for name, values in variables.items():
         if not isinstance(values, list):

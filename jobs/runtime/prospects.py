@@ -101,7 +101,7 @@ def prospect(
         get_bytes: as in `Prospect`.
 
     Raises:
-        InputError: there is no file of the name `resources.measured=` or `resources.prices=`, or no such
+        InputError: there is no such file as `resources.measured=` or `resources.prices=`, or no such
         `resources.gpu=`.
     """
     resources = cfg.resources

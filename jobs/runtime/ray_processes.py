@@ -1,4 +1,4 @@
-"""Ends the processes of a Ray that was started here when the command ends, whatever ends it.
+"""The end of a local Ray's processes together with the command, however that ends.
 
 Ray's agents notice that the raylet has ended, but then try for 60 s to report it to a server that has also ended.
 """

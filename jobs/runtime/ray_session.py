@@ -1,4 +1,4 @@
-"""Starts or joins Ray once per process, without Ray's own output."""
+"""The Ray of this process: started or joined once, without Ray's own output."""
 
 import atexit
 import contextlib

@@ -88,7 +88,7 @@ class Resources:
     prices: str | None = None  # a file of conf/prices, or the path of your own .yaml: plan=true prints the cost
     # a file of conf/measured, or the path of your own .yaml: plan=true estimates from it before any unit is done
     measured: str | None = "rates"
-    gpu: str | None = None  # a kind of conf/gpus.yaml, for plan=true; null: that of the machines of `prices`
+    gpu: str | None = None  # a kind of conf/gpus.yaml, for plan=true; null: the GPU of the machines in `prices`
     # machines that the cluster can start, if Ray does not know them
     node_types: list[NodeType] = field(default_factory=list)
 

@@ -1,4 +1,4 @@
-"""Starts regular machines if a cloud has no spot machines: a class to combine with Ray's provider for the cloud.
+"""Regular machines in place of spot machines that a cloud lacks: a class to combine with Ray's provider for it.
 
 Ray's autoscaler (version 2, the default of `ray up` since Ray 2.50) lowers the availability of a kind of machine only
 if a machine that the cloud promised has not come up within an hour. A request that the cloud refuses, for example

@@ -273,7 +273,7 @@ _warm: dict[str, StageChain | UnitRunner] = {}  # of this process: the runner of
 
 
 class WarmRunner:
-    """Calls a runner of this process, which it builds once per run; another run's goes first.
+    """Calls a runner that this process builds once per run, discarding the runner of an earlier run.
 
     Args:
         name: what the runner runs.
@@ -293,7 +293,7 @@ class WarmRunner:
 
 
 class UnitSink:
-    """Writes whole units, and returns nothing; leaves out those that end its process each time.
+    """Writes whole units and returns nothing; leaves out units that end its process each time.
 
     A sink of Ray Data would keep the result of each task until the end, and with it what Ray needs to do the tasks
     before it again: 14 kB on the driver per unit.

@@ -12,7 +12,7 @@ There are two ways:
 
 On one machine, jobs share the process of a pool of one actor (`_map`).
 
-`jobs.runtime.stage_workers` holds the code that runs on the workers.
+`jobs.runtime.stage_workers` has the code that runs on the workers.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Makes OmegaConf read YAML with libyaml: PyYAML's parser in Python takes a third of the time of composing."""
+"""Parsing of OmegaConf's YAML by libyaml: PyYAML's parser in Python takes a third of the time of composing."""
 
 import functools
 from typing import Any

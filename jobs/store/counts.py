@@ -20,7 +20,7 @@ class Counts:
         filtered: rule -> rows that it removed.
         rejected: reason -> parts of the input that could not become a row.
         status: status -> rows written.
-        tallies: name -> key -> number; further counts of stages.
+        tallies: name -> key -> number; additional counts of stages.
         failures: rows whose status is not ok, by status and kind, with an example of each.
     """
 

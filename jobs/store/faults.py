@@ -183,7 +183,7 @@ def _parse_answer(text: str) -> StoreAnswer | None:
 
 
 def _region_in(message: str) -> str:
-    """Return the region that a store expects, from the message of its answer; empty if it names none."""
+    """Return the region that a store expects, from the message of its answer; empty if it has no region."""
     match = _REGION_NAMED.search(message)
     return match[1] if match else ""
 

@@ -84,7 +84,7 @@ def _is_hash(value: Any) -> bool:
 
 
 def _other_content(key: str, config: Mapping[str, Any]) -> str:
-    """Return a text that says that the content behind a key of the identity changed, with the value of that key."""
+    """Return a text about changed content behind a key of the identity, with the key's value on the command line."""
     value = config.get(key)
     if isinstance(value, Mapping):
         name = next((name for name in ("path", "name") if value.get(name)), None)

@@ -42,7 +42,7 @@ def open_rows(uri: str, stream: Any, *, dictionaries: Sequence[str] = ()) -> Row
 
 @contextlib.contextmanager
 def reading_rows(uri: str) -> Iterator[None]:
-    """Turn the error of damaged rows of `uri` into a RunError that names it.
+    """Turn the error of damaged rows of `uri` into a RunError with the uri.
 
     Raises:
         RunError: the rows are damaged.

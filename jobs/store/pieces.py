@@ -44,7 +44,7 @@ class BegunCut:
     ranges: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
     def kept_ranges(self, rows: int) -> list[tuple[int, int]]:
-        """The ranges of all pieces in order; empty if they do not cover a parent of `rows` rows."""
+        """Return the ranges of all pieces in order; empty if they do not cover a parent of `rows` rows."""
         ordered = [self.ranges[number] for number in range(self.count) if number in self.ranges]
         ends = [0, *(last for _, last in ordered)]
         is_cover = [first for first, _ in ordered] == ends[:-1] and ends[-1] == rows
@@ -147,12 +147,12 @@ def in_pieces(units: Sequence[Unit], cut: Cut = STANDARD) -> Iterator[Unit]:
 
 
 def piece_of(first: int, last: int) -> str:
-    """The text of a piece of all rows from `first` to before `last`."""
+    """Return the text of a piece of all rows from `first` to before `last`."""
     return f"rows {first}-{last}"
 
 
 def range_without(unit: Unit, removed: np.ndarray) -> dict[str, int]:
-    """The range of a piece, as in `Unit.extra`, in its parent without some rows; empty if the range is not one of rows.
+    """Return the range of a piece in its parent without some rows, as in `Unit.extra`; empty without a range of rows.
 
     Args:
         removed: int[rows], positions of rows of the parent, ascending.
@@ -163,7 +163,7 @@ def range_without(unit: Unit, removed: np.ndarray) -> dict[str, int]:
 
 
 def with_range(unit: Unit, moved: Mapping[str, int]) -> Unit | None:
-    """A piece with a range of `range_without`; None if it has other rows than all of its range, such as a draw."""
+    """Return a piece with a range of `range_without`; None if it does not have all rows of its range, as in a draw."""
     if not moved or unit.limit is not None or unit.piece != piece_of(unit.extra[FROM], unit.extra[TO]):
         return None
     first, last = moved[FROM], moved[TO]

@@ -1,4 +1,4 @@
-"""Reads an object on S3 from one position to its end in large blocks, requesting the next ones while the caller works.
+"""Reading of an object on S3 from a position to its end in large blocks, requested while the caller works.
 
 A decompressor asks for a few hundred kilobytes at a time. If each were a request, a file would arrive at a few
 megabytes per second, since a store takes tens of milliseconds to answer, however small the range.

@@ -65,7 +65,7 @@ class TableSource:
         return CompactList(units) if self.limit is None else first_rows(units, self.limit)
 
     def by_unit(self) -> dict[str, Object]:
-        """The object of each unit, by the unit's name."""
+        """Return the object of each unit, by the name of the unit."""
         return {footer.unit.name: footer.object for footer in self.footers}
 
     def whole(self) -> Object:
@@ -192,7 +192,7 @@ def refuse_absent(*uris: str | None) -> None:
 
 
 def refuse_early(uri: str | None, *expected: str) -> None:
-    """As `refuse_absent`, and refuse local tables with other names than `expected`, reading only `_run/identity.json`.
+    """Refuse what `refuse_absent` does and, by `_run/identity.json` alone, local tables not named in `expected`.
 
     Raises:
         InputError: a local path does not exist, or has another table.
@@ -242,7 +242,7 @@ def open_table(uri: str, *expected: str, complete: bool = True) -> TableSource:
 
 
 def schema_fault(footer: Footer) -> str | None:
-    """Return, as a message, how the columns differ from those of the table that the metadata name.
+    """Return, as a message, how the columns differ from those of the table in the metadata.
 
     None if they do not differ, or for another version of the table. Vectors may have any length.
     """

@@ -1,4 +1,4 @@
-"""Repeats reads that a store refused for a moment and that pyarrow did not repeat.
+"""Repetition of reads that a store refused for a moment and that pyarrow did not repeat.
 
 The AWS SDK writes an answer into a buffer of the size of the range that pyarrow requests. If the text of an error
 (SlowDown, InternalError, ExpiredToken) is longer than the range, it does not fit, and the SDK reports a failure of the

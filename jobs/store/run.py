@@ -410,7 +410,7 @@ def _is_current(unit: Unit, record: FooterJson | None, identity: str) -> bool:
 def _remaining(
     footers: Iterable[tuple[Unit, Footer | None]], target: Target, retry: Sequence[str], amounts: Amounts
 ) -> Iterator[UnitTask]:
-    """Yield the tasks of the units that are not complete; counts those that are done."""
+    """Yield the tasks of the units that are not complete; count the units that are done."""
     for unit, footer in footers:
         _count(amounts, unit, footer, target)
         if task := _task(unit, footer, target, retry):

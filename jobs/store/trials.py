@@ -14,11 +14,11 @@ from jobs.store.run_files import IDENTITY, INPUTS, read_inputs, read_json, run_u
 from jobs.store.units import LIMIT
 
 _NOT_COMPARED = (LIMIT, TABLE, EXCLUSIONS, ROWS, UNITS)  # keys that follow from the limit or are unrelated to it
-WHOLE = float("inf")  # the limit of a table without one
+WHOLE = float("inf")  # the limit of a table without `limit=`
 
 
 def limit_of(table: str) -> float:
-    """Return the limit of the run that wrote a table, or of the tables from which it was made; infinite without one.
+    """Return the limit of the run that wrote a table, or of the tables that it was made from; infinite without a limit.
 
     Tables that another program wrote, and tables whose parents were moved, have no limit.
 

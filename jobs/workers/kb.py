@@ -166,7 +166,7 @@ def _node_images(entry: NodeEntry, _: KnowledgeBaseConfig) -> Iterator[dict[str,
 
 
 def _row_id(part: str, row: dict[str, Any]) -> str:
-    """Return the id by which a row is written once; a node has one article per language."""
+    """Return the id that ensures that a row is written once; a node has one article per language."""
     if part == "articles":
         return content_id(row["source"], row["language"])
     return str(row["text_id"]) if "text_id" in row else content_id(row["node_id"], row["image_id"])

@@ -31,7 +31,7 @@ class MineUnit:
 
     Args:
         terms: URI of the packed terms (`jobs.corpora.terms.pack`).
-        excluded: URI of the list of exclusions; None without one.
+        excluded: URI of the list of exclusions; None without a list.
         match: see `TitleMatcher`.
         corpus: a name of `CORPORA`.
         language: language of the rows; None: any.
