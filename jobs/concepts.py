@@ -78,7 +78,7 @@ def write_proxies(cfg: ConceptsConfig) -> dict[str, Any]:
     """Write an item with its texts for each set of labels; return the manifests."""
     labels = {name.rsplit("/", 1)[-1].removesuffix(".txt"): list(read_targets(name) or ()) for name in cfg.lists}
     if len(labels) < len(cfg.lists):
-        raise InputError(f"lists={','.join(cfg.lists)}: two have the same name; name each once")
+        raise InputError(f"lists={','.join(cfg.lists)}: two lists have the same name; list each once")
     rows = [concepts.proxy_item(name, entries) for name, entries in labels.items()]
     tables = {"texts": [text for _, texts in rows for text in texts], "items": [item for item, _ in rows]}
     identity = {"lists": content_id(*(f"{name}:{','.join(entries)}" for name, entries in labels.items()))}

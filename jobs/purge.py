@@ -114,7 +114,7 @@ def _show(verb: str, rows: Mapping[str, int], mentions: Mapping[str, int], chang
     for table, n in sorted(rows.items()):
         say(f"  {table}: {n:,} rows")
     for table, n in sorted(mentions.items()):
-        say(f"  {table}: {verb} the picture's id or URL from texts or attributes of {n:,} further rows")
+        say(f"  {table}: {verb} the picture's id or URL from texts or attributes of {n:,} other rows")
     for title, names in (("removed", changed.removed), ("without their rows", changed.rewritten)):
         if names:
             say(f"  files {title}: {files.first_names(names)}")

@@ -49,8 +49,8 @@ def execute(cfg: QuestionsConfig) -> dict[str, Any] | None:
     """
     if (cfg.input is None) == (cfg.texts is None):
         raise InputError(
-            "questions: input= or texts= is required, exactly one: a file of questions, or texts about which a model "
-            "writes them"
+            "questions: exactly one of input= (a file of questions) and texts= (texts about which a model writes "
+            "questions) is required"
         )
     if cfg.faults not in (REFUSE, MARK):
         raise InputError(f"faults={cfg.faults}: must be one of {REFUSE}, {MARK}")
@@ -65,7 +65,7 @@ def execute(cfg: QuestionsConfig) -> dict[str, Any] | None:
 def _from_file(cfg: QuestionsConfig) -> dict[str, Any] | None:
     assert cfg.input is not None
     if cfg.limit is not None:
-        raise InputError(f"limit={cfg.limit}: only with texts=; a file of questions is read whole, leave limit= out")
+        raise InputError(f"limit={cfg.limit}: only with texts=; a file of questions is read as a whole; omit limit=")
     file = open_file(cfg.input, encoding=cfg.encoding, delimiter=cfg.delimiter)
     sets, about, rejects = read_questions(file, cfg.columns, faults=cfg.faults)
     rows = [question_row(question, about[set_id]) for set_id, graph in sets.items() for question in graph]
@@ -87,7 +87,7 @@ def _from_file(cfg: QuestionsConfig) -> dict[str, Any] | None:
 def _by_model(cfg: QuestionsConfig) -> dict[str, Any] | None:
     assert cfg.texts is not None
     if cfg.samples != 1:
-        raise InputError(f"samples={cfg.samples}: must be 1, a text has one set of questions")
+        raise InputError(f"samples={cfg.samples}: must be 1, because a text has one set of questions")
     refuse_absent(cfg.texts)
     try:
         instructions = SceneGraphInstructions.from_dict(cfg.scene_graph)

@@ -75,7 +75,7 @@ def execute(cfg: ReviewLinksConfig) -> dict[str, Any]:
     texts = reviewed_links.texts(kb, {node for _, node in pairs}, cfg.language)
     if missing := next((node for _, node in pairs if node not in texts), None):
         raise InputError(
-            f"kb.path={cfg.kb.path}: no node {missing!r}, which the links name; give the knowledge base of the links"
+            f"kb.path={cfg.kb.path}: has no node {missing!r}, unlike the links; name the knowledge base of the links"
         )
     if cfg.kb.images is not None:
         kb["node_images"] = open_table(locations.join(cfg.kb.path, "node_images"), "node_images")

@@ -53,7 +53,7 @@ def execute(cfg: TricStatisticsConfig) -> dict[str, Any]:
         raise InputError(f"bins.{small[0]}={getattr(cfg.bins, small[0])}: must be at least 1")
     names = list(cfg.splits) if cfg.splits is not None else _present(cfg.path)
     if not names:
-        raise InputError("splits=[]: name at least one folder, or omit it for those of the release")
+        raise InputError("splits=[]: name at least one folder, or omit it to read the folders of the release")
     if clash := next((name for name in cfg.unions if name in names), None):
         raise InputError(f"unions.{clash}: is the name of a split; choose another name")
     splits = {name: read_split(locations.join(cfg.path, name)) for name in names}

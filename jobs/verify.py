@@ -89,8 +89,10 @@ def _check_absence(uri: str, listed: str) -> dict[str, int]:
     others = files.other_files(uri, sources, without=[locations.absolute(listed)])
     checked = files.purge_files(others.files, others, needles, act=False)
     faults = [Fault(table, f"has {n:,} rows about a picture of the list") for table, n in sorted(rows.items())]
-    faults += [Fault(table, f"mentions one in texts of {n:,} further rows") for table, n in sorted(mentions.items())]
-    _refuse(uri, faults + [Fault(file, "names a picture of the list") for file in checked.found])
+    faults += [
+        Fault(table, f"mentions such a picture in texts of {n:,} other rows") for table, n in sorted(mentions.items())
+    ]
+    _refuse(uri, faults + [Fault(file, "mentions a picture of the list") for file in checked.found])
     total, read = sum(source.rows for source in sources), len(others.files) - len(checked.unchecked)
     amounts = f"{len(sources):,} table{'s' * (len(sources) != 1)}, {total:,} row{'s' * (total != 1)}"
     say(
@@ -152,7 +154,7 @@ def rubric_faults(source: TableSource) -> Iterator[Fault]:
         yield Fault(file, str(error).removeprefix(f"{file}: "), file)
         return
     if kept is None and f"remine.{HASH}" in source.metadata:
-        yield Fault(source.uri, f"no _run/{FILE}, though its footers name the rubric", missing=True)
+        yield Fault(source.uri, f"no _run/{FILE}, although its footers mention the rubric", missing=True)
 
 
 JOB = cli.Job("verify", VerifyConfig, execute, positional=("input",), resumes=False)

@@ -40,7 +40,9 @@ def execute(cfg: ViewConfig) -> None:
         InputError: no table to view, a value that its key does not allow, or ratings of others at `out`.
     """
     if bool(cfg.rater) != bool(cfg.out):
-        raise InputError("view: rater= and out= go together: who corrects labels, and where the ratings are written")
+        raise InputError(
+            "view: set both rater= (who corrects labels) and out= (where the ratings are written), or neither"
+        )
     from jobs.viewer.opening import open_viewer
     from jobs.viewer.serving import ADDRESS, listening, server
 

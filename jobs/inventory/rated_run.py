@@ -45,7 +45,7 @@ def find_rated_run(place: str) -> RatedRun | None:
     if set(by_kind) == {"ratings"} and not trial_runs:
         return None
     if "ratings" not in by_kind:
-        raise InputError(f"ratings={place}: has tables {', '.join(sorted(by_kind))}, and none of ratings")
+        raise InputError(f"ratings={place}: has tables of {', '.join(sorted(by_kind))}, but none of ratings")
     ratings, items = ([table.uri for table in by_kind.get(kind, ())] for kind in ("ratings", "items"))
     records, images = (
         max(by_kind[kind], key=lambda table: table.rows).uri if kind in by_kind else None

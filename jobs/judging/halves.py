@@ -31,7 +31,9 @@ def halves(items: Iterable[str], seed: int, keys: Mapping[str, str] | None = Non
     parts = {}
     for item in items:
         if keys is not None and item not in keys:
-            raise InputError(f"split_by=: item {item} does not have the attribute; leave the key out, or name another")
+            raise InputError(
+                f"split_by=: item {item} does not have the attribute; omit split_by=, or name another attribute"
+            )
         parts[item] = half_of(keys[item] if keys is not None else item, seed)
     return parts
 

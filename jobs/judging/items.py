@@ -84,7 +84,7 @@ class ItemTables:
             matches = [objects.get(u.name) or objects.get(parent) for u, parent in zip(units, parents, strict=True)]
             if self.items.name == "images" and units and not any(matches):
                 raise InputError(
-                    f"{name}={table.uri}: {self.items.uri} was not fetched for it, they have no unit in common; "
+                    f"{name}={table.uri}: {self.items.uri} was not fetched for it (they have no unit in common); "
                     f"set {name}= to the table that jobs.fetch read"
                 )
             if all(matches):

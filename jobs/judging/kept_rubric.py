@@ -213,7 +213,7 @@ def read_rubrics(sources: Sequence[TableSource]) -> Rubrics:
             other, anchor, uri = first.setdefault(name, (digest, kept, source.uri))
             if other != digest and not _asks_the_same(kept, anchor):
                 raise InputError(
-                    f"ratings={uri}: it and {source.uri} have different rubrics with the name {name!r} "
+                    f"ratings={uri}: it and {source.uri} have different rubrics called {name!r} "
                     "(questions, answers, labels or scores differ); report them separately, or rename one rubric (for "
                     "jobs.import_ratings answers= with name=) and write its ratings again"
                 )

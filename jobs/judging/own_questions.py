@@ -52,8 +52,8 @@ def check_tables(cfg: OwnQuestionsConfig, sources: ItemTables) -> None:
     """
     if cfg.questions and sources.items.name != "items":
         raise InputError(
-            f"input={sources.items.uri}: a table of images, which have no {cfg.questions_by!r} to find their questions "
-            "by; set input= to a table of items"
+            f"input={sources.items.uri}: a table of images, which lack the field {cfg.questions_by!r} that identifies "
+            "their questions; set input= to a table of items"
         )
 
 

@@ -42,7 +42,7 @@ def check(cfg: TriedKeys) -> None:
     if cfg.show_prompts < 0:
         raise InputError(f"show_prompts={cfg.show_prompts}: must be at least 0")
     if cfg.show_prompts and not cfg.only_plans:
-        raise InputError(f"show_prompts={cfg.show_prompts}: shown by plan=true only; add it, or omit show_prompts=")
+        raise InputError(f"show_prompts={cfg.show_prompts}: only used with plan=true; add it, or omit show_prompts=")
 
 
 def show(

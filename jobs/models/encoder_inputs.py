@@ -53,7 +53,7 @@ def read_vectors(task: UnitTask) -> pa.Table:
     uri = task.unit.inputs[0].uri
     rows = read_piece(task.unit, VECTOR_COLUMNS)
     if not pc.all(pc.equal(rows["kind"], "image"), min_count=0).as_py():
-        raise InputError(f"input: {uri}: embeddings of texts, and zero_shot rates pictures; give embeddings of images")
+        raise InputError(f"input: {uri}: embeddings of texts, but zero_shot rates pictures; use embeddings of images")
     return rows
 
 

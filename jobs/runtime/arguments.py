@@ -42,8 +42,8 @@ def to_overrides(job: str, schema: type, arguments: Sequence[str], *, positional
             overrides.append(f"{key}={value}")
         elif any(whole):
             raise InputError(
-                f"{job}: {key}={value}: given as a list and by single values; write one list, as in {key}=[a,b] or "
-                f"--{key} a b"
+                f"{job}: {key}={value}: given both as a list and as single values; write one list, as in {key}=[a,b] "
+                f"or --{key} a b"
             )
         elif all(not override.startswith(f"{key}=") for override in overrides):
             overrides.append(f"{key}=[{','.join(map(_element, values[key]))}]")

@@ -185,7 +185,7 @@ class Draw:
         for key, name in [("by", self._config.by), *(("complete", name) for name in self._names)]:
             if len(groups) and name != PICTURE and name not in self._seen:
                 raise InputError(
-                    f"{self._keys_named[key]}={name}: no column or attribute of the input, a table {self._table}"
+                    f"{self._keys_named[key]}={name}: not a column or attribute of the input, a table of {self._table}"
                 )
         complete = None
         chosen = groups

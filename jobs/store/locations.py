@@ -64,7 +64,7 @@ def absolute(uri: str) -> str:
         raise InputError(f"empty path; {_ALLOWED}")
     if "://" in uri and "@" in urlsplit(uri, allow_fragments=False).netloc:
         raise InputError(
-            f"{without_secrets(uri)!r}: the address has a user name or password; write it without, and set "
+            f"{without_secrets(uri)!r}: the address contains a user name or password; remove them, and set "
             f"AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
         )
     if is_s3(uri):

@@ -30,7 +30,7 @@ def check_creatable(place: str, *, key: str = "out") -> None:
     if not existing.is_dir():
         raise InputError(f"{key}={place}: {existing} is a file, where a folder is needed; use another {key}=")
     if not os.access(existing, os.W_OK | os.X_OK):
-        raise InputError(f"{key}={place}: {existing} may not be written; check its permissions, or use another {key}=")
+        raise InputError(f"{key}={place}: {existing} cannot be written; check its permissions, or use another {key}=")
 
 
 def inspect(out: str, units: Sequence[Unit]) -> tuple[CompactList[Object], bool]:

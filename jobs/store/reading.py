@@ -274,7 +274,9 @@ def _table_name(uri: str, footers: Footers, expected: Sequence[str]) -> str:
         raise InputError(f"{uri}: Parquet files, but not a table of remine; expected {_wanted(expected)}")
     if "" in names:
         foreign = next(footer for footer in footers if not _metadata(footer.schema, "table"))
-        raise InputError(f"{foreign.object.uri}: not written by remine, and in the folder of a table; move it away")
+        raise InputError(
+            f"{foreign.object.uri}: not written by remine, but in the folder of a table; move it elsewhere"
+        )
     if len(names) > 1:
         raise InputError(f"{uri}: several tables in one folder: {', '.join(sorted(names))}")
     (name,) = names

@@ -279,7 +279,7 @@ def _warn_of_store(out: str) -> None:
     if not creates_once and (bucket := s3.bucket_of(out)) not in _warned:
         _warned.add(bucket)
         log.warning(
-            "out=%s: the store ignores conditional writes (If-None-Match), by which only one of several runs claims a "
+            "out=%s: the store ignores conditional writes (If-None-Match), which let only one of several runs claim a "
             "table; start only one run per table",
             out,
         )
@@ -316,8 +316,8 @@ def _check_identity(out: str, plan: TablePlan) -> None:
         )
     if differing == [EXCLUSIONS]:
         raise InputError(
-            f"out={out}: written with another configuration: exclusions= names another list of pictures than the one "
-            "of this table; give that list, or first apply a longer one to what exists: "
+            f"out={out}: written with another configuration: exclusions= names another list of pictures than that of "
+            "this table; use its list, or first apply a longer one to the existing tables: "
             "remine purge input=TABLE_OR_FOLDER exclusions=FILE"
         )
     if differing:
@@ -346,7 +346,7 @@ def _check_footers(out: str, plan: TablePlan) -> None:
     identities = {record["identity"] for footer in footers if footer is not None and (record := footer.record)}
     if identities - {identity_hash(plan.identity)}:
         raise InputError(
-            f"out={out}: _run/{IDENTITY} is gone, and the units were written with another configuration; "
+            f"out={out}: _run/{IDENTITY} is missing, and the units were written with another configuration; "
             "run the command that wrote the table, or use another out= or overwrite=true"
         )
 

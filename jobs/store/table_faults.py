@@ -195,7 +195,11 @@ def _units_faults(source: TableSource) -> list[Fault]:
     written = {f.unit.name: (record["generation"], f.rows) for f in source.footers if (record := f.record)}
     if listed == written:
         return []
-    return [Fault(source.uri, f"_run/{UNITS} lists other units or generations than exist", run_uri(source.uri, UNITS))]
+    return [
+        Fault(
+            source.uri, f"_run/{UNITS} does not list the units and generations that exist", run_uri(source.uri, UNITS)
+        )
+    ]
 
 
 def row_faults(source: TableSource) -> Iterator[Fault]:

@@ -136,7 +136,7 @@ def test_what_is_refused(study: Path) -> None:
         ([], "ratings=.*: name at least one table"),
         (["ratings=[R/nothing]"], "R/nothing: no table here"),
         (["ratings=[R/images]"], "is a table 'images', expected ratings"),
-        (["ratings=[unrated]"], "ratings=unrated: has tables images, and none of ratings"),
+        (["ratings=[unrated]"], "ratings=unrated: has tables of images, but none of ratings"),
         (["ratings=[R/people]", "out=old.csv"], "out=old.csv: exists"),
         (["ratings=[R/people]", "out=old.csv/rows.csv"], "old.csv is a file, where a folder is needed"),
     ]

@@ -304,7 +304,7 @@ def test_a_model_of_random_weights_writes_no_question(tmp_path: Path, texts: lis
 
 def test_refused(tmp_path: Path, texts: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     cases = [
-        (["input=q.csv"], "input= or texts= is required"),
+        (["input=q.csv"], "exactly one of input="),
         (["role=nothing"], "role=nothing: no text of"),
         (["samples=2"], "samples=2: must be 1"),
         (["unit_rows=0"], "unit_rows=0: must be at least 1"),

@@ -163,7 +163,7 @@ def test_a_table_of_another_split_or_encoder_is_refused(tmp_path: Path, capsys: 
     split = make_split(tmp_path / "split")
     prepared(tmp_path, split)
     assert run(tmp_path, split, "answer=century") == 2
-    assert "has the templates" in capsys.readouterr().err
+    assert "must be one of the templates of" in capsys.readouterr().err
     (split / "captions.tsv").write_text("1\tA\n2\tB\n7\tC\n8\tD\n")
     assert run(tmp_path, split) == 2
     assert "not the captions of this split" in capsys.readouterr().err

@@ -175,7 +175,7 @@ def test_a_unit_that_nobody_asked_for_is_found(table: Path, tmp_path: Path, caps
     (tmp_path / "other" / "unit3.parquet").rename(table / "unit3.parquet")
     fault_lines = faults(table, capsys)
     assert "unit unit3 is not in the list of inputs" in fault_lines
-    assert "other units or generations" in fault_lines
+    assert "does not list the units and generations" in fault_lines
 
 
 def test_another_schema_is_found(table: Path, capsys: pytest.CaptureFixture[str]) -> None:

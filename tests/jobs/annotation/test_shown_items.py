@@ -119,7 +119,7 @@ def test_items_are_chosen_in_order_without_excluded_ones_and_in_sets(tmp_path: P
     of_one, drawn = choose(held, CompleteDrawConfig(n=1), exclusion_filter=excluded)
     assert [row["item_id"] for row in of_one] in (["i", "k"], ["j"])
     assert drawn == "drew 1 of 2 pictures"
-    with pytest.raises(InputError, match="together=place: no column or attribute"):
+    with pytest.raises(InputError, match="together=place: not a column or attribute"):
         choose(held, CompleteDrawConfig(), "place", exclusion_filter=excluded)
     everything = ExclusionFilter(frozenset({"local", "p", "q"}))
     with pytest.raises(InputError, match="no item is left to show"):

@@ -94,7 +94,7 @@ def test_refused(tmp_path: Path, keys: list[str], capsys: pytest.CaptureFixture[
     cases = [
         ({"questions": None}, "questions=null: rubric 'dsg' asks each item its own questions"),
         ({"rubric": "image_rating"}, "rubric 'image_rating' has its own questions"),
-        ({"input": "images"}, "a table of images, which have no 'prompt'"),
+        ({"input": "images"}, "a table of images, which lack the field 'prompt'"),
         ({"questions": "images"}, "questions"),
         ({"targets": "[a]"}, "rubric 'dsg' asks about no target"),
     ]

@@ -86,7 +86,7 @@ def test_the_key_is_of_plans_and_not_negative() -> None:
         prompt_trial.check(keys)
     with pytest.raises(InputError, match="show_prompts=-1: must be at least 0"):
         prompt_trial.check(Keys(-1))
-    with pytest.raises(InputError, match="show_prompts=1: shown by plan=true only"):
+    with pytest.raises(InputError, match="show_prompts=1: only used with plan=true"):
         prompt_trial.check(Keys(1, only_plans=False))
 
 

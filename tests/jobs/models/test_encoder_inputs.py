@@ -43,5 +43,5 @@ def test_vectors_are_those_of_pictures(tmp_path: Path) -> None:
     assert [row["item_id"] for row in rows(VECTORS, tmp_path / "images", "embeddings", [of_images])] == ["a", "b"]
     assert rows(VECTORS, tmp_path / "none", "embeddings", [[]]) == []
     mixed = of_images + embedding_rows(["t"], "text", vectors[2:3])
-    with pytest.raises(InputError, match="embeddings of texts, and zero_shot rates pictures"):
+    with pytest.raises(InputError, match="embeddings of texts, but zero_shot rates pictures"):
         rows(VECTORS, tmp_path / "mixed", "embeddings", [mixed])

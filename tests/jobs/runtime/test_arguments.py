@@ -72,7 +72,7 @@ def test_what_is_refused() -> None:
         ("overwrite", "'overwrite' is not key=value"),
         ("-x", "'-x' is not key=value"),
         ("--overwrite yes", "'yes' is not key=value"),
-        ("ratings=[a] ratings=b", "given as a list and by single values"),
+        ("ratings=[a] ratings=b", "given both as a list and as single values"),
     ]
 
     def check(arguments: str, message: str) -> None:

@@ -97,7 +97,7 @@ def test_a_foreign_folder_is_never_touched(anywhere: str, overwrite: bool) -> No
 def test_a_lost_identity_is_written_again_by_the_same_command(anywhere: str) -> None:
     complete(plan(anywhere))
     locations.remove([f"{anywhere}/_run/identity.json"])
-    with pytest.raises(InputError, match=r"identity\.json is gone, and the units were written with another"):
+    with pytest.raises(InputError, match=r"identity\.json is missing, and the units were written with another"):
         begin(plan(anywhere, identity={"rules": {"x": 9}}))
     assert not locations.exists(f"{anywhere}/_run/identity.json")
     assert list(begin(plan(anywhere)).todo) == []

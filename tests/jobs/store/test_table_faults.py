@@ -141,7 +141,7 @@ def test_lists_of_units_that_do_not_fit(table: Path) -> None:
     written = table / "_run" / "units.jsonl"
     change(table / "unit0.parquet", generation=7)
     shutil.move(next((table / "_rejects").glob("unit0.*")), table / "_rejects" / "unit0.7.parquet")
-    problem = "_run/units.jsonl lists other units or generations than exist"
+    problem = "_run/units.jsonl does not list the units and generations that exist"
     assert problems(table_faults.run_faults(open_table(str(table)))) == [("records", problem, "units.jsonl")]
     written.unlink()
     (fault,) = table_faults.run_faults(open_table(str(table)))
