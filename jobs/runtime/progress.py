@@ -190,8 +190,6 @@ def line_interval(environment: Mapping[str, str]) -> float:
 def line(stage: StageProgress, seconds: float, *, now: float, job: str) -> str:
     """Return a stage's line at `now`, `seconds` after its work began."""
     rate = stage.done / max(seconds, 1e-9)
-    if not stage.begun:
-        seconds = math.inf  # the speed is not known yet
     total = f"/{stage.total:,}" if stage.total is not None else ""
     left = "" if (seconds_left := stage.left(now)) is None else f"  {_clock(seconds_left)} left"
     # Rates are shown for tokens, and for rows if `unit` is not rows.

@@ -341,3 +341,12 @@ def test_refusals_are_metrics_of_the_responses(tables, tmp_path):
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     assert "Refusals" in page
     assert "gemma-3@1, a" in page
+
+
+def test_ratings_of_no_item_are_said_on_the_page(tmp_path, tables):
+    other = write_file(tmp_path / "ratings", "ratings", [rating("00.png", "p1", "due_weight", "3")], rubric=FIVE)
+    cli.execute("report", [f"ratings=[{other}]", f"items=[{tables['items']}]", f"out={tmp_path}/R"])
+    page = (tmp_path / "R" / "index.html").read_text(encoding="utf-8")
+    assert f"No item of {other}" in page
+    cli.execute("report", [f"ratings=[{tables['ratings']}]", f"items=[{tables['items']}]", f"out={tmp_path}/S"])
+    assert "No item of" not in (tmp_path / "S" / "index.html").read_text(encoding="utf-8")

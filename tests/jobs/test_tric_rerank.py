@@ -140,6 +140,22 @@ def test_rankings_and_metrics_by_hand(tmp_path: Path, ranked: list[str]) -> None
     ]  # fmt: skip
 
 
+def test_a_judge_without_all_ratings_of_any_picture_keeps_the_encoders_order(tmp_path: Path, ranked: list[str]) -> None:
+    whole: dict[str, float | None] = {"A DOG": 0.1, "A cat\nsleeps": 0.9, "Bread": 0.2}
+    failed: dict[str, dict[str, float | None]] = {name: dict.fromkeys(whole) for name in RANKED}
+    for condition, scores in (("none", {"a.png": whole}), ("day", failed)):
+        write_table(tmp_path / "ratings" / condition, "ratings", verdicts(condition, scores))
+    assert cli.main("tric_rerank", [*ranked, f"ratings=[{tmp_path}/ratings/*]", f"out={tmp_path}/out"]) == 0
+    table = metrics(tmp_path / "out")
+    values = {
+        name: table["mrr@100", dims(ranking="judge", rater="m", condition=name)]["value"] for name in ("none", "day")
+    }
+    assert values == {
+        "none": pytest.approx((1 + 1 / 4 + 1) / 3),
+        "day": table["mrr@100", dims(ranking="encoder")]["value"],
+    }
+
+
 @pytest.mark.parametrize(
     ("command", "message"),
     [

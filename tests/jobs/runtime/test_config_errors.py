@@ -10,6 +10,7 @@ from hydra.errors import HydraException
 from omegaconf import MISSING, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from jobs.runtime import config
 from jobs.runtime.config_errors import ForeignKey, UnknownOption, WrongValue, cause_of, describe
 
 
@@ -77,3 +78,8 @@ def test_a_missing_value_is_named_by_its_key() -> None:
     with pytest.raises(OmegaConfBaseException) as caught:
         structured.out  # noqa: B018
     assert describe(caught.value) == "out=: required"
+
+
+def test_values_in_lists_have_keys_with_their_places() -> None:
+    values = {"a": [1, {"b": "x"}, ["x"]], "c": "x", "d": {"e": [], "f": "x"}}
+    assert list(config._keys_with(lambda value: value == "x", values)) == ["a.1.b", "a.2.0", "c", "d.f"]

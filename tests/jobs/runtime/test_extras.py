@@ -49,3 +49,15 @@ def test_a_module_of_no_extra_is_a_bug(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli, "execute", execute)
     with pytest.raises(ModuleNotFoundError):
         cli.main("judge", [])
+
+
+def test_a_module_of_several_extras_names_all_of_them() -> None:
+    hint = extras.hint(ModuleNotFoundError("no", name="duckdb.sub"))
+    assert hint is not None
+    assert hint.partition("install it with ")[2] == (
+        "pip install -c constraints.txt -e '.[diff]' or pip install -c constraints.txt -e '.[view]'"
+    )
+    assert str(extras.hint(ModuleNotFoundError("no", name="vllm"))).endswith(
+        "'.[models,vllm]' in a separate environment"
+    )
+    assert extras.hint(ModuleNotFoundError("no", name="nothing")) is extras.hint(ModuleNotFoundError("no")) is None

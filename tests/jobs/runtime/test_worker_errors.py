@@ -8,7 +8,7 @@ import pytest
 from actors.errors import ModelError, has_other_shapes
 from jobs.errors import RunError
 from jobs.runtime import cli, config
-from jobs.runtime.worker_errors import as_run_errors
+from jobs.runtime.worker_errors import as_run_errors, describe
 
 TRACE = """ray::MapBatches(judge)() (pid=1, ip=127.0.0.1)
   File "actors/judge.py", line 1, in __init__
@@ -40,3 +40,8 @@ def test_errors_about_shapes_are_not_those_of_a_device() -> None:
     assert has_other_shapes(RuntimeError("You set `ignore_mismatched_sizes` to `False`, thus raising an error."))
     assert has_other_shapes(RuntimeError("Error(s) in loading state_dict for CLIP:\n\tsize mismatch for visual.proj"))
     assert not has_other_shapes(RuntimeError("CUDA error: out of memory"))
+
+
+def test_a_trace_without_an_error_ends_in_its_last_line() -> None:
+    assert describe("the first line\nthe last line \n") == "the last line"
+    assert describe(" \n") == "Ray gave no reason"

@@ -67,6 +67,29 @@ def test_the_region_that_a_store_names_is_in_the_remedy(whole: Path) -> None:
         assert str(faults.sentence_of_text(text)).endswith(f"; set AWS_REGION{region}")
 
 
+def test_the_region_is_also_read_from_an_answer_without_its_header() -> None:
+    class BotoError(Exception):
+        operation_name = "PutObject"
+
+        def __init__(self, message: str, **headers: str) -> None:
+            details = {"Code": "AuthorizationHeaderMalformed", "Message": message}
+            self.response = {"Error": details, "ResponseMetadata": {"HTTPStatusCode": 400, "HTTPHeaders": headers}}
+
+    def region(cause: BaseException) -> str:
+        error = OSError("refused")
+        error.__cause__ = RuntimeError("between")
+        error.__cause__.__cause__ = cause
+        answer = faults._answer(error)
+        assert answer is not None
+        assert (answer.status, answer.operation) == ("400", "PutObject")
+        return answer.region
+
+    wrong = "the region 'us-east-1' is wrong; expecting 'eu-west-1'"
+    assert region(BotoError(wrong)) == "eu-west-1"
+    assert region(BotoError(wrong, **{"x-amz-bucket-region": "eu-north-1"})) == "eu-north-1"
+    assert region(BotoError("no")) == ""
+
+
 @pytest.mark.parametrize("case", ANSWERS, ids=lambda case: f"{case[0]}{case[1]}")
 def test_an_answer_of_a_store_gives_place_cause_and_remedy(
     case: tuple[int, str, list[str], str, str], whole: Path
