@@ -61,8 +61,8 @@ def card_orders(cards: Sequence[GalleryPicture], wording: Mapping[Key, Wording])
     disagreements = [disagreement(of_card, ranges) for of_card in ratings]
     if any(disagreements):
         about = (
-            "two raters’ mean disagreement over questions: 1 for different categories; on scales, the distance of their "
-            "scores / the widest distance on the page"
+            "two raters’ mean disagreement over questions: 1 for different categories; on scales, the distance of "
+            "their scores / the widest distance on the page"
         )
         keys = [-1.0 if value is None else value for value in disagreements]
         orders.append(CardOrder("by-disagreement", "disagreement, widest first", about, _places(keys, reverse=True)))
