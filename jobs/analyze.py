@@ -38,7 +38,7 @@ from jobs.store import locations
 
 
 def execute(cfg: AnalyzeConfig) -> dict[str, Any]:
-    """Run the job; see the module's docstring. Returns the manifest of the table of metrics."""
+    """Run the job and return the manifest of the table of metrics; see the module's docstring."""
     if cfg.task not in TASKS:
         raise InputError(f"task={cfg.task}: must be one of {', '.join(TASKS)}")
     for key, task in (

@@ -44,7 +44,7 @@ from jobs.tables import TABLES
 
 
 def execute(cfg: AnnotateConfig) -> dict[str, Any] | None:
-    """Run the job; see the module's docstring. Returns the manifest of `assignments`, None with plan=true."""
+    """Run the job and return the manifest of `assignments`, or None with plan=true; see the module's docstring."""
     annotate_config.check(cfg)
     rubric, span_labels = study_form.read_questions(cfg)
     excluded = exclusions.read_exclusions(cfg.exclusions)

@@ -38,7 +38,7 @@ CONDITION = "log-likelihood"
 
 
 def execute(cfg: CalibrateConfig) -> dict[str, Any] | None:
-    """Run the job; see the module's docstring. Returns the manifest, None with plan=true.
+    """Run the job and return the manifest, or None with plan=true; see the module's docstring.
 
     Raises:
         InputError: the value of a key is not allowed, the tables do not fit, or nothing can be chosen; nothing was

@@ -47,7 +47,7 @@ class CandidatesConfig:
 
 
 def execute(cfg: CandidatesConfig) -> dict[str, Any]:
-    """Run the job; see the module's docstring. Returns the manifests by table.
+    """Run the job and return the manifests by table; see the module's docstring.
 
     Raises:
         InputError: a table or file cannot be read, or no neighbour is in the corpus; nothing was written.

@@ -28,7 +28,7 @@ from jobs.store.reading import open_table
 from jobs.store.single_unit import write_small
 from jobs.tables import TABLES
 
-MAX_ROWS = 20_000  # that one person can review
+MAX_ROWS = 20_000  # most rows that one person can review
 
 
 @dataclass
@@ -45,7 +45,7 @@ class ChooseConfig:
 
 
 def execute(cfg: ChooseConfig) -> dict[str, Any] | None:
-    """Run the job; see the module's docstring. Returns the manifest of `items`, None for the page."""
+    """Run the job and return the manifest of `items`, or None for the page; see the module's docstring."""
     excluded = exclusions.read_exclusions(cfg.exclusions)
     if cfg.chosen is None:
         write_sheet(cfg, excluded)

@@ -58,7 +58,7 @@ class ConceptsConfig:
 
 
 def execute(cfg: ConceptsConfig) -> dict[str, Any] | None:
-    """Run the job; see the module's docstring. Returns the manifests by table, None for the CSV.
+    """Run the job and return the manifests by table, or None for the CSV; see the module's docstring.
 
     Raises:
         InputError: a key is missing or a value is not allowed; nothing was written.

@@ -29,7 +29,7 @@ class CopyConfig:
 
 
 def execute(cfg: CopyConfig) -> int:
-    """Run the job; see the module's docstring. Returns the number of copied files.
+    """Run the job and return the number of copied files; see the module's docstring.
 
     Raises:
         InputError: there is nothing to copy, `out` is inside `input` or vice versa, or files of `out` differ.

@@ -50,7 +50,7 @@ class CurateConfig(CurationRules, Writing):
 
 
 def execute(cfg: CurateConfig) -> dict[str, Any] | None:
-    """Run the job; see the module's docstring. Returns the manifest, None with plan=true."""
+    """Run the job and return the manifest, or None with plan=true; see the module's docstring."""
     check(cfg)
     excluded = exclusions.read_exclusions(cfg.exclusions)
     tables = open_tables(cfg)

@@ -43,7 +43,7 @@ class DiffConfig:
 
 
 def execute(cfg: DiffConfig) -> Differences:
-    """Run the job; see the module's docstring. Returns the differences.
+    """Run the job and return the differences; see the module's docstring.
 
     Raises:
         InputError: a table does not exist, the kinds of the tables differ, a column is unknown, or `out` exists.

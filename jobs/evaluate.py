@@ -45,7 +45,7 @@ class EvaluateConfig:
 
 
 def execute(cfg: EvaluateConfig) -> dict[str, Any]:
-    """Run the job; see the module's docstring. Returns the manifest of the table of metrics."""
+    """Run the job and return the manifest of the table of metrics; see the module's docstring."""
     if not cfg.k or min(cfg.k) < 1 or len(set(cfg.k)) < len(cfg.k):
         raise InputError(f"k={list(cfg.k)}: must be one or more different numbers of at least 1")
     if cfg.unlisted not in UNLISTED:

@@ -50,7 +50,7 @@ class ExportConfig:
 
 
 def execute(cfg: ExportConfig) -> dict[str, int]:
-    """Run the job; see the module's docstring. Returns the number of rows by status, and of those left out.
+    """Run the job and return the number of rows by status, and of those left out; see the module's docstring.
 
     Raises:
         InputError: a table does not exist, two tables hold the same rating, or the file exists.

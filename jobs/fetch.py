@@ -36,7 +36,7 @@ SOURCES: dict[str, Callable[[FetchConfig], SourcePlan]] = {
 
 
 def execute(cfg: FetchConfig) -> dict[str, Any] | None:
-    """Run the job; see the module's docstring. Returns the manifest, None with plan=true."""
+    """Run the job and return the manifest, or None with plan=true; see the module's docstring."""
     check(cfg)
     source = SOURCES[cfg.source.name](cfg)
     excluded = exclusions.read_exclusions(cfg.exclusions)

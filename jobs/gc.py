@@ -26,7 +26,7 @@ class GcConfig:
 
 
 def execute(cfg: GcConfig) -> dict[str, int]:
-    """Run the job; see the module's docstring. Returns the number of removed files by table.
+    """Run the job and return the number of removed files by table; see the module's docstring.
 
     Raises:
         InputError: a folder has no table, or another process is writing one.

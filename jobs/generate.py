@@ -44,7 +44,7 @@ class GenerateConfig(GeneratorSettings, ModelsConfig):
 
 
 def execute(cfg: GenerateConfig) -> dict[str, Any] | None:
-    """Run the job; see the module's docstring. Returns the last model's manifest, None with plan=true.
+    """Run the job and return the last model's manifest, or None with plan=true; see the module's docstring.
 
     Raises:
         InputError: the value of a key is not allowed; nothing was written.

@@ -51,7 +51,7 @@ class GenerateImagesConfig(DrawingSettings, FailingRows):
 
 
 def execute(cfg: GenerateImagesConfig) -> dict[str, Any] | None:
-    """Run the job; see the module's docstring. Returns the manifests by table, None with plan=true.
+    """Run the job and return the manifests by table, or None with plan=true; see the module's docstring.
 
     Raises:
         InputError: a table, a model or a value is not allowed; nothing was written.

@@ -44,7 +44,7 @@ from jobs.store.writer import UnitWriter
 
 
 def execute(cfg: ImportRatingsConfig) -> dict[str, Any] | None:
-    """Run the job; see the module's docstring. Returns the manifest, None with plan=true."""
+    """Run the job and return the manifest, or None with plan=true; see the module's docstring."""
     import_config.check(cfg)
     files = files_of(cfg.input, cfg.format)
     excluded = exclusions.read_exclusions(cfg.exclusions)

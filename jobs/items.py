@@ -40,7 +40,7 @@ BUILDERS: dict[str, Builder] = {  # key of the mode -> what it writes
 
 
 def execute(cfg: ItemsConfig) -> dict[str, Any] | None:
-    """Run the job; see the module's docstring. Returns the manifests by table, None with plan=true."""
+    """Run the job and return the manifests by table, or None with plan=true; see the module's docstring."""
     mode = mode_of(cfg)
     excluded = exclusions.read_exclusions(cfg.exclusions)
     with BUILDERS[mode](cfg, excluded) as plan:

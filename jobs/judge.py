@@ -25,7 +25,7 @@ class JudgeConfig(MethodConfig, ModelsConfig):
 
 
 def execute(cfg: JudgeConfig) -> dict[str, Any] | None:
-    """Run the job; see the module's docstring. Returns the last model's manifest, None with plan=true.
+    """Run the job and return the last model's manifest, or None with plan=true; see the module's docstring.
 
     Raises:
         InputError: the value of a key is not allowed; nothing was written.

@@ -37,7 +37,7 @@ class KbConfig(ReadingRows):
 
 
 def execute(cfg: KbConfig) -> dict[str, Any] | None:
-    """Run the job; see the module's docstring. Returns the manifests by part, None with plan=true."""
+    """Run the job and return the manifests by part, or None with plan=true; see the module's docstring."""
     check_plan(cfg.plan, calibrates=False)
     if cfg.unit_rows < 1:
         raise InputError(f"unit_rows={cfg.unit_rows}: must be at least 1")

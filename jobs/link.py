@@ -46,7 +46,7 @@ class LinkConfig(LinkSettings, ReadingRows):
 
 
 def execute(cfg: LinkConfig) -> dict[str, Any] | None:
-    """Run the job; see the module's docstring. Returns the manifest, None with plan=true."""
+    """Run the job and return the manifest, or None with plan=true; see the module's docstring."""
     settings = checked(cfg)
     neighbors = open_table(cfg.neighbors, "neighbors")
     excluded = exclusions.read_exclusions(cfg.exclusions)

@@ -58,7 +58,7 @@ class LinkNamesConfig(Writing):
 
 
 def execute(cfg: LinkNamesConfig) -> dict[str, Any] | None:
-    """Run the job; see the module's docstring. Returns the manifest, None with plan=true.
+    """Run the job and return the manifest, or None with plan=true; see the module's docstring.
 
     Raises:
         InputError: a value is not allowed, or a table does not fit; nothing was written.

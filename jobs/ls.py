@@ -3,7 +3,7 @@
     remine ls R
     remine ls s3://bucket/R identity=true
 
-A table whose run ended is `complete`; otherwise the state says how many of its units were written, and running the
+A table whose run ended is `complete`; otherwise the state shows how many of its units were written, and running the
 command that writes the table continues it. Tables with the same identity have the same configuration; identity=true
 prints it, and `remine diff A B` compares two tables.
 """
@@ -30,7 +30,7 @@ HEADINGS = ("table", "kind", "rows", "units", "size", "age", "state", "identity"
 
 
 def execute(cfg: LsConfig) -> list[FoundTable]:
-    """Run the job; see the module's docstring. Returns the tables.
+    """Run the job and return the tables; see the module's docstring.
 
     Raises:
         InputError: one of the folders has no table.

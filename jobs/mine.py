@@ -47,7 +47,7 @@ class MineConfig(ReadingRows):
 
 
 def execute(cfg: MineConfig) -> dict[str, Any] | None:
-    """Run the job; see the module's docstring. Returns the manifest, None with plan=true."""
+    """Run the job and return the manifest, or None with plan=true; see the module's docstring."""
     if cfg.match not in MATCHES:
         near = difflib.get_close_matches(cfg.match, MATCHES, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""

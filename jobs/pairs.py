@@ -36,7 +36,7 @@ class PairsConfig(Writing):
 
 
 def execute(cfg: PairsConfig) -> dict[str, Any] | None:
-    """Run the job; see the module's docstring. Returns the manifests by table, None with plan=true.
+    """Run the job and return the manifests by table, or None with plan=true; see the module's docstring.
 
     Raises:
         InputError: the value of a key is not allowed, or there is nothing to pair; nothing was written.

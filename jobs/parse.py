@@ -39,7 +39,7 @@ class ParseConfig(ConditionSettings, ReadingRows):
 
 
 def execute(cfg: ParseConfig) -> dict[str, Any] | None:
-    """Run the job; see the module's docstring. Returns the manifest, None with plan=true."""
+    """Run the job and return the manifest, or None with plan=true; see the module's docstring."""
     try:
         AnswerReader(rubric=cfg.rubric)
     except ValueError as error:

@@ -41,7 +41,7 @@ class PromptsConfig:
 
 
 def execute(cfg: PromptsConfig) -> dict[str, Any]:
-    """Run the job; see the module's docstring. Returns the manifest."""
+    """Run the job and return the manifest; see the module's docstring."""
     axes = {name: _values(name, setting) for name, setting in _axes(cfg).items()}
     rows = prompts(cfg.template, axes, cfg.language)
     table = pa.Table.from_pylist(rows, schema=TABLES["texts"].schema())

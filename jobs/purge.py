@@ -40,7 +40,7 @@ class PurgeConfig:
 
 
 def execute(cfg: PurgeConfig) -> dict[str, Any]:
-    """Run the job; see the module's docstring. Returns the rows removed by table, and the files changed.
+    """Run the job and return the rows removed by table, and the files changed; see the module's docstring.
 
     Raises:
         InputError: there is no table, or the list lacks pictures that a table excludes; nothing was changed.

@@ -38,7 +38,7 @@ class QuestionScoresConfig(Writing):
 
 
 def execute(cfg: QuestionScoresConfig) -> dict[str, Any] | None:
-    """Run the job; see the module's docstring. Returns the manifest, None with plan=true.
+    """Run the job and return the manifest, or None with plan=true; see the module's docstring.
 
     Raises:
         InputError: a table cannot be used, or no answer is about a set of `questions=`; nothing was written.

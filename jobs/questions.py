@@ -42,7 +42,7 @@ from jobs.tables import TABLES
 
 
 def execute(cfg: QuestionsConfig) -> dict[str, Any] | None:
-    """Run the job; see the module's docstring. Returns the manifest, None with plan=true.
+    """Run the job and return the manifest, or None with plan=true; see the module's docstring.
 
     Raises:
         InputError: the value of a key is not allowed, or the file has a fault; nothing was written.

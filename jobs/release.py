@@ -5,7 +5,7 @@
     remine release records=R/records ratings=[R/ratings/*] responses=[R/responses/*] items=[R/items] \\
         include=[responses,response_ratings] card.licence=cc-by-4.0 out=R/release
 
-By default the files hold what Century released: search terms, pictures as links with metadata, and annotations of
+By default the files contain what Century released: search terms, pictures as links with metadata, and annotations of
 pictures. Responses, ratings of responses and people's comments are written only if they are in `include`. People have
 pseudonyms, excluded pictures are left out, and there are no bytes of pictures. OUT/README.md starts with the metadata
 that the Hugging Face Hub reads; OUT/croissant.json has the Croissant metadata.
@@ -56,7 +56,7 @@ class ReleaseConfig:
 
 
 def execute(cfg: ReleaseConfig) -> list[ReleasedFile]:
-    """Run the job; see the module's docstring. Returns the files that were written.
+    """Run the job and return the files that were written; see the module's docstring.
 
     Raises:
         InputError: a key has a value that is not allowed, a table cannot be read, people's ratings need a key of

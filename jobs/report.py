@@ -41,7 +41,7 @@ class ReportConfig(ReportSettings, ReportInputs):
 
 
 def execute(cfg: ReportConfig) -> dict[str, Any]:
-    """Run the job; see the module's docstring. Returns the manifest of the table of metrics.
+    """Run the job and return the manifest of the table of metrics; see the module's docstring.
 
     Raises:
         InputError: the value of a key is not allowed, or a table cannot be used; nothing was written.

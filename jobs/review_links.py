@@ -58,7 +58,7 @@ class ReviewLinksConfig:
 
 
 def execute(cfg: ReviewLinksConfig) -> dict[str, Any]:
-    """Run the job; see the module's docstring. Returns the manifest of `items`."""
+    """Run the job and return the manifest of `items`; see the module's docstring."""
     if cfg.ranks < 1:
         raise InputError(f"ranks={cfg.ranks}: must be at least 1")
     if not cfg.links:

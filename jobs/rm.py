@@ -30,7 +30,7 @@ class RmConfig:
 
 
 def execute(cfg: RmConfig) -> list[str]:
-    """Run the job; see the module's docstring. Returns the uris of the removed tables.
+    """Run the job and return the uris of the removed tables; see the module's docstring.
 
     Raises:
         InputError: a place has no table, another process is writing one, or there is no terminal to ask on.

@@ -23,7 +23,7 @@ from jobs.workers.wikidata import ClassUnit, EntityUnit
 
 
 def execute(cfg: TermSourcesConfig) -> dict[str, Any] | None:
-    """Run the job; see the module's docstring. Returns the manifest of the terms, None with plan=true.
+    """Run the job and return the manifest of the terms, or None with plan=true; see the module's docstring.
 
     Raises:
         InputError: the value of a key is not allowed, or an input cannot be used.

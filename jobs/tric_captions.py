@@ -37,7 +37,7 @@ class TricCaptionsConfig:
 
 
 def execute(cfg: TricCaptionsConfig) -> dict[str, Any]:
-    """Run the job; see the module's docstring. Returns the manifest."""
+    """Run the job and return the manifest; see the module's docstring."""
     _check(cfg.templates)
     if cfg.unit_rows < 1:
         raise InputError(f"unit_rows={cfg.unit_rows}: must be at least 1")

@@ -42,7 +42,7 @@ class TricItemsConfig:
 
 
 def execute(cfg: TricItemsConfig) -> dict[str, Any]:
-    """Run the job; see the module's docstring. Returns the manifest."""
+    """Run the job and return the manifest; see the module's docstring."""
     if cfg.dates not in DATES:
         raise InputError(f"dates={cfg.dates}: must be one of {', '.join(DATES)}")
     if not 1 <= cfg.k <= ANSWERS:

@@ -50,7 +50,7 @@ class TricRankConfig:
 
 
 def execute(cfg: TricRankConfig) -> dict[str, Any]:
-    """Run the job; see the module's docstring. Returns the manifest of the metrics."""
+    """Run the job and return the manifest of the metrics; see the module's docstring."""
     split = read_split(cfg.split)
     pictures, captions, vectors = (
         open_table(uri, table)

@@ -55,7 +55,7 @@ class TricRerankConfig:
 
 
 def execute(cfg: TricRerankConfig) -> dict[str, Any]:
-    """Run the job; see the module's docstring. Returns the manifest of the metrics."""
+    """Run the job and return the manifest of the metrics; see the module's docstring."""
     if not cfg.ratings:
         raise InputError("ratings=[]: name at least one table of ratings (jobs.judge on the items of jobs.tric_items)")
     split = read_split(cfg.split)

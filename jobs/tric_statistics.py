@@ -48,7 +48,7 @@ class TricStatisticsConfig:
 
 
 def execute(cfg: TricStatisticsConfig) -> dict[str, Any]:
-    """Run the job; see the module's docstring. Returns the manifest."""
+    """Run the job and return the manifest; see the module's docstring."""
     if small := [name for name in ("year", "words", "characters") if getattr(cfg.bins, name) < 1]:
         raise InputError(f"bins.{small[0]}={getattr(cfg.bins, small[0])}: must be at least 1")
     names = list(cfg.splits) if cfg.splits is not None else _present(cfg.path)

@@ -30,7 +30,7 @@ class ViewConfig:
     out: str | None = None  # where corrections are written: a folder, which gets a table for each rubric
     blur: bool = True  # pictures are blurred until the reader shows them
     exclusions: str | None = None  # file of pictures that must not be shown (jobs.runtime.exclusions)
-    port: int = 0  # rarely: of 127.0.0.1; 0: any free one
+    port: int = 0  # rarely: port of 127.0.0.1; 0: any free port
 
 
 def execute(cfg: ViewConfig) -> None:

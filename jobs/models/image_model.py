@@ -21,7 +21,7 @@ class ImageModelConfig(ImageModelSettings):
     checkpoint: str = MISSING  # hub name, folder, s3://bucket/folder or local:NAME
     # rarely: GB that an actor needs with the weights loaded in 16-bit numbers (float32: twice); plan=true compares it
     memory_gb: float | None = None
-    licence: str | None = None  # rarely: of the weights; kept with the pictures, not checked
+    licence: str | None = None  # rarely: licence of the weights; kept with the pictures, not checked
 
     @property
     def identity(self) -> dict[str, Any]:

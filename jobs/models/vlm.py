@@ -16,7 +16,9 @@ class ModelConfig(ModelSettings):
     checkpoint: str = MISSING  # hub name, folder, s3://bucket/folder or local:NAME
     # rarely: GB that an actor needs with the weights loaded in 16-bit numbers (float32: twice); plan=true compares it
     memory_gb: float | None = None
-    licence: str | None = None  # rarely: of the weights; shown by plan=true and on the report's page, not checked
+    licence: str | None = (
+        None  # rarely: licence of the weights; shown by plan=true and on the report's page, not checked
+    )
 
     @property
     def identity(self) -> dict[str, Any]:

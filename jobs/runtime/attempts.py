@@ -29,7 +29,7 @@ from jobs.runtime.console import say
 
 BATCH_ATTEMPTS = 2  # attempts at a batch as a whole
 UNIT_ATTEMPTS = 3  # attempts at a unit that an actor processes alone
-STARTS = 4  # of an actor whose constructor ends its process
+STARTS = 4  # attempts at starting an actor whose constructor ends its process
 # Failures of one device without a result in between. A row that makes the kernel fail causes three, but a result of
 # another row then follows.
 DEVICE_FAULTS = 5

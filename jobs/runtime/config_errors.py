@@ -67,7 +67,7 @@ def cause_of(error: BaseException) -> UnknownOption | ForeignKey | WrongValue | 
 
 
 def describe(error: BaseException) -> str:
-    """Return the error in one line, with its key if it names one."""
+    """Return the error in one line, with its key if it has one."""
     cause = error.__cause__ or (error.__context__ if _IN_FILE.search(str(error)) else None) or error
     if match := _MISSING_VALUE.search(str(cause)):
         return f"{match.group(1)}=: required"
