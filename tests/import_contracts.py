@@ -1,4 +1,4 @@
-"""The contract of imports in jobs/ (rule of the house, CONTRIBUTING.md), for import-linter."""
+"""The contract of imports in jobs/ ("Where code goes" in CONTRIBUTING.md), for import-linter."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""The rule of the house (CONTRIBUTING.md): which folder holds what; paths, names and links in texts exist."""
+"""Where code goes (CONTRIBUTING.md): which folder holds what; paths, names and links in texts exist."""
 
 import ast
 import functools
