@@ -7,11 +7,11 @@ import pyarrow as pa
 
 from actors import schemas
 from actors.rows import RatingRow, ended, failed
+from actors.rubrics.parsing import ParsedAnswer, parse_answers
+from actors.rubrics.rubric import Rubric
 from actors.status import Status
 from actors.vlm.errors import ScoringError
-from actors.vlm.parsing import ParsedAnswer, parse_answers
 from actors.vlm.ratings import rating_key, rating_table
-from actors.vlm.rubric import Rubric
 
 METHOD = "json"
 
@@ -20,7 +20,7 @@ class AnswerReader:
     """Actor that parses the JSON answers to a rubric's questions.
 
     Args:
-        rubric: the content of its YAML file (`actors.vlm.rubric`).
+        rubric: the content of its YAML file (`actors.rubrics.rubric`).
         condition: experimental condition of the ratings; if empty, the condition of the responses.
 
     Raises:

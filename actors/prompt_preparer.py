@@ -13,11 +13,11 @@ from actors.model_files import resolve
 from actors.picture_reader import PictureReader
 from actors.pictures import PictureError
 from actors.rows import PreparedPromptRow, failed
+from actors.rubrics.instructions import Instruction, QuestionWords
 from actors.status import Status
 from actors.vlm import context, errors
 from actors.vlm.encoding import ChatEncoder, load_processor, to_bytes
 from actors.vlm.errors import ScoringError
-from actors.vlm.instructions import Instruction, QuestionWords
 from actors.vlm.settings import ContextSettings, ModelSettings
 
 
@@ -27,7 +27,7 @@ class PromptPreparer:
     Args:
         settings: limits of the context.
         model: the model whose processor is used.
-        instruction: the content of its YAML file (`actors.vlm.instructions`).
+        instruction: the content of its YAML file (`actors.rubrics.instructions`).
         questions: the rubric's questions, for an instruction that asks them.
         answer_tokens: positions to reserve for the text after the prompt; at most a quarter of the model's.
         keeps_pictures: whether the inputs have the pictures themselves, for vLLM.

@@ -14,6 +14,7 @@ from itertools import islice
 from actors.generator import sample_seed, text_ends, text_generator
 from actors.rows import RatingRow, failed
 from actors.rubric_rater import PreparedItem, RubricRater
+from actors.rubrics.rubric_questions import Question
 from actors.status import Status
 from actors.vlm.encoding import ChatEncoder
 from actors.vlm.errors import ScoringError
@@ -22,7 +23,6 @@ from actors.vlm.loading import RaterFacts
 from actors.vlm.rater_settings import CLOSING_TOKENS, ReasoningSettings
 from actors.vlm.ratings import answered
 from actors.vlm.requests import RequestGroup, Scores
-from actors.vlm.rubric_questions import Question
 from actors.vlm.scoring import AnswerScorer, ClosedSetScorer
 from actors.vlm.settings import ModelSettings
 from actors.vlm.token_trees import common

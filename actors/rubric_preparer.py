@@ -15,15 +15,15 @@ from actors.picture_reader import PictureReader
 from actors.pictures import PictureError
 from actors.rows import PreparedQuestionsRow, failed
 from actors.rubric_rater import asked_pairs, default_targets, item_targets
+from actors.rubrics.prompts import PromptBuilder
+from actors.rubrics.rubric import Rubric
+from actors.rubrics.rubric_questions import Question
 from actors.status import Status
 from actors.vlm import context, errors
 from actors.vlm.chat import Chat, PromptTokens
 from actors.vlm.encoding import load_processor, to_bytes
 from actors.vlm.errors import ScoringError
-from actors.vlm.prompts import PromptBuilder
 from actors.vlm.rater_settings import RubricSettings
-from actors.vlm.rubric import Rubric
-from actors.vlm.rubric_questions import Question
 from actors.vlm.settings import ModelSettings
 
 

@@ -11,6 +11,8 @@ import pyarrow as pa
 from actors import schemas
 from actors.items import QUESTIONS, TARGETS
 from actors.rows import RatingRow, failed
+from actors.rubrics.rubric import Rubric
+from actors.rubrics.rubric_questions import ANY, Question
 from actors.status import Status
 from actors.vlm import errors, families
 from actors.vlm.encoding import from_bytes
@@ -18,8 +20,6 @@ from actors.vlm.errors import EngineError, ScoringError
 from actors.vlm.loading import RaterFacts, load_vlm, model_facts
 from actors.vlm.rater_settings import RubricSettings
 from actors.vlm.ratings import rating_key, rating_table
-from actors.vlm.rubric import Rubric
-from actors.vlm.rubric_questions import ANY, Question
 from actors.vlm.settings import ModelSettings
 from actors.vlm.vllm_prompts import EnginePrompt, prompts_of
 

@@ -13,10 +13,10 @@ from actors.encoders.facts import encoder_facts
 from actors.encoders.settings import EncoderSettings
 from actors.items import TARGETS
 from actors.rows import RatingRow
+from actors.rubrics import checks
+from actors.rubrics.templates import TARGET_WORD, environment, words
 from actors.status import Status
-from actors.vlm import checks
 from actors.vlm.ratings import rating_key, rating_table
-from actors.vlm.templates import TARGET_WORD, environment, words
 
 NO_VECTOR: RatingRow = {
     "status": Status.MISSING_INPUT.value,

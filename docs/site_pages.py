@@ -13,7 +13,8 @@ from typing import Any
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-from jobs.runtime import cli, commands, config, help_text, key_comments
+from jobs.runtime.command_line import cli, commands, help_text
+from jobs.runtime.configuration import config, key_comments
 from jobs.tables import TABLES, WRITTEN_BY
 
 ROOT = Path(__file__).parents[1]

@@ -3,6 +3,6 @@
 import sys
 
 if sys.argv[:1] == ["-m"]:  # while Python looks up the module of `-m`: a wrong name gets a message
-    from jobs.runtime.commands import refuse_unknown_module
+    from jobs.runtime.command_line.commands import refuse_unknown_module
 
     refuse_unknown_module(sys.orig_argv)

@@ -2,7 +2,7 @@
 
 import sys
 
-from jobs.runtime import commands
+from jobs.runtime.command_line import commands
 
 if __name__ == "__main__":
     sys.exit(commands.run())

@@ -32,9 +32,11 @@ from jobs.metrics.metric import Metric, wide
 from jobs.page.model import Page
 from jobs.page.page_figures import page_figures
 from jobs.page.render import render
-from jobs.runtime import cli, exclusions, summary
-from jobs.runtime.console import say
-from jobs.store import locations
+from jobs.runtime.command_line import cli
+from jobs.runtime.planning import summary
+from jobs.runtime.process.console import say
+from jobs.runtime.selection import exclusions
+from jobs.store.files import locations
 
 
 def execute(cfg: AnalyzeConfig) -> dict[str, Any]:

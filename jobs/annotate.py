@@ -33,9 +33,12 @@ from jobs.annotation.shown_tables import open_shown
 from jobs.annotation.task_files import write_task_files
 from jobs.errors import InputError
 from jobs.purging.purged_table import purged_table
-from jobs.runtime import cli, exclusions, summary
-from jobs.runtime.console import say
-from jobs.store import limits, locations
+from jobs.runtime.command_line import cli
+from jobs.runtime.planning import summary
+from jobs.runtime.process.console import say
+from jobs.runtime.selection import exclusions
+from jobs.store import limits
+from jobs.store.files import locations
 from jobs.store.reading import open_table
 from jobs.store.run import TablePlan, open_run
 from jobs.store.units import Unit

@@ -19,15 +19,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from actors.vlm.rubric import Rubric
-from actors.vlm.rubric_questions import Question
+from actors.rubrics.rubric import Rubric
+from actors.rubrics.rubric_questions import Question
 from jobs.judging import calibrate_config, calibration, kept_raters, kept_rubric
 from jobs.judging.calibrate_config import CalibrateConfig
 from jobs.judging.calibration import SettingChoice
 from jobs.judging.halves import attribute_values, halves, other
 from jobs.judging.reference import read_reference
-from jobs.runtime import cli, exclusions, summary
-from jobs.runtime.console import say
+from jobs.runtime.command_line import cli
+from jobs.runtime.planning import summary
+from jobs.runtime.process.console import say
+from jobs.runtime.selection import exclusions
 from jobs.store.object_rows import read_unit
 from jobs.store.reading import TableSource, open_table, open_tables
 from jobs.store.run import TablePlan, check_place, open_run

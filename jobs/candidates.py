@@ -26,9 +26,12 @@ from jobs.retrieval.candidate_rows import (
     find_metadata,
     read_metadata,
 )
-from jobs.runtime import cli, exclusions, summary
-from jobs.runtime.console import say
-from jobs.store import limits, locations
+from jobs.runtime.command_line import cli
+from jobs.runtime.planning import summary
+from jobs.runtime.process.console import say
+from jobs.runtime.selection import exclusions
+from jobs.store import limits
+from jobs.store.files import locations
 from jobs.store.reading import open_table
 from jobs.store.single_unit import write_small
 from jobs.tables import TABLES
@@ -43,7 +46,7 @@ class CandidatesConfig:
     corpus: MetadataConfig = field(default_factory=MetadataConfig)
     k: int | None = None  # number of best neighbours per query; null: all
     limit: int | None = None  # the neighbours of the first queries only, for a trial run in separate tables; null: all
-    exclusions: str | None = None  # pictures that must not be used (jobs.runtime.exclusions)
+    exclusions: str | None = None  # pictures that must not be used (jobs.runtime.selection.exclusions)
 
 
 def execute(cfg: CandidatesConfig) -> dict[str, Any]:

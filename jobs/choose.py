@@ -20,10 +20,12 @@ from actors.ids import content_id
 from jobs.corpora import delimited, spreadsheet_cells
 from jobs.errors import InputError
 from jobs.page import choice_sheet
-from jobs.runtime import cli, exclusions, summary
-from jobs.runtime.console import say
-from jobs.runtime.exclusions import Exclusions
-from jobs.store import locations
+from jobs.runtime.command_line import cli
+from jobs.runtime.planning import summary
+from jobs.runtime.process.console import say
+from jobs.runtime.selection import exclusions
+from jobs.runtime.selection.exclusions import Exclusions
+from jobs.store.files import locations
 from jobs.store.reading import open_table
 from jobs.store.single_unit import write_small
 from jobs.tables import TABLES
@@ -41,7 +43,7 @@ class ChooseConfig:
     images: str | None = None  # a table of images; null: a page without pictures, a CSV without URLs
     chosen: str | None = None  # the completed CSV, from which items are written
     encoding: str | None = None  # encoding of the CSV; null: from its byte-order mark, else UTF-8
-    exclusions: str | None = None  # pictures that must not be used (jobs.runtime.exclusions)
+    exclusions: str | None = None  # pictures that must not be used (jobs.runtime.selection.exclusions)
 
 
 def execute(cfg: ChooseConfig) -> dict[str, Any] | None:

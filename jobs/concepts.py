@@ -26,9 +26,9 @@ from jobs.errors import InputError
 from jobs.items_from import concepts, concepts_sheet
 from jobs.judging.targets import read_targets
 from jobs.retrieval.lemma_index import LemmaIndex, words_of
-from jobs.runtime import cli
-from jobs.runtime.console import say
-from jobs.store import locations
+from jobs.runtime.command_line import cli
+from jobs.runtime.process.console import say
+from jobs.store.files import locations
 from jobs.store.hashing import hash_texts
 from jobs.store.reading import TableSource, open_table
 from jobs.store.single_unit import write_small

@@ -15,8 +15,8 @@ from omegaconf import MISSING
 
 from jobs.inventory.copying import copy_files, plan_copy
 from jobs.inventory.shown import size
-from jobs.runtime import cli
-from jobs.runtime.console import say
+from jobs.runtime.command_line import cli
+from jobs.runtime.process.console import say
 
 
 @dataclass

@@ -27,10 +27,12 @@ from jobs.curation.pieces import ParentRows, begun_pieces, pieces
 from jobs.curation.rules import EXCLUDED
 from jobs.errors import InputError
 from jobs.judging.rating_tables import open_ratings
-from jobs.runtime import cli, exclusions, summary
-from jobs.runtime.config import Writing
-from jobs.runtime.console import say
-from jobs.runtime.exclusions import Exclusions
+from jobs.runtime.command_line import cli
+from jobs.runtime.configuration.config import Writing
+from jobs.runtime.planning import summary
+from jobs.runtime.process.console import say
+from jobs.runtime.selection import exclusions
+from jobs.runtime.selection.exclusions import Exclusions
 from jobs.store import limits
 from jobs.store.keys import duplicate_keys
 from jobs.store.reading import open_table

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from actors.vlm.rubric import Rubric
+from actors.rubrics.rubric import Rubric
 from jobs.errors import InputError, RunError
-from jobs.runtime import cli
-from jobs.runtime.config import RayConfig
-from jobs.runtime.config_files import CONF
-from jobs.runtime.console import say
-from jobs.store import locations
+from jobs.runtime.command_line import cli
+from jobs.runtime.configuration.config import RayConfig
+from jobs.runtime.configuration.config_files import CONF
+from jobs.runtime.process.console import say
+from jobs.store.files import locations
 
 if TYPE_CHECKING:
     from jobs.testbed.little_world.corpus import World

@@ -19,10 +19,10 @@ from jobs.corpora.spreadsheet_cells import escaped
 from jobs.errors import InputError, RunError
 from jobs.inventory.differences import Differences, compare
 from jobs.inventory.shown import in_columns
-from jobs.runtime import cli
-from jobs.runtime.console import say
-from jobs.store import locations
-from jobs.store.spool import Spool
+from jobs.runtime.command_line import cli
+from jobs.runtime.process.console import say
+from jobs.store.files import locations
+from jobs.store.files.spool import Spool
 
 ALL = 2**31 - 1
 WIDTH = 40  # characters of a printed value

@@ -19,9 +19,11 @@ from jobs.errors import InputError
 from jobs.models.encoder import EmbedderConfig, check_available, check_placement, encoder_facts, logit_scalars
 from jobs.models.encoder_inputs import PICTURES, TEXTS
 from jobs.models.encoder_run import stream_encoded
-from jobs.runtime import cli, exclusions, lifecycle
-from jobs.runtime.config import FailingRows
-from jobs.store.compact_list import CompactList
+from jobs.runtime import lifecycle
+from jobs.runtime.command_line import cli
+from jobs.runtime.configuration.config import FailingRows
+from jobs.runtime.selection import exclusions
+from jobs.store.files.compact_list import CompactList
 from jobs.store.pieces import cut_of, in_pieces
 from jobs.store.reading import TableSource, open_table
 from jobs.store.run import TablePlan

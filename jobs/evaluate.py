@@ -20,8 +20,10 @@ from jobs.analysis.gold_answers import RANKED, GoldAnswers, GoldColumns, ranks_o
 from jobs.errors import InputError
 from jobs.metrics import ranking
 from jobs.metrics.metric import Metric, metrics_table
-from jobs.runtime import cli, exclusions, summary
-from jobs.runtime.console import say
+from jobs.runtime.command_line import cli
+from jobs.runtime.planning import summary
+from jobs.runtime.process.console import say
+from jobs.runtime.selection import exclusions
 from jobs.store.reading import TableSource, open_table
 from jobs.store.single_unit import write_small
 
@@ -41,7 +43,7 @@ class EvaluateConfig:
     group_by: str | None = None  # a column of gold; also compute metrics for each of its values
     k: list[int] = field(default_factory=lambda: [1, 5, 10, 20])  # cutoffs of accuracy and recall
     unlisted: str = "left_out"  # rarely: queries without a list: left_out, or wrong to count them as incorrect
-    exclusions: str | None = None  # pictures that must not be used (jobs.runtime.exclusions)
+    exclusions: str | None = None  # pictures that must not be used (jobs.runtime.selection.exclusions)
 
 
 def execute(cfg: EvaluateConfig) -> dict[str, Any]:

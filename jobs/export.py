@@ -26,9 +26,11 @@ from jobs.errors import InputError
 from jobs.inventory.rated_run import find_rated_run
 from jobs.judging.kept_rubric import read_rubrics
 from jobs.judging.rating_tables import open_ratings
-from jobs.runtime import cli, exclusions, summary
-from jobs.runtime.console import say
-from jobs.store import locations
+from jobs.runtime.command_line import cli
+from jobs.runtime.planning import summary
+from jobs.runtime.process.console import say
+from jobs.runtime.selection import exclusions
+from jobs.store.files import locations
 from jobs.store.place import check_creatable
 from jobs.store.reading import open_table, open_tables
 
@@ -46,7 +48,7 @@ class ExportConfig:
     images: str | None = None  # images table: source, author and licence
     items: list[str] = field(default_factory=list)  # tables, or globs: attributes, correct answers, pictures of items
     overwrite: bool = False  # replace an existing file
-    exclusions: str | None = None  # file of pictures whose ratings are left out (jobs.runtime.exclusions)
+    exclusions: str | None = None  # file of pictures whose ratings are left out (jobs.runtime.selection.exclusions)
 
 
 def execute(cfg: ExportConfig) -> dict[str, int]:

@@ -19,11 +19,13 @@ from dataclasses import asdict
 from typing import Any
 
 from jobs.errors import InputError
-from jobs.runtime import cli, exclusions, lifecycle
+from jobs.runtime import lifecycle
+from jobs.runtime.command_line import cli
+from jobs.runtime.selection import exclusions
 from jobs.sources import folder, shards, urls, wit_base
 from jobs.sources.config import FetchConfig
 from jobs.sources.source_plan import SourcePlan
-from jobs.store import read_ahead
+from jobs.store.files import read_ahead
 from jobs.store.run import TablePlan
 
 SOURCES: dict[str, Callable[[FetchConfig], SourcePlan]] = {

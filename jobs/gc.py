@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from jobs.inventory.found import find_all
 from jobs.inventory.removal import leftovers, remove_leftovers
 from jobs.inventory.shown import size
-from jobs.runtime import cli
-from jobs.runtime.console import say
+from jobs.runtime.command_line import cli
+from jobs.runtime.process.console import say
 
 
 @dataclass

@@ -27,9 +27,11 @@ from jobs.judging.judging_summary import show_prompts
 from jobs.judging.model_run import model_plan, stream_items
 from jobs.judging.several_models import ModelsConfig, run_each
 from jobs.models.plan import plan_lines
-from jobs.runtime import cli, exclusions, lifecycle
-from jobs.runtime.console import say
-from jobs.runtime.draws import CompleteDrawConfig
+from jobs.runtime import lifecycle
+from jobs.runtime.command_line import cli
+from jobs.runtime.process.console import say
+from jobs.runtime.selection import exclusions
+from jobs.runtime.selection.draws import CompleteDrawConfig
 from jobs.runtime.stage_contract import Stage
 from jobs.store.pieces import cut_of
 

@@ -24,11 +24,13 @@ from jobs.items_from.drawn_pictures import DrawnPictures, model_of
 from jobs.items_from.image_prompts import ImagePromptReader, PromptTables
 from jobs.models.image_model import ImageModelConfig, read_image_models
 from jobs.models.plan import plan_lines
-from jobs.runtime import cli, exclusions, lifecycle
-from jobs.runtime.config import FailingRows
-from jobs.runtime.exclusions import Exclusions
+from jobs.runtime import lifecycle
+from jobs.runtime.command_line import cli
+from jobs.runtime.configuration.config import FailingRows
+from jobs.runtime.selection import exclusions
+from jobs.runtime.selection.exclusions import Exclusions
 from jobs.runtime.stage_contract import Stage
-from jobs.store import locations
+from jobs.store.files import locations
 from jobs.store.limits import limited
 from jobs.store.reading import refuse_absent
 from jobs.store.run import RunPart, TablePlan

@@ -22,7 +22,7 @@ from dataclasses import asdict
 from typing import Any
 
 from actors.ids import content_id
-from actors.vlm.rubric import Rubric
+from actors.rubrics.rubric import Rubric
 from jobs.annotation import import_config, readers, rows
 from jobs.annotation.import_config import ImportRatingsConfig
 from jobs.annotation.importing import Importer
@@ -32,13 +32,15 @@ from jobs.annotation.pseudonyms import Pseudonyms, read_key
 from jobs.annotation.reports import REPORTED, add_to_list
 from jobs.judging import kept_rubric
 from jobs.judging.kept_rubric import KeptRubric
-from jobs.runtime import cli, exclusions, summary
-from jobs.runtime.console import say
-from jobs.runtime.exclusions import Exclusions
-from jobs.store import locations
+from jobs.runtime.command_line import cli
+from jobs.runtime.planning import summary
+from jobs.runtime.process.console import say
+from jobs.runtime.selection import exclusions
+from jobs.runtime.selection.exclusions import Exclusions
+from jobs.store.files import locations
+from jobs.store.files.spool import Spool
 from jobs.store.limits import limited
 from jobs.store.run import TablePlan, TableRun, open_run, survey
-from jobs.store.spool import Spool
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
 

@@ -27,8 +27,9 @@ from typing import Any
 from jobs.items_from import file, links, output, responses, topics
 from jobs.items_from.config import ItemsConfig, mode_of
 from jobs.items_from.output import ItemsPlan
-from jobs.runtime import cli, exclusions
-from jobs.runtime.exclusions import Exclusions
+from jobs.runtime.command_line import cli
+from jobs.runtime.selection import exclusions
+from jobs.runtime.selection.exclusions import Exclusions
 
 Builder = Callable[[ItemsConfig, Exclusions], AbstractContextManager[ItemsPlan]]
 BUILDERS: dict[str, Builder] = {  # key of the mode -> what it writes

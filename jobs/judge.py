@@ -16,7 +16,7 @@ from typing import Any
 
 from jobs.judging.methods import MethodConfig
 from jobs.judging.several_models import ModelsConfig, run_each
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 
 
 @dataclass
@@ -43,7 +43,8 @@ def _judge(cfg: JudgeConfig) -> dict[str, Any] | None:
     from jobs.judging.model_run import stream_items
     from jobs.models import picture_tokens
     from jobs.models.plan import plan_lines
-    from jobs.runtime import exclusions, lifecycle
+    from jobs.runtime import lifecycle
+    from jobs.runtime.selection import exclusions
 
     job = rubric_job.open_job(cfg, rubric_job.check(cfg))
     cfg = with_condition(cfg, job.sources.items)

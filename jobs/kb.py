@@ -16,11 +16,14 @@ from typing import Any
 from jobs.corpora.knowledge_base import KnowledgeBaseConfig, find_files
 from jobs.corpora.knowledge_base_units import cut
 from jobs.errors import InputError
-from jobs.runtime import cli, exclusions, lifecycle, summary
-from jobs.runtime.config import ReadingRows, check_plan
-from jobs.runtime.console import say
-from jobs.runtime.prospects import prospect, show_all
-from jobs.store import locations
+from jobs.runtime import lifecycle
+from jobs.runtime.command_line import cli
+from jobs.runtime.configuration.config import ReadingRows, check_plan
+from jobs.runtime.planning import summary
+from jobs.runtime.planning.prospects import prospect, show_all
+from jobs.runtime.process.console import say
+from jobs.runtime.selection import exclusions
+from jobs.store.files import locations
 from jobs.store.limits import limited
 from jobs.store.run import TablePlan
 from jobs.store.units import unit_of_file

@@ -23,10 +23,12 @@ from actors.linking import TEXT_METHODS, VECTOR_METHODS, LinkSettings
 from jobs.errors import InputError, RunError
 from jobs.retrieval.link_tables import TEXT_TABLES, LinkedKbConfig, open_link_tables
 from jobs.retrieval.link_unit import NEAR, SHORT, UNKNOWN, LinkUnit, queries_in
-from jobs.runtime import cli, exclusions, lifecycle
-from jobs.runtime.config import ReadingRows
-from jobs.runtime.console import say
-from jobs.store import locations
+from jobs.runtime import lifecycle
+from jobs.runtime.command_line import cli
+from jobs.runtime.configuration.config import ReadingRows
+from jobs.runtime.process.console import say
+from jobs.runtime.selection import exclusions
+from jobs.store.files import locations
 from jobs.store.limits import limited
 from jobs.store.reading import TableSource, open_table
 from jobs.store.run import TablePlan

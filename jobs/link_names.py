@@ -21,10 +21,12 @@ from omegaconf import MISSING
 from actors.status import Status
 from jobs.errors import InputError
 from jobs.retrieval.lemma_index import LemmaIndex, phrase_hashes
-from jobs.runtime import cli, exclusions, summary
-from jobs.runtime.config import Writing
-from jobs.runtime.console import say
-from jobs.store import locations
+from jobs.runtime.command_line import cli
+from jobs.runtime.configuration.config import Writing
+from jobs.runtime.planning import summary
+from jobs.runtime.process.console import say
+from jobs.runtime.selection import exclusions
+from jobs.store.files import locations
 from jobs.store.limits import limited
 from jobs.store.object_rows import distinct_values, first_values, read_unit
 from jobs.store.reading import TableSource, open_table

@@ -29,8 +29,10 @@ from jobs.judging.reference import read_reference, show_sweep
 from jobs.judging.several_models import ModelsConfig, run_each
 from jobs.judging.targets import count_labels, own_labels, read_targets
 from jobs.models.plan import plan_lines
-from jobs.runtime import cli, exclusions, lifecycle
-from jobs.runtime.exclusions import Exclusions
+from jobs.runtime import lifecycle
+from jobs.runtime.command_line import cli
+from jobs.runtime.selection import exclusions
+from jobs.runtime.selection.exclusions import Exclusions
 from jobs.runtime.stage_contract import Stage
 from jobs.store.pieces import cut_of
 from jobs.store.run import TablePlan

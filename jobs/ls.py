@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 from jobs.inventory.found import FoundTable, find_all
 from jobs.inventory.shown import age, flat_lines, in_columns, short_hash, size
-from jobs.runtime import cli
-from jobs.runtime.console import say
+from jobs.runtime.command_line import cli
+from jobs.runtime.process.console import say
 
 
 @dataclass

@@ -32,10 +32,12 @@ from jobs.judging.settings import check_model
 from jobs.judging.several_models import SeveralModelsConfig, run_each
 from jobs.models import picture_tokens
 from jobs.models.plan import plan_lines
-from jobs.runtime import cli, exclusions, lifecycle
-from jobs.runtime.console import say
-from jobs.runtime.draws import CompleteDrawConfig
-from jobs.runtime.exclusions import Exclusions
+from jobs.runtime import lifecycle
+from jobs.runtime.command_line import cli
+from jobs.runtime.process.console import say
+from jobs.runtime.selection import exclusions
+from jobs.runtime.selection.draws import CompleteDrawConfig
+from jobs.runtime.selection.exclusions import Exclusions
 from jobs.runtime.stage_contract import Stage
 from jobs.store.pieces import cut_of
 from jobs.store.reading import open_table

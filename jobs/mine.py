@@ -21,12 +21,15 @@ from actors.titles import MATCHES
 from jobs.corpora.terms import FoldConfig, TermsConfig, fingerprint, fold_of, pack, read_terms
 from jobs.corpora.wit.reader import WitConfig
 from jobs.errors import InputError
-from jobs.runtime import cli, exclusions, lifecycle, summary
-from jobs.runtime.config import ReadingRows
-from jobs.runtime.console import say
-from jobs.store import read_ahead
+from jobs.runtime import lifecycle
+from jobs.runtime.command_line import cli
+from jobs.runtime.configuration.config import ReadingRows
+from jobs.runtime.planning import summary
+from jobs.runtime.process.console import say
+from jobs.runtime.selection import exclusions
+from jobs.store.files import read_ahead
+from jobs.store.files.locations import Object
 from jobs.store.limits import limited
-from jobs.store.locations import Object
 from jobs.store.run import TablePlan
 from jobs.store.units import unit_of_file
 from jobs.workers.mine import CORPORA, MineUnit

@@ -18,9 +18,11 @@ from omegaconf import MISSING
 from jobs.errors import InputError
 from jobs.items_from import output, pairs
 from jobs.items_from.config import UNIT_ROWS
-from jobs.runtime import cli, exclusions
-from jobs.runtime.config import Writing
-from jobs.store import limits, locations, run_files
+from jobs.runtime.command_line import cli
+from jobs.runtime.configuration.config import Writing
+from jobs.runtime.selection import exclusions
+from jobs.store import limits, run_files
+from jobs.store.files import locations
 
 
 @dataclass

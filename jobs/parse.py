@@ -3,8 +3,8 @@
     remine parse input=R/responses/json rubric=century_labels out=R/ratings/json
 
 `input` is a table of responses that `remine generate prompt=rubric_json rubric=…` wrote. Only unambiguous
-answers become values (actors/vlm/parsing.py); all others have the status `unparsed` or `out_of_range`, and keep their
-text.
+answers become values (actors/rubrics/parsing.py); all others have the status `unparsed` or `out_of_range`, and keep
+their text.
 """
 
 import sys
@@ -16,12 +16,14 @@ from omegaconf import MISSING
 
 from actors.answer_reader import AnswerReader
 from actors.conditions import ConditionSettings
-from actors.vlm.rubric import Rubric, identity
+from actors.rubrics.rubric import Rubric, identity
 from jobs.errors import InputError
 from jobs.judging import kept_raters, kept_rubric
-from jobs.runtime import cli, exclusions, lifecycle
-from jobs.runtime.config import ReadingRows
-from jobs.store.compact_list import CompactList
+from jobs.runtime import lifecycle
+from jobs.runtime.command_line import cli
+from jobs.runtime.configuration.config import ReadingRows
+from jobs.runtime.selection import exclusions
+from jobs.store.files.compact_list import CompactList
 from jobs.store.pieces import cut_of, in_pieces, read_piece
 from jobs.store.reading import open_table
 from jobs.store.run import TablePlan

@@ -20,9 +20,9 @@ from omegaconf import MISSING
 
 from actors.ids import content_id
 from jobs.errors import InputError
-from jobs.runtime import cli
-from jobs.runtime.console import say
-from jobs.store import locations
+from jobs.runtime.command_line import cli
+from jobs.runtime.process.console import say
+from jobs.store.files import locations
 from jobs.store.single_unit import write_small
 from jobs.tables import TABLES
 

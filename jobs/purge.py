@@ -22,9 +22,11 @@ from omegaconf import MISSING
 
 from jobs.purging import files, journal, matching, rewriting, tables
 from jobs.purging.needles import Needles
-from jobs.runtime import cli, exclusions, summary
-from jobs.runtime.console import say
-from jobs.store import locations
+from jobs.runtime.command_line import cli
+from jobs.runtime.planning import summary
+from jobs.runtime.process.console import say
+from jobs.runtime.selection import exclusions
+from jobs.store.files import locations
 from jobs.store.identity import EXCLUSIONS
 from jobs.store.reading import TableSource
 from jobs.store.run_files import FOLDER, INPUTS, UNITS

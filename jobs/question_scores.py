@@ -18,8 +18,10 @@ from omegaconf import MISSING
 from jobs.analysis import question_scores
 from jobs.errors import InputError
 from jobs.judging import kept_raters
-from jobs.runtime import cli, exclusions, summary
-from jobs.runtime.config import Writing
+from jobs.runtime.command_line import cli
+from jobs.runtime.configuration.config import Writing
+from jobs.runtime.planning import summary
+from jobs.runtime.selection import exclusions
 from jobs.store.limits import limited
 from jobs.store.object_rows import distinct_values, first_values, read_unit
 from jobs.store.reading import open_table

@@ -19,7 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from actors.vlm.scene_graphs import SceneGraphInstructions
+from actors.rubrics.scene_graphs import SceneGraphInstructions
 from actors.vlm.settings import ModelSettings, SamplingSettings
 from jobs.errors import InputError
 from jobs.items_from.input_rows import open_file
@@ -30,11 +30,13 @@ from jobs.questioning.config import MARK, REFUSE, QuestionsConfig
 from jobs.questioning.file import read_questions
 from jobs.questioning.rows import question_row
 from jobs.questioning.texts import read_units
-from jobs.runtime import cli, exclusions, lifecycle
-from jobs.runtime.config import check_plan
-from jobs.runtime.console import say
+from jobs.runtime import lifecycle
+from jobs.runtime.command_line import cli
+from jobs.runtime.configuration.config import check_plan
+from jobs.runtime.planning.summary import reconciliation, show_tally
+from jobs.runtime.process.console import say
+from jobs.runtime.selection import exclusions
 from jobs.runtime.stage_contract import Stage
-from jobs.runtime.summary import reconciliation, show_tally
 from jobs.store.reading import open_table, refuse_absent
 from jobs.store.run import TablePlan
 from jobs.store.single_unit import write_small

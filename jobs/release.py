@@ -28,9 +28,11 @@ from jobs.releasing.croissant import croissant
 from jobs.releasing.files import ReleasedFile
 from jobs.releasing.place import CARD, METADATA
 from jobs.releasing.push import PushSettings
-from jobs.runtime import cli, exclusions, summary
-from jobs.runtime.console import say
-from jobs.store import locations
+from jobs.runtime.command_line import cli
+from jobs.runtime.planning import summary
+from jobs.runtime.process.console import say
+from jobs.runtime.selection import exclusions
+from jobs.store.files import locations
 from jobs.store.reading import open_table, open_tables
 
 
@@ -52,7 +54,7 @@ class ReleaseConfig:
     key_file: str | None = None  # file with the key of people's pseudonyms; null: $REMINE_RATER_KEY
     push: PushSettings = field(default_factory=PushSettings)  # publish it as a data set on the Hugging Face Hub
     overwrite: bool = False  # replace the files of an earlier release
-    exclusions: str | None = None  # file of pictures that must not be released (jobs.runtime.exclusions)
+    exclusions: str | None = None  # file of pictures that must not be released (jobs.runtime.selection.exclusions)
 
 
 def execute(cfg: ReleaseConfig) -> list[ReleasedFile]:

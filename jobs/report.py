@@ -28,9 +28,11 @@ from jobs.page.render import render
 from jobs.papers.model import PaperFigure
 from jobs.papers.output import write_parts
 from jobs.papers.report_results import ReportSettings, check, compute_results
-from jobs.runtime import cli, exclusions, summary
-from jobs.runtime.console import say
-from jobs.store import locations
+from jobs.runtime.command_line import cli
+from jobs.runtime.planning import summary
+from jobs.runtime.process.console import say
+from jobs.runtime.selection import exclusions
+from jobs.store.files import locations
 
 
 @dataclass

@@ -28,10 +28,12 @@ from jobs.retrieval.neighbor_rows import Calibration, kept_calibration
 from jobs.retrieval.queries import check_distinct, open_queries
 from jobs.retrieval.search import SearchTask
 from jobs.retrieval.search_modes import QUERIES, SearchInputs, account_corpus, check_side, resident_side, search
-from jobs.runtime import cli, exclusions, lifecycle
-from jobs.runtime.config import ReadingRows
-from jobs.runtime.console import say
-from jobs.runtime.expected_pace import Work
+from jobs.runtime import lifecycle
+from jobs.runtime.command_line import cli
+from jobs.runtime.configuration.config import ReadingRows
+from jobs.runtime.planning.expected_pace import Work
+from jobs.runtime.process.console import say
+from jobs.runtime.selection import exclusions
 from jobs.store import run_files
 from jobs.store.reading import TableSource
 from jobs.store.run import TablePlan

@@ -25,9 +25,12 @@ from omegaconf import MISSING
 from actors.ids import content_id
 from jobs.errors import InputError
 from jobs.items_from import reviewed_links
-from jobs.runtime import cli, exclusions, summary
-from jobs.runtime.console import say
-from jobs.store import limits, locations
+from jobs.runtime.command_line import cli
+from jobs.runtime.planning import summary
+from jobs.runtime.process.console import say
+from jobs.runtime.selection import exclusions
+from jobs.store import limits
+from jobs.store.files import locations
 from jobs.store.reading import open_table, tables_in
 from jobs.store.single_unit import write_small
 from jobs.tables import TABLES
@@ -54,7 +57,7 @@ class ReviewLinksConfig:
     pictures: int = 3  # per node, with kb.images; conf/welfare/entity_links.yaml has links for three
     language: str = "en"  # preferred language of lemmas and gloss
     limit: int | None = None  # pairs of the first pictures only, for a trial run in separate tables; null: all
-    exclusions: str | None = None  # pictures that must not be used (jobs.runtime.exclusions)
+    exclusions: str | None = None  # pictures that must not be used (jobs.runtime.selection.exclusions)
 
 
 def execute(cfg: ReviewLinksConfig) -> dict[str, Any]:

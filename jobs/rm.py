@@ -14,8 +14,8 @@ from jobs.errors import InputError
 from jobs.inventory.found import FoundTable, find_all
 from jobs.inventory.removal import remove_table
 from jobs.inventory.shown import size
-from jobs.runtime import cli
-from jobs.runtime.console import confirm, say
+from jobs.runtime.command_line import cli
+from jobs.runtime.process.console import confirm, say
 
 KEPT_SHOWN = 5
 

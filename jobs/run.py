@@ -17,13 +17,17 @@ from typing import Any
 from omegaconf import MISSING, DictConfig
 
 from jobs.errors import InputError
-from jobs.runtime import cli, commands, config, console, pipeline_commands, pipeline_plan, pipelines
-from jobs.runtime.config import RayConfig
-from jobs.runtime.console import say
-from jobs.runtime.overrides import literal
-from jobs.runtime.pipelines import PipelineConfig, ProfileConfig, Step
-from jobs.runtime.resources import Resources
-from jobs.store import limits, locations
+from jobs.runtime.command_line import cli, commands
+from jobs.runtime.configuration import config
+from jobs.runtime.configuration.config import RayConfig
+from jobs.runtime.configuration.overrides import literal
+from jobs.runtime.configuration.resources import Resources
+from jobs.runtime.pipeline import pipeline_commands, pipeline_plan, pipelines
+from jobs.runtime.pipeline.pipelines import PipelineConfig, ProfileConfig, Step
+from jobs.runtime.process import console
+from jobs.runtime.process.console import say
+from jobs.store import limits
+from jobs.store.files import locations
 
 
 @dataclass
@@ -34,7 +38,7 @@ class RunConfig:
     pipeline: PipelineConfig = field(default_factory=PipelineConfig)  # the list of jobs
     profile: ProfileConfig = field(default_factory=ProfileConfig)  # debug: small models of random weights
     resources: Resources = field(default_factory=Resources)  # what each stage may use
-    exclusions: str | None = None  # file of pictures that no step may use (jobs.runtime.exclusions)
+    exclusions: str | None = None  # file of pictures that no step may use (jobs.runtime.selection.exclusions)
     limit: int | None = None  # a trial run: the steps that read your files read only their first rows; null: all
     # print the steps as commands, what each would read, write and spend, and the sums, and stop; calibrate: first do
     # some units of each step whose inputs exist

@@ -18,9 +18,11 @@ from jobs.errors import InputError
 from jobs.page import link_examples
 from jobs.page.choice_sheet import read_pictures
 from jobs.retrieval.shown_links import check_pictures, read_links, read_neighbors, read_nodes
-from jobs.runtime import cli, exclusions, summary
-from jobs.runtime.console import say
-from jobs.store import locations
+from jobs.runtime.command_line import cli
+from jobs.runtime.planning import summary
+from jobs.runtime.process.console import say
+from jobs.runtime.selection import exclusions
+from jobs.store.files import locations
 from jobs.store.reading import open_table, open_tables
 
 MAX_PICTURES = 100  # on one page
@@ -46,7 +48,7 @@ class ShowLinksConfig:
     images: str | None = None  # table of the linked pictures; null: a page without them
     nearest: int = 20  # neighbours per table and picture
     k: int = 5  # nodes per method and picture
-    exclusions: str | None = None  # pictures that must not be used (jobs.runtime.exclusions)
+    exclusions: str | None = None  # pictures that must not be used (jobs.runtime.selection.exclusions)
 
 
 def execute(cfg: ShowLinksConfig) -> None:

@@ -13,8 +13,8 @@ models list as JSON lines. Writes R/models/terms.
 import sys
 from typing import Any
 
-from jobs.runtime import cli
-from jobs.runtime.config import check_plan
+from jobs.runtime.command_line import cli
+from jobs.runtime.configuration.config import check_plan
 from jobs.terms_from.config import LANGUAGE_MODEL, TermSourcesConfig
 from jobs.terms_from.graph_choice import write_terms
 from jobs.terms_from.graph_passes import GraphInput, write_entities

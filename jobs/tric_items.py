@@ -20,8 +20,10 @@ from actors.ids import content_id
 from jobs.analysis.tric_reranking import best_captions, without_excluded
 from jobs.corpora.tric import ANSWERS, DATES, Split, read_split, worded_date
 from jobs.errors import InputError
-from jobs.runtime import cli, exclusions, summary
-from jobs.runtime.console import say
+from jobs.runtime.command_line import cli
+from jobs.runtime.planning import summary
+from jobs.runtime.process.console import say
+from jobs.runtime.selection import exclusions
 from jobs.store.reading import open_table
 from jobs.store.single_unit import write_small
 from jobs.tables import TABLES
@@ -37,7 +39,7 @@ class TricItemsConfig:
     out: str = MISSING  # the table of items to write
     k: int = 50  # captions per picture, from the best
     dates: str = "day"  # how the prompt words the newspaper's date: none, year, decade or day
-    exclusions: str | None = None  # pictures that must not be used (jobs.runtime.exclusions)
+    exclusions: str | None = None  # pictures that must not be used (jobs.runtime.selection.exclusions)
     unit_rows: int = 64  # rarely: items per unit, the granularity of distributing and resuming in the jobs that follow
 
 

@@ -28,9 +28,11 @@ from jobs.corpora.vector_space import check_same_space, space_of
 from jobs.errors import InputError
 from jobs.metrics.descriptive import describe
 from jobs.metrics.metric import Metric, metrics_table
-from jobs.runtime import cli, exclusions, summary
-from jobs.runtime.console import say
-from jobs.store import locations
+from jobs.runtime.command_line import cli
+from jobs.runtime.planning import summary
+from jobs.runtime.process.console import say
+from jobs.runtime.selection import exclusions
+from jobs.store.files import locations
 from jobs.store.reading import open_table
 from jobs.store.single_unit import write_small
 from jobs.tables import TABLES
@@ -46,7 +48,7 @@ class TricRankConfig:
     vectors: str = MISSING  # their embeddings
     out: str = MISSING  # a folder: the tables neighbors and metrics, and out.tsv
     answer: str = "none"  # the template of the rankings in out.tsv and neighbors
-    exclusions: str | None = None  # pictures that must not be used (jobs.runtime.exclusions)
+    exclusions: str | None = None  # pictures that must not be used (jobs.runtime.selection.exclusions)
 
 
 def execute(cfg: TricRankConfig) -> dict[str, Any]:

@@ -33,9 +33,11 @@ from jobs.corpora.tric import Split, answer_lines, read_split
 from jobs.errors import InputError
 from jobs.judging.rating_tables import open_ratings
 from jobs.metrics.metric import Metric, metrics_table
-from jobs.runtime import cli, exclusions, summary
-from jobs.runtime.console import say
-from jobs.store import locations
+from jobs.runtime.command_line import cli
+from jobs.runtime.planning import summary
+from jobs.runtime.process.console import say
+from jobs.runtime.selection import exclusions
+from jobs.store.files import locations
 from jobs.store.reading import open_table
 from jobs.store.single_unit import write_small
 
@@ -51,7 +53,7 @@ class TricRerankConfig:
     captions: str = MISSING  # texts (jobs.tric_captions)
     ratings: list[str] = field(default_factory=list)  # tables of ratings, or globs
     out: str = MISSING  # a folder: the table metrics, and out.tsv of each rater and condition
-    exclusions: str | None = None  # pictures that must not be used (jobs.runtime.exclusions)
+    exclusions: str | None = None  # pictures that must not be used (jobs.runtime.selection.exclusions)
 
 
 def execute(cfg: TricRerankConfig) -> dict[str, Any]:

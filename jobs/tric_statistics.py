@@ -19,9 +19,9 @@ from jobs.analysis.tric_statistics import statistics
 from jobs.corpora.tric import SPLITS, Split, read_split
 from jobs.errors import InputError
 from jobs.metrics.metric import Metric, metrics_table
-from jobs.runtime import cli
-from jobs.runtime.console import say
-from jobs.store import locations
+from jobs.runtime.command_line import cli
+from jobs.runtime.process.console import say
+from jobs.store.files import locations
 from jobs.store.single_unit import write_small
 
 _FILES = ("in.tsv", "captions.tsv")

@@ -4,11 +4,10 @@
     remine verify input=R/records repair=true
     remine verify input=R exclusions=withdrawn.txt
 
-Reads the whole table and writes nothing; if there are faults, lists them and exits with 1. With repair=true it removes
-damaged units and run files; the command that wrote the table then writes these again, and nothing else. With
-exclusions= it checks instead that nothing is left of the pictures on the list, in all tables and files below INPUT.
-
-The job finds duplicate keys by 64-bit hashes, in bounded memory, and then compares the keys themselves.
+Reads the whole table and writes nothing; if there are faults, lists them and exits with 1. Duplicate keys are found by
+64-bit hashes, in bounded memory, and then compared. With repair=true it removes damaged units and run files; the
+command that wrote the table then writes these again, and nothing else. With exclusions= it checks instead that nothing
+is left of the pictures on the list, in all tables and files below INPUT.
 """
 
 import sys
@@ -22,9 +21,12 @@ from jobs.judging.kept_rubric import FILE, HASH, read_kept
 from jobs.purging import files, matching
 from jobs.purging.needles import Needles
 from jobs.purging.tables import counts_by_table, open_tables_below
-from jobs.runtime import cli, exclusions, summary
-from jobs.runtime.console import say
-from jobs.store import locations, lock, table_faults
+from jobs.runtime.command_line import cli
+from jobs.runtime.planning import summary
+from jobs.runtime.process.console import say
+from jobs.runtime.selection import exclusions
+from jobs.store import lock, table_faults
+from jobs.store.files import locations
 from jobs.store.limits import Taken
 from jobs.store.reading import TableSource, open_table
 from jobs.store.run_files import MANIFEST, read_json, run_uri

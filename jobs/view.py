@@ -17,8 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from jobs.errors import InputError
-from jobs.runtime import cli, exclusions, summary
-from jobs.runtime.console import say
+from jobs.runtime.command_line import cli
+from jobs.runtime.planning import summary
+from jobs.runtime.process.console import say
+from jobs.runtime.selection import exclusions
 
 
 @dataclass
@@ -29,7 +31,7 @@ class ViewConfig:
     rater: str | None = None  # the person who corrects labels: a name or pseudonym for the column rater; needs out=
     out: str | None = None  # where corrections are written: a folder, which gets a table for each rubric
     blur: bool = True  # pictures are blurred until the reader shows them
-    exclusions: str | None = None  # file of pictures that must not be shown (jobs.runtime.exclusions)
+    exclusions: str | None = None  # file of pictures that must not be shown (jobs.runtime.selection.exclusions)
     port: int = 0  # rarely: port of 127.0.0.1; 0: any free port
 
 

@@ -24,8 +24,10 @@ from jobs.judging.targets import count_labels
 from jobs.judging.template_file import Sentences, read_sentences
 from jobs.models.encoder import EmbedderConfig, check_available, check_placement, encoder_facts
 from jobs.models.encoder_run import stream_encoded
-from jobs.runtime import cli, exclusions, lifecycle
-from jobs.runtime.config import FailingRows
+from jobs.runtime import lifecycle
+from jobs.runtime.command_line import cli
+from jobs.runtime.configuration.config import FailingRows
+from jobs.runtime.selection import exclusions
 from jobs.store.pieces import cut_of
 from jobs.store.reading import refuse_absent
 from jobs.store.run import TablePlan

@@ -43,11 +43,12 @@ SLOW = tuple(
     actors/test_reasoning_judge actors/test_searcher actors/test_two_pictures actors/test_url_fetcher
     actors/test_zero_shot_rater benchmarks gpu supply_chain jobs/test_ jobs/annotation/test_century_annotations
     jobs/corpora/test_delimited jobs/items_from/test_responses jobs/judging jobs/metrics/test_every_metric
-    jobs/page/test_browser jobs/papers/test_ jobs/runtime/test_cli jobs/runtime/test_cluster_of_nodes
-    jobs/runtime/test_config jobs/runtime/test_help_text jobs/runtime/test_lifecycle jobs/runtime/test_pipelines
-    jobs/runtime/test_plans jobs/runtime/test_refusals jobs/runtime/test_spot_machines jobs/store/test_damage
-    jobs/store/test_memory jobs/store/test_private_networks jobs/store/test_two_runs jobs/testbed jobs/viewer models
-    test_cluster test_site test_types
+    jobs/page/test_browser jobs/papers/test_ jobs/runtime/command_line/test_cli
+    jobs/runtime/cluster/test_cluster_of_nodes jobs/runtime/configuration/test_config
+    jobs/runtime/command_line/test_help_text jobs/runtime/test_lifecycle jobs/runtime/pipeline/test_pipelines
+    jobs/runtime/planning/test_plans jobs/runtime/command_line/test_refusals jobs/runtime/cluster/test_spot_machines
+    jobs/store/test_damage jobs/store/test_memory jobs/store/files/test_private_networks jobs/store/test_two_runs
+    jobs/testbed jobs/viewer models test_cluster test_site test_types
     """.split()
 )
 # The files that take longest, by measured seconds of CPU. They start before others of their kind: a process of xdist
@@ -55,13 +56,13 @@ SLOW = tuple(
 LONGEST = tuple(
     f"{name}.py"
     for name in """
-    jobs/runtime/test_cluster_of_nodes jobs/test_kills models/test_papers_on_the_little_world
+    jobs/runtime/cluster/test_cluster_of_nodes jobs/test_kills models/test_papers_on_the_little_world
     jobs/runtime/test_stage_faults jobs/test_fetch_urls jobs/test_century_pipeline test_types test_site
-    actors/vlm/test_fused jobs/page/test_browser jobs/test_caire_pipeline jobs/runtime/test_config
+    actors/vlm/test_fused jobs/page/test_browser jobs/test_caire_pipeline jobs/runtime/configuration/test_config
     jobs/test_run_pipeline actors/vlm/test_real_configs actors/vlm/test_attacks jobs/test_purge actors/vlm/test_vllm
-    jobs/runtime/test_stages jobs/store/test_storage_faults jobs/test_rome jobs/test_caire_planted
+    jobs/runtime/test_stages jobs/store/files/test_storage_faults jobs/test_rome jobs/test_caire_planted
     jobs/test_docent_pipeline jobs/test_rome_documents jobs/store/test_two_runs jobs/test_commands
-    jobs/runtime/test_refusals jobs/papers/test_caire jobs/test_corridors jobs/test_resume gpu/test_gpu
+    jobs/runtime/command_line/test_refusals jobs/papers/test_caire jobs/test_corridors jobs/test_resume gpu/test_gpu
     """.split()
 )
 DATA = Path(os.environ.get("REMINE_DATA") or ROOT.parent / "shared" / "data")
@@ -189,9 +190,9 @@ def ray_session(s3: str) -> Iterator[None]:
     os.environ.setdefault("RAY_worker_niceness", "0")
     import ray
 
-    from jobs.runtime import ray_session
-    from jobs.runtime.config import RayConfig
-    from jobs.runtime.resources import Resources
+    from jobs.runtime.cluster import ray_session
+    from jobs.runtime.configuration.config import RayConfig
+    from jobs.runtime.configuration.resources import Resources
 
     ray_session.start(RayConfig(num_cpus=2), Resources())
     yield

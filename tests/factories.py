@@ -14,7 +14,7 @@ from PIL import Image
 
 from actors.ids import content_id
 from jobs.judging.kept_rubric import KeptRubric, of_answers
-from jobs.store import locations
+from jobs.store.files import locations
 from jobs.store.reading import open_table
 from jobs.store.run import TablePlan, open_run
 from jobs.store.run_files import IDENTITY, read_json

@@ -20,7 +20,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from urllib.parse import parse_qs, urlsplit
 
-from jobs.store.s3 import forget_settings
+from jobs.store.files.s3 import forget_settings
 
 XML = "{http://s3.amazonaws.com/doc/2006-03-01/}"
 HOP = ("connection", "transfer-encoding", "content-length", "keep-alive")  # headers of one connection

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from urllib.parse import urlsplit
 
-from jobs.store.s3 import forget_settings
+from jobs.store.files.s3 import forget_settings
 
 REQUEST = re.compile(rb"(?:^|\r?\n)(GET|HEAD|PUT|POST|DELETE) \S+ HTTP/1\.1\r\n")
 HOST = "127.0.0.1"

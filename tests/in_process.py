@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 from jobs.errors import InputError, RunError
-from jobs.runtime.resources import Resources
+from jobs.runtime.configuration.resources import Resources
 from jobs.runtime.stage_contract import Read, Stage
 from jobs.store.run import RunPart, TableRun
 from jobs.store.writer import UnitTask, UnitWriter
@@ -31,7 +31,8 @@ class WorkerError(Exception):
 @contextmanager
 def stages_in_process() -> Iterator[None]:
     """Within the context, jobs neither start nor use Ray."""
-    from jobs.runtime import ray_session, stages
+    from jobs.runtime import stages
+    from jobs.runtime.cluster import ray_session
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ray_session, "start", lambda *_: None)

@@ -906,7 +906,7 @@ KEYS = {
         pipeline.inputs: dict[str, typing.Any] = {}
         pipeline.choices: dict[str, list[typing.Any]] = {}
         pipeline.needs: dict[str, dict[str, typing.Any]] = {}
-        pipeline.steps: list[jobs.runtime.pipelines.Step] = []
+        pipeline.steps: list[jobs.runtime.pipeline.pipelines.Step] = []
         profile.name: str
         profile.set: dict[str, dict[str, typing.Any]] = {}
         resources: resources
@@ -999,7 +999,7 @@ RESOURCES = """
     prices: str | None = None
     measured: str | None = 'rates'
     gpu: str | None = None
-    node_types: list[jobs.runtime.resources.NodeType] = []
+    node_types: list[jobs.runtime.configuration.resources.NodeType] = []
 """
 COLUMNS = {
     "class_edges": """

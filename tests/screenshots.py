@@ -15,7 +15,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 from tests.browser import CHROMIUM, FLAGS
 from tests.jobs.page.study import write_study
 

@@ -14,7 +14,7 @@ from urllib.parse import quote, quote_plus
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.store import locations
+from jobs.store.files import locations
 
 ENVIRONMENT = {
     "HF_TOKEN": "hf_PlantedTokenOfTheHub",

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 from tests import reliability
 from tests.jobs.kill_drill import arguments_of, write_inputs
 
@@ -106,9 +106,9 @@ def main() -> None:
         tempfile.tempdir = str(temporary)
         import ray
 
-        from jobs.runtime import ray_session
-        from jobs.runtime.config import RayConfig
-        from jobs.runtime.resources import Resources
+        from jobs.runtime.cluster import ray_session
+        from jobs.runtime.configuration.config import RayConfig
+        from jobs.runtime.configuration.resources import Resources
 
         ray_session.start(RayConfig(num_cpus=2), Resources())
         quiet = io.StringIO()

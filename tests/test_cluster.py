@@ -7,7 +7,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from jobs.runtime.spot_machines import regular
+from jobs.runtime.cluster.spot_machines import regular
 from tests.cluster_files import CLUSTERS, KUBERNETES, ROOT, load, opening_comment
 
 

@@ -25,11 +25,11 @@ from PIL import Image
 from actors.fetching import wikimedia
 from actors.fetching.net_safety import BlockedError, Rules
 from actors.pictures import PictureError, decode_rgb, render
+from actors.rubrics.instructions import Instruction
+from actors.rubrics.parsing import parse_answers
+from actors.rubrics.people import FreeText
+from actors.rubrics.rubric import Rubric, identity
 from actors.status import Status
-from actors.vlm.instructions import Instruction
-from actors.vlm.parsing import parse_answers
-from actors.vlm.people import FreeText
-from actors.vlm.rubric import Rubric, identity
 from jobs.annotation import label_studio, prodigy, rows, tabular
 from jobs.annotation.answers import of_rubric
 from jobs.annotation.columns import Reading
@@ -37,8 +37,10 @@ from jobs.annotation.import_config import ImportRatingsConfig
 from jobs.annotation.spans import SpanLabels
 from jobs.annotation.tools import ToolReading
 from jobs.errors import InputError
-from jobs.runtime import cli, config, exclusions
-from jobs.runtime.config_files import CONF
+from jobs.runtime.command_line import cli
+from jobs.runtime.configuration import config
+from jobs.runtime.configuration.config_files import CONF
+from jobs.runtime.selection import exclusions
 from jobs.store.writer import Reject
 from tests import reliability
 from tests.cases import check_cases

@@ -11,9 +11,9 @@ from typing import Any, get_type_hints
 from omegaconf import MISSING as REQUIRED
 
 from actors.status import STATUSES
-from jobs.runtime import cli, commands
-from jobs.runtime.config import Common, Writing
-from jobs.runtime.resources import Resources
+from jobs.runtime.command_line import cli, commands
+from jobs.runtime.configuration.config import Common, Writing
+from jobs.runtime.configuration.resources import Resources
 from jobs.tables import TABLES
 from tests.cases import check_cases
 from tests.public_surface import COLUMNS, COMMON, KEYS, RESOURCES, STATUS_WORDS, WRITING

@@ -10,7 +10,7 @@ from mkdocs.commands.build import build
 from mkdocs.config import load_config
 from nbclient import NotebookClient
 
-from jobs.runtime import commands
+from jobs.runtime.command_line import commands
 from jobs.tables import TABLES
 
 ROOT = Path(__file__).parents[1]

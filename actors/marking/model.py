@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from actors.marking.prompts import MISTAKES, OMISSIONS, MarkingStep
+from actors.rubrics import checks
 from actors.status import Status
-from actors.vlm import checks
 from actors.vlm.errors import ScoringError
 
 KINDS = (MISTAKES, OMISSIONS)  # in the order of marking

@@ -24,10 +24,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from actors.vlm import checks, pieces
-from actors.vlm.pieces import Piece
-from actors.vlm.prompts import Prompt
-from actors.vlm.templates import compiled, words
+from actors.rubrics import checks, pieces
+from actors.rubrics.pieces import Piece
+from actors.rubrics.prompts import Prompt
+from actors.rubrics.templates import compiled, words
 
 MISTAKES, OMISSIONS = "mistakes", "omissions"  # names of the kinds of spans, and of the steps that mark them
 _TEXTS = ("correct", "generated", "labels")

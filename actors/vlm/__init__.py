@@ -1,1 +1,1 @@
-"""Judging and generation with vision-language models: rubrics, prompts, engines, loading, and parsing of answers."""
+"""Judging and generation with vision-language models: engines, loading, chat formats, and scoring of answers."""

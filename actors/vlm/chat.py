@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from actors.rubrics.prompts import Prompt
 from actors.vlm.answers import AnswerCodes
 from actors.vlm.chat_format import ChatFormat
 from actors.vlm.picture_size import NO_BOUNDS, PixelBounds
-from actors.vlm.prompts import Prompt
 from actors.vlm.token_trees import common
 
 _SUFFIX_MARK = "REMINE7SUFFIX"  # stands for the suffix while a template is rendered; no template changes it

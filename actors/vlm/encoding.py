@@ -11,12 +11,12 @@ from actors import hub
 from actors.errors import ModelError, first_line
 from actors.local_models import is_local, is_ready
 from actors.model_files import is_s3, resolve
-from actors.vlm import pieces
+from actors.rubrics import pieces
+from actors.rubrics.pieces import Piece
 from actors.vlm.chat_format import ChatFormat
 from actors.vlm.families import PER_TOKEN
 from actors.vlm.loading import TextProcessor, completed
 from actors.vlm.picture_size import PixelBounds
-from actors.vlm.pieces import Piece
 
 LENGTH_BYTES = 8
 LARGEST_TRIED = 2**24  # pixels, more than any model's bound

@@ -17,7 +17,7 @@ class RubricSettings(ContextSettings, ConditionSettings):
     layout: str | None = None  # rarely: one of the rubric's orders of parts; null: its default
 
     def __post_init__(self) -> None:
-        from actors.vlm.rubric import Rubric
+        from actors.rubrics.rubric import Rubric
 
         Rubric.from_dict(self.rubric).resolve_layout(self.layout)
         super().__post_init__()

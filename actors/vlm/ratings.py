@@ -6,10 +6,10 @@ import pyarrow as pa
 
 from actors import schemas
 from actors.rows import RatingRow, failed
+from actors.rubrics.rubric_questions import Question
 from actors.status import Status
 from actors.vlm.errors import ScoringError
 from actors.vlm.requests import Scores
-from actors.vlm.rubric_questions import Question
 
 METHOD = "closed"
 METHODS = {"code": METHOD, "sequence": "closed_sequence"}  # by the rule of `actors.vlm.answers`

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from actors.rubrics.pieces import Piece
+from actors.rubrics.prompts import Prompt
 from actors.vlm.answers import AnswerCodes
 from actors.vlm.errors import ScoringError
-from actors.vlm.pieces import Piece
-from actors.vlm.prompts import Prompt
 
 
 @dataclass(frozen=True)

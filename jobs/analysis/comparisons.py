@@ -18,7 +18,7 @@ from jobs.metrics import pairs
 from jobs.metrics.metric import Metric
 from jobs.metrics.pairs import Comparisons, PairTable
 from jobs.metrics.question import MAX_LINES, PEOPLE
-from jobs.runtime.exclusions import ExclusionFilter
+from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.hashing import Hashes, hash_texts
 from jobs.store.reading import TableSource
 

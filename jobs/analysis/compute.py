@@ -23,7 +23,7 @@ from jobs.metrics import condition_changes, dsg, suite
 from jobs.metrics.condition_changes import ConditionRatings
 from jobs.metrics.metric import Metric
 from jobs.metrics.question import MetricSettings, QuestionContext, RatedQuestion
-from jobs.runtime.exclusions import ExclusionFilter
+from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.reading import TableSource
 
 MOST_TARGETS = 12  # up to this number, targets are subgroups by default

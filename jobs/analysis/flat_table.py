@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.judging.kept_rubric import Rubrics
-from jobs.runtime.exclusions import ExclusionFilter
+from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.reading import TableSource
 from jobs.store.shared_lookup import SharedLookup
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from jobs.errors import InputError
 from jobs.metrics.metric import Metric, metrics_table
-from jobs.store import locations
-from jobs.store.locations import Object
+from jobs.store.files import locations
+from jobs.store.files.locations import Object
 from jobs.store.single_unit import write_small
 
 

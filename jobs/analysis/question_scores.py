@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from actors.rubrics.rubric_questions import Answer
 from actors.status import Status
-from actors.vlm.rubric_questions import Answer
 from jobs.judging.kept_rubric import ORDINAL, KeptQuestion, KeptRubric
 from jobs.metrics import dsg
 from jobs.metrics.dsg import DsgQuestion

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from jobs.analysis.code_arrays import pair_hashes
 from jobs.analysis.reduced_question import STATUS_CODES, Key, QuestionTally, Reduced
 from jobs.metrics.answers import MAX_LEVELS
+from jobs.store.files.spool import Spool
 from jobs.store.hashing import hash_texts
-from jobs.store.spool import Spool
 
 Version = tuple[str, str]  # a way of asking: method and order of ratings
 VERSION = ("method", "order")

@@ -13,7 +13,7 @@ from jobs.metrics.metric import Metric
 from jobs.metrics.model_scores import marked
 from jobs.metrics.question import MetricSettings
 from jobs.metrics.remarks import remark_share
-from jobs.runtime.exclusions import ExclusionFilter
+from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.hashing import Hashes, hash_texts
 from jobs.store.reading import TableSource
 

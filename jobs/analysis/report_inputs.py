@@ -30,7 +30,7 @@ class ReportInputs:
     questions: str | None = None  # scene graphs: questions and their parents; the answers are in ratings
     # rarely: tables of metrics of other jobs (evaluate, tric_rank, …), or globs, for the tables of a paper
     computed: list[str] = field(default_factory=list)
-    exclusions: str | None = None  # file of pictures that must not be used (jobs.runtime.exclusions)
+    exclusions: str | None = None  # file of pictures that must not be used (jobs.runtime.selection.exclusions)
 
 
 def open_inputs(inputs: ReportInputs) -> ReportTables:

@@ -26,7 +26,7 @@ from jobs.metrics.distributions import Distribution, Distributions
 from jobs.metrics.entity_counts import EntityCounts
 from jobs.metrics.metric import Metric
 from jobs.metrics.question import MetricSettings, RatedQuestion
-from jobs.runtime.exclusions import ExclusionFilter
+from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.lookup import RowLookup
 from jobs.store.reading import TableSource
 

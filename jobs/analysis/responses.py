@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from jobs.errors import InputError
 from jobs.metrics.refusals import COLUMNS, RefusalRate, RefusalRates, lines
-from jobs.runtime.console import say
-from jobs.runtime.exclusions import ExclusionFilter
+from jobs.runtime.process.console import say
+from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.hashing import hash_texts
 from jobs.store.object_rows import read_unit
 from jobs.store.reading import TableSource, open_table

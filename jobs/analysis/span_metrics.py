@@ -25,7 +25,7 @@ from jobs.metrics import descriptions, spans, text_overlap
 from jobs.metrics.descriptions import Descriptions
 from jobs.metrics.metric import Metric
 from jobs.metrics.question import PEOPLE, MetricSettings
-from jobs.runtime.exclusions import ExclusionFilter
+from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.reading import TableSource
 
 Floats = NDArray[np.float64]

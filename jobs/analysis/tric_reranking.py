@@ -13,7 +13,7 @@ from jobs.corpora.tric import ANSWERS, DATES, Split, decade
 from jobs.errors import InputError
 from jobs.metrics import ranking
 from jobs.metrics.metric import Metric
-from jobs.runtime.exclusions import ExclusionFilter
+from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.reading import TableSource
 
 Ranked = dict[int, list[str]]  # position of a picture in the split -> indices of its captions, best first

@@ -8,8 +8,8 @@ from omegaconf import MISSING
 from jobs.annotation.form import WelfareConfig
 from jobs.errors import InputError
 from jobs.judging.settings import OwnQuestionsConfig
-from jobs.runtime.config import Writing
-from jobs.runtime.draws import CompleteDrawConfig
+from jobs.runtime.configuration.config import Writing
+from jobs.runtime.selection.draws import CompleteDrawConfig
 from jobs.store import limits
 
 TOOLS = LABEL_STUDIO, PRODIGY, SPREADSHEET = ("label_studio", "prodigy", "spreadsheet")

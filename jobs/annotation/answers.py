@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+from actors.rubrics.people import PeopleQuestion
+from actors.rubrics.rubric import Rubric
+from actors.rubrics.rubric_questions import ANY, Question
 from actors.status import Status
-from actors.vlm.people import PeopleQuestion
-from actors.vlm.rubric import Rubric
-from actors.vlm.rubric_questions import ANY, Question
 
 ISSUE = "response_issue"  # a question of the form, not of the rubric: is something wrong with the response?
 ISSUE_ANSWERS = ("no", "yes")

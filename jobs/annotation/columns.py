@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from actors.vlm.people import FreeText
+from actors.rubrics.people import FreeText
 from jobs.annotation.answers import Questionnaire
 from jobs.annotation.spans import SpanLabels
 from jobs.corpora import delimited

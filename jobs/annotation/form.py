@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
 from actors.fetching.signed_urls import gives_access
-from actors.vlm.people import FreeText
-from actors.vlm.rubric import Rubric
-from actors.vlm.rubric_questions import ANY, Question
+from actors.rubrics.people import FreeText
+from actors.rubrics.rubric import Rubric
+from actors.rubrics.rubric_questions import ANY, Question
 from jobs.annotation.own_questions import OwnSet
 from jobs.annotation.spans import SpanLabels
 

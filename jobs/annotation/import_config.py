@@ -10,7 +10,7 @@ from jobs.annotation.columns import RatingColumns
 from jobs.annotation.input_files import FORMATS
 from jobs.annotation.repeats import RULES
 from jobs.errors import InputError
-from jobs.runtime.config import Writing
+from jobs.runtime.configuration.config import Writing
 from jobs.store import limits
 
 IMPORTED = ("ratings", "spans", "remarks", "raters")  # tables

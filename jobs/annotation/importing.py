@@ -12,16 +12,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from actors.ids import content_id
-from actors.vlm.people import FreeText
+from actors.rubrics.people import FreeText
 from jobs.annotation import remarks, rows, tabular
 from jobs.annotation.answers import Questionnaire
 from jobs.annotation.item_names import ItemNames
 from jobs.annotation.model import ROWS_AT_A_TIME
 from jobs.annotation.repeats import Repeats
 from jobs.errors import InputError
-from jobs.runtime import exclusions
-from jobs.runtime.exclusions import ExclusionFilter
-from jobs.store import locations
+from jobs.runtime.selection import exclusions
+from jobs.runtime.selection.exclusions import ExclusionFilter
+from jobs.store.files import locations
 from jobs.store.writer import REJECTS, REJECTS_HELD, Reject, Rejects, UnitWriter
 from jobs.tables import TABLES
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from jobs.errors import InputError
-from jobs.store import locations
+from jobs.store.files import locations
 
 FORMATS = {
     "csv": (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz"),

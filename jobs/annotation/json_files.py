@@ -8,7 +8,7 @@ from typing import Any
 
 from actors.numbers import json_integer
 from jobs.errors import InputError
-from jobs.store import locations
+from jobs.store.files import locations
 from jobs.store.writer import RAW_KEPT, Reject, Rejects
 
 CHUNK = 1 << 20

@@ -8,7 +8,7 @@ from typing import Any
 from jobs.errors import InputError
 from jobs.judging.own_questions import candidate_sets, is_asked
 from jobs.judging.settings import OwnQuestionsConfig
-from jobs.runtime.console import say
+from jobs.runtime.process.console import say
 from jobs.store.reading import open_table
 
 

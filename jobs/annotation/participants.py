@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 from jobs.annotation.assignment import Rater
 from jobs.corpora import delimited
 from jobs.errors import InputError
-from jobs.store import locations
+from jobs.store.files import locations
 from jobs.store.reading import open_table
 
 NAME, LIMIT = "rater", "limit"

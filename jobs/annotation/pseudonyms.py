@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, field
 
 from jobs.errors import InputError
-from jobs.store import locations
+from jobs.store.files import locations
 
 KEY_VARIABLE = "REMINE_RATER_KEY"
 MIN_KEY_BYTES = 16  # 128 bits; names are few and can be guessed, so only the key protects them

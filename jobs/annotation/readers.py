@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from actors.vlm.people import FreeText
-from actors.vlm.rubric import Rubric
+from actors.rubrics.people import FreeText
+from actors.rubrics.rubric import Rubric
 from jobs.annotation import answers, century_annotations, item_names, label_studio, prodigy, remarks, tabular
 from jobs.annotation.answers import Questionnaire
 from jobs.annotation.columns import Reading
@@ -15,8 +15,8 @@ from jobs.annotation.pseudonyms import Pseudonyms
 from jobs.annotation.spans import SpanLabels
 from jobs.annotation.tools import ToolReading
 from jobs.errors import InputError
-from jobs.runtime.exclusions import ExclusionFilter
-from jobs.store import locations
+from jobs.runtime.selection.exclusions import ExclusionFilter
+from jobs.store.files import locations
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from actors.vlm.people import FreeText
-from actors.vlm.rubric import Rubric
+from actors.rubrics.people import FreeText
+from actors.rubrics.rubric import Rubric
 from jobs.tables import TABLES
 
 EMPTY = "empty"  # in the run's counts: fields that a person left empty

@@ -1,9 +1,9 @@
-"""Adding reported pictures to a list of exclusions (`jobs.runtime.exclusions`), which every job respects."""
+"""Adding reported pictures to a list of exclusions (`jobs.runtime.selection.exclusions`), which every job respects."""
 
 from collections.abc import Mapping
 
 from jobs.errors import InputError
-from jobs.store import locations
+from jobs.store.files import locations
 
 REPORTED = "reported.json"  # in _run/ of imported ratings; how many people reported each picture
 

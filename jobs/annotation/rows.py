@@ -13,7 +13,7 @@ from actors.status import Status
 from jobs.annotation.answers import ISSUE, Questionnaire
 from jobs.annotation.model import ATTRIBUTES
 from jobs.annotation.tabular import mapped
-from jobs.runtime.exclusions import ExclusionFilter
+from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.hashing import hash_texts, joined_columns
 from jobs.tables import TABLES
 

@@ -11,9 +11,9 @@ from jobs.annotation.form import RESPONSE, ShownItem, check_links, is_web, links
 from jobs.annotation.own_questions import OwnSet
 from jobs.annotation.shown_tables import Tables
 from jobs.errors import InputError
-from jobs.runtime.draws import CompleteDrawConfig, Draw, DrawConfig, draw_columns, usable
-from jobs.runtime.exclusions import ExclusionFilter
-from jobs.store import locations
+from jobs.runtime.selection.draws import CompleteDrawConfig, Draw, DrawConfig, draw_columns, usable
+from jobs.runtime.selection.exclusions import ExclusionFilter
+from jobs.store.files import locations
 from jobs.tables import TABLES
 
 EXTENSIONS = {"JPEG": "jpg", "PNG": "png", "GIF": "gif", "WEBP": "webp", "TIFF": "tif", "BMP": "bmp", "SVG": "svg"}

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from actors.ids import content_id
 from jobs.errors import InputError
-from jobs.store.objects import Object
+from jobs.store.files.objects import Object
 from jobs.store.reading import TableSource, open_tables
 
 

@@ -18,8 +18,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from actors.vlm import checks
-from actors.vlm.people import COLOUR
+from actors.rubrics import checks
+from actors.rubrics.people import COLOUR
 from jobs.annotation.answers import fold
 
 _REQUIRED = {

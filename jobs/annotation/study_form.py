@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from actors.vlm.rubric import Rubric
+from actors.rubrics.rubric import Rubric
 from jobs.annotation import form as forms
 from jobs.annotation import spreadsheet_form
 from jobs.annotation.annotate_config import SPREADSHEET, AnnotateConfig

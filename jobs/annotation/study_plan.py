@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from actors.ids import content_id
-from actors.vlm.rubric import Rubric
+from actors.rubrics.rubric import Rubric
 from jobs.annotation import assignment
 from jobs.annotation.annotate_config import AnnotateConfig
 from jobs.annotation.assignment import Assignment, PlanError, Rater

@@ -16,7 +16,7 @@ from jobs.annotation.model import ROWS_AT_A_TIME
 from jobs.annotation.spans import SpanLabels
 from jobs.corpora import delimited
 from jobs.errors import InputError
-from jobs.store import locations
+from jobs.store.files import locations
 from jobs.store.writer import RAW_KEPT, Reject, Rejects
 
 

@@ -9,7 +9,7 @@ from jobs.annotation import assignment, label_studio_form, prodigy_form, spreads
 from jobs.annotation.annotate_config import LABEL_STUDIO, PRODIGY, SPREADSHEET, AnnotateConfig
 from jobs.annotation.form import Form, ShownItem
 from jobs.annotation.study_plan import AUDITOR
-from jobs.store import locations
+from jobs.store.files import locations
 
 Placed = tuple[Mapping[str, Any], str | None, int]  # row of `assignments`, rater (None: a group's task), place
 

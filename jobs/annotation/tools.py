@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from actors.ids import content_id
+from actors.rubrics.people import FreeText
 from actors.status import Status
-from actors.vlm.people import FreeText
 from jobs.annotation import model
 from jobs.annotation.answers import ISSUE, Questionnaire
 from jobs.annotation.spans import SpanKind, SpanLabels

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from actors.errors import first_line
 from jobs.errors import InputError
-from jobs.store import locations
+from jobs.store.files import locations
 
 _FLOATS = ("<f2", "<f4", "<f8")
 _HEADER_READ = 1 << 16

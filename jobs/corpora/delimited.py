@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from jobs.errors import InputError
-from jobs.store import locations
+from jobs.store.files import locations
 from jobs.store.writer import RAW_KEPT, Reject, Rejects
 
 DELIMITERS = ",;\t|"

@@ -16,7 +16,7 @@ import pyarrow.csv as pa_csv
 
 from jobs.corpora import delimited
 from jobs.corpora.delimited import Dialect
-from jobs.store import locations
+from jobs.store.files import locations
 
 BLOCK_BYTES = 1 << 24  # bytes of text; Arrow refuses a row that does not fit in a block
 ROWS_AT_A_TIME = 20_000  # rows per table when Python reads

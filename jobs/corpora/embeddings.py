@@ -22,11 +22,11 @@ from jobs.corpora.vector_space import VectorSpace, check_same_space, space_of
 from jobs.corpora.where import parse_where
 from jobs.errors import InputError
 from jobs.models.encoder import EmbedderConfig, encoder_facts
-from jobs.store import locations
-from jobs.store.compact_list import CompactList, HashSet
-from jobs.store.locations import Object
+from jobs.store.files import locations
+from jobs.store.files.compact_list import CompactList, HashSet
+from jobs.store.files.locations import Object
+from jobs.store.files.threads import in_threads
 from jobs.store.reading import TableSource, open_table, tables_in
-from jobs.store.threads import in_threads
 from jobs.store.units import WHOLE, Unit
 
 LAYOUTS = ("table", "datacomp", "clip_retrieval", "npy")

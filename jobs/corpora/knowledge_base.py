@@ -20,9 +20,9 @@ from jobs.corpora import delimited
 from jobs.corpora.delimited import Dialect
 from jobs.corpora.delimited_batches import text_batches
 from jobs.errors import InputError
-from jobs.runtime.exclusions import ID
-from jobs.store import locations
-from jobs.store.locations import Object
+from jobs.runtime.selection.exclusions import ID
+from jobs.store.files import locations
+from jobs.store.files.locations import Object
 
 SUFFIXES = (".parquet", ".csv", ".tsv", ".jsonl")
 ROWS = 20_000  # rows in memory as Python objects

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from jobs.store import locations
-from jobs.store.objects import Object
+from jobs.store.files import locations
+from jobs.store.files.objects import Object
 from jobs.store.units import BYTES, Unit, unit_of_file
 
 SPAN = "span"  # in a unit's `extra`: first row and one past the last

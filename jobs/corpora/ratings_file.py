@@ -11,8 +11,8 @@ from jobs.corpora import delimited
 from jobs.corpora.delimited import require_columns
 from jobs.corpora.delimited_batches import text_batches
 from jobs.errors import InputError
-from jobs.store import locations
-from jobs.store.locations import Object
+from jobs.store.files import locations
+from jobs.store.files.locations import Object
 
 BATCH_ROWS = 1 << 17  # of Parquet
 

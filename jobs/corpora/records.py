@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from jobs.corpora import repeats
-from jobs.store.compact_list import CompactList
+from jobs.store.files.compact_list import CompactList
 from jobs.store.object_rows import read_rows
 from jobs.store.pieces import FROM, NUMBER, PIECES, TO, UNCUT, BegunCut, ranges
 from jobs.store.reading import TableSource, open_table

@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from actors.ids import ID, content_id
 from jobs.errors import InputError
-from jobs.store import locations
+from jobs.store.files import locations
+from jobs.store.files.spool import Spool
 from jobs.store.reading import TableSource
-from jobs.store.spool import Spool
 
 FILE = "repeats.json"
 PASS_ROWS = 4_000_000  # records compared at a time; takes about 200 MB

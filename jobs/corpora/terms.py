@@ -14,8 +14,8 @@ from actors.ids import content_id
 from actors.titles import Fold
 from jobs.corpora import delimited
 from jobs.errors import InputError
-from jobs.runtime.console import say
-from jobs.store import locations
+from jobs.runtime.process.console import say
+from jobs.store.files import locations
 from jobs.store.reading import open_table
 
 COLUMNS = ("term", "terms", "phrase", "page_title")  # usual names of a column of phrases

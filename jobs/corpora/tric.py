@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from jobs.errors import InputError
-from jobs.store import locations
+from jobs.store.files import locations
 
 TEMPLATES = ("none", "year", "decade")  # how a caption mentions the date
 DATES = ("none", "year", "decade", "day")  # how a judge's prompt mentions the date

@@ -19,11 +19,11 @@ from jobs.corpora.arrays import Matrix, blocks_of, find_matrix
 from jobs.corpora.embeddings import Part, VectorsConfig, condition_columns, parts_of
 from jobs.corpora.where import Where, parse_where, passed
 from jobs.errors import InputError
-from jobs.store import locations
+from jobs.store.files import locations
 from jobs.store.units import Unit
 
 if TYPE_CHECKING:
-    from jobs.runtime.exclusions import ExclusionFilter
+    from jobs.runtime.selection.exclusions import ExclusionFilter
 
 T = TypeVar("T")
 

@@ -17,8 +17,8 @@ from jobs.curation.rules import Decision
 from jobs.curation.sampling import smallest_by_group
 from jobs.curation.starter import question_counts, rated_above, read_ratings, region_labels
 from jobs.errors import InputError
-from jobs.runtime.draws import Draw, draw_keys
-from jobs.runtime.exclusions import ExclusionFilter
+from jobs.runtime.selection.draws import Draw, draw_keys
+from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.reading import TableSource
 
 NO_REGION = -1

@@ -7,7 +7,7 @@ from jobs.curation.near import DISTANCE, MAX_DISTANCE
 from jobs.curation.rows import PAGE_URL, PAGES, THUMBNAILS
 from jobs.curation.starter import StarterConfig
 from jobs.errors import InputError
-from jobs.runtime.draws import DrawConfig
+from jobs.runtime.selection.draws import DrawConfig
 
 KNOWLEDGE_GRAPH, LANGUAGE_MODEL, MANUAL = "knowledge_graph", "language_model", "manual"
 NEAR_MODES = ("keep", "report", "drop")

@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 
 from actors.ids import content_id
 from jobs.curation.apply_rules import Selection
-from jobs.store import locations, run_files
+from jobs.store import run_files
+from jobs.store.files import locations
 from jobs.store.object_rows import open_rows, reading_rows
 from jobs.store.reading import TableSource
 from jobs.store.units import Unit

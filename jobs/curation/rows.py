@@ -20,7 +20,7 @@ from jobs.errors import InputError
 from jobs.store.hashing import hash_texts_128, joined_columns
 
 if TYPE_CHECKING:
-    from jobs.runtime.exclusions import ExclusionFilter
+    from jobs.runtime.selection.exclusions import ExclusionFilter
     from jobs.store.reading import TableSource
 
 UNSAID = "unsaid"  # for a missing method or split

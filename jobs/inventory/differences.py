@@ -12,7 +12,8 @@ import pyarrow.dataset as pads
 
 from jobs import tables
 from jobs.errors import InputError
-from jobs.store import locations, run_files
+from jobs.store import run_files
+from jobs.store.files import locations
 from jobs.store.identity import flatten
 from jobs.store.reading import TableSource, open_table
 from jobs.store.run_files import IDENTITY, run_uri

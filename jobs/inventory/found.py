@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobs.errors import InputError
-from jobs.store import locations, run_files
+from jobs.store import run_files
+from jobs.store.files import locations
+from jobs.store.files.objects import Object
 from jobs.store.footers import data_objects, read_footers
 from jobs.store.identity import TABLE, stored_identity_hash
-from jobs.store.objects import Object
 from jobs.store.run_files import FOLDER, IDENTITY, INPUTS, MANIFEST, run_uri
 
 _END = f"/{FOLDER}/{IDENTITY}"

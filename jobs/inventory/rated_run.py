@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from jobs.errors import InputError
 from jobs.inventory.found import FoundTable, find_tables
-from jobs.store import locations
+from jobs.store.files import locations
 from jobs.store.run_files import IDENTITY, run_uri
 from jobs.store.trials import trials
 

@@ -8,7 +8,7 @@ from jobs.corpora import delimited
 from jobs.corpora.spreadsheet_cells import MARK, escaped
 from jobs.errors import InputError
 from jobs.items_from import concepts
-from jobs.store import locations
+from jobs.store.files import locations
 
 
 def check_not_completed(sheet: str) -> None:

@@ -5,8 +5,8 @@ from typing import Any
 
 from actors.conditions import check_condition
 from jobs.errors import InputError
-from jobs.runtime.config import Writing
-from jobs.runtime.draws import CompleteDrawConfig
+from jobs.runtime.configuration.config import Writing
+from jobs.runtime.selection.draws import CompleteDrawConfig
 
 UNIT_ROWS = 256  # as many as `fetch` and `curate` write
 KINDS = ("image", "pair", "description", "caption")  # kinds of items from a file

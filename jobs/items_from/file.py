@@ -13,9 +13,9 @@ from jobs.items_from.config import ItemsConfig
 from jobs.items_from.output import ITEMS, ItemsPlan
 from jobs.items_from.pictures import open_pictures
 from jobs.items_from.unit_spool import UnitSpool
-from jobs.runtime.exclusions import ExclusionFilter, Exclusions
+from jobs.runtime.selection.exclusions import ExclusionFilter, Exclusions
 from jobs.store import limits
-from jobs.store.spool import Spool
+from jobs.store.files.spool import Spool
 from jobs.store.writer import Reject
 
 # The keys that the rows depend on. The folder or table of pictures is not included, since ids are hashes of names.

@@ -14,7 +14,7 @@ from jobs.items_from.drawn_pictures import DrawnPictures, model_of
 from jobs.items_from.output import ITEMS, ItemsPlan, UnitRows, rows_of
 from jobs.judging.items import ItemTables, open_sources
 from jobs.judging.joined_rows import lookup
-from jobs.store.compact_list import CompactList
+from jobs.store.files.compact_list import CompactList
 from jobs.store.object_rows import read_unit
 from jobs.store.reading import TableSource, open_table
 from jobs.store.run import TablePlan

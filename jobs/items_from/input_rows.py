@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 from jobs.annotation import json_files
 from jobs.corpora import delimited
 from jobs.errors import InputError
-from jobs.store import locations
-from jobs.store.locations import Object
+from jobs.store.files import locations
+from jobs.store.files.locations import Object
 from jobs.store.writer import Reject, Rejects
 
 PICTURE = "picture"  # the column of a list with one picture per line

@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.store.compact_list import CompactList
+from jobs.store.files.compact_list import CompactList
+from jobs.store.files.objects import Object
 from jobs.store.object_rows import read_unit
-from jobs.store.objects import Object
 from jobs.store.pieces import FROM, NUMBER, PIECES, TO, UNCUT, BegunCut, ranges
 from jobs.store.reading import TableSource
 from jobs.store.units import Unit

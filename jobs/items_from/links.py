@@ -21,13 +21,13 @@ from jobs.items_from.kept_rows import KeptRows, column_keys, value_keys
 from jobs.items_from.link_contexts import CONTEXTS, NO_GOLD, NO_LINK, TALLY, Context
 from jobs.items_from.linked_units import linked_items, linked_units
 from jobs.items_from.output import ITEMS, ItemsPlan, UnitRows, rows_of
-from jobs.runtime import exclusions
-from jobs.runtime.exclusions import ExclusionFilter, Exclusions
-from jobs.store import locations
+from jobs.runtime.selection import exclusions
+from jobs.runtime.selection.exclusions import ExclusionFilter, Exclusions
+from jobs.store.files import locations
+from jobs.store.files.spool import Spool
 from jobs.store.hashing import Hashes, hash_texts
 from jobs.store.pieces import begun_cuts
 from jobs.store.reading import TableSource, open_table
-from jobs.store.spool import Spool
 from jobs.store.units import Unit
 from jobs.tables import TABLES
 

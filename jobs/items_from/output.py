@@ -11,11 +11,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from jobs.runtime import exclusions, summary
-from jobs.runtime.config import Writing
-from jobs.runtime.console import say
-from jobs.runtime.exclusions import Exclusions
-from jobs.store import locations
+from jobs.runtime.configuration.config import Writing
+from jobs.runtime.planning import summary
+from jobs.runtime.process.console import say
+from jobs.runtime.selection import exclusions
+from jobs.runtime.selection.exclusions import Exclusions
+from jobs.store.files import locations
 from jobs.store.limits import Taken
 from jobs.store.run import TablePlan, check_place, open_run
 from jobs.store.units import Unit

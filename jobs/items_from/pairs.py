@@ -16,11 +16,11 @@ from jobs.items_from.kept_rows import KeptRows, column_keys
 from jobs.items_from.output import ITEMS, ItemsPlan, UnitRows, rows_of
 from jobs.items_from.pair_rows import pair_item
 from jobs.judging.condition import METADATA
-from jobs.runtime.exclusions import ExclusionFilter, Exclusions
-from jobs.store.compact_list import CompactList
+from jobs.runtime.selection.exclusions import ExclusionFilter, Exclusions
+from jobs.store.files.compact_list import CompactList
+from jobs.store.files.spool import Spool
 from jobs.store.limits import Taken
 from jobs.store.reading import TableSource, open_table
-from jobs.store.spool import Spool
 from jobs.store.units import Unit
 
 BOTH, ONE = "both", "one"

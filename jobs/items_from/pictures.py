@@ -13,7 +13,7 @@ from jobs.corpora import picture_folder
 from jobs.errors import InputError
 from jobs.items_from.config import ItemsConfig
 from jobs.items_from.input_rows import UserFile
-from jobs.store import locations
+from jobs.store.files import locations
 from jobs.store.hashing import hash_texts
 from jobs.store.reading import TableSource, open_table
 

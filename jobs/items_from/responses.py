@@ -16,15 +16,16 @@ from jobs.items_from.output import ITEMS, ItemsPlan, UnitRows, rows_of
 from jobs.items_from.response_rows import GENERATED, LABELS_BY, TAKEN, AskedItem, picture_item, response_item
 from jobs.judging.joined_rows import lookup
 from jobs.judging.rating_tables import open_ratings
-from jobs.runtime import exclusions
-from jobs.runtime.draws import Draw, usable
-from jobs.runtime.exclusions import ExclusionFilter, Exclusions
-from jobs.store import limits, locations
-from jobs.store.compact_list import CompactList
+from jobs.runtime.selection import exclusions
+from jobs.runtime.selection.draws import Draw, usable
+from jobs.runtime.selection.exclusions import ExclusionFilter, Exclusions
+from jobs.store import limits
+from jobs.store.files import locations
+from jobs.store.files.compact_list import CompactList
+from jobs.store.files.objects import Object
 from jobs.store.keys import refuse_shared_keys
 from jobs.store.limits import first_rows
 from jobs.store.object_rows import read_unit
-from jobs.store.objects import Object
 from jobs.store.pieces import FROM, NUMBER, PIECES, TO, UNCUT, BegunCut, begun_cuts, piece_of, ranges
 from jobs.store.reading import TableSource, open_table, open_tables
 from jobs.store.units import Unit

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from actors.ids import content_id
 from jobs.annotation.form import is_web
 from jobs.errors import InputError
-from jobs.runtime.exclusions import ExclusionFilter
+from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.reading import TableSource
 
 MAX_PAIRS = 100_000  # more than people can judge

@@ -9,7 +9,7 @@ from actors.ids import content_id
 from jobs.errors import InputError
 from jobs.items_from.config import ItemsConfig
 from jobs.items_from.output import ITEMS, ItemsPlan, UnitRows, rows_of
-from jobs.runtime.exclusions import Exclusions
+from jobs.runtime.selection.exclusions import Exclusions
 from jobs.store.units import Unit
 from jobs.terms_from.topics import TopicList
 

@@ -16,8 +16,8 @@ from jobs.errors import InputError
 from jobs.items_from.input_rows import UserFile
 from jobs.items_from.output import ITEMS, UnitRows
 from jobs.items_from.row_items import ItemRow, record_of
-from jobs.runtime import exclusions
-from jobs.runtime.exclusions import ExclusionFilter
+from jobs.runtime.selection import exclusions
+from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.hashing import hash_texts
 from jobs.store.units import Unit, unit_of_file
 from jobs.store.writer import REJECTS, Reject

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from actors.prompt_preparer import PromptPreparer
-from actors.vlm import instructions
-from actors.vlm.instructions import QUESTIONS_WORD, Instruction, QuestionWords, asked_questions
-from actors.vlm.rubric import Rubric
+from actors.rubrics import instructions
+from actors.rubrics.instructions import QUESTIONS_WORD, Instruction, QuestionWords, asked_questions
+from actors.rubrics.rubric import Rubric
+from actors.rubrics.templates import TARGET_WORD
 from actors.vlm.settings import ContextSettings, ModelSettings
-from actors.vlm.templates import TARGET_WORD
 from jobs.judging.items import ItemTables, Reader, reading, sources_of
 from jobs.judging.settings import AskingConfig, UsesModel, check_model
 from jobs.models import picture_tokens

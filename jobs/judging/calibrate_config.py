@@ -6,12 +6,12 @@ from typing import Any
 from omegaconf import MISSING
 
 from actors.conditions import ConditionSettings
-from actors.vlm.rubric import Rubric
-from actors.vlm.rubric_questions import Question
+from actors.rubrics.rubric import Rubric
+from actors.rubrics.rubric_questions import Question
 from jobs.errors import InputError
 from jobs.judging.calibration import CRITERIA
 from jobs.judging.halves import HALVES
-from jobs.runtime.config import Writing
+from jobs.runtime.configuration.config import Writing
 
 
 @dataclass

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from actors.loglik_rater import METHOD
+from actors.rubrics.rubric_questions import Question
 from actors.status import Status
 from actors.vlm.debiasing import Moments
-from actors.vlm.rubric_questions import Question
 from jobs.errors import InputError
 from jobs.judging.reference import Reference
 from jobs.metrics.thresholds import best_threshold, f1_at

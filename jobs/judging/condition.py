@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from actors.conditions import ConditionSettings
-from jobs.runtime.console import say
+from jobs.runtime.process.console import say
 from jobs.store.reading import TableSource
 
 METADATA = "remine.condition"  # in the footers of a table of items

@@ -19,12 +19,13 @@ from actors.status import Status
 from jobs.judging import vllm_engine
 from jobs.judging.prompt_trial import first_items
 from jobs.judging.vllm_engine import EngineKeys
-from jobs.runtime import ray_session
-from jobs.runtime.config import RayConfig
-from jobs.runtime.console import say
-from jobs.runtime.exclusions import ExclusionFilter, Exclusions, withhold
-from jobs.runtime.resources import demands
-from jobs.store import locations, run_files
+from jobs.runtime.cluster import ray_session
+from jobs.runtime.configuration.config import RayConfig
+from jobs.runtime.configuration.resources import demands
+from jobs.runtime.process.console import say
+from jobs.runtime.selection.exclusions import ExclusionFilter, Exclusions, withhold
+from jobs.store import run_files
+from jobs.store.files import locations
 from jobs.store.run_files import IDENTITY, run_uri
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask

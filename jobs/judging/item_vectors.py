@@ -12,7 +12,7 @@ from jobs.errors import InputError
 from jobs.judging.items import ItemTables
 from jobs.judging.joined_rows import lookup
 from jobs.models.encoder_inputs import PICTURES, VECTORS, EncoderInput
-from jobs.runtime import exclusions
+from jobs.runtime.selection import exclusions
 from jobs.store.pieces import read_piece
 from jobs.store.reading import open_table
 from jobs.store.writer import UnitTask
@@ -48,8 +48,8 @@ def read_item_vectors(task: UnitTask) -> pa.Table:
 
     Returns:
         `item_id`, `embedding: list<float>`, `status`, `error_kind`, `error_message`, `targets: list<string>`, and
-        `jobs.runtime.exclusions.SHOWN`. An item without a picture, or whose picture has no vector, is `missing_input`;
-        one with several pictures is `skipped`.
+        `jobs.runtime.selection.exclusions.SHOWN`. An item without a picture, or whose picture has no vector, is
+        `missing_input`; one with several pictures is `skipped`.
     """
     _, vectors = task.unit.inputs
     items = read_piece(task.unit, ["item_id", "image_ids", TARGETS]).to_pylist()

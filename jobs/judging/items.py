@@ -20,8 +20,8 @@ from actors.status import Status
 from jobs.errors import InputError
 from jobs.judging.joined_rows import lookup, lookup_pictures
 from jobs.judging.settings import AskingConfig
-from jobs.runtime import exclusions
-from jobs.store.locations import Object
+from jobs.runtime.selection import exclusions
+from jobs.store.files.locations import Object
 from jobs.store.pieces import STANDARD, Cut, in_pieces, read_piece
 from jobs.store.reading import TableSource, open_table
 from jobs.store.units import Unit
@@ -157,8 +157,9 @@ class Reader:
 
         Returns:
             `item_id`, `pictures: list<large_binary>`, `status`, `targets: list<string>`, each context field (string),
-            and `jobs.runtime.exclusions.SHOWN`, the ids and URLs that exclusions are compared with. With `whole_texts`
-            also `texts` and `text_ids: map<string, list<string>>`, the texts of each role in their order.
+            and `jobs.runtime.selection.exclusions.SHOWN`, the ids and URLs that exclusions are compared
+            with. With `whole_texts` also `texts` and `text_ids: map<string, list<string>>`, the texts of
+            each role in their order.
         """
         _, *others = task.unit.inputs
         joined = dict(zip(self.joined_tables, others, strict=True))

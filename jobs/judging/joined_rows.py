@@ -18,11 +18,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.store import locations
+from jobs.store.files import locations
+from jobs.store.files.objects import Object
 from jobs.store.footers import data_objects
 from jobs.store.lookup import RowLookup
 from jobs.store.object_rows import open_rows, read_unit, reading_rows
-from jobs.store.objects import Object
 from jobs.store.pages import ColumnPages, column_pages
 from jobs.store.shared_lookup import OBJECT, ROW, SharedLookup
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from jobs.runtime.console import say
+from jobs.runtime.process.console import say
 
 
 def show_prompts(tallies: Mapping[str, Mapping[str, int]]) -> None:

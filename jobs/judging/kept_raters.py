@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from jobs.errors import InputError
 from jobs.models.vlm import ModelConfig
-from jobs.store import locations
+from jobs.store.files import locations
 from jobs.store.reading import TableSource
 from jobs.store.run import TableRun
 from jobs.tables import conform, table

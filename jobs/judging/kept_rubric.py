@@ -19,12 +19,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from actors.vlm import rubric_forms
-from actors.vlm.instructions import Instruction
-from actors.vlm.rubric import Rubric
-from actors.vlm.rubric_questions import ANY, Answer
+from actors.rubrics import rubric_forms
+from actors.rubrics.instructions import Instruction
+from actors.rubrics.rubric import Rubric
+from actors.rubrics.rubric_questions import ANY, Answer
 from jobs.errors import InputError
-from jobs.store import locations
+from jobs.store.files import locations
 from jobs.store.reading import TableSource
 from jobs.store.run_files import read_json
 

@@ -13,12 +13,12 @@ import pyarrow as pa
 from actors.marking.model import Description, Kind, Marks, Request
 from actors.marking.prompts import MISTAKES, OMISSIONS
 from actors.picture_reader import PictureReader
+from actors.rubrics.pieces import Piece
 from actors.span_marker import MarkingSettings, describe
 from actors.vlm.errors import ScoringError
-from actors.vlm.pieces import Piece
 from actors.vlm.settings import ModelSettings
 from jobs.judging.prompt_trial import TriedKeys, indented, items_to_show, model_to_show
-from jobs.runtime.console import say
+from jobs.runtime.process.console import say
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask
 

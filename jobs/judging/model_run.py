@@ -9,8 +9,9 @@ import pyarrow as pa
 from jobs.judging import kept_raters
 from jobs.judging.settings import ModelRunConfig
 from jobs.models import picture_tokens
-from jobs.runtime import exclusions, lifecycle
-from jobs.runtime.exclusions import Exclusions
+from jobs.runtime import lifecycle
+from jobs.runtime.selection import exclusions
+from jobs.runtime.selection.exclusions import Exclusions
 from jobs.runtime.stage_contract import Stage
 from jobs.store.run import TablePlan, TableRun
 from jobs.store.units import Unit

@@ -12,13 +12,13 @@ import pyarrow as pa
 
 from actors.ids import content_id
 from actors.items import QUESTIONS
+from actors.rubrics.rubric import Rubric
 from actors.schemas import OWN_QUESTIONS
-from actors.vlm.rubric import Rubric
 from jobs.errors import InputError
 from jobs.judging.items import ItemTables, Reader
 from jobs.judging.joined_rows import matching_rows
 from jobs.judging.settings import OwnQuestionsConfig
-from jobs.store.objects import Object
+from jobs.store.files.objects import Object
 from jobs.store.writer import UnitTask
 
 

@@ -15,7 +15,7 @@ from actors.status import Status
 from actors.vlm.settings import ModelSettings
 from jobs.errors import InputError
 from jobs.judging import joined_rows, vllm_engine
-from jobs.runtime.console import say
+from jobs.runtime.process.console import say
 from jobs.runtime.stage_contract import Stage
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask

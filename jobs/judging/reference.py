@@ -12,7 +12,7 @@ from actors.status import Status
 from actors.vlm.debiasing import Moments
 from jobs.errors import InputError
 from jobs.judging.rating_tables import open_ratings
-from jobs.runtime.console import say
+from jobs.runtime.process.console import say
 from jobs.store.object_rows import read_unit
 from jobs.store.reading import open_table
 from jobs.store.run import TableRun

@@ -4,9 +4,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from actors.rubric_rater import default_targets
+from actors.rubrics.rubric import Rubric
+from actors.rubrics.rubric import identity as rubric_identity
 from actors.vlm.model_checks import model_type
-from actors.vlm.rubric import Rubric
-from actors.vlm.rubric import identity as rubric_identity
 from jobs.errors import InputError
 from jobs.judging import kept_rubric, methods, own_questions, prompt_trial, vllm_engine
 from jobs.judging.items import ItemTables, Reader, reading, sources_of
@@ -15,8 +15,8 @@ from jobs.judging.model_run import model_plan
 from jobs.judging.own_questions import OwnQuestionsReader
 from jobs.judging.settings import OwnQuestionsConfig, check_model
 from jobs.judging.targets import RatingCounts, count_ratings, read_targets
-from jobs.runtime import exclusions
-from jobs.runtime.exclusions import Exclusions
+from jobs.runtime.selection import exclusions
+from jobs.runtime.selection.exclusions import Exclusions
 from jobs.store.pieces import cut_of
 from jobs.store.reading import open_table
 from jobs.store.run import TablePlan

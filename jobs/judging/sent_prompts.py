@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 import jinja2
 import pyarrow as pa
 
-from actors.vlm.pieces import Piece
-from actors.vlm.prompts import Prompt, PromptBuilder
-from actors.vlm.rubric import Rubric
-from actors.vlm.rubric_questions import ANY
+from actors.rubrics.pieces import Piece
+from actors.rubrics.prompts import Prompt, PromptBuilder
+from actors.rubrics.rubric import Rubric
+from actors.rubrics.rubric_questions import ANY
 from jobs.judging.kept_rubric import KeptRubric, Rubrics
 from jobs.store.reading import TableSource
 from jobs.store.shared_lookup import SharedLookup

@@ -8,7 +8,7 @@ from omegaconf import MISSING
 from actors.vlm.settings import ContextSettings
 from jobs.models.devices import check_dtype
 from jobs.models.vlm import ModelConfig, check_bounds
-from jobs.runtime.config import FailingRows
+from jobs.runtime.configuration.config import FailingRows
 
 
 @dataclass

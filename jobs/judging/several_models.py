@@ -7,9 +7,11 @@ from typing import Any, TypeVar
 from jobs.errors import InputError, RunError
 from jobs.judging.settings import AskingConfig, ModelRunConfig
 from jobs.models.several import read_models
-from jobs.runtime import cli, dtypes, named_keys
-from jobs.runtime.console import say
-from jobs.store import locations
+from jobs.runtime.cluster import dtypes
+from jobs.runtime.command_line import cli
+from jobs.runtime.configuration import named_keys
+from jobs.runtime.process.console import say
+from jobs.store.files import locations
 
 Manifest = dict[str, Any]
 

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from actors.items import QUESTIONS, TARGETS
-from actors.vlm.rubric import Rubric
+from actors.rubrics.rubric import Rubric
 from jobs.errors import InputError
-from jobs.runtime.config_files import CONF
-from jobs.store import locations
+from jobs.runtime.configuration.config_files import CONF
+from jobs.store.files import locations
 from jobs.store.reading import TableSource
 
 LISTS = CONF / "target_lists"

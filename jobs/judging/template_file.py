@@ -12,9 +12,9 @@ from jobs.errors import InputError
 from jobs.judging import kept_rubric
 from jobs.judging.kept_rubric import KeptRubric
 from jobs.judging.targets import read_targets
-from jobs.runtime.config_files import CONF
-from jobs.runtime.named_keys import with_option
-from jobs.store import locations
+from jobs.runtime.configuration.config_files import CONF
+from jobs.runtime.configuration.named_keys import with_option
+from jobs.store.files import locations
 
 if TYPE_CHECKING:
     from actors.zero_shot_rater import ZeroShotTemplate

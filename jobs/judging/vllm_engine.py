@@ -6,8 +6,8 @@ from typing import Protocol
 
 from actors.vlm.model_checks import head_counts, model_type
 from jobs.models.vlm import ModelConfig
-from jobs.runtime import extras
-from jobs.runtime.resources import Resources
+from jobs.runtime.command_line import extras
+from jobs.runtime.configuration.resources import Resources
 
 NAME = "vllm"
 BATCHES_PER_CALL = 8  # 128 prompts with batch_size=16: at the end of each call vLLM waits for the longest text

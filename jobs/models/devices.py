@@ -2,8 +2,8 @@
 
 from actors import devices
 from jobs.errors import InputError
-from jobs.runtime import ray_session
-from jobs.runtime.config import Common
+from jobs.runtime.cluster import ray_session
+from jobs.runtime.configuration.config import Common
 
 
 def check_device(cfg: Common, name: str, *, prefix: str = "") -> None:

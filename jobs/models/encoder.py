@@ -11,7 +11,7 @@ from actors.encoders.settings import EncoderSettings
 from actors.errors import first_line
 from jobs.errors import InputError
 from jobs.models.devices import check_device, check_dtype
-from jobs.runtime.config import Common
+from jobs.runtime.configuration.config import Common
 
 if TYPE_CHECKING:
     from actors.encoders.facts import EncoderFacts

@@ -9,8 +9,8 @@ from omegaconf import MISSING
 from actors.diffusion.settings import ImageModelSettings
 from jobs.errors import InputError
 from jobs.models.several import read_models
-from jobs.runtime import dtypes
-from jobs.runtime.config import Common
+from jobs.runtime.cluster import dtypes
+from jobs.runtime.configuration.config import Common
 
 
 @dataclass

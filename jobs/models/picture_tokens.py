@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from actors.status import Status
 from actors.vlm.picture_size import PixelBounds
 from jobs.models.vlm import ModelConfig
-from jobs.runtime.console import say
+from jobs.runtime.process.console import say
 from jobs.store.object_rows import read_unit
 from jobs.store.reading import TableSource
 

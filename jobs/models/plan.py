@@ -2,9 +2,9 @@
 
 from typing import Protocol
 
-from jobs.runtime import ray_session
-from jobs.runtime.config import Common
-from jobs.runtime.resources import StageResources
+from jobs.runtime.cluster import ray_session
+from jobs.runtime.configuration.config import Common
+from jobs.runtime.configuration.resources import StageResources
 
 GB = 1e9
 

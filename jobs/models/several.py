@@ -6,7 +6,7 @@ from typing import Any
 
 from actors.local_models import is_local
 from jobs.errors import InputError
-from jobs.runtime import config
+from jobs.runtime.configuration import config
 
 
 def read_models(job: str, schema: type, *, key: str, listed: str, names: Sequence[str]) -> list[Any]:

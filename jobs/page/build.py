@@ -19,8 +19,8 @@ from jobs.page.gallery import GOLD, HUMAN, Gallery, cards, titled_cards
 from jobs.page.model import FunnelStep, GalleryPicture, ModelFacts, Page, PageFigure, TableSummary, Wording, letters_of
 from jobs.page.page_figures import funnel_figures, page_figures
 from jobs.page.region_figures import region_figures
-from jobs.runtime import estimates
-from jobs.runtime.exclusions import ExclusionFilter
+from jobs.runtime.planning import estimates
+from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store import run_files
 from jobs.store.reading import TableSource
 

@@ -15,8 +15,8 @@ from actors.ids import content_id
 from jobs.corpora import delimited, spreadsheet_cells
 from jobs.errors import InputError
 from jobs.html.thumbnails import thumbnail
-from jobs.runtime.exclusions import ExclusionFilter
-from jobs.store import locations
+from jobs.runtime.selection.exclusions import ExclusionFilter
+from jobs.store.files import locations
 from jobs.store.lookup import RowLookup
 from jobs.store.reading import TableSource
 

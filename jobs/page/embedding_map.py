@@ -11,7 +11,7 @@ from actors.status import Status
 from jobs.corpora.vectors import matrix_of
 from jobs.html.thumbnails import Thumbnail, thumbnail
 from jobs.page.model import EmbeddingMap, GalleryPicture, MapPoint
-from jobs.runtime.exclusions import ExclusionFilter
+from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.hashing import Hashes, hash_texts
 from jobs.store.reading import TableSource
 

@@ -17,7 +17,7 @@ from jobs.html.thumbnails import Thumbnail, thumbnail
 from jobs.judging.sent_prompts import PromptTexts, as_context
 from jobs.page.gallery_tops import TOPS, Best, in_turn, picture_values
 from jobs.page.model import GalleryPicture, PictureRating, Wording, rater_label
-from jobs.runtime.exclusions import ExclusionFilter
+from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.hashing import hash_texts
 from jobs.store.object_rows import read_unit
 from jobs.store.reading import TableSource

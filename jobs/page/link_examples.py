@@ -11,7 +11,7 @@ from typing import Any
 from jobs.corpora import spreadsheet_cells
 from jobs.errors import InputError
 from jobs.retrieval.shown_links import Links, Neighbors, ShownLink, ShownNeighbor
-from jobs.store import locations
+from jobs.store.files import locations
 
 SHEET, PAGE = "rankings.csv", "index.html"
 COLUMNS = ("picture", "kind", "name", "rank", "id", "lemma", "score")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from jobs.corpora.spreadsheet_cells import escaped_data
 from jobs.papers.model import PaperFigure, PaperPart, PaperTable
 from jobs.plots.svg import standalone
-from jobs.store import locations
+from jobs.store.files import locations
 
 FOLDER = "paper"
 MEASURES = (

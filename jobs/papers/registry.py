@@ -7,7 +7,7 @@ from jobs.errors import InputError
 from jobs.papers.model import PaperPart
 from jobs.papers.settings import PaperSettings
 from jobs.papers.study import Study
-from jobs.runtime.console import say
+from jobs.runtime.process.console import say
 
 # name -> module with `arrange`, imported when it is used
 ARRANGEMENTS = {

@@ -21,7 +21,7 @@ from jobs.papers.metric_index import MetricIndex
 from jobs.papers.model import PaperPart
 from jobs.papers.settings import PaperSettings
 from jobs.papers.study import Study
-from jobs.runtime.exclusions import ExclusionFilter
+from jobs.runtime.selection.exclusions import ExclusionFilter
 
 
 @dataclass

@@ -13,7 +13,7 @@ from jobs.metrics.question import MODELS, PEOPLE, MetricSettings, matching
 from jobs.papers.metric_index import MetricIndex
 from jobs.papers.model import PaperCell, PaperRow, Printed, Unit
 from jobs.papers.settings import PaperSettings, PrintedTable
-from jobs.runtime.exclusions import ExclusionFilter
+from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.hashing import Hashes
 
 

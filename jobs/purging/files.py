@@ -22,9 +22,10 @@ from jobs.curation.config import NEAR_FILE
 from jobs.purging import contents
 from jobs.purging.mentions import has_strings
 from jobs.purging.needles import PICTURES, Needles
-from jobs.runtime.exclusions import KEPT, TALLY
-from jobs.store import lease, locations
-from jobs.store.objects import Object
+from jobs.runtime.selection.exclusions import KEPT, TALLY
+from jobs.store import lease
+from jobs.store.files import locations
+from jobs.store.files.objects import Object
 from jobs.store.reading import TableSource
 from jobs.store.run_files import FOLDER, IDENTITY
 from jobs.store.writer import REJECTS, rejects_uri

@@ -8,8 +8,8 @@ from dataclasses import dataclass, fields
 
 from jobs.errors import InputError
 from jobs.purging.matching import Gone
-from jobs.runtime.console import say
-from jobs.store import locations
+from jobs.runtime.process.console import say
+from jobs.store.files import locations
 from jobs.store.run_files import read_json
 
 FILE = "_purge.json"  # in the folder that is purged; removed when the purge is complete

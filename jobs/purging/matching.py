@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from actors.ids import ID
-from jobs.runtime.exclusions import ExclusionFilter, marks_of
+from jobs.runtime.selection.exclusions import ExclusionFilter, marks_of
 from jobs.store.reading import TableSource
 
 # Columns that name what a row is about.
@@ -32,7 +32,7 @@ class Gone:
     """What must go.
 
     Attributes:
-        marks: of the list of exclusions (`jobs.runtime.exclusions`), and further ids.
+        marks: of the list of exclusions (`jobs.runtime.selection.exclusions`), and further ids.
         urls: addresses of the pictures as the tables have them, for files that are not tables.
         pictures: the image_ids among the marks, without ids of items, responses and texts.
         matched: the marks that rows of records, images, items or responses have, for the summary of the list.

@@ -18,14 +18,15 @@ import pyarrow.parquet as pq
 
 from jobs.errors import RunError
 from jobs.purging.needles import Needles, columns_to_read
-from jobs.runtime.exclusions import KEPT, TALLY
-from jobs.store import locations, run_files
+from jobs.runtime.selection.exclusions import KEPT, TALLY
+from jobs.store import run_files
 from jobs.store.counts import Counts
+from jobs.store.files import locations
+from jobs.store.files.objects import Object
 from jobs.store.footers import Footer
 from jobs.store.identity import EXCLUSIONS
 from jobs.store.json_types import FooterJson, GenerationJson, ReplacedJson
 from jobs.store.object_rows import open_rows, reading_rows
-from jobs.store.objects import Object
 from jobs.store.pieces import range_without, with_range
 from jobs.store.reading import TableSource, open_table, whole_of
 from jobs.store.run import written_unit

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from jobs.errors import InputError
 from jobs.purging.needles import Needles, columns_to_read
-from jobs.runtime.exclusions import KEPT, Exclusions
-from jobs.store import locations, lock, table_faults
+from jobs.runtime.selection.exclusions import KEPT, Exclusions
+from jobs.store import lock, table_faults
+from jobs.store.files import locations
 from jobs.store.footers import data_objects
 from jobs.store.reading import TableSource, open_table
 from jobs.store.run_files import FOLDER, IDENTITY, run_uri

@@ -5,7 +5,7 @@ from typing import Any
 
 from actors.vlm.settings import SamplingSettings
 from jobs.models.vlm import ModelConfig
-from jobs.runtime.config import ReadingRows
+from jobs.runtime.configuration.config import ReadingRows
 
 REFUSE, MARK = "refuse", "mark"
 

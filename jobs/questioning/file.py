@@ -10,7 +10,7 @@ from jobs.judging.own_questions import set_id_of
 from jobs.metrics.dsg import NO, YES, id_of, parents_of
 from jobs.questioning.config import REFUSE, QuestionColumns
 from jobs.questioning.graph import CYCLE, MARKED, NO_QUESTION, UNKNOWN_PARENT, GraphQuestion, checked, cycles
-from jobs.store.objects import Object
+from jobs.store.files.objects import Object
 from jobs.store.writer import Reject, Rejects
 
 USUAL = {  # what -> usual names of its column: ours, then those of the released files of DSG

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from actors.vlm.scene_graphs import LineFault
+from actors.rubrics.scene_graphs import LineFault
 
 DUPLICATE, ABOUT_PICTURE, NOT_YES_NO, MARKED = "duplicate", "asks_for_the_picture", "not_yes_or_no", "marked_invalid"
 NO_QUESTION = "no_question"
@@ -113,7 +113,8 @@ def from_answers(
     """Return the questions of a set from a model's answers, and the tuples without a question.
 
     Args:
-        tuples, questions, parents: (line, text) by number, from `actors.vlm.scene_graphs.parse`. A tuple without a line
+        tuples, questions, parents: (line, text) by number, from `actors.rubrics.scene_graphs.parse`. A tuple
+        without a line
             of parents has no parents.
     """
     rows = [

@@ -8,12 +8,12 @@ import pyarrow as pa
 
 from actors.errors import first_line
 from actors.generator import sample_seed, text_generator
+from actors.rubrics import scene_graphs
+from actors.rubrics.scene_graphs import PARENTS, QUESTIONS, STEPS, TUPLES, LineFault, Parsed, SceneGraphInstructions
 from actors.status import Status
-from actors.vlm import scene_graphs
 from actors.vlm.encoding import ChatEncoder
 from actors.vlm.errors import ScoringError
 from actors.vlm.loading import load_vlm, model_facts
-from actors.vlm.scene_graphs import PARENTS, QUESTIONS, STEPS, TUPLES, LineFault, Parsed, SceneGraphInstructions
 from actors.vlm.settings import ModelSettings, SamplingSettings
 from jobs.questioning.graph import GraphQuestion, from_answers
 from jobs.questioning.rows import question_row

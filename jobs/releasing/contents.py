@@ -12,7 +12,7 @@ from jobs.releasing.annotations import Annotations, read_annotations, subject_of
 from jobs.releasing.card import CardFacts
 from jobs.releasing.files import Column, ReleasedFile, write_csv
 from jobs.releasing.pictures import ReleasedPictures
-from jobs.runtime.exclusions import ExclusionFilter
+from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.reading import TableSource
 
 RESPONSES, RESPONSE_RATINGS, COMMENTS = INCLUDED = ("responses", "response_ratings", "comments")

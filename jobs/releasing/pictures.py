@@ -8,7 +8,7 @@ from typing import Any
 from actors.fetching.signed_urls import gives_access, without_secrets
 from jobs.corpora.released_pictures import METHODS, SPLITS
 from jobs.releasing.files import Column
-from jobs.runtime.exclusions import ExclusionFilter
+from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.reading import TableSource
 
 PICTURE_COLUMNS = {  # the first six as Century released them

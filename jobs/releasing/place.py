@@ -4,7 +4,7 @@ from pathlib import Path
 
 from jobs.errors import InputError
 from jobs.releasing.contents import FILES
-from jobs.store import locations
+from jobs.store.files import locations
 
 CARD, METADATA = "README.md", "croissant.json"
 DATA = [f"data/{file}.csv" for file in FILES]

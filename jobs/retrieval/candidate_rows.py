@@ -15,12 +15,12 @@ from actors.errors import first_line
 from actors.ids import content_id
 from jobs.corpora import delimited
 from jobs.errors import InputError
-from jobs.runtime.exclusions import ExclusionFilter
-from jobs.store import locations
-from jobs.store.locations import Object
+from jobs.runtime.selection.exclusions import ExclusionFilter
+from jobs.store.files import locations
+from jobs.store.files.locations import Object
+from jobs.store.files.threads import in_threads
 from jobs.store.lookup import RowLookup
 from jobs.store.reading import TableSource
-from jobs.store.threads import in_threads
 from jobs.tables import WIT_COLUMNS
 
 THREADS = 16

@@ -9,9 +9,9 @@ from jobs.corpora.embeddings import VectorCorpus
 from jobs.errors import InputError
 from jobs.retrieval.queries import read_queries
 from jobs.retrieval.search import SearchTask
-from jobs.runtime import exclusions
-from jobs.runtime.console import say
-from jobs.store import locations
+from jobs.runtime.process.console import say
+from jobs.runtime.selection import exclusions
+from jobs.store.files import locations
 from jobs.store.reading import open_table
 from jobs.store.run import TableRun
 

@@ -18,11 +18,11 @@ import pyarrow.parquet as pq
 from jobs.corpora.embeddings import VectorCorpus
 from jobs.corpora.vectors import UnitVectors, VectorLayout
 from jobs.errors import InputError, RunError
-from jobs.runtime.console import say
-from jobs.runtime.exclusions import ExclusionFilter
-from jobs.store import locations
+from jobs.runtime.process.console import say
+from jobs.runtime.selection.exclusions import ExclusionFilter
+from jobs.store.files import locations
+from jobs.store.files.spool import Spool
 from jobs.store.reading import TableSource
-from jobs.store.spool import Spool
 
 if TYPE_CHECKING:
     from jobs.retrieval.queries import QueryUnit

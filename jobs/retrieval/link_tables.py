@@ -10,7 +10,7 @@ from actors.linking import TEXT_METHODS, LinkSettings
 from jobs.corpora.vector_space import check_same_space, space_of
 from jobs.errors import InputError
 from jobs.retrieval.contamination import KnowledgeBasePictures
-from jobs.store import locations
+from jobs.store.files import locations
 from jobs.store.reading import TableSource, open_table
 from jobs.store.shared_lookup import SharedLookup
 

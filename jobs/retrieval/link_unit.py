@@ -22,8 +22,8 @@ from actors.linking import (
 )
 from jobs.retrieval.contamination import KnowledgeBasePictures
 from jobs.retrieval.link_tables import TEXT_TABLES, LinkLookups
-from jobs.runtime import exclusions
 from jobs.runtime.board import Reporter
+from jobs.runtime.selection import exclusions
 from jobs.store.object_rows import distinct_values, first_values, read_unit
 from jobs.store.shared_lookup import SharedLookup
 from jobs.store.units import Unit

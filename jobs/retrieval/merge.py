@@ -10,12 +10,12 @@ import pyarrow.compute as pc
 from actors.search.top_k import Hits
 from jobs.retrieval.neighbor_rows import CORPUS_TALLY, Calibration, neighbors
 from jobs.retrieval.queries import QueryUnit
-from jobs.runtime import exclusions
+from jobs.runtime.selection import exclusions
+from jobs.store.files.threads import ahead
 from jobs.store.footers import Footer
 from jobs.store.object_rows import read_rows, read_unit
 from jobs.store.reading import TableSource
 from jobs.store.run import TableRun
-from jobs.store.threads import ahead
 from jobs.store.writer import UnitTask, UnitWriter
 
 PAIRS_AT_ONCE = 2_000_000  # pairs of a query and one of its k ranks, merged in one pass; about 0.5 kB each

@@ -12,8 +12,8 @@ from actors.status import Status
 from jobs.corpora.embeddings import VectorsConfig, open_tables
 from jobs.corpora.vectors import matrix_of
 from jobs.errors import InputError
-from jobs.runtime import exclusions
-from jobs.runtime.exclusions import ExclusionFilter
+from jobs.runtime.selection import exclusions
+from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.counts import Counts
 from jobs.store.object_rows import read_unit
 from jobs.store.reading import TableSource, open_table, tables_in

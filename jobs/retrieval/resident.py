@@ -12,8 +12,8 @@ import numpy as np
 
 from actors.ids import content_id
 from jobs.corpora.vectors import UnitVectors, VectorBlock, VectorLayout
-from jobs.runtime.exclusions import ExclusionFilter
-from jobs.store.machine_copy import MachineCopy
+from jobs.runtime.selection.exclusions import ExclusionFilter
+from jobs.store.files.machine_copy import MachineCopy
 from jobs.store.units import Unit
 
 BLOCK_ROWS = 1 << 18  # per block: several pieces of a search on a GPU, one copied while another is multiplied

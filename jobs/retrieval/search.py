@@ -15,8 +15,8 @@ from jobs.corpora.vectors import UnitVectors, VectorLayout
 from jobs.retrieval.neighbor_rows import CORPUS_TALLY, Calibration, neighbors
 from jobs.retrieval.queries import NOT_FINITE, OUT_OF_RANGE, ZERO, read_queries
 from jobs.retrieval.resident import ResidentCorpus
-from jobs.runtime import exclusions
 from jobs.runtime.board import Reporter
+from jobs.runtime.selection import exclusions
 from jobs.store.units import Unit
 from jobs.store.writer import Reject, UnitTask, UnitWriter
 

@@ -10,9 +10,10 @@ from jobs.retrieval.merge import merge
 from jobs.retrieval.neighbor_rows import CORPUS_TALLY, Calibration
 from jobs.retrieval.queries import read_queries
 from jobs.retrieval.search import ScanUnit, SearchQueries, SearchTask
-from jobs.runtime import exclusions, summary
-from jobs.runtime.resources import Resources
-from jobs.store import locations
+from jobs.runtime.configuration.resources import Resources
+from jobs.runtime.planning import summary
+from jobs.runtime.selection import exclusions
+from jobs.store.files import locations
 from jobs.store.reading import open_table
 from jobs.store.run import TableRun, open_run
 

@@ -25,7 +25,7 @@ from actors.status import PROCESS_DIED, TIMED_OUT, Reason, Status, failed_status
 from actors.vlm.errors import is_device_lost
 from jobs.errors import RunError
 from jobs.runtime.bad_devices import Device, device_of_process
-from jobs.runtime.console import say
+from jobs.runtime.process.console import say
 
 BATCH_ATTEMPTS = 2  # attempts at a batch as a whole
 UNIT_ATTEMPTS = 3  # attempts at a unit that an actor processes alone

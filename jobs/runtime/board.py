@@ -10,7 +10,7 @@ from uuid import uuid4
 from jobs.runtime.attempts import Ledger
 from jobs.runtime.bad_devices import BadDevices, start_holder
 from jobs.runtime.error_share import ErrorTotals
-from jobs.runtime.timings import Measured
+from jobs.runtime.process.timings import Measured
 from jobs.runtime.worker_warnings import Collected
 
 REPORT_EVERY_S = 0.5

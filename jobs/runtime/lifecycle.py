@@ -6,13 +6,16 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from jobs.errors import InputError
-from jobs.runtime import ray_session, summary, timings
-from jobs.runtime.config import CALIBRATE, Common, FailingRows, ReadingRows, check_plan
-from jobs.runtime.exclusions import TALLY, Exclusions
-from jobs.runtime.expected_pace import Work
-from jobs.runtime.prospects import prospect
-from jobs.runtime.resources import Demand, StageResources
-from jobs.store import locations, run_files
+from jobs.runtime.cluster import ray_session
+from jobs.runtime.configuration.config import CALIBRATE, Common, FailingRows, ReadingRows, check_plan
+from jobs.runtime.configuration.resources import Demand, StageResources
+from jobs.runtime.planning import summary
+from jobs.runtime.planning.expected_pace import Work
+from jobs.runtime.planning.prospects import prospect
+from jobs.runtime.process import timings
+from jobs.runtime.selection.exclusions import TALLY, Exclusions
+from jobs.store import run_files
+from jobs.store.files import locations
 from jobs.store.limits import limited
 from jobs.store.run import TablePlan, TableRun, check_place
 

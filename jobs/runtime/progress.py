@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from jobs.errors import InputError
-from jobs.runtime import console, timings
 from jobs.runtime.board import Totals, open_board
 from jobs.runtime.metrics import JobMetrics
+from jobs.runtime.process import console, timings
 from jobs.runtime.worker_warnings import PrintedWarnings
 
 LINE_EVERY_S = 10.0

@@ -95,7 +95,8 @@ class Read:
         rows: returns the input table of the first stage.
         item: the column that identifies a row, so that a retry can redo single rows.
         output_item: the column of the output that holds the same ids.
-        excluded: uri of the list of exclusions that `jobs.runtime.exclusions.keep` stored; None without a list.
+        excluded: uri of the list of exclusions that `jobs.runtime.selection.exclusions.keep` stored; None
+        without a list.
     """
 
     rows: Callable[[UnitTask], pa.Table]

@@ -23,14 +23,15 @@ from actors.ids import content_id
 from actors.status import TIMED_OUT, Reason
 from actors.vlm.errors import is_device_lost, is_out_of_memory
 from jobs.errors import InputError, RunError
-from jobs.runtime import exclusions, worker_warnings
+from jobs.runtime import worker_warnings
 from jobs.runtime.attempts import BATCH_ATTEMPTS, REMEDY, UNIT_ATTEMPTS, Attempts, mark_failed
 from jobs.runtime.board import Reporter, RunBoard
 from jobs.runtime.error_share import ErrorLimit
 from jobs.runtime.hang_watch import HangWatch
 from jobs.runtime.metrics import JobMetrics
+from jobs.runtime.process.timings import WorkerTimes
+from jobs.runtime.selection import exclusions
 from jobs.runtime.stage_contract import ITEM, Read, Stage, StageActor, check_inputs, check_outputs
-from jobs.runtime.timings import WorkerTimes
 from jobs.store.object_rows import read_unit
 from jobs.store.writer import Target, UnitTask, UnitWriter
 from jobs.tables import TableError
@@ -89,7 +90,7 @@ class StageRunner:
     happens again becomes an error.
 
     Args:
-        row_timeout_s: see the key of this name in `jobs.runtime.resources.StageResources`.
+        row_timeout_s: see the key of this name in `jobs.runtime.configuration.resources.StageResources`.
 
     Raises:
         RunError: a column of the input or output is not as declared, or the number of rows is wrong.

@@ -1,9 +1,9 @@
 """Execution of work units with Ray Data: read, pass through pools of actors for the stages, write.
 
-A unit travels as one Arrow block. Blocks are never split (`target_max_block_size=None` in jobs.runtime.ray_session), so
-that the sink receives whole units. Each task that is sent to a worker is for one unit: Ray keeps everything that it
-sends on the driver, where memory would grow with the square of the number of units if each task listed all of them.
-There are two ways:
+A unit travels as one Arrow block. Blocks are never split (`target_max_block_size=None` in
+jobs.runtime.cluster.ray_session), so that the sink receives whole units. Each task that is sent to a worker is for one
+unit: Ray keeps everything that it sends on the driver, where memory would grow with the square of the number of units
+if each task listed all of them. There are two ways:
 
 - `stream`: rows flow through stages; the sink writes each unit when it arrives. Stages may share a process
   (`groups_of`).
@@ -23,13 +23,13 @@ import ray.data
 from ray.data import ActorPoolStrategy, TaskPoolStrategy
 
 from actors.vlm.memory import GPU_SHARE
-from jobs.runtime import ray_session
-from jobs.runtime import resources as res
+from jobs.runtime.cluster import ray_session
+from jobs.runtime.configuration import resources as res
 from jobs.runtime.progress import Progress, StageProgress
 from jobs.runtime.stage_contract import Read, Stage
 from jobs.runtime.stage_workers import TASK, StageChain, UnitReader, UnitRunner, UnitSink, WarmRunner, count_rows
 from jobs.runtime.worker_errors import as_run_errors
-from jobs.store.compact_list import CompactList
+from jobs.store.files.compact_list import CompactList
 from jobs.store.pieces import PIECES_PER_ACTOR
 from jobs.store.run import RunPart, TableRun
 from jobs.store.writer import UnitTask, UnitWriter
@@ -185,8 +185,8 @@ def pool_sizes(pool: res.StageResources) -> dict[str, Any]:
     """Return the sizes of a pool, as arguments of `ray.data.ActorPoolStrategy`.
 
     A pool on GPUs requests all its actors at once, so that all machines boot at the same time; the run starts with the
-    first of them (`jobs.runtime.actor_watch`). If they were requested as the work demands, eight machines would take
-    three rounds of booting. Other pools start with `actors` and grow while all their actors are busy.
+    first of them (`jobs.runtime.cluster.actor_watch`). If they were requested as the work demands, eight machines
+    would take three rounds of booting. Other pools start with `actors` and grow while all their actors are busy.
     """
     if not pool.max_actors or pool.max_actors <= pool.actors:
         return {"size": pool.actors}

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 
 from actors.errors import ModelError
 from jobs.errors import InputError, RunError
-from jobs.runtime import ray_folder
 from jobs.runtime.attempts import REMEDY
-from jobs.store import faults
+from jobs.runtime.cluster import ray_folder
+from jobs.store.files import faults
 
 _ERROR_LINE = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Exit|Invalid|BadZipFile)): (.+)$", re.MULTILINE)
 _DEAD_ACTOR = re.compile(r"class_name: MapWorker\(MapBatches\((\w+)\)\)")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from actors.fetching.image_rows import DEFAULT_MAX_BYTES
 from actors.fetching.request_settings import RequestSettings
 from jobs.errors import InputError
-from jobs.runtime.config import FailingRows
+from jobs.runtime.configuration.config import FailingRows
 
 
 @dataclass

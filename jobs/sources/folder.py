@@ -15,8 +15,8 @@ from jobs.corpora.records import RecordsInput, open_records, read_records
 from jobs.errors import InputError
 from jobs.sources.config import FetchConfig, required_path
 from jobs.sources.source_plan import SourcePlan
-from jobs.store import locations
-from jobs.store.locations import Object
+from jobs.store.files import locations
+from jobs.store.files.locations import Object
 from jobs.store.pieces import begun_cuts
 from jobs.store.reading import TableSource
 from jobs.store.run import TableRun

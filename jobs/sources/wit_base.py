@@ -12,8 +12,8 @@ from jobs.errors import InputError
 from jobs.sources.config import FetchConfig, required_input, required_path
 from jobs.sources.folder import filesystem_opener
 from jobs.sources.source_plan import SourcePlan
-from jobs.store import locations
-from jobs.store.locations import Object
+from jobs.store.files import locations
+from jobs.store.files.locations import Object
 from jobs.store.pieces import begun_cuts
 from jobs.store.run import TableRun
 

@@ -3,8 +3,8 @@
 from array import array
 from collections.abc import Iterator, Sequence
 
+from jobs.store.files.locations import is_s3
 from jobs.store.json_types import FooterJson
-from jobs.store.locations import is_s3
 from jobs.store.units import Unit
 
 ROWS, BYTES, UNITS = "rows", "bytes", "units"

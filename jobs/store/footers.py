@@ -10,14 +10,14 @@ from typing import overload
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from jobs.store import faults, locations
-from jobs.store.compact_list import CompactList
 from jobs.store.counts import Counts
+from jobs.store.files import faults, locations
+from jobs.store.files.compact_list import CompactList
+from jobs.store.files.objects import Object
+from jobs.store.files.repeating import repeated
+from jobs.store.files.s3 import CONNECTIONS
+from jobs.store.files.threads import ahead, in_threads
 from jobs.store.json_types import FOOTER_KEY, REPLACED, FooterJson, ReplacedJson, fits
-from jobs.store.objects import Object
-from jobs.store.repeating import repeated
-from jobs.store.s3 import CONNECTIONS
-from jobs.store.threads import ahead, in_threads
 from jobs.store.units import Unit, unit_of_file
 
 # On S3, reading a footer is mostly latency: at 30 ms each, 16 threads take five minutes for 147,000 footers. Each

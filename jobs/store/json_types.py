@@ -9,7 +9,7 @@ FOOTER_KEY = b"remine.unit"  # the key of the `FooterJson` in the metadata of a 
 
 
 class ObjectJson(TypedDict):
-    """JSON form of `jobs.store.objects.Object`."""
+    """JSON form of `jobs.store.files.objects.Object`."""
 
     uri: str
     size: int

@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from jobs.errors import InputError
+from jobs.store.files.spool import Spool
 from jobs.store.hashing import Hashes, hash_texts, joined_columns
 from jobs.store.reading import TableSource
-from jobs.store.spool import Spool
 from jobs.store.trials import limit_of
 from jobs.tables import table
 

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from jobs.errors import InputError
-from jobs.store import locations
+from jobs.store.files import locations
 from jobs.store.run_files import run_uri
 
 NAME = "lease.json"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from jobs.errors import InputError
-from jobs.store.compact_list import CompactList
+from jobs.store.files.compact_list import CompactList
 from jobs.store.units import LIMIT, Unit
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 from jobs.errors import InputError, RunError
-from jobs.store import locations
+from jobs.store.files import locations
 from jobs.store.lease import Lease
 from jobs.store.run_files import FOLDER, IDENTITY, run_uri
 

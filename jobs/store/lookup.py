@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.store import locations
+from jobs.store.files import locations
 from jobs.store.object_rows import open_rows, reading_rows
 
 

@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 
 from actors.errors import first_line
 from jobs.errors import RunError
-from jobs.store import faults, locations
+from jobs.store.files import faults, locations
+from jobs.store.files.repeating import repeated
 from jobs.store.footers import Footer
 from jobs.store.pages import column_pages
-from jobs.store.repeating import repeated
 
 NARROW_BYTES = 1000  # assumed size of a value in a column without pictures or vectors
 

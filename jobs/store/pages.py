@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from jobs.store import thrift
-from jobs.store.repeating import repeated
+from jobs.store.files.repeating import repeated
 
 PAGE_BYTES = 64 << 10  # a page ends with the value that reaches this size
 TAIL_BYTES = 32 << 10  # read at once: usually includes the footer and the index of pages

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from jobs.errors import InputError
-from jobs.store import locations
-from jobs.store.compact_list import CompactList
+from jobs.store.files import locations
+from jobs.store.files.compact_list import CompactList
+from jobs.store.files.objects import Object
 from jobs.store.footers import data_objects, read_footers
-from jobs.store.objects import Object
 from jobs.store.run_files import FOLDER, IDENTITY, INPUTS, run_uri
 from jobs.store.units import Unit
 

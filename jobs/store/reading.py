@@ -11,16 +11,16 @@ import pyarrow as pa
 from actors.ids import content_id
 from jobs import tables
 from jobs.errors import InputError
-from jobs.store import locations, nearby
-from jobs.store.compact_list import CompactList, HashSet
 from jobs.store.counts import Counts
+from jobs.store.files import locations, nearby
+from jobs.store.files.compact_list import CompactList, HashSet
+from jobs.store.files.objects import Object
+from jobs.store.files.threads import ahead
 from jobs.store.footers import Footer, Footers, data_objects, read_footers
 from jobs.store.identity import TABLE
 from jobs.store.limits import first_rows
 from jobs.store.object_rows import open_rows, reading_rows, row_groups, weight_of
-from jobs.store.objects import Object
 from jobs.store.run_files import FOLDER, IDENTITY, INPUTS, identity_at, read_inputs, read_json, run_uri
-from jobs.store.threads import ahead
 from jobs.store.units import Unit
 from jobs.store.writer import REJECTS_HELD, Reject, rejects_uri
 

@@ -10,16 +10,17 @@ from typing import Any, NamedTuple
 
 from actors.status import STATUSES
 from jobs.errors import InputError, RunError
-from jobs.store import lease, locations, lock, place, run_files, s3
+from jobs.store import lease, lock, place, run_files
 from jobs.store.amounts import Amounts
-from jobs.store.compact_list import CompactList, HashSet
 from jobs.store.counts import Counts
+from jobs.store.files import locations, s3
+from jobs.store.files.compact_list import CompactList, HashSet
+from jobs.store.files.objects import Object
 from jobs.store.footers import Footer, data_objects, read_footers
 from jobs.store.identity import EXCLUSIONS, TABLE, identity_hash
 from jobs.store.identity_changes import describe, differing_keys
 from jobs.store.json_types import FooterJson, GenerationJson, WrittenUnitJson
 from jobs.store.limits import Taken
-from jobs.store.objects import Object
 from jobs.store.run_files import CONFIG, IDENTITY, INPUTS, MANIFEST, UNITS, run_uri
 from jobs.store.units import Unit, check_distinct
 from jobs.store.versions import versions

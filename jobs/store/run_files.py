@@ -12,11 +12,11 @@ from typing import Any
 
 from actors.errors import first_line
 from jobs.errors import InputError
-from jobs.store import locations
+from jobs.store.files import locations
+from jobs.store.files.objects import Object
+from jobs.store.files.repeating import RepeatedReads
 from jobs.store.identity import stored_identity_hash
 from jobs.store.json_types import ManifestJson, UnitJson, WrittenUnitJson, fits
-from jobs.store.objects import Object
-from jobs.store.repeating import RepeatedReads
 from jobs.store.units import Unit
 
 READ_BYTES = 64 << 10

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from actors.ids import content_id
 from jobs.errors import RunError
+from jobs.store.files.machine_copy import MachineCopy
+from jobs.store.files.objects import Object
+from jobs.store.files.s3 import CONNECTIONS
 from jobs.store.hashing import hash_texts
 from jobs.store.lookup import RowLookup
-from jobs.store.machine_copy import MachineCopy
-from jobs.store.objects import Object
-from jobs.store.s3 import CONNECTIONS
 
 BATCH_ROWS = 16_384  # rows per batch of the copy
 HELD_BYTES = 1 << 30  # of objects whose rows are in memory while the copy is written

@@ -8,10 +8,10 @@ import pyarrow as pa
 
 from actors.ids import content_id
 from jobs.errors import InputError
-from jobs.store import locations
+from jobs.store.files import locations
+from jobs.store.files.objects import Object
 from jobs.store.identity import ROWS, UNITS, identity_hash
 from jobs.store.limits import Taken
-from jobs.store.objects import Object
 from jobs.store.run import TablePlan, open_run
 from jobs.store.run_files import identity_at
 from jobs.store.units import LIMIT, Unit

@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 from actors.errors import first_line
 from jobs import tables
 from jobs.errors import InputError, RunError
-from jobs.store import locations
 from jobs.store.counts import Counts
-from jobs.store.faults import is_damage
+from jobs.store.files import locations
+from jobs.store.files.faults import is_damage
 from jobs.store.footers import Footer, Footers, data_objects, read_footer
 from jobs.store.keys import duplicate_keys
 from jobs.store.object_rows import open_rows, reading_rows

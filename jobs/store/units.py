@@ -6,9 +6,9 @@ from typing import Any
 
 from actors.ids import content_id
 from jobs.errors import InputError
-from jobs.store.compact_list import HashSet
+from jobs.store.files.compact_list import HashSet
+from jobs.store.files.objects import Object
 from jobs.store.json_types import ObjectJson, UnitJson
-from jobs.store.objects import Object
 
 WHOLE = "whole"
 LIMIT = "limit"  # `Unit.extra`: how many of its rows are read, from the first one; all if absent

@@ -14,12 +14,13 @@ import pyarrow.parquet as pq
 
 from jobs import tables
 from jobs.errors import RunError
-from jobs.store import failures, locations
+from jobs.store import failures
 from jobs.store.counts import Counts
+from jobs.store.files import locations
+from jobs.store.files.spool import Spool
 from jobs.store.item_errors import ItemErrors, count_errors
 from jobs.store.json_types import FOOTER_KEY, REPLACED, FooterJson, GenerationJson, ReplacedJson
 from jobs.store.pages import PAGE_BYTES
-from jobs.store.spool import Spool
 from jobs.store.units import Unit
 
 REJECTS_HELD = 5000  # rejects held in memory before they are spooled: those of a completely damaged file may not fit

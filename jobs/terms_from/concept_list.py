@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from actors.vlm import checks
+from actors.rubrics import checks
 from jobs.terms_from.graph import item_number
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jobs.errors import InputError
-from jobs.runtime.config import ReadingRows
+from jobs.runtime.configuration.config import ReadingRows
 from jobs.store import limits
 from jobs.terms_from.dump import TermsSource
 

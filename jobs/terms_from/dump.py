@@ -14,8 +14,8 @@ from typing import NamedTuple
 from omegaconf import MISSING
 
 from jobs.errors import InputError
-from jobs.store import locations, read_ahead
-from jobs.store.objects import Object
+from jobs.store.files import locations, read_ahead
+from jobs.store.files.objects import Object
 from jobs.store.units import BYTES, Unit, unit_of_file
 from jobs.terms_from import bzip2, gzip_members
 from jobs.terms_from.pieces import Damage, Piece, Pieces, plain

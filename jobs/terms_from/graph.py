@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from actors.vlm import checks
+from actors.rubrics import checks
 
 CLASSES, INSTANCES_TOO = "classes", "classes_and_instances"
 _ITEM = re.compile(r"Q([1-9][0-9]*)")

@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from jobs.errors import InputError
-from jobs.runtime import summary
-from jobs.runtime.console import say
-from jobs.runtime.prospects import prospect
-from jobs.store import locations
+from jobs.runtime.planning import summary
+from jobs.runtime.planning.prospects import prospect
+from jobs.runtime.process.console import say
+from jobs.store.files import locations
 from jobs.store.limits import limited
 from jobs.store.object_rows import reading_rows
 from jobs.store.reading import TableSource, open_table

@@ -12,10 +12,11 @@ from typing import Any
 
 from actors.ids import content_id
 from jobs.errors import InputError, RunError
-from jobs.runtime import lifecycle, summary
-from jobs.runtime.console import say
-from jobs.runtime.prospects import prospect, show_all
-from jobs.store import locations, read_ahead
+from jobs.runtime import lifecycle
+from jobs.runtime.planning import summary
+from jobs.runtime.planning.prospects import prospect, show_all
+from jobs.runtime.process.console import say
+from jobs.store.files import locations, read_ahead
 from jobs.store.limits import limited
 from jobs.store.reading import open_table
 from jobs.store.run import TablePlan, TableRun

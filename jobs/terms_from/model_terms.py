@@ -11,10 +11,10 @@ import pyarrow as pa
 from actors.ids import content_id
 from actors.status import Status
 from jobs.errors import InputError
-from jobs.runtime import summary
-from jobs.runtime.console import say
-from jobs.runtime.prospects import prospect
-from jobs.store import locations
+from jobs.runtime.planning import summary
+from jobs.runtime.planning.prospects import prospect
+from jobs.runtime.process.console import say
+from jobs.store.files import locations
 from jobs.store.keys import refuse_shared_keys
 from jobs.store.limits import limited
 from jobs.store.object_rows import read_unit

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from jobs.runtime import summary
-from jobs.runtime.console import say
+from jobs.runtime.planning import summary
+from jobs.runtime.process.console import say
 from jobs.store.hashing import hash_texts
 from jobs.store.reading import open_table
 from jobs.store.run import TableRun

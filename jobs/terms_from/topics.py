@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from actors.vlm import checks
+from actors.rubrics import checks
 
 
 @dataclass(frozen=True)

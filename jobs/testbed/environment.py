@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from jobs.store import s3
+from jobs.store.files import s3
 
 
 @contextmanager

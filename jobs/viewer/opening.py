@@ -6,9 +6,9 @@ from pathlib import Path
 from jobs.errors import InputError
 from jobs.judging.kept_rubric import read_rubrics
 from jobs.judging.sent_prompts import PromptTexts
-from jobs.runtime.console import say
-from jobs.runtime.exclusions import ExclusionFilter
-from jobs.store import locations
+from jobs.runtime.process.console import say
+from jobs.runtime.selection.exclusions import ExclusionFilter
+from jobs.store.files import locations
 from jobs.viewer.application import Shown, Viewer
 from jobs.viewer.corrections import Corrections
 from jobs.viewer.loading import ViewedTables, load, open_places, without_pictures

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from jobs.html.thumbnails import Thumbnail, thumbnail
-from jobs.store import locations
+from jobs.store.files import locations
 from jobs.store.object_rows import open_rows, reading_rows
 
 HELD_BYTES = 256 << 20  # of row groups, each of at most about 64 MB

@@ -21,9 +21,9 @@ from actors.pictures import PictureError
 from actors.rows import ImageRow
 from actors.status import Status
 from jobs.errors import InputError
-from jobs.runtime import exclusions
 from jobs.runtime.board import Reporter
-from jobs.store import faults, locations, read_ahead
+from jobs.runtime.selection import exclusions
+from jobs.store.files import faults, locations, read_ahead
 from jobs.store.units import WHOLE, Unit
 from jobs.store.writer import Reject, UnitTask, UnitWriter
 from jobs.workers.image_writer import ImageWriter

@@ -20,11 +20,11 @@ from actors.rows import ImageRow
 from actors.status import Status
 from actors.url_fetcher import Credits, ImageRequest, UrlFetcher, UrlFetcherSettings
 from jobs.corpora.records import read_records
-from jobs.runtime import exclusions
 from jobs.runtime.board import Reporter
-from jobs.store import locations
+from jobs.runtime.selection import exclusions
+from jobs.store.files import locations
+from jobs.store.files.spool import Spool
 from jobs.store.object_rows import open_rows, read_unit, reading_rows
-from jobs.store.spool import Spool
 from jobs.store.writer import UnitTask, UnitWriter
 from jobs.workers.cluster_limiter import ClusterLimiter
 from jobs.workers.image_writer import ImageWriter

@@ -10,8 +10,8 @@ from actors.errors import first_line
 from actors.ids import content_id
 from jobs.corpora.knowledge_base import BadRow, KnowledgeBaseConfig, NodeEntry, entries, image_id, text_id, windows
 from jobs.corpora.knowledge_base_units import SPAN
-from jobs.runtime import exclusions
 from jobs.runtime.board import Reporter
+from jobs.runtime.selection import exclusions
 from jobs.store.units import Unit
 from jobs.store.writer import Reject, UnitTask, UnitWriter
 from jobs.tables import TABLES

@@ -13,9 +13,9 @@ from jobs.corpora.corpus import Corpus, MatchedRow
 from jobs.corpora.terms import unpack
 from jobs.corpora.wit import reader, wit_base
 from jobs.corpora.wit.reader import split_of
-from jobs.runtime import exclusions
 from jobs.runtime.board import Reporter
-from jobs.store import locations
+from jobs.runtime.selection import exclusions
+from jobs.store.files import locations
 from jobs.store.writer import UnitTask, UnitWriter
 from jobs.tables import TABLES, WIT_COLUMNS
 

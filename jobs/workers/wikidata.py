@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from jobs.runtime.board import Reporter
-from jobs.store import locations
+from jobs.store.files import locations
 from jobs.store.units import Unit
 from jobs.store.writer import RAW_KEPT, Reject, UnitTask, UnitWriter
 from jobs.tables import TABLES

@@ -12,7 +12,7 @@ from PIL import Image
 from actors.folder_fetcher import FolderFetcher
 from jobs.errors import InputError
 from jobs.sources.folder import folder_units, list_files, requests_of_files
-from jobs.store import locations
+from jobs.store.files import locations
 from jobs.store.writer import UnitTask
 from jobs.tables import conform, table
 

@@ -9,9 +9,9 @@ import yaml
 from actors.answer_reader import AnswerReader
 from actors.generator import Generator, GeneratorSettings, sample_seed
 from actors.prompt_preparer import PromptPreparer
+from actors.rubrics.instructions import Instruction, identity
 from actors.vlm.encoding import from_bytes
 from actors.vlm.generation import Generated
-from actors.vlm.instructions import Instruction, identity
 from actors.vlm.settings import ContextSettings, ModelSettings
 from jobs.tables import conform, table
 from tests.actors.vlm.helpers import CONF, MODEL, png
@@ -194,8 +194,8 @@ def test_a_prompt_without_a_picture_asks_about_text(generator: Generator) -> Non
 
 
 def test_the_rubrics_questions_are_asked_and_read() -> None:
-    from actors.vlm.instructions import asked_questions
-    from actors.vlm.rubric import Rubric
+    from actors.rubrics.instructions import asked_questions
+    from actors.rubrics.rubric import Rubric
 
     century = yaml.safe_load((CONF / "rubric" / "century_labels.yaml").read_text(encoding="utf-8"))
     questions = asked_questions(Rubric.from_dict(century))

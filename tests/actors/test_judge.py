@@ -7,8 +7,8 @@ import pytest
 
 from actors.rubric_preparer import RubricPreparer
 from actors.rubric_rater import default_targets
+from actors.rubrics.rubric import Rubric
 from actors.vlm.rater_settings import ClosedSettings
-from actors.vlm.rubric import Rubric
 from jobs.tables import conform, table
 from tests.actors.rubric_stages import RubricStages, closed, model_settings
 from tests.actors.vlm.helpers import MODEL, png
@@ -252,7 +252,7 @@ def test_the_longest_answer_counts_for_the_token_budget(small: dict[str, Any]) -
 def test_ratings_equal_those_of_one_process(judge: RubricStages, century: dict[str, Any]) -> None:
     """Tokens and pixels travel between the stages unchanged: the scores are equal to the bit."""
     from actors.pictures import decode_rgb
-    from actors.vlm.prompts import PromptBuilder
+    from actors.rubrics.prompts import PromptBuilder
     from actors.vlm.requests import Scores, ScoringRequest
 
     rows = judge(batch([png(1)], page_title=["A war"])).to_pylist()

@@ -17,7 +17,7 @@ from actors.encoders.towers import find_geometry, load_tower
 from actors.vlm.encoding import load_processor
 from actors.vlm.loading import rater_name
 from actors.vlm.model_checks import check_vlm
-from jobs.store import locations
+from jobs.store.files import locations
 from tests.cases import check_cases
 from tests.factories import copy_folder
 

@@ -9,9 +9,9 @@ import pytest
 
 from actors import reasoning_judge
 from actors.reasoning_judge import turn_start
+from actors.rubrics.prompts import PromptBuilder
 from actors.vlm import families
 from actors.vlm.generation import Generated
-from actors.vlm.prompts import PromptBuilder
 from actors.vlm.rater_settings import CLOSING_TOKENS, ReasoningSettings
 from actors.vlm.requests import Scores
 from jobs.tables import conform, table
@@ -106,8 +106,8 @@ def test_scores_equal_those_of_each_prompt_by_itself(judge: RubricStages, rubric
     """All questions and samples of an item share one encoding of its picture; rounding is all that changes."""
     from actors.pictures import decode_rgb
     from actors.reasoning_judge import REASONING_INSTRUCTION
+    from actors.rubrics.rubric import Rubric
     from actors.vlm.requests import ScoringRequest
-    from actors.vlm.rubric import Rubric
 
     rows = judge(batch([[png(1)]], ["ok"])).to_pylist()
     prompts = PromptBuilder(Rubric.from_dict(rubric)).prompts({}, targets=judge.preparer.targets)

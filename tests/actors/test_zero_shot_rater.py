@@ -10,7 +10,7 @@ import yaml
 
 from actors.embedder import Embedder, PictureDecoder
 from actors.encoders.settings import EncoderSettings
-from actors.vlm.rubric import Rubric
+from actors.rubrics.rubric import Rubric
 from actors.zero_shot_rater import ZeroShotRater, ZeroShotTemplate
 from jobs.tables import conform, table
 from tests.actors.vlm.helpers import CONF, png
@@ -159,7 +159,7 @@ def test_embeddings_of_another_encoder_are_refused(tmp_path: Any) -> None:
     with UnitWriter(run.target, UnitTask(Unit("u", ()))):
         pass
     run.finish()
-    from jobs.runtime import cli
+    from jobs.runtime.command_line import cli
 
     with pytest.raises(InputError, match="cannot be compared"):
         cli.execute(

@@ -59,8 +59,8 @@ def requests_of(processor: Any, shape: Shape, *, prefix: int = PREFIX) -> list[A
     import numpy as np
     from PIL import Image
 
+    from actors.rubrics.prompts import Prompt
     from actors.vlm.chat import Chat
-    from actors.vlm.prompts import Prompt
     from actors.vlm.requests import ScoringRequest
 
     chat = Chat(processor, name=MODEL)

@@ -288,7 +288,7 @@ def requests(processor: Any, *, item: int = 0) -> list[Any]:
     """Requests about one picture, or none, with suffixes of several lengths; those about another `item` differ."""
     from PIL import Image
 
-    from actors.vlm.prompts import Prompt
+    from actors.rubrics.prompts import Prompt
     from actors.vlm.requests import ScoringRequest
 
     sees = getattr(processor, "sees_pictures", True)

@@ -23,10 +23,10 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from jobs.store import locations
 from jobs.store.counts import Counts
+from jobs.store.files import locations
+from jobs.store.files.spool import sweep
 from jobs.store.reading import open_table
-from jobs.store.spool import sweep
 from tests import factories, reliability, wikidata
 from tests.jobs.running_job import process_name
 
@@ -38,7 +38,7 @@ SIGNAL_PAUSE_S = 0.3  # between the signals of a victim that gets several
 # Exit codes of a driver by its first signal; before remine listens, Python ends by the signal itself, or with 1.
 ENDED = {signal.SIGKILL: (-9,), signal.SIGTERM: (143, -15), signal.SIGINT: (130, -2, 1)}
 PRELOADED = [
-    *("jobs.runtime.cli", "jobs.runtime.lifecycle", "jobs.store.run", "pyarrow.parquet", "s3fs", "psutil"),
+    *("jobs.runtime.command_line.cli", "jobs.runtime.lifecycle", "jobs.store.run", "pyarrow.parquet", "s3fs", "psutil"),
     *("ray", "ray.data"),
 ]
 Tables = tuple[list[str], list[pa.Table], list[Counts]]
@@ -47,7 +47,7 @@ Victims = Callable[[BaseProcess], list[psutil.Process]]
 
 def command(job: str, arguments: list[str], log: str, scratch: str, environment: dict[str, str]) -> None:
     """Run a job as its command does, in a separate process."""
-    from jobs.runtime import cli
+    from jobs.runtime.command_line import cli
 
     os.setsid()
     os.environ.update(environment)  # the server of forks has that of its start
@@ -316,7 +316,7 @@ def write_corpus_files(folder: Path) -> None:
 
 def write_inputs(folder: Path) -> None:
     """A corpus, and the tables made of it."""
-    from jobs.runtime import cli
+    from jobs.runtime.command_line import cli
 
     write_corpus_files(folder)
     for job, arguments in (
@@ -330,7 +330,7 @@ def write_inputs(folder: Path) -> None:
 
 def write_further_inputs(folder: Path) -> None:
     """Files of pictures, a knowledge base in many files, texts, prompts and responses."""
-    from jobs.runtime import cli
+    from jobs.runtime.command_line import cli
 
     for name in ("kb", "shards"):
         (folder / name).mkdir()
@@ -368,7 +368,7 @@ def _write_dumps(folder: Path) -> None:
 
 def _write_descriptions(folder: Path) -> None:
     """Items of pictures with a correct and a generated description each, and the table of these pictures."""
-    from jobs.runtime import cli
+    from jobs.runtime.command_line import cli
 
     pictures = sorted(path.name for path in (folder / "pictures").iterdir() if path.is_file())[:24]
     rows = [[name, f"A dog and {n} cats.", f"{n} dogs run."] for n, name in enumerate(pictures)]

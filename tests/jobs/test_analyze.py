@@ -12,7 +12,7 @@ import pytest
 from jobs.analysis.from_file.config import AnalyzeConfig, check_settings
 from jobs.errors import InputError
 from jobs.metrics.question import MetricSettings
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 from jobs.store.reading import open_table
 from tests.factories import rows_of
 

@@ -14,7 +14,7 @@ class Blocked:
             raise ModuleNotFoundError(f"blocked: {{name}}", name=name)
 
 sys.meta_path.insert(0, Blocked())
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 code = cli.main("analyze", sys.argv[1:])
 assert not set(sys.modules) & set({blocked!r}), sorted(set(sys.modules) & set({blocked!r}))
 sys.exit(code)

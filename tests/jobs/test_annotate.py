@@ -15,8 +15,8 @@ from actors.ids import content_id
 from jobs.annotate import execute
 from jobs.annotation.annotate_config import AnnotateConfig
 from jobs.errors import InputError
-from jobs.runtime import cli
-from jobs.runtime.config_files import CONF
+from jobs.runtime.command_line import cli
+from jobs.runtime.configuration.config_files import CONF
 from jobs.store.reading import open_table
 from jobs.store.trials import limit_of
 from tests.factories import picture, record_of, rows_of, write_table

@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 
 from actors.ids import content_id
-from jobs.runtime import cli
-from jobs.store import locations
+from jobs.runtime.command_line import cli
+from jobs.store.files import locations
 from tests import secrets_found
 from tests.factories import copy_folder, rows_of, write_csv
 

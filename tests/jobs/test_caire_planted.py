@@ -21,7 +21,7 @@ import yaml
 from PIL import Image
 
 from actors.ids import content_id
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 from tests import scripted_model
 from tests.factories import picture, rating, rows_of, write_csv, write_file, write_table
 

@@ -10,7 +10,7 @@ import pytest
 from jobs.errors import InputError
 from jobs.judging.halves import half_of, halves
 from jobs.judging.kept_rubric import read_kept
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 from jobs.store.reading import open_table
 from tests.cases import check_cases
 from tests.factories import rows_of, write_table, write_units

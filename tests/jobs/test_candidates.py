@@ -14,7 +14,7 @@ import pytest
 
 from actors.ids import content_id
 from jobs.page import choice_sheet
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 from jobs.store.reading import open_table
 from tests.factories import picture, rows_of, trials_below, write_units
 from tests.https_server import HttpsServer

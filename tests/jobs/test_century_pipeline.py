@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from actors.ids import content_id
-from jobs.runtime import cli
-from jobs.store import locations
+from jobs.runtime.command_line import cli
+from jobs.store.files import locations
 from jobs.tables import WIT_COLUMNS
 from tests import scripted_model, secrets_found
 from tests.factories import metric_values, rows_of, write_csv, write_pictures

@@ -11,10 +11,11 @@ import yaml
 from omegaconf import OmegaConf
 
 from jobs.errors import InputError
-from jobs.runtime import cli, config, config_files, overrides
-from jobs.runtime import resources as res
-from jobs.runtime.arguments import to_overrides
-from jobs.runtime.commands import JOBS
+from jobs.runtime.command_line import cli
+from jobs.runtime.command_line.arguments import to_overrides
+from jobs.runtime.command_line.commands import JOBS
+from jobs.runtime.configuration import config, config_files, overrides
+from jobs.runtime.configuration import resources as res
 from tests.cases import check_cases
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,7 +8,7 @@ import pytest
 
 from jobs.errors import InputError
 from jobs.items_from.concepts import proposals
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 from tests.cases import check_cases
 from tests.factories import rows_of, write_table
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 from jobs.store.reading import open_table
 from tests.factories import picture, rows_of, write_units
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import yaml
 
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 from tests import scripted_model, secrets_found
 from tests.factories import metric_values, rows_of, write_csv, write_pictures
 

@@ -20,8 +20,9 @@ from jobs.curation.apply_rules import CurationTables, select
 from jobs.curation.pieces import ParentRows, pieces
 from jobs.errors import InputError
 from jobs.page.build import funnel
-from jobs.runtime import cli, config
-from jobs.runtime.exclusions import ExclusionFilter
+from jobs.runtime.command_line import cli
+from jobs.runtime.configuration import config
+from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.counts import Counts
 from jobs.store.object_rows import read_unit
 from jobs.store.reading import open_table

@@ -8,7 +8,8 @@ import pytest
 from PIL import Image
 
 from jobs.run import RunConfig
-from jobs.runtime import cli, config
+from jobs.runtime.command_line import cli
+from jobs.runtime.configuration import config
 from tests import secrets_found
 from tests.factories import metric_values, rows_of
 

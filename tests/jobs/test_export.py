@@ -11,7 +11,7 @@ import pytest
 
 from jobs.errors import InputError
 from jobs.judging import kept_rubric
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 from tests.cases import check_cases
 from tests.factories import image_row, rating, record_of, write_file, write_table
 

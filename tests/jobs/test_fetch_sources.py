@@ -12,12 +12,12 @@ import pytest
 
 from actors.fetching.decoders import Decoders
 from actors.ids import content_id
-from jobs.runtime import cli
 from jobs.runtime.board import Reporter
-from jobs.runtime.estimates import GETS_PER_INPUT
+from jobs.runtime.command_line import cli
+from jobs.runtime.planning.estimates import GETS_PER_INPUT
 from jobs.sources.config import SourceConfig
 from jobs.sources.shards import parquet_units, tar_units
-from jobs.store import locations
+from jobs.store.files import locations
 from jobs.store.limits import limited
 from jobs.store.reading import open_table
 from jobs.store.run import TablePlan, open_run

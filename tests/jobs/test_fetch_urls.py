@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from actors.ids import content_id
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 from jobs.store.reading import open_table
 from tests.factories import record, write_records
 from tests.https_server import ADDRESS, Answer, HttpsServer, Seen

@@ -20,13 +20,14 @@ import pytest
 from PIL import Image
 
 from jobs.errors import InputError, RunError
-from jobs.runtime import cli, ray_folder
+from jobs.runtime.cluster import ray_folder
+from jobs.runtime.command_line import cli
 from jobs.runtime.worker_errors import as_run_errors
 from tests import reliability
 from tests.in_process import stages_in_process
 from tests.jobs.kill_drill import arguments_of, check_equal, read_tables, write_corpus_files
 from tests.jobs.running_job import Running
-from tests.jobs.runtime.ray_clusters import environment, running_cluster
+from tests.jobs.runtime.cluster.ray_clusters import environment, running_cluster
 from tests.jobs.small_jobs import SMALL_JOBS, write_small_jobs
 
 SIZE_MB = 8

@@ -14,9 +14,9 @@ from jobs.judging import kept_raters
 from jobs.judging.drawn_items import item_units
 from jobs.judging.items import Reader, open_sources
 from jobs.judging.kept_rubric import HASH, read_kept
-from jobs.runtime import cli
-from jobs.runtime.draws import CompleteDrawConfig
-from jobs.runtime.exclusions import ExclusionFilter, read_exclusions, withhold
+from jobs.runtime.command_line import cli
+from jobs.runtime.selection.draws import CompleteDrawConfig
+from jobs.runtime.selection.exclusions import ExclusionFilter, read_exclusions, withhold
 from jobs.store.reading import open_table
 from jobs.store.run import TablePlan, open_run
 from jobs.store.units import Unit

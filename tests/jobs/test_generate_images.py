@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from jobs.errors import InputError
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 from tests import secrets_found
 from tests.cases import check_cases
 from tests.factories import rows_of, write_table, write_units

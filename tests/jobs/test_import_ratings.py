@@ -15,8 +15,9 @@ from actors.ids import content_id
 from jobs.annotation.import_config import ImportRatingsConfig
 from jobs.errors import InputError
 from jobs.import_ratings import execute
-from jobs.runtime import cli, exclusions
-from jobs.runtime.config_files import CONF
+from jobs.runtime.command_line import cli
+from jobs.runtime.configuration.config_files import CONF
+from jobs.runtime.selection import exclusions
 from jobs.store.reading import open_table
 
 LIKERT = ["question=sensitive", "rubric=century_labels"]

@@ -9,7 +9,7 @@ import pytest
 
 from jobs.items_from.kept_rows import ROWS, KeptRows, column_keys, value_keys
 from jobs.judging.items import open_sources, reading
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 from jobs.store.hashing import hash_texts
 from jobs.store.reading import TableSource, open_table
 from jobs.store.writer import UnitTask

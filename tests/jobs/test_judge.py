@@ -16,14 +16,14 @@ from PIL import Image
 
 from actors.ids import content_id
 from actors.local_models import resolve
-from actors.vlm.rubric import Rubric
+from actors.rubrics.rubric import Rubric
 from jobs.errors import InputError
 from jobs.judging import kept_raters
 from jobs.judging.items import Reader, open_sources
 from jobs.judging.kept_rubric import read_rubrics
 from jobs.judging.targets import count_ratings, ratings_per_item, read_targets
-from jobs.runtime import cli
-from jobs.runtime.config_files import CONF
+from jobs.runtime.command_line import cli
+from jobs.runtime.configuration.config_files import CONF
 from jobs.runtime.stage_contract import Stage
 from jobs.runtime.stage_workers import BEGUN, EXCLUDED, EXPECTED_ROWS, TALLY, TASK, StageRunner, sum_tallies
 from jobs.store.reading import open_table

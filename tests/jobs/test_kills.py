@@ -23,7 +23,7 @@ from tests.in_process import stages_in_process
 from tests.jobs import kill_drill
 from tests.jobs.kill_drill import Drill, Victims, actor, arguments_of, decoders, driver, read, warm, write
 from tests.jobs.running_job import Running
-from tests.jobs.runtime.ray_clusters import environment, running_cluster
+from tests.jobs.runtime.cluster.ray_clusters import environment, running_cluster
 from tests.jobs.small_jobs import SMALL_JOBS, write_small_jobs
 
 pytestmark = pytest.mark.timeout(6 * 3600)
@@ -202,7 +202,7 @@ def test_nodes_of_a_cluster(inputs: Path, tmp_path: Path, job: str, loss: str) -
             drill.undisturbed()
 
             def lose() -> None:
-                cluster.call(f"tests.jobs.runtime.lost_nodes:replace_{loss}", "")
+                cluster.call(f"tests.jobs.runtime.cluster.lost_nodes:replace_{loss}", "")
 
             drill.disturb(driver, kills=KILLS, seed=9, name=loss, by=lose)
 

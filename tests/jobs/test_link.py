@@ -13,7 +13,7 @@ from jobs.errors import RunError
 from jobs.link import LinkConfig, _check_links
 from jobs.retrieval import link_unit
 from jobs.retrieval.link_tables import LinkedKbConfig
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 from jobs.store.reading import open_table
 from tests.factories import DIM, embedding_rows, rows_of, write_units
 

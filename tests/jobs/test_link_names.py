@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from jobs.errors import InputError
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 from tests.factories import rows_of, trials_below, write_table, write_units
 
 NODES = [

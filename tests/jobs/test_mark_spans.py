@@ -11,7 +11,7 @@ import yaml
 from PIL import Image
 
 from jobs.errors import InputError
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 from tests import scripted_model
 from tests.cases import check_cases
 from tests.factories import rows_of, write_file

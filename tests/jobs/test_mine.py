@@ -13,8 +13,8 @@ from jobs.corpora.terms import pack
 from jobs.corpora.wit import index_compiled, reader
 from jobs.errors import InputError
 from jobs.mine import MineConfig
-from jobs.runtime import exclusions
-from jobs.runtime.config import load
+from jobs.runtime.configuration.config import load
+from jobs.runtime.selection import exclusions
 from jobs.store.counts import Counts
 from jobs.store.limits import limited
 from jobs.store.run import TablePlan, TableRun, open_run
@@ -42,7 +42,7 @@ def opened(tmp_path: Path, *titles: str, limit: int | None = None) -> TableRun:
     path = tmp_path / "wit.train.tsv"
     rows = "".join(f"en\thttps://p/{n}\thttps://i/{n}\t{title}\ttrue\n" for n, title in enumerate(titles))
     path.write_text(HEADER + rows, encoding="utf-8")
-    from jobs.store import locations
+    from jobs.store.files import locations
 
     units = [unit_of_file(o) for o in locations.find(str(path))]
     return open_run(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 from jobs.store.reading import open_table
 from tests.cases import check_cases
 from tests.factories import rows_of, trials_below, write_table, write_units

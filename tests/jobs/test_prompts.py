@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from actors.ids import content_id
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 from tests.cases import check_cases
 from tests.factories import rows_of, write_units
 

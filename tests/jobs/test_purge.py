@@ -24,9 +24,10 @@ from jobs.curation.config import NEAR_FILE
 from jobs.page.choice_sheet import TEMPLATES
 from jobs.purging import files, matching, rewriting, tables
 from jobs.purging.needles import Needles
-from jobs.runtime import cli
-from jobs.runtime.exclusions import marks_of
-from jobs.store import locations, lock
+from jobs.runtime.command_line import cli
+from jobs.runtime.selection.exclusions import marks_of
+from jobs.store import lock
+from jobs.store.files import locations
 from jobs.store.reading import TableSource, open_table
 from jobs.store.run import TablePlan, open_run
 from jobs.store.units import Unit

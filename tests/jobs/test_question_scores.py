@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from scipy.stats import spearmanr, ttest_ind
 
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 from jobs.store.reading import open_table
 from tests.factories import FIVE, rating, rows_of, trials_below, write_file, write_table, write_units
 

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 import yaml
 
-from actors.vlm import scene_graphs
+from actors.rubrics import scene_graphs
+from actors.rubrics.scene_graphs import SceneGraphInstructions
 from actors.vlm.errors import ScoringError
-from actors.vlm.scene_graphs import SceneGraphInstructions
 from jobs.judging.own_questions import set_id_of
 from jobs.questioning.graph import GraphQuestion, checked, cycles, invalid_kind
 from jobs.questioning.writer import QuestionWriter
-from jobs.runtime import cli
-from jobs.runtime.config_files import CONF
+from jobs.runtime.command_line import cli
+from jobs.runtime.configuration.config_files import CONF
 from jobs.store.reading import open_table
 from tests import secrets_found
 from tests.cases import check_cases

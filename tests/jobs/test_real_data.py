@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 import pytest
 from PIL import Image
 
-from jobs.runtime import cli
-from jobs.store import locations
+from jobs.runtime.command_line import cli
+from jobs.store.files import locations
 from jobs.store.reading import open_table
 
 pytestmark = [pytest.mark.usefixtures("in_process"), pytest.mark.timeout(240)]

@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from actors.ids import content_id
-from actors.vlm.rubric import Rubric
+from actors.rubrics.rubric import Rubric
 from jobs.errors import InputError
 from jobs.judging.kept_rubric import of_rubric
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 from tests.factories import century_rating, rows_of, write_csv, write_file, write_pictures
 
 KEY = "a key of at least sixteen bytes"

@@ -12,7 +12,7 @@ from actors.ids import content_id
 from jobs.analysis import compute
 from jobs.analysis.rater_attributes import family_of
 from jobs.errors import InputError
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 from jobs.store.reading import open_table
 from tests.cases import check_cases
 from tests.factories import FIVE, rating, write_file

@@ -6,7 +6,7 @@ import pytest
 
 from jobs.errors import InputError
 from jobs.metrics.question import MetricSettings
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 from tests.factories import FIVE, rating, rows_of, write_file
 
 pytestmark = pytest.mark.usefixtures("without_plots")

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 from tests.factories import FIVE, rating, rows_of, write_file
 
 ITEMS = [f"i{n}" for n in range(6)]  # people rated the first five; alpha wrote the first three

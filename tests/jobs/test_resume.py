@@ -11,7 +11,7 @@ import pytest
 
 from actors.ids import content_id
 from jobs.models.encoder import EmbedderConfig, encoder_facts
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 from jobs.store.reading import open_table
 from jobs.store.run import TablePlan, open_run
 from jobs.store.units import Unit

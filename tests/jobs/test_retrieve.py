@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 import pytest
 
 from jobs.errors import InputError, RunError
-from jobs.runtime import cli
-from jobs.runtime.exclusions import ExclusionFilter
+from jobs.runtime.command_line import cli
+from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.reading import open_table
 from jobs.store.run import TablePlan, open_run
 from jobs.store.units import Unit

@@ -8,7 +8,8 @@ from scipy.stats import ttest_ind
 
 from jobs.judging.own_questions import set_id_of
 from jobs.run import RunConfig
-from jobs.runtime import cli, config
+from jobs.runtime.command_line import cli
+from jobs.runtime.configuration import config
 from tests import scripted_model
 from tests.factories import metric_values, rows_of, write_csv, write_pictures
 
@@ -115,7 +116,7 @@ def test_from_pictures_to_the_report(tmp_path: Path, s3: str) -> None:
     part = {"attribute": "image_model", "part": "model a", "group": "people"}
     assert value("group_mean_score", **part, **match) == (5 + 3 + 2) / 3
 
-    from jobs.store import locations
+    from jobs.store.files import locations
 
     files = {file.uri.rsplit("/", 1)[-1] for file in locations.listing(f"{out}/report/paper")}
     drawn = ("figure_3_left", "figure_3_right", "figure_4", "figure_5", "image_models", "bradley_terry")

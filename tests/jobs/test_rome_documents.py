@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 from tests.factories import rows_of
 
 pytest.importorskip("diffusers", reason="needs the extra diffusion")
@@ -49,7 +49,7 @@ def test_from_documents_to_the_report(tmp_path: Path, s3: str) -> None:
         assert Counter(row["status"] for row in rows_of(f"{out}/ratings/{table}-{judge}")) == {"ok": asked}
     dims = {row["dims"] for row in rows_of(f"{out}/report/metrics") if row["metric"] == "bradley_terry"}
     assert {name for name in names if any(name in text for text in dims)} == set(names)
-    from jobs.store import locations
+    from jobs.store.files import locations
 
     sheets = {file.uri.removeprefix(out) for file in locations.listing(f"{out}/tasks") if file.uri.endswith(".csv")}
     assert sheets == {f"/tasks/{study}/spreadsheet/anna.csv" for study in ("rating", "comparison", "questions")}

@@ -8,7 +8,8 @@ import pytest
 from actors.local_models import resolve
 from jobs.errors import InputError
 from jobs.run import RunConfig
-from jobs.runtime import cli, config
+from jobs.runtime.command_line import cli
+from jobs.runtime.configuration import config
 
 CENTURY = ("mine", "curate", "fetch", "curate", "fetch", "embed", "judge", "curate", "report")
 INPUTS = [f"pipeline.inputs.{name}=x" for name in ("corpus", "terms", "pictures")]

@@ -15,13 +15,13 @@ from botocore.exceptions import EndpointConnectionError, HTTPClientError, ProxyC
 
 from actors.fetching.rate_limits import LocalLimiter
 from actors.ids import content_id
-from actors.vlm.rubric import Rubric
+from actors.rubrics.rubric import Rubric
 from jobs.judging.kept_rubric import of_rubric
-from jobs.runtime import cli
-from jobs.runtime.config_files import CONF
-from jobs.runtime.exclusions import ExclusionFilter
-from jobs.store import faults
-from jobs.store.s3 import forget_settings
+from jobs.runtime.command_line import cli
+from jobs.runtime.configuration.config_files import CONF
+from jobs.runtime.selection.exclusions import ExclusionFilter
+from jobs.store.files import faults
+from jobs.store.files.s3 import forget_settings
 from jobs.viewer.opening import open_viewer
 from jobs.viewer.serving import listening, server
 from jobs.workers import cluster_limiter, fetch_urls

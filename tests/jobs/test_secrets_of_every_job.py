@@ -7,9 +7,9 @@ from pathlib import Path
 
 import yaml
 
-from jobs.runtime import cli
-from jobs.runtime.commands import JOBS
-from jobs.runtime.config_files import CONF
+from jobs.runtime.command_line import cli
+from jobs.runtime.command_line.commands import JOBS
+from jobs.runtime.configuration.config_files import CONF
 from tests import secrets_found
 from tests.factories import write_table
 from tests.jobs.small_jobs import IMAGES, SMALL_JOBS, write_small_jobs

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 from tests.factories import picture, write_units
 
 NODES = {"n1": "Pysanka", "n2": "Easter <egg>", "n3": "Ukraine"}

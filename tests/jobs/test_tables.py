@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from jobs import tables
-from jobs.runtime import commands
+from jobs.runtime.command_line import commands
 from jobs.tables import TABLES, WRITTEN_BY, TableError, conform
 from tests.cases import check_cases
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from jobs.errors import InputError, RunError
-from jobs.runtime import cli
-from jobs.runtime.config import load
+from jobs.runtime.command_line import cli
+from jobs.runtime.configuration.config import load
 from jobs.store.reading import open_table
 from jobs.terms_from.config import TermSourcesConfig
 from jobs.workers.wikidata import EntityUnit
@@ -269,7 +269,7 @@ def test_published_samples_of_dumps_and_entities(tmp_path: Path, data: Path) -> 
 
 @pytest.mark.usefixtures("ray_session")
 def test_a_dump_on_s3_through_ray(tmp_path: Path, s3: str) -> None:
-    from jobs.store import locations
+    from jobs.store.files import locations
 
     locations.create(f"{s3}/wikidata/dump.json.bz2", compress(dump(ENTITIES), "dump.bz2", parts=4))
     keys = [f"source.path={s3}/wikidata/dump.json.bz2", concepts(tmp_path), f"out={s3}/terms-out"]

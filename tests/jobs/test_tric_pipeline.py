@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from actors.ids import content_id
-from jobs.runtime import cli
-from jobs.store import locations
+from jobs.runtime.command_line import cli
+from jobs.store.files import locations
 from jobs.tric_rerank import answer_uri
 from tests import secrets_found
 from tests.factories import copy_folder, rows_of, write_pictures

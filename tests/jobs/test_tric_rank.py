@@ -12,7 +12,7 @@ from actors.ids import content_id
 from jobs.analysis.tric_ranking import WordedCaptions, rank
 from jobs.corpora.tric import answer_lines, bucket, decade, read_split, worded_date
 from jobs.errors import InputError
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 from tests.cases import check_cases
 from tests.factories import DIM, embedding_rows, rows_of, write_units
 

@@ -8,7 +8,7 @@ import pytest
 
 from actors.ids import content_id
 from jobs.corpora.tric import DATES
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 from jobs.store.reading import open_table
 from tests.factories import rating, rows_of, write_table, write_units
 

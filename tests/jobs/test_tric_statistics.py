@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 from tests.factories import rows_of
 
 SPLITS = {

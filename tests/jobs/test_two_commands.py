@@ -11,14 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from jobs.runtime import cli
-from jobs.store import lease, locations
+from jobs.runtime.command_line import cli
+from jobs.store import lease
+from jobs.store.files import locations
 from jobs.store.run_files import IDENTITY, run_uri
 from tests import reliability
 from tests.in_process import stages_in_process
 from tests.jobs import kill_drill
 from tests.jobs.kill_drill import Drill, arguments_of, check_equal, read_tables
-from tests.jobs.runtime.ray_clusters import environment, running_cluster
+from tests.jobs.runtime.cluster.ray_clusters import environment, running_cluster
 from tests.jobs.small_jobs import SMALL_JOBS, write_small_jobs
 
 pytestmark = pytest.mark.timeout(3600)

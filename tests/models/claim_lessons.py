@@ -4,7 +4,7 @@ import random
 from typing import Any
 
 from actors.marking.model import bullets
-from actors.vlm.prompts import Prompt
+from actors.rubrics.prompts import Prompt
 from jobs.testbed.little_world import descriptions
 from jobs.testbed.little_world.descriptions import Planted
 from jobs.testbed.little_world.scenes import Scene

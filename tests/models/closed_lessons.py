@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
-from actors.vlm.prompts import PromptBuilder
-from actors.vlm.rubric import Rubric
+from actors.rubrics.prompts import PromptBuilder
+from actors.rubrics.rubric import Rubric
 from jobs.corpora.tric import worded_date
 from jobs.testbed.little_world import captions, census, commentaries, descriptions, entities, questions
 from jobs.testbed.little_world.scenes import Scene

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import yaml
 
 from actors.marking.prompts import SpanPrompts
-from actors.vlm.instructions import Instruction
-from actors.vlm.prompts import Prompt, PromptBuilder
-from actors.vlm.rubric import Rubric
+from actors.rubrics.instructions import Instruction
+from actors.rubrics.prompts import Prompt, PromptBuilder
+from actors.rubrics.rubric import Rubric
 from jobs.testbed.little_world import articles
 from jobs.testbed.little_world.scenes import Scene
 

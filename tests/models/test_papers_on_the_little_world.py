@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from actors.ids import content_id
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 from jobs.testbed.little_world import census, entities, knowledge_base, questions, studies
 from jobs.testbed.little_world.corpus import write_world
 from jobs.testbed.little_world.knowledge_base import NAMED

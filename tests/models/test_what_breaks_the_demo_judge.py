@@ -15,8 +15,9 @@ import pytest
 from PIL import Image
 
 from actors import pictures
-from actors.vlm import pieces, requests, scoring
-from actors.vlm.prompts import Prompt
+from actors.rubrics import pieces
+from actors.rubrics.prompts import Prompt
+from actors.vlm import requests, scoring
 from actors.vlm.requests import Scores, ScoringRequest
 from jobs.testbed.little_world.scenes import distinct_scenes
 from tests.models import closed_lessons as closed

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from actors.marking.model import bullets
-from actors.vlm.instructions import asked_questions
-from actors.vlm.prompts import Prompt
+from actors.rubrics.instructions import asked_questions
+from actors.rubrics.prompts import Prompt
 from jobs.testbed.little_world import census, commentaries, descriptions
 from jobs.testbed.little_world.scenes import Scene
 from tests.models.tasks import Lesson, Task, article_fields, asked_after_pictures, instructed, rubric, span_prompts

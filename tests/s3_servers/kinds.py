@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from jobs.store.faults import CHECKSUM_SETTINGS
+from jobs.store.files.faults import CHECKSUM_SETTINGS
 from jobs.testbed.loopback_s3 import LoopbackS3
 from jobs.testbed.s3_server import S3Server
 from tests.s3_servers import juicefs, radosgw

@@ -17,8 +17,8 @@ from jobs.analysis.rater_attributes import raters_of
 from jobs.analysis.rating_codes import Reduction
 from jobs.errors import InputError
 from jobs.metrics.observations import Observations
-from jobs.runtime.console import say
-from jobs.runtime.exclusions import ExclusionFilter
+from jobs.runtime.process.console import say
+from jobs.runtime.selection.exclusions import ExclusionFilter
 
 RUBRIC, QUESTION = "file", "value"
 

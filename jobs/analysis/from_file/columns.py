@@ -11,7 +11,7 @@ from jobs.analysis import metric_settings
 from jobs.analysis.from_file.config import AnalyzeConfig, Columns
 from jobs.corpora.ratings_file import batches, select_columns
 from jobs.errors import InputError
-from jobs.runtime.exclusions import ExclusionFilter
+from jobs.runtime.selection.exclusions import ExclusionFilter
 
 # Names of columns in released files: for CrowdTruth those of its two platforms (Figure Eight, Mechanical Turk) and of
 # the tasks of Snow et al. (2008) in its tutorials, for DSG those of its answers and ratings. The first name in the file

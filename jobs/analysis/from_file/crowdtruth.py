@@ -10,8 +10,8 @@ from jobs.analysis.from_file.file_analysis import FileAnalysis
 from jobs.errors import InputError
 from jobs.metrics.crowdtruth import CrowdTruthTask
 from jobs.metrics.question import MAX_LINES
-from jobs.runtime.console import say
-from jobs.runtime.exclusions import ExclusionFilter
+from jobs.runtime.process.console import say
+from jobs.runtime.selection.exclusions import ExclusionFilter
 
 
 def crowdtruth(

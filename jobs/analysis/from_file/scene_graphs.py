@@ -11,9 +11,9 @@ from jobs.analysis.from_file.file_analysis import FileAnalysis
 from jobs.corpora.ratings_file import batches, select_columns
 from jobs.errors import InputError
 from jobs.metrics import dsg
-from jobs.runtime.console import say
-from jobs.runtime.exclusions import ExclusionFilter
-from jobs.store import locations
+from jobs.runtime.process.console import say
+from jobs.runtime.selection.exclusions import ExclusionFilter
+from jobs.store.files import locations
 
 
 def scene_graphs(

@@ -22,8 +22,8 @@ from jobs.corpora.wit.byte_scan import FastScan, UncertainError
 from jobs.corpora.wit.csv_rows import RowReader, open_rows
 from jobs.corpora.wit.streams import FAILURES, PARQUET, ByteSource, fast_stream, foreign_format, opened
 from jobs.errors import InputError
-from jobs.store import locations
 from jobs.store.counts import Counts
+from jobs.store.files import locations
 from jobs.store.writer import Reject
 from jobs.tables import WIT_COLUMNS
 

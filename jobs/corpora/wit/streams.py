@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 from isal import igzip, igzip_lib, isal_zlib
 
-from jobs.store import read_ahead
+from jobs.store.files import read_ahead
 
 BLOCK = 1 << 18  # compressed bytes that `careful_stream` reads at a time
 FAST_BLOCK = 128 << 10

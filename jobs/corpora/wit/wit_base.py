@@ -23,9 +23,9 @@ from actors.titles import TitleMatcher
 from jobs.corpora.corpus import MatchedRow
 from jobs.corpora.records import read_records
 from jobs.errors import InputError
-from jobs.store import locations
 from jobs.store.counts import Counts
-from jobs.store.locations import Object
+from jobs.store.files import locations
+from jobs.store.files.locations import Object
 from jobs.store.writer import Reject, UnitTask
 from jobs.tables import WIT_COLUMNS
 

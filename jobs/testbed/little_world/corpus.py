@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from actors.ids import content_id
-from actors.vlm.rubric import Rubric
+from actors.rubrics.rubric import Rubric
 from jobs.testbed.little_world import articles, captions, census, drawing, entities
 from jobs.testbed.little_world.facts import EVENTS
 from jobs.testbed.little_world.scenes import Scene, distinct_scenes

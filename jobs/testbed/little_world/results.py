@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from actors.ids import content_id
-from jobs.store import locations
+from jobs.store.files import locations
 from jobs.store.object_rows import read_unit
 from jobs.store.reading import open_table
 from jobs.testbed.little_world import comparison

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from actors.ids import content_id
-from actors.vlm.rubric import Rubric
+from actors.rubrics.rubric import Rubric
 from jobs.testbed.little_world import census, corpus, descriptions, drawing, entities, knowledge_base, questions
 from jobs.testbed.little_world.facts import COUNTRIES
 from jobs.testbed.little_world.scenes import Scene, random_scene

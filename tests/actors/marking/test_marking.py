@@ -18,7 +18,7 @@ from actors.marking.model import Description, Kind, Marks, Request, kinds_from
 from actors.marking.prompts import SpanPrompts
 from actors.status import Status
 from actors.vlm.errors import ScoringError
-from jobs.runtime.config_files import CONF
+from jobs.runtime.configuration.config_files import CONF
 from tests.cases import check_cases
 
 PICTURE = object()

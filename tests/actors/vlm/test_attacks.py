@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from actors.rubrics.prompts import Prompt
 from actors.vlm.chat import Chat
-from actors.vlm.prompts import Prompt
 from actors.vlm.requests import Scores, ScoringRequest
 from actors.vlm.scoring import ClosedSetScorer
 from tests.actors.vlm.helpers import ARTICLE, DIGITS, LABELS, MODELS, TOLERANCE, Load, distance, logprobs, picture

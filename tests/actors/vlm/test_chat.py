@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from actors.rubrics.prompts import Prompt
 from actors.vlm import chat as chat_module
 from actors.vlm.chat import Chat, SplitTokens
 from actors.vlm.loading import TextProcessor
-from actors.vlm.prompts import Prompt
 from tests.cases import check_cases
 
 

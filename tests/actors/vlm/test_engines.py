@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from actors.rubrics.prompts import Prompt
 from actors.vlm import attention, families, forward, memory
 from actors.vlm.answers import AnswerCodes
 from actors.vlm.chat import Chat
@@ -13,7 +14,6 @@ from actors.vlm.encoding import ChatEncoder
 from actors.vlm.engines import RequestLikelihoods, disagreement
 from actors.vlm.errors import ScoringError
 from actors.vlm.families import language_model
-from actors.vlm.prompts import Prompt
 from actors.vlm.requests import Scores, ScoringRequest
 from actors.vlm.scoring import ClosedSetScorer
 from tests.actors.vlm.helpers import DIGITS, Load, distance, logprobs, picture, scores_of

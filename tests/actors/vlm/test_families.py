@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from actors.rubrics.prompts import Prompt
 from actors.vlm import forward, prefix
 from actors.vlm.chat import Chat, SplitTokens
 from actors.vlm.families import FAMILIES, cut, extended, family_of
 from actors.vlm.forward import PassKind
-from actors.vlm.prompts import Prompt
 from actors.vlm.requests import ScoringRequest
 from actors.vlm.scoring import ClosedSetScorer
 from actors.vlm.token_trees import rows_of

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
-from actors.vlm.instructions import Instruction, asked_questions
-from actors.vlm.pieces import Piece
-from actors.vlm.prompts import PromptBuilder
-from actors.vlm.rubric import Rubric
+from actors.rubrics.instructions import Instruction, asked_questions
+from actors.rubrics.pieces import Piece
+from actors.rubrics.prompts import PromptBuilder
+from actors.rubrics.rubric import Rubric
 from tests.actors.vlm.helpers import CONF
 
 GOLDEN = Path(__file__).parent / "golden"

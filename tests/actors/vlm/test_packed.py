@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from actors.rubrics.prompts import Prompt
 from actors.vlm import attention, memory, packed, segments
 from actors.vlm.answers import AnswerCodes
 from actors.vlm.errors import EngineError, ScoringError
-from actors.vlm.prompts import Prompt
 from actors.vlm.requests import Scores, ScoringRequest
 from actors.vlm.scoring import ClosedSetScorer
 from actors.vlm.token_trees import TokenTree

@@ -12,13 +12,13 @@ from PIL import Image
 
 from actors.generator import text_generator
 from actors.local_models import resolve, tiny
+from actors.rubrics.prompts import Prompt
 from actors.vlm.chat_format import ChatFormat
 from actors.vlm.encoding import ChatEncoder, load_processor
 from actors.vlm.families import family_of
 from actors.vlm.generation import Generated
 from actors.vlm.loading import load_vlm
 from actors.vlm.model_checks import check_vlm
-from actors.vlm.prompts import Prompt
 from actors.vlm.requests import Scores, ScoringRequest
 from actors.vlm.sampling import Sampling
 from actors.vlm.scoring import ClosedSetScorer

@@ -6,7 +6,7 @@ import pytest
 
 from actors.vlm.refusals import Refusal, RefusalRules
 from jobs.generate import GenerateConfig
-from jobs.runtime import config
+from jobs.runtime.configuration import config
 from tests.actors.vlm.refusal_sentences import SENTENCES
 from tests.cases import check_cases
 

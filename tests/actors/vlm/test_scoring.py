@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from actors.rubrics.prompts import Prompt
 from actors.vlm.answers import AnswerCodes
 from actors.vlm.engines import RequestLikelihoods
 from actors.vlm.errors import EngineError, ScoringError
-from actors.vlm.prompts import Prompt
 from actors.vlm.requests import Scores, ScoringRequest, group_by_prefix
 from actors.vlm.scoring import ClosedSetScorer, _scores
 from tests.actors.vlm.helpers import DIGITS, picture, scores_of

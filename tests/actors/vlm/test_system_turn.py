@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from actors.rubrics.prompts import Prompt
 from actors.vlm.chat import Chat
 from actors.vlm.encoding import ChatEncoder
 from actors.vlm.families import extended
 from actors.vlm.prefix import forget_positions
-from actors.vlm.prompts import Prompt
 from actors.vlm.requests import ScoringRequest
 from actors.vlm.scoring import ClosedSetScorer
 from tests.actors.vlm.helpers import DIGITS, MODELS, TOLERANCE, Load, distance, logprobs, picture

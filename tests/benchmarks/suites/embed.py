@@ -269,7 +269,7 @@ def job(workdir: Path, size: Size) -> Result:
     Both stages take a unit at a time, so that each is written when it is ready. One actor per core, with one thread:
     two threads of one actor wait for each other whenever something else takes a core.
     """
-    from jobs.runtime import cli
+    from jobs.runtime.command_line import cli
 
     if PICTURES[size] < 8 * BATCH:
         raise SkippedError("too few units for a steady rate; use size default")

@@ -90,11 +90,11 @@ def engine(workdir: Path, size: Size) -> Result:
 def _requests(workdir: Path) -> list[list[Any]]:
     """What the job asks about each picture, in the pictures' order."""
     from actors.pictures import decode_rgb
-    from actors.vlm.prompts import PromptBuilder
+    from actors.rubrics.prompts import PromptBuilder
+    from actors.rubrics.rubric import Rubric
     from actors.vlm.requests import ScoringRequest
-    from actors.vlm.rubric import Rubric
     from jobs.judge import JudgeConfig
-    from jobs.runtime import config
+    from jobs.runtime.configuration import config
     from jobs.store.reading import open_table
 
     asked = config.load("judge", JudgeConfig, [f"rubric={RUBRIC}", "model=local-tiny", "input=i", "out=o"])
@@ -142,7 +142,7 @@ def _run(workdir: Path, size: Size) -> tuple[list[Mark], list[str]]:
     import shutil
     import tempfile
 
-    from jobs.runtime import cli
+    from jobs.runtime.command_line import cli
 
     out = Path(tempfile.mkdtemp(prefix="judged-", dir=workdir.parent))
     ended = threading.Event()

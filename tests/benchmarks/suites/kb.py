@@ -65,7 +65,7 @@ def written(workdir: Path, part: str, name: str) -> Result:
     from jobs.corpora.knowledge_base import find_files
     from jobs.kb import KbConfig
     from jobs.runtime.board import Reporter
-    from jobs.runtime.config import load
+    from jobs.runtime.configuration.config import load
     from jobs.store.run import TablePlan, open_run
     from jobs.store.units import unit_of_file
     from jobs.store.writer import UnitWriter

@@ -71,7 +71,7 @@ def remine(workdir: Path, size: Size) -> Result:
     from jobs.analysis.rating_codes import Reduction
     from jobs.analysis.report_tables import ReportTables, summarize_ratings
     from jobs.metrics.question import MetricSettings
-    from jobs.runtime.exclusions import ExclusionFilter
+    from jobs.runtime.selection.exclusions import ExclusionFilter
     from jobs.store.reading import open_table
 
     source = open_table(str(workdir / TABLE), "ratings")

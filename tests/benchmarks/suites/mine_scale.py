@@ -120,9 +120,10 @@ def _plain(workdir: Path, *, workers: int) -> Result:
 
 
 def _through_ray(workdir: Path, size: Size, *, workers: int) -> Result:
-    from jobs.runtime import cli, ray_session
-    from jobs.runtime.config import RayConfig
-    from jobs.runtime.resources import Resources
+    from jobs.runtime.cluster import ray_session
+    from jobs.runtime.command_line import cli
+    from jobs.runtime.configuration.config import RayConfig
+    from jobs.runtime.configuration.resources import Resources
     from jobs.store.counts import Counts
     from tests.benchmarks.wit_like import HEADER_MEMBER
 
@@ -185,7 +186,7 @@ def _units(terms: str, files: Sequence[str]) -> tuple["Counts", float, float]:
     from actors.titles import Fold
     from jobs.corpora.terms import TermsConfig, pack, read_terms
     from jobs.runtime.board import Reporter
-    from jobs.store import locations
+    from jobs.store.files import locations
     from jobs.store.run import TablePlan, open_run
     from jobs.store.units import unit_of_file
     from jobs.store.writer import UnitWriter

@@ -91,7 +91,7 @@ def near(workdir: Path, size: Size) -> Result:
 
 
 def _purge(workdir: Path, listed: str) -> Result:
-    from jobs.runtime import cli
+    from jobs.runtime.command_line import cli
 
     with tempfile.TemporaryDirectory(dir=workdir.parent) as folder:
         shutil.copytree(workdir / "R", f"{folder}/R")

@@ -43,7 +43,7 @@ def ahead(workdir: Path, size: Size) -> Result:
 def as_asked(workdir: Path, size: Size) -> Result:
     """A request for each read of the decompressor, 128 kB."""
     from jobs.corpora.wit.streams import GZIP, ByteSource
-    from jobs.store import locations
+    from jobs.store.files import locations
 
     @contextmanager
     def opened(uri: str) -> "Iterator[tuple[ByteSource, bytes]]":
@@ -56,7 +56,7 @@ def as_asked(workdir: Path, size: Size) -> Result:
 
 def _measured(workdir: Path, size: Size, opened: "Callable[[str], Opened]") -> Result:
     from jobs.corpora.wit.streams import fast_stream
-    from jobs.store import locations
+    from jobs.store.files import locations
     from jobs.testbed.loopback_s3 import LoopbackS3
 
     text = np.random.default_rng(0).integers(0, 64, MB[size] << 20, dtype=np.uint8).tobytes()

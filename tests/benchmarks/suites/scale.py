@@ -152,7 +152,7 @@ def measured(shape: Shape, size: Size) -> Result:
     if (needed := shape.actors * ACTOR_BYTES + FREE_BYTES) > (free := psutil.virtual_memory().available):
         raise SkippedError(f"{shape.actors} actors need {needed / 1e9:.0f} GB of memory, {free / 1e9:.0f} are free")
     from jobs.runtime import stages
-    from jobs.runtime.resources import Resources, StageResources, TaskResources
+    from jobs.runtime.configuration.resources import Resources, StageResources, TaskResources
     from jobs.store.run import TablePlan, open_run, survey
     from jobs.store.units import Unit
 
@@ -236,8 +236,8 @@ def _cluster(shape: Shape, limits: Any) -> Iterator[None]:
     import ray
     from ray.cluster_utils import Cluster
 
-    from jobs.runtime import ray_session
-    from jobs.runtime.config import RayConfig
+    from jobs.runtime.cluster import ray_session
+    from jobs.runtime.configuration.config import RayConfig
 
     head: dict[str, Any] = {"num_cpus": 2, "object_store_memory": 200 << 20, "include_dashboard": False}
     if shape.lean:

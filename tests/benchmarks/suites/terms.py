@@ -210,7 +210,7 @@ def _tree() -> Any:
 
 
 def _graph() -> dict[str, Any]:
-    from jobs.runtime.config import load
+    from jobs.runtime.configuration.config import load
     from jobs.terms_from.config import TermSourcesConfig
 
     graph: dict[str, Any] = load("terms", TermSourcesConfig, ["out=x"]).graph

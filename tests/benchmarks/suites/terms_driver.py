@@ -28,7 +28,7 @@ def prepare(workdir: Path, size: Size) -> None:
 def _write_entities(folder: Path, count: int) -> None:
     import pyarrow as pa
 
-    from jobs.store.objects import Object
+    from jobs.store.files.objects import Object
     from jobs.store.run import TablePlan, open_run
     from jobs.store.units import Unit
     from jobs.store.writer import UnitWriter
@@ -88,7 +88,7 @@ def _write_responses(folder: Path, count: int) -> None:
 
 
 def _config(keys: list[str]) -> Any:
-    from jobs.runtime.config import load
+    from jobs.runtime.configuration.config import load
     from jobs.terms_from.config import TermSourcesConfig
 
     return load("terms", TermSourcesConfig, [*keys, "out=x"])
@@ -105,7 +105,7 @@ def titles(workdir: Path, size: Size) -> Result:
 
 
 def _timed(workdir: Path, keys: Callable[[Path], list[str]]) -> Result:
-    from jobs.runtime import cli
+    from jobs.runtime.command_line import cli
 
     clock = Clock()
     with tempfile.TemporaryDirectory() as out:

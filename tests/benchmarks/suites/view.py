@@ -128,7 +128,7 @@ def remine(workdir: Path, size: Size) -> Result:
     import tempfile
     import urllib.request
 
-    from jobs.runtime.exclusions import ExclusionFilter
+    from jobs.runtime.selection.exclusions import ExclusionFilter
     from jobs.viewer.opening import open_viewer
     from jobs.viewer.serving import ADDRESS, listening, server
 

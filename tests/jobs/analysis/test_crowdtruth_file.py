@@ -9,8 +9,8 @@ from jobs.analysis.from_file import crowdtruth as module
 from jobs.analysis.from_file.config import AnalyzeConfig
 from jobs.errors import InputError
 from jobs.metrics.question import MAX_LINES
-from jobs.runtime.config import load
-from jobs.runtime.exclusions import ExclusionFilter
+from jobs.runtime.configuration.config import load
+from jobs.runtime.selection.exclusions import ExclusionFilter
 
 Judgement = tuple[str | None, str | None, str | None]
 

@@ -8,7 +8,7 @@ import pytest
 
 from jobs.analysis.flat_table import FlatTable
 from jobs.judging.kept_rubric import Rubrics
-from jobs.runtime.exclusions import ExclusionFilter
+from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.reading import open_table
 from tests.factories import FIVE, rating, write_table, write_units
 

@@ -9,7 +9,7 @@ from jobs.analysis.rater_attributes import read_raters
 from jobs.analysis.responses import refusal_rates
 from jobs.analysis.span_marks import read_texts
 from jobs.errors import InputError
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 from jobs.store.hashing import hash_texts
 from jobs.store.reading import open_table
 from tests.cases import check_cases

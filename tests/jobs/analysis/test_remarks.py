@@ -5,7 +5,7 @@ from typing import Any
 from jobs.analysis.item_attributes import read_items
 from jobs.analysis.remarks import remark_metrics
 from jobs.metrics.question import MetricSettings
-from jobs.runtime.exclusions import ExclusionFilter
+from jobs.runtime.selection.exclusions import ExclusionFilter
 from tests.factories import TableInMemory, rating
 
 

@@ -15,7 +15,7 @@ from jobs.analysis.report_tables import (
 )
 from jobs.metrics.distributions import Distribution
 from jobs.metrics.question import MetricSettings
-from jobs.runtime.exclusions import ExclusionFilter, marks_of
+from jobs.runtime.selection.exclusions import ExclusionFilter, marks_of
 from jobs.store.hashing import hash_texts
 from jobs.store.reading import open_table
 from tests.factories import FIVE, rating, write_table

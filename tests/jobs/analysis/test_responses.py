@@ -5,7 +5,7 @@ from typing import Any
 
 from actors.ids import content_id
 from jobs.analysis.responses import refusal_rates
-from jobs.runtime.exclusions import ExclusionFilter, marks_of
+from jobs.runtime.selection.exclusions import ExclusionFilter, marks_of
 from jobs.store.reading import TableSource, open_table
 from tests.factories import write_units
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from jobs.analysis.compute import dsg_metrics
-from jobs.runtime.exclusions import ExclusionFilter
+from jobs.runtime.selection.exclusions import ExclusionFilter
 from tests.factories import TableInMemory, rating
 
 QUESTIONS: Any = TableInMemory(

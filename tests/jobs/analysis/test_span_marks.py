@@ -8,7 +8,7 @@ from jobs.analysis.span_marks import SpanRater, TextOfItem, read_marks
 from jobs.analysis.span_metrics import read_span_tables, span_metrics
 from jobs.errors import InputError
 from jobs.metrics.question import MetricSettings
-from jobs.runtime.exclusions import ExclusionFilter
+from jobs.runtime.selection.exclusions import ExclusionFilter
 from tests.factories import TableInMemory
 
 ANNA, MODEL = SpanRater("anna", "human", ""), SpanRater("m@1", "claims", "")

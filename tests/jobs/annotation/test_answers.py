@@ -1,8 +1,8 @@
 """From words in files to answers, by hand."""
 
+from actors.rubrics.people import PeopleOption, PeopleQuestion
+from actors.rubrics.rubric_questions import Answer, Question
 from actors.status import Status
-from actors.vlm.people import PeopleOption, PeopleQuestion
-from actors.vlm.rubric_questions import Answer, Question
 from jobs.annotation.answers import ISSUE, answer_set, of_list
 
 SCALE = Question("q", "How sad?", "", "ordinal", (

@@ -7,7 +7,7 @@ import pytest
 
 from actors.ids import content_id
 from jobs.errors import InputError
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 from tests.factories import rows_of
 
 pytestmark = pytest.mark.usefixtures("without_plots")

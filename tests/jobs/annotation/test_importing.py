@@ -10,8 +10,8 @@ import pytest
 from jobs.annotation import model
 from jobs.annotation.importing import ROWS_SPOOL, Importer, ImportSettings
 from jobs.errors import InputError
-from jobs.runtime.exclusions import ExclusionFilter
-from jobs.store.objects import Object
+from jobs.runtime.selection.exclusions import ExclusionFilter
+from jobs.store.files.objects import Object
 
 
 def kept(folder: Path, files: list[list[dict[str, Any]]], duplicates: str) -> list[int]:

@@ -6,7 +6,7 @@ import pytest
 
 from jobs.annotation.input_files import files_of, format_of
 from jobs.errors import InputError
-from jobs.store.locations import Object
+from jobs.store.files.locations import Object
 from tests.cases import check_cases
 
 

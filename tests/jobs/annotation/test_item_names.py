@@ -6,7 +6,7 @@ import pytest
 
 from actors.ids import content_id
 from jobs.errors import InputError
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 from tests.factories import rows_of, write_csv, write_table
 
 KEYS = ["question=fit", "answers=[1,2]", "columns.item_id=file"]

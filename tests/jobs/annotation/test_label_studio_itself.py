@@ -22,7 +22,7 @@ import pytest
 from PIL import Image
 
 from actors.ids import content_id
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 from jobs.store.reading import open_table
 from tests.factories import picture, record_of, write_table
 

@@ -9,7 +9,7 @@ import pytest
 
 from actors.ids import content_id
 from jobs.judging.own_questions import set_id_of
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 from tests.factories import picture, rows_of, write_table
 from tests.jobs.annotation import tool_exports
 from tests.jobs.annotation.tool_exports import Act

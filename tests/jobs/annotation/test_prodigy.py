@@ -13,7 +13,7 @@ from jobs.annotation.form import ShownItem, WelfareConfig
 from jobs.annotation.spans import SpanLabels
 from jobs.annotation.tools import ToolReading
 from jobs.errors import InputError
-from jobs.runtime.config_files import CONF
+from jobs.runtime.configuration.config_files import CONF
 from jobs.store.writer import Reject
 
 

@@ -11,9 +11,9 @@ from jobs.annotation.columns import RatingColumns
 from jobs.annotation.import_config import ImportRatingsConfig
 from jobs.annotation.importing import Importer
 from jobs.errors import InputError
-from jobs.runtime.config_files import CONF
-from jobs.runtime.exclusions import ExclusionFilter
-from jobs.store.objects import Object
+from jobs.runtime.configuration.config_files import CONF
+from jobs.runtime.selection.exclusions import ExclusionFilter
+from jobs.store.files.objects import Object
 from tests.cases import check_cases
 
 Readings = list[tuple[str, Any]]

@@ -9,13 +9,13 @@ import pyarrow as pa
 import pytest
 import yaml
 
-from actors.vlm.people import FreeText
-from actors.vlm.rubric import Rubric
+from actors.rubrics.people import FreeText
+from actors.rubrics.rubric import Rubric
 from jobs.annotation import form as forms
 from jobs.annotation import label_studio_form, prodigy_form, remarks
 from jobs.annotation.form import Form, ShownItem, WelfareConfig
 from jobs.annotation.model import REMARKS
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 from tests.cases import check_cases
 from tests.factories import rows_of
 from tests.jobs.annotation import tool_exports

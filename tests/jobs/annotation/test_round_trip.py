@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from actors.ids import content_id
-from actors.vlm.rubric import Rubric
+from actors.rubrics.rubric import Rubric
 from jobs.annotation import form as forms
 from jobs.annotation import label_studio, label_studio_form, prodigy, prodigy_form, rows
 from jobs.annotation.answers import of_rubric
 from jobs.annotation.form import Form, ShownItem, WelfareConfig
 from jobs.annotation.spans import SpanLabels
 from jobs.annotation.tools import ToolReading
-from jobs.runtime.config_files import CONF
+from jobs.runtime.configuration.config_files import CONF
 from jobs.store.writer import Reject
 from tests.jobs.annotation import tool_exports
 from tests.jobs.annotation.tool_exports import Act

@@ -9,8 +9,8 @@ import pytest
 from jobs.annotation.shown_items import Showing, ShownTables, choose, show_items, write_pictures
 from jobs.annotation.shown_tables import open_shown
 from jobs.errors import InputError
-from jobs.runtime.draws import CompleteDrawConfig
-from jobs.runtime.exclusions import ExclusionFilter
+from jobs.runtime.selection.draws import CompleteDrawConfig
+from jobs.runtime.selection.exclusions import ExclusionFilter
 from tests.factories import write_table
 
 PICTURES = [

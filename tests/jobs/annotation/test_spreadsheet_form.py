@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from actors.vlm.people import FreeText
+from actors.rubrics.people import FreeText
 from jobs.annotation import spreadsheet_form
 from jobs.annotation.form import Form, FormQuestion, Option, ShownItem, WelfareConfig
 from jobs.annotation.own_questions import OwnSet

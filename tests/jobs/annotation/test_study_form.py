@@ -2,7 +2,7 @@
 
 import pytest
 
-from actors.vlm.rubric import Rubric
+from actors.rubrics.rubric import Rubric
 from jobs.annotation.annotate_config import AnnotateConfig
 from jobs.annotation.study_form import asks_targets
 from jobs.errors import InputError

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from actors.vlm.rubric import Rubric
+from actors.rubrics.rubric import Rubric
 from jobs.annotation.annotate_config import AnnotateConfig
 from jobs.annotation.assignment import Assignment, Rater
 from jobs.annotation.own_questions import OwnSet

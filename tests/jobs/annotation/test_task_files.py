@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from actors.vlm.people import FreeText
+from actors.rubrics.people import FreeText
 from jobs.annotation.annotate_config import AnnotateConfig
 from jobs.annotation.assignment import shuffled
 from jobs.annotation.form import Form, FormQuestion, Option, ShownItem, WelfareConfig

@@ -13,7 +13,7 @@ from jobs.corpora.embeddings import VectorCorpus, VectorsConfig, find_corpus
 from jobs.corpora.vectors import UnitVectors, layout_of
 from jobs.errors import InputError
 from jobs.models.encoder import EmbedderConfig
-from jobs.runtime.exclusions import ExclusionFilter
+from jobs.runtime.selection.exclusions import ExclusionFilter
 
 DIM = 64
 TINY = EmbedderConfig(name="tiny", checkpoint="local:siglip-tiny")  # 64 numbers a vector
@@ -79,7 +79,7 @@ def test_datacomp(tmp_path: Path, compressed: bool) -> None:
 
 
 def test_datacomp_on_s3(tmp_path: Path, s3: str) -> None:
-    from jobs.store import locations
+    from jobs.store.files import locations
 
     truth = datacomp(tmp_path / "d", [23, 40])
     for path in sorted((tmp_path / "d").iterdir()):

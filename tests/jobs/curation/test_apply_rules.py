@@ -7,7 +7,7 @@ import numpy as np
 from jobs.curation.apply_rules import CurationTables, Selection, select
 from jobs.curation.config import CurationRules
 from jobs.curation.rules import Decision
-from jobs.runtime.exclusions import ExclusionFilter
+from jobs.runtime.selection.exclusions import ExclusionFilter
 from tests.factories import TableInMemory, record
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from jobs.curation.sampling import smallest_by_group
-from jobs.runtime.draws import draw_keys
+from jobs.runtime.selection.draws import draw_keys
 
 
 def test_each_group_has_its_own_draw() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from jobs.inventory.differences import compare
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 from jobs.tables import TABLES
 from tests.factories import embedding_rows, rating, write_table, write_units
 

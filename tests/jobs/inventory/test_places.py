@@ -10,9 +10,11 @@ from jobs.inventory.copying import copy_files, plan_copy
 from jobs.inventory.found import files_by_table, find_tables
 from jobs.inventory.rated_run import find_rated_run
 from jobs.inventory.shown import age, in_columns, size
-from jobs.runtime import cli, console
-from jobs.store import lease, locations
-from jobs.store.objects import Object
+from jobs.runtime.command_line import cli
+from jobs.runtime.process import console
+from jobs.store import lease
+from jobs.store.files import locations
+from jobs.store.files.objects import Object
 from jobs.store.reading import open_table
 from tests.factories import picture, rating, rows_of, write_table, write_units
 from tests.jobs.store import small_runs

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from jobs.inventory.removal import leftovers, remove_leftovers, remove_table
-from jobs.store import locations
+from jobs.store.files import locations
 from jobs.store.json_types import FOOTER_KEY
 from tests.factories import record, write_records
 

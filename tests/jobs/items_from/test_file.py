@@ -11,8 +11,8 @@ from jobs.items_from import file as user_file
 from jobs.items_from import topics
 from jobs.items_from.config import ItemsConfig
 from jobs.items_from.output import ItemsPlan
-from jobs.runtime.config import load
-from jobs.runtime.exclusions import Exclusions, marks_of
+from jobs.runtime.configuration.config import load
+from jobs.runtime.selection.exclusions import Exclusions, marks_of
 from jobs.terms_from.config import TermSourcesConfig
 
 URL = "https://a.example/{}.jpg"

@@ -11,8 +11,8 @@ from jobs.errors import InputError
 from jobs.items_from.config import ItemsConfig
 from jobs.items_from.links import read_plan
 from jobs.items_from.output import ItemsPlan
-from jobs.runtime.config import load
-from jobs.runtime.exclusions import Exclusions, marks_of
+from jobs.runtime.configuration.config import load
+from jobs.runtime.selection.exclusions import Exclusions, marks_of
 from tests.factories import write_table, write_units
 
 NODES = [

@@ -11,7 +11,7 @@ from actors.ids import content_id
 from jobs.errors import InputError
 from jobs.items_from.output import ItemsPlan
 from jobs.items_from.pairs import open_sources, read_plan
-from jobs.runtime.exclusions import Exclusions, marks_of
+from jobs.runtime.selection.exclusions import Exclusions, marks_of
 from tests.factories import write_table, write_units
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.items_from.responses import ResponseTables, ResponseUnitReader, response_units
-from jobs.runtime.exclusions import ExclusionFilter
+from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.pieces import BegunCut
 from jobs.store.reading import open_table
 from jobs.store.units import Unit

@@ -10,7 +10,7 @@ import pytest
 from actors.items import NO_RESPONSE
 from jobs.errors import InputError
 from jobs.judging.items import open_sources, reading
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 from jobs.store.reading import open_table
 from jobs.store.writer import UnitTask
 from tests.cases import check_cases

@@ -7,7 +7,7 @@ import pytest
 
 from jobs.errors import InputError
 from jobs.items_from import reviewed_links
-from jobs.runtime.exclusions import ExclusionFilter
+from jobs.runtime.selection.exclusions import ExclusionFilter
 from tests.factories import TableInMemory
 
 NOTHING = ExclusionFilter(frozenset())

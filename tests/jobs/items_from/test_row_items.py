@@ -11,8 +11,8 @@ from jobs.items_from.config import ItemsConfig
 from jobs.items_from.input_rows import PICTURE, UserFile
 from jobs.items_from.pictures import NamedPicture, Urls
 from jobs.items_from.row_items import ItemRow, ItemRowReader, record_of, roles_of
-from jobs.runtime.config import load
-from jobs.store.locations import Object
+from jobs.runtime.configuration.config import load
+from jobs.store.files.locations import Object
 from jobs.store.writer import RAW_KEPT, Reject
 from tests.cases import check_cases
 

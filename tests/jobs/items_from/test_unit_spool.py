@@ -11,8 +11,8 @@ from jobs.items_from.input_rows import UserFile
 from jobs.items_from.pictures import NamedPicture
 from jobs.items_from.row_items import ItemRow
 from jobs.items_from.unit_spool import UnitSpool
-from jobs.runtime.exclusions import ExclusionFilter
-from jobs.store.locations import Object
+from jobs.runtime.selection.exclusions import ExclusionFilter
+from jobs.store.files.locations import Object
 from jobs.store.writer import Reject
 
 FILE = UserFile(Object("F", 1, "etag"), ("a",), lambda _: iter(()))

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from jobs.judging.asked_prompt import prompt_for_labels, prompt_for_texts
-from jobs.runtime.config_files import CONF
+from jobs.runtime.configuration.config_files import CONF
 
 
 def conf(group: str, name: str) -> dict[str, Any]:

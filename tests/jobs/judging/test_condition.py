@@ -9,7 +9,8 @@ from actors.conditions import check_condition
 from jobs.errors import InputError
 from jobs.judge import JudgeConfig
 from jobs.judging.condition import with_condition
-from jobs.runtime import cli, config
+from jobs.runtime.command_line import cli
+from jobs.runtime.configuration import config
 from jobs.store.reading import open_table
 from tests.cases import check_cases
 from tests.factories import write_units

@@ -6,8 +6,8 @@ from typing import Any
 from actors.ids import content_id
 from jobs.judging.drawn_items import item_units
 from jobs.judging.items import DRAWN
-from jobs.runtime.draws import CompleteDrawConfig
-from jobs.runtime.exclusions import marks_of
+from jobs.runtime.selection.draws import CompleteDrawConfig
+from jobs.runtime.selection.exclusions import marks_of
 from jobs.store.units import Unit
 from tests.factories import TableInMemory
 

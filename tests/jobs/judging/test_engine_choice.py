@@ -10,7 +10,7 @@ import pytest
 from actors.greedy_texts import GreedyTexts, greedy_texts
 from jobs.judging import engine_choice, vllm_engine
 from jobs.judging.engine_choice import difference
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 from tests.actors.vlm import fake_vllm
 from tests.actors.vlm.helpers import png
 from tests.factories import rows_of, write_units

@@ -8,7 +8,7 @@ import pytest
 
 from jobs.errors import InputError
 from jobs.judging.item_vectors import read_item_vectors
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 from jobs.store.reading import open_table
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask

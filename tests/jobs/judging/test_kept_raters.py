@@ -11,7 +11,7 @@ from jobs.analysis.rater_attributes import read_raters
 from jobs.errors import InputError
 from jobs.judging import kept_raters
 from jobs.models.vlm import ModelConfig
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 from jobs.store.reading import open_table
 from jobs.tables import table
 from tests.factories import FIVE, rating, write_file

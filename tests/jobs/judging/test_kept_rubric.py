@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 import yaml
 
-from actors.vlm.rubric import Rubric
+from actors.rubrics.rubric import Rubric
 from jobs.errors import InputError
 from jobs.judging.kept_rubric import HASH, KeptQuestion, KeptRubric, of_levels, of_rubric, read_kept
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 from jobs.store.reading import open_table
 from tests.factories import rating, write_file
 

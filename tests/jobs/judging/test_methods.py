@@ -10,7 +10,8 @@ from actors.rubric_preparer import RubricPreparer
 from jobs.judging import vllm_engine
 from jobs.judging.methods import MethodConfig, check_method, identity, stages
 from jobs.judging.targets import RatingCounts
-from jobs.runtime import cli, config
+from jobs.runtime.command_line import cli
+from jobs.runtime.configuration import config
 from tests.cases import check_cases
 
 REASONED = ["method=reasoned", "samples=2", "max_tokens=50"]

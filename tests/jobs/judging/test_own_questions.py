@@ -9,8 +9,8 @@ import yaml
 from PIL import Image
 
 from jobs.judging.own_questions import set_id_of
-from jobs.runtime import cli
-from jobs.runtime.config_files import CONF
+from jobs.runtime.command_line import cli
+from jobs.runtime.configuration.config_files import CONF
 from jobs.store.run_files import read_json
 from tests import scripted_model
 from tests.cases import check_cases

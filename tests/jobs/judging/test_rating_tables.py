@@ -8,7 +8,7 @@ import pytest
 
 from jobs.errors import InputError
 from jobs.judging.rating_tables import GROUPS, open_ratings
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 from jobs.store import keys
 from jobs.store.reading import open_table
 from jobs.tables import table

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import yaml
 
-from actors.vlm.rubric import Rubric
+from actors.rubrics.rubric import Rubric
 from jobs.judging.kept_rubric import Rubrics, of_rubric
 from jobs.judging.sent_prompts import PromptTexts
 from jobs.page.build import prompts as page_prompts

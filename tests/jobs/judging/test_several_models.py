@@ -6,7 +6,8 @@ import pytest
 
 from jobs.errors import InputError, RunError
 from jobs.judging.several_models import ModelsConfig, run_each
-from jobs.runtime import cli, config
+from jobs.runtime.command_line import cli
+from jobs.runtime.configuration import config
 
 BOTH = "models=[local-tiny,local-text-tiny]"
 

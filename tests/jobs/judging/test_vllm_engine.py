@@ -8,7 +8,7 @@ import pytest
 from actors.vlm.model_checks import HeadCounts
 from jobs.errors import InputError
 from jobs.judging import vllm_engine
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import jobs.metrics
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 from jobs.store.reading import open_table
 from tests.factories import rating, write_file
 

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from jobs.errors import InputError
-from jobs.runtime import cli, ray_session
+from jobs.runtime.cluster import ray_session
+from jobs.runtime.command_line import cli
 from tests.factories import picture, write_table
 
 

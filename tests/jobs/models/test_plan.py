@@ -6,8 +6,8 @@ from actors.vlm import memory
 from jobs.judging.settings import AskingConfig
 from jobs.models import plan
 from jobs.models.vlm import ModelConfig
-from jobs.runtime.config import RayConfig
-from jobs.runtime.resources import Resources, StageResources
+from jobs.runtime.configuration.config import RayConfig
+from jobs.runtime.configuration.resources import Resources, StageResources
 from tests.cases import check_cases
 
 JUDGE = ModelConfig(name="seven", checkpoint="me/seven", revision="abc", memory_gb=20, licence="Gemma Terms of Use")

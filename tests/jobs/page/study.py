@@ -12,7 +12,7 @@ import yaml
 from PIL import Image
 
 from actors.ids import content_id
-from actors.vlm.rubric import Rubric
+from actors.rubrics.rubric import Rubric
 from jobs.judging import kept_rubric
 from tests.factories import embedding_rows, write_file, write_table
 from tests.jobs.page.sample import drawn

@@ -7,7 +7,7 @@ from jobs.html.thumbnails import thumbnail
 from jobs.page.embedding_map import embedding_map, principal_axes
 from jobs.page.model import GalleryPicture, Page
 from jobs.page.render import render
-from jobs.runtime.exclusions import ExclusionFilter
+from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.reading import open_table
 from tests.factories import embedding_rows, write_table
 from tests.jobs.page.sample import drawn

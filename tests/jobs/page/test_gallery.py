@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from actors.vlm.rubric import Rubric
+from actors.rubrics.rubric import Rubric
 from jobs.analysis.report_tables import ReportTables
 from jobs.analysis.standings import Standings
 from jobs.judging.kept_rubric import Rubrics, of_rubric
@@ -16,8 +16,8 @@ from jobs.judging.sent_prompts import PromptTexts
 from jobs.page import gallery
 from jobs.page.model import Page
 from jobs.page.render import render
-from jobs.runtime import cli
-from jobs.runtime.exclusions import ExclusionFilter
+from jobs.runtime.command_line import cli
+from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.hashing import hash_texts
 from jobs.store.reading import open_table
 from tests.factories import picture, rating, write_file, write_table

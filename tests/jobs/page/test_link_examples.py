@@ -9,7 +9,7 @@ import pytest
 from jobs.errors import InputError
 from jobs.page.link_examples import as_csv, examples
 from jobs.retrieval.shown_links import ShownLink, ShownNeighbor, check_pictures, read_links, read_neighbors
-from jobs.runtime.exclusions import ExclusionFilter
+from jobs.runtime.selection.exclusions import ExclusionFilter
 from tests.factories import TableInMemory
 
 

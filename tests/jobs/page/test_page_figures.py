@@ -21,7 +21,7 @@ from jobs.page.page_figures import figure_of, funnel_figures, page_figures
 from jobs.page.region_figures import region_figures
 from jobs.page.render import render
 from jobs.page.short_names import short_names, unique
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 from tests.factories import rating, write_table
 from tests.jobs.page import sample
 

@@ -17,7 +17,8 @@ from jobs.papers.settings import PaperSettings, PrintedTable
 from jobs.papers.study import PrintedNumbers
 from jobs.plots.figures import plot
 from jobs.plots.panels import HeatMap
-from jobs.runtime import cli, config
+from jobs.runtime.command_line import cli
+from jobs.runtime.configuration import config
 
 pytestmark = pytest.mark.usefixtures("without_plots")
 

@@ -10,7 +10,7 @@ import pytest
 
 from jobs.metrics import ranking
 from jobs.metrics.metric import metrics_table
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 from jobs.store.single_unit import write_small
 from tests.factories import rating, write_file
 

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 import yaml
 
-from actors.vlm.rubric import Rubric
+from actors.rubrics.rubric import Rubric
 from jobs.judging.kept_rubric import KeptRubric, of_rubric
 from jobs.papers.century.words import ELEMENTS, REGIONS, short
-from jobs.runtime import cli, config
+from jobs.runtime.command_line import cli
+from jobs.runtime.configuration import config
 from tests.factories import rating, write_file
 
 pytestmark = pytest.mark.usefixtures("without_plots")

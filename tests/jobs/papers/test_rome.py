@@ -12,11 +12,11 @@ import yaml
 from PIL import Image
 from scipy.stats import ttest_ind
 
-from actors.vlm.rubric import Rubric
+from actors.rubrics.rubric import Rubric
 from jobs.analysis import question_scores
 from jobs.judging.kept_rubric import KeptRubric, of_rubric
-from jobs.runtime import cli
-from jobs.runtime.config_files import CONF
+from jobs.runtime.command_line import cli
+from jobs.runtime.configuration.config_files import CONF
 from tests.factories import image_row, rating, write_file, write_table
 
 pytestmark = pytest.mark.usefixtures("without_plots")

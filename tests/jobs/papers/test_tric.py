@@ -10,7 +10,7 @@ from jobs.analysis.tric_statistics import statistics
 from jobs.corpora.tric import read_split
 from jobs.metrics import ranking
 from jobs.metrics.metric import metrics_table
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 from jobs.store.single_unit import write_small
 
 pytestmark = pytest.mark.usefixtures("without_plots")

@@ -9,7 +9,7 @@ import pytest
 from actors.ids import content_id
 from jobs.purging.matching import DIMS, NAMED_BY, URLS, columns_of
 from jobs.purging.mentions import has_strings
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 from jobs.store.reading import open_table
 from jobs.tables import TABLES
 from tests.factories import picture, record_of, rows_of, write_table

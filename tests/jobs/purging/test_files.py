@@ -14,7 +14,7 @@ from actors.ids import content_id
 from jobs.purging.files import GENERATOR, ChangedFiles, other_files, pages_with_pictures, purge_files
 from jobs.purging.matching import Gone
 from jobs.purging.needles import Needles
-from jobs.runtime.exclusions import marks_of
+from jobs.runtime.selection.exclusions import marks_of
 from jobs.store.reading import open_table
 from tests.factories import write_table
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 from actors.ids import content_id
 from jobs.purging.matching import Gone
 from jobs.purging.mentions import Mentions, columns_of_texts
-from jobs.runtime.exclusions import marks_of
+from jobs.runtime.selection.exclusions import marks_of
 from jobs.tables import TABLES
 
 ID, URL, PLAIN = content_id("a picture"), "https://h.example/p.jpg", "https://h.example/picture?id=7"

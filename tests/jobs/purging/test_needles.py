@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from jobs.purging.contents import rows_without, without
 from jobs.purging.matching import Gone
 from jobs.purging.needles import Needles
-from jobs.runtime.exclusions import marks_of
+from jobs.runtime.selection.exclusions import marks_of
 
 ID, URL = "0123456789abcdef0123456789abcdef", "https://h.example/p.jpg"
 NEEDLES = Needles(Gone(set(marks_of(ID) | {"item-7"}), {URL, "https://"}))

@@ -11,7 +11,7 @@ from jobs.errors import InputError
 from jobs.releasing import place
 from jobs.releasing.contents import Contents, ReleaseTables, check_included, write_contents
 from jobs.releasing.files import Column, write_csv
-from jobs.runtime.exclusions import ExclusionFilter
+from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.reading import open_table
 from tests.factories import century_rating, write_table
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from jobs.releasing.pictures import read_pictures, read_terms
 from jobs.releasing.responses import Subjects
-from jobs.runtime.exclusions import ExclusionFilter
+from jobs.runtime.selection.exclusions import ExclusionFilter
 from tests.factories import TableInMemory
 
 RECORDS: list[dict[str, Any]] = [

@@ -4,7 +4,7 @@ from typing import Any
 
 from actors.ids import content_id
 from jobs.retrieval.candidate_rows import best_neighbors, candidates
-from jobs.runtime.exclusions import ExclusionFilter, marks_of
+from jobs.runtime.selection.exclusions import ExclusionFilter, marks_of
 from tests.factories import TableInMemory
 
 NEIGHBORS = [

@@ -8,7 +8,7 @@ import pytest
 from jobs.corpora.vectors import VectorLayout
 from jobs.retrieval import resident
 from jobs.retrieval.resident import ResidentCorpus
-from jobs.runtime.exclusions import ExclusionFilter
+from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.reading import open_table
 from jobs.store.units import Unit
 from tests.factories import DIM, embedding_rows, write_units

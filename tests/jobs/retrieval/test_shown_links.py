@@ -6,7 +6,7 @@ import pytest
 
 from jobs.errors import InputError
 from jobs.retrieval.shown_links import read_links, read_neighbors, read_nodes
-from jobs.runtime.exclusions import ExclusionFilter
+from jobs.runtime.selection.exclusions import ExclusionFilter
 from tests.factories import TableInMemory
 
 

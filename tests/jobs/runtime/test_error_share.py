@@ -11,9 +11,9 @@ from actors import schemas
 from actors.status import INPUT_KINDS, NETWORK_KINDS
 from jobs.errors import InputError, RunError
 from jobs.runtime import lifecycle, stages
-from jobs.runtime.config import FailingRows
+from jobs.runtime.configuration.config import FailingRows
+from jobs.runtime.configuration.resources import Resources
 from jobs.runtime.error_share import LEAST_FAILED, LEAST_ITEMS
-from jobs.runtime.resources import Resources
 from jobs.runtime.worker_errors import as_run_errors
 from jobs.store.run import TablePlan, TableRun, open_run
 from jobs.store.units import Unit

@@ -13,10 +13,11 @@ import pytest
 import ray
 
 from jobs.errors import InputError
-from jobs.runtime import ray_session, signals
-from jobs.runtime.config import RayConfig
-from jobs.runtime.resources import Demand, Resources
-from jobs.store.locations import Object
+from jobs.runtime.cluster import ray_session
+from jobs.runtime.configuration.config import RayConfig
+from jobs.runtime.configuration.resources import Demand, Resources
+from jobs.runtime.process import signals
+from jobs.store.files.locations import Object
 from jobs.store.run import TablePlan, check_place, open_run
 from jobs.store.units import Unit
 from tests.in_process import stages_in_process
@@ -24,7 +25,7 @@ from tests.in_process import stages_in_process
 ROOT = Path(__file__).parents[3]
 REFUSED = """
 import json, sys
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 for arguments in json.loads(sys.argv[1]):
     code = cli.main("mine", arguments)
     print(json.dumps([code, "ray" in sys.modules]))
@@ -105,7 +106,7 @@ def test_what_a_ray_started_here_has_is_known_before() -> None:
 
 
 def test_a_refused_job_never_imports_ray(tmp_path: Path) -> None:
-    from jobs.runtime import cli
+    from jobs.runtime.command_line import cli
 
     (tmp_path / "part.tsv").write_text("language\tpage_url\timage_url\tpage_title\tis_main_image\n")
     (tmp_path / "terms.txt").write_text("riot\n")
@@ -137,7 +138,7 @@ def test_a_refused_job_never_imports_ray(tmp_path: Path) -> None:
 def test_a_complete_table_starts_no_ray_and_one_that_lost_a_unit_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from jobs.runtime import cli
+    from jobs.runtime.command_line import cli
 
     (tmp_path / "part.tsv").write_text("language\tpage_url\timage_url\tpage_title\tis_main_image\n")
     (tmp_path / "terms.txt").write_text("riot\n")

@@ -19,7 +19,7 @@ from jobs.runtime import metrics
 from jobs.runtime.metrics import JOB, METRICS, JobMetrics
 from jobs.store.counts import Counts
 from jobs.store.failures import Failure
-from tests.jobs.runtime.numbered_pictures import run_numbered
+from tests.jobs.runtime.cluster.numbered_pictures import run_numbered
 
 ROOT = Path(__file__).resolve().parents[3]
 DASHBOARD = ROOT / "conf" / "grafana" / "remine.json"

@@ -7,9 +7,17 @@ import pytest
 
 from jobs.errors import RunError
 from jobs.runtime import stages
-from jobs.runtime.resources import Resources, StageResources, TaskResources
+from jobs.runtime.configuration.resources import Resources, StageResources, TaskResources
 from tests.in_process import stages_in_process
-from tests.jobs.runtime.numbered_units import POISON, Finish, Poisoned, go, numbered_but_one, opened, units_there
+from tests.jobs.runtime.cluster.numbered_units import (
+    POISON,
+    Finish,
+    Poisoned,
+    go,
+    numbered_but_one,
+    opened,
+    units_there,
+)
 
 pytestmark = [pytest.mark.usefixtures("ray_session"), pytest.mark.timeout(600)]
 

@@ -11,12 +11,14 @@ import pytest
 
 from actors import schemas
 from jobs.errors import InputError
-from jobs.runtime import cli, ray_session, stages
+from jobs.runtime import stages
 from jobs.runtime.board import Reporter
-from jobs.runtime.config import RayConfig
-from jobs.runtime.resources import Resources, StageResources, TaskResources, demands
+from jobs.runtime.cluster import ray_session
+from jobs.runtime.command_line import cli
+from jobs.runtime.configuration.config import RayConfig
+from jobs.runtime.configuration.resources import Resources, StageResources, TaskResources, demands
 from jobs.store.writer import UnitTask, UnitWriter
-from tests.jobs.runtime.numbered_units import (
+from tests.jobs.runtime.cluster.numbered_units import (
     NUMBERED,
     READ,
     Double,

@@ -17,15 +17,15 @@ import ray
 from jobs.errors import RunError
 from jobs.runtime import stages
 from jobs.runtime.board import Reporter
-from jobs.runtime.resources import Resources, StageResources
-from jobs.store import locations
-from jobs.store.locations import Object
+from jobs.runtime.configuration.resources import Resources, StageResources
+from jobs.store.files import locations
+from jobs.store.files.locations import Object
 from jobs.store.reading import open_table
 from jobs.store.run import TablePlan, open_run
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask, UnitWriter
 from tests.in_process import stages_in_process
-from tests.jobs.runtime.numbered_units import given, go, opened, units_there
+from tests.jobs.runtime.cluster.numbered_units import given, go, opened, units_there
 
 pytestmark = [pytest.mark.usefixtures("ray_session"), pytest.mark.timeout(600)]
 

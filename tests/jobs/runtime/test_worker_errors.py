@@ -7,7 +7,8 @@ import pytest
 
 from actors.errors import ModelError, has_other_shapes
 from jobs.errors import RunError
-from jobs.runtime import cli, config
+from jobs.runtime.command_line import cli
+from jobs.runtime.configuration import config
 from jobs.runtime.worker_errors import as_run_errors, describe
 
 TRACE = """ray::MapBatches(judge)() (pid=1, ip=127.0.0.1)

@@ -11,7 +11,7 @@ from jobs.runtime.stage_contract import Stage
 from jobs.runtime.worker_warnings import MOST_TEXTS, Collected, PrintedWarnings, send_to
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask
-from tests.jobs.runtime.numbered_units import NUMBERED
+from tests.jobs.runtime.cluster.numbered_units import NUMBERED
 
 
 class Same:

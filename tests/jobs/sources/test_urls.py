@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from jobs.errors import InputError
-from jobs.runtime.config import load
+from jobs.runtime.configuration.config import load
 from jobs.sources.config import FetchConfig
 from jobs.sources.urls import fetcher_settings
 from tests.cases import check_cases

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from jobs.store.s3 import forget_settings
+from jobs.store.files.s3 import forget_settings
 
 
 @contextlib.contextmanager

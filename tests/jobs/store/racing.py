@@ -33,7 +33,7 @@ except (InputError, RunError) as error:
 # A whole command, which waits before its claim.
 COMMAND = """
 import sys
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 from jobs.store import run
 
 claim = run._claim

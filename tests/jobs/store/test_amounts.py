@@ -3,7 +3,7 @@
 from typing import Any
 
 from jobs.store.amounts import Amounts
-from jobs.store.objects import Object
+from jobs.store.files.objects import Object
 from jobs.store.units import Unit
 
 SHARED = Object("s3://b/shared", 5, "")

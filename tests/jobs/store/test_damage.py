@@ -14,11 +14,11 @@ import pytest
 
 from jobs import verify
 from jobs.errors import InputError, RunError
-from jobs.runtime import cli
-from jobs.store import locations
+from jobs.runtime.command_line import cli
+from jobs.store.files import locations
+from jobs.store.files.locations import Object
 from jobs.store.footers import Footer, read_footer
 from jobs.store.json_types import FOOTER_KEY, FooterJson, fits
-from jobs.store.locations import Object
 from jobs.store.reading import open_table
 from jobs.store.run import TablePlan, open_run
 from jobs.store.run_files import read_inputs, read_json, read_manifest, read_written_units

@@ -1,6 +1,6 @@
 import pyarrow as pa
 
-from jobs.runtime import summary
+from jobs.runtime.planning import summary
 from jobs.store import failures
 from jobs.store.counts import Counts
 from jobs.store.failures import Failure

@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 
 from jobs.errors import InputError
-from jobs.store import lease, locations, lock
+from jobs.store import lease, lock
+from jobs.store.files import locations
+from jobs.store.files.locations import find
 from jobs.store.lease import Holder
-from jobs.store.locations import find
 from jobs.store.run import TablePlan, open_run, survey
 from jobs.store.run_files import run_uri
 from jobs.store.units import Unit

@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from jobs.store.compact_list import CompactList
-from jobs.store.locations import Object
+from jobs.store.files.compact_list import CompactList
+from jobs.store.files.locations import Object
 from jobs.store.reading import open_table
 from jobs.store.run import TablePlan, TableRun, open_run
 from jobs.store.units import Unit

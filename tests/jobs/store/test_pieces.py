@@ -16,11 +16,11 @@ from jobs import embed
 from jobs.judging.drawn_items import item_units
 from jobs.judging.items import open_sources, reading
 from jobs.runtime import stages
-from jobs.runtime.config import load
-from jobs.runtime.draws import CompleteDrawConfig
-from jobs.runtime.resources import Resources
+from jobs.runtime.configuration.config import load
+from jobs.runtime.configuration.resources import Resources
+from jobs.runtime.selection.draws import CompleteDrawConfig
 from jobs.store import writer as store_writer
-from jobs.store.locations import Object
+from jobs.store.files.locations import Object
 from jobs.store.pieces import (
     PIECE_BYTES,
     PIECE_ROWS,

@@ -7,7 +7,7 @@ import pytest
 
 from jobs.errors import InputError
 from jobs.store import place
-from jobs.store.objects import Object
+from jobs.store.files.objects import Object
 from jobs.store.units import Unit
 from tests.cases import check_cases
 from tests.factories import record, write_records

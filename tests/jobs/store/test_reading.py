@@ -8,9 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from jobs.errors import InputError, RunError
-from jobs.store import footers, locations, reading
+from jobs.store import footers, reading
+from jobs.store.files import locations
+from jobs.store.files.locations import Object
 from jobs.store.footers import data_objects
-from jobs.store.locations import Object
 from jobs.store.reading import open_table, open_tables, tables_in
 from tests.jobs.store.small_runs import ALL_ROWS, FILES, begin, complete, plan, unit, write
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from jobs.errors import InputError, RunError
-from jobs.store import locations
+from jobs.store.files import locations
 from jobs.store.reading import open_table
 from jobs.store.run import survey
 from jobs.store.run_files import read_manifest, read_written_units

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from jobs.errors import InputError
-from jobs.store import locations
+from jobs.store.files import locations
 from jobs.store.units import Unit
 from tests.jobs.store.small_runs import ALL_ROWS, begin, complete, contents, plan, unit
 

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pytest
 
 from jobs.store import shared_lookup
+from jobs.store.files.machine_copy import MachineCopy
 from jobs.store.lookup import RowLookup
-from jobs.store.machine_copy import MachineCopy
 from jobs.store.reading import open_table
 from jobs.store.shared_lookup import SharedLookup
 from tests.factories import DIM, embedding_rows, write_units
@@ -92,7 +92,7 @@ def test_the_table_is_read_once_and_the_copy_removed(tmp_path: Path, temporary_f
 def test_a_copy_of_a_killed_process_is_filled_again(temporary_folder: Path) -> None:
     call = "MachineCopy('x', lambda folder: (folder / 'half').touch() or os.kill(os.getpid(), 9))"
     code = f"import os, tempfile; tempfile.tempdir = {str(temporary_folder)!r}; "
-    code += f"from jobs.store.machine_copy import MachineCopy; {call}"
+    code += f"from jobs.store.files.machine_copy import MachineCopy; {call}"
     assert subprocess.run([sys.executable, "-c", code], cwd=Path.cwd(), check=False).returncode == -9
     (left,) = temporary_folder.iterdir()
     assert {file.name for file in left.iterdir()} == {".lock", "half"}
@@ -180,7 +180,7 @@ def test_processes_that_start_together_copy_once(temporary_folder: Path) -> None
     code = f"""
 import sys, tempfile, time
 tempfile.tempdir = {str(temporary_folder)!r}
-from jobs.store.machine_copy import MachineCopy
+from jobs.store.files.machine_copy import MachineCopy
 print("ready", flush=True)
 sys.stdin.readline()
 copy = MachineCopy("x", lambda place: time.sleep(0.3) or (place / "whole").touch())

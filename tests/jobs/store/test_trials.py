@@ -10,8 +10,8 @@ import pytest
 
 from jobs.errors import InputError
 from jobs.judging.rating_tables import open_ratings
+from jobs.store.files.objects import Object
 from jobs.store.identity import stored_identity_hash
-from jobs.store.objects import Object
 from jobs.store.reading import open_table
 from jobs.store.run import TablePlan, open_run
 from jobs.store.trials import WHOLE, limit_of, trials

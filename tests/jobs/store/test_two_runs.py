@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from jobs.errors import InputError, RunError
-from jobs.runtime import cli, signals
-from jobs.store import lease, locations
+from jobs.runtime.command_line import cli
+from jobs.runtime.process import signals
+from jobs.store import lease
+from jobs.store.files import locations
 from jobs.store.run_files import IDENTITY, read_json, run_uri
 from tests.fault_proxy import FaultProxy, through
 from tests.jobs.store.racing import Racer, race

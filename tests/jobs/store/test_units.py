@@ -7,7 +7,7 @@ import pytest
 
 from jobs.errors import InputError
 from jobs.store import run_files
-from jobs.store.objects import Object
+from jobs.store.files.objects import Object
 from jobs.store.units import Unit, check_distinct
 
 UNITS = [

@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from jobs.errors import RunError
-from jobs.store import locations
 from jobs.store.counts import Counts
+from jobs.store.files import locations
 from jobs.store.object_rows import read_unit
 from jobs.store.reading import open_table
 from jobs.store.writer import REJECTS, REJECTS_HELD, Reject, UnitWriter

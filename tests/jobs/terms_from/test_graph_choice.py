@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from jobs.errors import InputError
-from jobs.runtime.config import load
-from jobs.store.locations import Object
+from jobs.runtime.configuration.config import load
+from jobs.store.files.locations import Object
 from jobs.store.units import Unit
 from jobs.terms_from import graph_choice
 from jobs.terms_from.choosing import Choice

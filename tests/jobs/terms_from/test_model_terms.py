@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jobs.errors import InputError
-from jobs.runtime.config import load
+from jobs.runtime.configuration.config import load
 from jobs.store.reading import open_table
 from jobs.terms_from.config import TermSourcesConfig
 from jobs.terms_from.model_terms import write_model_terms

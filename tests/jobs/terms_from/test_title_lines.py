@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 
-from jobs.runtime.config import load
+from jobs.runtime.configuration.config import load
 from jobs.terms_from.config import TermSourcesConfig
 from jobs.terms_from.overlap import TitleOverlap, overlaps
 from jobs.terms_from.title_lines import ListedTitle, TitleLines

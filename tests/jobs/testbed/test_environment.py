@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from jobs.store.s3 import forget_settings, settings
+from jobs.store.files.s3 import forget_settings, settings
 from jobs.testbed import environment
 
 

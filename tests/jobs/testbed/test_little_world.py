@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import yaml
 
+from actors.rubrics.rubric import Rubric
 from actors.vlm.refusals import Refusal, RefusalRules
-from actors.vlm.rubric import Rubric
 from jobs.testbed.little_world import (
     articles,
     captions,

@@ -14,7 +14,7 @@ import psutil
 import pyarrow.fs as pafs
 import pytest
 
-from jobs.runtime import extras
+from jobs.runtime.command_line import extras
 from jobs.testbed import loopback_s3, s3_server
 from jobs.testbed.loopback_s3 import LoopbackS3
 

@@ -8,7 +8,7 @@ import numpy as np
 from PIL import Image
 
 from actors.ids import content_id
-from jobs.runtime.exclusions import ExclusionFilter, Exclusions, marks_of
+from jobs.runtime.selection.exclusions import ExclusionFilter, Exclusions, marks_of
 from jobs.viewer.application import Viewer
 from jobs.viewer.opening import open_viewer
 from tests.factories import FIVE, embedding_rows, rating, write_table, write_units

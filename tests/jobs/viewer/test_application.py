@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 import pytest
 
 from jobs.errors import InputError
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 from jobs.viewer.application import Viewer
 from jobs.viewer.serving import listening, server
 from tests.browser import CHROMIUM

@@ -6,7 +6,7 @@ from pathlib import Path
 import duckdb
 
 from jobs.judging.kept_rubric import Rubrics, of_levels
-from jobs.runtime.exclusions import ExclusionFilter
+from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.viewer import loading
 from jobs.viewer.facets import Facets, read_facets
 from tests.factories import image_row, rating, write_table

@@ -9,7 +9,7 @@ import pytest
 
 from jobs.errors import InputError
 from jobs.judging.kept_rubric import Rubrics, read_rubrics
-from jobs.runtime.exclusions import ExclusionFilter, marks_of
+from jobs.runtime.selection.exclusions import ExclusionFilter, marks_of
 from jobs.store.reading import open_table
 from jobs.viewer import loading, picture_details, queries
 from jobs.viewer.queries import View, view_of

@@ -9,7 +9,7 @@ import pytest
 
 from actors.rows import ImageRow
 from actors.status import Status
-from jobs.store import faults
+from jobs.store.files import faults
 from jobs.workers import fetch_urls
 from jobs.workers.fetch_urls import RowSpool
 from tests.factories import image_row

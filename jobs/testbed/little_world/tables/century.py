@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from statistics import mean, stdev
 
-from actors.vlm.rubric import Rubric
+from actors.rubrics.rubric import Rubric
 from jobs.testbed.little_world.tables import Tables
 
 SCALES = ("sensitive", "controversial", "commemorative")

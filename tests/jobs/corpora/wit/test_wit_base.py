@@ -18,7 +18,7 @@ from actors.titles import TitleMatcher
 from jobs.corpora.corpus import MatchedRow
 from jobs.corpora.wit import reader, wit_base
 from jobs.errors import InputError
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 from jobs.store.counts import Counts
 from jobs.store.reading import open_table
 from jobs.store.writer import Reject

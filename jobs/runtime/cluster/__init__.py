@@ -1,0 +1,1 @@
+"""The Ray that a job starts or joins, its processes and machines."""

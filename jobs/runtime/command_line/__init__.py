@@ -1,0 +1,1 @@
+"""The command line of all jobs: arguments, `--help`, completion, exit codes."""

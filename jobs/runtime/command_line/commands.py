@@ -1,0 +1,109 @@
+"""The command `remine`, which lists the jobs or runs one of them.
+
+Configuration, Hydra and pyarrow are imported only where they are needed, because the list of jobs must appear at once.
+"""
+
+import difflib
+import sys
+from pathlib import Path
+
+from jobs.errors import InputError
+from jobs.runtime.process.console import say
+
+FOLDER = Path(__file__).resolve().parents[2]
+LIBRARIES = {"__init__", "__main__", "tables", "errors"}  # files in jobs/ that are not commands
+JOBS = tuple(sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in LIBRARIES))
+
+
+def summary(name: str) -> str:
+    """Return the first line of the docstring of module `jobs.<name>`, without importing the module."""
+    with (FOLDER / f"{name}.py").open(encoding="utf-8") as lines:
+        return next(lines).strip().strip('"').rstrip()
+
+
+def version() -> str:
+    """Return the versions of remine and of Python."""
+    import platform
+    from importlib import metadata
+
+    return f"remine {metadata.version('remine')}, Python {platform.python_version()}"
+
+
+def run() -> int:
+    """Run `remine` with the arguments of this process and return the exit code."""
+    return run_command(sys.argv[1:])
+
+
+def run_command(arguments: list[str]) -> int:
+    """Run `remine` or `python -m jobs`: list the jobs, or run the named one. Returns the exit code."""
+    match arguments:
+        case ["--complete", *words]:
+            say("\n".join(candidates(words)))
+        case ["--version", *_]:
+            say(version())
+        case ["completion", *shells]:
+            return _print_completion(shells)
+        case [name, *rest] if name in JOBS:
+            from jobs.runtime.command_line import cli
+
+            return cli.main(name, rest)
+        case [name, *_] if not name.startswith("-"):
+            say(f"error: {no_such_job(name)}", err=True)
+            return InputError.exit_code
+        case [] | ["--help" | "-h", *_]:
+            _list_jobs()
+        case [option, *_]:
+            say(
+                f"error: {option}: no such option; options follow the name of a job, as in remine mine {option}",
+                err=True,
+            )
+            return InputError.exit_code
+    return 0
+
+
+def no_such_job(name: str) -> str:
+    """Return the message about a job that does not exist."""
+    near = difflib.get_close_matches(name, JOBS, n=1)
+    hint = f" (did you mean {near[0]}?)" if near else ""
+    return f"{name}: no such job{hint}; must be one of {', '.join(JOBS)}"
+
+
+def refuse_unknown_module(arguments: list[str]) -> None:
+    """End the process with exit code 2 if `arguments`, those of Python itself, run a job that does not exist."""
+    module = arguments[arguments.index("-m") + 1] if "-m" in arguments[:-1] else ""
+    package, _, name = module.partition(".")
+    if package == "jobs" and name and "." not in name and not (FOLDER / f"{name}.py").exists():
+        say(f"error: {no_such_job(name)}", err=True)
+        sys.exit(InputError.exit_code)
+
+
+def _list_jobs() -> None:
+    say("remine JOB key=value …, or python -m jobs.JOB key=value …   (--help: its keys; --cfg: its configuration)\n")
+    width = max(map(len, JOBS))
+    for name in JOBS:
+        say(f"  {name:{width}}  {summary(name)}")
+    say("\nremine completion bash|zsh|fish prints a script that completes jobs, keys and values.")
+
+
+def candidates(words: list[str]) -> list[str]:
+    """Return the completions of the last of the words after `remine`."""
+    *before, word = words or [""]
+    if not before:
+        return [name for name in (*JOBS, "completion") if name.startswith(word)]
+    if before[0] != "completion" and before[0] not in JOBS:
+        return []
+    from jobs.runtime.command_line import cli, completion
+
+    if before[0] == "completion":
+        return [shell for shell in completion.SHELLS if shell.startswith(word)]
+    return completion.of_job(before[0], cli.job(before[0]).schema, before[1:], word)
+
+
+def _print_completion(shells: list[str]) -> int:
+    from jobs.runtime.command_line.completion import SHELLS
+
+    if len(shells) != 1 or shells[0] not in SHELLS:
+        say(f"error: completion: name one shell of {', '.join(SHELLS)}", err=True)
+        return InputError.exit_code
+    say(SHELLS[shells[0]])
+    return 0

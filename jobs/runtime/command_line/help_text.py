@@ -1,0 +1,185 @@
+"""Text of `--help`: the keys of a job, with their defaults and explanations.
+
+The explanation of a key is its comment (`jobs.runtime.configuration.key_comments`). A comment that begins with
+`rarely:` puts the key, and those below it, in a separate section. Keys that choose a file of `conf/` are listed with
+the available files.
+"""
+
+import inspect
+import shutil
+import textwrap
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cache
+from types import NoneType
+from typing import Any, get_origin, get_type_hints
+
+from omegaconf import DictConfig, ListConfig, OmegaConf
+
+from jobs.runtime.configuration import config, config_files
+from jobs.runtime.configuration.key_comments import RARELY, all_comments, explanations
+from jobs.runtime.configuration.key_types import alternatives, nested_dataclass
+from jobs.runtime.configuration.resources import Resources, StageResources
+
+REQUIRED, REST = "???", "…"  # in place of a default: the key is required; its keys are listed below it
+NONE = "null"  # the default of a key that chooses no file
+KEY_COLUMN = 36  # characters; the explanation of a longer key starts on the next line
+WIDEST, NARROWEST = 120, 80
+SHOWN = 60  # characters of a list or a text; --cfg prints all of it
+KINDS = {str: "text", int: "int", float: "number", bool: "true or false", list: "list", dict: "{name: value}"}
+
+
+@dataclass(frozen=True)
+class HelpKey:
+    """One key of the command line; `options` are the files of conf/ that it can choose, if any."""
+
+    name: str
+    default: str
+    kind: str
+    text: str
+    options: tuple[str, ...] = ()
+    rare: bool = False  # few users set it
+
+
+def keys(job: str, schema: type) -> Iterator[HelpKey]:
+    """Yield the keys of `job`, without those of `resources` (see `stage_keys`).
+
+    First come the keys that choose a file of conf/ (except those that choose none by default), then the keys of this
+    job alone, those that it shares with some jobs, and those of every job; each group in the order of declaration.
+    """
+    rare, chosen = set(rare_names(schema, "")), config_files.groups(job)
+    listed = list(_below(schema, config.compose(job, schema, []), chosen, ""))
+    for key in sorted(listed, key=lambda key: _rank(key.name.split(".")[0], chosen, _separate_names(schema))):
+        parts = key.name.split(".")
+        yield replace(key, rare=any(".".join(parts[:length]) in rare for length in range(1, len(parts) + 1)))
+
+
+def _rank(name: str, chosen: Mapping[str, str], separate: Container[str]) -> int:
+    if _is_common(name):
+        return 3
+    return 0 if chosen.get(name, NONE) != NONE else 1 if name in separate else 2
+
+
+@cache
+def _separate_names(schema: type) -> frozenset[str]:
+    """Return the fields of the first class, among `schema` and its bases, that declares any."""
+    return frozenset(next(names for owner in schema.__mro__ if (names := inspect.get_annotations(owner))))
+
+
+def rare_names(schema: type, prefix: str) -> Iterator[str]:
+    """Yield the dotted keys that are marked as rarely set by their comments."""
+    hints = get_type_hints(schema)
+    for name, comment in all_comments(schema).items():
+        if comment.startswith(RARELY):
+            yield prefix + name
+        elif (inner := nested_dataclass(hints[name])) not in (None, Resources):
+            yield from rare_names(inner, f"{prefix}{name}.")
+
+
+def stage_keys() -> Iterator[HelpKey]:
+    """Yield the keys of each stage under `resources`, then those of Ray itself."""
+    texts = explanations(StageResources)
+    for name, kind in get_type_hints(StageResources).items():
+        yield HelpKey(f"resources.STAGE.{name}", REST, _kind(kind), texts.get(name, ""))
+    texts = explanations(Resources)
+    for name, kind in get_type_hints(Resources).items():
+        if not is_dataclass(kind):
+            yield HelpKey(f"resources.{name}", REST, _kind(kind), texts.get(name, ""))
+
+
+def stages() -> list[str]:
+    """Return the values of STAGE in `resources.STAGE.KEY`."""
+    return [name for name, kind in get_type_hints(Resources).items() if kind is StageResources]
+
+
+def _below(schema: type, values: Any, chosen: Mapping[str, str], prefix: str) -> Iterator[HelpKey]:
+    texts = explanations(schema)
+    hints = get_type_hints(schema)
+    for field in fields(schema):
+        name, kind = prefix + field.name, hints[field.name]
+        if field.name == "name" and prefix.rstrip(".") in chosen:
+            continue  # the name of a file of conf/: the group's key chooses another file
+        group = not prefix and field.name in chosen
+        inner = nested_dataclass(kind)
+        missing = OmegaConf.is_missing(values, field.name)
+        value = REQUIRED if missing else values[field.name]
+        text = texts.get(field.name, "") or (_first_line(inner) if inner else "")
+        if group:
+            yield HelpKey(name, chosen[field.name], "", text, config_files.options(field.name, inner))
+        elif inner is not None:
+            yield HelpKey(f"{name}.…", REST, "", text)
+        if inner is Resources:
+            continue
+        if inner is not None and value is None:
+            unset = _below(inner, OmegaConf.structured(inner), chosen, f"{name}.")
+            yield from (replace(key, default="null" if key.default == REQUIRED else key.default) for key in unset)
+        elif inner is not None and not missing:
+            yield from _below(inner, value, chosen, f"{name}.")
+        elif isinstance(value, DictConfig) and value and not group:
+            for entry in map(str, value):
+                default = REQUIRED if OmegaConf.is_missing(value, entry) else _format_default(value[entry])
+                yield HelpKey(f"{name}.{entry}", default, "", text)
+        elif not group:
+            yield HelpKey(name, _format_default(value), _kind(kind), text)
+
+
+def _first_line(schema: type) -> str:
+    return (schema.__doc__ or "").strip().split("\n", 1)[0].rstrip(".")
+
+
+def _format_default(value: Any) -> str:
+    """Return a default as a user would type it, shortened."""
+    if isinstance(value, ListConfig):
+        inside = ",".join(map(str, value)) if all(isinstance(v, str | int | float) for v in value) else "…"
+        return f"[{textwrap.shorten(inside, SHOWN, placeholder='…')}]"
+    if isinstance(value, DictConfig):
+        return "{…}" if value else "{}"
+    if isinstance(value, bool) or value is None:
+        return {None: "null", True: "true", False: "false"}[value]
+    text = f"{value:g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
+
+
+def _kind(kind: Any) -> str:
+    names = [KINDS.get(get_origin(t) or t, "") for t in alternatives(kind) if t is not NoneType]
+    return " or ".join(dict.fromkeys(name for name in names if name))
+
+
+def render(job: str, schema: type, *, pools: Sequence[str] = (), width: int | None = None) -> str:
+    """Return all keys as lines of at most `width` characters; None: the width of the terminal, within limits.
+
+    Args:
+        pools: the stages that the job uses; empty: all.
+    """
+    width = width or max(NARROWEST, min(WIDEST, shutil.get_terminal_size((WIDEST, 24)).columns))
+    job_keys = list(keys(job, schema))
+    set_keys = [key for key in job_keys if key.default != REQUIRED]
+    sections = [
+        ("Required:", [key for key in job_keys if key.default == REQUIRED]),
+        ("Keys and their defaults:", [key for key in set_keys if not (key.rare or _is_common(key.name))]),
+        ("Keys of every job:", [key for key in set_keys if not key.rare and _is_common(key.name)]),
+        ("Rarely needed:", [key for key in set_keys if key.rare]),
+    ]
+    if "resources" in config_files.groups(job):
+        sections.append((f"STAGE: {', '.join(pools or stages())}; resources= sets:", list(stage_keys())))
+    return "\n\n".join(
+        "\n".join([title, *(_lines(key, width) for key in entries)]) for title, entries in sections if entries
+    )
+
+
+def _is_common(name: str) -> bool:
+    """Return whether every job that writes a table, or that uses Ray, has the key."""
+    return name.split(".", maxsplit=1)[0] in {field.name for field in fields(config.Common)}
+
+
+def _lines(key: HelpKey, width: int) -> str:
+    head = f"  {key.name}" if key.default in (REQUIRED, REST) else f"  {key.name}={key.default}"
+    kind = f"({key.kind})" if key.kind else ""
+    text = " ".join(part for part in (kind, key.text) if part)
+    if key.options:
+        text += f"{'; ' if text else ''}one of {', '.join(key.options)}, or your own .yaml file"
+    gap = " " * KEY_COLUMN
+    wrapped = textwrap.wrap(text, width, initial_indent=gap, subsequent_indent=gap, break_on_hyphens=False)
+    if len(head) < KEY_COLUMN and wrapped:
+        return "\n".join([head.ljust(KEY_COLUMN) + wrapped[0].lstrip(), *wrapped[1:]])
+    return "\n".join([head, *wrapped])

@@ -1,0 +1,1 @@
+"""Pipelines: jobs that run one after another."""

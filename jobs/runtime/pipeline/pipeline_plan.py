@@ -1,0 +1,120 @@
+"""The plans of a pipeline's steps and their sums.
+
+A step that reads the table of an earlier step can be planned only once that table is complete, because its units and
+rows are unknown before.
+"""
+
+import contextlib
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+from jobs.errors import InputError
+from jobs.runtime.command_line import cli
+from jobs.runtime.pipeline import pipelines
+from jobs.runtime.pipeline.pipelines import Step
+from jobs.runtime.planning import estimates
+from jobs.runtime.planning.plan_sums import PlanSums
+from jobs.runtime.planning.summary import PlannedTable, printed_plans
+from jobs.store.files import locations
+
+
+@dataclass(frozen=True)
+class StepPlan:
+    """The plan of a step.
+
+    Attributes:
+        tables: the tables that it would write.
+        unknown: why there is no plan; empty if there is one.
+    """
+
+    label: str
+    tables: Sequence[PlannedTable] = ()
+    unknown: str = ""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether there is nothing left to do."""
+        return not self.unknown and all(table.amounts.done == table.amounts.units for table in self.tables)
+
+
+def plan_steps(steps: Sequence[Step], loaded: Sequence[Any], plan: bool | str) -> list[StepPlan]:
+    """Plan each step whose inputs exist; with plan=calibrate some units of each are done.
+
+    Args:
+        loaded: the configurations of the steps.
+    """
+    plans: list[StepPlan] = []
+    complete: dict[str, tuple[int, bool]] = {}  # out -> the step that writes it, and whether it has
+    for number, (step, cfg) in enumerate(zip(steps, loaded, strict=True), 1):
+        awaited = sorted({writer for out, (writer, is_done) in complete.items() if not is_done and _reads(step, out)})
+        planned = _plan(step, cfg, plan, awaited)
+        plans.append(planned)
+        if out := step.set.get("out"):
+            has_written = planned.is_complete if planned.tables else not awaited and locations.exists(str(out))
+            complete[str(out)] = number, has_written
+    return plans
+
+
+def _plan(step: Step, cfg: Any, plan: bool | str, awaited: Sequence[int]) -> StepPlan:
+    label = pipelines.label(step)
+    if awaited:
+        return StepPlan(label, unknown=f"reads what step {', '.join(map(str, awaited))} has not written yet")
+    if not hasattr(cfg, "plan"):
+        return StepPlan(label, unknown=f"{step.job} has no plan")
+    value = plan if hasattr(cfg, "resources") else bool(plan)
+    with printed_plans() as tables, contextlib.redirect_stdout(io.StringIO()):
+        try:
+            cli.execute_loaded(step.job, replace(cfg, plan=value), [f"{key}={text}" for key, text in step.set.items()])
+        except InputError as error:
+            return StepPlan(label, unknown=str(error))
+    return StepPlan(label, tables) if tables else StepPlan(label, unknown=f"{step.job} printed no amounts")
+
+
+def _reads(step: Step, out: str) -> bool:
+    """Return whether a key of the step has the table at `out`, or one below it, as its value; globs count too."""
+    folders = out.rstrip("/").split("/")
+    paths = (text.split("/") for key, value in step.set.items() if key != "out" for text in _texts(value))
+    return any(len(path) >= len(folders) and all(map(_matches, folders, path)) for path in paths)
+
+
+def _matches(folder: str, pattern: str) -> bool:
+    return folder == pattern or fnmatchcase(folder, pattern)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield the texts in a key's value, including those in lists and mappings."""
+    if isinstance(value, Mapping | list | tuple):
+        for entry in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(entry)
+    else:
+        yield str(value)
+
+
+def lines(plans: Sequence[StepPlan]) -> Iterator[str]:
+    """Yield lines about what each step would read, write and spend, and about the sums."""
+    sums, unknown = PlanSums(), dict[str, str]()
+    for number, plan in enumerate(plans, 1):
+        head = f"  [{number}/{len(plans)}] {plan.label}"
+        if plan.unknown:
+            yield f"{head}: not planned: {plan.unknown}"
+            unknown[f"{number} {plan.label}"] = "no plan"
+        for table in plan.tables:
+            amounts = table.amounts
+            yield f"{head}: {_amounts(amounts.units, amounts.rows, amounts.bytes, amounts.done)}; writes {table.out}"
+            for line in estimates.lines(table.estimated) if table.estimated else ():
+                yield f"      {line}"
+            if not sums.add(table):
+                unknown[f"{number} {plan.label}"] = "no pace"
+    yield f"total: {_amounts(sums.units, sums.rows, sums.bytes, sums.done)}"
+    yield from (f"  {line}" for line in sums.lines())
+    if unknown:
+        listed = "; ".join(f"{label} ({why})" for label, why in unknown.items())
+        yield f"  not in these sums: {listed}"
+
+
+def _amounts(units: int, rows: int, size: int, done: int) -> str:
+    with_rows = f"{rows:,} rows, " if rows else ""
+    return f"{units:,} units, {with_rows}{size / 1e6:,.1f} MB, {done:,} units done, {units - done:,} left"

@@ -1,0 +1,178 @@
+"""What a job plans to write, and what a run of it is expected to take."""
+
+import functools
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jobs.runtime.cluster import ray_session
+from jobs.runtime.configuration.config import Common
+from jobs.runtime.configuration.resources import Demand, Resources, check_machines, demands, startable
+from jobs.runtime.planning import estimates, summary
+from jobs.runtime.planning.estimates import Cluster, Forecast
+from jobs.runtime.planning.expected_pace import Expectation, Work
+from jobs.runtime.planning.gpus import Gpu, gpu_named
+from jobs.runtime.planning.measured import read_measurements
+from jobs.runtime.planning.plan_sums import PlanSums
+from jobs.runtime.planning.prices import Prices, gpu_of, read_prices
+from jobs.runtime.process.console import say
+from jobs.store import run_files
+from jobs.store.amounts import Amounts
+from jobs.store.files import locations
+from jobs.store.run import TablePlan, TableRun, open_run
+
+
+@dataclass(frozen=True)
+class Prospect:
+    """A table that a job plans to write, with everything that determines what writing it takes.
+
+    Attributes:
+        job: the name of the job.
+        needs: the minimum that each stage needs; empty for a table that the driver writes.
+        get_bytes: the bytes of an input that a request reads; None if a unit reads its inputs with few requests.
+    """
+
+    job: str
+    cfg: Common
+    plan: TablePlan
+    needs: Sequence[Demand]
+    expectation: Expectation
+    cluster: Cluster
+    get_bytes: int | None = None
+
+    def estimate(self, amounts: Amounts) -> Forecast:
+        """Return the estimate of what is left of the table."""
+        out, last = locations.absolute(self.plan.out), {}
+        if amounts.done and isinstance(took := run_files.kept_manifest(out).get("actual"), dict):
+            last = took
+        first = next(iter(self.plan.units), None)
+        files = [source.uri for source in first.inputs] if first else []
+        pace, unknown = self.expectation.pace(amounts, files=files, last=last)
+        return estimates.estimate(
+            amounts, out=out, cluster=self.cluster, pace=pace, unknown=unknown, get_bytes=self.get_bytes
+        )
+
+    def show(self, *, note: str = "", lines: Sequence[str] = (), overwrite: bool | None = None) -> None:
+        """Print the plan (`jobs.runtime.planning.summary.show_plan`).
+
+        Raises:
+            InputError: with plan=true, no kind of machine in `resources.node_types` has room for an actor.
+        """
+        if self.cfg.only_plans:
+            check_machines(self.needs, startable(self.cfg.resources))
+        summary.show_plan(
+            self.job, self.plan, self.needs, note=note, lines=lines, estimator=self.estimate, overwrite=overwrite
+        )
+
+    def open(self) -> TableRun:
+        """Open the run; its manifest will have the estimate next to what it took.
+
+        Raises:
+            InputError: as `jobs.store.run.open_run`.
+        """
+        cfg = self.cfg
+        run = open_run(self.plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
+        devices = self.expectation.devices(len(run.todo))
+        run.account = functools.partial(
+            _account, estimated=self.estimate(run.amounts), cluster=self.cluster, devices=devices
+        )
+        return run
+
+
+def prospect(
+    name: str,
+    cfg: Common,
+    plan: TablePlan,
+    *,
+    pools: Sequence[str],
+    streamed: bool = True,
+    calibrates: bool = True,
+    work: Work | None = None,
+    part: str = "",
+    get_bytes: int | None = None,
+) -> Prospect:
+    """Return the prospect of `plan`.
+
+    Args:
+        pools: the stages' pools, in the order of the resources; empty for a table that the driver writes.
+        streamed: units go through `stages.stream` rather than `stages.process`.
+        calibrates: some of the units can be processed alone.
+        work: the amount of work per row, if rows differ in work.
+        part: which table this is, for a job that writes several.
+        get_bytes: as in `Prospect`.
+
+    Raises:
+        InputError: there is no such file as `resources.measured=` or `resources.prices=`, or no such
+        `resources.gpu=`.
+    """
+    resources = cfg.resources
+    needs = demands(resources, list(pools), streamed=streamed) if pools else []
+    cpus = own_cpus(needs, resources, joins=ray_session.address_of(cfg.ray) is not None)
+    prices = read_prices(resources.prices) if resources.prices else None
+    stages = [getattr(resources, pool) for pool in pools]
+    expectation = Expectation(
+        name,
+        pools,
+        plan.config,
+        resources,
+        read_measurements(resources.measured) if resources.measured else (),
+        gpu=_gpu(resources, prices, max((stage.num_gpus for stage in stages), default=0.0)),
+        own_cpus=cpus,
+        work=work,
+        calibrates=calibrates,
+        part=part,
+    )
+    cluster = estimates.cluster_of(stages, resources, prices, cores=expectation.cores)
+    return Prospect(name, cfg, plan, needs, expectation, cluster, get_bytes)
+
+
+def show_all(prospects: Sequence[Prospect], *, lines: Sequence[str] = ()) -> None:
+    """Print the plans of the tables that a job writes one after another, the sums over them, and `lines`."""
+    with summary.printed_plans() as tables:
+        for prospect in prospects:
+            prospect.show()
+    if len(tables) > 1:
+        sums = PlanSums()
+        unknown = [locations.absolute(table.out) for table in tables if not sums.add(table)]
+        say(f"{prospects[0].job}: these {len(tables)} tables")
+        for line in [*sums.lines(), *(f"time   of {out} is not in these sums" for out in unknown)]:
+            say(f"  {line}")
+    for line in lines:
+        say(f"  {line}")
+
+
+def own_cpus(needs: Sequence[Demand], resources: Resources, *, joins: bool) -> int | None:
+    """Return the CPUs of this machine if the run is expected to use it; None if it needs a cluster or a larger machine.
+
+    Args:
+        joins: the run joins a cluster.
+    """
+    cpus = len(os.sched_getaffinity(0))
+    is_here = not (joins or resources.autoscaling) and sum(need.count * need.num_cpus for need in needs) <= cpus
+    return cpus if is_here else None
+
+
+def _gpu(resources: Resources, prices: Prices | None, gpus_of_one: float) -> Gpu | None:
+    """Return the kind of GPU that will be used, from `resources.gpu` or the machines with prices; None if unknown."""
+    if resources.gpu is not None:
+        return gpu_named(resources.gpu, key="resources.gpu")
+    name = gpu_of(prices, gpus_of_one) if prices and gpus_of_one else None
+    return gpu_named(name, key=f"resources.prices={resources.prices}: gpu") if name else None
+
+
+def _account(run: TableRun, seconds: float, *, estimated: Forecast, cluster: Cluster, devices: float) -> dict[str, Any]:
+    """Return, for the manifest, the estimate at the opening of the run and what the run took.
+
+    A run that had nothing left to do keeps the values in the manifest.
+    """
+    amounts = run.amounts
+    if not run.todo:
+        kept = run_files.kept_manifest(run.target.out)
+        return {name: kept[name] for name in ("estimate", "actual") if name in kept}
+    work = sum(amounts.work_of(task.unit) for task in run.todo)
+    has_estimate = estimated.left and estimated.pace is not None and not run.is_trial
+    return {
+        "estimate": estimated.to_json() if has_estimate else None,
+        "actual": estimates.actual(cluster, seconds, work, amounts.counted, devices),
+    }

@@ -1,0 +1,1 @@
+"""The process of a command: its output, signals and times."""

@@ -1,0 +1,1 @@
+"""Which rows a job uses: random draws, and pictures that must not be used."""

@@ -1,0 +1,100 @@
+"""Every form of an argument becomes the same override."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from jobs.errors import InputError
+from jobs.runtime.command_line.arguments import to_overrides
+from jobs.runtime.configuration.config import Common
+from tests.cases import check_cases
+
+
+@dataclass
+class Inner:
+    name: str = ""
+
+
+@dataclass
+class Keys(Common):
+    input: str | None = None
+    near_distance: int = 4
+    ratings: list[str] = field(default_factory=list)
+    counts: list[int] | None = None
+    targets: Any = None
+    columns: dict[str, Any] = field(default_factory=dict)
+    inner: Inner = field(default_factory=Inner)
+
+
+def test_forms() -> None:
+    cases = [
+        ("input=a", "input=a"),
+        ("--input a", "input=a"),
+        ("--input=a", "input=a"),
+        ("--input a=b", "input=a=b"),
+        ("--inner.name x --columns.item id", "inner.name=x columns.item=id"),
+        ("--near-distance -1", "near_distance=-1"),
+        ("--overwrite", "overwrite=true"),
+        ("--overwrite input=a", "overwrite=true input=a"),
+        ("--resume false --input a", "resume=false input=a"),
+        ("--ratings a", "ratings=[a]"),
+        ("--ratings a b", "ratings=[a,b]"),
+        ("--ratings a --input x --ratings b", "ratings=[a,b] input=x"),
+        ("ratings=a input=x ratings=b", "ratings=[a,b] input=x"),
+        ("--ratings a b out=x", "ratings=[a,b] out=x"),
+        ("--ratings a year=2020/x", "ratings=[a,'year=2020/x']"),
+        ("--ratings a,b", "ratings=['a,b']"),
+        ("ratings=[a,b]", "ratings=[a,b]"),
+        ("--ratings [a,b]", "ratings=[a,b]"),
+        ("ratings=[a] ratings=[b]", "ratings=[a] ratings=[b]"),
+        ("--counts 1 2", "counts=[1,2]"),
+        ("counts=null", "counts=null"),
+        ("--targets Japan", "targets=Japan"),
+        ("--targets Japan Brazil", "targets=[Japan,Brazil]"),
+        ("--nosuch 3", "--nosuch=3"),
+        ("--nosuch", "--nosuch="),
+        ("++columns.a=b", "++columns.a=b"),
+    ]
+
+    def check(arguments: str, overrides: str) -> None:
+        assert to_overrides("job", Keys, arguments.split(" ")) == overrides.split(" ")
+
+    check_cases(check, cases)
+
+
+def test_what_is_refused() -> None:
+    cases = [
+        ("--input", "--input: a value is missing"),
+        ("--input --overwrite", "--input: a value is missing"),
+        ("--ratings --overwrite", "--ratings: a value is missing"),
+        ("--input a b", "'b' is not key=value"),
+        ("overwrite", "'overwrite' is not key=value"),
+        ("-x", "'-x' is not key=value"),
+        ("--overwrite yes", "'yes' is not key=value"),
+        ("ratings=[a] ratings=b", "given both as a list and as single values"),
+    ]
+
+    def check(arguments: str, message: str) -> None:
+        with pytest.raises(InputError, match=f"^job: .*{message.replace('[', '.')}"):
+            to_overrides("job", Keys, arguments.split(" "))
+
+    check_cases(check, cases)
+
+
+def test_values_alone_belong_to_positional_keys() -> None:
+    for arguments, positional, overrides in (
+        ("a", ("input",), ["input=a"]),
+        ("a b", ("ratings",), ["ratings=[a,b]"]),
+        ("a --overwrite b c", ("input", "ratings"), ["input=a", "overwrite=true", "ratings=[b,c]"]),
+        ("near_distance=3 s3://b/x", ("input",), ["near_distance=3", "input=s3://b/x"]),
+        ("a b c", ("ratings", "input"), ["ratings=[a,b]", "input=c"]),
+        ("a b --inner.name c", ("ratings", "input"), ["ratings=[a]", "input=b", "inner.name=c"]),
+        ("ratings=[a,b] c", ("ratings", "input"), ["ratings=[a,b]", "input=c"]),
+        ("a input=b", ("ratings", "input"), ["ratings=[a]", "input=b"]),
+        ("a --input b", ("ratings", "input"), ["ratings=[a]", "input=b"]),
+    ):
+        assert to_overrides("job", Keys, arguments.split(" "), positional=positional) == overrides
+    for arguments, refused in (("a b", "'b'"), ("-x", "'-x'")):
+        with pytest.raises(InputError, match=f"{refused} is not key=value"):
+            to_overrides("job", Keys, arguments.split(" "), positional=("input",))

@@ -1,0 +1,107 @@
+"""Values of the command line in Hydra's grammar, which mean what was typed."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from omegaconf import OmegaConf
+
+from jobs.errors import InputError
+from jobs.runtime.configuration.overrides import apply, check, key_of, literal, quoted, to_hydra
+from tests.cases import check_cases
+
+
+@dataclass
+class Part:
+    """Keys below a key."""
+
+    size: int = 1
+
+
+@dataclass
+class Keys:
+    """Keys of each type."""
+
+    needed: str = "???"
+    text: str = "t"
+    perhaps: str | None = None
+    number: float = 0.5
+    flag: bool = False
+    words: list[str] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
+    names: dict[str, str] = field(default_factory=dict)
+    free: Any = None
+    part: Part = field(default_factory=Part)
+
+
+def value(override: str) -> Any:
+    """The value of the key after `override`."""
+    composed = OmegaConf.structured(Keys)
+    apply(composed, to_hydra(Keys, override))
+    chosen = OmegaConf.select(composed, override.partition("=")[0])
+    return OmegaConf.to_container(chosen) if OmegaConf.is_config(chosen) else chosen
+
+
+def test_values_mean_what_was_typed() -> None:
+    cases = {
+        "text=a,b": "a,b",
+        "text=[a]": "[a]",
+        "text=choice(a,b)": "choice(a,b)",
+        "text='a b'": "a b",
+        "text='a','b'": "'a','b'",  # not a sweep over two values
+        "text=it's": "it's",
+        r"text=a\b": r"a\b",
+        "text=null": "null",
+        "perhaps=null": None,
+        "text=": "",
+        "number=2": 2.0,
+        "flag=true": True,
+        "part.size=3": 3,
+        "words=[a,b c, d ]": ["a", "b c", "d"],
+        "words=['a,b',c]": ["a,b", "c"],
+        "words=[it's,b]": ["it's", "b"],
+        "words=[]": [],
+        "numbers=[1,2]": [1, 2],
+        "names.new=x": "x",
+        "free=a,b": "a,b",
+        "free=choice(a,b)": "choice(a,b)",
+        "free=range(1,3)": "range(1,3)",
+        "free=[a,b]": ["a", "b"],
+        "free={a: b}": {"a": "b"},
+        "free.key=x": "x",
+    }
+
+    def check_case(override: str, expected: object) -> None:
+        assert value(override) == expected
+
+    check_cases(check_case, {override: (override, expected) for override, expected in cases.items()})
+
+
+def test_values_that_a_key_cannot_have_are_refused() -> None:
+    cases = {
+        "text": "is not key=value",
+        "~text=1": "is not key=value",
+        "=1": "is not key=value",
+        "words=a": r"expected a list, as in words=\[a,b\]",
+        "part=1": r"holds several keys; set one of part\.size=",
+        "part=null": "cannot be null",
+        "perhaps=": "empty value; for no value, use perhaps=null",
+        "needed=": "empty value; the key is required",
+    }
+
+    def check_case(override: str, message: str) -> None:
+        with pytest.raises(InputError, match=message):
+            check("job", Keys, [override])
+
+    check_cases(check_case, {override: (override, message) for override, message in cases.items()})
+    check("job", Keys, ["text=", "words=[a]", "part={size: 2}", "unknown=1", "needed=x"])
+
+
+def test_literals_and_keys() -> None:
+    assert [literal(one) for one in (None, True, 2, 0.5, "a'b", ["x", 1])] == [
+        "null", "true", "2", "0.5", r"'a\'b'", "['x',1]"
+    ]  # fmt: skip
+    with pytest.raises(InputError, match="expected text, a number"):
+        literal({"a": 1})
+    assert quoted("a\\") == "'a\\\\'"
+    assert [key_of(one) for one in ("a.b=1", "++a=1", "--a=1", "a")] == ["a.b", "a", "a", "a"]

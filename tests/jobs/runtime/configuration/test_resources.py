@@ -1,0 +1,125 @@
+"""What could never run is refused before anything starts, with the sum written out."""
+
+import pytest
+
+from jobs.embed import EmbedConfig
+from jobs.errors import InputError
+from jobs.mine import MineConfig
+from jobs.runtime.cluster import ray_session
+from jobs.runtime.configuration import config
+from jobs.runtime.configuration.config import RayConfig
+from jobs.runtime.configuration.resources import Demand, Resources, StageResources, check_machines, demands, preflight
+from jobs.runtime.stages import pool_sizes, rows_per_call
+from tests.cases import check_cases
+
+ASKED = [Demand("read", 1, 0.5, 0), Demand("embed", 2, 1.0, 1.0), Demand("write", 1, 0.5, 0)]
+
+
+def test_demands_are_the_pools_and_one_task_each_of_read_and_write() -> None:
+    resources = Resources(embed=StageResources(actors=2, num_cpus=1.5, num_gpus=0.5))
+    assert [(d.stage, d.count, d.num_cpus, d.num_gpus) for d in demands(resources, ["embed"], streamed=True)] == [
+        ("read", 1, 0.25, 0),
+        ("embed", 2, 1.5, 0.5),
+        ("write", 1, 0.25, 0),
+    ]
+    assert [d.stage for d in demands(resources, ["mine"], streamed=False)] == ["mine"]
+
+
+def test_what_fits_exactly_passes() -> None:
+    preflight(ASKED, {"CPU": 3.0, "GPU": 2.0, "memory": 1.0}, autoscaling=False)
+    thirds = [Demand("x", 3, 0.1, 0), Demand("y", 7, 0.1, 0)]  # 1.0000000000000002 in floats
+    preflight(thirds, {"CPU": 1.0}, autoscaling=False)
+    assert str(ASKED[1]) == "embed 2 x 1 CPU + 1 GPU"
+
+
+def test_what_does_not_fit_is_refused_with_the_sum() -> None:
+    cases = [
+        (
+            {"CPU": 2.0, "GPU": 2.0},
+            r"^resources\.embed\.actors=2: this run needs 3 CPUs \(read 1 x 0.5 CPU, embed 2 x 1 CPU \+ 1 GPU, .*\) "
+            "and the cluster has 2;",
+        ),
+        (
+            {"CPU": 8.0, "GPU": 1.0},
+            r"^resources\.embed\.actors=2: this run needs 2 GPUs \(embed 2 x 1 CPU \+ 1 GPU\) and the cluster has 1; "
+            r"use resources=laptop, or lower resources\.embed\.actors or resources\.embed\.num_gpus$",
+        ),
+        (
+            {"CPU": 2.0, "GPU": 1.0},
+            r"the cluster has 2; .* resources\.STAGE\.actors or resources\.STAGE\.num_cpus of read, embed, write$",
+        ),
+        (
+            {"CPU": 8.0},
+            r"^resources\.embed\.num_gpus=1: this run needs 2 GPUs .* the cluster has 0; .* use resources=cluster",
+        ),
+        ({"CPU": 0.0}, "needs 3 CPUs .* the cluster has 0; .* use resources=cluster"),
+    ]
+
+    def check(available: dict[str, float], message: str) -> None:
+        with pytest.raises(InputError, match=message):
+            preflight(ASKED, available, autoscaling=False)
+        with pytest.raises(InputError, match=r"this machine has .; use resources=laptop"):  # it does not grow
+            preflight(ASKED, available, autoscaling=False, place="this machine")
+
+    check_cases(check, cases)
+
+
+def test_a_machine_without_a_cluster_does_not_wait_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(ray_session, "_is_up", lambda: False)
+    monkeypatch.setattr(ray_session, "_machine_resources", lambda _: {"CPU": 2.0, "GPU": 0.0})
+    with pytest.raises(InputError, match=r"resources=laptop, name a cluster with ray\.address= or \$RAY_ADDRESS"):
+        ray_session.start(RayConfig(), Resources(autoscaling=True), ASKED)
+
+
+def test_a_cluster_that_grows_is_waited_for() -> None:
+    preflight(ASKED, {}, autoscaling=True)
+    with pytest.raises(InputError, match=r"^resources\.embed\.actors=0: must be at least 1"):
+        preflight([Demand("embed", 0, 1, 1)], {"CPU": 8}, autoscaling=True)
+
+
+def test_every_job_fits_two_cores_on_a_laptop_and_gpu_node_does_not() -> None:
+    arguments = ["input=i", "out=o"]
+    laptop = config.load("embed", EmbedConfig, arguments).resources
+    for stages in (["mine"], ["fetch"], ["decode", "embed"], ["decode", "judge"]):
+        preflight(demands(laptop, stages, streamed=True), {"CPU": 2.0}, autoscaling=laptop.autoscaling)
+    node = config.load("embed", EmbedConfig, [*arguments, "resources=gpu-node"]).resources
+    with pytest.raises(InputError, match="needs 1 GPU "):
+        preflight(demands(node, ["embed"], streamed=True), {"CPU": 64.0}, autoscaling=node.autoscaling)
+    assert config.load(
+        "mine", MineConfig, ["corpus.path=c", "terms.path=t", "out=o", "resources=cluster"]
+    ).resources.autoscaling
+
+
+def test_one_actor_must_fit_one_machine() -> None:
+    small, large = {"CPU": 16.0}, {"CPU": 8.0, "GPU": 1.0, "memory": 64.0 * 2**30}
+    check_machines(ASKED, [small, large])
+    check_machines([Demand("judge", 1, 1, 2)], [])  # nothing is known of them
+    gpus = r"^resources\.judge\.num_gpus=2: no machine .* 16 CPU; 8 CPU \+ 1 GPU"
+    both = r"^resources\.search\.num_cpus=12 and resources\.search\.num_gpus=1: no machine"
+    refused = {gpus: Demand("judge", 1, 1, 2), both: Demand("search", 1, 12, 1)}
+    refused["memory_gb=80"] = Demand("embed", 1, 1, 1, 80)
+    for message, demand in refused.items():
+        with pytest.raises(InputError, match=message):
+            check_machines([demand], [small, large])
+    (need,) = demands(Resources(search=StageResources(memory_gb=20)), ["search"], streamed=False)
+    assert need.bundle["memory"] == 20 * 2**30
+
+
+def test_gpu_pools_ask_for_all_their_actors_at_once_and_need_one() -> None:
+    resources = config.load("embed", EmbedConfig, ["input=i", "out=o", "resources=cluster"]).resources
+    for pool in (resources.embed, resources.judge):
+        assert pool_sizes(pool) == {"min_size": 1, "max_size": 8, "initial_size": 8}
+    assert pool_sizes(resources.decode) == {"min_size": 4, "max_size": 64, "initial_size": 4}
+    assert pool_sizes(StageResources(actors=2, num_gpus=1)) == {"size": 2}
+
+
+def test_a_call_has_no_units_that_other_actors_wait_for() -> None:
+    gpus = StageResources(actors=8, num_gpus=1, batch_size=256)
+    assert rows_per_call(gpus, 1, [256] * 100) == 256
+    assert rows_per_call(gpus, 8, [256] * 1000) == 8 * 256
+    assert rows_per_call(gpus, 8, [256] * 64) == 2 * 256  # four calls for each
+    assert rows_per_call(gpus, 8, [16, 17] * 18) == 18  # in Ray, a call of 256 rows would be 15 units
+    assert rows_per_call(gpus, 8, [300]) == 300
+    assert rows_per_call(gpus, 8, [None, 3]) == 8 * 256
+    assert rows_per_call(StageResources(batch_size=64), 2, [3] * 9) == 128

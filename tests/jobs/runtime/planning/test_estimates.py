@@ -1,0 +1,222 @@
+"""What is left of a run, from the units that are done: time, GPU-hours, money."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.errors import InputError
+from jobs.runtime.configuration.resources import Demand, Resources, StageResources, TaskResources
+from jobs.runtime.planning import summary
+from jobs.runtime.planning.estimates import (
+    GETS_PER_INPUT,
+    Cluster,
+    Forecast,
+    Requests,
+    Spread,
+    cluster_of,
+    comparison,
+    estimate,
+    lines,
+    pace_of,
+)
+from jobs.runtime.planning.plan_sums import PlanSums
+from jobs.runtime.planning.prices import FOLDER, Machine, Prices, UnpricedError, machines_for, read_prices
+from jobs.runtime.planning.summary import PlannedTable
+from jobs.store.amounts import Amounts
+from jobs.store.files.objects import Object
+from jobs.store.units import Unit
+from tests.jobs.store.small_runs import begin, plan, write
+
+JUDGE = StageResources(actors=1, max_actors=8, num_cpus=1, num_gpus=1)
+PRICES = Prices(
+    "2025",
+    "nowhere",
+    "USD",
+    (Machine("head", 0.5, head=True), Machine("gpu", 2.0, 8, 1), Machine("cpu", 1.0, 16)),
+    put_per_1000=5.0,
+    get_per_1000=0.4,
+)
+
+
+def ended(count: int, *, every: float, begin: float = 1e9, rows: int = 256) -> list[tuple[float, int]]:
+    return [(begin + every * number, rows) for number in range(count)]
+
+
+def test_the_pace_is_that_of_the_last_stretch_of_work() -> None:
+    assert pace_of([]) is None
+    assert pace_of(ended(4, every=10)) is None
+    pace = pace_of(ended(21, every=10))
+    assert pace is not None
+    assert (pace.per_s.value, pace.units) == (pytest.approx(25.6), 21)
+    assert pace.per_s.low == pace.per_s.high == pytest.approx(25.6)
+    # The run was interrupted for a day, and went on with more machines.
+    faster = pace_of([*ended(21, every=10), *ended(11, every=5, begin=1e9 + 86_400)])
+    assert faster is not None
+    assert (faster.per_s.value, faster.units) == (pytest.approx(51.2), 11)
+    assert pace_of([*ended(21, every=10), *ended(3, every=5, begin=1e9 + 86_400)]) is None
+
+
+def test_units_of_different_speed_give_an_interval_around_the_pace() -> None:
+    times, at = list[tuple[float, int]](), 1e9
+    for number in range(60):
+        at += 5 + 10 * (number % 3)
+        times.append((at, 256))
+    pace = pace_of(times)
+    assert pace is not None
+    assert 13 < pace.per_s.low < pace.per_s.value < pace.per_s.high < 23
+    assert pace == pace_of(list(reversed(times)))
+
+
+def test_a_pace_of_many_units_is_that_of_the_last_thousand() -> None:
+    pace = pace_of([*ended(5000, every=1), *ended(1000, every=2, begin=1e9 + 5000)])
+    assert pace is not None
+    assert (pace.units, pace.per_s.value) == (1000, pytest.approx(128))
+
+
+def test_actors_that_end_together_have_the_pace_of_their_rounds() -> None:
+    """Eight actors with units of ten minutes each, as after plan=calibrate; between two rounds nothing ends."""
+    calibrated = [(1e9 + 600 * unit + actor, 256) for unit in (1, 2, 3) for actor in range(8)]
+    pace = pace_of(calibrated, together=8)
+    assert pace is not None
+    assert (pace.units, pace.per_s.low, pace.per_s.high) == (
+        24,
+        pytest.approx(256 * 8 / 600),
+        pytest.approx(pace.per_s.low),
+    )
+    assert pace_of(calibrated[:9], together=8) is None  # one round says nothing
+    continued = [(at + 86_400, rows) for at, rows in calibrated]
+    assert pace_of([*calibrated, *continued], together=8) == pace
+    uneven = [(1e9 + (60 + actor) * unit, 256) for unit in (1, 2, 3, 4, 5) for actor in range(8)]
+    pace = pace_of(uneven, together=8)
+    assert pace is not None
+    assert 256 * 8 / 67 < pace.per_s.low < pace.per_s.value < pace.per_s.high < 256 * 8 / 60
+
+
+def left(stages: Sequence[StageResources], *, done: int = 21, rows: int = 921_600) -> Forecast:
+    resources = Resources(read=TaskResources(0.5), write=TaskResources(0.5))
+    cluster = cluster_of(stages, resources, PRICES)
+    return Forecast(rows, "rows", pace_of(ended(done, every=10)), Requests(put=1000, get=50_000), cluster)
+
+
+def test_what_is_left_in_hours_gpu_hours_requests_and_money() -> None:
+    decode = StageResources(actors=4, max_actors=64, num_cpus=1)
+    estimated = left([decode, JUDGE])
+    text = lines(estimated)
+    # 36,000 s on 8 GPUs; 73 CPUs, of which 64 are next to the GPUs: 8 x 2 + 1 x 1 + 0.5 per hour; requests 5 + 20
+    assert text[1].startswith("time   10:00 h (10:00 h to 10:00 h) for 921,600 rows")
+    assert text[2].startswith("CPUs   730.0 (730.0 to 730.0) CPU-hours on 73")
+    assert text[3].startswith("GPUs   80.0 (80.0 to 80.0) GPU-hours on 8")
+    assert "1,000 PUT and 50,000 GET" in text[4]
+    assert text[5].startswith("money  USD 200.00 (200.00 to 200.00) for 1 x head, 8 x gpu, 1 x cpu at 17.50 per hour")
+    assert "nowhere, prices of 2025" in text[5]
+    fixed = StageResources(actors=2, max_actors=None, num_cpus=1, num_gpus=1)
+    assert lines(left([fixed]))[3].startswith("GPUs   20.0 (20.0 to 20.0) GPU-hours on 2")
+    assert lines(left([JUDGE], rows=0)) == []
+    unknown = left([JUDGE], done=0)
+    assert (unknown.seconds, unknown.money) == (None, None)
+    assert [line.split()[:2] for line in lines(unknown)] == [["time", "unknown"], ["S3", "about"]]
+
+
+def test_requests_are_those_of_what_is_left(tmp_path: Path) -> None:
+    units = [Unit(f"u{number}", (Object("s3://b/in", 1000, "e"),), rows=5) for number in range(10)]
+    amounts = Amounts(units)
+
+    def requests(out: str = "s3://b/out", get_bytes: int | None = None) -> Requests:
+        return estimate(amounts, out=out, cluster=Cluster(0), pace=None, get_bytes=get_bytes).requests
+
+    record: Any = {"begun": 1e9, "seconds": 1.0}
+    for unit in units[:4]:
+        amounts.add_done(unit, record)
+    # The footers of the four are read when the run is opened, and those of all ten when it ends.
+    assert requests() == Requests(put=6, get=4 + 10 + 6 * GETS_PER_INPUT)
+    assert requests(get_bytes=700) == Requests(put=6, get=4 + 10 + 6 * GETS_PER_INPUT + 9)  # 6,000 bytes
+    assert requests(str(tmp_path)) == Requests(get=6 * GETS_PER_INPUT)
+    for unit in units[4:]:
+        amounts.add_done(unit, record)
+    assert requests() == Requests()
+
+
+def test_an_estimate_next_to_what_a_run_took() -> None:
+    expected = {"seconds": Spread(100, 90, 120).to_json(), "gpu_hours": Spread(0, 0, 0).to_json(), "money": None}
+    took = {"seconds": 110.0, "gpu_hours": 0.0, "money": None, "currency": None}
+    assert comparison(expected, took) == "110.0 s, estimated 100.0 (90.0 to 120.0)"
+    assert comparison({}, took | {"money": 2.5, "currency": "USD"}) == "110.0 s; 2.50 USD"
+    assert comparison({}, {}) == ""
+    assert comparison({}, {"seconds": 5.0, "cpu_hours": 0.004}) == "5.0 s"  # which would be 0.00 hours
+    assert Forecast(5, "rows", None, Requests(), Cluster(8)).to_json()["seconds"] is None
+
+
+def test_prices_of_the_repository_and_of_a_file(tmp_path: Path) -> None:
+    for file in FOLDER.glob("*.yaml"):
+        prices = read_prices(file.stem)
+        assert prices.date
+        assert prices.region
+        assert [machine.name for machine, _ in machines_for(prices, cpus=1, gpus=0)]
+    (tmp_path / "own.yaml").write_text("date: 2030\nregion: rack\ncurrency: EUR\nmachines: [{name: a, per_hour: 1}]\n")
+    assert read_prices(str(tmp_path / "own.yaml")).currency == "EUR"
+    assert read_prices("aws-us-east-1").put_per_1000 > read_prices("aws-us-east-1").get_per_1000 > 0
+    (tmp_path / "bad.yaml").write_text("machines: [{name: a, per_hour: free}]\n")
+    head = "date: 2030\nregion: rack\ncurrency: EUR\nmachines: []\n"
+    (tmp_path / "worse.yaml").write_text(f"{head}requests_per_1000: [1]\n")
+    (tmp_path / "least.yaml").write_text(f"{head}requests_per_1000: {{put: -1}}\n")
+    for name in ("aws-mars", *(str(tmp_path / f"{file}.yaml") for file in ("bad", "worse", "least"))):
+        with pytest.raises(InputError, match=r"aws-mars|not a table of prices .*must be one of aws-us-east-1"):
+            read_prices(name)
+
+
+def test_machines_without_a_price_are_not_free() -> None:
+    """A run on GPUs had the price of its CPUs if the file had no machine with GPUs."""
+    head, cpu, one, eight = (
+        *PRICES.machines[:1],
+        Machine("cpu", 1.0, 16),
+        Machine("one", 2.0, 8, 1),
+        Machine("eight", 20.0, 96, 8),
+    )
+
+    def machines(*kinds: Machine, cpus: float, gpus: float, gpus_of_one: float) -> str:
+        prices = Prices("2025", "rack", "EUR", kinds, source="rack.yaml")
+        chosen = machines_for(prices, cpus=cpus, gpus=gpus, gpus_of_one=gpus_of_one)
+        return ", ".join(f"{count} {machine.name}" for machine, count in chosen)
+
+    assert machines(head, one, eight, cpu, cpus=80, gpus=8, gpus_of_one=1) == "1 head, 8 one, 1 cpu"
+    assert machines(head, one, eight, cpu, cpus=80, gpus=8, gpus_of_one=2) == "1 head, 1 eight"
+    assert machines(one, cpus=24, gpus=1, gpus_of_one=1) == "3 one"
+    many_cpus = Machine("many", 2.0, 64, 1)  # with cheaper CPUs than `cpu`, and a GPU that would be idle
+    assert machines(cpu, many_cpus, cpus=32, gpus=0, gpus_of_one=0) == "2 cpu"
+    assert machines(cpu, cpus=0.5, gpus=0, gpus_of_one=0) == "1 cpu"
+    cases = {
+        "num_gpus of at least 1": ([cpu], 1, 0.5),
+        "num_gpus of at least 2": ([cpu, one], 4, 2),
+        "num_cpus": ([head], 0, 0),
+    }
+    for text, (kinds, gpus, gpus_of_one) in cases.items():
+        with pytest.raises(UnpricedError, match=f"resources.prices=rack.yaml has no machine with {text}"):
+            machines(*kinds, cpus=4, gpus=gpus, gpus_of_one=gpus_of_one)
+    two = replace(JUDGE, num_gpus=2)
+    printed = lines(left([two]))
+    assert printed[-1].startswith(
+        "money  unknown: resources.prices= has no machine with num_gpus of at least 2, and the run uses 16"
+    )
+    assert left([two]).to_json()["money"] is None
+    sums = PlanSums()
+    for stages in ([JUDGE], [two]):
+        assert sums.add(PlannedTable("out", Amounts([]), left(stages)))
+    assert list(sums.lines())[-1].endswith("), without 1 whose machines have no price")
+
+
+def test_a_plan_prints_what_is_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = str(tmp_path / "out")
+    run = begin(plan(out))
+    write(run, run.todo[0])
+    uses = [Demand("judge", 1, 1, 1)]
+
+    def estimator(amounts: Amounts) -> Forecast:
+        return estimate(amounts, out=out, cluster=Cluster(8), pace=None, unknown="nothing was measured")
+
+    summary.show_plan("judge", plan(out), uses, estimator=estimator)
+    printed = capsys.readouterr().out
+    assert "done   1 of 3 units" in printed
+    assert "time   unknown for 20 bytes: nothing was measured" in printed

@@ -1,0 +1,315 @@
+"""The pace that a run is expected to have: of its own units on other resources, or of a committed measurement."""
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from omegaconf import OmegaConf
+
+from jobs.embed import EmbedConfig
+from jobs.errors import InputError
+from jobs.runtime.cluster import dtypes
+from jobs.runtime.command_line import cli
+from jobs.runtime.configuration import config, overrides
+from jobs.runtime.configuration.resources import Demand, Resources, StageResources
+from jobs.runtime.planning.expected_pace import DRIVER_S, Expectation, Lanes, Work, lanes_of, measured_pace
+from jobs.runtime.planning.gpus import read_gpus
+from jobs.runtime.planning.measured import MACHINES_DIFFER, Measurement, Wanted, find, read_measurements
+from jobs.runtime.planning.prospects import own_cpus, prospect
+from jobs.store.amounts import Amounts
+from jobs.store.files.objects import Object
+from jobs.store.json_types import FooterJson
+from jobs.store.run import TablePlan
+from jobs.store.units import Unit
+
+ENTRY: dict[str, Any] = {
+    "job": "embed",
+    "pools": ["embed"],
+    "keys": {"embedder.name": "a"},
+    "device": "cpu",
+    "hardware": "a machine",
+    "date": "2026-11-25",
+    "command": "python -m tests.benchmarks embed",
+    "work": 100,
+    "counted": "rows",
+    "seconds": [10, 12, 8],
+}
+POOL = StageResources(actors=2, max_actors=8, num_cpus=1)
+
+
+def measurement(**changes: Any) -> Measurement:
+    entry = ENTRY | changes
+    return Measurement(**entry | {"seconds": tuple(entry["seconds"]), "pools": tuple(entry["pools"])})
+
+
+def amounts(units: int, *, rows: int = 100, done: int = 0, every: float = 10.0) -> Amounts:
+    listed = [Unit(f"u{number:04}", (Object("s3://b/a", 5, "e"),), rows=rows) for number in range(units)]
+    counted = Amounts(listed)
+    for number, unit in enumerate(listed[:done]):
+        record: Any = {"begun": 1e9 + number * every, "seconds": 0.0}
+        written: FooterJson = record
+        counted.add_done(unit, written)
+    return counted
+
+
+def expectation(pool: StageResources = POOL, **changes: Any) -> Expectation:
+    config = {"embedder": {"name": "a"}}
+    return replace(
+        Expectation("embed", ["embed"], config, Resources(embed=pool), [measurement(start_s=3.0)]), **changes
+    )
+
+
+def test_a_measured_rate_is_scaled_to_the_actors_that_work() -> None:
+    # 0.1 s of a core for each row, eight actors with a core each; the last of 20 units keep four of eight busy.
+    pace, unknown = expectation().pace(amounts(20), files=[], last={})
+    assert not unknown
+    assert pace is not None
+    assert (pace.units, pace.start_s) == (0, 3.0)
+    assert pace.per_s.value == pytest.approx(10 * 20 / 3)
+    assert pace.per_s.low == pytest.approx(pace.per_s.value * 10 / 12 / MACHINES_DIFFER)
+    assert pace.per_s.high == pytest.approx(pace.per_s.value * 10 / 8 * MACHINES_DIFFER)
+    assert "python -m tests.benchmarks embed" in pace.source
+    assert "2026-11-25" in pace.source
+    few, _ = expectation().pace(amounts(3), files=[], last={})
+    assert few is not None
+    assert few.per_s.value == pytest.approx(10 * 3)
+    fixed, _ = expectation(StageResources(actors=2)).pace(amounts(20), files=[], last={})
+    assert fixed is not None
+    assert fixed.per_s.value == pytest.approx(10 * 2)
+
+
+@pytest.mark.parametrize(
+    ("pool", "cores", "threads", "expected"),
+    [
+        (StageResources(actors=1), 4, None, (1, 4)),  # one actor with all cores
+        (StageResources(actors=3), 4, None, (1, 4)),  # which three would share
+        (StageResources(actors=3), 4, 1, (3, 1)),  # its stage has one thread
+        (StageResources(actors=3), 2, 1, (2, 1)),
+        (StageResources(actors=1, threads=2), 4, None, (1, 2)),
+        (StageResources(actors=4, max_actors=32, num_cpus=4.0, threads=4), None, None, (32, 4)),
+        (StageResources(actors=4, num_cpus=0.3), None, None, (4, 1)),
+        (StageResources(actors=1, max_actors=8, num_gpus=0.5), None, None, (8, 0.5)),
+    ],
+)
+def test_how_many_actors_work_with_how_many_cores(
+    pool: StageResources, cores: int | None, threads: int | None, expected: tuple[float, float]
+) -> None:
+    assert lanes_of(pool, cores=cores, threads=threads) == Lanes(*expected)
+
+
+def test_a_driver_hands_out_units_no_faster_than_it_can() -> None:
+    pace = measured_pace(measurement(seconds=[1e-6]), amounts(1000), lanes=Lanes(64, 1), work=None)
+    assert pace.per_s.value == pytest.approx(100 / DRIVER_S)
+
+
+def test_rows_of_other_work_and_a_whole_that_is_cut_otherwise() -> None:
+    work = Work("multiplications", per_row=50.0, pieces=4)
+    of_search = measurement(counted="multiplications")
+    pace, _ = expectation(measurements=[of_search], work=work).pace(amounts(1), files=[], last={})
+    assert pace is not None
+    assert pace.per_s.value == pytest.approx(10 * 4 / 50)
+
+
+def test_units_that_fewer_gpus_did_give_the_pace_of_more() -> None:
+    judge = StageResources(actors=1, max_actors=8, num_gpus=1)
+    ended = time.time()
+    took = {"devices": 2.0, "ended": ended}
+    done = amounts(100, done=20)
+    pace, _ = expectation(judge).pace(done, files=[], last=took)
+    unscaled, _ = expectation(judge).pace(done, files=[], last={})
+    assert pace is not None
+    assert unscaled is not None
+    assert unscaled.per_s.value == pytest.approx(10)
+    assert pace.per_s.value == pytest.approx(40)
+    assert "times 4" in pace.source
+    # A later run did some of the units and was killed: how many GPUs it had is not known.
+    for stale in ({"devices": 2.0, "ended": 1e9}, {"devices": "2", "ended": ended}, {"devices": 0.0, "ended": ended}):
+        assert expectation(judge).pace(done, files=[], last=stale)[0] == unscaled
+
+
+def test_the_actors_that_did_the_units_decide_when_there_is_a_pace() -> None:
+    eight = expectation(StageResources(actors=1, max_actors=8, num_gpus=1), measurements=[])
+    took = {"devices": 2.0, "ended": time.time()}
+    for done, last, is_expected in ((11, {}, False), (12, {}, True), (5, took, False), (6, took, True)):
+        pace, unknown = eight.pace(amounts(100, done=done), files=[], last=last)
+        assert (pace is not None, not unknown) == (is_expected, is_expected)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"job": "judge"},
+        {"keys": {"embedder.name": "b"}},
+        {"keys": {"embedder.name.x": "a"}},
+        {"pools": ["decode", "embed"]},
+        {"device": "H100"},
+        {"counted": "bytes"},
+        {"suffix": ".gz"},
+    ],
+)
+def test_a_measurement_of_other_work_is_not_used(changes: dict[str, Any]) -> None:
+    pace, unknown = expectation(measurements=[measurement(**changes)]).pace(amounts(9), files=["a.tsv"], last={})
+    assert pace is None
+    assert "embed on CPUs" in unknown
+    assert "plan=calibrate" in unknown
+    assert "calibrate" not in expectation(measurements=[], calibrates=False).pace(amounts(9), files=[], last={})[1]
+    assert expectation().pace(amounts(9, done=9), files=[], last={}) == (None, "")
+
+
+def test_the_last_measurement_of_a_file_counts_and_gpus_have_their_own() -> None:
+    wanted = Wanted("embed", ["embed"], {"embedder": {"name": "a"}}, [], "rows", on_gpu=True)
+    entries = [measurement(device="A100", work=1), measurement(device="H200", work=2), measurement()]
+    assert find(entries, wanted) == entries[1]
+    assert find(entries, replace(wanted, on_gpu=False)) == entries[2]
+
+
+def test_a_run_on_this_machine_has_all_its_cores() -> None:
+    small = [Demand("embed", 1, 0.3, 0)]
+    cpus = own_cpus(small, Resources(), joins=False)
+    assert cpus is not None
+    assert own_cpus(small, Resources(), joins=True) is None
+    assert own_cpus(small, Resources(autoscaling=True), joins=False) is None
+    assert own_cpus([Demand("embed", cpus, 1, 0)], Resources(), joins=False) == cpus
+    assert own_cpus([Demand("embed", cpus + 1, 1, 0)], Resources(), joins=False) is None
+
+
+def on_gpus(**changes: Any) -> Expectation:
+    """Eight GPUs at a rate that was measured on an H200: 10 s for 100 rows."""
+    entry = measurement(device="H200", seconds=[10], **changes)
+    pools = list(entry.pools)
+    resources = Resources(
+        embed=StageResources(actors=8, num_cpus=1, num_gpus=1), decode=StageResources(actors=6, num_cpus=1)
+    )
+    return expectation(pools=pools, resources=resources, measurements=[entry])
+
+
+def test_the_rate_of_one_gpu_is_scaled_to_another() -> None:
+    kinds = read_gpus()
+    same, _ = replace(on_gpus(), gpu=kinds["H200"]).pace(amounts(80), files=[], last={})
+    unnamed, _ = on_gpus().pace(amounts(80), files=[], last={})
+    other, _ = replace(on_gpus(), gpu=kinds["L40S"]).pace(amounts(80), files=[], last={})
+    assert same is not None
+    assert unnamed is not None
+    assert other is not None
+    assert unnamed.per_s == same.per_s
+    assert same.per_s.value == pytest.approx(80)
+    assert "resources.gpu= names another GPU than H200" in unnamed.source
+    assert "resources.gpu" not in same.source
+    products, memory = kinds["H200"].tflops / kinds["L40S"].tflops, kinds["H200"].tb_per_s / kinds["L40S"].tb_per_s
+    assert 1 < products < memory
+    assert other.per_s.value == pytest.approx(80 / products)
+    assert other.per_s.high == pytest.approx(80 / products * MACHINES_DIFFER)
+    assert other.per_s.low == pytest.approx(80 / memory / MACHINES_DIFFER)
+    assert "2.7 times as long on L40S" in other.source
+    balanced = replace(kinds["L40S"], tb_per_s=kinds["H200"].tb_per_s)  # the memory is as fast: better than expected
+    other, _ = replace(on_gpus(), gpu=balanced).pace(amounts(80), files=[], last={})
+    assert other is not None
+    assert other.per_s.value == pytest.approx(80 / products)
+    assert other.per_s.high == pytest.approx(80 * MACHINES_DIFFER)
+    assert other.per_s.low == pytest.approx(80 / products / MACHINES_DIFFER)
+
+
+def test_gpus_wait_for_the_cores_that_feed_them() -> None:
+    fed = on_gpus(pools=["decode", "embed"], feeder="decode", feeder_s=50)  # 2 rows/s for each core
+    pace, _ = fed.pace(amounts(80), files=[], last={})
+    assert pace is not None
+    assert pace.per_s.value == pytest.approx(12)
+    assert (pace.per_s.low, pace.per_s.high) == (
+        pytest.approx(12 / MACHINES_DIFFER),
+        pytest.approx(12 * MACHINES_DIFFER),
+    )
+    assert "they wait for 6 cores of decode" in pace.source
+    on_five = replace(fed, own_cpus=5)
+    here, _ = on_five.pace(amounts(80), files=[], last={})
+    assert here is not None
+    assert (on_five.cores, expectation(own_cpus=5).cores) == (None, 5)  # not all of the first one's work is theirs
+    assert here.per_s.value == pytest.approx(8)  # of five CPUs the other stage takes one
+    enough, _ = on_gpus(pools=["decode", "embed"], feeder="decode", feeder_s=5).pace(amounts(80), files=[], last={})
+    assert enough is not None
+    assert "wait" not in enough.source
+    assert enough.per_s.value == pytest.approx(80)
+
+
+def test_the_gpu_is_that_of_the_resources_or_of_the_machines_with_prices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    for keys, kind in (
+        (["resources=cluster"], "L40S"),
+        (["resources=cluster", "resources.prices=gcp-us-central1"], "L4"),
+        (["resources=cluster", "resources.gpu=A100"], "A100"),
+        (["resources=gpu-node"], None),
+        ([], None),
+    ):
+        cfg = config.load("embed", EmbedConfig, ["input=i", "out=o", *keys])
+        plan = TablePlan("o", "embeddings", {}, [], {}, {}, derived=False)
+        gpu = prospect("embed", cfg, plan, pools=["decode", "embed"]).expectation.gpu
+        assert (gpu.name if gpu else None) == kind
+    cfg = config.load("embed", EmbedConfig, ["input=i", "out=o", "resources.gpu=B300"])
+    with pytest.raises(InputError, match=r"resources\.gpu=B300: must be one of .*H200"):
+        prospect("embed", cfg, plan, pools=["decode", "embed"])
+
+
+def test_committed_measurements_are_of_commands_that_exist() -> None:
+    for entry in read_measurements("rates"):
+        job = cli.job(entry.job)
+        assert set(entry.pools) <= set(vars(Resources()))
+        assert entry.command.startswith("python -m tests.")
+        assert overrides.with_unknown_key(job.schema, [f"{key}=x" for key in entry.keys]) is None
+        assert entry.feeder in ("", *entry.pools[:-1])
+
+
+def test_committed_measurements_are_of_configurations_that_a_run_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`dtype=auto`, for one, is replaced before a plan looks for a measurement."""
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    for entry in read_measurements("rates"):
+        schema = cli.job(entry.job).schema
+        chosen = ["resources=cluster"] if entry.device != "cpu" else []
+        for key, value in entry.keys.items():
+            group, _, name = key.partition(".")
+            if name in ("name", ""):
+                chosen.append(f"{group}={'null' if value is None else value}")
+        cfg = config.compose(entry.job, schema, chosen)
+        dtypes.resolve(cfg)
+        values: Any = OmegaConf.to_container(cfg)
+        wanted = Wanted(
+            entry.job, entry.pools, values, [f"a{entry.suffix}"], entry.counted, entry.device != "cpu", entry.part
+        )
+        assert find([entry], wanted) == entry, entry
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"seconds": []},
+        {"seconds": [0]},
+        {"seconds": ["fast"]},
+        {"seconds": 3},
+        {"work": -1},
+        {"work": float("nan")},
+        {"start_s": -1},
+        {"threads": 0},
+        {"device": "B300"},
+        {"feeder": "decode"},
+        {"feeder_s": 3},
+        {"keys": ["a"]},
+        {"hardware": 3},
+        {"rate": 3},
+        {"pools": None},
+    ],
+)
+def test_a_wrong_file_of_measurements_is_refused(changes: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "own.yaml").write_text(yaml.safe_dump([ENTRY]))
+    assert read_measurements(str(tmp_path / "own.yaml")) == [measurement()]
+    (tmp_path / "own.yaml").write_text(yaml.safe_dump([ENTRY | changes]))
+    with pytest.raises(InputError, match=r"resources\.measured=.*not a table of measurements .*must be one of rates"):
+        read_measurements(str(tmp_path / "own.yaml"))
+
+
+@pytest.mark.parametrize("text", ["", "- 1", "a: 1", "- {job: mine}", "{", "[[1]]"])
+def test_a_file_of_something_else_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "own.yaml").write_text(text)
+    for name in (str(tmp_path / "own.yaml"), "mars", str(tmp_path / "absent.yaml")):
+        with pytest.raises(InputError, match=r"resources\.measured="):
+            read_measurements(name)

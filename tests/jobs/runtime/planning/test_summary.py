@@ -1,0 +1,94 @@
+"""What jobs print: plans with their sizes, sums of rows, and counts by frequency."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from jobs.runtime.configuration.resources import Demand
+from jobs.runtime.planning import summary
+from jobs.store.files.locations import Object
+from jobs.store.units import Unit
+from tests.jobs.store.small_runs import begin, plan, write
+
+
+def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    return capsys.readouterr().out.splitlines()
+
+
+def test_a_plan_says_what_would_be_read_in_decimal_units(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shared = Object("/corpus/a", 1_500_000_000, "1")
+    units = [Unit("u", (shared,), rows=1200), Unit("v", (shared, Object("/corpus/b", 40_000_000, "1")), rows=34)]
+    planned = plan(str(tmp_path / "out"), units=units, limit="the first 9 rows")
+    with summary.printed_plans() as outer, summary.printed_plans() as inner:
+        summary.show_plan("judge", planned, [Demand("judge", 2, 1, 0)], note="a note", lines=["more"])
+    printed = lines(capsys)
+    assert printed[:4] == [
+        f"judge: would write table node_images to {tmp_path}/out",
+        "  reads  2 units, 1,234 rows, 1,540.0 MB; a note",  # an input that two units read counts once
+        "  done   0 of 2 units",
+        "  the first 9 rows",
+    ]
+    assert (printed[4][:9], printed[-1]) == ("  uses   ", "  more")
+    assert not (tmp_path / "out").exists()
+    assert [one.out for one in outer] == [one.out for one in inner] == [planned.out]
+    summary.show_plan("judge", planned)
+    assert len(outer) == 1
+    assert lines(capsys)[1] == "  reads  2 units, 1,234 rows, 1,540.0 MB"
+
+
+@pytest.mark.parametrize(("config", "overwrite", "done"), [
+    ({}, None, 1), ({"overwrite": True}, None, 0), ({}, True, 0), ({"overwrite": True}, False, 1),
+])  # fmt: skip
+def test_a_table_that_would_be_deleted_has_nothing_done(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], config: dict[str, Any], overwrite: bool | None, done: int
+) -> None:
+    out = str(tmp_path / "out")
+    run = begin(plan(out))
+    write(run, run.todo[0])
+    summary.show_plan("judge", plan(out, config=config), overwrite=overwrite)
+    assert f"  done   {done} of 3 units" in lines(capsys)
+
+
+def test_rows_add_up_with_ok_first() -> None:
+    counts = {
+        "rows_in": 1500, "rows_out": 1000, "filtered": {"b": 300, "a": 150}, "rejected": {"malformed": 50},
+        "status": {"error": 10, "ok": 980, "blocked": 10}, "failures": {},
+    }  # fmt: skip
+    assert summary.reconciliation(counts).splitlines() == [
+        "  1,500 in = 1,000 out + 150 filtered by a + 300 filtered by b + 50 rejected as malformed",
+        "  1,000 asked = 980 ok + 10 blocked + 10 error",
+    ]
+
+
+def test_the_most_frequent_entries_come_first_and_others_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    summary.show_tally("few", {"b": 1, "c": 1000, "a": 1})
+    summary.show_tally("none", {})
+    summary.show_tally("many", {f"n{number:02}": 1 for number in range(summary.TALLY_LINES + 2)})
+    few, many = lines(capsys)
+    assert few == "  few: c 1,000, a 1, b 1"
+    assert many.endswith("n09 1 (+2 more)")
+
+
+def test_a_long_run_is_compared_with_its_estimate(capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
+    monkeypatch.setattr(summary.estimates, "comparison", lambda expected, took: "as long as expected")
+    counts = {"rows_in": 1, "rows_out": 1, "filtered": {}, "rejected": {}, "status": {}, "failures": {}}
+
+    def printed(took: float, high: float, limit: str | None = None) -> list[str]:
+        run: Any = SimpleNamespace(
+            target=SimpleNamespace(out="R/t"), done_before=2, units=[1], plan=SimpleNamespace(limit=limit)
+        )
+        manifest = {
+            "counts": counts,
+            "seconds": 4321.0,
+            "estimate": {"seconds": {"high": high}},
+            "actual": {"seconds": took},
+        }
+        summary.show_result("judge", manifest, run)
+        return lines(capsys)
+
+    short = ["judge: R/t", "  1 in = 1 out", "  1 unit, 2 done before, 4,321.0 s"]
+    assert printed(summary.LONG_S - 1, summary.LONG_S - 1) == short
+    assert printed(summary.LONG_S, 0) == printed(0, summary.LONG_S) == [*short, "  took as long as expected"]
+    assert printed(0, 0, "the first row")[2] == "  the first row; the table has no more"

@@ -1,0 +1,90 @@
+"""Files that are written in one step, and what processes that were killed while they wrote have left."""
+
+import errno
+import fcntl
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from jobs.store.files import local_files
+
+LEFT = ".table.0.tmp"  # of a process that was killed
+
+
+def published(target: Path, data: bytes) -> bool:
+    source = target.parent.parent / "source"
+    source.write_bytes(data)
+    local_files.publish(source, target)
+    return True
+
+
+def created(target: Path, data: bytes) -> bool:
+    return local_files.create(target, [data])
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    (tmp_path / "out").mkdir()
+    return tmp_path / "out" / "table"
+
+
+def names(target: Path) -> list[str]:
+    return sorted(path.name for path in target.parent.iterdir())
+
+
+@pytest.mark.parametrize("write", [published, created])
+def test_what_a_killed_process_left_is_used_and_removed(target: Path, write: Callable[[Path, bytes], bool]) -> None:
+    (target.parent / LEFT).write_bytes(b"longer than the content")
+    assert write(target, b"content")
+    assert names(target) == ["table"]
+    assert target.read_bytes() == b"content"
+
+
+@pytest.mark.parametrize("write", [published, created])
+def test_a_file_that_another_process_writes_is_left_alone(target: Path, write: Callable[[Path, bytes], bool]) -> None:
+    with (target.parent / LEFT).open("wb") as others:
+        fcntl.flock(others, fcntl.LOCK_EX)
+        others.write(b"half")
+        others.flush()
+        assert write(target, b"content")
+        assert names(target) == [LEFT, "table"]
+        assert (target.parent / LEFT).read_bytes() == b"half"
+
+
+@pytest.mark.parametrize(("write", "content"), [(published, b"new"), (created, b"old")])
+def test_a_creation_that_was_killed_after_its_link(
+    target: Path, write: Callable[[Path, bytes], bool], content: bytes
+) -> None:
+    target.write_bytes(b"old")
+    (target.parent / LEFT).hardlink_to(target)
+    with target.open("rb") as reader:
+        assert write(target, b"new") == (write is published)
+        assert reader.read() == b"old"  # a reader never sees it cut off
+    assert names(target) == ["table"]
+    assert target.read_bytes() == content
+
+
+@pytest.mark.parametrize("write", [published, created])
+def test_a_file_system_without_locks(
+    target: Path, write: Callable[[Path, bytes], bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    assert write(target, b"content")
+    assert names(target) == ["table"]
+    assert target.read_bytes() == b"content"
+
+
+def test_nothing_is_left_of_a_file_that_cannot_be_written(target: Path) -> None:
+    def full() -> Iterator[bytes]:
+        yield b"a piece"
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"):
+        local_files.create(target, full())
+    with pytest.raises(FileNotFoundError):
+        local_files.publish(target.parent / "absent", target)
+    assert names(target) == []
