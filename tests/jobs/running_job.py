@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import psutil
@@ -14,14 +14,18 @@ AGENTS = {"ray::DashboardAgent", "ray::RuntimeEnvAgent"}  # Ray's; they end up t
 
 
 class Running:
-    """A job in a separate process and session, with its own Ray."""
+    """A job in a separate process and session, with its own Ray.
 
-    def __init__(self, job: str, arguments: list[str], log: Path) -> None:
+    Args:
+        program: what Python runs instead of the module of the job.
+    """
+
+    def __init__(self, job: str, arguments: list[str], log: Path, *, program: Sequence[str] = ()) -> None:
         self.log = log
         environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
         with log.open("wb") as stream:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", f"jobs.{job}", *arguments, "ray.num_cpus=2"],
+                [sys.executable, *(program or ("-m", f"jobs.{job}")), *arguments, "ray.num_cpus=2"],
                 cwd=ROOT,
                 env=environment,
                 stdout=stream,
