@@ -73,7 +73,7 @@ def cut(
             version = ([] if whole else [f"rows {first}-{last}"]) + ([repeats.fingerprint(marks)] if count else [])
             yield replace(
                 parent,
-                name=before.names.get(number, parent.name if whole else f"{parent.name}-{first:09}"),
+                name=before.name(number, parent.name if whole else f"{parent.name}-{first:09}", rows=last - first),
                 piece=", ".join(version) or parent.piece,
                 rows=last - first - count,
                 extra={"parent": parent.name, FROM: first, TO: last, PIECES: len(pieces), NUMBER: number}

@@ -52,7 +52,7 @@ def _cut(
             of_rows = {PIECES: len(pieces), NUMBER: number} if base.name == "items" else {}
             yield replace(
                 parent,
-                name=before.names.get(number, parent.name if whole else f"{parent.name}-{first:09}"),
+                name=before.name(number, parent.name if whole else f"{parent.name}-{first:09}", rows=last - first),
                 inputs=(*parent.inputs, *others),
                 piece=parent.piece if whole else f"rows {first}-{last}",
                 rows=last - first,

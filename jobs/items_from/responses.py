@@ -144,7 +144,7 @@ def response_units(tables: ResponseTables, unit_rows: int, begun: Mapping[str, B
             piece = piece_of(first, last)
             of_rows = {PIECES: len(pieces), NUMBER: number} if len(sources) == 1 else {}
             extra = {"parent": parent, FROM: first, TO: last, **of_rows, "sizes": sizes}
-            name = before.names.get(number, content_id("responses", parent, piece))
+            name = before.name(number, content_id("responses", parent, piece), rows=last - first)
             yield Unit(name, inputs, piece, last - first, extra)
 
 

@@ -50,6 +50,16 @@ class BegunCut:
         is_cover = [first for first, _ in ordered] == ends[:-1] and ends[-1] == rows
         return ordered if is_cover and len(ordered) == self.count else []
 
+    def name(self, number: int, proposed: str, *, rows: int) -> str:
+        """Return the name of a piece of `rows` rows: the one that the table has, else `proposed`, made unique.
+
+        Pieces without rows begin at the same row, and a piece may begin where another one did before a purge.
+        """
+        if number in self.names:
+            return self.names[number]
+        is_unique = proposed not in self.names.values() and (rows or not number)
+        return proposed if is_unique else f"{proposed}-{number}"
+
 
 UNCUT = BegunCut()
 
@@ -139,7 +149,7 @@ def in_pieces(units: Sequence[Unit], cut: Cut = STANDARD) -> Iterator[Unit]:
         for number, (first, last) in enumerate(begun.kept_ranges(rows) or equal):
             yield replace(
                 unit,
-                name=begun.names.get(number, f"{unit.name}-{first:09}"),
+                name=begun.name(number, f"{unit.name}-{first:09}", rows=last - first),
                 piece=piece_of(first, last),
                 rows=last - first,
                 extra={**unit.extra, "parent": unit.name, FROM: first, TO: last, PIECES: count, NUMBER: number},

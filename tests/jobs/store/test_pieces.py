@@ -22,8 +22,10 @@ from jobs.runtime.selection.draws import CompleteDrawConfig
 from jobs.store import writer as store_writer
 from jobs.store.files.locations import Object
 from jobs.store.pieces import (
+    FROM,
     PIECE_BYTES,
     PIECE_ROWS,
+    BegunCut,
     Cut,
     cut_of,
     in_pieces,
@@ -158,6 +160,17 @@ def test_pieces_keep_what_is_left_of_their_ranges(tmp_path: Path) -> None:
     limited = replace(pieces[1], extra={**pieces[1].extra, LIMIT: 5})
     assert [with_range(piece, range_without(piece, removed)) for piece in (drawn, limited, parent)] == [None] * 3
     assert range_without(drawn, removed) == moved[1]
+
+
+def test_pieces_that_a_trial_left_out_have_names_of_their_own() -> None:
+    """The trial had two of four pieces of 2,000 rows; a purge left half of the rows, so that piece 2 begins at 500."""
+    names = {0: "u-000000000", 1: "u-000000500"}
+    pieces = list(in_pieces([Unit("u", (), rows=1000)], Cut(begun={"u": BegunCut(4, names)})))
+    assert [piece.name for piece in pieces] == ["u-000000000", "u-000000500", "u-000000500-2", "u-000000750"]
+    assert [piece.extra[FROM] for piece in pieces] == [0, 250, 500, 750]
+    begun = BegunCut(4, {0: "u"})
+    empty = [begun.name(n, f"u-{first}", rows=last - first) for n, (first, last) in enumerate(ranges(100, 256, begun))]
+    assert empty == ["u", "u-100-1", "u-100-2", "u-100-3"]
 
 
 def test_a_table_made_of_pieces_has_every_row_once(images: str, tmp_path: Path) -> None:
