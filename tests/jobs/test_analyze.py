@@ -352,7 +352,7 @@ WRONG = {
     "people of another data set": (
         ["input={f}/q.csv", "task=dsg", "people={f}/p.csv", "people_columns.item=i", "people_columns.value=v",
          "columns.item=i", "columns.question=q", "columns.value=v"],
-        "'z' and 'a'",
+        "people= has 'z', input= has 'a'",
     ),
     "an annotation outside the set": (
         ["input={f}/r.csv", "task=crowdtruth", "columns.item=image", "columns.rater=who", "columns.value=score",

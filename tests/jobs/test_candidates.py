@@ -88,7 +88,7 @@ def test_a_killed_run_is_completed(tmp_path: Path) -> None:
     arguments = [*world(tmp_path, lambda path: f"https://pictures.example{path}"), f"out={tmp_path}/c"]
     # The driver kills itself when it has written the records, and not yet the neighbors.
     program = (
-        "import os, signal, sys\nfrom jobs import candidates\nfrom jobs.runtime import cli\n"
+        "import os, signal, sys\nfrom jobs import candidates\nfrom jobs.runtime.command_line import cli\n"
         "write, calls = candidates.write_small, []\n"
         "def dying(*arguments, **keys):\n    write(*arguments, **keys)\n    os.kill(os.getpid(), signal.SIGKILL)\n"
         "candidates.write_small = dying\ncli.main('candidates', sys.argv[1:])\n"

@@ -107,7 +107,7 @@ def test_wrong_values_are_refused(tmp_path: Path) -> None:
     cases = [
         ([], "lists= is required; or responses="),
         (["lists=[no_such]"], "targets=no_such: no such file"),
-        (["lists=[world_religions,world_religions]"], "two have the same name"),
+        (["lists=[world_religions,world_religions]"], "two lists have the same name"),
         (["lists=[world_religions]", "responses=x"], "leave out responses="),
     ]
 

@@ -322,7 +322,7 @@ def test_a_plan_shows_prompts_and_answers_of_a_tiny_model(
     )
     command = [f"input={inputs['images']}", f"rubric={tmp_path}/mood.yaml", "show_prompts=1", f"out={tmp_path}/R"]
     assert cli.main("judge", command) == 2
-    assert "plan=true only" in capsys.readouterr().err
+    assert "only used with plan=true" in capsys.readouterr().err
     assert cli.main("judge", [*command, "plan=true"]) == 0
     text = capsys.readouterr().out
     assert text.count("\nitem ") == 1

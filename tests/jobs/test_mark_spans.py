@@ -123,7 +123,7 @@ def test_claims_have_probabilities(study: Path) -> None:
 def test_a_plan_shows_the_prompts_of_each_step(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = [*keys(study), f"out={study}/shown", "show_prompts=2"]
     assert cli.main("mark_spans", run) == 2
-    assert "plan=true only" in capsys.readouterr().err
+    assert "only used with plan=true" in capsys.readouterr().err
     for method, steps in (
         ("direct", ["mistakes", "omissions"]),
         ("claims", ["cut", "cut", "mistakes", "omissions"]),

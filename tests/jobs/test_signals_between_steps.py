@@ -18,7 +18,7 @@ from tests.jobs.running_job import Running
 
 PROGRAM = """
 import os, sys
-from jobs.runtime import cli
+from jobs.runtime.command_line import cli
 
 number, at, steps = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 execute, ended = cli.execute_loaded, []

@@ -312,7 +312,7 @@ def test_ctrl_c_ends_it_without_a_trace(place: str, tmp_path: Path) -> None:
     script = (
         "import signal, sys, threading, urllib.request\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a parent in the background has it ignored
-        "from jobs.runtime import cli, console\n"
+        "from jobs.runtime.command_line import cli\nfrom jobs.runtime.process import console\n"
         "from jobs import view\n"
         "def use(url):\n"
         "    print(urllib.request.urlopen(url).status, flush=True)\n"
