@@ -7,55 +7,17 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from actors.ids import content_id
 from jobs.corpora.terms import TermsConfig, read_terms
 from jobs.corpora.wit.reader import scan_file
-from jobs.curate import CurateConfig
-from jobs.curation.apply_rules import CurationTables, select
-from jobs.curation.pieces import ParentRows, pieces
 from jobs.errors import InputError
 from jobs.page.build import funnel
 from jobs.runtime.command_line import cli
-from jobs.runtime.configuration import config
-from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.counts import Counts
-from jobs.store.object_rows import read_unit
 from jobs.store.reading import open_table
 from tests.factories import century_rating, image_row, record, write_records, write_table
-
-
-def test_pieces_cover_every_row_once_and_in_order(tmp_path: Path) -> None:
-    units = [
-        [record(f"{u}{i}", main="true" if i % 3 else "false") for i in range(n)]
-        for u, n in (("a", 20), ("b", 0), ("c", 4))
-    ]
-    write_records(str(tmp_path / "m"), units)
-    source = open_table(str(tmp_path / "m"))
-    settings = config.load("curate", CurateConfig, ["input=i", "out=o"])
-    selection = select(settings, CurationTables(source), ExclusionFilter(frozenset()))
-    staying = {row["record_id"] for rows in units for row in rows if row["is_main_image"] == "true"}
-    for unit_rows in (1, 3, 4, 100):
-        cut = list(pieces(source, selection, unit_rows))
-        assert len({u.name for u in cut}) == len(cut)
-        seen: list[str] = []
-        for unit in cut:
-            ids = read_unit(unit.inputs[0].uri)["record_id"].to_pylist()[unit.extra["from"] : unit.extra["to"]]
-            assert len(ids) == unit.rows
-            assert sum(i in staying for i in ids) <= unit_rows
-            assert unit.extra["offset"] + unit.extra["from"] == len(seen)
-            seen += ids
-        assert seen == [row["record_id"] for rows in units for row in rows]
-        more = {unit.parent: 2 + [u.parent for u in cut].count(unit.parent) for unit in cut}
-        kept = list(pieces(source, selection, unit_rows, begun=more))
-        assert [unit.name for unit in kept if unit.rows] == [unit.name for unit in cut if unit.rows]
-        assert {unit.parent: [u.parent for u in kept].count(unit.parent) for unit in kept} == more
-        single = list(pieces(source, selection, unit_rows, begun=dict.fromkeys(more, 1)))
-        assert [(unit.extra["from"], unit.rows) for unit in single] == [(0, 20), (0, 0), (0, 4)]
 
 
 def curate(tmp_path: Path, *more: str) -> dict[str, Any]:
@@ -333,20 +295,6 @@ def test_the_report_shows_the_steps_that_were_asked_for(tmp_path: Path) -> None:
     steps = [(step.label, step.n) for step in funnel({"records": open_table(str(tmp_path / "r"))})]
     assert steps[-2:] == [("one record per picture", 60), ("drawn at random", 40)]
     assert "picture still at its source" not in dict(steps)
-
-
-def test_rows_are_read_a_row_group_at_a_time(tmp_path: Path) -> None:
-    path = str(tmp_path / "x.parquet")
-    pq.write_table(pa.table({"n": list(range(100))}), path, row_group_size=10)
-    rng = np.random.default_rng(0)
-    parent, files = ParentRows(), []
-    for first, last in ((0, 100), (0, 35), (35, 36), (36, 90), (90, 100), (5, 5)):
-        stays = rng.random(last - first) < 0.4
-        got = [n for rows in parent.selected(path, first, stays) for n in rows["n"].to_pylist()]
-        assert got == (np.flatnonzero(stays) + first).tolist()
-        files.append(parent._file)
-    assert all(file is files[0] for file in files)  # it is opened once
-    parent.close()
 
 
 def test_wrong_keys_are_named_in_one_line(wrong: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -51,6 +51,26 @@ def test_what_is_missing_is_unknown_and_what_moved_is_found() -> None:
     assert parse_answer(FILES, json.dumps({"query": circle}).encode())[0] == (UNKNOWN, UNKNOWN)
 
 
+def test_the_author_and_the_short_name_of_the_licence_come_first() -> None:
+    names = {
+        "Credit": "c",
+        "Attribution": "b",
+        "Artist": "a",
+        "UsageTerms": "Creative Commons",
+        "LicenseShortName": "CC",
+    }
+    credits = []
+    while names:
+        credits.append(
+            parse_answer(FILES[:1], json.dumps({"query": {"pages": [page("File:A b.jpg", **names)]}}).encode())
+        )
+        names.popitem()
+    both, terms_only, *by_author = (credit for (credit,) in credits)
+    assert both == ("a", "CC")
+    assert terms_only == ("a", "Creative Commons")
+    assert by_author == [("a", UNKNOWN), ("b", UNKNOWN), ("c", UNKNOWN)]
+
+
 def test_no_answer() -> None:
     cases = [b"", b"<html>", b"[]", b'{"error": {"code": "maxlag"}}', b'{"query": {"pages": [1]}}']
 

@@ -119,6 +119,13 @@ REFUSED: dict[str, tuple[Change, str]] = {
         ),
         "unknown value 'x'",
     ),
+    "people's example with another value": (
+        lambda d: (
+            d.update(people=copy.deepcopy(PEOPLE)),
+            d["people"]["questions"]["relevance"].update(examples=[{"picture": "a dance", "value": "x", "why": "y"}]),
+        ),
+        "unknown value 'x'",
+    ),
 }
 
 

@@ -1,6 +1,7 @@
 """Labels and numbers of ratings, by hand."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -9,7 +10,15 @@ import pytest
 from actors.items import QUESTIONS, TARGETS
 from jobs.errors import InputError
 from jobs.judging.halves import HALVES, half_of, halves, other
-from jobs.judging.targets import LISTS, count_labels, own_labels, questions_per_item, ratings_per_item, read_targets
+from jobs.judging.targets import (
+    LISTS,
+    count_labels,
+    count_ratings,
+    own_labels,
+    questions_per_item,
+    ratings_per_item,
+    read_targets,
+)
 from tests.factories import TableInMemory
 
 
@@ -72,6 +81,20 @@ def test_pictures_need_common_labels() -> None:
     assert list(own_labels(source)) == []
     with pytest.raises(InputError, match="targets=null"):
         count_labels(source, [], per_label=2, asker="the rubric")
+
+
+def test_labels_of_the_job_count_instead_of_the_rubrics() -> None:
+    questions = [SimpleNamespace(targets=True), SimpleNamespace(targets=True), SimpleNamespace(targets=False)]
+    rubric: Any = SimpleNamespace(
+        name="r", questions=questions, targets=("a", "b", "c"), asks_targets=True, asks_own_questions=False
+    )
+    source = items(["p", "q", "r", "s"], None)
+    assert count_ratings(source, rubric, ("x",), samples=2).total == (2 + 4 * 4) + (2 + 4)
+    assert count_ratings(source, rubric, None, samples=2).total == (2 + 4 * 4) + (2 + 4 * 3)
+    source.name = "images"
+    assert count_ratings(source, rubric, ("x", "y")) == (1 + 2 * 2, 2 * (1 + 2 * 2))
+    rubric.asks_targets = False
+    assert count_ratings(source, rubric, None, samples=3) == (9, 18)
 
 
 def test_halves_are_disjoint_and_keep_values_together() -> None:

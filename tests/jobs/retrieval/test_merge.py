@@ -71,9 +71,9 @@ def test_any_number_of_passes_and_a_resumed_one_have_the_best_rows(
     monkeypatch.setattr(merging, "PAIRS_AT_ONCE", pairs)
     scored, out = scores(), tmp_path / "out"
     partial = scanned(tmp_path / "partial", scored)
-    for missing in (None, "u2", "u0"):  # at first all units, then a single one
-        if missing:
-            (shard,) = out.glob(f"*{missing}*.parquet")
+    for missing in ((), ("u2",), ("u0",), ("u0", "u3")):  # at first all units, then one, then two around finished ones
+        for unit in missing:
+            (shard,) = out.glob(f"*{unit}*.parquet")
             shard.unlink()
         merging.merge(run := begun(out), partial, queries(), k=K, calibration=None)
         run.finish()

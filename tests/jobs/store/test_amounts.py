@@ -20,3 +20,17 @@ def test_a_unit_that_is_done_leaves_the_work_and_inputs_of_the_others() -> None:
     record: Any = {"begun": 100.0, "seconds": 2.5}
     amounts.add_done(UNITS[1], record)
     assert (amounts.done, amounts.left, amounts.inputs_left, list(amounts.ended())) == (1, 8, 2, [(102.5, 4)])
+
+
+def test_work_is_counted_in_bytes_unless_a_limit_makes_them_meaningless() -> None:
+    whole = [*UNITS, Unit("four", (Object("/local", 30, ""),))]
+    amounts = Amounts(whole)
+    assert (amounts.counted, amounts.left, amounts.rows, amounts.work_of(whole[0])) == ("bytes", 100, 12, 15)
+    limited = [*whole, Unit("five", (Object("/local", 30, ""),), extra={"limit": 2})]
+    amounts = Amounts(limited)
+    assert (amounts.counted, amounts.left, amounts.rows, amounts.work_of(limited[0])) == ("units", 5, 12, 1)
+    record: Any = {"begun": 0.0, "seconds": 1.0}
+    amounts.add_done(limited[0], record)
+    assert (amounts.left, list(amounts.ended())) == (4, [(1.0, 1)])
+    amounts = Amounts([Unit("six", (), rows=7, extra={"limit": 7})])
+    assert (amounts.counted, amounts.left) == ("rows", 7)

@@ -37,6 +37,11 @@ def test_a_url_or_file_names_a_row_better_than_its_id() -> None:
     assert failures.failures_of(named)["error/truncated"].where == "https://x/1"
 
 
+def test_the_message_is_that_of_the_row_that_is_named() -> None:
+    without = rows(("a", "error", "truncated", None), ("b", "error", "truncated", "ends early"))
+    assert failures.failures_of(without) == {"error/truncated": Failure(2, "a", "")}
+
+
 def test_what_is_kept_is_bounded() -> None:
     many = rows(*((f"{n}" * 400, "error", f"kind{n}", "x" * 9999) for n in range(500)))
     results = failures.failures_of(many)

@@ -1,0 +1,44 @@
+"""The counts of a unit of queries, and queries that occur twice."""
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from jobs.errors import InputError
+from jobs.retrieval.queries import QueryUnit, check_distinct
+from jobs.store.counts import Counts
+from jobs.store.reading import TableSource, open_table
+from tests.factories import DIM, embedding_rows, write_table
+
+
+def test_each_row_asks_for_k_neighbours_and_the_counts_balance() -> None:
+    unit = QueryUnit(pa.array(["a", "b", "c"]), Counter(missing=2, zero_vector=1), {"mark": 2})
+    counts = Counts(rows_out=10)
+    counts.rejected["too_long"] = 3
+    unit.account(counts, 4, 10)
+    assert counts.filtered == {"query_missing": 8, "query_zero_vector": 4, "fewer_than_k": 2}
+    assert (unit.rows, counts.rows_in) == (6, 24 + 3)
+    assert counts.balances()
+    assert list(counts.tallies.values()) == [{"mark": 2}]
+    full = Counts(rows_out=12)
+    QueryUnit(pa.array(["a", "b", "c"]), Counter(), {}).account(full, 4, 12)
+    assert (full.rows_in, full.filtered, full.tallies) == (12, {}, {})
+
+
+def queries(out: Path, *names: str, failed: str = "") -> TableSource:
+    """Queries of which the one with the name `failed` has no vector."""
+    rows = embedding_rows(names, "image", np.ones((len(names), DIM)))
+    rows = [row | ({"status": "missing", "embedding": None} if row["item_id"] == failed else {}) for row in rows]
+    return open_table(write_table(out, "embeddings", rows))
+
+
+def test_only_queries_that_are_searched_must_differ(tmp_path: Path) -> None:
+    first = queries(tmp_path / "first", "a", "b", "c")
+    check_distinct("q", [first, queries(tmp_path / "second", "d", "c", failed="c")])
+    with pytest.raises(InputError, match="queries=q: duplicate item_id c;"):
+        check_distinct("q", [first, queries(tmp_path / "third", "d", "c")])
+    with pytest.raises(InputError, match=r"duplicate item_id b \(and 1 others\);"):
+        check_distinct("q", [first, queries(tmp_path / "fourth", "b", "c")])
