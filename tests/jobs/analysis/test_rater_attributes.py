@@ -1,9 +1,13 @@
 """Kinds, families and groups of raters."""
 
+from pathlib import Path
+
 import pytest
 
 from jobs.analysis.rater_attributes import family_of, raters_of, read_raters
 from jobs.errors import InputError
+from jobs.store.reading import open_table
+from tests.factories import write_table
 
 
 def test_kinds_follow_from_methods_and_kept_rows_and_gold_from_names() -> None:
@@ -17,6 +21,24 @@ def test_kinds_follow_from_methods_and_kept_rows_and_gold_from_names() -> None:
     }  # fmt: skip
     with pytest.raises(InputError, match="robot"):
         read_raters((), {"m": {"closed"}}, gold=(), groups=(), kept=[{"rater": "m", "kind": "robot"}])
+
+
+def test_tables_of_raters_come_before_kept_rows_and_group_people_alone(tmp_path: Path) -> None:
+    rows = [
+        {"rater": "p", "kind": "human", "country": "Fiji"},
+        {"rater": "r", "kind": "human", "country": "Fiji", "family": "f"},
+        {"rater": "m", "kind": "model", "country": "Fiji"},
+        {"rater": "expert", "kind": "human", "country": "Fiji"},
+        {"rater": "silent", "kind": "human", "country": "Fiji"},
+    ]
+    table = open_table(write_table(tmp_path / "raters", "raters", rows))
+    methods = {name: {"closed"} for name in ("p", "r", "m", "expert")}
+    kept = [{"rater": name, "kind": "encoder"} for name in ("p", "m")]
+    raters = read_raters([table], methods, gold=["expert"], groups=["country"], kept=kept)
+    assert raters.kinds == {"p": "human", "r": "human", "m": "model", "expert": "gold"}
+    assert raters.groups == {"people, country Fiji": ("p", "r")}
+    assert raters.families["r"] == "f"
+    assert raters.countries == dict.fromkeys(methods, "Fiji")
 
 
 def test_a_family_is_the_name_up_to_a_digit_or_separator() -> None:

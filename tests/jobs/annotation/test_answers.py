@@ -1,9 +1,13 @@
 """From words in files to answers, by hand."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
 from actors.rubrics.people import PeopleOption, PeopleQuestion
 from actors.rubrics.rubric_questions import Answer, Question
 from actors.status import Status
-from jobs.annotation.answers import ISSUE, answer_set, of_list
+from jobs.annotation.answers import ISSUE, answer_set, of_list, of_rubric
 
 SCALE = Question("q", "How sad?", "", "ordinal", (
     Answer("1", "Not at all", 1.0), Answer("2", "Somewhat", 2.0), Answer("3", "2", 3.0), Answer("4", "very", 4.0),
@@ -57,3 +61,12 @@ def test_a_list_of_answers_has_scores_only_on_a_scale() -> None:
     assert nominal.answers("any").scores == (None, None)
     assert (ordinal.question("Anything"), ordinal.question(ISSUE)) == ("Anything", ISSUE)
     assert ordinal.answers(ISSUE).values == ("no", "yes")
+
+
+def test_a_questions_name_comes_before_the_text_of_another() -> None:
+    questions = [replace(SCALE, name="q", text="Mood"), replace(SCALE, name="mood"), replace(SCALE, name="last")]
+    rubric: Any = SimpleNamespace(name="r", people=None, asks_own_questions=False, questions=questions)
+    questionnaire = of_rubric(rubric)
+    named = [questionnaire.question(text) for text in ("Q", " MOOD", "how  sad?", "last", "other")]
+    assert named == ["q", "mood", "mood", "last", None]
+    assert questionnaire.asked == ("q", "mood", "last")

@@ -2,10 +2,22 @@
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from actors.rubrics.rubric_questions import Answer, Question
 from jobs.errors import InputError
-from jobs.judging.calibration import SettingChoice, choose, facts, gold_labels, read_scores, with_choices
+from jobs.judging.calibration import (
+    CALIBRATED,
+    SettingChoice,
+    calibrated,
+    choose,
+    facts,
+    gold_labels,
+    read_scores,
+    with_choices,
+)
+from jobs.tables import TABLES
 from tests.factories import TableInMemory
 
 HALVES = {"i": "a", "j": "b"}
@@ -76,6 +88,31 @@ def test_a_half_without_a_value_of_the_criterion_is_refused(
 ) -> None:
     with pytest.raises(InputError, match=message):
         choose({"a": {"x": scores}}, half="a", other="b", criterion=criterion, threshold=threshold)
+
+
+def test_a_score_at_the_threshold_has_the_highest_answer() -> None:
+    question = Question("holds", "?", "", "ordinal", (Answer("yes", "yes", 1.0), Answer("no", "no", 0.0)))
+    choices = {"a": SettingChoice("b", "x", -2.0, 1.0, None, 2, 0)}
+    rows = [
+        rated("i", "above", -1.0),
+        rated("i", "at", -2.0),
+        rated("i", "below", -2.5),
+        rated("i", "failed", None, status="error"),
+        rated("i", "of another setting", -1.0, condition="y"),
+        rated("j", "of another half", -1.0),
+    ]
+    table = pa.Table.from_pylist(rows, schema=TABLES["ratings"].schema())
+    labels = calibrated(table, HALVES, choices, ("r", question), "article").to_pylist()
+    assert [(row["target"], row["value"], row["score"]) for row in labels] == [
+        ("above", "yes", 1.0), ("at", "yes", 1.0), ("below", "no", 0.0), ("failed", None, None)
+    ]  # fmt: skip
+    assert {(row["method"], row["rubric"], row["question"], row["condition"]) for row in labels} == {
+        (CALIBRATED, "r", "holds", "article")
+    }
+    scores = calibrated(table, HALVES, choices, None, "article").to_pylist()
+    assert [(row["target"], row["score"]) for row in scores] == [
+        ("above", -1.0), ("at", -2.0), ("below", -2.5), ("failed", None)
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("changes", [{"method": "closed"}, {"condition": "image; lambda=1"}])
