@@ -1,7 +1,6 @@
 """Pictures that must go leave every table of a run, and the rest stays as it was."""
 
 import csv
-import fnmatch
 import gzip
 import io
 import json
@@ -10,11 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from PIL import Image
 
 from actors.ids import content_id
 from jobs.annotation.reports import REPORTED
@@ -29,148 +26,30 @@ from jobs.runtime.selection.exclusions import marks_of
 from jobs.store import lock
 from jobs.store.files import locations
 from jobs.store.reading import TableSource, open_table
-from jobs.store.run import TablePlan, open_run
-from jobs.store.units import Unit
-from jobs.store.writer import REJECTS, Reject, UnitWriter
-from jobs.tables import TABLES, table
-from tests.factories import DIM, embedding_rows, picture, record, record_of, rows_of, write_records, write_units
-
-PICTURES = [picture(number) for number in range(6)]
-IDS = [row["image_id"] for row in PICTURES]
-VECTORS = np.random.default_rng(1).normal(size=(len(IDS), DIM))
-GONE, SHOWN_TOO = 1, 4  # the picture on the list, and one that an item shows next to it
-
-
-def write(out: str, name: str, units: dict[str, list[dict[str, Any]]], parent: str | None = None, **keys: Any) -> str:
-    """Write a table; its units are made from those of the table `parent` that have the same names."""
-    sources = open_table(parent).by_unit() if parent else {}
-    plan_units = [
-        Unit(unit, (sources[unit],) if unit in sources else (), rows=len(rows)) for unit, rows in units.items()
-    ]
-    dim = DIM if name == "embeddings" else None
-    identity = {"by": "hand", **({"exclusions": keys["listed"]} if "listed" in keys else {})}
-    plan = TablePlan(out, name, identity, plan_units, {"exclusions": None}, {}, derived=True, dim=dim)
-    run = open_run(plan, resume=True, overwrite=False, retry=[])
-    for task in run.todo:
-        rows = units[task.unit.name]
-        with UnitWriter(run.target, task) as writer:
-            rejects = keys.get("rejects", {}).get(task.unit.name, ())
-            writer.counts.rows_in = len(rows) + len(rejects)
-            for position, raw in enumerate(rejects):
-                writer.reject(Reject("f", position, "malformed", "no row", raw))
-            writer.write(pa.Table.from_pylist(rows, schema=table(name, dim=dim).schema()))
-    run.finish()
-    return out
-
-
-def halves(rows: list[Any]) -> dict[str, list[Any]]:
-    """Two units: the first has the rows of pictures 0 to 2."""
-    return {"unit0": rows[: len(rows) // 2], "unit1": rows[len(rows) // 2 :]}
-
-
-def item(item_id: str, images: list[str], texts: list[str], response: str | None = None) -> dict[str, Any]:
-    return {"item_id": item_id, "kind": "image", "image_ids": images, "text_ids": texts, "response_id": response}
-
-
-def rating(item_id: str, rater: str) -> dict[str, Any]:
-    key = {"target": "", "rubric": "r", "question": "q", "condition": "", "method": "human", "order": "", "sample": 0}
-    return {"item_id": item_id, "rater": rater, **key, "value": "1", "status": "ok"}
+from jobs.store.writer import REJECTS
+from jobs.tables import TABLES
+from tests.factories import embedding_rows, rows_of
+from tests.jobs.purged_run import (
+    GONE,
+    IDS,
+    PICTURES,
+    SHOWN_TOO,
+    VECTORS,
+    files_of,
+    halves,
+    ids_by_table,
+    item,
+    listed,
+    put,
+    text_of,
+    write,
+    write_run,
+)
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     return Path(write_run(str(tmp_path / "R")))
-
-
-def write_run(root: str) -> str:
-    """Write a run with all kinds of tables about pictures, tasks and pages to `root`; return it."""
-    urls = [row["source_url"] for row in PICTURES]
-    records = write(
-        f"{root}/records", "records", halves([record_of(row, f"t{n}") for n, row in enumerate(PICTURES)]),
-        rejects={"unit0": [f"en\t{urls[GONE]}\tx", "en\tother"]},
-    )  # fmt: skip
-    images = write(f"{root}/images", "images", halves(PICTURES), records)
-    vectors = embedding_rows(IDS, "image", VECTORS)
-    write(f"{root}/embeddings", "embeddings", halves(vectors), images)
-    near = [
-        {"query_id": IDS[q], "rank": r, "item_id": IDS[(q + r) % 6], "score": 1.0} for q in range(6) for r in (1, 2)
-    ]
-    write(f"{root}/near", "neighbors", halves(near))
-    write(f"{root}/links", "links", halves([
-        {"image_id": i, "method": "lemma", "rank": 1, "node_id": "n", "lemma": "l", "score": 1.0} for i in IDS
-    ]))  # fmt: skip
-    items = [item(f"i{n}", [i], [f"text{n}", "shared"]) for n, i in enumerate(IDS)]
-    items[SHOWN_TOO] = item(f"i{SHOWN_TOO}", [IDS[SHOWN_TOO], IDS[GONE]], [f"text{SHOWN_TOO}"])
-    items[0]["attributes"] = [("entity_picture_1", urls[GONE]), ("entity_picture_2", urls[2]), ("node", "n")]
-    write(f"{root}/set/items", "items", halves(items))
-    write(f"{root}/report/metrics", "metrics", halves([
-        {"metric": "unit_quality", "dims": json.dumps({"question": "q", "unit": unit}, separators=(",", ":"))}
-        for unit in (*IDS[:3], *(f"i{n}" for n in range(6)), "")
-    ]))  # fmt: skip
-    names = [*(f"text{n}" for n in range(6)), "shared"]
-    prompts = [{"text_id": name, "role": "prompt", "text": f"{name}: not {IDS[GONE]}"} for name in names]
-    write(f"{root}/set/texts", "texts", halves(prompts))
-    responses: list[dict[str, Any]] = [
-        {"response_id": f"r{n}", "item_id": f"i{n}", "model": "m", "prompt": "p", "text": "t", "status": "ok"}
-        for n in range(6)
-    ]
-    for row in responses:
-        row |= {"condition": "", "sample": 0, "seed": 0}
-    write(f"{root}/responses/m", "responses", halves(responses))
-    write(f"{root}/judged/items", "items", halves([item(f"r{n}", [], [], f"r{n}") for n in range(6)]))
-    write(f"{root}/ratings/m", "ratings", halves([rating(f"r{n}", "m") for n in range(6)]))
-    write(f"{root}/ratings/people", "ratings", halves([rating(i, "p") for i in IDS]))
-    tasks = f"{root}/tasks"
-    write(f"{tasks}/assignments", "assignments", halves([
-        {"rater": "p", "place": n, "item_id": i, "target": "", "file": "p"} for n, i in enumerate(IDS)
-    ]))  # fmt: skip
-    labelled = [{"data": {"item_id": i, "image_ids": [i], "image": url}} for i, url in zip(IDS, urls, strict=True)]
-    put(f"{tasks}/label_studio/p.json", json.dumps(labelled))
-    sheet = [f"{n},{i},=wording\r\n" for n, i in enumerate(IDS)]
-    put(f"{tasks}/spreadsheet/p.csv", "".join(["\ufeffplace,item_id,wording\r\n", *sheet]))
-    for i in IDS:
-        put(f"{tasks}/pictures/{i}.jpg", "picture")
-    put(f"{root}/choose/index.html", '<meta name="generator" content="remine"><img src=\'data:image/webp;base64,xx\'>')
-    put(f"{root}/pages/index.html", f'<meta name="generator" content="remine"><a href="{urls[GONE]}">{IDS[GONE]}</a>')
-    put(f"{root}/choose/mine.html", "<img src='data:image/webp;base64,xx'>")
-    lines = [f"{i},{url}\r\n" for i, url in zip(IDS, urls, strict=True)]
-    put(f"{root}/choose/choose.csv", "".join(["item_id,url\r\n", *lines]))
-    put(f"{root}/ratings/people/_run/{REPORTED}", json.dumps(dict.fromkeys(IDS, 2)))
-    groups = [{"stays": IDS[GONE], "near": {"a": 1}}, {"stays": IDS[0], "near": {IDS[GONE]: 2, IDS[2]: 3}}]
-    groups.append({"stays": IDS[3], "near": {IDS[GONE]: 4}})
-    put(f"{root}/records/_run/{NEAR_FILE}", "".join(f"{json.dumps(group)}\n" for group in groups))
-    places = pa.table({"image_url": urls, "row": list(range(6))})
-    put(f"{root}/images/_run/{PLACES_FILE}", wit_base.pack_places(places))
-    stale = pa.Table.from_pylist([{"raw": f"en\t{urls[GONE]}\tx"}], schema=REJECTS)
-    put(f"{root}/records/_rejects/unit1.0.parquet", wit_base.pack_places(stale))
-    return root
-
-
-def put(uri: str, content: str | bytes) -> None:
-    locations.replace(uri, content if isinstance(content, bytes) else content.encode())
-
-
-def text_of(uri: str) -> str:
-    return locations.read_bytes(uri).decode()
-
-
-def files_of(root: str, pattern: str = "*") -> dict[str, str]:
-    """The files whose uris match a glob -> etags."""
-    return {file.uri: file.etag for file in locations.listing(root) if fnmatch.fnmatch(file.uri, f"{root}/{pattern}")}
-
-
-def listed(folder: Path, *entries: str) -> str:
-    file = folder / "withdrawn.txt"
-    file.write_text("".join(f"{entry}\n" for entry in entries))
-    return f"exclusions={file}"
-
-
-def ids_by_table(root: str | Path) -> dict[str, set[str]]:
-    columns = {"records": "image_id", "images": "image_id", "embeddings": "item_id", "near": "query_id",
-               "links": "image_id", "set/items": "item_id", "set/texts": "text_id", "responses/m": "response_id",
-               "judged/items": "item_id", "ratings/m": "item_id", "ratings/people": "item_id",
-               "tasks/assignments": "item_id"}  # fmt: skip
-    return {name: {row[column] for row in rows_of(f"{root}/{name}")} for name, column in columns.items()}
 
 
 def test_a_picture_leaves_every_table_task_and_page(
@@ -437,205 +316,3 @@ def test_every_table_with_pictures_or_items_has_a_column_to_match() -> None:
 
     without = {name for name, definition in TABLES.items() if not columns_of(list(definition.columns))}
     assert without <= {"terms", "nodes", "entities", "class_edges", "questions", "raters", "metrics"}
-
-
-@pytest.mark.usefixtures("in_process")
-def test_real_jobs_continue_after_a_purge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "pictures").mkdir()
-    for number in range(12):
-        Image.new("RGB", (32, 24), (number * 20, 90, 200)).save(tmp_path / "pictures" / f"{number:02}.png")
-    root = tmp_path / "R"
-    fetch = ["source=folder", f"source.path={tmp_path}/pictures", "unit_rows=4", f"out={root}/images"]
-    embed = [f"input={root}/images", "embedder=local-tiny", f"out={root}/embeddings"]
-    for job, keys in (("fetch", fetch), ("embed", embed)):
-        assert cli.main(job, keys) == 0
-    withdrawn = listed(tmp_path, rows_of(f"{root}/images")[5]["image_id"])
-    capsys.readouterr()
-    assert cli.main("purge", [f"input={root}", withdrawn]) == 0
-    printed = capsys.readouterr().out
-    assert f"{root}/images/_run/inputs.jsonl: lists the source files of its units" in printed
-    assert "remove it yourself" not in printed
-    assert cli.main("verify", [f"input={root}", withdrawn]) == 0
-    written = {path: path.stat().st_mtime_ns for path in root.glob("*/*.parquet")}
-    for job, keys in (("fetch", fetch), ("embed", embed)):
-        assert cli.main(job, keys) == 2  # without the list
-        assert cli.main(job, [*keys, withdrawn]) == 0
-        assert cli.main("verify", [f"input={keys[-1].removeprefix('out=')}"]) == 0
-    assert {path: path.stat().st_mtime_ns for path in written} == written
-    assert [len(rows_of(f"{root}/{name}")) for name in ("images", "embeddings")] == [11, 11]
-
-
-@pytest.mark.parametrize("first", ["without", "with"])
-def test_curation_continues_after_a_purge_and_what_follows_it_is_kept(tmp_path: Path, first: str) -> None:
-    """Units of `curate` keep their names although records are gone, so that later steps redo what changed, no more."""
-    root = tmp_path / "R"
-    pictures = [picture(number) for number in range(24)]
-    records = [record(row["source_url"], image=row["source_url"]) for row in pictures]
-    write_records(f"{root}/records", [records[:14], records[14:]])
-    early = listed(tmp_path, pictures[2]["source_url"]) if first == "with" else None
-    curate = [f"input={root}/records", f"out={root}/curated", "unit_rows=4", "thumbnails=any"]
-    assert cli.main("curate", [*curate, early] if early else curate) == 0
-    before = {path: path.stat().st_mtime_ns for path in root.glob("curated/*.parquet")}
-    withdrawn = listed(tmp_path, pictures[2]["source_url"], *(pictures[n]["source_url"] for n in (5, 6, 12)))
-    assert cli.main("purge", [f"input={root}", withdrawn]) == 0
-    assert cli.main("curate", [*curate, withdrawn]) == 0
-    after = {path: path.stat().st_mtime_ns for path in root.glob("curated/*.parquet")}
-    assert set(after) == set(before)
-    unchanged = [path for path in before if after[path] == before[path]]
-    assert len(unchanged) >= 3  # those of the other unit of records
-    kept = {row["image_url"] for row in rows_of(f"{root}/curated")}
-    assert kept == {row["source_url"] for n, row in enumerate(pictures) if n not in (2, 5, 6, 12)}
-    assert cli.main("curate", [*curate, withdrawn]) == 0
-    assert {path: path.stat().st_mtime_ns for path in after} == after
-    assert cli.main("verify", [f"input={root}", withdrawn]) == 0
-
-
-@pytest.mark.usefixtures("in_process")
-def test_tables_of_pieces_continue_after_a_purge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A purged unit has fewer rows, but its pieces keep their number and names, so that later tables keep theirs."""
-    root = tmp_path / "R"
-    names = [f"{number}.png" for number in range(10)]
-    for name in names:
-        put(f"{tmp_path}/pictures/{name}", "no picture")
-    records = [record(name, image=name) for name in names]
-    ids = [row["image_id"] for row in records]
-    write_records(f"{root}/records", [records])
-    items = [item(f"i{n}", [i], []) | {"attributes": [("prompt", str(n % 2))]} for n, i in enumerate(ids)]
-    write(f"{root}/items", "items", {"unit": items})
-    answers = [item_response(n, ids[n] if n < 10 else f"i{n}") for n in range(600)]
-    write(f"{root}/responses", "responses", {"unit": answers})
-    links = [{"image_id": i, "method": "m", "rank": 1, "node_id": "n", "lemma": "l", "score": 1.0} for i in ids]
-    write(f"{root}/links", "links", {"unit": links})
-    texts = [{"text_id": "t", "role": "article", "language": "en", "source": "n", "text": "text"}]
-    write(f"{root}/kb/articles", "texts", {"unit": texts})
-    write(f"{root}/kb/nodes", "nodes", {"unit": [{"node_id": "n", "article_text_ids": [("en", "t")]}]})
-    commands = {
-        "images": [
-            "fetch",
-            "source=folder",
-            f"source.path={tmp_path}/pictures",
-            f"input={root}/records",
-            "unit_rows=3",
-        ],
-        "ratings": ["parse", f"input={root}/responses", "rubric=century_labels"],
-        "pairs": ["pairs", f"input={root}/items", "unit_rows=6"],
-        "judged": ["items", f"responses=[{root}/responses]", "unit_rows=199"],
-        "linked": ["items", f"links={root}/links", f"kb.path={root}/kb", "unit_rows=3"],
-    }
-    for name, (job, *keys) in commands.items():
-        assert cli.main(job, [*keys, f"out={root}/{name}"]) == 0, capsys.readouterr()
-    tables = ("images", "ratings", "pairs/items", "pairs/texts", "judged/items", "linked/items", "linked/texts")
-    units = {name: {path.name for path in (root / name).glob("*.parquet")} for name in tables}
-    withdrawn = listed(tmp_path, *ids[4:7])
-    assert cli.main("purge", [f"input={root}", withdrawn]) == 0
-    again = [set[str](), set[str]()]
-    for round_of in again:
-        for name, (job, *keys) in commands.items():
-            capsys.readouterr()
-            assert cli.main(job, [*keys, f"out={root}/{name}", withdrawn]) == 0, capsys.readouterr()
-            lines = [line for line in capsys.readouterr().out.splitlines() if " units, " in line]
-            round_of |= {name for line in lines if "done before" not in line}
-    assert again == [{"pairs", "linked"}, set()]  # which are no ranges of rows
-    assert {name: {path.name for path in (root / name).glob("*.parquet")} for name in tables} == units
-    assert {name: open_table(f"{root}/{name}").rows for name in tables if name != "pairs/texts"} == {
-        "images": 7, "ratings": 597 * 8, "pairs/items": 2 * (3 + 6), "judged/items": 597,
-        "linked/items": 7, "linked/texts": 7,
-    }  # fmt: skip
-    assert cli.main("verify", [f"input={root}", withdrawn]) == 0
-
-
-@pytest.mark.usefixtures("in_process")
-@pytest.mark.parametrize("gone", [(7,), (1, 2, 3, 6, 7)])
-def test_a_trial_is_filled_up_after_a_purge(tmp_path: Path, gone: tuple[int, ...]) -> None:
-    """From the unit that it reads a part of, and from one that it did not read before."""
-    root = tmp_path / "R"
-    pictures = [picture(number) for number in range(18)]
-    write(f"{root}/images", "images", {f"unit{n}": pictures[6 * n : 6 * n + 6] for n in range(3)})
-    trial = ["embed", f"input={root}/images", "embedder=local-tiny", "limit=8", f"out={root}/trial"]
-    assert cli.main(trial[0], trial[1:]) == 0
-    withdrawn = listed(tmp_path, *(pictures[number]["image_id"] for number in gone))
-    assert cli.main("purge", [f"input={root}", withdrawn]) == 0
-    assert len(rows_of(f"{root}/trial")) == 8 - len(gone)
-    assert cli.main(trial[0], [*trial[1:], withdrawn]) == 0
-    left = [row["image_id"] for number, row in enumerate(pictures) if number not in gone]
-    assert [row["item_id"] for row in rows_of(f"{root}/trial")] == left[:8]
-    written = files_of(str(root), "*.parquet")
-    assert cli.main(trial[0], [*trial[1:], withdrawn]) == 0
-    assert files_of(str(root), "*.parquet") == written
-    for keys in ([f"input={root}", withdrawn], [f"input={root}/trial"]):
-        assert cli.main("verify", keys) == 0
-
-
-@pytest.mark.usefixtures("in_process")
-@pytest.mark.parametrize("left", [0, 3], ids=["no unit", "three units"])
-def test_an_interrupted_run_continues_with_a_longer_list(tmp_path: Path, left: int) -> None:
-    """Pieces of two purged units, of which some are not written yet."""
-    root, pictures = tmp_path / "R", [picture(number) for number in range(40)]
-    write(f"{root}/images", "images", halves(pictures))
-    embed = [f"input={root}/images", "embedder=local-tiny", "resources.embed.actors=1", f"out={root}/vectors"]
-    few = listed(tmp_path, pictures[9]["image_id"])
-    assert cli.main("embed", [*embed, "resources.embed.actors=2", few]) == 0
-    units = sorted((root / "vectors").glob("*.parquet"))
-    expected = rows_of(f"{root}/vectors")
-    assert len(units) > 5
-    for path in (*units[left:], *(root / "vectors" / "_run" / name for name in ("manifest.json", "units.jsonl"))):
-        path.unlink()
-    gone = {pictures[number]["image_id"] for number in (1, 9, 18, 30)}
-    more = listed(tmp_path, *gone)
-    assert cli.main("embed", [*embed, more]) == 2
-    assert cli.main("purge", [f"input={root}", more]) == 0
-    assert cli.main("verify", [f"input={root}", more]) == 0
-    written = files_of(str(root), "*.parquet")
-    assert cli.main("embed", [*embed, more]) == 0
-    after = files_of(str(root), "*.parquet")
-    assert {uri: after[uri] for uri in written} == written
-    assert {Path(uri).name for uri in after if "/vectors/" in uri} == {path.name for path in units}
-    assert rows_of(f"{root}/vectors") == [row for row in expected if row["item_id"] not in gone]
-    for keys in ([f"input={root}", more], [f"input={root}/vectors"]):
-        assert cli.main("verify", keys) == 0
-
-
-@pytest.mark.usefixtures("in_process")
-def test_what_an_interrupted_search_needs_after_a_purge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A purge refuses its incomplete table; the search refuses one that was elsewhere."""
-    root = tmp_path / "R"
-    vectors = embedding_rows(IDS, "image", VECTORS)
-    write_units(f"{root}/vectors", "embeddings", [vectors[:3], vectors[3:]], encoder="e", preprocessing="p")
-    withdrawn = listed(tmp_path, IDS[GONE])
-    for out in (f"{root}/near", f"{tmp_path}/elsewhere"):
-        search = [f"queries={root}/vectors", f"corpus.path={root}/vectors", "k=2", f"out={out}"]
-        assert cli.main("retrieve", search) == 0
-        for name in ("unit0.parquet", "_run/manifest.json", "_run/units.jsonl"):
-            Path(out, name).unlink()
-        assert cli.main("purge", [f"input={root}", withdrawn]) == (2 if out.startswith(str(root)) else 0)
-        if out.startswith(str(root)):
-            assert "1 of 2 units are not done; run the command that writes it again" in capsys.readouterr().err
-            assert cli.main("retrieve", search) == 0
-            continue
-        assert cli.main("retrieve", [*search, withdrawn]) == 2
-        assert "overwrite=true" in capsys.readouterr().err
-        assert cli.main("retrieve", [*search, withdrawn, "overwrite=true"]) == 0
-    assert IDS[GONE] not in str(rows_of(out))
-    assert cli.main("verify", [f"input={root}", withdrawn]) == 0
-
-
-def test_a_study_keeps_its_tasks_after_a_purge(tmp_path: Path) -> None:
-    root = tmp_path / "R"
-    write(f"{root}/images", "images", halves(PICTURES))
-    put(f"{tmp_path}/raters.csv", "rater\nann\nbo\ncy\n")
-    keys = [f"input={root}/images", "rubric=century_labels", f"raters={tmp_path}/raters.csv", f"out={root}/tasks"]
-    assert cli.main("annotate", [*keys, "per_item=2"]) == 0
-    withdrawn = listed(tmp_path, IDS[GONE])
-    assert cli.main("purge", [f"input={root}", withdrawn]) == 0
-    tasks = rows_of(f"{root}/tasks/assignments")
-    assert len(tasks) == 10
-    assert cli.main("annotate", [*keys, "per_item=2", withdrawn]) == 0
-    assert rows_of(f"{root}/tasks/assignments") == tasks
-    assert cli.main("annotate", [*keys, "per_item=2"]) == 2  # without the list
-    assert cli.main("annotate", [*keys, "per_item=1", withdrawn]) == 2  # another study
-    assert cli.main("verify", [f"input={root}", withdrawn]) == 0
-
-
-def item_response(number: int, item_id: str) -> dict[str, Any]:
-    key = {"response_id": f"r{number}", "item_id": item_id, "model": "m", "prompt": "p", "condition": ""}
-    return {**key, "sample": 0, "seed": 0, "text": "t", "status": "ok"}

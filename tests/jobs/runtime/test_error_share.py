@@ -154,7 +154,8 @@ def test_a_run_does_not_stop(tmp_path: Path, faults: dict[str, str]) -> None:
 
 
 def test_a_small_run_does_not_stop(tmp_path: Path) -> None:
-    fetch(tmp_path / "out", {"u0-*": "out_of_memory"}, units=1, rows=LEAST_ITEMS - 1).finish()
+    manifest = fetch(tmp_path / "out", {"u0-*": "out_of_memory"}, units=1, rows=LEAST_ITEMS - 1).finish()
+    assert manifest["counts"]["status"] == {"error": LEAST_ITEMS - 1}
 
 
 def test_a_network_that_is_down_stops_the_run(tmp_path: Path) -> None:
