@@ -90,6 +90,7 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
         rows_of=rows_of_items(tables, chosen.ids, ratings.distributions.extra, exclusion_filter),
         exclusion_filter=exclusion_filter,
         versions=manifest["versions"],
+        spans=results.spans,
         paper=results.parts,
         paper_title=cfg.paper.title,
         paper_pictures={

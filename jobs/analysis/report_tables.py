@@ -18,7 +18,7 @@ from jobs.analysis.rating_codes import Reduction
 from jobs.analysis.remarks import remark_metrics
 from jobs.analysis.responses import refusal_rates
 from jobs.analysis.span_marks import methods_of
-from jobs.analysis.span_metrics import read_span_tables, span_metrics
+from jobs.analysis.span_metrics import SpanTables, read_span_tables, span_metrics
 from jobs.judging import kept_raters
 from jobs.judging.kept_rubric import Rubrics
 from jobs.metrics import refusals
@@ -192,6 +192,7 @@ def report_metrics(
     items: Items,
     summary: RatingSummary,
     rubrics: Rubrics,
+    spans: SpanTables | None,
     questions_rubric: str,
     likert: str | None,
     exclusion_filter: ExclusionFilter,
@@ -200,6 +201,7 @@ def report_metrics(
     """Yield all metrics that the tables allow, except those of distributions.
 
     Args:
+        spans: the spans that raters marked (`read_spans`).
         questions_rubric: rubric of the answers to scene graphs; likert: `rubric/question` of people's ratings to
             correlate them with.
         observe: called with the dims and the answers of each question; see `compute.question_metrics`.
@@ -234,19 +236,24 @@ def report_metrics(
     if tables.remarks:
         yield from remark_metrics(tables.remarks, tables.ratings, items, settings, exclusion_filter)
     yield from _entity_metrics(tables.terms)
-    if tables.spans:
-        marked = read_span_tables(
-            tables.spans,
-            tables.texts,
-            tables.items,
-            kinds=_span_kinds(tables, settings.gold),
-            exclusion_filter=exclusion_filter,
-        )
-        yield from span_metrics(marked, settings)
+    if spans:
+        yield from span_metrics(spans, settings)
     if tables.questions:
         yield from compute.dsg_metrics(
             tables.ratings, tables.questions, rubric=questions_rubric, likert=likert, exclusion_filter=exclusion_filter
         )
+
+
+def read_spans(tables: ReportTables, settings: MetricSettings, exclusion_filter: ExclusionFilter) -> SpanTables | None:
+    """Return the spans that raters marked, except those of excluded pictures; None without tables of spans.
+
+    Raises:
+        InputError: a span is outside of its text, a text is missing, or two tables contradict each other.
+    """
+    if not tables.spans:
+        return None
+    kinds = _span_kinds(tables, settings.gold)
+    return read_span_tables(tables.spans, tables.texts, tables.items, kinds=kinds, exclusion_filter=exclusion_filter)
 
 
 def _entity_metrics(terms: Sequence[TableSource]) -> Iterator[Metric]:

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from actors.local_models import has_random_weights
 from jobs.analysis.report_tables import RatingSummary, ReportTables
+from jobs.analysis.span_metrics import SpanTables
 from jobs.judging.kept_rubric import ANY, CONTINUOUS, Rubrics, full_data
 from jobs.judging.sent_prompts import PromptTexts
 from jobs.metrics.distributions import Distribution, Distributions
 from jobs.metrics.metric import Metric
 from jobs.metrics.observations import Observations
 from jobs.page.card_links import CardLinks, card_links
+from jobs.page.card_marks import card_marks
 from jobs.page.card_orders import answer_index
 from jobs.page.embedding_map import embedding_map
 from jobs.page.gallery import GOLD, HUMAN, Gallery, cards, titled_cards
@@ -60,6 +62,7 @@ def report_page(
     rows_of: Mapping[str, Sequence[Mapping[str, Any]]],
     exclusion_filter: ExclusionFilter,
     versions: Mapping[str, str],
+    spans: SpanTables | None = None,
     paper: Sequence["PaperPart"] = (),
     paper_title: str = "",
     paper_pictures: Mapping[str, Sequence[tuple[str, str]]] = MappingProxyType({}),
@@ -74,6 +77,7 @@ def report_page(
         gallery: the pictures and items to show; rows_of: id -> its rows of `ratings`.
         exclusion_filter: the exclusions.
         versions: name -> version, of this software (`code`) and its libraries.
+        spans: the spans that raters marked, None without tables of spans.
         paper: tables and figures in the shape of the paper `paper_title`.
         paper_pictures: name of a figure -> image_id and title of the pictures that it is about.
     """
@@ -88,6 +92,7 @@ def report_page(
         extra=summary.distributions.extra,
         exclusion_filter=exclusion_filter,
         prompts=PromptTexts(rubrics, []),
+        marks=card_marks(spans, gallery.ids) if spans else {},
     )
     distributions = summary.shown(methods)
     single = {rater for rater, used in methods.items() if used <= {HUMAN, GOLD}}

@@ -15,6 +15,7 @@ from jobs.metrics.confusion import GOLD, Confusion
 from jobs.metrics.metric import Metric
 from jobs.metrics.question import MODELS, PEOPLE
 from jobs.page.anchors import anchor
+from jobs.page.card_marks import mark_lists, marks_anchor, marks_of
 from jobs.page.card_orders import (
     MAX_ANSWERS,
     MAX_LINKS,
@@ -34,6 +35,7 @@ QuestionMatrices = Sequence[tuple[Mapping[str, str], Confusion]]
 HUMAN = "human"  # method of people's ratings
 MAX_MATRICES = 12  # of a figure
 MAX_OF_RATER = 12  # cards of one rater and question
+SCENE_GRAPHS = frozenset(name for family in FAMILIES if family.title == "Scene graphs" for name in family.metrics)
 NOT_OF_ANSWERS = frozenset(name for family in FAMILIES if family.title in COUNTED for name in family.metrics)
 TARGET = "target"  # attribute of subgroups that is a column of ratings
 
@@ -80,6 +82,7 @@ def card_links(
         _of_pairs(pairs, cards),
         *(_of_attribute(attribute, values, cards) for attribute, values in parts.items()),
         *_of_raters(metrics, cards, words),
+        *mark_lists(metrics, cards),
     ]
     return CardLinks([entry for entry in lists if entry.answers])
 
@@ -87,9 +90,11 @@ def card_links(
 def cards_of(metric: Metric) -> str:
     """Return the anchor of the cards that a metric rests on; empty if it has no particular cards.
 
-    The cards are those of its subgroup, pair of raters, answer, rater or group, in that order.
+    The cards are those of its rater's spans, of its subgroup, pair of raters, answer, rater or group, in that order.
     """
     dims = metric.dims
+    if marks := marks_of(metric):
+        return marks_anchor(marks)
     if {"attribute", "part"} <= dims.keys():
         return part_anchor(dims["attribute"], dims["part"])
     if {"rater_a", "rater_b"} <= dims.keys():
@@ -97,7 +102,8 @@ def cards_of(metric: Metric) -> str:
     if metric.name in ("majority_share", "annotation_quality"):
         answer = dims.get("answer") or dims.get("annotation", "")
         return answer_anchor((dims.get("rubric", ""), dims.get("question", "")), answer)
-    if metric.name in NOT_OF_ANSWERS or "attribute" in dims or not dims.get("question"):
+    of_answers = dims.get("question") or metric.name in SCENE_GRAPHS
+    if metric.name in NOT_OF_ANSWERS or "attribute" in dims or not of_answers:
         return ""
     rater = dims.get("rater") or dims.get("group")
     return rater_anchor(dims, rater) if rater else ""
@@ -187,9 +193,10 @@ def _cells(
 
 
 def _is_answer(rating: PictureRating, dims: Mapping[str, str]) -> bool:
-    """Return whether a rating answers the question of a metric, under its condition."""
+    """Return whether a rating answers the question of a metric, or any of its rubric, under its condition."""
     return (
-        (rating.rubric, rating.question) == (dims.get("rubric", ""), dims.get("question", ""))
+        rating.rubric == dims.get("rubric", "")
+        and dims.get("question") in (None, rating.question)
         and rating.status == Status.OK
         and all(dims.get(name, "") == value for name, value in rating.extra)
     )
@@ -260,7 +267,7 @@ def _of_raters(metrics: Sequence[Metric], cards: Sequence[GalleryPicture], words
             if distances:
                 widest = sorted(distances, key=distances.__getitem__, reverse=True)
                 entries.append(_entry(rater_anchor(dims, rater), rater, widest, most=MAX_OF_RATER))
-        title = words[key].title if key in words else key[1]
+        title = words[key].title if key in words else key[1] or f"{key[0]}, all questions"
         about = "".join(f", {dims[name]}" for name in IN_HEADING[2:] if name in dims)
         yield _list(f"{title}{about}: answers of a rater", entries, *sorted(dims.values()))
 

@@ -52,7 +52,7 @@ class QuestionEntry(NamedTuple):
 
 
 def card_orders(cards: Sequence[GalleryPicture], wording: Mapping[Key, Wording]) -> list[CardOrder]:
-    """Return the orders that the cards allow, if there are several: by disagreement, by score, by region."""
+    """Return the orders that the cards allow, if there are several: by disagreement, score, spans and region."""
     if len(cards) < 2:
         return []
     orders = []
@@ -72,6 +72,11 @@ def card_orders(cards: Sequence[GalleryPicture], wording: Mapping[Key, Wording])
         keys = [float("-inf") if value is None else value for value in means]
         about = "mean score of all raters and targets"
         orders.append(CardOrder("by-score", f"score of “{title}”, highest first", about, _places(keys, reverse=True)))
+    numbers_of_spans = [_spans_per_rater(card) for card in cards]
+    if len(set(numbers_of_spans)) > 1:
+        about = "mean number of spans per rater, of all kinds; cards without marked texts come last"
+        places = _places(numbers_of_spans, reverse=True)
+        orders.append(CardOrder("by-spans", "number of spans, most first", about, places))
     if len({card.region for card in cards}) > 1:
         orders.append(_by_region(cards))
     return orders
@@ -186,6 +191,12 @@ def _scored_question(ratings: Iterable[Iterable[PictureRating]], wording: Mappin
 def _mean_score(ratings: Iterable[PictureRating], key: Key) -> float | None:
     scores = [r.score for r in ratings if (r.rubric, r.question) == key and r.score is not None]
     return sum(scores) / len(scores) if scores else None
+
+
+def _spans_per_rater(card: GalleryPicture) -> float:
+    """Return the mean number of spans per rater who read the card's texts; -1 if nobody did."""
+    raters = {mark.rater for mark in card.marks}
+    return sum(len(mark.spans) for mark in card.marks) / len(raters) if raters else -1.0
 
 
 def _number(text: str) -> float:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from jobs.html.regions import REGIONS
 from jobs.html.thumbnails import Thumbnail, thumbnail
 from jobs.judging.sent_prompts import PromptTexts, as_context
 from jobs.page.gallery_tops import TOPS, Best, in_turn, picture_values
-from jobs.page.model import GalleryPicture, PictureRating, Wording, rater_label
+from jobs.page.model import CardMark, GalleryPicture, PictureRating, Wording, rater_label
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.hashing import hash_texts
 from jobs.store.object_rows import read_unit
@@ -150,6 +151,7 @@ def cards(
     extra: Sequence[str],
     exclusion_filter: ExclusionFilter,
     prompts: PromptTexts | None = None,
+    marks: Mapping[str, Sequence[CardMark]] = MappingProxyType({}),
 ) -> list[GalleryPicture]:
     """Return at most `gallery.size` cards: of items, and of pictures that were rated themselves or belong to no item.
 
@@ -160,6 +162,7 @@ def cards(
         extra: columns that distinguish the ratings of one rater, such as `condition`.
         exclusion_filter: the exclusions; no card shows an excluded picture.
         prompts: renders the prompts that models were sent about a card; None: cards show no prompts.
+        marks: item_id -> the spans that raters marked in its texts.
     """
     if not gallery.pictures:
         return []
@@ -175,7 +178,8 @@ def cards(
             cards.append(_card([shown[image_id]], _ratings(rows_of.get(image_id, ()), words, extra)))
         for item in items:
             ratings = _ratings(rows_of.get(item["item_id"], ()), words, extra)
-            cards.append(_card([shown[i] for i in item["image_ids"]], ratings, item=item, text=texts[item["item_id"]]))
+            card = _card([shown[i] for i in item["image_ids"]], ratings, item=item, text=texts[item["item_id"]])
+            cards.append(replace(card, marks=marks.get(item["item_id"], ())))
     if prompts:
         sizes = {item["item_id"]: len(item["image_ids"]) for items in gallery.items_of.values() for item in items}
         cards = [

@@ -79,6 +79,13 @@ class MetricBlock:
     tables: tuple[MetricTable, ...]
 
     @property
+    def title(self) -> str:
+        """The heading of a block without a question."""
+        if self.rubric:
+            return self.rubric
+        return "Spans" if all(table.title in OF_SPANS for table in self.tables) else "Other"
+
+    @property
     def lines(self) -> list[MetricTable]:
         """The tables that the page shows as a line of numbers."""
         return [table for table in self.tables if table.line or table.empty]
@@ -205,6 +212,10 @@ WITHOUT_INTERVAL = COUNTS | {
 }  # by definition, so no remark is needed
 # Families that repeat numbers of a single rater's distributions.
 SHOWN_BY_DISTRIBUTIONS = frozenset({"Ratings", "Ratings without an answer", "Answers by majority"})
+OF_SPANS = frozenset({
+    "Texts with marked spans by status", "Marked spans", "Descriptions: mistakes and omissions",
+    "Descriptions: kinds of mistakes", "Scores of descriptions and people",
+})  # fmt: skip
 COUNTED = ("People", "Ratings", "Ratings without an answer")  # often the same for every question
 
 

@@ -86,6 +86,28 @@ class PictureRating:
     method: str = ""
 
 
+class MarkedSpan(NamedTuple):
+    """The words of a span, and its categories, separated by commas; empty if it has none."""
+
+    words: str
+    category: str = ""
+
+
+@dataclass(frozen=True)
+class CardMark:
+    """The spans of one kind, such as `mistake`, that a rater marked in the texts of an item; none if it only read them.
+
+    Attributes:
+        rater: its name, with method and condition if it has them.
+        group: `people`, `models` or `gold`.
+    """
+
+    rater: str
+    group: str
+    kind: str
+    spans: Sequence[MarkedSpan] = ()
+
+
 @dataclass(frozen=True)
 class GalleryPicture:
     """A card of the gallery: a picture, or an item with its pictures.
@@ -100,6 +122,7 @@ class GalleryPicture:
         region: the region of the item, or another attribute that groups the cards.
         facts: (name, value) pairs for the card's details; attributes: all of the item's.
         prompts: the prompts that models were sent about it.
+        marks: the spans that raters marked in its texts.
     """
 
     title: str
@@ -117,6 +140,7 @@ class GalleryPicture:
     item_id: str = ""
     attributes: Mapping[str, str] = field(default_factory=dict)
     prompts: Sequence["SentPrompt"] = ()
+    marks: Sequence[CardMark] = ()
 
 
 def letters_of(distributions: Iterable[Distribution], pictures: Iterable[GalleryPicture]) -> dict[str, str]:

@@ -9,7 +9,8 @@ from jobs.analysis.conditions import CONDITION
 from jobs.analysis.item_attributes import Items
 from jobs.analysis.rated_items import mismatches
 from jobs.analysis.rating_codes import Reduction
-from jobs.analysis.report_tables import RatingSummary, ReportTables, read_report_items, report_metrics
+from jobs.analysis.report_tables import RatingSummary, ReportTables, read_report_items, read_spans, report_metrics
+from jobs.analysis.span_metrics import SpanTables
 from jobs.errors import InputError
 from jobs.judging.kept_rubric import Rubrics
 from jobs.metrics.distributions import metrics_of
@@ -48,6 +49,7 @@ class ReportResults:
     mismatches: list[str]  # tables of ratings that share no items or targets with others
     methods: Mapping[str, set[str]]  # rater -> the methods of its ratings
     parts: list[PaperPart]
+    spans: SpanTables | None  # the spans that raters marked
 
 
 def check(settings: ReportSettings) -> None:
@@ -80,6 +82,7 @@ def compute_results(
     """
     items, of_metrics = _items_and_settings(settings, tables, reduction)
     observations = Observations()
+    spans = read_spans(tables, of_metrics, exclusion_filter)
     metrics = list(
         report_metrics(
             tables,
@@ -88,6 +91,7 @@ def compute_results(
             items=items,
             summary=summary,
             rubrics=rubrics,
+            spans=spans,
             questions_rubric=settings.questions_rubric,
             likert=settings.likert,
             exclusion_filter=exclusion_filter,
@@ -110,7 +114,7 @@ def compute_results(
         computed=MetricIndex(read_computed(tables.computed)),
     )
     apart = mismatches(summary.rated, tables.items, items.hashes)
-    return ReportResults(of_answers, metrics, observations, apart, reduction.methods, registry.arrange(study))
+    return ReportResults(of_answers, metrics, observations, apart, reduction.methods, registry.arrange(study), spans)
 
 
 def _items_and_settings(

@@ -1,15 +1,18 @@
 """pipeline=docent with profile=debug, on object storage: from a user's file to the report."""
 
 import csv
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from PIL import Image
 
+from jobs.page.card_marks import Marks, marks_anchor
 from jobs.run import RunConfig
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration import config
+from jobs.store.files import locations
 from tests import secrets_found
 from tests.factories import metric_values, rows_of
 
@@ -77,6 +80,19 @@ def test_from_a_file_to_the_report(study: Path, s3: str) -> None:
     # Both models omit a word, and only model_a makes a mistake; BLEU prefers its otter to the vague description.
     assert value("description_pearson", rater="bleu", method="overlap", score="precision") == pytest.approx(-1)
     assert value("description_pearson", rater="bleu", method="overlap", score="coverage") is None
+    # A number of people's mistakes leads to the cards of the descriptions in which they marked one.
+    page = locations.read_bytes(f"{out}/report/index.html").decode()
+    anchor = marks_anchor(Marks("people", "mistake", "model_a"))
+    assert f'href="#{anchor}"' in page
+    (of_people,) = re.findall(f'<div id="{anchor}">.*?</div>', page)
+    assert set(re.findall(r"#picture-(\d+)", of_people)) == with_spans("otter", page)
+    assert len(with_spans("otter", page)) == PICTURES
+
+
+def with_spans(words: str, page: str) -> set[str]:
+    """The numbers of the cards on which somebody marked these words."""
+    cards = re.split(r'<li class="card[^"]*" id="picture-', page)[1:]
+    return {card.partition('"')[0] for card in cards if f"<q>{words}</q>" in card}
 
 
 def test_people_are_optional() -> None:

@@ -68,6 +68,18 @@ def test_of_categories_more_than_half_of_the_people_decide():
     assert numbers_of(links) == {cell_anchor(DIMS, confusion, 0, 1): (1,)}
 
 
+def test_a_metric_of_scene_graphs_has_the_cards_with_any_answer_of_the_rater():
+    def answer(question, rater="m", rubric="dsg"):
+        return PictureRating(rater, question, "yes", rubric=rubric, value="yes", name=rater, method="closed")
+
+    cards = [card(answer("1", "other")), card(answer("1"), answer("2")), card(answer("1", rubric="r"))]
+    score = Metric(
+        name="dsg_score", definition="d", value=0.5, n=2, reason="exact", dims={"rater": "m", "rubric": "dsg"}
+    )
+    (of_rater,) = card_links([], [score], cards, {}).lists
+    assert [(entry.name, entry.cards) for entry in of_rater.answers] == [(cards_of(score), (2,))]
+
+
 def test_two_raters_have_the_cards_on_which_they_differ_the_widest_first():
     def two(first, second, **more):
         return rating("a", first, **more), rating("b", second, **more)

@@ -3,7 +3,7 @@
 import pytest
 
 from jobs.page.card_orders import MAX_LINKS, answer_index, card_orders, disagreement
-from jobs.page.model import GalleryPicture, PictureRating, Wording
+from jobs.page.model import CardMark, GalleryPicture, MarkedSpan, PictureRating, Wording
 
 KEY = ("r", "q")
 WORDS = {KEY: Wording("Question", labels={"1": "low", "2": "middle", "3": "high"})}
@@ -44,6 +44,18 @@ def test_orders_by_disagreement_score_and_region():
     (by_region,) = (order for order in card_orders([card(), *cards], WORDS) if order.name == "by-region")
     assert by_region.headings == ((1, "East"), (3, "West"), (6, "without a region"))
     assert by_region.places == (7, 4, 2, 5)
+
+
+def test_the_order_by_spans_is_that_of_their_mean_number_per_rater():
+    def of_spans(**counts):
+        return GalleryPicture(
+            "t", marks=[CardMark(r, "people", "mistake", [MarkedSpan("w")] * n) for r, n in counts.items()]
+        )
+
+    cards = [card(), of_spans(a=0), of_spans(a=2, b=0), of_spans(a=2)]
+    (by_spans,) = card_orders(cards, WORDS)
+    assert (by_spans.name, by_spans.places) == ("by-spans", (4, 3, 2, 1))
+    assert card_orders([of_spans(a=1), of_spans(b=1)], WORDS) == []
 
 
 def test_cards_that_cannot_be_ordered_are_not():
