@@ -56,7 +56,7 @@ def card_marks(tables: SpanTables, item_ids: Collection[str]) -> dict[str, list[
 
 
 def marks_of(metric: Metric) -> Marks | None:
-    """Return the marks that a metric rests on; None if it is no metric of spans or has no particular rater."""
+    """Return the marks that a metric rests on; None if it is not about spans or has no rater."""
     dims = metric.dims
     rater = dims.get("group") or _label(dims)
     if metric.name.startswith("description_") and rater:

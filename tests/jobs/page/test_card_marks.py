@@ -76,7 +76,7 @@ def test_the_marks_that_a_metric_rests_on():
         (metric("description_pearson", score="precision"), None),
         (metric("kappa", rater="m"), None),
     ]
-    assert [(given.name, marks_of(given)) for given, _ in cases] == [(given.name, marks) for given, marks in cases]
+    assert [marks_of(of_case) for of_case, _ in cases] == [marks for _, marks in cases]
 
 
 def test_a_metric_has_the_cards_of_its_rater_kind_writer_and_category_the_most_spans_first():
@@ -99,7 +99,15 @@ def test_a_metric_has_the_cards_of_its_rater_kind_writer_and_category_the_most_s
     lists = mark_lists([*metrics, metrics[0]], cards)
     assert [entry.title.split()[0] for entry in lists] == ["Mistake", "Omission", "Spans"]
     numbers = {entry.name: entry.cards for of_kind in lists for entry in of_kind.answers}
-    assert [numbers.get(cards_of(given)) for given in metrics] == [(2, 1), (3, 2, 1), (3,), (2, 3), (4,), (2, 4), None]
+    assert [numbers.get(cards_of(of_spans)) for of_spans in metrics] == [
+        (2, 1),
+        (3, 2, 1),
+        (3,),
+        (2, 3),
+        (4,),
+        (2, 4),
+        None,
+    ]
     assert [entry.label for entry in lists[0].answers] == ["anna", "people", "people · v", "people · size"]
 
 
