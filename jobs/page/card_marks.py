@@ -27,7 +27,7 @@ KIND_OF_SCORE = {
 }  # a score of descriptions that is not listed, such as quality, depends on both kinds
 
 
-class Marks(NamedTuple):
+class MarkSelection(NamedTuple):
     """The spans that a metric rests on: those of a kind, of a rater or group, and perhaps of a writer or category."""
 
     rater: str
@@ -55,19 +55,19 @@ def card_marks(tables: SpanTables, item_ids: Collection[str]) -> dict[str, list[
     return marks
 
 
-def marks_of(metric: Metric) -> Marks | None:
+def marks_of(metric: Metric) -> MarkSelection | None:
     """Return the marks that a metric rests on; None if it is not about spans or has no rater."""
     dims = metric.dims
     rater = dims.get("group") or _label(dims)
     if metric.name.startswith("description_") and rater:
         score = dims.get("score") or metric.name.removeprefix("description_")
-        return Marks(rater, KIND_OF_SCORE.get(score, ""), dims.get(WRITER, ""), dims.get("category", ""))
+        return MarkSelection(rater, KIND_OF_SCORE.get(score, ""), dims.get(WRITER, ""), dims.get("category", ""))
     if metric.name.startswith("span_") and rater and dims.get("status", "ok") == "ok":
-        return Marks(rater, dims.get("kind", ""))
+        return MarkSelection(rater, dims.get("kind", ""))
     return None
 
 
-def marks_anchor(marks: Marks) -> str:
+def marks_anchor(marks: MarkSelection) -> str:
     """Return the anchor of the cards with these marks."""
     return anchor("marks", *(f"{name}={value}" for name, value in marks._asdict().items()), f"marks {marks.rater}")
 
@@ -103,7 +103,7 @@ def _spans(marked: MarkedText, text: str | None) -> Iterable[MarkedSpan]:
         yield MarkedSpan(words if len(words) <= SPAN_LENGTH else words[:SPAN_LENGTH] + "…", category.replace("+", ", "))
 
 
-def _entry(marks: Marks, cards: Sequence[GalleryPicture]) -> AnswerEntry:
+def _entry(marks: MarkSelection, cards: Sequence[GalleryPicture]) -> AnswerEntry:
     counts = {
         number: sum(_count(mark, marks.category) for mark in chosen)
         for number, card in enumerate(cards, start=1)
@@ -117,7 +117,7 @@ def _entry(marks: Marks, cards: Sequence[GalleryPicture]) -> AnswerEntry:
     return AnswerEntry(marks_anchor(marks), label, tuple(ordered[:MAX_CARDS]), max(0, len(ordered) - MAX_CARDS))
 
 
-def _matches(mark: CardMark, marks: Marks) -> bool:
+def _matches(mark: CardMark, marks: MarkSelection) -> bool:
     return marks.rater in (mark.rater, mark.group) and marks.kind in ("", mark.kind)
 
 

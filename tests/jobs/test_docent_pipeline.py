@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from jobs.page.card_marks import Marks, marks_anchor
+from jobs.page.card_marks import MarkSelection, marks_anchor
 from jobs.run import RunConfig
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration import config
@@ -82,7 +82,7 @@ def test_from_a_file_to_the_report(study: Path, s3: str) -> None:
     assert value("description_pearson", rater="bleu", method="overlap", score="coverage") is None
     # A number of people's mistakes leads to the cards of the descriptions in which they marked one.
     page = locations.read_bytes(f"{out}/report/index.html").decode()
-    anchor = marks_anchor(Marks("people", "mistake", "model_a"))
+    anchor = marks_anchor(MarkSelection("people", "mistake", "model_a"))
     assert f'href="#{anchor}"' in page
     (of_people,) = re.findall(f'<div id="{anchor}">.*?</div>', page)
     assert set(re.findall(r"#picture-(\d+)", of_people)) == with_spans("otter", page)

@@ -8,7 +8,7 @@ from jobs.analysis.span_marks import MarkedText, SpanRater, TextOfItem
 from jobs.analysis.span_metrics import SpanTables
 from jobs.metrics.metric import Metric
 from jobs.page.card_links import card_links, cards_of
-from jobs.page.card_marks import MAX_CARDS, Marks, card_marks, mark_lists, marks_anchor, marks_of
+from jobs.page.card_marks import MAX_CARDS, MarkSelection, card_marks, mark_lists, marks_anchor, marks_of
 from jobs.page.model import CardMark, GalleryPicture, MarkedSpan, Page
 from jobs.page.render import render
 from tests.jobs.page import sample
@@ -65,14 +65,14 @@ def test_without_texts_a_span_has_its_position_and_a_long_one_is_shortened():
 def test_the_marks_that_a_metric_rests_on():
     claims = {"rater": "m", "method": "claims"}
     cases = [
-        (metric("span_f1", **claims, kind="mistake", against="people"), Marks("m · method claims", "mistake")),
-        (metric("span_agreement", group="people", kind="omission"), Marks("people", "omission")),
-        (metric("span_status_share", rater="m", kind="mistake", status="ok"), Marks("m", "mistake")),
+        (metric("span_f1", **claims, kind="mistake", against="people"), MarkSelection("m · method claims", "mistake")),
+        (metric("span_agreement", group="people", kind="omission"), MarkSelection("people", "omission")),
+        (metric("span_status_share", rater="m", kind="mistake", status="ok"), MarkSelection("m", "mistake")),
         (metric("span_status_share", rater="m", kind="mistake", status="refused"), None),
-        (metric("description_mistake_share", group="people", model="w"), Marks("people", "mistake", "w")),
-        (metric("description_coverage", rater="m"), Marks("m", "omission")),
-        (metric("description_mistakes", rater="m", category="size"), Marks("m", "mistake", "", "size")),
-        (metric("description_pearson", rater="m", score="quality"), Marks("m")),
+        (metric("description_mistake_share", group="people", model="w"), MarkSelection("people", "mistake", "w")),
+        (metric("description_coverage", rater="m"), MarkSelection("m", "omission")),
+        (metric("description_mistakes", rater="m", category="size"), MarkSelection("m", "mistake", "", "size")),
+        (metric("description_pearson", rater="m", score="quality"), MarkSelection("m")),
         (metric("description_pearson", score="precision"), None),
         (metric("kappa", rater="m"), None),
     ]
@@ -126,7 +126,7 @@ def test_a_card_shows_its_spans_and_numbers_link_to_it():
     html = render(Page("t", metrics=[f1], pictures=[shown], links=links.lists))
     assert "<q>&lt;b&gt;</q> <small>size</small>" in html
     assert f'<bdi>{LABEL}</bdi></dt><dd dir="auto"><span class="faint">none</span>' in html
-    name = marks_anchor(Marks("anna", "mistake"))
+    name = marks_anchor(MarkSelection("anna", "mistake"))
     assert f'id="{name}"' in html
     assert f'href="#{name}"' in html
     assert "and the spans marked in their texts" in html
