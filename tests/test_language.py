@@ -106,8 +106,6 @@ def phrases() -> Iterator[tuple[str, int, str]]:
         text = path.read_text(encoding="utf-8")
         lower = text.lower()
         patterns = [pattern for literal, pattern in PATTERNS if literal in lower]
-        if name == "CHANGELOG.md":  # says what was renamed
-            patterns = [pattern for pattern in patterns if pattern.pattern in PHRASES]
         for number, line in enumerate(text.splitlines() if patterns else (), start=1):
             yield from ((name, number, match.group()) for pattern in patterns for match in pattern.finditer(line))
 
