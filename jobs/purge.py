@@ -92,7 +92,7 @@ def _purge(cfg: PurgeConfig, root: str, excluded: exclusions.Exclusions) -> dict
     for table, units in sorted(result.units.items()):
         say(f"  {table}: {units:,} units rewritten")
     for table, units in sorted(result.again.items()):
-        say(f"  {table}: {units:,} units cover parts of rewritten units; the next run of its command makes them again")
+        say(f"  {table}: {units:,} units cover parts of rewritten units; the next run of its command writes them again")
     summary.show_exclusions(excluded, begun.gone.matched | needles.matched)
     return {"rows": result.rows, "files": changed.found}
 
@@ -134,7 +134,7 @@ def _remedy(uri: str) -> str:
     if folder.endswith(f"/{FOLDER}") and name in (INPUTS, UNITS):
         return "lists the source files of its units, one of which is a picture's; keep it, because the table needs it"
     return (
-        "names a picture and stays as it is; if a job wrote it (release, export, concepts, tric_rank, report), run "
+        "names a picture and was not changed; if a job wrote it (release, export, concepts, tric_rank, report), run "
         "that job again; otherwise remove it yourself"
     )
 

@@ -1,4 +1,4 @@
-"""Contents of files without what must go: JSON, JSON lines, CSV and Parquet."""
+"""Removal of tasks, lines, entries and rows that name a withdrawn picture from JSON, JSON lines, CSV and Parquet."""
 
 import csv
 import io
@@ -12,7 +12,10 @@ from jobs.purging.needles import Needles
 
 
 def without(text: str, name: str, needles: Needles) -> str | None:
-    """The text without the tasks, lines, entries or rows that name what must go; None if it has another form."""
+    """Return the text of the file `name` without the tasks, lines, entries or rows that `needles` finds.
+
+    Return None if the file is neither CSV, JSON lines, nor a JSON array or object whose parts can be removed.
+    """
     if name.endswith(".csv"):
         return _rows_without(text, needles)
     if name.endswith(".jsonl"):
@@ -27,7 +30,7 @@ def without(text: str, name: str, needles: Needles) -> str | None:
 
 
 def rows_without(data: bytes, needles: Needles) -> bytes | None:
-    """The Parquet file without rows that name what must go in a column for ids or addresses; None if there is none."""
+    """Return the Parquet file without the rows that `needles` finds by ids and addresses; None if there are none."""
     rows = pq.read_table(pa.BufferReader(data))
     gone = needles.mask(rows)
     if not gone.any():
@@ -52,7 +55,7 @@ def _lines_without(text: str, needles: Needles) -> list[str]:
 
 
 def _keys_without(value: Any, needles: Needles) -> Any:
-    """A line's value without entries whose key names what must go; None if nothing is left of a part."""
+    """Return a line's value without the entries whose key `needles` finds; None if this empties a nested object."""
     if not isinstance(value, dict):
         return value
     kept: dict[str, Any] = {}
@@ -66,7 +69,7 @@ def _keys_without(value: Any, needles: Needles) -> Any:
 
 
 def _entries_without(value: list[Any] | dict[str, Any], needles: Needles) -> list[Any] | dict[str, Any]:
-    """The elements, or the entries, that do not name what must go."""
+    """Return the elements of a list, or the entries of a mapping, that `needles` does not find."""
     if isinstance(value, list):
         return [element for element in value if not _names(element, needles)]
     return {key: part for key, part in value.items() if not needles.in_text(key)}

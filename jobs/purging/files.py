@@ -38,17 +38,17 @@ PAGE, SHEETS = "index.html", ("choose.csv", "rankings.csv")  # of `choose` and `
 GENERATOR = b'<meta name="generator" content="remine">'  # what all pages have in their heads
 INDEX, INDEX_IDS = "corpus.faiss", "ids.parquet"  # of `retrieve faiss.out=`
 REJECTED = "_rejects"
-LISTS = (REPORTED, NEAR_FILE, PLACES_FILE)  # run files that list pictures and that nothing derives from footers
+LISTS = (REPORTED, NEAR_FILE, PLACES_FILE)  # run files that list pictures and cannot be derived from footers
 
 
 @dataclass
 class ChangedFiles:
-    """What happened to the files.
+    """The uris of the files that a purge changed, left unchanged or did not check.
 
     Attributes:
-        rewritten, removed: files changed.
-        left: files that name a picture and stay as they are.
-        unchecked: files that were not read: binary or too large.
+        rewritten, removed: changed files.
+        left: unchanged files that name a picture.
+        unchecked: files that were not read, because they are binary or too large.
     """
 
     rewritten: list[str] = field(default_factory=list)
@@ -58,7 +58,7 @@ class ChangedFiles:
 
     @property
     def found(self) -> list[str]:
-        """The files that name or show something that must go, as far as their content tells."""
+        """The sorted uris of all files that name or show a withdrawn picture, as far as they were read."""
         return sorted([*self.rewritten, *self.removed, *self.left])
 
 
@@ -67,9 +67,9 @@ class OtherFiles:
     """The files below a folder that are not data objects of its tables.
 
     Attributes:
-        files: in order, without lists of exclusions and leases.
+        files: the files in the order of the listing, without lists of exclusions and leases.
         tables: the uris of the tables.
-        in_use: the rejects of the current generations, which the purge of a table rewrites.
+        in_use: the uris of the rejects of current generations, which `rewrite_tables` rewrites.
     """
 
     files: Sequence[Object]
@@ -82,15 +82,15 @@ class OtherFiles:
         return [file.uri for file in self.files]
 
     def to_purge(self) -> list[Object]:
-        """The files that a purge looks at itself: not those that the purge of a table writes again."""
+        """Return the files for `purge_files`: all except those that `rewrite_tables` writes again."""
         return [file for file in self.files if file.uri not in self.in_use and not self._is_derived(file.uri)]
 
     def derived(self) -> list[Object]:
-        """The run files that runs, and the purge of a table, derive from the table."""
+        """Return the run files that are derived from a table, by its run and by `rewrite_tables`."""
         return [file for file in self.files if self._is_derived(file.uri)]
 
     def is_of(self, uri: str, folder: str) -> bool:
-        """Whether `uri` is directly in the folder `folder` of one of the tables."""
+        """Return whether `uri` is directly in the folder `folder` of one of the tables."""
         table, _, inside = _folder(uri).rpartition("/")
         return inside == folder and table in self.tables
 
@@ -99,7 +99,7 @@ class OtherFiles:
 
 
 def other_files(root: str, tables: Sequence[TableSource], *, without: Sequence[str] = ()) -> OtherFiles:
-    """The files below `root` that are not data objects of `tables`, nor among the uris `without`."""
+    """Return the files below `root` that are neither data objects of `tables` nor among the uris `without`."""
     listed, end = locations.listing(root), f"/{FOLDER}/{IDENTITY}"
     begun = {file.uri.removesuffix(end) for file in listed if file.uri.endswith(end)}  # perhaps without a unit
     uris = frozenset({table.uri for table in tables} | begun)
@@ -125,14 +125,14 @@ def _skipped(table: str) -> list[str]:
 
 
 def purge_files(files: Sequence[Object], others: OtherFiles, needles: Needles, *, act: bool) -> ChangedFiles:
-    """Rewrite tasks, sheets and lists without what must go; remove copies of pictures, indexes, and pages.
+    """Delete what `needles` finds from tasks, sheets and lists; remove copies of pictures, indexes and pages.
 
-    Pages are removed rather than rewritten, because their figures count the pictures too; `report` writes them again.
+    Pages are removed rather than rewritten, because their numbers include the pictures; `report` writes them again.
 
     Args:
-        files: some of the files `others`.
-        others: all of them, by which those of remine are recognised.
-        act: False only finds the files.
+        files: the files to purge, from `others`.
+        others: all files; those that remine wrote are recognised by their neighbours.
+        act: whether to change the files; False only lists them.
     """
     ours, changed = _Ours(others), ChangedFiles()
     for file in files:
@@ -156,18 +156,18 @@ def purge_files(files: Sequence[Object], others: OtherFiles, needles: Needles, *
 
 
 def first_names(uris: Sequence[str]) -> str:
-    """The first names, in order, and how many more there are."""
+    """Return the first `SHOWN` names, sorted, and the number of the others, as a text."""
     more = f" and {len(uris) - SHOWN:,} more" if len(uris) > SHOWN else ""
     return f"{', '.join(sorted(uris)[:SHOWN])}{more}"
 
 
 def not_checked(uris: Sequence[str]) -> str:
-    """A part of a sentence about files that were not read."""
-    return f"not checked, because they are no texts or larger than 1 GiB: {first_names(uris)}"
+    """Return the end of a message about files that were not read."""
+    return f"not checked, because they are not text or are larger than 1 GiB: {first_names(uris)}"
 
 
 def pages_with_pictures(others: OtherFiles) -> list[str]:
-    """The pages of `report`, `choose` and `show_links`. They embed pictures without naming them."""
+    """Return the uris of the pages of `report`, `choose` and `show_links`, which embed pictures without naming them."""
     ours = _Ours(others)
     return [uri for uri in others.uris if ours.is_page(uri)]
 
@@ -221,7 +221,7 @@ def _head(uri: str) -> bytes:
 
 
 def _text(file: Object) -> str | None:
-    """The content of a text, also of a compressed one; None if it is not text, or too large."""
+    """Return the content of a text file, decompressed if it is gzip; None if it is not text or is too large."""
     if file.size > LARGEST:
         return None
     if file.uri.endswith(".gz"):
@@ -234,7 +234,7 @@ def _text(file: Object) -> str | None:
 
 
 def _decompressed(data: bytes) -> bytes | None:
-    """The content of gzip; None if it is damaged, or too large."""
+    """Return the decompressed content of gzip `data`; None if it is damaged or too large."""
     try:
         with gzip.GzipFile(fileobj=pa.BufferReader(data)) as stream:
             content = stream.read(LARGEST + 1)
@@ -244,7 +244,7 @@ def _decompressed(data: bytes) -> bytes | None:
 
 
 def _without_matches(text: str) -> str:
-    """A run file without how often each entry of the list of exclusions matched: these are marks of the list."""
+    """Return a run file without its counts of matched exclusions, whose keys are marks of the list."""
 
     def stripped(value: Any) -> Any:
         if isinstance(value, dict):
@@ -264,7 +264,7 @@ def _without_matches(text: str) -> str:
 
 
 def _purge_parquet(file: Object, needles: Needles, ours: _Ours, changed: ChangedFiles, *, act: bool) -> None:
-    """Rewrite a list of a run, remove rejects that no reader uses, and report other files with rows that must go."""
+    """Rewrite a list of a run, remove rejects that no reader uses, and report other files with matching rows."""
     if ours.is_rejects(file.uri):
         if _has_rows(file.uri, partial(_in_rejects, needles)):
             changed.removed.append(file.uri)
@@ -278,7 +278,7 @@ def _purge_parquet(file: Object, needles: Needles, ours: _Ours, changed: Changed
 
 
 def _has_rows(uri: str, names: Callable[[pa.Table], bool]) -> bool:
-    """Whether a Parquet file has a row group for which `names` is true, by its columns with strings."""
+    """Return whether `names` is true for the string columns of any row group of a Parquet file."""
     fs, path = locations.filesystem(uri)
     with locations.named_errors(uri), fs.open_input_file(path) as stream:
         try:

@@ -1,4 +1,8 @@
-"""What a purge that was interrupted has to finish: items and responses that led to further rows may be gone by then."""
+"""The journal of a purge: the ids and URLs that it removes, for the next run after an interruption.
+
+Without the journal, that run could not find all rows again: the items and responses that led to them may already be
+removed.
+"""
 
 import contextlib
 import json
@@ -21,9 +25,9 @@ class Journal:
     """The journal of a purge.
 
     Attributes:
-        purge: a name of the purge.
-        listed: the hash of its list.
-        gone: what must go.
+        purge: the name of the purge.
+        listed: the hash of its list of exclusions.
+        gone: the ids and URLs to remove.
     """
 
     purge: str
@@ -32,27 +36,30 @@ class Journal:
 
 
 def uri_of(root: str) -> str:
-    """The journal of a purge of `root`."""
+    """Return the uri of the journal of a purge of `root`."""
     return locations.join(root, FILE)
 
 
 def read(root: str, listed: str) -> Journal | None:
-    """The journal of an interrupted purge of `root`; None if there is none.
+    """Return the journal of an interrupted purge of `root`; None if there is none.
 
     Raises:
-        InputError: it is damaged, or that purge had another list.
+        InputError: the journal is damaged, or the interrupted purge used another list.
     """
     uri = uri_of(root)
     if not locations.exists(uri):
         return None
     content = read_json(uri)
     if content.get("listed") != listed:
-        raise InputError(f"{uri}: a purge with another list was interrupted; first run it again with its list")
+        raise InputError(
+            f"exclusions=: {uri} belongs to an interrupted purge with another list; complete that purge first, by "
+            "running it again with its list"
+        )
     return Journal(content["purge"], listed, Gone(*(set(content[part]) for part in PARTS)))
 
 
 def begin(root: str, listed: str, gone: Gone, earlier: Journal | None) -> Journal:
-    """Write the journal of a purge, which continues `earlier` if there is one."""
+    """Write and return the journal of a purge; it includes the ids and URLs of `earlier`, if there is one."""
     purge = earlier.purge if earlier else secrets.token_hex(8)
     if earlier:
         gone = Gone(*(getattr(gone, part) | getattr(earlier.gone, part) for part in PARTS))
@@ -63,7 +70,7 @@ def begin(root: str, listed: str, gone: Gone, earlier: Journal | None) -> Journa
 
 @contextlib.contextmanager
 def mentioned_if_interrupted(root: str) -> Iterator[None]:
-    """Say that the journal, a list of ids and URLs, stays behind if the block does not reach its end."""
+    """Warn that the journal, which lists ids and URLs, still exists if the block raises."""
     try:
         yield
     except BaseException:

@@ -1,4 +1,4 @@
-"""Which rows concern a picture that must go: by their own columns, and through items, responses and texts."""
+"""Matching of the rows about withdrawn pictures: by their own columns, and through items, responses and texts."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -29,15 +29,15 @@ NAMED_BY = {
 
 @dataclass
 class Gone:
-    """What must go.
+    """Ids and URLs of the withdrawn pictures, and of everything that shows or describes them.
 
     Attributes:
-        marks: of the list of exclusions (`jobs.runtime.selection.exclusions`), and further ids.
-        urls: addresses of the pictures as the tables have them, for files that are not tables.
+        marks: the marks of the list of exclusions (`jobs.runtime.selection.exclusions`), and the ids found from them.
+        urls: the pictures' URLs as the tables spell them, for files that are not tables.
         pictures: the image_ids among the marks, without ids of items, responses and texts.
-        matched: the marks that rows of records, images, items or responses have, for the summary of the list.
-        others: ids of records, items, responses and texts among the marks, as far as they are content hashes: ids that
-            users chose, such as 7, may be words of any text.
+        matched: the marks that occur in rows of records, images, items or responses, for the summary of the list.
+        others: ids of records, items, responses and texts among the marks. Only content hashes: an id that a user
+            chose, such as 7, may be a word of any text.
     """
 
     marks: set[str]
@@ -47,17 +47,17 @@ class Gone:
     others: set[str] = field(default_factory=set)
 
     def exclusion_filter(self) -> ExclusionFilter:
-        """A filter that finds rows by all marks."""
+        """Return a filter that finds rows by all marks."""
         return ExclusionFilter(frozenset(self.marks))
 
 
 def columns_of(names: Sequence[str]) -> list[str]:
-    """The columns among `names` by which rows are matched."""
+    """Return the columns among `names` by which rows are matched."""
     return [name for name in (*IDS, *URLS, DIMS) if name in names]
 
 
 def matches(rows: pa.Table, exclusion_filter: ExclusionFilter) -> np.ndarray:
-    """bool [rows]: whether a row names something that must go."""
+    """Return bool [rows]: whether a row names one of the filter's marks."""
     hit = np.zeros(rows.num_rows, bool)
     for name in columns_of(rows.column_names):
         column = rows[name]
@@ -81,9 +81,9 @@ def _with_offsets(column: pa.ChunkedArray) -> Iterator[tuple[pa.Array, int]]:
 
 
 def gather(tables: Sequence[TableSource], marks: frozenset[str]) -> Gone:
-    """Return the marks with the ids of everything in `tables` that shows or describes one of the pictures.
+    """Return `marks` and the ids of everything in `tables` that shows or describes one of the pictures.
 
-    These are the pictures under further ids, the items and responses about them, and texts that no other item uses.
+    These are the pictures' other ids, the items and responses about them, and texts that no other item uses.
     """
     gone = Gone(set(marks), pictures=set(filter(ID.fullmatch, marks)))
     fresh = set(marks)
@@ -114,7 +114,7 @@ def gather(tables: Sequence[TableSource], marks: frozenset[str]) -> Gone:
 
 
 def _texts_of(tables: Sequence[TableSource], gone: Gone) -> set[str]:
-    """The text_ids of items that must go, and of texts that name one as their source, without those of other items."""
+    """Return the text_ids of removed items, and of texts whose source is removed, unless another item uses them."""
     exclusion_filter = gone.exclusion_filter()
     sources = pa.array(sorted(gone.others), pa.string())
     texts: set[str] = set()

@@ -1,8 +1,8 @@
-"""Mentions of what must go, in columns that are not for ids: sources, texts, attributes, dimensions of metrics.
+"""Mentions of withdrawn pictures in columns that are not for ids: sources, texts, attributes, dimensions of metrics.
 
 A mention is the id of a picture, or of an item, response or text about it, as a word, or an address of a picture.
-Addresses are compared as they are, and those with the suffix of a picture also by what they name: parsing all links of
-a corpus would take half a minute per million.
+Addresses are compared as they are spelt. Only those with a picture's file extension are also parsed and compared by the
+picture that they name, because parsing all links of a corpus would take half a minute per million.
 """
 
 import re
@@ -25,20 +25,20 @@ _AROUND = "()[]{};:.!?\\"  # signs around an address
 
 
 def columns_of_texts(schema: pa.Schema) -> list[str]:
-    """The columns that may mention a picture: strings, and lists and maps of strings, that have no ids to match."""
+    """Return the columns that may mention a picture: strings, and lists and maps of strings, that are not for ids."""
     matched = {*columns_of(schema.names), *HASHES}
     return [field.name for field in schema if field.name not in matched and has_strings(field.type)]
 
 
 def has_strings(kind: pa.DataType) -> bool:
-    """Whether a column's values are strings, or lists or maps of strings."""
+    """Return whether a column's values are strings, or lists or maps of strings."""
     if pa.types.is_map(kind):
         return has_strings(kind.item_type)
     return has_strings(kind.value_type) if pa.types.is_list(kind) else bool(pa.types.is_string(kind))
 
 
 class Mentions:
-    """Finds and removes mentions of what must go."""
+    """Finds and deletes mentions of the ids and URLs of `gone`."""
 
     def __init__(self, gone: Gone) -> None:
         self._pictures = gone.pictures
@@ -48,14 +48,14 @@ class Mentions:
         self._filter = gone.exclusion_filter()
 
     def mask(self, rows: pa.Table, columns: Sequence[str]) -> np.ndarray:
-        """bool [rows]: whether one of the columns mentions a picture."""
+        """Return bool [rows]: whether one of the columns mentions a picture."""
         hit = np.zeros(rows.num_rows, bool)
         for name in columns:
             hit |= self._mask(rows[name])
         return hit
 
     def without(self, rows: pa.Table, columns: Sequence[str]) -> pa.Table:
-        """The rows without mentions in the columns; a text that is one, such as an attribute, becomes empty."""
+        """Return the rows without mentions in the columns; a value that is only a mention becomes an empty string."""
         for name in columns:
             column = rows[name]
             hit = np.flatnonzero(self._mask(column))
@@ -78,7 +78,7 @@ class Mentions:
         return hit
 
     def _in_texts(self, texts: pa.Array) -> np.ndarray:
-        """bool [texts]: which have a mention."""
+        """Return bool [texts]: whether a text has a mention."""
         hit = np.zeros(len(texts), bool)
         forms: tuple[tuple[pa.Array, str, Callable[[pa.Array], np.ndarray]], ...] = (
             (pc.match_substring_regex(texts, _ID), _NO_WORD, self._are_ids),
@@ -135,7 +135,7 @@ class Mentions:
 
 
 def _texts_of(chunk: pa.Array) -> Iterator[tuple[pa.Array, np.ndarray]]:
-    """Yield the strings of a column, and the row of each."""
+    """Yield the strings of a column, also those in lists and maps, with int64 [strings], the row of each."""
     if pa.types.is_string(chunk.type):
         yield chunk, np.arange(len(chunk))
         return

@@ -1,4 +1,4 @@
-"""What must go, as it is found in texts, rows and names of files."""
+"""Search for the ids and URLs of a purge in texts, rows and file names."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -14,37 +14,39 @@ _WORDS = (re.compile(r"\w+"), re.compile(r"\w+", re.ASCII))  # scripts without s
 
 
 class Needles:
-    """Finds what must go (`gone`) in texts, rows and names of files."""
+    """Finds the ids and URLs of `gone` in texts, rows and file names."""
 
     def __init__(self, gone: Gone) -> None:
         self.gone = gone
         self.ids = {mark for mark in gone.marks if ":" not in mark}
         self._filter = gone.exclusion_filter()
-        self._addresses = gone.exclusion_filter()  # apart: an earlier list is a text that has all entries
+        # Not `_filter`, whose matches are counted: in texts, even an earlier list of exclusions would match entirely.
+        self._addresses = gone.exclusion_filter()
         self._mentions = Mentions(gone)
         self._urls = {url for url in gone.urls if len(url) > len("https://")}
 
     @property
     def matched(self) -> set[str]:
-        """The marks that rows have that `mask` has seen."""
+        """The marks that `mask` has found in rows so far."""
         return set(self._filter.matched)
 
     def in_text(self, text: str) -> bool:
-        """Whether `text` has one of the ids as a word, or one of the addresses."""
+        """Return whether `text` contains one of the ids as a word, or one of the URLs."""
         if any(word in self.ids for word in _words(text)):
             return True
         return "//" in text and (any(url in text for url in self._urls) or self._addresses.hit(*_addresses(text)))
 
     def mask(self, rows: pa.Table) -> np.ndarray:
-        """bool [rows]: whether a row names one of the ids or addresses, in the columns for them."""
+        """Return bool [rows]: whether a row has one of the ids or URLs in a column for ids or URLs."""
         return matches(rows, self._filter)
 
     def masks(self, rows: pa.Table, key: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Two bool [rows]: which rows of a table must go, and which others mention a picture in a text.
+        """Return two bool [rows]: which rows must be removed, and which others mention a picture in a text.
 
         Args:
-            rows: with the columns of `columns_to_read`.
-            key: columns of the table's primary key, which cannot lose a mention: such a row must go.
+            rows: rows with the columns of `columns_to_read`.
+            key: columns of the table's primary key. A row that mentions a picture there must be removed, because the
+                mention cannot be deleted from a key.
         """
         texts = columns_of_texts(rows.schema)
         keys = [name for name in rows.column_names if name in key and name in (*texts, DIMS)]
@@ -52,26 +54,26 @@ class Needles:
         return gone, self._mentions.mask(rows, [name for name in texts if name not in key]) & ~gone
 
     def without_mentions(self, rows: pa.Table, key: Sequence[str]) -> pa.Table:
-        """The rows without the mentions of pictures in their texts."""
+        """Return the rows without the mentions of pictures in their texts; columns of `key` stay unchanged."""
         return self._mentions.without(rows, [name for name in columns_of_texts(rows.schema) if name not in key])
 
     def in_any_column(self, rows: pa.Table) -> bool:
-        """Whether rows of a file name a picture, in a column for ids or in a text."""
+        """Return whether rows of a file name a picture, in a column for ids or in a text."""
         return bool(self.mask(rows).any() or self._mentions.mask(rows, columns_of_texts(rows.schema)).any())
 
     def is_picture(self, name: str) -> bool:
-        """Whether a file is named after one of the pictures."""
+        """Return whether a file is named after one of the pictures."""
         stem, _, suffix = name.rpartition(".")
         return f".{suffix.lower()}" in PICTURES and stem in self.ids
 
 
 def columns_to_read(schema: pa.Schema) -> list[str]:
-    """The columns by which rows are matched, and those that may mention a picture."""
+    """Return the columns by which rows are matched, and those that may mention a picture."""
     return [*columns_of(schema.names), *columns_of_texts(schema)]
 
 
 def _words(text: str) -> Iterator[str]:
-    """The words of a text, with and without the signs around and inside them."""
+    """Yield the words of a text, both with and without the punctuation around and inside them."""
     for part in text.split():
         yield part.strip("'\"()[]{};,:")
     for words in _WORDS[: 1 if text.isascii() else 2]:

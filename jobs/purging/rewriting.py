@@ -1,10 +1,10 @@
-"""Rewriting the units of tables without the rows that must go, so that they stay what later runs expect.
+"""Rewriting of the units of tables without the removed rows, in a form that later runs can continue.
 
 A unit that loses rows becomes a new generation with the same identity and inputs; its counts say how many rows were
-`purged`. Units of derived tables name the objects that they were made from: where one of these was rewritten, the
-derived unit names the new object, so that the next run does not make it again. A piece of a rewritten unit then covers
-the rows that are left of its range. Only a unit that covers another part of a rewritten unit (a draw) is left for the
-next run, because the part may be another one now.
+`purged`. Units of derived tables name the objects that they were made from: if one of these was rewritten, the derived
+unit names the new object, so that the next run does not process it again. A piece of a rewritten unit then covers the
+remaining rows of its range. Only a unit that covers another kind of part of a rewritten unit (a draw) is left to the
+next run, because the draw may now select other rows.
 """
 
 import contextlib
@@ -48,7 +48,7 @@ class Rewritten:
         rows: uri of a table -> rows that were removed.
         mentions: uri of a table -> rows that lost a mention of a picture in a text.
         units: uri of a table -> units that were rewritten, also those that only name new inputs.
-        again: uri of a table -> units that the next run of its command makes again.
+        again: uri of a table -> units that the next run of its command processes again.
     """
 
     rows: dict[str, int] = field(default_factory=dict)
@@ -62,17 +62,18 @@ class _Moved:
     """The objects that a purge wrote again.
 
     Attributes:
-        objects: an object -> the one that it became.
-        removed: such an object -> int[rows], the positions of its rows that went, ascending, where they are known.
+        objects: original object -> rewritten object.
+        removed: original object -> int64[rows], the positions of its removed rows, ascending, where they are known.
     """
 
     objects: dict[Object, Object] = field(default_factory=dict)
     removed: dict[Object, np.ndarray] = field(default_factory=dict)
 
     def renewed(self, unit: Unit) -> tuple[Unit | None, dict[str, int]]:
-        """The unit with the objects that its inputs became, and its range in them.
+        """Return the unit with the rewritten objects as inputs, and the range of its rows in them.
 
-        None if it covers only a part of an object, other than a range whose rows are known; no range without one.
+        The unit is None if it covers a part of an object that is not a range of known rows. The range is empty if the
+        unit has none.
         """
         if not any(source in self.objects for source in unit.inputs):
             return unit, {}
@@ -91,10 +92,10 @@ def rewrite_tables(
     """Remove matching rows and rejects from all tables, parents before the tables that are made from them.
 
     Args:
-        tables: locked by the caller.
-        purge: name of this purge, the same when it is continued after an interruption.
-        kept: the hash of the list of exclusions in identities, and its marks, which tables of jobs with the key
-            `exclusions` keep, so that the next run must be given the list.
+        tables: the tables, locked by the caller.
+        purge: the name of this purge, the same when it is continued after an interruption.
+        kept: the hash of the list of exclusions as in identities, and its marks. Tables of jobs with the key
+            `exclusions` keep them, so that the next run requires the list.
 
     Raises:
         RunError: the counts of a table do not balance.
@@ -107,7 +108,7 @@ def rewrite_tables(
 
 
 def in_order(tables: Sequence[TableSource]) -> list[TableSource]:
-    """The tables, each after those that it was made from."""
+    """Return the tables, each after those that it was made from."""
     by_uri = {table.uri: table for table in tables}
     ordered: dict[str, TableSource] = {}
 
@@ -183,7 +184,7 @@ def _rewrite_table(
 
 
 def _original(footer: Footer, purge: str) -> Object:
-    """The object before this purge."""
+    """Return the unit's object as it was before this purge."""
     replaced = footer.replaced
     if replaced is None or replaced["purge"] != purge:
         return footer.object
@@ -196,7 +197,7 @@ def _frozen(table: TableSource) -> Iterator[Unit]:
 
 
 def _matching(uri: str, needles: Needles, key: Sequence[str]) -> tuple[np.ndarray, int]:
-    """int[rows]: the positions of the rows that must go; and how many others mention a picture."""
+    """Return int64[removed], the positions of the rows to remove, and the number of other rows with a mention."""
     gone, first, mentioning = [NO_ROWS], 0, 0
     for rows in _row_groups(uri, narrow=True):
         of_gone, of_mentioning = needles.masks(rows, key)
@@ -265,7 +266,7 @@ def _rewrite_unit(
 
 
 def _anonymous(generation: GenerationJson | FooterJson) -> GenerationJson:
-    """An earlier generation, without examples of failures and matches of exclusions, which name pictures."""
+    """Return an earlier generation without examples of failures and matches of exclusions, which name pictures."""
     tallies = {name: tally for name, tally in generation["counts"]["tallies"].items() if name != TALLY}
     return {
         "version": generation["version"],
@@ -302,7 +303,7 @@ def _write_run_files(uri: str, units: Sequence[Unit]) -> None:
 
 
 def keep_list(uri: str, digest: str, marks: bytes) -> None:
-    """Make the list of exclusions that of the table, complete or not, if its job has one."""
+    """Store the list of exclusions with a table, complete or not, if its job has the key `exclusions`."""
     manifest, config, identity = (_content(uri, name) for name in (MANIFEST, CONFIG, IDENTITY))
     if EXCLUSIONS not in manifest.get("config", config) or not identity or identity.get(EXCLUSIONS) == digest:
         return
@@ -314,7 +315,7 @@ def keep_list(uri: str, digest: str, marks: bytes) -> None:
 
 
 def _content(uri: str, name: str) -> dict[str, Any]:
-    """The content of a run file; empty if it does not exist."""
+    """Return the content of a run file; empty if it does not exist."""
     try:
         content: dict[str, Any] = run_files.read_json(run_uri(uri, name))
     except FileNotFoundError:

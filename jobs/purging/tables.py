@@ -16,21 +16,22 @@ from jobs.tables import TABLES
 
 
 def open_tables_below(root: str, *, interrupted: bool = False) -> list[TableSource]:
-    """The tables with units at or below the folder `root`, by uri; also those in folders of others (`_partial`).
+    """Return the tables with units at or below the folder `root`, sorted by uri; also tables within other tables'
+    folders (`_partial`).
 
     Args:
-        interrupted: a purge was interrupted, so that run files may not fit the units.
+        interrupted: whether a purge was interrupted, after which run files may not match the units.
 
     Raises:
-        InputError: there is none, one is damaged, or a search is incomplete: what it covers is a part of its identity,
-            so that it could not be continued.
+        InputError: there are no tables, one is damaged, or one is an incomplete search (`neighbors`). The identity of
+            a search includes the rows that it covers, so that it could not be continued after the purge.
     """
     opened = (table_faults.sound_part(uri) if interrupted else _begun(uri) for uri in sorted(uris_below(root)))
     return [table for table in opened if table is not None]
 
 
 def _begun(uri: str) -> TableSource | None:
-    """The table at `uri`, complete or not; None if it has no unit yet."""
+    """Return the table at `uri`, complete or not; None if it has no unit yet."""
     if next(data_objects(uri, locations.listing(uri)), None) is None:
         return None
     table = open_table(uri, complete=False)
@@ -42,7 +43,7 @@ def locked(root: str) -> Iterator[None]:
     """Lock all tables at or below `root`, before they are read, until the end of the block.
 
     Raises:
-        InputError: there is none, or another process writes one of them.
+        InputError: there are no tables, or another process writes one of them.
     """
     with contextlib.ExitStack() as locks:
         for uri in uris_below(root):
@@ -52,7 +53,11 @@ def locked(root: str) -> Iterator[None]:
 
 
 def uris_below(root: str) -> list[str]:
-    """The tables at or below the folder `root`, also those without a unit. Raises InputError if there is none."""
+    """Return the uris of the tables at or below the folder `root`, also of those without a unit.
+
+    Raises:
+        InputError: there are no tables.
+    """
     end = f"/{FOLDER}/{IDENTITY}"
     uris = [file.uri.removesuffix(end) for file in locations.listing(root) if file.uri.endswith(end)]
     if not uris:
@@ -61,7 +66,10 @@ def uris_below(root: str) -> list[str]:
 
 
 def counts_by_table(tables: Sequence[TableSource], needles: Needles) -> tuple[dict[str, int], dict[str, int]]:
-    """Table -> its rows that must go, and table -> its other rows that mention a picture; without zeros."""
+    """Return two counts by the uri of the table: rows that must be removed, and other rows that mention a picture.
+
+    Tables without such rows are omitted.
+    """
     gone, mentioning = Counter[str](), Counter[str]()
     for table in tables:
         columns = columns_to_read(table.footers[0].schema)
@@ -86,5 +94,5 @@ def check_list(tables: Sequence[TableSource], listed: Exclusions) -> None:
         if missing := kept - listed.marks:
             raise InputError(
                 f"exclusions=: the list lacks pictures that {table.uri} excludes ({len(missing):,} marks in its "
-                f"_run/{KEPT}); give the earlier list with the new entries added"
+                f"_run/{KEPT}); use the earlier list with the new entries added"
             )

@@ -1,4 +1,4 @@
-"""A run with tables of every kind, of which a picture must go, for the tests of `purge`."""
+"""A run with tables of every kind, from which the tests of `purge` remove a picture."""
 
 import fnmatch
 import json

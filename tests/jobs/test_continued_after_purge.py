@@ -49,7 +49,7 @@ def test_embed_and_judge(ray_session: None, tmp_path: Path, capsys: pytest.Captu
     withdrawn.write_text("\n".join(gone))
     keys = [f"input={root}", f"exclusions={withdrawn}"]
     assert cli.main("purge", keys) == 0
-    assert "makes them again" not in capsys.readouterr().out
+    assert "writes them again" not in capsys.readouterr().out
     purged = written(root)
     for name in commands:
         assert run(name) == 2  # without the list

@@ -1,4 +1,4 @@
-"""Pictures that must go leave every table of a run, and the rest stays as it was."""
+"""`purge` removes withdrawn pictures from every table of a run and changes nothing else."""
 
 import csv
 import gzip
@@ -66,7 +66,7 @@ def test_a_picture_leaves_every_table_task_and_page(
 
     assert cli.main("purge", keys) == 0
 
-    assert "stays as it is" not in planned
+    assert "was not changed" not in planned
     assert all(f"{run}/{page}/index.html" in planned for page in ("choose", "pages"))
     gone = {IDS[GONE], f"i{GONE}", f"i{SHOWN_TOO}", f"r{GONE}", f"r{SHOWN_TOO}", f"text{GONE}", f"text{SHOWN_TOO}"}
     assert ids_by_table(run) == {name: ids - gone for name, ids in before.items()}
@@ -281,7 +281,7 @@ def test_files_of_others_are_reported_and_kept(run: Path, tmp_path: Path, capsys
     assert {file.read_text() for file in named} == {json.dumps([IDS[GONE], IDS[0]])}
     for file in (notes, run / f"{IDS[GONE]}.jpg", run / "release.parquet", *named):
         assert file.exists()
-        assert f"{file}: names a picture and stays" in printed
+        assert f"{file}: names a picture and was not changed" in printed
     assert cli.main("verify", [f"input={run}", listed(tmp_path, IDS[GONE])]) == 1
 
 

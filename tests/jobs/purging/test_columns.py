@@ -1,4 +1,4 @@
-"""No column of any table keeps an id or a URL of a picture that must go, of its items, responses or texts."""
+"""No column of any table keeps an id or a URL of a withdrawn picture, or of its items, responses or texts."""
 
 from pathlib import Path
 from typing import Any
@@ -47,9 +47,9 @@ def value_of(kind: pa.DataType, text: str) -> Any:
 
 
 def planted(table: str) -> list[dict[str, Any]]:
-    """A row without anything that must go, and for each column with strings and each name one that has it there alone.
+    """Return a row without mentions, and for each column with strings and each name a row that has it only there.
 
-    Not in the ids by which other tables know a row: the row would be another picture, item or response that must go.
+    Ids by which other tables refer to a row are left out, because the row would be another withdrawn object.
     """
     rows = [row_of(table, "stays")]
     left_out = {*OF_JOBS, *NAMED_BY.get(table, ())}
@@ -62,7 +62,7 @@ def planted(table: str) -> list[dict[str, Any]]:
     return rows
 
 
-def test_no_column_keeps_a_name_of_what_must_go(root: Path, tmp_path: Path) -> None:
+def test_no_column_keeps_the_name_of_a_withdrawn_picture(root: Path, tmp_path: Path) -> None:
     listed = tmp_path / "withdrawn.txt"
     listed.write_text(f"{URL}\n")
     keys = [f"input={root}", f"exclusions={listed}"]

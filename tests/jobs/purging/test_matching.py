@@ -1,4 +1,4 @@
-"""Which rows must go, and which further ids and texts go with a picture."""
+"""The rows, ids and texts that `gather` and `matches` find for a withdrawn picture."""
 
 from pathlib import Path
 

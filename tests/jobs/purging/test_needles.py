@@ -1,4 +1,4 @@
-"""What names a picture that must go, in texts, rows and files; and files without it."""
+"""Search for a withdrawn picture in texts, rows and file names, and files after its removal."""
 
 import csv
 import io
