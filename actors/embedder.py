@@ -272,7 +272,7 @@ class TextEmbedder:
 
     @property
     def OUTPUTS(self) -> pa.Schema:  # noqa: N802
-        """As `Embedder.OUTPUTS`."""
+        """See `Embedder.OUTPUTS`."""
         return self._embedder.OUTPUTS
 
     def __call__(self, batch: pa.Table) -> pa.Table:

@@ -61,9 +61,14 @@ class ImageGenerator:
         self._most: int | None = None  # largest batch, once one did not fit the memory
         allowed = inspect.signature(self._pipeline.__call__).parameters
         if "prompt" not in allowed or "strength" in allowed:  # `strength` is how much an input picture is changed
-            raise ValueError(f"{model.checkpoint}: {type(self._pipeline).__name__} does not draw pictures from texts")
+            raise ValueError(
+                f"{model.checkpoint}: {type(self._pipeline).__name__} does not draw pictures from texts; use a "
+                "text-to-image pipeline"
+            )
         if unknown := [name for name in self._options if name not in allowed]:
-            raise ValueError(f"{model.checkpoint}: {type(self._pipeline).__name__} does not take {unknown[0]}")
+            raise ValueError(
+                f"{model.checkpoint}: {type(self._pipeline).__name__} does not take {unknown[0]}; set that key to null"
+            )
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         """Draw the pictures of a batch.

@@ -116,7 +116,7 @@ Row = TypeVar("Row", ImageRow, ResponseRow, RatingRow, SpanRow, PreparedQuestion
 
 
 def failed(row: type[Row], status: Status, reason: tuple[str | None, str | None]) -> Row:
-    """Return a row of the type `row` with the columns that say how the work on it ended.
+    """Return a row of the type `row` with its status and error columns.
 
     Args:
         reason: `error_kind` and `error_message`.
@@ -125,5 +125,5 @@ def failed(row: type[Row], status: Status, reason: tuple[str | None, str | None]
 
 
 def ended(row: type[Row], earlier: Mapping[str, Any]) -> Row:
-    """Return the columns of `row` from a row of an earlier stage."""
+    """Return a row of the type `row` with status and error columns copied from a row of an earlier stage."""
     return failed(row, Status(earlier["status"]), (earlier["error_kind"], earlier["error_message"]))

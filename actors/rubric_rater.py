@@ -164,7 +164,7 @@ class RubricRater:
         return [row for rated in ratings for row in rated]
 
     def _rated(self, items: Sequence[PreparedItem]) -> list[list[RatingRow]]:
-        """Return the rows of each item; if rating them together fails, rate each alone."""
+        """Return the ratings of each item, as `[items][rows]`; if rating them together fails, rate each alone."""
         try:
             return self._ratings(items)
         except EngineError:
@@ -176,7 +176,7 @@ class RubricRater:
             return [self._unanswered(item.item_id, item.pairs, failed(RatingRow, Status.ERROR, errors.reason(error)))]
 
     def _ratings(self, items: Sequence[PreparedItem]) -> list[list[RatingRow]]:
-        """Return the rows of each item whose prompts are ready.
+        """Return the ratings of each item of a batch, as `[items][rows]`; all items have prepared prompts.
 
         Raises:
             EngineError: the device failed.

@@ -33,7 +33,7 @@ _PAIRS_AT_A_TIME = 1024  # scored in float64: 6 MB at 768 dimensions
 _MAY_PASS = 1 / 256  # of a piece's scores; computing this share in float64 costs about as much as the float32 product
 _COARSE_BALANCE = 8  # pieces for which the coarse product may exclude too few rows before it is skipped
 _PIECES_AT_A_TIME = 8  # per thread, in a block
-_GPU_PIECES = 4  # in a block
+_GPU_PIECES = 4  # pieces of a block
 
 
 class BadRows(NamedTuple):
@@ -266,7 +266,7 @@ def _round_down(limit: np.ndarray, *, bits: int) -> np.ndarray:
     low = np.where(low > limit, np.nextafter(low, np.float32(-np.inf)), low)
     if bits == 32:
         return low
-    pattern = low.view(np.uint32)  # bfloat16 is its upper half
+    pattern = low.view(np.uint32)  # a bfloat16 is the upper 16 bits of a float32
     pattern = np.where(np.signbit(low), pattern + np.uint32(0xFFFF), pattern) & np.uint32(0xFFFF0000)
     return pattern.view(np.float32)
 

@@ -64,7 +64,7 @@ class CudaLane:
         self._device, self._stream = device, cuda.Stream(device)
 
     def pinned(self, size: int) -> "torch.Tensor":
-        """As `Lane`."""
+        """See `Lane`."""
         import torch
 
         with torch.cuda.stream(self._stream):
@@ -78,7 +78,7 @@ class CudaLane:
             return torch.empty(size, dtype=torch.uint8, device=self._device)
 
     def send(self, target: "torch.Tensor", source: "torch.Tensor") -> Event:
-        """As `Lane`."""
+        """See `Lane`."""
         import torch
 
         with torch.cuda.stream(self._stream):
@@ -87,11 +87,11 @@ class CudaLane:
         return event
 
     def hold_copies(self, event: Any) -> None:
-        """As `Lane`."""
+        """See `Lane`."""
         self._stream.wait_event(event)
 
     def hold_work(self, event: Any, memory: "torch.Tensor") -> None:
-        """As `Lane`."""
+        """See `Lane`."""
         import torch
 
         stream = torch.cuda.current_stream(self._device)
@@ -99,14 +99,14 @@ class CudaLane:
         memory.record_stream(stream)  # not reused after being freed until this stream is done with it
 
     def worked(self) -> Event:
-        """As `Lane`."""
+        """See `Lane`."""
         import torch
 
         event: Event = torch.cuda.current_stream(self._device).record_event()
         return event
 
     def wait(self) -> None:
-        """As `Lane`."""
+        """See `Lane`."""
         self._stream.synchronize()
 
 

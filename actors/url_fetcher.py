@@ -173,7 +173,7 @@ class UrlFetcher:
         except PictureError as error:
             row |= image_rows.undecodable(error)
         except ValueError:
-            row |= image_rows.failed(Status.ERROR, "bad_url", "not a URL of the web")
+            row |= image_rows.failed(Status.ERROR, "bad_url", "not an http or https URL")
         except FAULTS as error:
             row |= image_rows.failed(Status.ERROR, type(error).__name__, without_secrets(first_line(error)))
         return row | {

@@ -101,7 +101,7 @@ def check(cfg: CurateConfig) -> None:
     if cfg.select == "starter" and not cfg.ratings:
         raise InputError("select=starter: needs ratings=[…], tables with the pictures' sensitivity and sub-region")
     if cfg.select != "starter" and cfg.ratings:
-        raise InputError(f"ratings=[{','.join(cfg.ratings)}]: only read with select=starter")
+        raise InputError(f"ratings=[{','.join(cfg.ratings)}]: only read with select=starter; set it, or omit ratings=")
 
 
 def open_tables(cfg: CurateConfig) -> CurationTables:

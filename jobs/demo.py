@@ -84,7 +84,9 @@ def execute(cfg: DemoConfig) -> None:
         say(str(answer))
     say(f"\ndemo: {time.monotonic() - begun:.0f} s; report: {page}")
     if different := [count for count, (plain, remine) in expected.items() if plain != remine]:
-        raise RunError(f"demo: {', '.join(different)}: different from a plain loop over the same files")
+        raise RunError(
+            f"demo: {', '.join(different)}: differs from a plain loop over the same files; please report this bug"
+        )
     comparison.check(answers)
 
 

@@ -104,7 +104,9 @@ def checked(cfg: LinkConfig) -> LinkSettings:
     if (cfg.images is None) != (cfg.kb.images is None):
         raise InputError("images= and kb.images=: set both or neither; the bytes of their pictures are compared")
     if cfg.images is not None and cfg.contaminated != "skip":
-        raise InputError(f"images={cfg.images}, kb.images={cfg.kb.images}: only read with contaminated=skip")
+        raise InputError(
+            f"images={cfg.images}, kb.images={cfg.kb.images}: only read with contaminated=skip; set it, or omit both"
+        )
     for key, uri in (("pictures", cfg.pictures), ("kb.vectors", cfg.kb.vectors)):
         if uri is None and cfg.method in VECTOR_METHODS:
             raise InputError(f"method={cfg.method} compares vectors: {key}= is required")

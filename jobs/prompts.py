@@ -129,7 +129,7 @@ def _values(name: str, setting: Any) -> list[str]:
         raise InputError(f"axes.{name}: {other_types[0]!r} is not a text; put it in quotes")
     values = [str(value).strip() for value in entries if str(value).strip()]
     if not values:
-        raise InputError(f"axes.{name}={setting}: has no values")
+        raise InputError(f"axes.{name}={setting}: has no values; at least one is required")
     if duplicate := next((value for value in values if values.count(value) > 1), None):
         raise InputError(f"axes.{name}: duplicate {duplicate!r}; name each value once")
     return values
@@ -139,7 +139,7 @@ def _lines(uri: str) -> list[str]:
     try:
         return locations.read_bytes(uri).decode("utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
-        raise InputError(f"{uri}: not UTF-8 (byte {error.start})") from error
+        raise InputError(f"{uri}: not UTF-8 (byte {error.start}); save the file as UTF-8") from error
 
 
 JOB = cli.Job("prompts", PromptsConfig, execute)

@@ -70,7 +70,7 @@ def _contains(content: bytes, needles: set[bytes]) -> bool:
 
 
 def _forms(secret: str) -> set[bytes]:
-    """The secret as it is, in URLs, HTML, JSON, and in base64 at each position of the text around it."""
+    """Return the secret in plain text, encoded for URLs, HTML and JSON, and in base64 at each offset."""
     data = secret.encode()
     texts = {secret, quote(secret, safe=""), quote(secret), quote_plus(secret), html.escape(secret)}
     encoded = {_inner_base64(data, offset, altchars) for offset in range(3) for altchars in (b"+/", b"-_")}

@@ -20,7 +20,7 @@ def test_every_wrong_case_is_named_with_its_error() -> None:
         check_cases(check_half, {"half": (4, 2), "double": (4, 8)})
 
 
-def test_an_error_that_does_not_come_is_a_wrong_case() -> None:
+def test_a_case_whose_error_is_not_raised_fails() -> None:
     def check(text: str) -> None:
         with pytest.raises(ValueError, match="invalid literal"):
             int(text)

@@ -391,7 +391,7 @@ def test_an_export_that_once_failed(tmp_path: Path) -> None:
     check_cases(check, [(table, *export) for table in ("ratings", "spans", "remarks") for export in exports])
 
 
-def test_a_template_that_once_failed() -> None:
+def test_a_template_with_thousands_of_open_brackets_is_refused() -> None:
     data = copy.deepcopy(shipped("rubric")[2])
     name = next(iter(data["parts"]))
     data["parts"][name] += "{{" + "[" * 5000
@@ -399,6 +399,6 @@ def test_a_template_that_once_failed() -> None:
         Rubric.from_dict(data)
 
 
-def test_texts_of_span_labels_that_once_failed() -> None:
+def test_span_labels_with_a_nested_list_of_texts_are_refused() -> None:
     with pytest.raises(ValueError, match="texts: "):
         SpanLabels.from_dict({**shipped("span_labels")[0], "texts": [["generated"]]})

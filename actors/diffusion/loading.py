@@ -39,7 +39,10 @@ def check_image_model(settings: ImageModelSettings) -> None:
         index = json.loads(text or "")
         kind = index["_class_name"]
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise ValueError(f"{model}: not a pipeline of diffusers (no {INDEX} with a _class_name)") from None
+        raise ValueError(
+            f"{model}: not a pipeline of diffusers (no {INDEX} with a _class_name); use the folder or repository of a "
+            "pipeline"
+        ) from None
     import diffusers
 
     if str(kind).startswith("_") or not hasattr(diffusers, str(kind)):

@@ -190,7 +190,7 @@ def _from_config(model: str, file: Path, revision: Callable[[], str]) -> Encoder
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{model}: {_CONFIG_FILE} is not JSON ({first_line(error)})") from error
     if not isinstance(config, dict) or not isinstance(config.get("model_cfg"), dict):
-        raise ValueError(f"{model}: {_CONFIG_FILE} has no model_cfg")
+        raise ValueError(f"{model}: {_CONFIG_FILE} has no model_cfg; it must be an encoder of open_clip")
     try:
         _check_untrusted(config["model_cfg"])
         preprocessing = _preprocessing(model, config.get("preprocess_cfg") or {}, config["model_cfg"])

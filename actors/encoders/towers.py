@@ -65,7 +65,9 @@ def load_tower(model: str, pretrained: str | None, *, device: "torch.device", dt
     except (ValueError, OSError, RuntimeError, MemoryError) as error:
         if not has_other_shapes(error):
             raise
-        raise ModelError(f"{model}: some of its weights have other shapes than its config says") from error
+        raise ModelError(
+            f"{model}: the shapes of some weights do not match its config; use its published files"
+        ) from error
     except Exception as error:  # model files are untrusted, so any exception is possible
         raise ModelError(f"{model}: cannot be loaded ({type(error).__name__}: {first_line(error)})") from error
 
@@ -126,7 +128,7 @@ class OpenClipTower:
 
 
 def _cfg(preprocessing: Preprocessing) -> dict[str, object]:
-    """A preprocess_cfg, with open_clip's names."""
+    """Return a preprocess_cfg, with open_clip's names."""
     return {
         "mean": preprocessing.mean,
         "std": preprocessing.std,

@@ -101,8 +101,8 @@ class HubEncoder:
             raise ValueError(f"{self._model}: cannot be read ({type(error).__name__}: {first_line(error)})") from error
         if self._plain and (actual := _in_one_line(processor)) != self.preprocessing:
             raise RuntimeError(
-                f"{self._model}: the installed transformers prepares pictures in another way: {actual}, "
-                f"and the files say {self.preprocessing}"
+                f"{self._model}: the installed transformers preprocesses pictures with {actual}, but the model's files "
+                f"require {self.preprocessing}; install the version that constraints.txt pins"
             )
         return config, processor
 
@@ -111,7 +111,7 @@ class HubEncoder:
 
         config = AutoConfig.from_pretrained(self.name, **self._options)
         if config.model_type == "siglip2":
-            raise ValueError(f"{self._model}: takes pictures of any shape (NaFlex); choose a model with a fixed size")
+            raise ValueError(f"{self._model}: NaFlex models are not supported; use a model with a fixed picture size")
         if config.model_type not in _DIM:
             raise ValueError(f"{self._model}: is a {config.model_type}; must be one of {', '.join(_DIM)}")
         loader: Any = AutoImageProcessor

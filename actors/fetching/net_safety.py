@@ -74,11 +74,11 @@ class Rules:
 
         Raises:
             BlockedError: rules `not_https`, `credentials_in_url`, `host_not_allowed`, `private_address`.
-            ValueError: not a URL.
+            ValueError: `url` is not an http or https URL.
         """
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError("not a URL of the web")
+            raise ValueError("not an http or https URL")
         if parts.scheme != "https":
             raise BlockedError("not_https", "only https is allowed")
         if parts.username is not None or parts.password is not None:

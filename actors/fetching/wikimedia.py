@@ -84,7 +84,7 @@ class WikimediaFile:
         return f"{self.wiki}.{self.project}.org"
 
     def original_url(self) -> str:
-        """The URL of the file itself."""
+        """Return the URL of the file itself."""
         zone = "archive/" if self.stamp else ""
         return f"https://{ORIGINALS}/{self.project}/{self.wiki}/{zone}{self.hash}/{_quote(self._stored_name)}"
 
@@ -230,7 +230,7 @@ def _split(url: str) -> SplitResult:
     except ValueError as error:  # a port that is not a number, an unclosed [
         raise NoThumbnailError("not a URL") from error
     if not is_web:
-        raise NoThumbnailError("not a URL of the web")
+        raise NoThumbnailError("not an http or https URL on port 80 or 443")
     return parts
 
 

@@ -108,7 +108,7 @@ class Marks:
     """The marks of a model in one text; `status` is not ok if they are incomplete or unknown.
 
     Attributes:
-        raw: lines of the model's answer without meaning or, if the status is not ok, the answer.
+        raw: the lines of the model's answer that could not be read or, if the status is not ok, the whole answer.
     """
 
     spans: list[Mark] = field(default_factory=list)
@@ -122,12 +122,18 @@ class Marks:
 
     @property
     def are_known(self) -> bool:
-        """Whether all that the model marks can be repeated to it, including lines without a place in the text."""
+        """Whether the marks can be quoted to the model in a later step; lines that match no text are included."""
         return self.status in (Status.OK, Status.UNPARSED)
 
 
 class Request(NamedTuple):
-    """A prompt's step with its words and pictures; `codes` are the allowed answers of a scored step."""
+    """A request for one step of a prompt.
+
+    Attributes:
+        words: the values of the words in the step's templates, by word.
+        pictures: PIL images.
+        codes: the allowed answers of a scored step; empty for a written step.
+    """
 
     step: MarkingStep
     words: Mapping[str, str]

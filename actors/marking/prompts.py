@@ -205,7 +205,7 @@ def _check_words(step: MarkingStep, allowed: tuple[str, ...], *, is_scored: bool
             if unknown := sorted(used - set(allowed)):
                 raise ValueError(f"unknown word {unknown[0]!r}; must be one of {', '.join(allowed)}")
             if is_scored and entry != step.order[-1] and (early := sorted(used & set(_CLAIM))):
-                raise ValueError(f"uses {early[0]!r}; only the last part of a scored step may")
+                raise ValueError(f"uses {early[0]!r}; only the last part of a scored step may use it")
             compiled(step.parts[entry]).render(dict.fromkeys((*allowed, "labels"), ""))
         except Exception as error:
             raise ValueError(f"{where}, part {entry!r}: not a valid template: {error}") from error

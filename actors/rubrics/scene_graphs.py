@@ -31,7 +31,7 @@ KINDS = {  # kinds of each category; empty: none is written
     "other": ("count", "text"),
     "global": (),
 }
-MAX_QUESTIONS = 99  # of a text
+MAX_QUESTIONS = 99  # most questions about a text
 _LINE = re.compile(r"\s*(\d{1,3})\s*\|\s*(\S.*?)\s*")
 _TUPLE = re.compile(r"(\w+)\s*-\s*(\w*)\s*\(\s*([^()]*\S)\s*\)")
 _PARENTS = re.compile(r"\d{1,3}(?:\s*,\s*\d{1,3})*")

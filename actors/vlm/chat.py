@@ -134,14 +134,14 @@ class Chat(ChatFormat):
             if all(splits):
                 return [tuple(ids[len(opened) :]) for ids in tokens]
         code = codes[splits.index(False)]
-        raise ValueError(f"{self.name} does not write the answer {code!r} as separate tokens; use other codes")
+        raise ValueError(f"{self.name} does not encode the answer {code!r} as separate tokens; use other codes")
 
     def _frame(self, prompt: Prompt, picture: Any) -> tuple[str, str]:
         """Return the rendered text before and after the suffix."""
         rendered = self.rendered(replace(prompt, suffix=_SUFFIX_MARK), picture)
         head, mark, end = rendered.rpartition(_SUFFIX_MARK)
         if not mark:
-            raise ValueError(f"{self.name}: its chat template drops the user's text")
+            raise ValueError(f"{self.name}: its chat template drops the user's text; use an instruction-tuned model")
         return head, end
 
     def _split_in_window(self, head: str, rests: Sequence[str], ids: list[int]) -> SplitTokens | None:

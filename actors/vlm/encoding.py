@@ -43,7 +43,9 @@ class ChatEncoder(ChatFormat):
             ValueError: a text model is shown pictures.
         """
         if pictures and not self.sees_pictures:
-            raise ValueError("the model takes no pictures; use a vision-language model or a prompt without `picture`")
+            raise ValueError(
+                "a text model cannot see pictures; use a vision-language model or a prompt without `picture`"
+            )
         text = self.text(turn, len(pictures), start=start, system=system)
         return self.inputs(text, pieces.in_order(turn, pictures))
 
@@ -60,7 +62,7 @@ class ChatEncoder(ChatFormat):
         Raises:
             ValueError: the tokens of `start` change when `words` follow.
         """
-        # With an empty user turn, since what precedes the model's turn does not change its tokens.
+        # The user's turn is left empty, because text before the model's turn does not change the tokens of that turn.
         head = self.text([""], 0, start=start)
         before, whole = self.ids(head), self.ids(head + words)
         if whole[: len(before)] != before or len(whole) == len(before):

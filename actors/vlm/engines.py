@@ -146,7 +146,7 @@ class PackedEngine:
     def launch(
         self, parts: Sequence[tuple[RequestGroup, Sequence[int]]], *, budget: int
     ) -> Callable[[], list[list[RequestLikelihoods]]]:
-        """Give the device the work of several groups; return a function that waits for the likelihoods.
+        """Start the forward passes of several groups; return a function that waits for their likelihoods.
 
         Args:
             parts: each group with the numbers of its requests.
@@ -171,7 +171,7 @@ class PackedEngine:
     def chunks(
         self, parts: Sequence[tuple[RequestGroup, Sequence[int]]], *, budget: int
     ) -> Iterator[list[tuple[RequestGroup, Sequence[int]]]]:
-        """Yield consecutive parts that pass together; arguments as for `launch`."""
+        """Yield lists of consecutive parts, each of which fits one forward pass; arguments as for `launch`."""
         most = memory.packed_tokens(self._model, budget=budget)
         # A GPU is idle until the first pass is prepared, but an eighth of a pass ends before the next one is ready.
         first = most // FIRST_SHARE if self._model.device.type == "cuda" else most

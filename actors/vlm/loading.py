@@ -100,7 +100,9 @@ def load_vlm(
     except (RuntimeError, MemoryError) as error:
         if not has_other_shapes(error):  # an error of the device, such as too little memory
             raise
-        raise ModelError(f"{model}: some of its weights have other shapes than its config.json says") from error
+        raise ModelError(
+            f"{model}: the shapes of some weights do not match its config.json; use its published files"
+        ) from error
     except Exception as error:  # model files are untrusted, so any exception is possible
         raise ModelError(
             f"{model}: cannot load the model at revision {revision or 'main'} ({first_line(error)}); "

@@ -78,7 +78,7 @@ def head_counts(model: str, *, revision: str | None = None) -> HeadCounts:
     text, vision = config.get("text_config") or config, config.get("vision_config") or {}
     queries = text.get("num_attention_heads") or config.get("num_attention_heads")
     if not queries:
-        raise ValueError(f"{model}: {CONFIG} does not name num_attention_heads")
+        raise ValueError(f"{model}: {CONFIG} has no num_attention_heads, which is needed to divide it between GPUs")
     keys = text.get("num_key_value_heads") or config.get("num_key_value_heads") or queries
     return HeadCounts(queries, keys, vision.get("num_heads") or vision.get("num_attention_heads"))
 
@@ -181,13 +181,15 @@ def _check_files(model: str, files: _ModelFiles) -> bool:
     kind = config["model_type"]
     sees_pictures = _sees_pictures(kind)
     if sees_pictures is None:
-        raise ValueError(f"{model}: model_type {kind!r} is neither a vision-language model nor a text model")
+        raise ValueError(
+            f"{model}: model_type {kind!r} is neither a vision-language model nor a text model; use one of these"
+        )
     architectures = config.get("architectures") or ()
     if architectures and not any(name.endswith(GENERATIVE) for name in architectures):
         # It would load nevertheless, with random weights in the output layer.
         raise ValueError(f"{model}: {architectures[0]} does not generate text; use a model that does")
     if not files.has_weights():
-        raise ValueError(f"{model}: no weights {files.place} (no .safetensors file)")
+        raise ValueError(f"{model}: no weights {files.place}; .safetensors files are required")
     contains_template = any('"chat_template"' in (files.read(name) or "") for name in TEMPLATE_KEYS_IN)
     if not contains_template and not any(files.read(name) for name in TEMPLATES):
         raise ValueError(f"{model}: no chat template {files.place}; use an instruction-tuned model")

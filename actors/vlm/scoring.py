@@ -62,7 +62,7 @@ class AnswerScorer:
         if answers.rule != "code" or answers.bridge:
             pairs = zip(codes, answers.sequences, strict=True)
             long = next((code for code, sequence in pairs if len(sequence) > 2), codes[0])
-            raise ValueError(f"{self.label} does not write the answer code {long!r} as one token; use other codes")
+            raise ValueError(f"{self.label} does not encode the answer code {long!r} as one token; use other codes")
         return [sequence[0] for sequence in answers.sequences]
 
     def answers(self, codes: Sequence[str], *, start: str = "") -> AnswerCodes:

@@ -63,7 +63,7 @@ class SamplingSettings(MemorySettings):
     samples: int = 1  # texts per prompt
     temperature: float = 1.0  # 0: always the most likely token
     top_p: float = 1.0  # rarely: nucleus sampling: the share of the most likely tokens to draw from
-    max_tokens: int = MAX_TOKENS  # longest text
+    max_tokens: int = MAX_TOKENS  # most tokens of a text; longer ones are truncated
     seed: int = 0  # each sample's seed is derived from it
     group_rows: int | None = None  # rarely: most prompts x samples in a batch; null: what the memory budget holds
 

@@ -63,7 +63,7 @@ class VllmTextGenerator:
         return results
 
     def reserve(self, tokens: int) -> None:
-        """As `actors.vlm.generation.TextGenerator.reserve`."""
+        """See `actors.vlm.generation.TextGenerator.reserve`."""
         self._reserved = tokens
         if self.max_positions is not None:
             self.max_positions -= tokens

@@ -245,8 +245,14 @@ class Reduction:
         shared: Mapping[Key, Collection[str]] | None,
         versions_of: str | None,
     ) -> Iterator[NDArray[Any]]:
-        """Yield the rows of a question in chunks of about `CHUNK` rows, keeping pairs of item and target together by
-        hash."""
+        """Yield the rows of a question, `ROW` [rows], in chunks of about `CHUNK` rows.
+
+        All rows of an item and target are in one chunk. A question with more than `CHUNK` rows is divided by hash into
+        temporary files.
+
+        Args:
+            n: the number of the question's rows.
+        """
         with_targets = self._target_filler(key, countries, shared)
         bits = (n // CHUNK).bit_length()
         if not bits:

@@ -97,7 +97,10 @@ def _add(marked: MarkedText, row: Mapping[str, Any], uri: str) -> None:
 
 
 def _add_unmarked(marks: Mapping[str, Readings]) -> None:
-    """Add the unmarked texts that a rater has read: those of its items that have rows of the kind by other raters."""
+    """Add to `marks` the texts that raters read without marking anything.
+
+    A text counts as read by a rater if the rater has rows of its item, and other raters have rows of the text.
+    """
     read_items: dict[SpanRater, set[str]] = defaultdict(set)
     for by_rater in marks.values():
         for rater, texts in by_rater.items():

@@ -163,5 +163,8 @@ def read_captions(split: Split, captions: TableSource, vectors: TableSource) -> 
     for template in {template for template, _ in worded}:
         for day in split.dates:
             if (template, bucket(day, template)) not in worded:
-                raise InputError(f"{captions.uri}: no captions worded for {bucket(day, template)} ({template})")
+                raise InputError(
+                    f"{captions.uri}: no captions worded for {bucket(day, template)} ({template}); run "
+                    "jobs.tric_captions on the split"
+                )
     return worded

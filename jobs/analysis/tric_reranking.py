@@ -65,10 +65,13 @@ def best_captions(split: Split, neighbors: TableSource, captions: TableSource) -
             if query not in position_of:
                 raise InputError(f"{neighbors.uri}: {query} is not a picture of this split; run jobs.tric_rank on it")
             if index_of.get(item) not in split.captions:
-                raise InputError(f"{neighbors.uri}: {item} is not in {captions.uri}, or not a caption of this split")
+                raise InputError(
+                    f"{neighbors.uri}: {item} is not in {captions.uri}, or not a caption of this split; run "
+                    "jobs.tric_rank with these captions"
+                )
             places[position_of[query]][rank] = index_of[item]
     if not places:
-        raise InputError(f"{neighbors.uri}: no ranked picture")
+        raise InputError(f"{neighbors.uri}: no ranked picture; run jobs.tric_rank on this split")
     return {position: [of_rank[rank] for rank in sorted(of_rank)] for position, of_rank in sorted(places.items())}
 
 

@@ -196,7 +196,7 @@ def _check(
             duplicate = next(name for name, n in Counter(names).items() if n > 1)
             raise PlanError(f"{kind}s: duplicate {kind} {duplicate!r}; name each once")
     if (per_item is None) == (not quotas):
-        raise PlanError("give either per_item or quotas by group")
+        raise PlanError("set either per_item, or quotas by group")
     numbers = {"per_item": per_item, **{f"quotas.{g}": n for g, n in (quotas or {}).items()}}
     if wrong := next((f"{name}={n}" for name, n in numbers.items() if n is not None and n < 1), None):
         raise PlanError(f"{wrong}: must be at least 1")
@@ -261,7 +261,7 @@ def shuffled(items: Sequence[Any], *, seed: int, name: str) -> list[Any]:
 
 
 def in_random_order(sets: Mapping[str, Sequence[Any]], *, seed: int, name: str) -> list[tuple[str, Any]]:
-    """Yield (set, member) of all sets in a random order that depends on `name`; members of a set stay together."""
+    """Return (set, member) of all sets in a random order that depends on `name`; members of a set stay together."""
     return [
         (label, member)
         for label in shuffled(sorted(sets), seed=seed, name=name)
@@ -270,6 +270,6 @@ def in_random_order(sets: Mapping[str, Sequence[Any]], *, seed: int, name: str) 
 
 
 def _rng(seed: int, *parts: str) -> random.Random:
-    """Return a separate random stream for each purpose, so that adding a rater does not change the others' order."""
+    """Return the random generator of `seed` and `parts`; each rater has its own, so that others do not change it."""
     text = "\x1f".join([str(seed), *parts])
     return random.Random(int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big"))

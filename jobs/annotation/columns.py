@@ -76,8 +76,8 @@ class Reading:
     table: str
     columns: RatingColumns
     questionnaire: Questionnaire | None
-    question: str | None = None  # the one question that all rows answer
-    rater: str | None = None  # the one rater of all rows
+    question: str | None = None  # the question that all rows answer, if the file has no column for it
+    rater: str | None = None  # the rater of all rows, if the file has no column for it
     free_texts: Sequence[FreeText] = ()  # the fields to read for table=remarks
     span_labels: SpanLabels | None = None  # the kinds and labels that table=spans may have; None: any
     encoding: str | None = None

@@ -87,18 +87,19 @@ class Importer:
         """Read the beginning of the first file, to report a wrong mapping at once.
 
         Raises:
-            InputError: see the reader.
+            InputError: the format's reader cannot read the file with this mapping.
         """
         next(self._read(self.files[0].uri, lambda _: None), None)
 
     def read(self, folder: Path, *, named: str) -> None:
-        """Read every file into spools of rows and rejects in `folder`.
+        """Read every file into temporary files of rows and rejects in `folder`.
 
         Args:
             named: the input's name in messages.
 
         Raises:
-            InputError: see the reader; also if there is nothing to import, or repeated rows under duplicates=refuse.
+            InputError: a reader cannot read a file, there is nothing to import, or rows are repeated and
+                duplicates=refuse.
         """
         writer: pq.ParquetWriter | None = None
         with _RejectSpool(folder / REJECTS_SPOOL) as rejects:
@@ -218,7 +219,10 @@ class Importer:
                 writer.write(output)
 
     def _decide(self) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return bool [rows], which rows to keep; and for duplicates=sample int64 [rows], the samples, else None."""
+        """Return bool [rows], whether each row is kept, and int64 [rows], the sample of each row.
+
+        The samples are None unless duplicates=sample.
+        """
         if self._duplicates == "sample":
             return self._row_repeats.keeps("sample"), self._row_repeats.ranks()
         rule = "last" if self._duplicates == "refuse" else self._duplicates

@@ -14,7 +14,7 @@ from jobs.store.writer import RAW_KEPT, Reject, Rejects
 CHUNK = 1 << 20
 MAX_ELEMENT = 256 << 20  # characters of one element of an array; a task with its annotations has thousands
 _SPACE = " \t\r\n"
-_ESCAPED = re.compile(r"\\u[dD][89a-fA-F]")  # half of a character beyond U+FFFF; two such escapes are the whole
+_ESCAPED = re.compile(r"\\u[dD][89a-fA-F]")  # a surrogate; two such escapes encode one character beyond U+FFFF
 
 
 def elements(uri: str) -> Iterator[Any]:
@@ -31,7 +31,7 @@ def elements(uri: str) -> Iterator[Any]:
             buffer = (buffer + (chunk := next(chunks, ""))).lstrip(_SPACE + "\ufeff")
             if not buffer:
                 if not chunk:
-                    raise InputError(f"{uri}: empty")
+                    raise InputError(f"{uri}: empty; must be a JSON array of tasks")
                 continue
             if buffer[0] != "[":
                 raise InputError(f"{uri}: begins with {buffer[:1]!r}; must be a JSON array of tasks")
@@ -87,7 +87,7 @@ def lines(uri: str, reject: Rejects, *, private: bool = False) -> Iterator[tuple
                 kept = "" if private else raw[:RAW_KEPT].decode("utf-8", "replace")
                 reject(Reject(uri, number, "not_json", "the line is not a JSON object", kept))
     if not seen:
-        raise InputError(f"{uri}: empty")
+        raise InputError(f"{uri}: empty; must be a file of JSON lines")
 
 
 def raw_lines(stream: Any) -> Iterator[bytes]:
@@ -101,7 +101,10 @@ def raw_lines(stream: Any) -> Iterator[bytes]:
 
 
 def _storable(value: Any) -> Any:
-    """Return `value` with question marks for half characters, which tools leave when cutting texts: not valid UTF-8."""
+    """Return `value` with question marks in place of lone surrogates, which UTF-8 cannot encode.
+
+    Tools leave them where they cut a text.
+    """
     return json.loads(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
 
 
@@ -115,4 +118,4 @@ def _chunks(uri: str) -> Iterator[str]:
                     yield text
             yield decoder.decode(b"", final=True)
         except UnicodeDecodeError as error:
-            raise InputError(f"{uri}: not UTF-8 ({error.reason})") from error
+            raise InputError(f"{uri}: not UTF-8 ({error.reason}); save the export as UTF-8") from error

@@ -47,8 +47,8 @@ def read_own_sets(
     }
     if not own_sets:
         raise InputError(
-            f"questions={cfg.questions}: none of the {len(items):,} items has a set of questions; its set_id must be "
-            f"the item's {cfg.questions_by!r} (questions_by=) or belong to that text"
+            f"questions={cfg.questions}: none of the {len(items):,} items has a set of questions; the set_id of a set "
+            f"must be the {cfg.questions_by!r} of an item (questions_by=), or the id that `questions` gives this text"
         )
     if left_out := len(items) - len(own_sets):
         say(f"  {left_out:,} of {len(items):,} items have no questions and are left out")

@@ -41,10 +41,10 @@ def read_raters(uri: str, *, group: str | None, limit: int | None, encoding: str
     for row in rows:
         name = str(row[NAME] or "").strip()
         if not name:
-            raise InputError(f"raters={uri}: column {NAME} is empty in a row")
+            raise InputError(f"raters={uri}: column {NAME} is empty in a row; name every rater")
         group_name = str(row[group] or "").strip() if group else ""
         if group and not group_name:
-            raise InputError(f"raters={uri}: rater {name!r} has no {group}")
+            raise InputError(f"raters={uri}: rater {name!r} has no {group}; every rater must have one")
         raters.append(Rater(name, group_name, _limit(uri, name, row.get(LIMIT), limit)))
     return sorted(raters, key=lambda rater: rater.name)
 
@@ -73,5 +73,5 @@ def _parquet(uri: str) -> list[dict[str, object]]:
         try:
             rows: Sequence[dict[str, object]] = pq.read_table(stream).to_pylist()
         except (pa.ArrowException, OSError) as error:
-            raise InputError(f"{uri}: not a readable Parquet file") from error
+            raise InputError(f"{uri}: not a readable Parquet file; replace it with a complete copy") from error
     return list(rows)

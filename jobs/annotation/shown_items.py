@@ -182,7 +182,7 @@ def _by_key(
             else:
                 rows.setdefault(row[name], row)
     if need and (missing := next((key for key in ids.to_pylist() if key not in rows), None)):
-        raise InputError(f"{source.uri}: no {name} {missing!r}, which an item names")
+        raise InputError(f"{source.uri}: no {name} {missing!r}, which an item names; use the table of these items")
     return rows
 
 

@@ -44,10 +44,10 @@ def read_parquet(uri: str, reading: Reading, reject: Rejects) -> Iterator[pa.Tab
         try:
             file = pq.ParquetFile(stream)
         except (pa.ArrowInvalid, OSError) as error:
-            raise InputError(f"{uri}: not a readable Parquet file") from error
+            raise InputError(f"{uri}: not a readable Parquet file; replace it with a complete copy") from error
         mapping = layout(file.schema_arrow.names, reading, uri=uri)
         if not file.metadata.num_rows:
-            raise InputError(f"{uri}: no rows")
+            raise InputError(f"{uri}: no rows; at least one is required")
         batches, seen = Batches(uri, mapping, reading, reject), 0
         for part in file.iter_batches(ROWS_AT_A_TIME, columns=mapping.read):
             batch = part if reading.limit is None else part.slice(0, max(reading.limit - seen, 0))

@@ -59,7 +59,7 @@ class ToolReading:
         """
         questionnaire = self.questionnaire
         if questionnaire and questionnaire.names and (rubric := data.get("rubric")) and rubric != questionnaire.name:
-            raise InputError(f"rubric={questionnaire.name}: the tasks are of rubric {rubric!r}")
+            raise InputError(f"rubric={questionnaire.name}: the tasks are of rubric {rubric!r}; set rubric={rubric}")
         names = data.get("questions")
         if isinstance(names, list) and names:
             questions = tuple(map(str, names))

@@ -76,7 +76,7 @@ def read_dialect(
     with locations.named_errors(uri), fs.open_input_stream(path) as stream:
         head: bytes = stream.read(HEAD_BYTES)
     if kind := next((kind for magic, kind in _OTHER_KINDS if head.startswith(magic)), None):
-        raise InputError(f"{uri}: not delimited text but {kind}")
+        raise InputError(f"{uri}: not delimited text but {kind}; convert it to CSV or TSV")
     encoding, text = _decode(uri, head, encoding, encoding_key)
     excel = re.match(r'"?sep=(.)"?(\r\n|\r|\n)', text, re.IGNORECASE)
     if excel:

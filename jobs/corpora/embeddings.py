@@ -173,7 +173,7 @@ def _pairs(cfg: VectorsConfig) -> Iterator[tuple[Object, Object | None]]:
         arrays = CompactList(o for o in files if numbered.search(o.uri))
         partner = _same_number
     if not arrays:
-        raise InputError(f"corpus.path={cfg.path}: no files of layout {cfg.layout}")
+        raise InputError(f"corpus.path={cfg.path}: no files of corpus.layout={cfg.layout}; change one of the two")
     if partner is None:
         yield from ((vectors, None) for vectors in arrays)
         return
@@ -182,7 +182,7 @@ def _pairs(cfg: VectorsConfig) -> Iterator[tuple[Object, Object | None]]:
     for vectors in arrays:
         meta = partner(vectors.uri)
         if (index := uris.index(meta)) is None:
-            raise InputError(f"corpus.path={cfg.path}: {vectors.uri} needs {meta}, which is missing")
+            raise InputError(f"corpus.path={cfg.path}: {vectors.uri} needs {meta}, which is missing; copy it there")
         yield vectors, files[index]
 
 
@@ -220,9 +220,12 @@ def _checked_file(cfg: VectorsConfig, space: VectorSpace, vectors: Object, meta:
             with locations.named_errors(meta.uri), fs.open_input_file(path) as stream:
                 footer = pq.read_metadata(stream)
         except pa.ArrowException as error:
-            raise InputError(f"{meta.uri}: not a readable Parquet file") from error
+            raise InputError(f"{meta.uri}: not a readable Parquet file; replace it with a complete copy") from error
         if footer.num_rows != matrix.rows:
-            raise InputError(f"{vectors.uri} has {matrix.rows:,} rows, {meta.uri} has {footer.num_rows:,}")
+            raise InputError(
+                f"{vectors.uri} has {matrix.rows:,} rows, but {meta.uri} has {footer.num_rows:,}; both must have the "
+                "same rows"
+            )
         _check_columns(cfg, meta.uri, footer.schema.to_arrow_schema())
     return _File(vectors, meta, matrix.rows, matrix.row_bytes, whole=matrix.offset is None)
 

@@ -14,7 +14,7 @@ from jobs.errors import InputError
 from jobs.store.files import locations
 from jobs.store.files.locations import Object
 
-BATCH_ROWS = 1 << 17  # of Parquet
+BATCH_ROWS = 1 << 17  # rows of Parquet read at a time
 
 
 def one_file(key: str, uri: str) -> Object:
@@ -42,7 +42,9 @@ def batches(uri: str, *, encoding: str | None = None) -> Iterator[pa.Table]:
                 for batch in file.iter_batches(BATCH_ROWS):
                     yield _texts(uri, pa.Table.from_batches([batch]))
         except pa.ArrowInvalid as error:
-            raise InputError(f"{uri}: not a readable Parquet file ({first_line(error)})") from error
+            raise InputError(
+                f"{uri}: not a readable Parquet file ({first_line(error)}); replace it with a complete copy"
+            ) from error
 
 
 def _texts(uri: str, rows: pa.Table) -> pa.Table:

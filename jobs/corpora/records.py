@@ -20,7 +20,7 @@ from jobs.store.reading import TableSource, open_table
 from jobs.store.run import TableRun
 from jobs.store.units import Unit
 
-UNIT_ROWS = 256  # as many as `curate` writes
+UNIT_ROWS = 256  # records per unit, as in the units of `curate`
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,9 @@ def _ids(records: TableSource) -> Iterator[np.ndarray]:
     for unit, (footer, batch) in enumerate(zip(records.footers, records.by_object(["image_id"]), strict=True)):
         column = batch["image_id"]
         if column.null_count:
-            raise InputError(f"{footer.object.uri}: {column.null_count} records have no image_id")
+            raise InputError(
+                f"{footer.object.uri}: {column.null_count} records have no image_id; write the table of records again"
+            )
         rows = np.empty(len(column), ROW)
         halves = np.array([_halves(image_id) for image_id in column.to_pylist()], np.uint64).reshape(-1, 2)
         rows["high"], rows["low"] = halves[:, 0], halves[:, 1]

@@ -74,11 +74,11 @@ def read_terms(config: TermsConfig, fold: Fold | None = None) -> dict[str, tuple
                 by_term.setdefault(term, set()).add(source)
                 terms += 1
         if not terms and (len(paths) == 1 or is_file(path)):
-            raise InputError(f"terms.path={path}: has no terms")
+            raise InputError(f"terms.path={path}: has no terms; at least one is required")
         if not terms:
             say(f"  terms.path={path}: has no terms")
     if not by_term:
-        raise InputError(f"terms.path=[{','.join(paths)}]: have no terms")
+        raise InputError(f"terms.path=[{','.join(paths)}]: no terms; at least one is required")
     return {term: tuple(sorted(names)) for term, names in sorted(by_term.items())}
 
 
@@ -95,7 +95,7 @@ def read_phrases(path: str) -> set[str]:
     """
     phrases = {phrase.strip() for phrase, _ in _phrases(TermsConfig(path=path), path) if phrase and phrase.strip()}
     if not phrases:
-        raise InputError(f"terms={path}: has no terms")
+        raise InputError(f"terms={path}: has no terms; at least one is required")
     return phrases
 
 
@@ -170,7 +170,7 @@ def _read_parquet(config: TermsConfig, uri: str) -> tuple[list[str | None], list
         try:
             table = pq.read_table(stream)
         except pa.ArrowException as error:
-            raise InputError(f"{uri}: not a readable Parquet file") from error
+            raise InputError(f"{uri}: not a readable Parquet file; replace it with a complete copy") from error
     column = _phrase_column(uri, table.column_names, config.column)
     phrases = table[column].to_pylist()
     if not_text := next((phrase for phrase in phrases if not isinstance(phrase, str | None)), None):

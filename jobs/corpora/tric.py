@@ -42,7 +42,7 @@ def read_split(folder: str) -> Split:
     """Read the split in `folder`.
 
     Raises:
-        InputError: a file is missing or invalid; the message has the line.
+        InputError: a file is missing or invalid; the message names the file and line.
     """
     pictures, dates = [], []
     for number, (name, day) in _rows(folder, "in.tsv", 2):
@@ -56,16 +56,20 @@ def read_split(folder: str) -> Split:
     captions: dict[str, str] = {}
     for number, (index, text) in _rows(folder, "captions.tsv", 2):
         if captions.setdefault(index, text.replace("\\n", "\n")) != text.replace("\\n", "\n"):
-            raise InputError(f"{folder}/captions.tsv line {number}: duplicate index {index}")
+            raise InputError(
+                f"{folder}/captions.tsv line {number}: duplicate index {index}; each caption must have its own"
+            )
     if not pictures or not captions:
-        raise InputError(f"{folder}: no picture or no caption")
+        raise InputError(f"{folder}: no picture or no caption; in.tsv and captions.tsv must each have a line")
     expected = None
     if "expected.tsv" in {o.uri.rsplit("/", 1)[-1] for o in locations.find(folder)}:
         expected = tuple(row[0] for _, row in _rows(folder, "expected.tsv", 1))
         if len(expected) != len(pictures):
-            raise InputError(f"{folder}/expected.tsv: {len(expected)} lines for {len(pictures)} pictures")
+            raise InputError(
+                f"{folder}/expected.tsv: {len(expected)} lines for {len(pictures)} pictures; must be one per picture"
+            )
         if unknown := next((index for index in expected if index not in captions), None):
-            raise InputError(f"{folder}/expected.tsv: no caption has the index {unknown}")
+            raise InputError(f"{folder}/expected.tsv: index {unknown} is not in captions.tsv; it must be one of those")
     return Split(tuple(pictures), tuple(dates), captions, expected)
 
 
@@ -102,7 +106,7 @@ def _rows(folder: str, name: str, columns: int) -> list[tuple[int, list[str]]]:
     try:
         text = locations.read_bytes(uri).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError(f"{uri}: not UTF-8 (byte {error.start})") from error
+        raise InputError(f"{uri}: not UTF-8 (byte {error.start}); save the file as UTF-8") from error
     rows = []
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
@@ -111,6 +115,6 @@ def _rows(folder: str, name: str, columns: int) -> list[tuple[int, list[str]]]:
         if len(row) != columns:
             raise InputError(f"{uri} line {number}: {len(row)} columns; {columns} are required")
         if empty := [column for column, value in enumerate(row, 1) if not value.strip()]:
-            raise InputError(f"{uri} line {number}: column {empty[0]} is empty")
+            raise InputError(f"{uri} line {number}: column {empty[0]} is empty; every column must have a value")
         rows.append((number, row))
     return rows

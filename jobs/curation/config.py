@@ -45,7 +45,7 @@ class CurationRules:
         """Raise InputError for a value that is not allowed; no table is read."""
         self.draw.check()
         if self.downsample_from is not None and self.draw.n is None:
-            raise InputError(f"downsample_from={self.downsample_from}: only read with draw.n=")
+            raise InputError(f"downsample_from={self.downsample_from}: only read with draw.n=; set draw.n=, or omit it")
         if not 0 <= self.near_distance <= MAX_DISTANCE:
             raise InputError(f"near_distance={self.near_distance}: must be from 0 to {MAX_DISTANCE} of the 64 bits")
         for key, value, allowed in (

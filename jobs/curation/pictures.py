@@ -43,7 +43,7 @@ def read_facts(source: TableSource, pictures: HashIndex, *, hashes: bool) -> Cur
     """
     columns = ["image_id", "rendition", "status", *(["phash"] if hashes else [])]
     if absent := [c for c in columns if c not in source.footers[0].schema.names]:
-        raise InputError(f"images={source.uri}: no column {absent[0]}")
+        raise InputError(f"images={source.uri}: no column {absent[0]}; use a table that jobs.fetch wrote")
     missing, fine = np.zeros(len(pictures), bool), np.zeros(len(pictures), bool)
     first = FirstHashes(len(pictures))
     n_others = 0
@@ -58,7 +58,10 @@ def read_facts(source: TableSource, pictures: HashIndex, *, hashes: bool) -> Cur
         if hashes:
             first.add(rows.filter(pa.array(good)), picture[good])
     if len(pictures) and source.rows and n_others == source.rows:
-        raise InputError(f"images={source.uri}: none of its {source.rows:,} pictures belongs to the records")
+        raise InputError(
+            f"images={source.uri}: none of its {source.rows:,} pictures belongs to the records; use the images that "
+            "jobs.fetch wrote for them"
+        )
     hashed = first.rendition >= 0
     if hashes and fine.any() and not hashed.any():
         raise InputError(f"images={source.uri}: no phash in any row; near_duplicates= needs them")

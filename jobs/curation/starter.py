@@ -119,7 +119,10 @@ class RatingReader:
             self._check_question(key, question)
         if len(self._pictures) and not any(self.tally[f"{config.question}/{s.value}"] for s in Status):
             rated = self.tally[f"{config.question}/of other pictures"]
-            raise InputError(f"ratings: none of the {rated:,} ratings of {config.question} is about these pictures")
+            raise InputError(
+                f"ratings=: none of the {rated:,} ratings of {config.question} is about these pictures; use ratings of "
+                "the pictures of the records"
+            )
         if self.tally[f"{config.question}/ok"] and not self.count.any():
             raise InputError(
                 f"starter.question={config.question}: its answers have no scores; choose an ordinal question"

@@ -29,10 +29,10 @@ class ItemColumns:
 class ListSeparators:
     """The text between the entries of a cell; null: a cell has one entry."""
 
-    pictures: str | None = None  # in the columns of pictures
-    texts: str | None = None  # in the columns of texts
-    targets: str | None = ";"  # in the columns of targets
-    gold: str | None = ";"  # in the columns of gold
+    pictures: str | None = None  # separates pictures in a cell; null: one per cell
+    texts: str | None = None  # separates texts in a cell; null: one per cell
+    targets: str | None = ";"  # separates targets in a cell
+    gold: str | None = ";"  # separates correct answers in a cell
 
 
 @dataclass
@@ -83,7 +83,7 @@ class ResponseKeys(LimitKeys, InputKeys):
     label_questions: list[str] = field(default_factory=list)  # questions of labels= that become attributes; empty: all
     labels_by: str = "everyone"  # whose majority: everyone, people, models, or a glob of raters
     draw: CompleteDrawConfig = field(default_factory=CompleteDrawConfig)  # which of the responses to take
-    role: str = "generated"  # role of the responses' texts, such as prompt for responses that are prompts of pictures
+    role: str = "generated"  # role of the responses' texts; prompt if they are prompts for pictures
 
 
 @dataclass

@@ -25,7 +25,7 @@ SUFFIXES = {
     "list": (".txt", ".txt.gz"),
 }
 HEAD_ROWS = 1000  # objects of JSON lines from which the columns are taken
-BATCH_ROWS = 1024  # of Parquet
+BATCH_ROWS = 1024  # rows of Parquet read at a time
 Cell = str | list[str] | None
 Row = Mapping[str, Cell]
 
@@ -122,7 +122,7 @@ def _parquet(file: Object) -> UserFile:
             with fs.open_input_file(path) as stream:
                 schema = pq.read_schema(stream)
         except (pa.ArrowInvalid, OSError) as error:
-            raise InputError(f"{file.uri}: not a readable Parquet file") from error
+            raise InputError(f"{file.uri}: not a readable Parquet file; replace it with a complete copy") from error
     names = [field.name for field in schema if not _holds_bytes(field.type)]
     delimited.require_columns(file.uri, schema.names, names)
 

@@ -110,7 +110,7 @@ def open_response_tables(cfg: ItemsConfig) -> ResponseTables:
     """
     for key, value, needed in (("texts", cfg.texts, "input_items"), ("label_questions", cfg.label_questions, "labels")):
         if value and not getattr(cfg, needed):
-            raise InputError(f"{key}={value}: only read with {needed}=")
+            raise InputError(f"{key}={value}: only read with {needed}=; set {needed}=, or omit {key}=")
     responses = sorted(open_tables(cfg.responses, "responses"), key=lambda table: table.uri)
     refuse_shared_keys(responses, groups=("model", "prompt"), row="response")
     asked = open_table(cfg.input_items, "items") if cfg.input_items else None

@@ -15,7 +15,7 @@ from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.reading import TableSource
 
 MAX_PAIRS = 100_000  # more than people can judge
-LEMMAS = 5  # of a node in an item's text
+LEMMAS = 5  # most lemmas of a node in an item's text
 OPENING_WORDS = 40  # of the node's article in an item's text
 
 

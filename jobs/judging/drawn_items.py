@@ -60,7 +60,7 @@ def item_units(
 
 
 def _drawn(units: Iterable[Unit], is_drawn: NDArray[np.bool_]) -> Iterator[Unit]:
-    """Yield the units, each with its rows that bool[items] `is_drawn` selects."""
+    """Yield the units, restricted to the rows for which `is_drawn`, bool [items], is true."""
     first = 0
     for unit in units:
         count = unit.rows or 0

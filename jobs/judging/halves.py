@@ -10,7 +10,7 @@ HALVES = ("a", "b")
 
 
 def half_of(key: str, seed: int) -> str:
-    """Return the half of the item, or of the items with the attribute value, `key`."""
+    """Return the half, one of `HALVES`, of the item `key`, or of the items whose attribute has the value `key`."""
     return HALVES[int(content_id("half", str(seed), key)[:8], 16) % 2]
 
 
@@ -20,19 +20,20 @@ def other(half: str) -> str:
 
 
 def halves(items: Iterable[str], seed: int, keys: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the half of each item, by item.
+    """Return item -> half (one of `HALVES`), drawn by a hash of the seed.
 
     Args:
-        keys: item -> a value whose items stay together; None: each item is separate.
+        keys: item -> value of the attribute `split_by=`; items with the same value are in the same half. None: each
+            item is drawn separately.
 
     Raises:
-        InputError: an item has no value.
+        InputError: an item is not in `keys`.
     """
     parts = {}
     for item in items:
         if keys is not None and item not in keys:
             raise InputError(
-                f"split_by=: item {item} does not have the attribute; omit split_by=, or name another attribute"
+                f"split_by=: item {item} does not have the attribute; omit split_by=, or set it to another attribute"
             )
         parts[item] = half_of(keys[item] if keys is not None else item, seed)
     return parts

@@ -21,9 +21,9 @@ from jobs.store.units import Unit
 from jobs.store.writer import UnitTask
 
 TINY = ModelSettings(checkpoint="local:qwen2.5-vl-tiny", dtype="float32", device_map="cpu")
-ENDS_SHOWN = 3  # prompts of an item whose ends are shown, after the part that they share
-ANSWERS_SHOWN = 12  # answers that are shown, of all items
-TOKENS = 24  # tokens of a text that the tiny model writes
+ENDS_SHOWN = 3  # most prompts of an item that are shown; only what follows their common beginning
+ANSWERS_SHOWN = 12  # most answers that are shown, over all items
+TOKENS = 24  # most tokens of a text that the tiny model writes
 INDENT = "    | "
 
 

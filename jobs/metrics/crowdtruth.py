@@ -129,7 +129,7 @@ def _judgements(units: Ints, workers: Ints, picked: Floats) -> _Judgements:
 
 
 def _pairs_within(groups: Ints) -> tuple[Ints, Ints]:
-    """All ordered pairs of different positions whose group is the same."""
+    """Return all ordered pairs of different positions in the same group, as two int64 [pairs]."""
     order = np.argsort(groups, kind="stable")
     sizes = np.bincount(groups) if len(groups) else np.zeros(0, np.int64)
     starts = np.cumsum(sizes) - sizes

@@ -155,7 +155,7 @@ class Distributions:
                 counted.
         """
         if missing := [name for name in self.columns if name not in batch.column_names]:
-            raise ValueError(f"ratings lack {', '.join(missing)}")
+            raise ValueError(f"ratings: missing columns {', '.join(missing)}; required are {', '.join(self.columns)}")
         rows = batch.select(self.columns).unify_dictionaries()
         ok = rows.filter(pc.equal(rows["status"], Status.OK.value))
         lists = _joined(rows["answers"])

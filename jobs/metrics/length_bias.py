@@ -13,7 +13,7 @@ from jobs.metrics.model_scores import RaterGroup, means_of
 
 Floats = NDArray[np.float64]
 PER = 100  # characters of a slope
-POINTS = 25  # of the band of a line
+POINTS = 25  # points at which the band around a line is computed
 EPSILON = 1e-9  # residuals from rounding
 _CORRELATION = (
     "{kind} correlation between the length of a response in characters and the mean score of the rater or group "

@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 ANSWERS, PROBABILITIES = "answer", "probability"  # what is averaged over the orders
 TIE = 1e-9  # differences from 0.5 below this are rounding of mean probabilities: a tie
-_STEPS, _CONVERGED = 100, 1e-10  # of Newton's method
+_STEPS, _CONVERGED = 100, 1e-10  # most steps of Newton's method, and the change that ends it
 _BIAS = (
     "Pairs answered in both orders for which the answers name the same position (first twice, or second twice) / such "
     "pairs; a rater who always chooses one position scores 1; n counts pairs."
@@ -83,7 +83,7 @@ class Comparisons:
 
     @property
     def coverage(self) -> float | None:
-        """Answered / asked."""
+        """The share of requested answers that were given, n / asked; None if none were requested."""
         return self.n / self.asked if self.asked else None
 
     def where(self, rows: NDArray[np.bool_]) -> "Comparisons":
@@ -117,10 +117,10 @@ def side(preference: Floats) -> Floats:
 def position_metrics(comparisons: Comparisons, pairs: int) -> Iterator[Metric]:
     """Yield the position bias and the share of answers that choose the first picture.
 
-    Use them for a rater who saw pairs in both orders. The position bias of a rater without bias or doubt is 0, that of
-    random answers 0.5.
+    Use them for a rater who saw pairs in both orders. The position bias is 0 for a rater who always prefers the same
+    item of a pair, and 0.5 for random answers.
 
-    Undefined: no pair was answered in both orders, or none at all.
+    Undefined: no pair was answered in both orders (position bias), or no pair was answered (share).
     """
     means = comparisons.by_order(pairs)
     both = means[~np.isnan(means).any(1)]

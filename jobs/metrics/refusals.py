@@ -70,7 +70,7 @@ class _Group:
     asked: int = 0
     n: int = 0
     items: int = 0
-    squares: int = 0  # of the numbers of texts per item
+    squares: int = 0  # sum of the squared numbers of texts per item
     kinds: dict[str, _Tally] = field(default_factory=lambda: {kind: _Tally() for kind in (*KINDS, ANY)})
 
 

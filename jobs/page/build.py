@@ -29,7 +29,7 @@ from jobs.store.reading import TableSource
 if TYPE_CHECKING:
     from jobs.papers.model import PaperPart
 
-TABLES_NAMED = 3  # in a notice
+TABLES_NAMED = 3  # most tables named in a notice
 RULE_LABELS = {  # rule of curate, in order of application -> label on the page
     "is_main_image": "main image of its page",
     "one_image_a_page": "page with one image",

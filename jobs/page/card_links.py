@@ -33,7 +33,7 @@ from jobs.page.model import GalleryPicture, PictureRating, Wording
 Words = Mapping[tuple[str, str], Wording]
 QuestionMatrices = Sequence[tuple[Mapping[str, str], Confusion]]
 HUMAN = "human"  # method of people's ratings
-MAX_MATRICES = 12  # of a figure
+MAX_MATRICES = 12  # matrices in a figure
 MAX_OF_RATER = 12  # cards of one rater and question
 SCENE_GRAPHS = frozenset(name for family in FAMILIES if family.title == "Scene graphs" for name in family.metrics)
 NOT_OF_ANSWERS = frozenset(name for family in FAMILIES if family.title in COUNTED for name in family.metrics)

@@ -10,7 +10,7 @@ from jobs.page.anchors import anchor
 from jobs.page.model import GalleryPicture, PictureRating, Wording
 
 MAX_LINKS = 24  # cards of an answer in the index
-MAX_ANSWERS = 60  # of a question in the index
+MAX_ANSWERS = 60  # different answers of a question in the index
 
 Line = tuple[str, str, str]  # rubric, question, target
 Key = tuple[str, str]  # rubric, question

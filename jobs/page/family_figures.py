@@ -15,8 +15,8 @@ from jobs.plots.figures import plot
 from jobs.plots.panels import Estimate, Intervals
 from jobs.plots.tiles import by_region
 
-MAX_PLOTS = 6  # of a figure
-MAX_ROWS = 24  # of a plot
+MAX_PLOTS = 6  # plots in a figure
+MAX_ROWS = 24  # rows in a plot
 MAX_SERIES = 3  # colours of a plot, in one line of its legend
 LEVELS = ("ordinal", "nominal", "interval")  # kinds of differences of alpha, of which one is plotted
 # Families whose plots are unfolded at first; only these are printed.

@@ -26,7 +26,7 @@ from jobs.store.reading import TableSource
 Words = Mapping[tuple[str, str], Wording]
 ITEMS_PER_PICTURE = 4  # cards per picture, so that pictures with many responses leave room for others
 ANSWERS_PER_CARD = 40  # lines of question and target
-RATINGS_PER_CARD = 400  # of all raters
+RATINGS_PER_CARD = 400  # ratings on a card, of all raters together
 FACTS_PER_CARD = 12
 TEXT_LENGTH = 600  # characters of an item's texts on its card
 PROMPT_LENGTH = 3000  # characters of the text that all prompts about a card share

@@ -20,7 +20,7 @@ from jobs.plots.figures import plot
 from jobs.plots.panels import Fit, Scatter
 
 Words = Mapping[tuple[str, str], Wording]
-MAX_SCATTERS = 12  # of a figure
+MAX_SCATTERS = 12  # scatter plots in a figure
 TABLES = {"people": ("Models and people",), "gold": ("Against gold",)}  # families with the numbers of the matrices
 
 

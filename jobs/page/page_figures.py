@@ -16,7 +16,7 @@ from jobs.page.short_names import shortened
 from jobs.plots.counts import Steps
 from jobs.plots.figures import plot
 
-MAX_BYTES = 6_000_000  # of all plots of a page
+MAX_BYTES = 6_000_000  # size of all plots of a page together
 FUNNEL = 3  # steps at least
 
 

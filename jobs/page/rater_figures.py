@@ -18,10 +18,10 @@ from jobs.plots.panels import HeatMap
 Words = Mapping[tuple[str, str], Wording]
 Question = tuple[str, ...]
 EACH_TWO = "Pairwise agreement of raters"
-MAX_RATERS = 14  # of a heat map, as in `agreement.kappas_across`
-MAX_MAPS = 8  # of single questions
+MAX_RATERS = 14  # raters in a heat map, as in `agreement.kappas_across`
+MAX_MAPS = 8  # heat maps of single questions
 MAX_QUESTIONS = 16  # columns of the map of scores
-MAX_SCORED = 30  # its rows
+MAX_SCORED = 30  # rows of the map of scores
 
 
 def rater_figures(

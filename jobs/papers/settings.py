@@ -25,7 +25,7 @@ class PaperSettings:
     """Keys of `paper`. The files of conf/paper also set keys of `metrics`; a key on the command line wins over both."""
 
     name: str | None = None  # the arrangement: a module of jobs.papers
-    title: str = ""  # of the section of the page
+    title: str = ""  # title of the section of the page
     # role in the paper -> rubric of the ratings, such as images: century_labels
     rubrics: dict[str, str] = field(default_factory=dict)
     # group of raters -> its name in the paper, whose printed numbers are next to the group's own

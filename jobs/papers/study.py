@@ -128,7 +128,7 @@ class PrintedNumbers:
         return list(self.table.rows)
 
     def rows_of(self, part: str) -> list[str]:
-        """The names of the rows `part / NAME`."""
+        """Return the names of the rows `part / NAME`."""
         return [row for row in self.table.rows if row.partition(" / ")[0] == part]
 
     def rows_alone(

@@ -28,7 +28,7 @@ PLACES = {  # region -> column and row
     "micronesia": (8, 2), "melanesia": (8, 3), "polynesia": (9, 3), "australia and new zealand": (8, 4),
 }  # fmt: skip
 _COLUMNS, _ROWS = 10, 5
-_CHARACTERS = 11  # of a line in a tile
+_CHARACTERS = 11  # characters per line of a tile
 
 
 def place_of(region: str) -> tuple[int, int] | None:

@@ -25,7 +25,7 @@ _AROUND = "()[]{};:.!?\\"  # signs around an address
 
 
 def columns_of_texts(schema: pa.Schema) -> list[str]:
-    """Return the columns that may mention a picture: strings, and lists and maps of strings, that are not for ids."""
+    """Return the columns of strings, or of lists or maps of strings, that may mention a picture: those not for ids."""
     matched = {*columns_of(schema.names), *HASHES}
     return [field.name for field in schema if field.name not in matched and has_strings(field.type)]
 

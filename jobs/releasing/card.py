@@ -11,7 +11,7 @@ from jobs.releasing.files import ReleasedFile
 
 _LICENCE = re.compile(r"[a-z0-9][a-z0-9.+-]*")
 _SIZES = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M"))
-MOST_LICENCES = 20  # of pictures, listed in the card
+MOST_LICENCES = 20  # most licences of pictures that the card lists
 
 
 @dataclass
@@ -21,13 +21,13 @@ class CardSettings:
     title: str = "Pictures with annotations"  # name of the data set
     description: str = ""  # a paragraph about the data set
     licence: str | None = None  # of links and annotations: an identifier of the Hub, such as cc-by-4.0; required
-    languages: list[str] = field(default_factory=lambda: ["en"])  # of the texts: ISO 639-1
+    languages: list[str] = field(default_factory=lambda: ["en"])  # languages of the texts: ISO 639-1 codes
     creators: list[str] = field(default_factory=list)  # people or organisations
     citation: str = ""  # BibTeX or text
     url: str | None = None  # where the data set is published
-    version: str = "1.0.0"  # of the data set
+    version: str = "1.0.0"  # version of the data set
     date: str | None = None  # of publication, as 2025-11-23; null: today
-    tags: list[str] = field(default_factory=list)  # for the Hub
+    tags: list[str] = field(default_factory=list)  # tags on the Hugging Face Hub
 
 
 def check(settings: CardSettings) -> str:

@@ -119,7 +119,10 @@ class LinkUnit:
         return self._by_similarity({query: candidates(near) for query, near in pictures.items()}, writer)
 
     def _by_similarity(self, nodes: Mapping[str, list[str]], writer: UnitWriter) -> dict[str, list[Link]]:
-        """Rank the candidate `nodes` of each query by the vectors of their texts."""
+        """Return the links of each query: its candidates in `nodes`, ranked by the similarity of their texts' vectors.
+
+        Queries without a vector are left out and counted in `writer`.
+        """
         texts = self._text_vectors({node for candidate in nodes.values() for node in candidate})
         queries = _vectors(self._lookups.query_vectors, pa.array(list(nodes), pa.string()))
         # Each query of the search had a vector, so a query without one shows that `pictures` is another table.

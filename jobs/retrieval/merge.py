@@ -91,7 +91,7 @@ def _candidates(partial: TableSource, ids: pa.Array, merge_pass: _MergePass, k: 
     wanted = ids.slice(merge_pass.begin, merge_pass.end - merge_pass.begin)
 
     def hits_per_query(footer: Footer) -> int:
-        """The rows per query in a unit of the corpus; 0 if rows were purged, so that the numbers differ."""
+        """Return the rows per query in a unit of the corpus; 0 if queries differ in it, because rows were purged."""
         hits = min(k, footer.counts.tallies.get(CORPUS_TALLY, {}).get("searched", 0))
         return hits if footer.rows == hits * len(ids) else 0
 

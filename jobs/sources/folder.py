@@ -23,7 +23,7 @@ from jobs.store.run import TableRun
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask
 
-UNIT_FILES = 64  # a unit is one block in memory: originals of several MB each
+UNIT_FILES = 64  # a unit is one block in memory, and an original may have several MB
 
 
 def plan(cfg: FetchConfig) -> SourcePlan:

@@ -60,7 +60,7 @@ def tar_units(path: str) -> list[Unit]:
     """
     files = [o for o in locations.find(path) if ".tar" in PurePosixPath(o.uri).suffixes or o.uri.endswith(".tgz")]
     if not files:
-        raise InputError(f"source.path={path}: contains no .tar file")
+        raise InputError(f"source.path={path}: contains no .tar or .tgz file; set it to a shard, a folder or a glob")
     return [unit_of_file(file) for file in files]
 
 
@@ -68,11 +68,11 @@ def parquet_units(source: SourceConfig, path: str) -> list[Unit]:
     """Return one unit per row group.
 
     Raises:
-        InputError: there is no Parquet file, or a file has no column of bytes; the message has its columns.
+        InputError: there is no Parquet file, or a file has no column of bytes; the message lists its columns.
     """
     files = [o for o in locations.find(path) if o.uri.endswith((".parquet", ".parq"))]
     if not files:
-        raise InputError(f"source.path={path}: contains no .parquet file")
+        raise InputError(f"source.path={path}: contains no .parquet file; set it to a file, a folder or a glob")
     return [unit for file in files for unit in _row_groups(source, file)]
 
 
@@ -82,7 +82,7 @@ def _row_groups(source: SourceConfig, file: Object) -> Iterator[Unit]:
         with fs.open_input_file(path) as stream:
             meta = pq.read_metadata(stream)
     except (pa.ArrowInvalid, OSError) as error:
-        raise InputError(f"{file.uri}: not a readable Parquet file") from error
+        raise InputError(f"{file.uri}: not a readable Parquet file; replace it with a complete copy") from error
     schema = meta.schema.to_arrow_schema()
     fetch_shards.bytes_column(schema, source.bytes_column, file.uri)
     if source.key_column is not None and source.key_column not in schema.names:

@@ -20,7 +20,7 @@ from jobs.store import run_files
 from jobs.store.object_rows import read_rows, read_unit
 from jobs.store.units import Unit
 
-PIECE_ROWS = 256  # as many as the units of `curate` have
+PIECE_ROWS = 256  # rows of a piece, as in the units of `curate`
 PIECE_BYTES = 128 << 20  # bytes of the parent's object; the rows of a piece travel between stages as one block
 PIECES_PER_ACTOR = 4  # all actors then end within a quarter of the time that each of them works
 LEAST_ROWS = 8  # a piece is an object, whose writing takes longer than some models need for a row

@@ -278,10 +278,14 @@ def _table_name(uri: str, footers: Footers, expected: Sequence[str]) -> str:
             f"{foreign.object.uri}: not written by remine, but in the folder of a table; move it elsewhere"
         )
     if len(names) > 1:
-        raise InputError(f"{uri}: several tables in one folder: {', '.join(sorted(names))}")
+        raise InputError(
+            f"{uri}: several tables in one folder: {', '.join(sorted(names))}; move all but one to other folders"
+        )
     (name,) = names
     if name not in tables.TABLES:
-        raise InputError(f"{uri}: a table {name!r}, which this version of remine does not have")
+        raise InputError(
+            f"{uri}: table {name!r} is unknown to this version of remine; use the version that wrote it, or a newer one"
+        )
     if expected and name not in expected:
         raise InputError(_other_table(uri, name, expected))
     return name

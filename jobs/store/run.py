@@ -81,7 +81,7 @@ class TableRun:
         self, plan: TablePlan, units: Sequence[Unit], todo: CompactList[UnitTask], target: Target, amounts: Amounts
     ) -> None:
         self.plan, self.units, self.todo, self.target = plan, units, todo, target
-        self.amounts = amounts  # as of the opening of the run
+        self.amounts = amounts  # amounts of work when the run was opened
         self.done_before = len(units) - len(todo)
         self.given_up: dict[str, str] = {}  # units that the workers left out -> why
         self.is_trial = False  # `try_some` left tasks out

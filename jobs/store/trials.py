@@ -33,7 +33,7 @@ def limit_of(table: str) -> float:
 
 
 def trials(identities: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """Return, by the uri of each trial, the uri of the table that has the same identity with a larger limit or none.
+    """Return uri of a trial -> uri of the table with the same identity and a larger limit, or without a limit.
 
     A table made from a trial is a trial of the table made from the whole input, if both parents are among the tables.
 
@@ -51,10 +51,11 @@ def trials(identities: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _alike(identities: Mapping[str, Mapping[str, Any]], whole_of: Mapping[str, str]) -> dict[str, str]:
-    """Return the same as `trials`, using the trials among the parents that are known so far.
+    """Return the uri of the whole table by the uri of each trial, given the trials found so far among the parents.
 
     Args:
-        whole_of: the identity hash of the whole table, by that of its trial.
+        identities: as for `trials`.
+        whole_of: identity hash of a trial -> identity hash of its whole table.
     """
     alike: dict[tuple[str, str], list[str]] = {}
     sizes: dict[str, tuple[bool, float]] = {}  # whether no parent is a trial, and the limit

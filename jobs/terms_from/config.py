@@ -81,12 +81,12 @@ class TermSourcesConfig(GraphKeys, ResponsesKeys, ReadingRows):
     def _check_inputs(self) -> None:
         inputs = {"source.path": self.source.path, "entities": self.entities}
         if self.source.name == WIKIDATA and self.responses:
-            raise InputError("responses=: only read with source=language_model")
+            raise InputError("responses=: only read with source=language_model; set it, or omit responses=")
         if self.source.name == WIKIDATA and len([value for value in inputs.values() if value]) != 1:
             raise InputError(
-                "source=wikidata: give either source.path=, a dump, or entities=, a table of an earlier run"
+                "source=wikidata: set either source.path=, a dump, or entities=, a table of an earlier run"
             )
         if self.source.name == LANGUAGE_MODEL and not self.responses:
             raise InputError("responses= is required with source=language_model: tables that jobs.generate wrote")
         if self.source.name == LANGUAGE_MODEL and (key := next((key for key, value in inputs.items() if value), None)):
-            raise InputError(f"{key}={inputs[key]}: only read with source=wikidata")
+            raise InputError(f"{key}={inputs[key]}: only read with source=wikidata; set it, or omit {key}=")

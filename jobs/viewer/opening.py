@@ -17,7 +17,7 @@ from jobs.viewer.queries import fetch
 from jobs.viewer.similar_pictures import SimilarPictures
 from jobs.viewer.thumbnail_files import PictureBytes, PicturePlace
 
-PLACES_NAMED = 3  # in the title
+PLACES_NAMED = 3  # most places named in the page's title
 
 
 def open_viewer(

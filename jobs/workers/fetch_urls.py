@@ -129,7 +129,7 @@ class RowSpool:
 
     def __enter__(self) -> Self:
         self._rows: dict[str, tuple[ImageRow, int, int | None]] = {}
-        self._folder = Spool("pictures")  # named, so that an error about a full disk has a place
+        self._folder = Spool("pictures")  # a folder with a path, so that an error about a full disk can name it
         self._bytes = tempfile.SpooledTemporaryFile(SPOOL_BYTES, dir=str(self._folder.path))
         return self
 

@@ -42,7 +42,7 @@ class ClassUnit:
         self._link = re.compile(rb'"%s"\s*:\s*\{[^{}]*?"title"\s*:\s*("(?:[^"\\]|\\.)*")' % site)
 
     def __call__(self, task: UnitTask, writer: UnitWriter, report: Reporter) -> None:
-        """Write the rows; `rows_in` counts them, and the tally `lines` the lines of the dump."""
+        """Write the rows of a unit; `rows_in` counts them, and the tally `lines` counts the lines of the dump."""
         rows, parser = _BatchedRows(writer, "class_edges", report), EntityParser()
 
         def keep(text: bytes) -> None:

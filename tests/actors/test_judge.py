@@ -168,7 +168,7 @@ def test_targets_and_layouts(small: dict[str, Any]) -> None:
     assert probabilities["paper"] != probabilities["fast"]
 
 
-def test_targets_given_and_an_items_own(small: dict[str, Any]) -> None:
+def test_targets_of_the_judge_and_of_an_item(small: dict[str, Any]) -> None:
     judge = closed(small, targets=("Nordic",))
     items = batch([png(1), png(1)]).append_column("targets", pa.array([None, ["Sahel", "Melanesia"]]))
     assert judge(items)["target"].to_pylist() == ["Nordic", "Sahel", "Melanesia"]

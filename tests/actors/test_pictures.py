@@ -131,7 +131,7 @@ def test_what_is_known_and_not_decoded_is_named():
 
 
 @pytest.mark.skipif(not features.check("avif"), reason="Pillow was built without AVIF")
-def test_a_damaged_avif_is_no_unknown_thing():
+def test_a_damaged_avif_is_damaged_not_unsupported():
     assert kind_of(b"\0\0\0\x18ftypavif\0\0\0\0mif1avif" + bytes(99)) == "decode_failed"
 
 
@@ -357,7 +357,7 @@ def test_broken_exif_does_not_matter(monkeypatch):
 
 
 @pytest.mark.parametrize("mode", ["RGBA", "LA", "PA"])
-def test_alpha_goes_on_white(mode):
+def test_alpha_is_composited_on_white(mode):
     clear = Image.new("RGBA", (4, 4), (200, 30, 40, 0)).convert(mode)
     assert decode_rgb(encoded(clear, "TIFF")).getpixel((0, 0)) == WHITE
 
@@ -378,7 +378,7 @@ def test_palettes_with_transparency():
     assert gif.getpixel((1, 1)) == WHITE
 
 
-def test_a_transparent_colour_goes_on_white():
+def test_a_transparent_colour_is_composited_on_white():
     cases = {"1": ("1", 1), "L": ("L", 9), "RGB": ("RGB", (1, 2, 3)), "I;16": ("I;16", 300)}
 
     def check(mode, colour):

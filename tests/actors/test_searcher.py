@@ -77,7 +77,7 @@ def test_the_limit_is_the_kth_score_as_soon_as_there_are_k() -> None:
 
 
 @pytest.mark.parametrize("score", ["inner_product", "cosine"])
-def test_rows_beyond_float64_are_told_and_the_others_found(score):
+def test_rows_beyond_float64_are_reported_and_the_others_found(score):
     corpus, queries, ids = made(900, 5, kind="float64")
     corpus[[3, 400, 401, 402]] *= np.array([[1e300], [1e-300], [1e100], [1e-100]])
     usable = np.ones(len(corpus), bool)

@@ -166,7 +166,7 @@ def test_a_word_stands_alone() -> None:
     check_cases(check, cases)
 
 
-def test_a_term_that_ends_in_a_sign_is_a_word_wherever_it_stands() -> None:
+def test_a_term_that_ends_in_a_sign_is_a_word_in_every_position() -> None:
     assert TitleMatcher(["(film)", "war!"], match="word").match("cold war!(film)x") == ["(film)", "war!"]
 
 

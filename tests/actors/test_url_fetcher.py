@@ -94,7 +94,7 @@ def kinds(rows: list[ImageRow]) -> list[tuple[str, str | None]]:
     return [(row["status"], row.get("error_kind")) for row in rows]
 
 
-def test_a_picture_and_what_is_said_about_it(server: HttpsServer) -> None:
+def test_a_picture_and_its_facts(server: HttpsServer) -> None:
     (row,) = fetch(server, server.url("/a.jpg?x=%C3%A9&y=1"))
     assert (row["status"], row["bytes"], row["format"], row["width"]) == ("ok", jpeg(), "JPEG", 330)
     assert (row["attempts"], row["http_status"], row["rendition"]) == (1, 200, "original")
@@ -366,7 +366,7 @@ def test_wikimedia_is_asked_for_what_it_serves(server: HttpsServer, site: Site) 
     assert server.most_connections <= 2  # both hosts together
 
 
-def test_a_file_that_is_narrower_than_was_known(server: HttpsServer, site: Site) -> None:
+def test_a_file_narrower_than_the_requested_thumbnail(server: HttpsServer, site: Site) -> None:
     site.script["/wikipedia/commons/thumb/a/ab/Tiny.jpg/330px-Tiny.jpg"] = [Answer(400, b"too wide")]
     site.default = Answer(200, jpeg(120, 80))
     (row,) = fetch(server, "https://upload.wikimedia.org/wikipedia/commons/a/ab/Tiny.jpg", width=300)

@@ -112,7 +112,7 @@ def test_a_contender_that_differs_in_a_later_round_is_found(tmp_path: Path, monk
         harness.run(benchmark("one", "other"), "default", cache=tmp_path, repeats=2)
 
 
-def test_contenders_take_turns_in_an_order_drawn_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_contenders_take_turns_in_a_newly_drawn_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[str] = []
 
     def in_child(function: str, *, workdir: Path, size: str) -> Measured:
@@ -161,7 +161,7 @@ def test_targets() -> None:
     check_cases(check, cases)
 
 
-def test_figures_that_are_told_apart() -> None:
+def test_figures_that_are_reported_separately() -> None:
     measured = outcome()
     measured.rounds["other"] = [
         replace(one, apart={"CPU seconds of the server": n}) for n, one in enumerate(measured.rounds["other"])

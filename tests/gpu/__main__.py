@@ -19,17 +19,19 @@ from typing import Any
 
 from tests.gpu import checks, device, document, speeds
 
-SECONDS = 570  # after which nothing more is begun
+SECONDS = 570  # after these, no further check or measurement is started
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run what the arguments ask for; returns the exit code."""
+    """Run the selected checks and measurements, and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.gpu", description=__doc__)
     parser.add_argument("--device", default="cuda", help="cuda, cuda:1 or cpu")
     parser.add_argument("--tiny", action="store_true", help="small models and few rounds")
     parser.add_argument("--out", type=Path, help="file for the figures as JSON")
     parser.add_argument("--only", nargs="*", help="names of checks and measurements")
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="after which nothing more is begun")
+    parser.add_argument(
+        "--seconds", type=float, default=SECONDS, help="after these, no further check or measurement is started"
+    )
     parser.add_argument(
         "--document", type=Path, metavar="JSON", help="write its figures into docs/benchmarks.md; no run"
     )

@@ -102,7 +102,7 @@ def test_what_spreadsheets_write(tmp_path):
     assert all(result == pytest.approx(results[0]) for result in results)
 
 
-def test_a_word_among_numbers_is_told_and_may_be_no_answer(tmp_path, capsys):
+def test_a_word_among_numbers_is_reported_and_can_be_declared_missing(tmp_path, capsys):
     file = write(tmp_path / "r.csv", [*RATINGS, "000,al,n/a", "001,al,4"])
     columns = [f"input={file}", "columns.item=image", "columns.rater=who", "columns.value=score"]
     cli.execute("analyze", [*columns, f"out={tmp_path}/F"])
@@ -151,7 +151,7 @@ def test_a_question_of_words_makes_no_categories_of_the_others(tmp_path, capsys)
     assert "k: 3 of 4 answers are not numbers, such as 'cat'" in printed
 
 
-def test_one_rater_agrees_with_nobody_and_it_is_said(tmp_path):
+def test_agreement_of_a_single_rater_is_undefined_with_a_reason(tmp_path):
     file = write(tmp_path / "r.csv", ["i,r,v", "a,x,1", "b,x,3", "c,x,2"])
     cli.execute(
         "analyze", [f"input={file}", "columns.item=i", "columns.rater=r", "columns.value=v", f"out={tmp_path}/F"]
@@ -161,7 +161,7 @@ def test_one_rater_agrees_with_nobody_and_it_is_said(tmp_path):
             assert (row["value"], row["reason"]) == (None, "one rater")
 
 
-def test_what_may_be_misread_is_told(tmp_path, capsys):
+def test_numbers_that_may_be_misread_are_reported(tmp_path, capsys):
     """A thousands separator looks like a decimal comma; two ratings of one item by one person become one."""
     rows = ['a,x,"1,000"', 'a,y,"2,000"', 'b,x,"1,000"', 'b,y,"1,000"', 'b,y,"3,000"']
     file = write(tmp_path / "r.csv", ["i,r,v", *rows])

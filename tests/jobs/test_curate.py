@@ -32,7 +32,7 @@ def titles(out: Path) -> list[str]:
     ]
 
 
-def test_a_table_that_is_overwritten_is_cut_anew(tmp_path: Path) -> None:
+def test_a_table_that_is_overwritten_is_cut_again(tmp_path: Path) -> None:
     """A run that continues keeps the number of pieces; one with overwrite=true forgets it."""
     write_records(str(tmp_path / "m"), [[record(f"a{i}") for i in range(6)]])
     assert curate(tmp_path, "unit_rows=2")["counts"]["rows_out"] == 6

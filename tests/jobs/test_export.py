@@ -84,7 +84,7 @@ def test_ratings_alone_have_neither_picture_nor_item_columns(study: Path) -> Non
         assert set(pq.read_table("ratings.parquet")["image_id"].to_pylist()) == pictures
 
 
-def test_the_folder_of_a_run_stands_for_its_tables(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_folder_of_a_run_means_its_tables(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = study / "run"
     write_table(
         run / "ratings" / "m", "ratings", [rating(RED["image_id"], "m", "fit", "3"), rating("pair", "m", "fit", "2")]

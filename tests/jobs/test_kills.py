@@ -66,9 +66,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_driver_and_an_actor_that_are_killed_and_a_driver_that_is_told_to_end(
-    ray_session: None, tmp_path: Path
-) -> None:
+def test_a_killed_driver_a_killed_actor_and_a_terminated_driver(ray_session: None, tmp_path: Path) -> None:
     import ray
 
     kill_drill.write_corpus_files(tmp_path)
@@ -175,7 +173,7 @@ def test_actors_of_a_stream(own_ray: OwnRay, inputs: Path, tmp_path: Path, job: 
 @pytest.mark.torture
 @pytest.mark.parametrize("job", ON_RAY)
 @pytest.mark.parametrize("code", SIGNALS)
-def test_drivers_that_are_told_to_end(own_ray: OwnRay, inputs: Path, tmp_path: Path, job: str, code: int) -> None:
+def test_drivers_that_are_terminated(own_ray: OwnRay, inputs: Path, tmp_path: Path, job: str, code: int) -> None:
     drill = Drill(job, [*arguments_of(job, inputs), own_ray.key], tmp_path, shared=own_ray.temporary)
     drill.undisturbed()
     name = {143: "driver, by SIGTERM", 130: "driver, by Ctrl-C twice"}[code]

@@ -32,7 +32,7 @@ def test_an_axis_from_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "axes", ["axes={{thing: [bread, rice]}}", "axes.thing=[bread,rice]", "axes.thing={folder}/t.txt"]
 )
-def test_axes_of_ones_own(tmp_path: Path, axes: str) -> None:
+def test_axes_of_the_user(tmp_path: Path, axes: str) -> None:
     (tmp_path / "t.txt").write_text("bread\nrice\n", encoding="utf-8")
     keys = ["template='a photo of {thing} in {country}'", axes.format(folder=tmp_path)]
     assert cli.main("prompts", [f"out={tmp_path}/p", *keys]) == 0

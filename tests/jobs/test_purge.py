@@ -187,7 +187,7 @@ def test_tables_are_locked_before_they_are_read(run: Path, tmp_path: Path, monke
     assert not locked
 
 
-def test_commands_go_on_with_the_longer_list_and_make_nothing_again(run: Path, tmp_path: Path) -> None:
+def test_commands_continue_with_the_longer_list_and_rewrite_nothing(run: Path, tmp_path: Path) -> None:
     keys = [f"input={run}", listed(tmp_path, IDS[GONE])]
     assert cli.main("purge", keys) == 0
     digest = json.loads((run / "images" / "_run" / "identity.json").read_text())["exclusions"]

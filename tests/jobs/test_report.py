@@ -343,7 +343,7 @@ def test_refusals_are_metrics_of_the_responses(tables, tmp_path):
     assert "gemma-3@1, a" in page
 
 
-def test_ratings_of_no_item_are_said_on_the_page(tmp_path, tables):
+def test_the_page_reports_ratings_without_an_item(tmp_path, tables):
     other = write_file(tmp_path / "ratings", "ratings", [rating("00.png", "p1", "due_weight", "3")], rubric=FIVE)
     cli.execute("report", [f"ratings=[{other}]", f"items=[{tables['items']}]", f"out={tmp_path}/R"])
     page = (tmp_path / "R" / "index.html").read_text(encoding="utf-8")

@@ -185,7 +185,7 @@ def test_a_plan_has_the_keys_of_the_whole_run(
         config.load(job, cli.job(job).schema, shlex.split(line)[2:])
 
 
-def test_a_plan_is_the_steps_as_commands_and_runs_none(
+def test_a_plan_prints_the_steps_as_commands_and_runs_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     keys = ["profile=debug", "pipeline.inputs.terms=my terms.csv", "pipeline.inputs.corpus=wit/*.gz", "plan=true"]

@@ -68,7 +68,7 @@ def test_neighbours_nodes_and_rankings(tmp_path: Path, keys: list[str]) -> None:
     assert cli.main("show_links", ["pictures=[q]", *keys]) == 0  # its own page is replaced
 
 
-def test_tables_with_one_method_are_told_apart_by_their_names(tmp_path: Path, keys: list[str]) -> None:
+def test_tables_with_one_method_are_distinguished_by_their_names(tmp_path: Path, keys: list[str]) -> None:
     links = [
         {"image_id": "q", "method": "frequency_vision", "rank": 1, "node_id": "n3", "lemma": "Ukraine", "score": 3.0}
     ]

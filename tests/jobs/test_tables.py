@@ -48,7 +48,7 @@ def test_every_wrong_column_is_named_at_once() -> None:
     assert "column score is string, not double" in message
 
 
-def test_a_column_that_stands_twice_is_named() -> None:
+def test_a_duplicate_column_is_named() -> None:
     twice = pa.Table.from_arrays(
         [pa.array(["n"]), pa.array(["a"]), pa.array(["b"])], ["node_id", "image_id", "image_id"]
     )

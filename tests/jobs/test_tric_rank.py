@@ -143,7 +143,7 @@ def test_what_is_wrong_with_a_split_is_named(tmp_path: Path) -> None:
         ("in.tsv", "a.png\t1894-01-01\na.png\t1894-01-01\n", "duplicate picture"),
         ("captions.tsv", "1\ta\n1\tb\n", "line 2: duplicate index 1"),
         ("expected.tsv", "1\n", "1 lines for 3 pictures"),
-        ("expected.tsv", "1\n2\n3\n", "no caption has the index 3"),
+        ("expected.tsv", "1\n2\n3\n", "index 3 is not in captions.tsv"),
         ("captions.tsv", "", "no picture or no caption"),
         ("captions.tsv", "1\ta\n\n2\t \n", "captions.tsv line 3: column 2 is empty"),
         ("captions.tsv", "1\tcaf\udce9\n", r"captions.tsv: not UTF-8 \(byte 5\)"),

@@ -178,7 +178,7 @@ def test_a_unit_that_nobody_asked_for_is_found(table: Path, tmp_path: Path, caps
     assert "does not list the units and generations" in fault_lines
 
 
-def test_another_schema_is_found(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_column_is_found(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     victim = table / "unit0.parquet"
     rewrite(victim, rows=pq.read_table(victim).drop_columns(["terms"]))
     assert "its schema is not that of table records" in faults(table, capsys)

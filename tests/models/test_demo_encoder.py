@@ -144,7 +144,7 @@ def linked(method: str, vectors: torch.Tensor, kb: KnowledgeBase) -> float:
     return right / len(SCENES)
 
 
-def test_all_methods_link_where_names_and_articles_tell(encoder: Encoder, vectors: torch.Tensor) -> None:
+def test_all_methods_link_where_names_and_articles_are_informative(encoder: Encoder, vectors: torch.Tensor) -> None:
     names = {e.node: e.title for e in FEASTS}
     glosses, articles = {e.node: e.gloss for e in FEASTS}, {e.node: e.article for e in FEASTS}
     for texts, methods in (
@@ -157,7 +157,7 @@ def test_all_methods_link_where_names_and_articles_tell(encoder: Encoder, vector
             assert linked(method, vectors, kb) > LEAST_LINKED - 0.15, method
 
 
-def test_names_help_among_general_entities_and_frequency_where_names_tell_nothing(
+def test_names_help_among_general_entities_and_frequency_where_names_are_uninformative(
     encoder: Encoder, vectors: torch.Tensor
 ) -> None:
     telling = {e.node: e.title for e in FEASTS} | {e.general_name: e.general_name for e in FEASTS}

@@ -169,7 +169,7 @@ def test_probabilities_of_pairs_are_calibrated(paired: dict[tuple[str, int], lis
     assert share([a for a in answered if a.probability > 0.9]) > 0.95
 
 
-def test_captions_are_told_apart_by_the_picture_and_by_the_date(judge: Judge) -> None:
+def test_captions_are_distinguished_by_the_picture_and_by_the_date(judge: Judge) -> None:
     asked = taught(closed.caption_match, SCENES[:24])
     right: dict[str, list[bool]] = defaultdict(list)
     for answer in judge.answers(asked):
@@ -219,7 +219,7 @@ def test_grades_of_pictures_fall_with_the_facts_they_have_wrong(judge: Judge) ->
     assert share(judge.answers(taught(closed.rating, SCENES))) > LEAST_RATED
 
 
-def test_merits_and_faults_of_descriptions_are_told_apart(judge: Judge) -> None:
+def test_merits_and_faults_of_descriptions_are_distinguished(judge: Judge) -> None:
     names = [question.name for question in tasks.rubric("century_contextualisation").questions]
     right = accuracy(judge.answers(taught(closed.contextualisation)), names)
     assert right.pop("factual_errors") > LEAST_COUNTED

@@ -2,8 +2,8 @@
 
 `make check` runs it with the tools' own environment and describes that of remine.
 
-Writes the software bill of materials, then audits the pins. Ends with 0, with 1 for known vulnerabilities, and with 2
-if the audit could not be made.
+Writes the software bill of materials, then audits the pinned versions. The exit code is 0, 1 if there are known
+vulnerabilities, or 2 if the audit failed.
 """
 
 import argparse

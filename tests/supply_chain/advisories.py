@@ -41,7 +41,7 @@ def read_export(place: Path, packages: Collection[str]) -> Advisories:
     """Read the advisories about `packages` (normalised names) from a zip or a folder of JSON files.
 
     Raises:
-        ExportError: it is absent, damaged, or has no advisory about a package of PyPI.
+        ExportError: the export is missing or damaged, or has no advisory about a package of PyPI.
     """
     advisories = Advisories()
     for name, content in _files(place):

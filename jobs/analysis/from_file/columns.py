@@ -135,4 +135,4 @@ def check_named(uri: str, batch: pa.Table, names: Sequence[str]) -> None:
     """
     for name in names:
         if batch[name].null_count:
-            raise InputError(f"{uri}: columns.{name} is empty in {batch[name].null_count} rows")
+            raise InputError(f"{uri}: columns.{name} is empty in {batch[name].null_count} rows; every row must have it")

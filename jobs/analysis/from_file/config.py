@@ -26,10 +26,10 @@ class Columns:
 
 @dataclass
 class PeopleColumns:
-    """Names of columns of people's ratings of pictures (dsg)."""
+    """Columns of the file `people=`, in which people rate pictures (task=dsg)."""
 
     item: str = "t2i_model,item_id"  # the picture
-    value: str = "answer"  # its score
+    value: str = "answer"  # the person's score of the picture
 
 
 @dataclass
@@ -55,7 +55,7 @@ class AnalyzeConfig:
     # what is computed, as in `report`; metrics.groups has no default, because a file has no table of raters
     metrics: MetricSettings = field(default_factory=lambda: MetricSettings(groups=[]))
     exclusions: str | None = None  # file of items (image_ids or URLs) whose rows are left out, one per line
-    title: str = "Metrics"  # of the page
+    title: str = "Metrics"  # title of the page
 
 
 def check_settings(cfg: AnalyzeConfig) -> None:

@@ -34,7 +34,7 @@ def crowdtruth(
     occur = sorted({annotation for picked in judgements.values() for annotation in picked})
     closed = cfg.annotations or occur
     if unexpected := [annotation for annotation in occur if annotation not in closed]:
-        raise InputError(f"{uri}: annotation {unexpected[0]!r} is not in annotations={list(closed)}")
+        raise InputError(f"{uri}: annotation {unexpected[0]!r} is not in annotations={list(closed)}; add it there")
     if len(occur) > MAX_LINES:
         raise InputError(f"{uri}: {len(occur)} different annotations, more than {MAX_LINES}: not a closed task")
     asked = asked_of_worker.total()

@@ -78,10 +78,10 @@ def check_header(uri: str) -> None:
             with _opened(uri) as (file, _):
                 leaves, schema = _leaves(file), file.schema_arrow
         except pa.ArrowException as error:
-            raise InputError(f"{uri}: not a readable Parquet file") from error
+            raise InputError(f"{uri}: not a readable Parquet file; replace it with a complete copy") from error
         except OSError as error:
             if "thrift" in str(error):  # pyarrow's error for an invalid footer
-                raise InputError(f"{uri}: not a readable Parquet file") from error
+                raise InputError(f"{uri}: not a readable Parquet file; replace it with a complete copy") from error
             raise
     needed = [("image_url",), *((FEATURES, c) for c in NEEDED_OF_ENTRY)]
     if missing := [".".join(name) for name in needed if name not in leaves]:

@@ -92,7 +92,7 @@ def register_user_files(job: str, overrides: list[str]) -> list[str]:
     """Return `overrides` with each `group=FILE.yaml` replaced by an option of the group with the file's contents.
 
     Raises:
-        InputError: a file that cannot be read or is not a mapping in YAML.
+        InputError: a file cannot be read, or is not a mapping in YAML.
     """
     job_groups = groups(job)
     return [_register(override, job_groups) for override in overrides]
@@ -136,7 +136,7 @@ def _mapping(file: str, text: bytes) -> DictConfig:
     except yaml.YAMLError as error:
         raise InputError(describe_yaml_error(error, file)) from error
     except (UnicodeDecodeError, OmegaConfBaseException) as error:
-        raise InputError(f"{file}: not a configuration ({describe(error)})") from error
+        raise InputError(f"{file}: not a configuration ({describe(error)}); it must be a mapping of keys") from error
     if not isinstance(content, DictConfig):
         raise InputError(f"{file}: not a configuration; it must be a mapping of keys")
     return content

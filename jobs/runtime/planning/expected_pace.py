@@ -124,10 +124,10 @@ class Expectation:
         resources: the resources of its stages.
         measurements: the measurements of `resources.measured`.
         gpu: the kind of its GPUs, if known.
-        own_cpus: CPUs of this machine, if the run is on it, with or without GPUs.
+        own_cpus: the number of CPUs of this machine if the run uses it, with or without GPUs; None for a cluster.
         work: the amount of work per row, if rows differ in work.
-        calibrates: some of the units can be processed alone.
-        part: which table this is, for a job that writes several.
+        calibrates: whether a few units can be run first to measure the pace.
+        part: the name of the table, for a job that writes several.
     """
 
     job: str

@@ -141,7 +141,7 @@ def _measurement(entry: Mapping[str, Any]) -> Measurement:
         raise ValueError(f"{measurement.job}: device must be {CPU}, or one of conf/gpus.yaml: {', '.join(read_gpus())}")
     feeder_s = measurement.feeder_s
     if bool(measurement.feeder) != (isinstance(feeder_s, int | float) and 0 < feeder_s < float("inf")):
-        raise ValueError(f"{measurement.job}: feeder needs feeder_s, a number above 0")
+        raise ValueError(f"{measurement.job}: feeder_s must be a number above 0 if feeder is set, and absent if not")
     if not isinstance(measurement.keys, Mapping) or (measurement.threads is not None and measurement.threads < 1):
         raise ValueError(f"{measurement.job}: keys must be a mapping, and threads at least 1")
     if wrong := [

@@ -62,7 +62,7 @@ def use_format(log: str) -> None:
 
 
 def use_text() -> None:
-    """Print lines of text from now on."""
+    """Print lines as text from now on, not as JSON objects."""
     _output.run = None
     logging.captureWarnings(False)
 

@@ -61,13 +61,13 @@ def agreement(ratings: Iterable[Mapping[str, Any]], people: Iterable[Mapping[str
 
 
 def check(answers: Sequence[Compared]) -> None:
-    """Check that the models answer like models that see.
+    """Check that the models' answers depend on the pictures.
 
     Raises:
         RunError: a share is closer to chance than to 1.
     """
     if low := [f"{a.name} ({a.share:.2f}; at least {a.least:.2f})" for a in answers if a.share < a.least]:
         raise RunError(
-            f"demo: {', '.join(low)}: too few right answers; the installed torch or transformers may compute something "
-            "else than those of constraints.txt"
+            f"demo: {', '.join(low)}: too few right answers; the installed torch or transformers may compute other "
+            "values than the versions in constraints.txt; install those"
         )

@@ -39,7 +39,7 @@ class Composition(NamedTuple):
 
     shade: int
     tint: int
-    start: int  # of the ground's lines
+    start: int  # first position of the ground's lines
     flag_column: int
     figures: tuple[Placed, ...]
     grain_seed: int

@@ -26,7 +26,7 @@ MODERN = range(1900, 2021)  # the years of Century's question about the period
 class Scene:
     """A picture's facts: those that can be seen, and those that can be read in its article."""
 
-    number: int  # also the seed of its grain and its figures' places
+    number: int  # also the seed of the picture's noise and of the positions of its shapes
     shape: str
     colour: str
     count: int

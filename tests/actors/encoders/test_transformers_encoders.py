@@ -248,7 +248,7 @@ def test_what_is_refused(siglip, dino, tmp_path):
         encoder_facts(f"transformers:{tmp_path}", pretrained=None)
 
 
-def test_a_model_that_is_not_there_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_model_is_reported_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def ask(*_: Any, **__: Any) -> Any:
         raise AssertionError("transformers was asked, which tries for half a minute")
 

@@ -51,7 +51,7 @@ def test_hosts() -> None:
         assert caught.value.rule == rule, url
     with pytest.raises(BlockedError, match="not a public address"):
         Rules(("*",)).check_url("https://[::ffff:10.0.0.1]/")
-    with pytest.raises(ValueError, match="not a URL"):
+    with pytest.raises(ValueError, match="http or https"):
         rules.check_url("file:///etc/passwd")
 
 

@@ -143,10 +143,10 @@ NO_THUMBNAIL = {
     "https://example.org/a/ab/Name.jpg": "of Wikimedia",
     "https://notwikimedia.org/a/ab/Name.jpg": "of Wikimedia",
     "https://upload.wikimedia.org:99999/x": "not a URL",
-    "https://upload.wikimedia.org:8443/wikipedia/commons/a/ab/N.jpg": "of the web",
-    "ftp://upload.wikimedia.org/wikipedia/commons/a/ab/N.jpg": "of the web",
+    "https://upload.wikimedia.org:8443/wikipedia/commons/a/ab/N.jpg": "http or https",
+    "ftp://upload.wikimedia.org/wikipedia/commons/a/ab/N.jpg": "http or https",
     "https://[::1/x": "not a URL",
-    "": "of the web",
+    "": "http or https",
 }
 
 
@@ -229,7 +229,7 @@ def test_the_form_of_the_papers_urls() -> None:
     check_cases(check, cases)
 
 
-def test_an_svg_as_it_is_has_no_pixels() -> None:
+def test_an_svg_without_a_width_is_refused() -> None:
     with pytest.raises(NoThumbnailError):
         request_url(parse(f"{UPLOAD}/a/ab/N.svg"), None, None)
 

@@ -39,7 +39,7 @@ def configuration(folder: Path) -> str:
 
 
 @pytest.mark.parametrize("name", BUILDERS)
-def test_a_checkpoint_of_a_version_stays_as_it_is(name: str) -> None:
+def test_the_configuration_of_a_checkpoint_is_unchanged(name: str) -> None:
     folder = Path(resolve(f"local:{name}"))
     assert configuration(folder) == GOLDEN[name]
 

@@ -171,7 +171,7 @@ def test_a_short_rubric_needs_a_name_and_questions_only() -> None:
     assert "missing key 'layouts', 'layout'" in with_parts
 
 
-def test_answers_of_another_form_are_told_what_to_write() -> None:
+def test_messages_about_answers_show_the_form_to_write() -> None:
     forms = ["[1, 2, 3]", "[yes, no]", "{value: …, label: …, score: …}"]
     cases: dict[str, tuple[str, list[str]]] = {
         "numbered": (

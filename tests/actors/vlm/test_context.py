@@ -40,7 +40,7 @@ def words_of(texts: Mapping[str, str]) -> int:
     return sum(len(text.split()) for text in texts.values())
 
 
-def test_a_context_that_fits_is_whole_and_the_prompt_is_made_once() -> None:
+def test_a_context_that_fits_is_whole_and_the_prompt_is_rendered_once() -> None:
     assert fitted(lambda texts: 0) == (ITEM, None, 1)
     assert fitted(lambda texts: 0, limit=11) == (ITEM, None, 1)
 

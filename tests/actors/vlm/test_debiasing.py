@@ -45,7 +45,7 @@ def test_settings() -> None:
             check_settings(settings)
 
 
-def test_correlation_of_pairs_that_come_in_parts() -> None:
+def test_correlation_of_pairs_that_are_added_in_parts() -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=30)
     y = x + rng.normal(size=30)

@@ -91,7 +91,7 @@ def test_an_answer_after_the_beginning_of_the_turn(load: Load) -> None:
 @pytest.mark.parametrize(
     ("codes", "message"), [((), "an empty answer"), (("1", ""), "an empty answer"), (("1", "1"), "cannot tell")]
 )
-def test_answers_that_are_none(load: Load, codes: tuple[str, ...], message: str) -> None:
+def test_invalid_answers_are_refused(load: Load, codes: tuple[str, ...], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ClosedSetScorer(*load("qwen2.5-vl-tiny")).score(requests(codes))
 

@@ -147,7 +147,9 @@ def test_a_tokenizer_that_gives_no_sure_cut_gets_whole_prompts(load: Load, monke
 
 
 @pytest.mark.parametrize("name", ["qwen2.5-vl-tiny", "qwen3-vl-tiny"])
-def test_trap_text_goes_on_after_the_pictures_positions(load: Load, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trap_text_positions_continue_after_the_pictures(
+    load: Load, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     expected = scored(load, name, "cascade", requests(1))
     monkeypatch.setattr(prefix, "_offset", lambda model: 0)
     assert distance(scored(load, name, "cascade", requests(1)), expected) > 1e-2

@@ -339,7 +339,7 @@ class TestChat:
         assert encoded.keys() == expected.keys()
         assert all(torch.equal(encoded[name], expected[name]) for name in encoded)
 
-    def test_several_pictures_and_none(self, chat: ChatEncoder) -> None:
+    def test_a_prompt_may_have_several_pictures_or_none(self, chat: ChatEncoder) -> None:
         assert chat.text([None, "b"], 2).count("<|image_pad|>") == 2
         assert set(chat.encode(["only text"], [])) == {"input_ids", "attention_mask", "mm_token_type_ids"}
 
@@ -380,7 +380,7 @@ def test_a_model_of_text_alone_writes_too(text_model: Path) -> None:
     model, processor = load_vlm(str(text_model), dtype="float32")
     chat = ChatEncoder(processor)
     assert not chat.sees_pictures
-    with pytest.raises(ValueError, match="takes no pictures"):
+    with pytest.raises(ValueError, match="cannot see pictures"):
         chat.encode(["x", None], [picture(1)])
     prompts = [chat.encode([text], []) for text in ("Who?", "What is the history of this town by the sea?")]
     engine = text_generator(model, chat)

@@ -73,7 +73,7 @@ TEMPLATE = {"chat_template.jinja": "x"}
 WHOLE = "\x02" + 7 * "\0" + "{}"  # a file of safetensors without tensors
 
 
-def test_a_folder_that_holds_no_judge_is_told_before_anything_is_loaded(tmp_path: Path) -> None:
+def test_a_folder_without_a_judge_is_refused_before_anything_is_loaded(tmp_path: Path) -> None:
     cases = [
         ({}, "no model in the folder"),
         ({"config.json": "not JSON"}, "no model in the folder"),
@@ -131,7 +131,7 @@ def test_a_model_of_a_family_is_checked_without_its_libraries(vlm: tuple[Any, An
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "True set()\n"
 
 
-def test_a_folder_that_holds_one_is_none_without_its_configuration(tmp_path: Path, vlm: tuple[Any, Any]) -> None:
+def test_a_folder_without_its_configuration_is_not_a_model(tmp_path: Path, vlm: tuple[Any, Any]) -> None:
     folder = tmp_path / "judge"
     shutil.copytree(vlm[1].tokenizer.name_or_path, folder)
     assert check_vlm(str(folder)) is True
@@ -203,7 +203,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     server.server_close()
 
 
-def test_a_hubs_model_that_is_no_judge_is_told_before_anything_is_loaded(hub: list[str]) -> None:
+def test_a_hubs_model_that_is_no_judge_is_refused_before_anything_is_loaded(hub: list[str]) -> None:
     cases = [
         ("me/clip", "'clip'"),
         ("me/encoder", "BertModel"),
@@ -222,7 +222,7 @@ def test_a_hubs_model_that_is_no_judge_is_told_before_anything_is_loaded(hub: li
     check_cases(check, cases)
 
 
-def test_a_hubs_judge_is_known_by_small_files_that_are_kept(hub: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hubs_judge_is_recognised_by_small_cached_files(hub: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     from huggingface_hub import constants
 
     assert check_vlm("me/text") is False
@@ -290,7 +290,7 @@ def test_a_damaged_or_absurd_model_is_refused_by_name(tmp_path: Path, fault: str
 def test_weights_of_other_shapes_are_refused_by_name(tmp_path: Path) -> None:
     folder = Path(shutil.copytree(resolve("local:qwen2.5-vl-tiny"), tmp_path / "model"))
     edit(folder / "config.json", intermediate_size=96)
-    with pytest.raises(ModelError, match=rf"^{re.escape(str(folder))}: some of its weights have other shapes"):
+    with pytest.raises(ModelError, match=rf"^{re.escape(str(folder))}: the shapes of some weights"):
         load_vlm(str(folder))
 
 

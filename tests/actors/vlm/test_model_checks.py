@@ -48,7 +48,7 @@ def test_heads_are_of_the_text_model_and_of_pictures(tmp_path: Path) -> None:
         assert head_counts(folder(tmp_path / f"m{number}", {"model_type": "x", **config})) == expected
 
     check_cases(check, [(number, *case) for number, case in enumerate(cases)])
-    with pytest.raises(ValueError, match="does not name num_attention_heads"):
+    with pytest.raises(ValueError, match="has no num_attention_heads"):
         head_counts(folder(tmp_path / "none", {"model_type": "x"}))
 
 

@@ -330,7 +330,7 @@ def test_a_processor_that_is_not_cached_is_not_asked_from_the_hub(monkeypatch: p
     assert asked == [True]
 
 
-def test_a_model_whose_tokens_cannot_be_told() -> None:
+def test_a_model_without_picture_tokens() -> None:
     assert picture_tokens(SimpleNamespace(), {"input_ids": torch.tensor([[1, 2]])}) is None
 
 

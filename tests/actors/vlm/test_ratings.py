@@ -36,7 +36,7 @@ def test_nominal_answers_have_no_score() -> None:
     assert (row["value"], row["score"], row["expected"]) == ("b", None, None)
 
 
-def test_an_answer_or_why_there_is_none() -> None:
+def test_an_answer_or_the_reason_for_its_absence() -> None:
     assert answered(KINDS, scores(0.25, 0.75), ["article"]) == scored(KINDS, scores(0.25, 0.75)) | {
         "truncated": ["article"]
     }

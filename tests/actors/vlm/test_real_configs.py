@@ -76,7 +76,7 @@ def picture_tokens(processor: Any, width: int, height: int) -> int:
 
 
 @pytest.mark.parametrize("name", real_configs.MODELS)
-def test_tokens_of_a_picture(load: Load, name: str) -> None:
+def test_number_of_tokens_of_a_picture(load: Load, name: str) -> None:
     facts = real_configs.MODELS[name]
     processor = with_settings(load(name)[1], facts)
     by_key = {size: picture_tokens(processor, *size) for size in facts.tokens}

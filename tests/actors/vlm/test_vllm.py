@@ -1,4 +1,4 @@
-"""The engine vLLM: the rows of the other engines, prompts, statuses and failures, with a fake of its interface."""
+"""The engine vLLM, with a fake of its interface: the same rows as other engines; prompts, statuses and failures."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -1,6 +1,6 @@
 """What a unit costs on a simulated cluster: units per second and the driver's memory, by units, actors and nodes.
 
-Nodes are Ray nodes on this machine whose GPUs are numbers; actors sleep for the time that a model would work. All
+Nodes are Ray nodes on this machine with simulated GPUs; actors sleep for the time that a model would work. All
 processes share this machine's cores, so that the rate of many actors is that of the cores, not of a cluster. Nodes of
 `lean` shapes lack the agents that Ray starts on each (dashboard, metrics, environments of jobs: 125 MB and 3.5 s of
 CPU), and have no CPUs, so that units are read and written on the head and a node has no process but its actors.

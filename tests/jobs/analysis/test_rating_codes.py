@@ -112,7 +112,7 @@ def test_conditions_are_apart_if_asked_for():
     }
 
 
-def test_answers_stand_in_the_rubrics_order():
+def test_answers_are_in_the_rubrics_order():
     rows = [rating("i", "p", "q", "zebra"), rating("j", "p", "q", "ape"), rating("k", "p", "q", "new")]
     reduced_rows = reduced(rows, order=["zebra", "never", "ape"])["r", "q"].answers
     assert reduced_rows.values == ("zebra", "never", "ape", "new")

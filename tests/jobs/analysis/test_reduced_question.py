@@ -35,8 +35,8 @@ def test_only_what_people_were_asked_counts_as_asked() -> None:
     assert result.item[result.reported].tolist() == [3]
 
 
-def test_targets_with_a_known_answer() -> None:
-    """An item whose gold names no targets is right about all of them."""
+def test_gold_decides_which_targets_are_right() -> None:
+    """If an item's gold names no targets, answers about all of its targets are judged."""
     result = reduced([(item, target, PERSON, "ok") for item in (1, 2, 3) for target in (1, 2)])
     gold = {1: (frozenset[str](), frozenset(["Mali"])), 2: (frozenset(["Peru"]), frozenset(["Peru"]))}
     raters: Any = SimpleNamespace(kinds={"p": "human", "m": "model"})

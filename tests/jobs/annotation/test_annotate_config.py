@@ -16,7 +16,7 @@ def config(**keys: Any) -> AnnotateConfig:
     return AnnotateConfig(input="x", raters="y", out="z", **keys)
 
 
-def test_keys_that_go_together() -> None:
+def test_accepted_combinations_of_keys() -> None:
     cases = [
         REQUIRED,
         {**REQUIRED, "group": "country"},

@@ -135,7 +135,7 @@ INFEASIBLE: list[tuple[dict[str, Any], str]] = [
     ({"per_item": 3, "shared": 61}, "shared=61: .* 60"),
     ({"per_item": 0}, "per_item=0: "),
     ({"per_item": 3, "audit": 1.5}, "audit=1.5: "),
-    ({}, "give either per_item or quotas by group"),
+    ({}, "set either per_item, or quotas by group"),
 ]
 
 

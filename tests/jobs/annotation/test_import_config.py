@@ -13,7 +13,7 @@ RUBRIC = {"rubric": {"name": "r"}}
 ANSWERS = {"answers": ["1", "2"]}
 
 
-def test_keys_that_go_together() -> None:
+def test_accepted_combinations_of_keys() -> None:
     cases = [
         RUBRIC,
         ANSWERS,

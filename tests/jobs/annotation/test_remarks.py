@@ -119,7 +119,9 @@ def test_prodigy_has_a_task_for_free_text(tmp_path: Path, rubric_file: str) -> N
     assert len(rows_of(f"{tmp_path}/ratings")) == 4  # two people, two questions
 
 
-def test_spreadsheets_by_name_and_by_mapping(tmp_path: Path, rubric_file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remarks_of_spreadsheets_by_column_name_and_by_mapping(
+    tmp_path: Path, rubric_file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cells = f'i0,anna,"{ERROR}",{SOURCES}\ni0,bo,,\n'
     (tmp_path / "a.csv").write_text("item_id,rater,Factual_Error,sources\n" + cells)
     assert imported(tmp_path, "named", f"input={tmp_path}/a.csv", rubric_file) == EXPECTED

@@ -77,7 +77,7 @@ def test_spans_have_whole_numbers_in_order_and_probabilities(tmp_path: Path) -> 
     assert rejects == [(6, "no_start"), (5, "bad_end"), (4, "bad_end"), (7, "bad_probability"), (8, "bad_probability")]
 
 
-def test_a_time_that_is_none_and_a_column_that_is_no_text_are_refused(tmp_path: Path) -> None:
+def test_an_invalid_time_and_a_column_without_text_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("item_id,rater,value,time\ni,a,4,noon\n")
     with pytest.raises(InputError, match=r"columns\.time holds 'noon', neither ISO 8601 nor seconds since 1970"):

@@ -206,7 +206,7 @@ class TestRefused:
         assert "corpus.embedder.checkpoint= is required" in self.message_of(
             config(good.path, "datacomp", embedder=None)
         )
-        assert "no files of layout npy" in self.message_of(config(good.path, "npy"))
+        assert "no files of corpus.layout=npy" in self.message_of(config(good.path, "npy"))
         assert "corpus.layout=parquet" in self.message_of(config(good.path, "parquet"))
 
     def test_pickles_and_other_shapes(self, tmp_path: Path) -> None:

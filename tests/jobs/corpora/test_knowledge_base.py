@@ -193,7 +193,7 @@ def test_a_parquet_file_is_cut_between_nodes_and_read_in_parts(tmp_path: Path) -
     assert len(list(cut(find_files(config), node="id", unit_rows=2))) == 1
 
 
-def test_a_node_whose_texts_cannot_be_made_costs_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_whose_texts_cannot_be_written_affects_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = KnowledgeBaseConfig(
         name="k", path=str(tmp_path / "kb.csv"), columns=NodeColumns(node="id", lemmas="names")
     )

@@ -43,7 +43,7 @@ def test_files_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         ({"captions": "7\tOne\tmore\n"}, "captions.tsv line 1: 3 columns; 2 are required"),
         ({"captions": "7\t \n"}, "captions.tsv line 1: column 2 is empty"),
         ({"expected": "9\n"}, "expected.tsv: 1 lines for 2 pictures"),
-        ({"expected": "9\n8\n"}, "expected.tsv: no caption has the index 8"),
+        ({"expected": "9\n8\n"}, "expected.tsv: index 8 is not in captions.tsv"),
     ]
 
     def check(changed: dict[str, str], message: str) -> None:

@@ -61,7 +61,7 @@ def test_items_are_rated_as_their_pictures(tables: Path, tmp_path: Path) -> None
     assert rows[-1]["probabilities"] == pytest.approx(of_picture["red"]["probabilities"], abs=1e-6)
 
 
-def test_the_vector_of_a_text_is_none_of_a_picture(tmp_path: Path) -> None:
+def test_a_texts_vector_is_not_used_for_a_picture(tmp_path: Path) -> None:
     items = [{"item_id": name, "image_ids": [name]} for name in ("picture", "caption", "failed")]
     vectors = [
         *embedding_rows(["caption"], "text", np.ones((1, DIM))),

@@ -71,7 +71,7 @@ def test_the_first_items_of_the_first_units() -> None:
     assert prompt_trial.first_items([], reader, 1).num_rows == 0
 
 
-def test_no_items_are_said_to_be_none(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_absence_of_items_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert prompt_trial.items_to_show(Keys(0), units("a99"), reader) is None
     assert capsys.readouterr().out == ""
     assert prompt_trial.items_to_show(Keys(1), units("a0"), reader) is None

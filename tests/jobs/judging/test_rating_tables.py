@@ -33,7 +33,7 @@ def test_a_report_refuses_one_rater_in_two_tables(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_groups_are_told_apart_by_all_their_columns(tmp_path: Path) -> None:
+def test_groups_are_distinguished_by_all_their_columns(tmp_path: Path) -> None:
     pairs = [("m1", "q1"), ("m1", "q2"), ("m2", "q1")]
     rows = {"first": [rating("i", rater, question, "1") for rater, question in pairs],
             "second": [rating("i", "m2", "q1", "2")], "third": [rating("j", "m2", "q1", "2")]}  # fmt: skip

@@ -32,7 +32,9 @@ def test_labels_of_a_list_and_of_a_file(tmp_path: Path) -> None:
             read_targets(wrong)
 
 
-def test_a_file_of_ones_own_comes_before_a_list_of_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_users_file_takes_precedence_over_a_list_of_the_same_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     name = min(path.stem for path in LISTS.glob("*.txt"))
     monkeypatch.chdir(tmp_path)
     shipped = read_targets(name)

@@ -184,7 +184,7 @@ def test_blocks_of_many_items_give_the_same_value_and_an_interval_of_the_same_wi
     assert width(few) / width(many) == pytest.approx(20**0.5, rel=0.25)
 
 
-def test_given_weights():
+def test_weights_from_the_caller():
     # weights of interval differences make interval alpha; the name says so
     answers = RatingTable.from_matrix(EXAMPLE)
     levels = answers.levels()
@@ -232,13 +232,13 @@ def test_scores_of_any_number_of_levels_have_an_interval_alpha():
     assert alone.reason == "no item was rated by two raters"
 
 
-def test_more_answers_than_a_closed_set_has_are_told_as_such():
+def test_more_answers_than_a_closed_set_may_have_are_reported():
     free = replace(RatingTable.from_matrix([[1, 1], [2, 1]]), value=np.full(4, -1), score=np.full(4, np.nan), values=())
     reasons = {metric.name: metric.reason for metric in agreement(free)}
     assert reasons == dict.fromkeys(["percent_agreement", "alpha"], "more than 512 different answers: not a closed set")
 
 
-def test_no_ratings_and_one_answer_of_all_are_told_apart():
+def test_no_ratings_and_a_unanimous_answer_are_distinguished():
     none = replace(RatingTable.from_matrix([[NAN, NAN]]), values=())
     assert {(metric.status, metric.reason) for metric in agreement(none)} == {("missing_input", "no rating is ok")}
 

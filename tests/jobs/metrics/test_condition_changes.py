@@ -1,4 +1,4 @@
-"""Changes between two conditions: by hand, by brute force, and on what they must not depend."""
+"""Changes between two conditions: values by hand and by brute force, and invariances."""
 
 import itertools
 from dataclasses import replace

@@ -139,7 +139,7 @@ def test_random_tasks_are_what_the_formulas_give():
     check_cases(check, range(12))
 
 
-def test_a_stricter_end_goes_on(published):
+def test_a_smaller_stop_needs_more_rounds(published):
     measures = crowdtruth(published["unit"], published["worker"], published["vectors"], stop=STRICT)
     again = crowdtruth(published["unit"], published["worker"], published["vectors"], stop=1e-12)
     assert measures.change < STRICT
@@ -202,7 +202,7 @@ def test_annotations_that_nobody_shares_make_every_quality_zero():
     assert (zero.value, zero.n, zero.high) == (1, 2, 1)
 
 
-def test_units_with_one_rating_are_left_out_and_told():
+def test_units_with_one_rating_are_left_out_and_lower_the_coverage():
     task = task_of(RatingTable.from_matrix(np.array([[1, 1], [2, np.nan], [2, 2]])), ["a", "b", "c"])
     metrics = list(task.metrics())
     assert {f.dims["unit"] for f in metrics if "unit" in f.dims} == {"a", "c"}

@@ -182,7 +182,7 @@ def test_pooled_raters_are_one():
     assert (one.rater, one.asked, one.mean_score.value) == ("people", 3, 3.0)
 
 
-def test_conditions_are_told_apart_when_named():
+def test_conditions_are_distinguished_when_named():
     rows = [scored(1, condition="a"), scored(5, condition="b")]
     assert only(rows).mean_score.value == 3.0
     assert [d.extra for d in reduce(rows, extra=["condition"])] == [(("condition", "a"),), (("condition", "b"),)]
@@ -238,7 +238,7 @@ def test_a_broken_batch_is_refused_whole():
 
 
 def test_missing_columns_and_null_keys_are_named():
-    with pytest.raises(ValueError, match="lack value, answers"):
+    with pytest.raises(ValueError, match="missing columns value, answers"):
         Distributions().add(batch(TEN).drop_columns(["value", "answers"]))
     loose = pa.schema([f.with_nullable(True) for f in SCHEMA])
     with pytest.raises(ValueError, match="null in rater"):

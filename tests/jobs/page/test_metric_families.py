@@ -30,12 +30,12 @@ def test_a_family_is_a_table_and_a_group_a_column():
     ]
 
 
-def test_questions_stand_in_the_rubrics_order():
+def test_questions_are_in_the_rubrics_order():
     metric_blocks = blocks([alpha(0.1, question=q) for q in ("b", "a", "z")], [("r", "z")])
     assert [block.question for block in metric_blocks] == ["z", "a", "b"]
 
 
-def test_reasons_are_told_once_and_long_tables_are_cut():
+def test_reasons_are_printed_once_and_long_tables_are_cut():
     asked = {"rubric": "r", "question": "q", "group": "people"}
     gone = [undefined("alpha", "d", "no pairs", dims={**asked, "level": str(i)}) for i in range(MAX_ROWS + 6)]
     gone.insert(0, alpha(0.5, level="first", reason="few"))
@@ -75,7 +75,7 @@ def test_groups_of_one_rater_make_no_table_of_dashes():
     assert blocks([undefined("alpha", "d", "one rater", dims={"group": "g", "level": "nominal"})]) == []
 
 
-def test_values_are_told_in_their_units():
+def test_values_are_written_with_their_units():
     cases = [
         (estimated("share_at_least", "d", 0.558, 1500, interval=Interval(0.53, 0.58, "m")), "55.8%", "53.0 to 58.0"),
         (estimated("alpha", "d", -0.044, 9, interval=Interval(-0.1, 0.02, "m")), "−0.044", "−0.100 to 0.020"),

@@ -105,7 +105,7 @@ def test_points_of_lengths_and_of_people_are_two_figures(panels: list[tuple[str,
     assert all(low < high for low, high in zip(scatter.fit.low, scatter.fit.high, strict=True))
 
 
-def test_what_scatter_plots_leave_out_is_said(panels: list[tuple[str, Any]]) -> None:
+def test_scatter_plots_report_what_they_leave_out(panels: list[tuple[str, Any]]) -> None:
     plots = [(DIMS, points(LENGTH, f"m{number:02}", 4)) for number in range(MAX_SCATTERS)]
     assert figures(pairs=plots)[0].notes == []
     more = [*plots, (DIMS, points(LENGTH, "more", 9, drawn=3))]

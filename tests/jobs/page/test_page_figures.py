@@ -146,7 +146,7 @@ def test_the_funnel_has_every_count():
     assert "logarithmic" in figure.plots[0]
 
 
-def test_what_is_cut_is_said():
+def test_truncation_is_reported():
     metrics = [
         Metric(name="group_mean_score", definition="d", value=2 + n / 100, low=1.0, high=3.0, interval_method="m", n=9,
                dims={"rubric": "r", "question": f"q{q}", "group": f"m{n}"})

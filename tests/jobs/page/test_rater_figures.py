@@ -40,7 +40,7 @@ def test_raters_of_any_pair_are_in_the_map_of_their_question() -> None:
     assert list(agreement_map(metrics[:1], [], {})) == []  # two raters are a number, and no map
 
 
-def test_people_come_first_and_raters_past_the_limit_are_said() -> None:
+def test_people_come_first_and_raters_past_the_limit_are_reported() -> None:
     models = [kappa("a", f"m{number:02}", 0.5) for number in range(MAX_RATERS)]
     (figure,) = agreement_map([*models, kappa("zoe", "yan", 0.5, group="people")], [], {})
     assert {"yan  1", "zoe  2", "a  3"} <= set(texts(figure.plots[0]))

@@ -116,7 +116,7 @@ def test_links_are_only_http_addresses_or_places_on_the_page():
     assert sum(href.startswith("https") for href in hrefs) == 2  # a card without a thumbnail is not shown
 
 
-def test_outside_links_tell_nobody_where_the_reader_came_from(elements):
+def test_outside_links_send_no_referrer(elements):
     outside = [attrs for attrs in elements.all("a") if attrs["href"].startswith("http")]
     assert len(outside) == 22
     assert all("noopener" in attrs["rel"] and "noreferrer" in attrs["rel"] for attrs in outside)
@@ -311,7 +311,7 @@ def test_an_open_question_shows_its_counts_and_why_there_are_no_shares():
     assert "not a closed question" in text
 
 
-def test_questions_stand_in_the_order_of_the_wording_then_by_name():
+def test_questions_are_in_the_order_of_the_wording_then_by_name():
     words = dict(reversed(sample.wording().items()))
     words.pop(("century_labels", "concept"))
     elements = render(dataclasses.replace(sample.page(), wording=words, pictures=[]))

@@ -196,7 +196,7 @@ def test_models_that_drew_have_scores_with_intervals(report: Path) -> None:
     assert (report / "R" / "paper" / "image_models.svg").exists()
 
 
-def test_without_scenarios_the_paper_stands_alone(report: Path) -> None:
+def test_without_scenarios_only_the_paper_is_shown(report: Path) -> None:
     keys = [f"ratings=[{report}/rated]", "paper=rome", f"out={report}/bare"]
     assert cli.main("report", keys) == 0
     page = (report / "bare" / "index.html").read_text(encoding="utf-8")

@@ -22,7 +22,7 @@ def test_a_journal_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert set(content) == {"purge", "listed", "marks", "urls", "pictures", "matched", "others"}
 
 
-def test_a_purge_that_continues_keeps_its_name_and_what_it_had(tmp_path: Path) -> None:
+def test_a_continued_purge_keeps_its_name_and_its_ids(tmp_path: Path) -> None:
     first = journal.begin(str(tmp_path), "list", GONE, None)
     more = journal.begin(str(tmp_path), "list", Gone({"c"}, {"https://x/c.jpg"}, set(), {"n"}), first)
     assert more == journal.read(str(tmp_path), "list")
@@ -37,7 +37,7 @@ def test_another_list_is_refused(tmp_path: Path) -> None:
         journal.read(str(tmp_path), "other")
 
 
-def test_an_interruption_says_what_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_interruption_names_the_remaining_journal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with journal.mentioned_if_interrupted(str(tmp_path)):
         pass
     assert capsys.readouterr() == ("", "")

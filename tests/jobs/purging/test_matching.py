@@ -49,7 +49,7 @@ def test_texts_go_with_a_picture_unless_an_item_of_any_table_uses_them(tmp_path:
     assert (gone.pictures, gone.urls, gone.matched) == ({GONE}, set(), {GONE, about["item_id"]})
 
 
-def test_a_picture_under_a_further_id_goes_with_all_that_names_it(tmp_path: Path) -> None:
+def test_a_picture_with_another_id_is_removed_with_all_rows_about_it(tmp_path: Path) -> None:
     shown = record("a", record_id=content_id("row"))
     url = shown["image_url"]
     copy = image_row(url, image_id=OTHER)

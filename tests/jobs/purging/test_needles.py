@@ -49,7 +49,7 @@ def test_rows_and_files_that_name_it() -> None:
     assert [NEEDLES.is_picture(name) for name in names] == [True, True, False, False]
 
 
-def test_lines_entries_and_cells_go_and_the_rest_stays() -> None:
+def test_lines_entries_and_cells_are_removed_and_the_rest_stays() -> None:
     lines = [json.dumps(value) for value in ({"a": 1}, {"id": ID}, {"e": {}, "by": {ID: 2, "x": 3}}, {"by": {ID: 2}})]
     kept = without("\n".join(lines) + "\n", "x.jsonl", NEEDLES)
     assert [json.loads(line) for line in str(kept).splitlines()] == [{"a": 1}, {"e": {}, "by": {"x": 3}}]
@@ -65,7 +65,7 @@ def test_lines_entries_and_cells_go_and_the_rest_stays() -> None:
     assert list(rows) == [["id", "note"], ["x", "two\nlines"]]
 
 
-def test_rows_of_parquet_go_and_a_file_without_them_stays() -> None:
+def test_rows_of_parquet_are_removed_and_a_file_without_them_stays() -> None:
     table, sink = pa.table({"image_id": [ID, "x"], "n": [1, 2]}), io.BytesIO()
     pq.write_table(table, sink)
     kept = rows_without(sink.getvalue(), NEEDLES)

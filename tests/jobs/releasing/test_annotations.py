@@ -49,7 +49,7 @@ def test_answers_to_one_item_are_one_row(tmp_path: Path) -> None:
     assert not {"rating.rubric", "rating.target", "rating.comment"} & set(result.columns)
 
 
-def test_what_tells_rows_apart_has_columns(tmp_path: Path) -> None:
+def test_columns_that_distinguish_rows_are_released(tmp_path: Path) -> None:
     rows = [
         rating("i", "m", "look", "good"),
         rating("i", "m", "look", "bad") | {"rubric": "s"},

@@ -29,7 +29,7 @@ def source(name: str, rows: list[dict[str, Any]]) -> Any:
     return TableInMemory(name, rows)
 
 
-def test_pictures_with_a_link_and_what_is_known_of_them() -> None:
+def test_pictures_with_a_link_and_their_facts() -> None:
     excluded = ExclusionFilter(frozenset({"gone", "https://h/listed"}))
     pictures = read_pictures(
         source("records", RECORDS), starter=source("records", RECORDS[:1]), images=source("images", CREDITS),

@@ -324,9 +324,7 @@ class Cluster:
         raise Ended
 
 
-def test_what_failed_on_a_bad_device_is_attempted_anew_on_another(
-    board: LocalBoard, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_failed_on_a_bad_device_is_retried_on_another(board: LocalBoard, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(board, monkeypatch, gpus=2)
 
     class OnGpuZero(Rater):

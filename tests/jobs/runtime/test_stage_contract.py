@@ -59,7 +59,7 @@ def test_a_missing_or_mistyped_column_is_refused(check: Any) -> None:
         check("Judge", MISSING, DECLARED)
 
 
-def test_further_columns_may_come_in_but_not_go_out() -> None:
+def test_stages_may_receive_but_not_return_further_columns() -> None:
     check_inputs("Judge", EXTRA, DECLARED)
     with pytest.raises(RunError, match=r"Judge.*note is not declared"):
         check_outputs("Judge", EXTRA, DECLARED)

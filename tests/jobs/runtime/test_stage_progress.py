@@ -83,7 +83,7 @@ def test_progress_counts_rows_where_their_number_is_known() -> None:
         assert [stage.name for stage in progress] == [stage.pool for stage in chain]
 
 
-def test_tokens_are_told_before_the_first_row(
+def test_tokens_are_reported_before_the_first_row(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(progress, "LINE_EVERY_S", 0.5)

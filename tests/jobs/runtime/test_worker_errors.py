@@ -17,7 +17,7 @@ TRACE = """ray::MapBatches(judge)() (pid=1, ip=127.0.0.1)
 """
 
 
-def test_a_model_error_keeps_its_sentence_and_others_say_where_they_come_from() -> None:
+def test_a_model_error_keeps_its_message_and_others_name_their_origin() -> None:
     with pytest.raises(RunError, match=r"^/m: cannot load the model \(cut\)$"), as_run_errors():
         raise RuntimeError(TRACE.format(error="actors.errors.ModelError: /m: cannot load the model (cut)"))
     with pytest.raises(RunError, match=r"^a worker failed: ValueError: a list \(ray\.verbose=true"), as_run_errors():

@@ -1,4 +1,4 @@
-"""What workers warn of is printed once on the driver, with its number at the end."""
+"""The driver prints each kind of workers' warnings once, and the number of all at the end."""
 
 import logging
 from types import SimpleNamespace

@@ -78,7 +78,7 @@ def damaged(good: bytes, *, times: int, seed: int) -> Iterator[bytes]:
         yield bytes(damaged)
 
 
-def test_a_damaged_footer_is_none_or_can_be_read_whole(table: Path) -> None:
+def test_a_damaged_footer_is_rejected_or_can_be_read_whole(table: Path) -> None:
     victim = table / "unit0.parquet"
     count = 0
     for content in damaged(victim.read_bytes(), times=800, seed=1):

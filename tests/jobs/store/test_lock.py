@@ -50,7 +50,7 @@ def test_a_table_that_another_process_writes_is_refused_until_that_ends(out: str
     assert begin(plan(out)).todo == []
 
 
-def test_a_run_that_failed_leaves_no_lock_once_nobody_has_it(out: str) -> None:
+def test_a_failed_run_leaves_no_lock_once_nothing_refers_to_it(out: str) -> None:
     run = begin(plan(out))
     assert not lock.acquire(out)  # it is this process's already
     assert begin(plan(out)).todo  # which may open its own table again

@@ -71,7 +71,7 @@ def test_what_a_run_keeps_in_its_own_folders_is_no_table_to_name(out: str) -> No
         open_table(out)
 
 
-def test_a_folder_of_tables_stands_for_all_of_them_in_a_list(out: str) -> None:
+def test_a_folder_in_a_list_means_all_of_its_tables(out: str) -> None:
     for name in ("one", "two"):
         complete(plan(f"{out}/{name}"))
     assert [source.uri for source in open_tables([out])] == [f"{out}/one", f"{out}/two"]

@@ -71,7 +71,7 @@ def test_units_planned_in_another_order_are_those_that_were_frozen(out: str) -> 
     assert [u["name"] for u in again.finish()["units"]] == [unit(f).name for f in FILES]
 
 
-def test_an_object_that_holds_another_unit_is_none_of_its_own(out: str) -> None:
+def test_an_object_with_another_unit_is_not_taken_for_the_units_object(out: str) -> None:
     units = [Unit(name, (), rows=2) for name in FILES]  # without inputs all are of one version
     planned = plan(out, units=units)
     run = begin(planned)

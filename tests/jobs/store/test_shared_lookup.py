@@ -60,7 +60,7 @@ def test_rows_are_those_of_a_filter(
             assert results.equals(reading.rows(pa.array(wanted, pa.string())).replace_schema_metadata(None))
 
 
-def test_keys_of_one_hash_are_told_apart(
+def test_keys_with_equal_hashes_are_distinguished(
     tmp_path: Path, temporary_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(

@@ -27,7 +27,7 @@ def test_classes_below_a_root_with_cycles_redirects_and_a_depth() -> None:
     assert edges().below([]).tolist() == []
 
 
-def test_a_tree_goes_to_workers_and_back() -> None:
+def test_a_tree_can_be_sent_to_workers_and_back() -> None:
     concepts = ConceptList.from_dict(
         {"name": "c", "source": "s", "themes": {"t": {"war": ["war"], "other": ["Q6"], "none": ["Absent"]}}}
     )

@@ -126,7 +126,7 @@ def test_entities_have_names_of_their_own() -> None:
     assert entities.entity_of(SCENES[0]) in listed
 
 
-def test_the_knowledge_base_has_names_that_tell_and_names_that_tell_nothing() -> None:
+def test_the_knowledge_base_has_informative_and_uninformative_names() -> None:
     pictures = {entity: list(knowledge_base.pictures(entity, seed=0)) for entity in entities.entities()}
     rows = {row["node"]: row for row in knowledge_base.rows(pictures)}
     nodes_of_picture = Counter(name for row in rows.values() for name in row["images"])

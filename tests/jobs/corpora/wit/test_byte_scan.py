@@ -295,7 +295,7 @@ def test_rows_that_are_not_wanted_are_not_decoded() -> None:
     assert counts == expected_counts
 
 
-def test_hits_before_the_offset_were_given_out() -> None:
+def test_hits_before_the_offset_are_returned() -> None:
     raw = SOUND + SOUND.split(b"\n", 1)[1] + b"broken\n"
     actual, counts = Hits(), Counts()
     scanned = FastScan(io.BytesIO(raw), chunk=16).hits(language="en", matcher=MATCHER, counts=counts)

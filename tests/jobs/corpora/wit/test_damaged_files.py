@@ -138,7 +138,7 @@ def test_a_line_without_an_end_is_not_held_for_ever(tmp_path: Path, monkeypatch:
         assert scan(tmp_path, HEADER + row("one") + "x" * length + "\n" + row("two")).titles == ["one", "two"]
 
 
-def test_the_byte_scan_goes_on_after_the_end_of_a_line_without_limit(
+def test_the_byte_scan_continues_after_the_end_of_a_line_without_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The csv module reads a row that the byte scan finds too long, and hands back what follows its line."""
@@ -182,7 +182,7 @@ def test_rows_continue_at_any_offset(tmp_path: Path, monkeypatch: pytest.MonkeyP
             assert list(rows_reader.rows()) == whole[taken:]
 
 
-def test_a_stream_that_breaks_after_rows_were_given_out_gives_each_once(
+def test_a_stream_that_breaks_after_some_rows_yields_each_row_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     titles, content = many(30_000)

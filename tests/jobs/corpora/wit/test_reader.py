@@ -158,7 +158,7 @@ def test_a_right_header_is_accepted(tmp_path: Path) -> None:
         check_header(str(tmp_path / "none.tsv"))
 
 
-def test_progress_tells_all_bytes_and_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_reports_all_bytes_and_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     set_chunk(monkeypatch, 4096)
     _, content = many(5000)
     path = tmp_path / "f.tsv.gz"

@@ -62,7 +62,7 @@ def test_table_3_has_a_column_per_rater_and_scenario() -> None:
     assert table.notes[1:] == ("The paper, Other / Triumph: Samples 80, Average score 2.5.",)
 
 
-def test_without_scenarios_the_paper_stands_alone() -> None:
+def test_without_scenarios_only_the_paper_is_shown() -> None:
     printed = PrintedTable("t", ["Triumph"], {"GPT": [0.5], "empty": [None]}, percent=False)
     for name, arrange in (("table_3", rating.table_3), ("table_4", rating.table_4)):
         table = arrange(study(printed={name: printed}, options={"scenario": "place"}))

@@ -35,7 +35,7 @@ def test_encoders_by_wording_next_to_the_papers() -> None:
     ]
 
 
-def test_without_random_ranks_the_papers_stand_alone() -> None:
+def test_without_random_ranks_only_the_papers_are_shown() -> None:
     rows = rows_of(table_2(study(printed=PRINTED)))
     assert list(rows) == [("random baseline", ""), ("big", ""), ("small", "")]
 

@@ -11,7 +11,7 @@ from jobs.runtime.cluster.actor_watch import TELL_EVERY_S, ActorWatch, PoolState
 from jobs.runtime.process import console
 
 
-def test_the_run_goes_on_with_the_first_actor_and_tells_of_the_others() -> None:
+def test_the_run_starts_with_the_first_actor_and_reports_the_others() -> None:
     watch = StartWatch(wait_s=600, now=0.0)
     pools = [PoolState("PictureDecoder", 4, 0), PoolState("Judge", 1, 7)]
     assert watch.look(pools, now=1.0) is None

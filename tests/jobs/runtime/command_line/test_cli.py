@@ -168,7 +168,7 @@ def test_lists_help_and_refusals_import_little() -> None:
         assert banned & set(process.stdout.splitlines()[-1].split()) == set(), arguments
 
 
-def test_a_reader_that_goes_away_ends_no_run() -> None:
+def test_a_closed_pipe_does_not_end_a_run() -> None:
     talkative = (
         "from jobs.runtime.process.console import say; [say('x' * 100_000) for _ in range(20)]; say('done', err=True)"
     )

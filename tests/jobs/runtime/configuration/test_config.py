@@ -175,7 +175,7 @@ def test_a_file_of_the_users_that_is_wrong_is_named(text: str | None, message: s
     assert message in refused(f"corpus={tmp_path}/own.yaml")
 
 
-def test_an_empty_value_is_not_taken_for_none() -> None:
+def test_an_empty_value_is_not_read_as_null() -> None:
     assert refused("out=") == "mine: out=: empty value; the key is required"
     assert refused("exclusions=") == "mine: exclusions=: empty value; for no value, use exclusions=null"
 

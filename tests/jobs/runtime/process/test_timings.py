@@ -20,7 +20,7 @@ class Board:
         getattr(self.measured, method)(*arguments)
 
 
-def test_phases_follow_one_another_and_workers_come_last() -> None:
+def test_phases_are_printed_in_order_and_workers_last() -> None:
     phases = Phases(lambda: 100.0)
     phases.mark("imports", 101.25)
     phases.mark("Ray", 107.5)

@@ -107,7 +107,7 @@ def test_an_answer_of_a_store_gives_place_cause_and_remedy(
             assert "\n" not in message
 
 
-def test_what_a_worker_raised_is_told_from_its_text_alone(whole: Path) -> None:
+def test_a_workers_error_is_recognised_by_its_text_alone(whole: Path) -> None:
     with answering(411, "MissingContentLength", "no length") as endpoint, in_environment(endpoint):
         with pytest.raises(OSError, match="HTTP status 411") as raised:
             locations.publish(whole, KEY)
@@ -157,7 +157,7 @@ def test_nobody_at_the_endpoint_and_no_credentials(monkeypatch: pytest.MonkeyPat
         raise boto.NoCredentialsError
 
 
-def test_errors_of_this_machine() -> None:
+def test_local_errors_as_sentences() -> None:
     cases = [
         (OSError(errno.ENOSPC, "No space left", "/full/x"), "/full/x: No space left on device; free space there"),
         (
@@ -189,7 +189,7 @@ def test_the_more_exact_place_is_named() -> None:
     assert (faults.sentence(inside, "/other") or "").startswith("/other: ")
 
 
-def test_damage_is_told_from_a_file_that_cannot_be_read() -> None:
+def test_damage_is_distinguished_from_a_file_that_cannot_be_read() -> None:
     cases = [
         (OSError("Invalid flatbuffers message."), True),
         (OSError("Couldn't deserialize thrift: no more data"), True),

@@ -204,7 +204,7 @@ def test_what_is_not_there_is_named(place: str) -> None:
         locations.read_bytes(f"{place}/none")
 
 
-def test_a_place_that_is_none_is_refused() -> None:
+def test_an_invalid_place_is_refused() -> None:
     def check(bad: str) -> None:
         with pytest.raises(InputError):
             locations.absolute(bad)
@@ -242,7 +242,7 @@ def test_a_missing_bucket_is_named(s3: str, look: Callable[[str], object]) -> No
 
 
 @pytest.mark.parametrize("look", LOOKS, ids=["key", "glob", "listing"])
-def test_a_wrong_credential_is_told(
+def test_a_wrong_credential_is_reported(
     s3: str, look: Callable[[str], object], settings_forgotten: pytest.MonkeyPatch
 ) -> None:
     locations.listing(s3)  # a client with the right one has been made
@@ -254,7 +254,7 @@ def test_a_wrong_credential_is_told(
 
 
 @pytest.mark.parametrize("look", LOOKS, ids=["key", "glob", "listing"])
-def test_an_unreachable_endpoint_is_told_after_few_tries(
+def test_an_unreachable_endpoint_is_reported_after_few_attempts(
     s3: str, look: Callable[[str], object], settings_forgotten: pytest.MonkeyPatch
 ) -> None:
     tried: list[tuple[str, int]] = []

@@ -39,7 +39,7 @@ def test_results_that_wait_are_bounded_by_their_weights() -> None:
     assert largest <= 5  # four of weight 5, and the one that was handed over before it was counted
 
 
-def test_an_error_comes_in_its_turn_and_ends_the_reading() -> None:
+def test_an_error_is_raised_in_order_and_ends_the_reading() -> None:
     asked: list[int] = []
 
     def values() -> Iterator[int]:
