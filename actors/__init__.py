@@ -1,1 +1,1 @@
-"""What runs on the workers: one plain class a stage. Imports neither Ray nor Hydra nor `jobs`."""
+"""Code that runs on the workers: one plain class per stage. Imports neither Ray nor Hydra nor `jobs`."""

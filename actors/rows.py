@@ -7,7 +7,7 @@ from actors.status import Status
 
 
 class Ended(TypedDict, total=False):
-    """How the work on a row ended."""
+    """Columns with the outcome of the work on a row."""
 
     status: str
     error_kind: str | None

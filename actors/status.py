@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 
 class Status(StrEnum):
-    """How the work on a row ended."""
+    """The outcome of the work on a row."""
 
     OK = "ok"
     REFUSED = "refused"  # a model or a person declined to answer

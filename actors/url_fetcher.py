@@ -49,7 +49,7 @@ class ImageRequest:
 
 @dataclass(kw_only=True)
 class UrlFetcherSettings(RequestSettings):
-    """How pictures are requested, and in whose name.
+    """Settings of the requests for pictures.
 
     Attributes:
         agent: the User-Agent header, with an address at which the sender can be reached.

@@ -108,7 +108,7 @@ def _purged(plan: TablePlan) -> dict[str, Any] | None:
 def _check(cfg: RetrieveConfig) -> None:
     check_side(cfg.resident)
     if (cfg.logit_scale is None) != (cfg.logit_bias is None):
-        raise InputError("logit_scale= and logit_bias= must be given together: a probability needs both")
+        raise InputError("logit_scale= and logit_bias=: set both or neither; a probability needs both")
     if cfg.retry:
         raise InputError("retry=: neighbors have no status; overwrite=true searches again")
     check_device(cfg, cfg.device)

@@ -1,4 +1,4 @@
-"""What several tests share: real data if it is there, one Ray, one S3 server, one cache of local models."""
+"""Fixtures that tests share: real data if it exists, one Ray, one S3 server, one cache of local models."""
 
 import gc
 import os
@@ -89,7 +89,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def place(path: Path) -> int:
-    """Where the file is in `LONGEST`; after its end if it is not."""
+    """Return the position of the file in `LONGEST`; `len(LONGEST)` if it is not there."""
     name = path.relative_to(ROOT / "tests").as_posix() if path.is_relative_to(ROOT / "tests") else ""
     return LONGEST.index(name) if name in LONGEST else len(LONGEST)
 

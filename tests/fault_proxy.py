@@ -52,7 +52,7 @@ Matches = Callable[[Request], bool]
 
 @dataclass
 class Fault:
-    """What befalls a request.
+    """The fault that the proxy applies to a request.
 
     Attributes:
         kind: `answer` (with `status` and S3's `code`, nothing is handed on), `cut answer` (half of the body, then a

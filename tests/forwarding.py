@@ -21,7 +21,7 @@ ENDPOINT = "AWS_ENDPOINT_URL"
 
 
 class Forwarding:
-    """What a server has passed on: requests by method (of plain HTTP), bytes of answers, targets of connections.
+    """The traffic that a server has forwarded: requests by method (of plain HTTP), bytes of answers, targets.
 
     Args:
         delay_s: how long it keeps a request.

@@ -30,7 +30,7 @@ class Seen:
 
 @dataclass
 class Answer:
-    """What is sent back; `headers` beyond Content-Length (the body's, unless it is given) and Connection."""
+    """A reply; `headers` are in addition to Connection and to Content-Length, which is the body's unless set."""
 
     status: int = 200
     body: bytes = b""

@@ -1,4 +1,4 @@
-"""What users and other programs rely on, frozen; `test_public_surface` compares. A change is made on purpose."""
+"""The public interface, frozen; `test_public_surface` compares it with the code, so that no change is accidental."""
 
 WRITING = """
     out: str

@@ -1,4 +1,4 @@
-"""Where secrets are found in what jobs wrote: names, raw and encoded bytes, archives, values of Parquet files."""
+"""Search for secrets in jobs' files: names, raw and encoded bytes, archives, values of Parquet files."""
 
 import base64
 import contextlib
@@ -45,7 +45,7 @@ def _key_of_s3() -> str:
 
 
 def leaks(folders: Iterable[str], printed: str, **more: str) -> list[str]:
-    """Where secrets are found below `folders` and in what was printed.
+    """Return where secrets occur below `folders` and in the output.
 
     They are what was planted, the secret key of the S3 server if there is one, and `more` by name.
     """

@@ -64,7 +64,7 @@ def growing(rounds: Sequence[dict[str, int]]) -> dict[str, float]:
 
 
 def figures(temporary: Path, session: Path) -> dict[str, int]:
-    """What must not grow."""
+    """Return the quantities that must not grow, by name."""
     import ray
 
     driver = psutil.Process()

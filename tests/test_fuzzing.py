@@ -141,7 +141,7 @@ def storable(text: str) -> str:
 
 
 def refused(*kinds: type[Exception], call: Callable[[], Any]) -> Any:
-    """What `call` returns, or None if it raises one of `kinds`."""
+    """Return what `call` returns, or None if it raises one of `kinds`."""
     try:
         return call()
     except kinds:

@@ -1,4 +1,4 @@
-"""Where code goes (CONTRIBUTING.md): which folder holds what; paths, names and links in texts exist."""
+"""Rules of CONTRIBUTING.md about the folders of code; paths, names and links in texts exist."""
 
 import ast
 import functools

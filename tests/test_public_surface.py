@@ -1,4 +1,4 @@
-"""What users and other programs rely on is frozen in `public_surface`: jobs, keys with defaults, tables, status words.
+"""The public interface equals `public_surface`: jobs, keys with defaults, tables, status words.
 
 A change here is a change for them: make it on purpose, raise the table's version where its columns change, and
 update the literals there.
@@ -56,7 +56,7 @@ def lines(text: str) -> list[str]:
 
 
 def changes(now: list[str], frozen: list[str]) -> list[str]:
-    """What is new (+) and what is gone (-), for a message that names it."""
+    """Return the added (+) and removed (-) entries, for a message."""
     return [f"+ {x}" for x in now if x not in frozen] + [f"- {x}" for x in frozen if x not in now]
 
 

@@ -1,4 +1,4 @@
-"""What identifies an encoder of transformers, read from its files without importing transformers.
+"""Identity of an encoder of transformers, read from its files without importing transformers.
 
 The import takes seconds of CPU, and a driver needs only a few numbers of two small JSON files. Files with anything
 out of the ordinary are left to transformers.

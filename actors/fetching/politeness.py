@@ -1,4 +1,4 @@
-"""How a polite client identifies itself, and the headers with which servers demand pauses or forbid a use."""
+"""The User-Agent of a polite client, and the headers with which servers demand pauses or forbid a use."""
 
 import re
 from collections.abc import Collection, Iterable

@@ -77,7 +77,7 @@ class Instruction:
 
     @property
     def picture_count(self) -> int | None:
-        """How many pictures an item must have; 0: none is shown; None: one or more."""
+        """The number of pictures that an item must have; 0: none is shown; None: one or more."""
         return pieces.picture_count(self.order)
 
     @property

@@ -18,7 +18,7 @@ _active = threading.local()
 
 @dataclass
 class AttentionPlan:
-    """What cascade attention needs for one pass in addition to queries, keys and values.
+    """Inputs of cascade attention for one pass, in addition to queries, keys and values.
 
     Attributes:
         prefix: keys and values [1, key heads, seen, head size] by layer; `seen` are the prefix's last tokens.

@@ -1,4 +1,4 @@
-"""What the engines need to know about a model's architecture to run suffixes over an encoded prefix."""
+"""Facts about models' architectures that the engines need to run suffixes over an encoded prefix."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""How many tokens may pass through a model at once, given a memory budget instead of a batch size."""
+"""The number of tokens that may pass through a model at once, from a memory budget instead of a batch size."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How generated texts are sampled: the settings, and the draw of a token."""
+"""Sampling of generated texts: the settings, and the draw of a token."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

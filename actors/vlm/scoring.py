@@ -49,7 +49,7 @@ class AnswerScorer:
 
     @property
     def groups_at_once(self) -> int | None:
-        """How many groups to pass to `run_many` at a time; None: all of them."""
+        """The number of groups to pass to `run_many` at a time; None: all of them."""
         return None
 
     def check_codes(self, codes: Sequence[str]) -> list[int]:

@@ -54,7 +54,7 @@ class AnnotateConfig(OwnQuestionsConfig, Writing):
 
     @property
     def raters_per_item(self) -> int:
-        """How many raters of a group rate an item; with several quotas, the largest number."""
+        """The number of raters of a group who rate an item; with several quotas, the largest number."""
         return self.per_item or self.per_group or max((self.quotas or {}).values())
 
 

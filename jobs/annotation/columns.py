@@ -71,7 +71,7 @@ class ColumnMapping:
 
 @dataclass(frozen=True)
 class Reading:
-    """How to read a file: the table, the mapping of columns, the questions, encoding and delimiter."""
+    """Settings for reading a file: the table, the mapping of columns, the questions, encoding and delimiter."""
 
     table: str
     columns: RatingColumns

@@ -21,7 +21,7 @@ from jobs.store.files import locations
 
 @dataclass(frozen=True)
 class _Asked:
-    """What people were asked: questions, kinds of spans, free texts, and the only question of files without one."""
+    """The questions, kinds of spans and free texts of a study, and the only question of files without such a column."""
 
     questionnaire: Questionnaire | None
     span_labels: SpanLabels | None

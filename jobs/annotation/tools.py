@@ -24,7 +24,7 @@ WELFARE = (REPORT, ISSUE, COMMENT, SHOW)
 
 @dataclass(frozen=True)
 class ToolReading:
-    """How to read a tool's export.
+    """Settings for reading a tool's export.
 
     Attributes:
         table: ratings, spans, remarks or raters.

@@ -44,7 +44,7 @@ _NUL, _OUTSIDE_ENCODING = re.compile("\0"), re.compile("[\udc80-\udcff]")
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a file is written: its encoding, delimiter and column names, and the lines before the header."""
+    """The format of a file: its encoding, delimiter and column names, and the lines before the header."""
 
     encoding: str
     delimiter: str

@@ -24,7 +24,7 @@ KINDS = (".csv", ".tsv", ".txt", ".parquet")
 
 @dataclass
 class TermsConfig:
-    """Where the search terms come from."""
+    """Keys of the source of search terms."""
 
     path: Any = MISSING  # a table of terms, or a .csv, .tsv, .txt or .parquet file; or a list of them
     column: str | None = None  # the column of phrases; null: term, terms, phrase or page_title, in any case

@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class VectorLayout:
-    """How the vectors of a corpus are read; sent to the workers."""
+    """Settings for reading the vectors of a corpus; sent to the workers."""
 
     table: bool  # a table `embeddings`, else arrays
     array: str | None = None  # member of .npz files

@@ -31,7 +31,7 @@ COLUMNS = ["item_id", "rubric", "question", "rater", "method", "status", "value"
 
 @dataclass
 class StarterConfig:
-    """How the starter set is selected."""
+    """Keys for selecting the starter set."""
 
     rubric: str | None = "century_labels"  # rubric whose ratings count; null: any
     question: str = "sensitive"  # question whose scores are averaged
@@ -190,7 +190,9 @@ class RatingReader:
     def _label(self, word: str) -> int:
         if word not in self._labels and len(self._labels) == MAX_LABELS:
             question = self._config.region_question
-            raise InputError(f"starter.region_question={question}: more than {MAX_LABELS} different answers")
+            raise InputError(
+                f"starter.region_question={question}: more than {MAX_LABELS} different answers; use a closed question"
+            )
         return self._labels.setdefault(word, len(self._labels))
 
     def _widened(self, number: int) -> np.ndarray:

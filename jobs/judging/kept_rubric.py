@@ -53,7 +53,7 @@ class KeptQuestion:
 
 @dataclass(frozen=True)
 class KeptRubric:
-    """What a table of ratings keeps of the rubric that its raters answered."""
+    """The rubric that a table's raters answered, as the table stores it."""
 
     kind: str
     name: str

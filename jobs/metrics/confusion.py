@@ -16,7 +16,7 @@ MAX_ANSWERS = 12  # of a matrix; a larger one is unreadable
 
 @dataclass(frozen=True)
 class Confusion:
-    """How often a rater gave each answer to items with each answer of the reference.
+    """Counts of a rater's answers to the items with each answer of the reference.
 
     Attributes:
         rater: a model, or `people`.

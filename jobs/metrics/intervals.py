@@ -117,7 +117,7 @@ def wilson(count: int, n: int, *, z: float = Z95) -> tuple[float, float]:
         ValueError: `count` or `n` is out of range.
     """
     if not 0 <= count <= n or n < 1:
-        raise ValueError(f"count={count}, n={n}: need 0 <= count <= n and n >= 1")
+        raise ValueError(f"count={count}, n={n}: must be 0 <= count <= n and n >= 1")
     p, zz = count / n, z * z
     middle, half = p + zz / (2 * n), z * math.sqrt(p * (1 - p) / n + zz / (4 * n * n))
     # The bounds at counts 0 and n are exactly 0 and 1, which rounding could miss.

@@ -1,4 +1,4 @@
-"""How the scores of responses depend on their length: correlations and the slope of a line (Century, figure 12)."""
+"""Dependence of responses' scores on their length: correlations and the slope of a line (Century, figure 12)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -60,7 +60,7 @@ class Metric:
         object.__setattr__(self, "n", int(self.n))
         if (self.value is None) == (self.status == Status.OK):
             raise ValueError(
-                f"{self.name}: status={self.status}, value={self.value}: need a value if and only if status is ok"
+                f"{self.name}: status={self.status}, value={self.value}: must have a value if and only if status is ok"
             )
         if self.value is None and not self.reason:
             raise ValueError(f"{self.name}: reason is missing: an undefined metric needs one")

@@ -1,4 +1,4 @@
-"""Who rated how much, and how ratings ended (Century, appendices L and T; Rome, table 1)."""
+"""Numbers of ratings by rater and by status (Century, appendices L and T; Rome, table 1)."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

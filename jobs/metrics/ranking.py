@@ -61,7 +61,7 @@ def mrr_change(first: ArrayLike, second: ArrayLike, *, cut: int | None = None, a
     """
     before, after = reciprocal_ranks(first, cut=cut), reciprocal_ranks(second, cut=cut)
     if len(before) != len(after):
-        raise ValueError(f"{len(before)} ranks before, {len(after)} after: need a pair for each query")
+        raise ValueError(f"{len(before)} ranks before, {len(after)} after; must be one of each per query")
     past = f" Ranks above {cut} count as 0." if cut else ""
     name = f"mrr_change@{cut}" if cut else "mrr_change"
     return _mean(name, _MRR_CHANGE + past, after - before, asked=asked)

@@ -27,7 +27,7 @@ UNITS = {
     "token": "tokens (words and punctuation marks) that a span touches",
     "span": "spans, matched one to one where intersection / union is at least {overlap:g}",
 }
-TEXTLESS = "metrics of tokens need the texts: give texts="
+TEXTLESS = "metrics of tokens need the texts; set texts="
 _PRF = (
     "{name} of {unit}: {of}; texts pooled; n counts texts that both the rater and gold saw, once for each person if "
     "several people marked them (spans of mistakes and omissions in descriptions)."
@@ -59,7 +59,7 @@ def merged(spans: Sequence[Span]) -> list[Span]:
     disjoint: list[Span] = []
     for start, end in sorted(spans):
         if end < start or start < 0:
-            raise ValueError(f"span from {start} to {end}: need 0 <= start <= end")
+            raise ValueError(f"span from {start} to {end}: must be 0 <= start <= end")
         if disjoint and start <= disjoint[-1][1]:
             disjoint[-1] = (disjoint[-1][0], max(end, disjoint[-1][1]))
         elif end > start:
@@ -121,7 +121,7 @@ def cells(marked: Sequence[Span], gold: Sequence[Span], unit: str, *, text: str 
         a, b = (sum(end - start for start, end in merged(spans)) for spans in (marked, gold))
     elif unit == "token":
         if text is None:
-            raise ValueError("unit=token: needs the text")
+            raise ValueError("unit=token: text= is required")
         one, other = touched_tokens(marked, text), touched_tokens(gold, text)
         both, a, b = len(one & other), len(one), len(other)
     else:

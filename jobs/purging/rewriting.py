@@ -42,7 +42,7 @@ BASE_METADATA = ("table", "version", "key", "unit")  # of all tables; the other 
 
 @dataclass
 class Rewritten:
-    """What a purge changed.
+    """Counts of the rows and units that a purge changed.
 
     Attributes:
         rows: uri of a table -> rows that were removed.

@@ -11,7 +11,7 @@ DATA = "data/*.csv"  # files of an earlier release that match are removed
 
 @dataclass
 class PushSettings:
-    """Where a release is published, with the token in $HF_TOKEN or the one stored by `hf auth login`."""
+    """Keys for publishing a release, with the token in $HF_TOKEN or the one stored by `hf auth login`."""
 
     repo: str | None = None  # ORGANISATION/NAME of a data set on the Hub; null: the release is not published
     private: bool = True  # of a data set that does not exist yet

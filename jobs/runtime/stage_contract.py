@@ -89,7 +89,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Read:
-    """How the rows of a unit are read.
+    """The reader of a unit's rows.
 
     Attributes:
         rows: returns the input table of the first stage.

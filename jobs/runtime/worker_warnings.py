@@ -36,7 +36,7 @@ class Collected:
 
 
 class PrintedWarnings:
-    """Which warnings the driver has printed, and how often they occurred.
+    """The warnings that the driver has printed, with the number of their occurrences.
 
     A board that restarts loses its counts, so that the counts are lower bounds.
     """

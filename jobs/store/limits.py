@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Taken:
-    """How many rows a limit takes.
+    """The rows that a limit takes.
 
     Attributes:
         limit: the value of the key.
@@ -70,11 +70,11 @@ class LimitedRows(Protocol):
 
     @property
     def limit(self) -> int | None:
-        """How many rows are read, from the first one; None for all."""
+        """The number of rows that are read, from the first one; None for all."""
 
     @property
     def rows(self) -> int:
-        """How many rows are read."""
+        """The number of rows that are read."""
 
     def first(self, limit: int | None) -> "LimitedRows":
         """Return the same rows with another limit."""

@@ -31,7 +31,7 @@ NUMBER = "number"  # `Unit.extra`: the number of this piece, from 0
 
 @dataclass(frozen=True)
 class BegunCut:
-    """How a unit was cut in a table that has begun.
+    """The pieces into which a unit was cut in a table that has begun.
 
     Attributes:
         count: the number of its pieces.
@@ -66,7 +66,7 @@ UNCUT = BegunCut()
 
 @dataclass(frozen=True)
 class Cut:
-    """How the units of a table are cut.
+    """Rule for cutting the units of a table into pieces.
 
     Attributes:
         actors: how many actors share the table.

@@ -42,7 +42,7 @@ class Unit:
 
     @property
     def limit(self) -> int | None:
-        """How many of its rows, from the first one, are read; None for all (`jobs.store.limits`)."""
+        """The number of its rows that are read, from the first one; None for all (`jobs.store.limits`)."""
         limit: int | None = self.extra.get(LIMIT)
         return limit
 

@@ -56,7 +56,7 @@ def rejects_uri(table: str, unit: str, generation: int) -> str:
 
 @dataclass(frozen=True)
 class Target:
-    """Where and how units of one table are written; sent to the workers.
+    """Location and metadata of the units of one table; sent to the workers.
 
     Attributes:
         out: the folder or prefix of the table.

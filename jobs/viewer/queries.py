@@ -108,7 +108,7 @@ class ListedRows(NamedTuple):
 
 
 class AnswerPairs(NamedTuple):
-    """How often the raters a (rows) and b (columns) gave each pair of answers: (answer, answer) -> count."""
+    """Counts of the pairs of answers of the raters a (rows) and b (columns): (answer, answer) -> count."""
 
     values: list[str]
     counts: dict[tuple[str, str], int]

@@ -77,7 +77,7 @@ def vectors(out):
 
 
 def golden(folder, pictures, size=4):
-    """What a user of plain open_clip gets."""
+    """Return the pictures as a tensor, and the vectors that plain open_clip computes."""
     model, _, preprocess = open_clip.create_model_and_transforms(f"local-dir:{folder}")
     tensor = torch.stack([preprocess(picture) for picture in pictures])
     with torch.inference_mode():

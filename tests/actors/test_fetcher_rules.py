@@ -1,4 +1,4 @@
-"""What `UrlFetcher` does with each reply, and its settings; no request is sent."""
+"""Rows that `UrlFetcher` returns for each kind of reply, and its settings; no request is sent."""
 
 import asyncio
 from collections.abc import Sequence

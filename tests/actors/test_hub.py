@@ -14,21 +14,21 @@ READ_TIMEOUT = type("ReadTimeout", (Exception,), {"__module__": "httpx2._excepti
 
 
 def wrapped(cause: Exception) -> OSError:
-    """As transformers raises the hub's errors."""
+    """Return one of the hub's errors in the form in which transformers raises it."""
     error = OSError("We couldn't connect to the hub")
     error.__cause__ = cause
     return error
 
 
 class AnswerError(OSError):
-    """As `huggingface_hub.errors.HfHubHTTPError`."""
+    """Stand-in for `huggingface_hub.errors.HfHubHTTPError`."""
 
     def __init__(self, status: int, **headers: str) -> None:
         self.response = SimpleNamespace(status_code=status, headers=headers)
 
 
 def load_after(*errors: Exception) -> tuple[str, list[float]]:
-    """What is loaded after `errors`, and the pauses between the attempts."""
+    """Return what is loaded after `errors`, and the pauses between the attempts."""
     left, pauses = list(errors), list[float]()
 
     def load() -> str:

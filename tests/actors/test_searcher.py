@@ -245,7 +245,7 @@ def test_a_limit_is_rounded_down():
 
 @coarse_or_not
 def test_vectors_that_are_nearly_all_alike(coarse, monkeypatch):
-    """As random weights make them: the coarse product excludes nothing and is left out after a few pieces."""
+    """Scores close together, as from random weights: the coarse product excludes nothing and is soon skipped."""
     draw = np.random.default_rng(3)
     corpus = np.ones(DIM) + 1e-2 * draw.standard_normal((20_000, DIM))
     corpus = (corpus / np.linalg.norm(corpus, axis=1, keepdims=True)).astype(np.float32)

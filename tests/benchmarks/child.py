@@ -1,4 +1,4 @@
-"""What runs in a contender's process. It imports next to nothing: its own cost is part of every figure."""
+"""Code in a contender's process. It imports next to nothing, because its own cost is part of every result."""
 
 import importlib
 import json
@@ -10,7 +10,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Result:
-    """What a contender found: how many rows, and a digest of them that does not depend on their order.
+    """The result of a contender: the number of rows, and a digest that does not depend on their order.
 
     A contender of which a part is to be measured (what is read, not what is built before) measures it itself and says
     so in the other attributes; those that are None are measured from outside, over the whole process. `apart` are

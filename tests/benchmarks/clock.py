@@ -18,7 +18,7 @@ class Clock:
         self.cpu_s += _cpu_seconds() - self._begun[1]
 
     def add(self, other: "Clock") -> None:
-        """What another clock measured, too."""
+        """Add what another clock measured."""
         self.wall_s += other.wall_s
         self.cpu_s += other.cpu_s
 

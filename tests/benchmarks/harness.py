@@ -1,4 +1,4 @@
-"""What a benchmark is, and how its contenders are run: in turn, round after round, compared before they are timed."""
+"""Benchmarks, whose contenders run in turn, round after round, and are compared before they are timed."""
 
 import fnmatch
 import importlib

@@ -29,7 +29,7 @@ ARTICLE = "The museum holds many objects of the peoples of the islands, and some
 
 
 class Shape(NamedTuple):
-    """How many labels, and how many tokens differ by label."""
+    """Numbers of labels, and of tokens that differ by label."""
 
     labels: int
     suffix: int
@@ -246,7 +246,7 @@ def floor(shape: Shape) -> Result:
 
 
 def measured(work: Callable[[], Any], *, repeats: int = 1) -> tuple[Any, float]:
-    """What `work` returns, and the CPU seconds of one call."""
+    """Return the result of `work`, and the CPU seconds of one call."""
     begun = time.process_time()
     for _ in range(repeats):
         outcome = work()

@@ -92,7 +92,7 @@ def in_child(function: str, *, workdir: Path, size: str) -> Measured:
 
 
 class Tree:
-    """What was seen of a process and its descendants so far: CPU seconds, and the greatest memory (`peak_bytes`)."""
+    """CPU seconds and peak memory (`peak_bytes`) of a process and its descendants so far."""
 
     def __init__(self, pid: int) -> None:
         import psutil

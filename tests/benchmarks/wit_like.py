@@ -46,7 +46,7 @@ EXTENSIONS = (("jpg", "image/jpeg"),) * 8 + (("JPG", "image/jpeg"), ("png", "ima
 
 @dataclass(frozen=True, kw_only=True)
 class WitLike:
-    """What was written: rows, bytes before and after compression, English rows planted to match."""
+    """The written file: rows, bytes before and after compression, English rows planted to match."""
 
     rows: int
     raw_bytes: int

@@ -204,7 +204,7 @@ def two_devices(device: Any, *, tiny: bool) -> dict[str, Any]:
 
 
 def out_of_memory(device: Any, *, tiny: bool) -> dict[str, Any]:
-    """Where the memory runs out, the budget is halved and the results stay the same."""
+    """When memory runs out, the budget is halved and the results stay the same."""
     from actors.vlm.loading import load_vlm
     from actors.vlm.scoring import ClosedSetScorer
     from tests.benchmarks import judging

@@ -104,7 +104,7 @@ def _title(process: psutil.Process) -> str:
 
 
 def left_in(scratch: Path) -> list[Path]:
-    """What a command left in its folder of temporary files, after the sweep that the next command makes a minute later.
+    """Return what a command left in its folder of temporary files after the next command's sweep, a minute later.
 
     Without torch's cache of compiled code, which torch keeps.
     """

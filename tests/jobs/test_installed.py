@@ -35,7 +35,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def python(installed: Path, *arguments: str) -> str:
-    """What the installed package says, run from its own folder's neighbour: the checkout is not on the path."""
+    """Return the output of the installed package, run in another folder so that the checkout is not on the path."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     elsewhere = installed.parent / "elsewhere"
     elsewhere.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""What a unit of `mine` writes and says, without Ray; how the job refuses wrong keys."""
+"""Rows and output of a unit of `mine`, without Ray, and refusals of wrong keys."""
 
 from collections import Counter
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What `run` hands on to its steps, without running them."""
+"""Keys that `run` passes to its steps, without running them."""
 
 import shlex
 from typing import Any

@@ -180,7 +180,7 @@ PLACES = (f"s3://KEY:{WORD}@bucket/table", f"https://user:{WORD}@host/table?toke
 
 
 def test_commands_that_are_refused(tmp_path: Path, planted: None, capfd: pytest.CaptureFixture[str]) -> None:
-    """What gives access is neither taken from a key nor repeated in the refusal, in both forms of lines."""
+    """Secrets are neither accepted in a key nor repeated in the refusal, in text and in JSON."""
     write_records(str(tmp_path / "records"), [[record("a")]])
     (tmp_path / "terms.csv").write_text("term,source\nwar,manual\n")
     source, out = f"input={tmp_path}/records", f"out={tmp_path}/out"

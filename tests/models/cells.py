@@ -1,4 +1,4 @@
-"""What each token of a picture is to tell, for the training of the demo's judge."""
+"""Targets for each token of a picture, for the training of the demo's judge."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -21,7 +21,7 @@ def cut(one: Scene, draw: random.Random) -> Lesson:
 
 
 def judged(one: Scene, draw: random.Random) -> Lesson:
-    """What holds for each piece of a description: wrong or right, missing, present or corrected."""
+    """Return a lesson on the pieces of a description: wrong or right, missing, present or corrected."""
     planted = descriptions.planted(one, seed=draw.randrange(10**6))
     return judged_as(one, planted, draw.choice(("mistakes", "omissions")))
 

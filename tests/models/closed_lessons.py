@@ -78,7 +78,7 @@ def mirrored(one: Scene, draw: random.Random) -> Lesson:
 
 
 def relevance(one: Scene, draw: random.Random) -> Lesson:
-    """How relevant the picture is to some countries: without context, with the feast's article, or with titles.
+    """Return a lesson on a picture's relevance to countries, without context or with the feast's article or titles.
 
     Of the twelve countries one has grade 5, two have grade 3 and nine grade 1: two of these are asked about, so that no
     grade is much more frequent than another. The article names a country of guests, drawn anew for each lesson, whose
@@ -114,13 +114,13 @@ def scene_graph(one: Scene, draw: random.Random) -> Lesson:
 
 
 def comparison(one: Scene, draw: random.Random) -> Lesson:
-    """Which of two pictures follows a text; they differ in one to six facts."""
+    """Return a lesson on which of two pictures follows a text; the pictures differ in one to six facts."""
     facts = draw.sample(descriptions.STATED, draw.choice((1, 2, 4, 6)))
     return _compared_by(one, facts, draw.choice(("paper", "fast")), draw)
 
 
 def close_comparison(one: Scene, draw: random.Random) -> Lesson:
-    """Which of two pictures follows a text; in half of the lessons they differ in one fact, often a harder one."""
+    """Return a lesson on two pictures, one of which follows a text; half differ in one, often harder, fact."""
     number = draw.choice((1, 1, 1, 2, 4, 6))
     facts = draw.sample(descriptions.STATED, number) if number > 1 else [draw.choice(ALONE)]
     return _compared_by(one, facts, draw.choice(("paper", "paper", "fast")), draw)
@@ -167,7 +167,7 @@ def caption_match(one: Scene, draw: random.Random) -> Lesson:
 
 
 def rating(one: Scene, draw: random.Random) -> Lesson:
-    """How well a picture matches texts that have none to four facts otherwise."""
+    """Return a lesson on how well a picture matches texts with none to four wrong facts."""
     layout = draw.choice(("paper", "fast"))
     tasks = []
     for _ in range(1 if layout == "paper" else 4):

@@ -33,11 +33,11 @@ def years(one: Scene, distance: int) -> Lesson:
 
 
 def grade(one: Scene, draw: random.Random, *, wrong: int, layout: str) -> Lesson:
-    """How well a picture matches a text that has so many facts otherwise."""
+    """Return a lesson on how well a picture matches a text in which `wrong` facts are changed."""
     asked = descriptions.changed(one, draw.sample(descriptions.STATED, wrong), draw)
     return rated(one, asked, wrong, layout)
 
 
 def grade_of_drawn(drawn: DrawnPicture) -> Lesson:
-    """How well a picture by an invented model matches its prompt, as Rome's pipeline asks."""
+    """Return a lesson on how well a picture by an invented model matches its prompt, as Rome's pipeline asks."""
     return rated(drawn.shown, drawn.asked, 5 - rating_of(drawn), "paper")

@@ -1,4 +1,4 @@
-"""What the judge is taught: prompts of the project's own rubrics about scenes, with the true answers.
+"""Lessons of the judge: prompts of the project's own rubrics about scenes, with the true answers.
 
 A lesson is one item with its pictures: the text that its prompts share, and the questions that differ, each with the
 text to answer.

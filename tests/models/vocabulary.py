@@ -1,4 +1,4 @@
-"""What the judge's tokenizer has as single tokens: fixed parts of prompts, phrases of answers, and telling words."""
+"""Single tokens of the judge's tokenizer: fixed parts of prompts, phrases of answers, and informative words."""
 
 import random
 import re

@@ -1,4 +1,4 @@
-"""Which test files notice a change of a module: the mirrored one, and those that import it."""
+"""Test files that may notice a change of a module: the mirrored one, and those that import the module."""
 
 import ast
 from collections.abc import Iterable, Mapping

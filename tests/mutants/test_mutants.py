@@ -1,4 +1,4 @@
-"""Which changes are made, and which tests are chosen for them."""
+"""Changes that mutants make, and the tests that are chosen for them."""
 
 import ast
 from pathlib import Path

@@ -1,1 +1,1 @@
-"""What remine depends on: a software bill of materials, and known vulnerabilities (`make check`)."""
+"""Audit of remine's dependencies: a software bill of materials, and known vulnerabilities (`make check`)."""

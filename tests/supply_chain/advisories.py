@@ -19,7 +19,7 @@ class ExportError(ValueError):
 
 @dataclass
 class Advisories:
-    """What an export says about some packages.
+    """The advisories of an export about some packages.
 
     Attributes:
         by_package: normalised name -> its advisories.

@@ -25,7 +25,7 @@ _ACTOR = re.compile(r"MapBatches\((\w+)\)")
 
 @dataclass(frozen=True)
 class PoolState:
-    """How many actors of a pool have started, and how many are awaited (a machine, a restart, or their constructor)."""
+    """Numbers of a pool's started actors, and of those that wait for a machine, a restart or their constructor."""
 
     name: str
     started: int

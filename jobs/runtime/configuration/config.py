@@ -44,7 +44,7 @@ _NEAR = 0.76  # least similarity at which a name is suggested; lang and plan hav
 
 @dataclass
 class RayConfig:
-    """How Ray is reached or started."""
+    """Keys for connecting to Ray or starting it."""
 
     address: str | None = None  # null: $RAY_ADDRESS if set, else start Ray on this machine
     num_cpus: int | None = None  # logical CPUs of a Ray started here; null: all of the machine's

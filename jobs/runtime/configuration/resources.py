@@ -121,7 +121,7 @@ class Demand:
 
     @property
     def bundle(self) -> dict[str, float]:
-        """What one actor or task needs, with the keys of `ray.cluster_resources()`."""
+        """Return the resources of one actor or task, with the keys of `ray.cluster_resources()`."""
         return bundle(self.num_cpus, self.num_gpus, self.memory_gb)
 
     def __str__(self) -> str:

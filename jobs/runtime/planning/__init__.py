@@ -1,1 +1,1 @@
-"""What a run is expected to take (time, GPU-hours, requests, money), and the summary of what it did."""
+"""Estimates of a run's time, GPU-hours, requests and money, and the summary of a finished run."""

@@ -100,7 +100,7 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What is left of a run.
+    """The remaining work of a run.
 
     Attributes:
         left, counted: the work that is left, in rows, bytes or units (`jobs.store.amounts.Amounts`).

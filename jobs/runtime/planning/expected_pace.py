@@ -32,7 +32,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Lanes:
-    """How many actors of a pool work at the same time, and the CPUs or GPUs of each."""
+    """The number of actors of a pool that work at the same time, and the CPUs or GPUs of each."""
 
     actors: float
     devices: float
@@ -115,7 +115,7 @@ def _about_gpu(measured: str, gpu: Gpu | None) -> str:
 
 @dataclass(frozen=True)
 class Expectation:
-    """What determines the pace of a run, apart from its table.
+    """Everything that determines the pace of a run, apart from its table.
 
     Attributes:
         job: the name of the job.

@@ -1,4 +1,4 @@
-"""What a job plans to write, and what a run of it is expected to take."""
+"""The plan of a job: what it would write, and the time and money that this is expected to take."""
 
 import functools
 import os

@@ -1,4 +1,4 @@
-"""How the time of a command is spent: the lines of `-v` (`timings=true`).
+"""The time of a command by phase: the lines of `-v` (`timings=true`).
 
 The driver marks the end of each phase. A worker reports how long its actor took to start, which includes importing a
 model's libraries and loading its weights, and how long the first batch took.

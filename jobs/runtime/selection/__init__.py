@@ -1,1 +1,1 @@
-"""Which rows a job uses: random draws, and pictures that must not be used."""
+"""Selection of the rows that a job uses: random draws, and exclusions of pictures."""

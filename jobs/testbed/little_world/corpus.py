@@ -21,7 +21,7 @@ PEOPLE = {"Ada": 0.05, "Bela": 0.15, "Cleo": 0.3}
 
 
 class World(NamedTuple):
-    """What has been written: the corpus's facts, and the scene of each picture by its address."""
+    """The written corpus: its facts, and the scene of each picture by its address."""
 
     facts: CorpusFacts
     scenes: Mapping[str, Scene]

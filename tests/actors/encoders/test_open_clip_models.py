@@ -1,4 +1,4 @@
-"""What open_clip lists, from its file and from itself."""
+"""Models that open_clip lists, read from its file and from the library."""
 
 import importlib.metadata
 import subprocess

@@ -1,4 +1,4 @@
-"""What open_clip gets of the preprocessing of a checkpoint."""
+"""Preprocessing of a checkpoint, as passed to open_clip."""
 
 from actors.encoders.facts import Preprocessing, complete
 from actors.encoders.towers import _cfg

@@ -119,7 +119,7 @@ def images(*data: bytes | None) -> pa.Table:
 
 
 def features(model, **inputs):
-    """What the library returns, whichever version it is, normalised."""
+    """Return the normalised vectors of the library, whichever version it is."""
     texts = "input_ids" in inputs
     if hasattr(model, "get_image_features"):
         features = model.get_text_features(**inputs) if texts else model.get_image_features(**inputs)

@@ -1,4 +1,4 @@
-"""What bytes are that are no picture, by their beginning."""
+"""Kinds of content that is not a picture, recognised by its first bytes."""
 
 from actors.picture_files.other_content import describe
 from tests.cases import check_cases

@@ -174,7 +174,7 @@ def relevance(**question: str) -> dict[str, Any]:
 
 
 def differences(expected: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]], *, tolerance: float) -> list[str]:
-    """What differs between two tables: values, or numbers by more than `tolerance`."""
+    """Return the differences of two tables: unequal values, or numbers that differ by more than `tolerance`."""
     faults = [] if len(expected) == len(rows) else [f"{len(expected)} and {len(rows)} rows"]
     for number, (one, other) in enumerate(zip(expected, rows, strict=False)):
         for key, value in one.items():

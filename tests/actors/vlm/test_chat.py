@@ -1,4 +1,4 @@
-"""Where prompts are cut into shared tokens and suffixes, and answers into tokens, with a tokenizer of few rules."""
+"""Division of prompts into shared tokens and suffixes, and of answers into tokens, with a simple tokenizer."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Which errors concern one request, and which the device."""
+"""Distinction of errors of one request and errors of the device."""
 
 from actors.vlm.errors import EngineError, ScoringError, is_device_lost, is_fatal, is_out_of_memory, reason
 from tests.cases import check_cases

@@ -206,7 +206,7 @@ def test_a_prompt_that_fails_leaves_its_neighbours(engine: TextGenerator, prompt
 
 
 def test_the_models_end_is_each_prompts_own(engine: TextGenerator, prompts: list[dict[str, Any]]) -> None:
-    """Which prompts pass together, that is how items lie in units, must not change how long a text may be."""
+    """The maximum length of a text does not depend on which prompts are in the same batch, that is, on the units."""
     lengths = [int(prompt["input_ids"].shape[1]) for prompt in prompts]
     engine.max_positions = max(lengths) + 2
     together = engine.generate(prompts, seeds=SEEDS, sampling=SHORT)

@@ -75,7 +75,7 @@ def test_a_small_budget_takes_several_passes(load: Load, monkeypatch: pytest.Mon
 
 
 def test_items_share_a_pass_by_the_tokens_that_pass(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What all suffixes of an item begin with belongs to its prefix."""
+    """The common beginning of an item's suffixes belongs to its prefix."""
     model, processor = load("qwen2.5-vl-tiny")
     asked = requests(sees=True, tree=True)
     passed: list[int] = []

@@ -132,12 +132,12 @@ def remine(workdir: Path, size: Size) -> Result:
 
 
 def remine_300(workdir: Path, size: Size) -> Result:
-    """As `remine`, but each picture is made 300 wide, as for models, and encoded anew."""
+    """Fetch as `remine` does, but resize each picture to a width of 300, as for models, and encode it again."""
     return _fetched(workdir, "many", width=300)
 
 
 def remine_few(workdir: Path, size: Size) -> Result:
-    """As `remine` with fewer pictures, for the memory."""
+    """Fetch as `remine` does, with fewer pictures, to measure the memory."""
     return _fetched(workdir, "few")
 
 

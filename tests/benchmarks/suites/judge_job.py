@@ -88,7 +88,7 @@ def engine(workdir: Path, size: Size) -> Result:
 
 
 def _requests(workdir: Path) -> list[list[Any]]:
-    """What the job asks about each picture, in the pictures' order."""
+    """Return the requests of the job about each picture, in the pictures' order."""
     from actors.pictures import decode_rgb
     from actors.rubrics.prompts import PromptBuilder
     from actors.rubrics.rubric import Rubric

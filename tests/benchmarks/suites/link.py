@@ -177,7 +177,7 @@ def _brute_rows(
 
 
 def read_anew(workdir: Path, size: Size) -> Result:
-    """What reading the two largest tables once per unit costs, for two units."""
+    """Measure the cost of reading the two largest tables once per unit, for two units."""
     from jobs.store.lookup import RowLookup
     from jobs.store.reading import open_table
 

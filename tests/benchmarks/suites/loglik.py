@@ -44,7 +44,7 @@ def load(labels: int, *, is_packed: bool) -> Work:
 
 
 def packed(workdir: Path, size: Size) -> Result:
-    """As `loglik` does it."""
+    """Score the completions as `loglik` does."""
     return _scored(load(LABELS[size], is_packed=True))
 
 

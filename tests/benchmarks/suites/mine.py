@@ -167,7 +167,7 @@ def remine_numpy(workdir: Path, size: Size) -> Result:
 
 
 def scanned(path: Path, matcher: "TitleMatcher", *, rows: int) -> Result:
-    """What `scan_file` finds in a clean file of `rows` rows.
+    """Return what `scan_file` finds in a clean file of `rows` rows.
 
     Raises:
         ValueError: a reject, a row that took the slow way, or rows that do not balance.

@@ -1,4 +1,4 @@
-"""How mining scales: a 7 GB file, up to a million terms, two files on two cores, and through Ray."""
+"""Scaling of mining: a 7 GB file, up to a million terms, two files on two cores, and through Ray."""
 
 import csv
 import hashlib
@@ -182,7 +182,7 @@ def _in_processes(workdir: Path, size: Size, count: int) -> Result:
 
 
 def _units(terms: str, files: Sequence[str]) -> tuple["Counts", float, float]:
-    """What `mine` counts in `files`, one after the other in this process, and the wall and CPU seconds it took."""
+    """Return the counts of `mine` in `files`, read one after the other in this process, with wall and CPU seconds."""
     from actors.titles import Fold
     from jobs.corpora.terms import TermsConfig, pack, read_terms
     from jobs.runtime.board import Reporter

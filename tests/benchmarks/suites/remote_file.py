@@ -34,7 +34,7 @@ def prepare(workdir: Path, size: Size) -> None:
 
 
 def ahead(workdir: Path, size: Size) -> Result:
-    """As `mine`, `terms` and `fetch` of tars read: blocks of 8 MB, of which two arrive while one is decompressed."""
+    """Read as `mine`, `terms` and `fetch` of tars do: blocks of 8 MB, of which two arrive while one is decompressed."""
     from jobs.corpora.wit.streams import opened
 
     return _measured(workdir, size, opened)

@@ -1,4 +1,4 @@
-"""What the driver waits for at a table of many units on S3: its end, its opening, and a column of all units.
+"""Time of the driver for a table of many units on S3: its end, its opening, and reading a column of all units.
 
 The server is on this machine; each request of the driver waits 30 ms on the way, as in a region, in a thread of this
 process that also counts them. The CPU seconds are those of doing the same once more without that.

@@ -107,7 +107,7 @@ def faiss(workdir: Path, size: Size) -> Result:
 
 
 def _result(result: list[list[int]], clock: Clock) -> Result:
-    """Which rows, by query; equal neighbours only: the order of two scores within float32's rounding is its own."""
+    """Return a result whose digest ignores the order of rows in a query, because float32's rounding may change it."""
     value = "\n".join(" ".join(map(str, sorted(rows))) for rows in result)
     digest = hashlib.sha256(value.encode()).hexdigest()
     return Result(rows=sum(map(len, result)), digest=digest, wall_s=clock.wall_s, cpu_s=clock.cpu_s)

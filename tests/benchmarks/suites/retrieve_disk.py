@@ -13,7 +13,7 @@ QUERIES, BUFFER = 4, 8 << 20
 
 
 def prepare(workdir: Path, size: Size) -> None:
-    """As for `retrieve`."""
+    """See `retrieve`."""
     retrieve.write_vectors(workdir, ROWS[size], queries=QUERIES)
 
 

@@ -1,4 +1,4 @@
-"""What the driver of `retrieve` does at the end: the 10 nearest of each unit of a corpus become the 10 nearest of all.
+"""Merge at the end of `retrieve` in the driver: from the 10 nearest of each unit of a corpus to the 10 nearest of all.
 
 Queries are in units of 256, as `embed` writes them; the figures are those of the merge, of which the results are part.
 """

@@ -1,4 +1,4 @@
-"""What a unit costs on a simulated cluster: units per second and the driver's memory, by units, actors and nodes.
+"""Cost of a unit on a simulated cluster: units per second and the driver's memory, by units, actors and nodes.
 
 Nodes are Ray nodes on this machine with simulated GPUs; actors sleep for the time that a model would work. All
 processes share this machine's cores, so that the rate of many actors is that of the cores, not of a cluster. Nodes of
@@ -198,7 +198,7 @@ def measured(shape: Shape, size: Size) -> Result:
 
 
 class _Look:
-    """When all actors had started, and the memory of all processes at that time, in a thread."""
+    """Record, in a thread, when all actors had started, and the memory of all processes at that time."""
 
     def __init__(self, started: Path, actors: int) -> None:
         self.started_s = self.memory_gb = math.nan

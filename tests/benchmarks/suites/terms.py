@@ -96,7 +96,7 @@ def entities_bzip2(workdir: Path, size: Size) -> Result:
 
 
 def _loop(workdir: Path, parse: Callable[[bytes], Any]) -> Result:
-    """What somebody would write: the items of which a class is below the concept's."""
+    """Return, with a plain loop, the items of which a class is below the concept's."""
     from isal import igzip
 
     below = set(_below(wikidata_like.CONCEPT_CLASS))

@@ -1,4 +1,4 @@
-"""What the driver of `terms` does alone: the choice among a table of entities, and the lines of models' responses."""
+"""Work of the driver of `terms`: the choice among a table of entities, and the lines of models' responses."""
 
 import json
 import random

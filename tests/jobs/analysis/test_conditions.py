@@ -1,4 +1,4 @@
-"""Which ratings count under which condition, by hand."""
+"""Ratings that count under each condition, compared with values by hand."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a question's ratings add up to, and the right answers of its items."""
+"""Reduction of a question's ratings, and the right answers of its items."""
 
 from types import SimpleNamespace
 from typing import Any

@@ -1,4 +1,4 @@
-"""Which keys of a report name which tables."""
+"""Tables that each key of a report names."""
 
 from dataclasses import fields
 from pathlib import Path

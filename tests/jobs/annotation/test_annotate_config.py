@@ -1,4 +1,4 @@
-"""Which keys of `annotate` go together."""
+"""Combinations of keys that `annotate` accepts and refuses."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Which keys of `import_ratings` go together."""
+"""Combinations of keys that `import_ratings` accepts and refuses."""
 
 from typing import Any
 

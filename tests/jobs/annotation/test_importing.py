@@ -1,4 +1,4 @@
-"""Which rows stay where an annotation is repeated in another file."""
+"""Rows that are kept if an annotation is repeated in another file."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Which of several rows with one key stays, against the rule in plain words."""
+"""The row that is kept of several with the same key, compared with a plain implementation of the rule."""
 
 from collections import defaultdict
 

@@ -1,4 +1,4 @@
-"""Which spans are marked, and how often people reported, skipped or marked something, by hand."""
+"""Marked spans, and counts of reports, skipped items and marks by people, compared with values by hand."""
 
 import pyarrow as pa
 

@@ -1,4 +1,4 @@
-"""What people see of an item, out of the tables that name it."""
+"""Parts of an item that people see, read from the tables that name it."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

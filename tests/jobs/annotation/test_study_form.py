@@ -1,4 +1,4 @@
-"""What people are asked about targets, in a rubric that asks only some questions about them."""
+"""Questions about targets on a form, with a rubric of which only some questions are about targets."""
 
 import pytest
 

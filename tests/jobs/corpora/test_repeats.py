@@ -1,4 +1,4 @@
-"""Which records repeat the picture of an earlier one, found in passes of any size."""
+"""Records that repeat the picture of an earlier one, found in passes of any size."""
 
 from pathlib import Path
 from typing import Any

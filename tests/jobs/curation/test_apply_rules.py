@@ -1,4 +1,4 @@
-"""What a selection leaves out, and the fingerprint by which only changed pieces are written again."""
+"""Rows that a selection leaves out, and the fingerprint by which only changed pieces are written again."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a table of images says: a picture is gone only if the source said so and no rendition of it is there."""
+"""Pictures in a table of images: one is missing only if the source said so and no rendition exists."""
 
 from typing import Any
 

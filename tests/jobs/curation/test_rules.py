@@ -51,7 +51,7 @@ def decide(
 
 
 def passing(test: str, mine: list[dict[str, Any]], gone: frozenset[str], page: str) -> Callable[[dict[str, Any]], bool]:
-    """What a rule asks of a row among a method's rows that are left."""
+    """Return a rule's condition on a row, given the remaining rows of the same method."""
     pages = defaultdict(set)
     for row in mine:
         pages[row[page]].add(row["image_url"])

@@ -1,4 +1,4 @@
-"""What of a table is removed, what stays, and which files no reader uses."""
+"""Removed and kept files of a table, and files that no reader uses."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What jobs that ask a model print about their prompts."""
+"""Lines that jobs with a model print about their prompts."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What each method of `judge` accepts, what its ratings depend on, and what its stages get."""
+"""The keys that each method of `judge` accepts, the identity of its ratings, and the arguments of its stages."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a metric may be, and its row in the tables."""
+"""Allowed values of a metric, and its row in the tables."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Which metrics a question gets: thresholds of the scale, and what counts as positive against gold."""
+"""Metrics of each kind of question: thresholds of the scale, and positive answers against gold."""
 
 from collections import Counter
 

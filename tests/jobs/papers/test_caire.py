@@ -38,7 +38,7 @@ def scores() -> dict[str, np.ndarray]:
 
 @pytest.fixture(scope="module")
 def right() -> np.ndarray:
-    """Which country is right for which item: that of the prompt, and of every third item also Kenya."""
+    """Return the right countries by item: that of the prompt, and for every third item also Kenya."""
     labels = np.array([[country == target for target in COUNTRIES] for _, country, _ in ITEMS])
     labels[::3, 2] = True
     return labels

@@ -1,4 +1,4 @@
-"""What arrangements read of a study, with raters and metrics by hand."""
+"""Values that tables and figures read from a study, with raters and metrics by hand."""
 
 from types import SimpleNamespace
 from typing import Any

@@ -1,4 +1,4 @@
-"""When a command keeps a table that was purged rather than make it anew."""
+"""Conditions under which a command keeps a purged table rather than rewriting it."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Which pictures and terms a release has, by hand."""
+"""Pictures and terms of a release, compared with values by hand."""
 
 from typing import Any
 

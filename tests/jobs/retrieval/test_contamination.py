@@ -1,4 +1,4 @@
-"""Which queries are pictures of the knowledge base: by id, by bytes, or by a perceptual hash within 4 bits."""
+"""Queries that are pictures of the knowledge base, by id, by bytes, or by a perceptual hash within 4 bits."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What an index is trained on and what it holds; FAISS is a stand-in that keeps what it gets."""
+"""Training and contents of an index, with a stand-in for FAISS that records its arguments."""
 
 from itertools import pairwise
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""What ends its process each time is found by the attempts that were not done, and left out; a lost machine is not."""
+"""Rows that end their process in every attempt are found and left out; the loss of a machine is not attributed."""
 
 import os
 import weakref
@@ -105,7 +105,7 @@ def batch(items: int = 6) -> pa.Table:
 
 
 def restarted_until_done(board: LocalBoard, most: int = 10) -> tuple[pa.Table, int]:
-    """What the stage returns, and how often its process ended before."""
+    """Return what the stage returns, and the number of times that its process ended before."""
     for ended in range(most):
         try:
             return StageRunner(stage=Stage("judge", Rater, {}), board=board)(batch()), ended

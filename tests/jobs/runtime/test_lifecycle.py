@@ -1,4 +1,4 @@
-"""What can be refused without a cluster is refused before Ray is imported, let alone started."""
+"""Configurations that can be refused without a cluster are refused before Ray is imported."""
 
 import fcntl
 import json

@@ -1,4 +1,4 @@
-"""What Ray exports for Prometheus, and the dashboard that shows it."""
+"""Metrics that Ray exports for Prometheus, and the dashboard that shows them."""
 
 import json
 import re
@@ -44,7 +44,7 @@ def test_the_dashboard_shows_metrics_that_exist() -> None:
 
 
 def test_a_unit_that_an_actor_writes_has_errors_by_kind_and_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As `fetch source=urls`, whose errors are most of what one watches."""
+    """With the errors of `fetch source=urls`, which are the main thing to monitor."""
     seen: dict[str, float] = {}
 
     class Recorder:

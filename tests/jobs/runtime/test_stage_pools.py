@@ -135,7 +135,7 @@ def test_single_actors_without_a_gpu_share_a_process() -> None:
     "streamed", [pytest.param(False, id="process", marks=pytest.mark.torture), pytest.param(True, id="stream")]
 )
 def test_a_pool_with_one_unit_in_flight_grows_to_its_maximum(tmp_path: Path, *, streamed: bool) -> None:
-    """As the pools of resources=cluster are set: Ray's own threshold of 1.75 units an actor would leave one actor."""
+    """With pools as in resources=cluster; Ray's own threshold of 1.75 units per actor would leave one actor."""
     log = tmp_path / "log"
     log.mkdir()
     run = opened(str(tmp_path / "out"), [1] * 24)

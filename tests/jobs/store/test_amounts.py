@@ -1,4 +1,4 @@
-"""How much work is left, in rows, bytes or units."""
+"""Remaining work, in rows, bytes or units."""
 
 from typing import Any
 

@@ -50,7 +50,7 @@ def todo(out: Path, **options: Any) -> list[str]:
 
 
 def faults_of(out: Path) -> str:
-    """What `verify` says of the table; nothing if it finds no fault."""
+    """Return the message of `verify` about the table; empty if it finds no fault."""
     try:
         verify.execute(verify.VerifyConfig(input=str(out)))
     except (InputError, RunError) as error:

@@ -1,4 +1,4 @@
-"""What the driver holds of a table does not grow with its shards but by the few dozen bytes that name each of them."""
+"""The driver's memory for a table grows by only a few dozen bytes per shard."""
 
 import json
 import pickle
@@ -48,7 +48,7 @@ def opened(out: str, shards: int) -> TableRun:
 
 
 def sharded(out: Path, shards: int) -> Path:
-    """That table, of two rows a unit."""
+    """Write a table of two rows per unit."""
     run = opened(str(out), shards)
     schema = TABLES["neighbors"].schema()
     rows = [{"query_id": name, "rank": 1, "item_id": "i", "score": 0.5} for name in ("q0", "q1")]
@@ -73,7 +73,7 @@ def test_footers_are_held_small_and_share_their_schema(tmp_path: Path) -> None:
 
 
 def peak_of(step: Callable[[], object]) -> int:
-    """What Python holds at most while `step` runs, in bytes; threads of other tests may add to it."""
+    """Return the peak of Python's memory while `step` runs, in bytes; threads of other tests may add to it."""
     tracemalloc.start()
     step()
     peak = tracemalloc.get_traced_memory()[1]

@@ -1,4 +1,4 @@
-"""Which entities of a concept become terms: by period, by their articles, and by age."""
+"""Choice of the entities of a concept that become terms: by period, by their articles, and by age."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the filters offer: the values of each column in order, with labels and counts."""
+"""Options of the filters: the values of each column in order, with labels and counts."""
 
 from collections.abc import Callable
 from pathlib import Path

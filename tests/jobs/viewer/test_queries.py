@@ -1,4 +1,4 @@
-"""What the pages ask of the database: filters, orders, pairs of raters; and which rows exclusions leave out."""
+"""Database queries of the pages: filters, orders, pairs of raters, and exclusions."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -33,7 +33,7 @@ class Every(TitleMatcher):
 
 
 class Scanned:
-    """What became of a file's rows; made only if they balance."""
+    """The rows of a file by outcome; raises unless they balance."""
 
     def __init__(self, path: Path, language: str | None = None, *, csv_alone: bool = False) -> None:
         self.counts, self.rejects = Counts(), list[Reject]()

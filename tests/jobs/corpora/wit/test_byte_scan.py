@@ -44,7 +44,7 @@ def scan(raw: bytes, *, language: str | None = "en", chunk: int = 64, **more: An
 
 
 def by_csv(raw: bytes, *, language: str | None = "en") -> tuple[Hits, Counts]:
-    """What the csv module gives; the oracle."""
+    """Return the hits and counts of the csv module, which are the expected ones."""
     csv.field_size_limit(1 << 24)
     rows = csv.reader(io.StringIO(raw.decode().removeprefix("\ufeff"), newline=""), delimiter="\t")
     header = next(rows)

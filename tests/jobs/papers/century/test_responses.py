@@ -1,4 +1,4 @@
-"""Which responses count, and the tables about them, by hand."""
+"""Responses that count, and the tables about them, compared with values by hand."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Which pictures figure 5 shows, with which ratings, prompts and pictures."""
+"""Pictures of figure 5, with their ratings and prompts."""
 
 from types import SimpleNamespace
 from typing import Any

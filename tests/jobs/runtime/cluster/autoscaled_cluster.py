@@ -77,7 +77,7 @@ def a_demand_larger_than_any_kind(cluster: Cluster, folder: str) -> dict[str, An
 
 
 def _launches(cluster: Cluster, kind: str) -> list[int]:
-    """How many nodes of `kind` the autoscaler has asked for, in each round in which it did."""
+    """Return the number of nodes of `kind` that the autoscaler requested, for each round in which it did."""
     head: Any = cluster.head_node
     logs = Path(head.get_logs_dir_path())
     text = "".join(path.read_text("utf-8", "replace") for path in sorted(logs.glob("monitor*.log")))

@@ -37,7 +37,7 @@ POISON = {  # what a row does to its process -> the kind of its error
 
 
 def poison(fault: str) -> None:
-    """What befalls a process at a poisoned row."""
+    """Raise, end the process or block it, as a poisoned row does."""
     if fault == "raise":
         raise ValueError("this picture is cursed")
     if fault == "exit":
@@ -123,7 +123,7 @@ def numbered(task: UnitTask) -> pa.Table:
 
 
 def numbered_but_one(task: UnitTask) -> pa.Table:
-    """As `numbered`; the process that reads unit u001 ends."""
+    """Return rows as `numbered` does; the process that reads unit u001 ends."""
     if task.unit.name == "u001":
         os._exit(7)
     return numbered(task)
@@ -154,7 +154,7 @@ def go(
 
 
 def given(log: Path) -> Counter[str]:
-    """How often each item was given to the first stage."""
+    """Return the number of times that each item was passed to the first stage."""
     return Counter(item for call in log.iterdir() for item in call.read_text().split("\n"))
 
 

@@ -37,7 +37,7 @@ class RunningCluster:
     _process: "subprocess.Popen[str]"
 
     def call(self, function: str, argument: str) -> Any:
-        """What `function` ("MODULE:NAME") returns in the cluster's process for the cluster and `argument`."""
+        """Return the result of `function` ("MODULE:NAME") for the cluster and `argument`, called in its process."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{function} {argument}\n")
         self._process.stdin.flush()

@@ -1,4 +1,4 @@
-"""Runs of stages on a cluster of nodes whose GPUs are numbers, on this one machine, while nodes join and leave.
+"""Runs of stages on a cluster simulated on this machine, whose nodes join and leave and have no real GPUs.
 
 Each scenario is called in the process of the cluster (`tests.jobs.runtime.cluster.cluster_process`) with a new folder,
 and returns what happened.
@@ -124,7 +124,7 @@ class Running(threading.Thread):
             time.sleep(0.1)
 
     def nodes(self) -> Counter[str]:
-        """How many calls there were on each node."""
+        """Return the number of calls on each node."""
         return Counter(line.split()[0] for line in self._lines())
 
     def actors(self) -> set[str]:
@@ -254,7 +254,7 @@ def the_board_is_lost(cluster: Cluster, folder: str) -> dict[str, Any]:
 
 
 def _probe() -> None:
-    """What a task does that only has to run somewhere."""
+    """Do nothing; for a task that only has to run somewhere."""
 
 
 def _wait_until_placeable(node: Any) -> None:

@@ -95,7 +95,7 @@ class Submitter:
 
 
 def status(ended: subprocess.CompletedProcess[str]) -> str:
-    """What `ray job submit` or `stop` prints of the job last: succeeded, failed or stopped."""
+    """Return the last state of the job that `ray job submit` or `stop` prints: succeeded, failed or stopped."""
     words = re.findall(r"Job '\w+' (?:was )?(\w+)", ended.stdout + ended.stderr)
     assert words, ended.stdout + ended.stderr
     return str(words[-1])

@@ -48,7 +48,7 @@ class AuthenticationError(Exception):
 
 
 def refused(message: str) -> ConnectionError:
-    """As `ray.init` raises it: the reason is in the text of the cause."""
+    """Return an error as `ray.init` raises it: the reason is in the text of the cause."""
     error = ConnectionError("Failed to connect to Ray cluster at 10.0.0.1:6379")
     error.__cause__ = RuntimeError(f"Failed to connect to GCS. Last connection error: Traceback\n{message}")
     return error

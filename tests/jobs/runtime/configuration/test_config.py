@@ -1,4 +1,4 @@
-"""What the command line says reaches the dataclass unchanged, or is refused by name with what is allowed."""
+"""Values on the command line reach the dataclass unchanged, or are refused with their key and what is allowed."""
 
 import functools
 import itertools
@@ -307,7 +307,7 @@ def jobs_options() -> dict[str, dict[str, list[str]]]:
 
 
 def faults_of(job: str, chosen: dict[str, str]) -> list[str]:
-    """What is wrong with the configuration that `job` composes with one option of each of some groups."""
+    """Return the faults of the configuration that `job` composes with the option `chosen` of each of some groups."""
     options = [f"{group}={option}" for group, option in chosen.items() if (group, option) != ("pipeline", "century")]
     if chosen.get("corpus") in ("npy", "clip_retrieval"):  # nothing in such files says what made them
         options.append("corpus.embedder.checkpoint=m")

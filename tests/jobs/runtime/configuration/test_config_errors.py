@@ -39,7 +39,7 @@ def conf(tmp_path: Path) -> Path:
 
 
 def raised(conf: Path, override: str) -> Exception:
-    """What Hydra raises when it composes with `override`."""
+    """Return the error that Hydra raises when it composes a configuration with `override`."""
     with (
         initialize_config_dir(str(conf), version_base="1.3"),
         pytest.raises((HydraException, OmegaConfBaseException)) as caught,

@@ -1,4 +1,4 @@
-"""What could never run is refused before anything starts, with the sum written out."""
+"""Resources that could never be available are refused before anything starts, with the sum in the message."""
 
 import pytest
 

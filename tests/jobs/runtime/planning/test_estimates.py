@@ -1,4 +1,4 @@
-"""What is left of a run, from the units that are done: time, GPU-hours, money."""
+"""Remaining time, GPU-hours and money of a run, estimated from its completed units."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What jobs print: plans with their sizes, sums of rows, and counts by frequency."""
+"""Lines that jobs print: plans with their sizes, sums of rows, and counts by frequency."""
 
 from pathlib import Path
 from types import SimpleNamespace

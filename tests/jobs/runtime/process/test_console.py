@@ -1,4 +1,4 @@
-"""What jobs print: lines that cannot steer a terminal, or JSON objects."""
+"""Console output of jobs: lines that cannot steer a terminal, or JSON objects."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""Where the seconds of a command went: phases of the driver, and of workers."""
+"""Times of the phases of a command, in the driver and in workers."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""What a message says of a path that names nothing."""
+"""Hints in messages about a path that does not exist."""
 
 from pathlib import Path
 

@@ -90,7 +90,7 @@ def test_a_proxy_that_does_not_listen_is_named_after_few_tries(endpoint: str, en
 
 
 def hub_answer(seen: Seen) -> Answer:
-    """As the hub answers about the file `config.json` of `org/model`."""
+    """Return the hub's answer about the file `config.json` of `org/model`."""
     body = json.dumps({"model_type": "tiny"}).encode()
     headers = (("X-Repo-Commit", COMMIT), ("ETag", '"b1"'))
     if not seen.path.startswith("/org/model/resolve/") or not seen.path.endswith("/config.json"):

@@ -124,7 +124,7 @@ def test_without_locks_there_is_a_spool_that_nobody_sweeps(place: Path, monkeypa
 
 
 def test_a_lock_is_not_inherited(place: Path) -> None:
-    """What a process starts does not keep its spool for ever."""
+    """A child process does not keep its parent's spool forever."""
     spooled = Spool()
     child = subprocess.Popen(["sleep", "30"])
     try:
