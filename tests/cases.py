@@ -38,7 +38,7 @@ def check_cases(check: Callable[..., object], cases: Iterable[Any]) -> None:
 
 
 def _text(error: BaseException) -> str:
-    """The error, with its place if it is none of a test's own."""
+    """Return the error, with its place unless a test defines it."""
     if isinstance(error, AssertionError | pytest.fail.Exception):
         return str(error)
     last = traceback.extract_tb(error.__traceback__)[-1]

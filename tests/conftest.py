@@ -73,12 +73,12 @@ def uses_ray(item: pytest.Item) -> bool:
 
 
 def is_slow_file(path: Path) -> bool:
-    """Whether `make fast` leaves out the file or folder `path` as a whole."""
+    """Return whether `make fast` leaves out the file or folder `path` as a whole."""
     return path.is_relative_to(ROOT / "tests") and path.relative_to(ROOT / "tests").as_posix().startswith(SLOW)
 
 
 def is_slow(item: pytest.Item) -> bool:
-    """Whether `item` runs jobs, builds a model, or starts its own servers, browsers or commands."""
+    """Return whether `item` runs jobs, builds a model, or starts its own servers, browsers or commands."""
     runs_stages = uses_ray(item) or "in_process" in getattr(item, "fixturenames", ())
     return runs_stages or is_slow_file(item.path)
 

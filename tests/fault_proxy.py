@@ -73,7 +73,7 @@ class Fault:
     seen: Counter[str] = field(default_factory=Counter)
 
     def takes(self, request: Request) -> bool:
-        """Whether it befalls this request, which is then counted."""
+        """Return whether the fault applies to this request, which is then counted."""
         key = f"{request.method} {request.path}" if self.each else ""
         if self.seen[key] >= self.times or not self.matches(request):
             return False
@@ -119,7 +119,7 @@ class FaultProxy:
             self.faults, self.pages = (), ()
 
     def fault(self, method: str, target: str) -> Fault | None:
-        """The fault that befalls a request, which is counted."""
+        """Return the fault that applies to a request, which is counted."""
         parts = urlsplit(target)
         with self._lock:
             request = Request(method, parts.path, parts.query, next(self._numbers))
@@ -130,7 +130,7 @@ class FaultProxy:
         return fault
 
     def ask(self, method: str, target: str, headers: dict[str, str], body: bytes) -> "_Reply":
-        """The server's answer; listings are cut into pages of the sizes `pages`."""
+        """Return the server's answer; listings are cut into pages of the sizes `pages`."""
         request = urlsplit(target)
         if self.pages and "list-type=2" in request.query:
             token = parse_qs(request.query).get("continuation-token", [""])[0]
@@ -193,7 +193,7 @@ class _Reply:
 
 
 def _unconditional(method: str, target: str, headers: dict[str, str]) -> dict[str, str]:
-    """The headers without conditions, signed again with this process's credentials."""
+    """Return the headers without conditions, signed again with this process's credentials."""
     if not any(name.lower() in CONDITIONS for name in headers):
         return headers
     from botocore.auth import S3SigV4Auth

@@ -62,7 +62,7 @@ def counted_s3(*, delay_s: float = 0.0) -> Iterator[Forwarding]:
 
 @contextmanager
 def connect_proxy() -> Iterator[Forwarding]:
-    """A proxy that knows CONNECT only, as for HTTPS."""
+    """Start a proxy that only supports CONNECT, as for HTTPS."""
     with _server(_target_of_connect, tls=None) as seen:
         yield seen
 

@@ -56,12 +56,12 @@ def record(attack: str, **figures: str | float) -> None:
 
 
 def read_results() -> list[dict[str, Any]]:
-    """The results that the page shows."""
+    """Return the results that the page shows."""
     return [json.loads(line) for line in RESULTS.read_text(encoding="utf-8").splitlines()]
 
 
 def tables(results: Sequence[dict[str, Any]]) -> str:
-    """The tables of all attacks with results, in Markdown."""
+    """Return the tables of all attacks with results, in Markdown."""
     return "\n".join(line for attack in TABLES for line in _table(attack, results))
 
 
@@ -88,7 +88,7 @@ def _table(attack: str, results: Sequence[dict[str, Any]]) -> Iterator[str]:
 
 
 def page(text: str, results: Sequence[dict[str, Any]]) -> str:
-    """The page `text` with the tables of `results` between its two marks."""
+    """Return the page `text` with the tables of `results` between its two marks."""
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n\n{tables(results)}\n{END}{after}"

@@ -78,7 +78,7 @@ def _forms(secret: str) -> set[bytes]:
 
 
 def _inner_base64(data: bytes, offset: int, altchars: bytes) -> bytes:
-    """The part of the base64 of a text with `offset` bytes before `data` that depends on `data` alone."""
+    """Return the part of the base64 of a text with `offset` bytes before `data` that depends on `data` alone."""
     first, last = -(-offset * 8 // 6), (offset + len(data)) * 8 // 6
     return base64.b64encode(bytes(offset) + data, altchars)[first:last]
 

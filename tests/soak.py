@@ -44,7 +44,7 @@ ALLOWED = {
 
 
 def growing(rounds: Sequence[dict[str, int]]) -> dict[str, float]:
-    """The figures that grow by more than `ALLOWED` per round after the warm-up, with their slope.
+    """Return the figures that grow by more than `ALLOWED` per round after the warm-up, with their slope.
 
     The slope is the median of those between all pairs of rounds (Theil 1950, Sen 1968), on which one high round has
     no influence. Empty for fewer than `WARM_UP + LEAST_ROUNDS` rounds.

@@ -86,12 +86,12 @@ def recorded() -> Iterator[None]:
 
 @lru_cache
 def shipped(group: str) -> list[Any]:
-    """The contents of the files of a group of conf/."""
+    """Return the contents of the files of a group of conf/."""
     return [OmegaConf.to_container(OmegaConf.load(path)) for path in sorted((CONF / group).glob("*.yaml"))]
 
 
 def draws(seed: int) -> Iterator[random.Random]:
-    """A generator for each case."""
+    """Yield a generator for each case."""
     return (random.Random(AT_ONCE * seed + number) for number in range(AT_ONCE))
 
 
@@ -128,7 +128,7 @@ def changed(value: Any, draw: random.Random) -> Any:
 
 
 def places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Each container in `value` with each of its keys."""
+    """Yield each container in `value` with each of its keys."""
     entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, inner in list(entries):
         yield value, key

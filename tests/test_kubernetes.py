@@ -27,7 +27,7 @@ def ray_job() -> dict[str, Any]:
 
 
 def strict(schema: Any) -> Any:
-    """A schema of Kubernetes that refuses fields which it does not name, as strict validation does."""
+    """Return a schema of Kubernetes that refuses fields which it does not name, as strict validation does."""
     if isinstance(schema, list):
         return [strict(one) for one in schema]
     if not isinstance(schema, dict):

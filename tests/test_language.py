@@ -91,7 +91,7 @@ PATTERNS = [(_literal(pattern), re.compile(pattern, re.IGNORECASE)) for pattern 
 
 
 def files() -> Iterator[Path]:
-    """All texts that are checked."""
+    """Yield all texts that are checked."""
     for folder in FOLDERS:
         yield from (path for path in sorted((ROOT / folder).rglob("*")) if path.suffix in SUFFIXES)
     yield from (ROOT / name for name in FILES)
@@ -131,7 +131,7 @@ def locals_without_nouns() -> Iterator[tuple[str, int, str]]:
 
 
 def refused() -> list[str]:
-    """The phrases and names that must be rewritten, as `file:line: phrase`."""
+    """Return the phrases and names that must be rewritten, as `file:line: phrase`."""
     return [f"{name}:{number}: {phrase!r}" for name, number, phrase in (*phrases(), *locals_without_nouns())]
 
 

@@ -59,7 +59,7 @@ def _trees_forgotten() -> Iterator[None]:
 
 
 def statements(tree: ast.AST) -> Iterator[ast.AST]:
-    """The statements of a module, also those in others; not their expressions, which are ten times as many."""
+    """Yield the statements of a module, also those in others; not their expressions, which are ten times as many."""
     for block in ("body", "orelse", "finalbody", "handlers", "cases"):
         for node in getattr(tree, block, ()):
             yield node
@@ -67,7 +67,7 @@ def statements(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def names_of(body: list[ast.stmt]) -> set[str]:
-    """Names that statements bind, also below `if` and `try`."""
+    """Return names that statements bind, also below `if` and `try`."""
     names: set[str] = set()
     for node in body:
         match node:
@@ -85,7 +85,7 @@ def names_of(body: list[ast.stmt]) -> set[str]:
 
 
 def resolves(dotted: str) -> bool:
-    """Whether a dotted name is a module, a folder, or a name in one of these, or in a class of one."""
+    """Return whether a dotted name is a module, a folder, or a name in one of these, or in a class of one."""
     parts = dotted.split(".")
     if (ROOT / Path(*parts)).is_dir():
         return True
@@ -104,14 +104,14 @@ def resolves(dotted: str) -> bool:
 
 
 def docstrings(tree: ast.Module) -> Iterator[str]:
-    """All docstrings of a module."""
+    """Yield all docstrings of a module."""
     for node in (tree, *statements(tree)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield ast.get_docstring(node) or ""
 
 
 def header(path: Path) -> str:
-    """The comment lines at the top of a file of conf/."""
+    """Return the comment lines at the top of a file of conf/."""
     lines = path.read_text().splitlines()
     end = next((number for number, line in enumerate(lines) if not line.startswith("#")), len(lines))
     return "\n".join(lines[:end])
@@ -163,7 +163,7 @@ def folder_imports(root: str) -> dict[str, set[str]]:
 
 
 def longest_chain(root: str) -> list[str]:
-    """The longest chain of imports between folders, from the importing to the imported.
+    """Return the longest chain of imports between folders, from the importing to the imported.
 
     Raises:
         graphlib.CycleError: folders import each other.
@@ -176,7 +176,7 @@ def longest_chain(root: str) -> list[str]:
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors that GitHub makes of a page's headings."""
+    """Return the anchors that GitHub makes of a page's headings."""
     headings = re.findall(r"^#+ +(.*)$", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

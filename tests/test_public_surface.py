@@ -46,7 +46,7 @@ def dotted(schema: type, prefix: str = "", defaults: Any = None) -> Iterator[str
 
 
 def default_of(field: Field[Any]) -> Any:
-    """The default of a key; `REQUIRED` without one."""
+    """Return the default of a key; `REQUIRED` without one."""
     default = field.default if field.default_factory is MISSING else field.default_factory()
     return REQUIRED if default is MISSING else default
 

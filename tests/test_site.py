@@ -50,7 +50,7 @@ def test_the_first_study_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def _shows(cell: nbformat.NotebookNode) -> bool:
-    """Whether a cell's outputs have a table or a picture."""
+    """Return whether a cell's outputs have a table or a picture."""
     return any(
         "text/html" in output.get("data", {}) or "image/png" in output.get("data", {}) for output in cell.outputs
     )

@@ -10,7 +10,7 @@ Statement = Mapping[str, Any]
 
 
 def statement(value: Any, *, rank: str = "normal", snaktype: str = "value") -> dict[str, Any]:
-    """A statement with the value of an item (Q198), or of a time with its precision ((time, precision))."""
+    """Return a statement with the value of an item (Q198), or of a time with its precision ((time, precision))."""
     snak: dict[str, Any] = {"snaktype": snaktype, "property": "P0"}
     if snaktype == "value":
         if isinstance(value, str):
@@ -23,7 +23,7 @@ def statement(value: Any, *, rank: str = "normal", snaktype: str = "value") -> d
 
 
 def item(number: int, label: str | None = None, title: str | None = None, **claims: Sequence[Any]) -> dict[str, Any]:
-    """An item; a claim is a list of statements, or of what `statement` takes."""
+    """Return an item; a claim is a list of statements, or of what `statement` takes."""
     return {
         "type": "item",
         "id": f"Q{number}",
@@ -40,13 +40,13 @@ def item(number: int, label: str | None = None, title: str | None = None, **clai
 
 
 def dump(entities: Iterable[Any]) -> bytes:
-    """The text of a dump: one entity per line between brackets; bytes are lines as they are."""
+    """Return the text of a dump: one entity per line between brackets; bytes are copied as lines."""
     lines = [one if isinstance(one, bytes) else json.dumps(one, separators=(",", ":")).encode() for one in entities]
     return b"[\n" + b",\n".join(lines) + b"\n]\n"
 
 
 def compress(text: bytes, name: str, *, parts: int = 1) -> bytes:
-    """The text as its file's name says; with several parts as members or streams cut at any byte."""
+    """Return the text, compressed as the file's name says; several parts are members or streams cut at any byte."""
     size = max(len(text) // parts, 1)
     pieces = [text[at : at + size] for at in range(0, len(text), size)]
     if name.endswith(".gz"):

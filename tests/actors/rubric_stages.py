@@ -25,19 +25,19 @@ class RubricStages:
         return self.rater(self.preparer(batch))
 
     def take_tally(self) -> dict[str, int]:
-        """The counts of both."""
+        """Return the counts of both stages."""
         return self.preparer.take_tally() | self.rater.take_tally()
 
 
 def model_settings(checkpoint: str = MODEL, **keys: Any) -> ModelSettings:
-    """A local model in float32."""
+    """Return a local model in float32."""
     return ModelSettings(checkpoint=checkpoint, dtype="float32", **keys)
 
 
 def closed(
     rubric: dict[str, Any], *, checkpoint: str = MODEL, targets: Sequence[str] | None = None, **keys: Any
 ) -> RubricStages:
-    """The stages of method=closed on one thread."""
+    """Return the stages of method=closed on one thread."""
     settings, model = ClosedSettings(rubric=rubric, **keys), model_settings(checkpoint)
     preparer = RubricPreparer(settings, model=model, targets=targets)
     return RubricStages(preparer, Judge(settings, model=model, targets=targets, threads=1))
@@ -46,7 +46,7 @@ def closed(
 def reasoned(
     rubric: dict[str, Any], *, checkpoint: str = MODEL, targets: Sequence[str] | None = None, **keys: Any
 ) -> RubricStages:
-    """The stages of method=reasoned on one thread."""
+    """Return the stages of method=reasoned on one thread."""
     settings, model = ReasoningSettings(rubric=rubric, **keys), model_settings(checkpoint)
     preparer = RubricPreparer(
         settings,

@@ -60,7 +60,7 @@ def encoded(picture, form="PNG"):
 
 
 def images(*data, **columns):
-    """Rows as the table `images` has them; None stands for a picture that was not found."""
+    """Return rows as the table `images` has them; None stands for a picture that was not found."""
     return pa.table(
         {
             "image_id": pa.array([f"id{n}" for n in range(len(data))], pa.string()),

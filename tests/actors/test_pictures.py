@@ -145,7 +145,7 @@ def test_a_wrong_checksum_in_a_png_is_damage():
 
 
 def png_with_a_bad_checksum(chunk):
-    """A PNG with a tEXt chunk behind its pixels, and a wrong checksum in `chunk`."""
+    """Return a PNG with a tEXt chunk after its pixels, and a wrong checksum in `chunk`."""
     data = encoded(textured())
     text = b"tEXt" + b"Comment\0hello"
     end = data.index(b"IEND") - 4
@@ -163,7 +163,7 @@ def test_a_wrong_checksum_matters_only_in_a_critical_chunk():
 
 
 def tiff(values, *, order="<", sample_format=3, compression=1):
-    """An uncompressed TIFF of one strip, its directory at the end; Pillow writes no 64-bit samples."""
+    """Return an uncompressed TIFF of one strip, with its directory at the end; Pillow writes no 64-bit samples."""
     pixels = values.astype(values.dtype.newbyteorder(order)).tobytes()
     height, width = values.shape
     tags = [

@@ -13,7 +13,7 @@ MODULES = sorted(path.stem for path in Path(actors.__path__[0]).glob("*.py") if 
 
 
 def stage_classes() -> Iterator[type]:
-    """The classes of modules directly in actors/ that are called with a batch."""
+    """Yield the classes of modules directly in actors/ that are called with a batch."""
     for name in MODULES:
         module = importlib.import_module(f"actors.{name}")
         for _, kind in inspect.getmembers(module, inspect.isclass):

@@ -14,7 +14,7 @@ CPU = SearchSettings(device="cpu")
 
 
 def made(rows: int, queries: int, *, seed: int = 0, kind: str = "float16") -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """A corpus with planted ties, queries near rows of it, and ids in another order than the rows."""
+    """Return a corpus with planted ties, queries near rows of it, and ids in another order than the rows."""
     draw = np.random.default_rng(seed)
     corpus = draw.standard_normal((rows, DIM))
     corpus /= np.linalg.norm(corpus, axis=1, keepdims=True)
@@ -177,7 +177,7 @@ def test_what_is_refused():
 
 
 def near_ties(kind: str, *, bits: int, rows: int = 4000) -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """Rows of which the best look worst once their entries are rounded to `bits` bits.
+    """Return rows of which the best look worst once their entries are rounded to `bits` bits.
 
     Entries lie next to the middle between two such numbers. The first half of the rows goes up when rounded; the others
     go down, and have one entry so much greater that their scores are the higher ones, by little. As many entries that

@@ -100,7 +100,7 @@ def test_unknown_words_are_refused_with_what_there_is() -> None:
 
 
 def plainly(terms: list[str], title: str, match: str, fold: Fold) -> list[str]:
-    """The terms that a loop finds."""
+    """Return the terms that a loop finds."""
     folded, result = fold(title), []
     for term in sorted({fold(t).strip() for t in terms} - {""}):
         places = [m.start() for m in re.finditer(f"(?={re.escape(term)})", folded)]
@@ -116,7 +116,7 @@ def plainly(terms: list[str], title: str, match: str, fold: Fold) -> list[str]:
 
 
 def joins(text: str, at: int) -> bool:
-    """Whether the characters on both sides of `at` belong to one word."""
+    """Return whether the characters on both sides of `at` belong to one word."""
     pair = text[at - 1 : at + 1] if at else ""
     return len(pair) == 2 and all(c.isalnum() or c == "_" or unicodedata.category(c).startswith("M") for c in pair)
 

@@ -29,7 +29,7 @@ AGENT = "remine/0 (tests@remine.dev) aiohttp/0"
 
 
 def bomb() -> bytes:
-    """A PNG of 60,000 x 60,000 pixels in a few kB."""
+    """Return a PNG of 60,000 x 60,000 pixels in a few kB."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
@@ -66,7 +66,7 @@ def settings(server: HttpsServer, **changed: Any) -> UrlFetcherSettings:
 def fetch(
     server: HttpsServer, *asked: str | ImageRequest, lookup: Any = None, trusted: bool = True, **changed: Any
 ) -> list[ImageRow]:
-    """The rows, in the order asked."""
+    """Return the rows, in the order asked."""
     rows: dict[str, ImageRow] = {}
     wanted = [one if isinstance(one, ImageRequest) else ImageRequest(f"{n:03}", one) for n, one in enumerate(asked)]
 

@@ -76,7 +76,7 @@ class Target:
             raise ValueError("a value is enough instead of a ratio that is at least so large")
 
     def reached(self, value: float) -> bool:
-        """Whether `value` is within the bound."""
+        """Return whether `value` is within the bound."""
         if self.enough is not None and value >= self.enough:
             return True
         if self.at_most is not None:
@@ -137,7 +137,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: Iterable[float]) -> "Spread":
-        """The spread of at least one value."""
+        """Return the spread of at least one value."""
         results = list(values)
         return cls(statistics.median(results), min(results), max(results))
 
@@ -162,7 +162,7 @@ class Outcome:
         return Spread.of(getattr(one, metric) / getattr(other, metric) for one, other in pairs)
 
     def verdict(self, target: Target) -> tuple[float | None, str]:
-        """The value a target is about (None if it was skipped) and: reached, missed, not judged or skipped."""
+        """Return the value of a target (None if it was skipped), and reached, missed, not judged or skipped."""
         if any(name in self.skipped for name in (target.contender, target.against)):
             return None, "skipped"
         if target.against:
@@ -178,7 +178,7 @@ class Outcome:
 
 
 def benchmarks() -> dict[str, Benchmark]:
-    """Every benchmark: the `BENCHMARK` of each module in `tests/benchmarks/suites`."""
+    """Return every benchmark: the `BENCHMARK` of each module in `tests/benchmarks/suites`."""
     suites = importlib.import_module("tests.benchmarks.suites")
     modules = sorted(module.name for module in pkgutil.iter_modules(suites.__path__))
     results = [importlib.import_module(f"{suites.__name__}.{name}").BENCHMARK for name in modules]
@@ -186,7 +186,7 @@ def benchmarks() -> dict[str, Benchmark]:
 
 
 def only(benchmark: Benchmark, pattern: str) -> Benchmark:
-    """The benchmark with the contenders whose names match `pattern`; without its reference, the first one is that.
+    """Return the benchmark with the contenders whose names match `pattern`; the first replaces a missing reference.
 
     Raises:
         BenchmarkError: no contender matches.
@@ -244,7 +244,7 @@ def run(
 
 
 def prepared(benchmark: Benchmark, size: Size, *, cache: Path, tell: Callable[[str], None] = lambda line: None) -> Path:
-    """The folder of the benchmark's input, made unless a run before left it whole."""
+    """Return the folder of the benchmark's input; write it unless an earlier run has completed it."""
     workdir = cache / f"{benchmark.name}-{size}-{benchmark.input_version}"
     if workdir.exists():
         return workdir

@@ -44,7 +44,7 @@ class Loaded(NamedTuple):
 
 
 def load(shape: Shape) -> Loaded:
-    """The model, and requests whose shared part and suffixes have the tokens that are asked for, to within a few."""
+    """Return the model, and requests whose shared part and suffixes have about the requested numbers of tokens."""
     import torch
 
     from actors.vlm.loading import load_vlm

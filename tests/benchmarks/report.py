@@ -36,7 +36,7 @@ def to_json(outcome: Outcome, machine: dict[str, str]) -> str:
 
 
 def to_markdown(outcome: Outcome, machine: dict[str, str]) -> str:
-    """A table of medians (with least and greatest) and of ratios to the reference, the targets, the machine."""
+    """Return a table of medians (with least and greatest) and of ratios to the reference, the targets, the machine."""
     benchmark = outcome.benchmark
     lines = [
         f"# {benchmark.name}, size {outcome.size}",

@@ -47,7 +47,7 @@ def main(engine: str, workdir: str, answer: str) -> None:
 
 
 def loaded(engine: str, model: Path) -> Any:
-    """The engine with its model; no token ends a text."""
+    """Return the engine with its model; no token ends a text."""
     from actors.vlm.generation import TextGenerator
     from actors.vlm.loading import load_vlm
     from actors.vlm.settings import ModelSettings

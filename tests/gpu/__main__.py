@@ -118,7 +118,7 @@ def attempt(work: Callable[[], Any]) -> dict[str, Any]:
 
 
 def machine(target: Any, *, tiny: bool) -> dict[str, Any]:
-    """The device and the versions, without anything that names the machine."""
+    """Return the device and the versions, without anything that names the machine."""
     import torch
     import transformers
 

@@ -154,7 +154,7 @@ def texts(device: Any, *, tiny: bool) -> dict[str, Any]:
 
 
 def search(device: Any, *, tiny: bool) -> dict[str, Any]:
-    """The k best rows and their scores against a float64 product of all pairs."""
+    """Compare the k best rows and their scores with a float64 product of all pairs."""
     from actors.search.queries import Queries
     from actors.search.settings import SearchSettings
     from actors.searcher import Search
@@ -175,7 +175,7 @@ def search(device: Any, *, tiny: bool) -> dict[str, Any]:
 
 
 def two_devices(device: Any, *, tiny: bool) -> dict[str, Any]:
-    """A model over two GPUs (`device_map=balanced`): its likelihoods and texts against the CPU's."""
+    """Compare the likelihoods and texts of a model over two GPUs (`device_map=balanced`) with the CPU's."""
     import torch
 
     from actors.vlm.loading import load_vlm
@@ -267,7 +267,7 @@ def need(package: str) -> None:
 
 
 def picture_rows(count: int, *, side: int = 330) -> Any:
-    """The first columns of a table `images` with so many JPEGs."""
+    """Return the first columns of a table `images` with so many JPEGs."""
     import io
 
     import pyarrow as pa

@@ -17,7 +17,7 @@ def synchronize(device: Any) -> None:
 
 
 def seconds(device: Any, work: Callable[[], Any], *, repeats: int = REPEATS) -> float:
-    """The median wall time of `work` after one call to warm up."""
+    """Return the median wall time of `work` after one call to warm up."""
     work()
     times = []
     for _ in range(repeats):
@@ -87,7 +87,7 @@ def linear_flops(model: Any, work: Callable[[], Any]) -> int:
 
 
 def idle_share(device: Any, work: Callable[[], Any]) -> dict[str, float]:
-    """The figure `device idle`: the share of a call's time in which neither kernel nor copy runs; none on a CPU."""
+    """Return `device idle`, the share of a call's time in which neither kernels nor copies run; none on a CPU."""
     import torch
     from torch.profiler import ProfilerActivity, profile
 

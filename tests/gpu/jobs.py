@@ -71,7 +71,7 @@ def write_judge(folder: Path, *, tiny: bool) -> None:
 
 
 def rate(table: str, name: str) -> float:
-    """The pictures per second of a table of the kind `name` from the first unit that was written to the last."""
+    """Return the pictures per second of a table of the kind `name` from the first unit that was written to the last."""
     ended = sorted(
         (record["begun"] + record["seconds"], footer.unit.rows or 0)
         for footer in open_table(table, name).footers

@@ -60,7 +60,7 @@ def load(name: str, *, device: Any, dtype: Any, tiny: bool) -> tuple[Any, Any]:
 
 
 def full_size(name: str) -> Any:
-    """The small checkpoint's config with the sizes of the published model; its token ids stay."""
+    """Return the small checkpoint's config with the sizes of the published model; its token ids stay."""
     from transformers import AutoConfig
 
     from actors.local_models import resolve

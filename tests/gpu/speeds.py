@@ -184,7 +184,7 @@ TARGETS = {  # (measurement, figure) -> bound
 
 
 def dtype_of(device: Any) -> Any:
-    """The dtype that `auto` stands for."""
+    """Return the dtype that `auto` stands for."""
     import torch
 
     from actors.devices import find_dtype
@@ -200,7 +200,7 @@ def check_finite(results: dict[int, Any]) -> None:
 
 
 def turn(chat: Any, draw: Any, article: str) -> tuple[list[Any], list[Any]]:
-    """A user's turn with a picture, if the model takes any, and the pictures."""
+    """Return a user's turn with a picture, if the model takes any, and the pictures."""
     from PIL import Image
 
     if not chat.sees_pictures:

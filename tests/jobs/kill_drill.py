@@ -59,7 +59,7 @@ def command(job: str, arguments: list[str], log: str, scratch: str, environment:
 
 
 def driver(process: BaseProcess) -> list[psutil.Process]:
-    """The process of the command itself, if it has not ended."""
+    """Return the process of the command itself, if it has not ended."""
     assert process.pid is not None
     with contextlib.suppress(psutil.NoSuchProcess):
         return [psutil.Process(process.pid)]
@@ -67,29 +67,29 @@ def driver(process: BaseProcess) -> list[psutil.Process]:
 
 
 def actor(_: BaseProcess) -> list[psutil.Process]:
-    """The processes of pools of several actors, or of clusters of several machines."""
+    """Return the processes of pools of several actors, or of clusters of several machines."""
     return [child for child in _family() if _title(child).startswith("ray::MapWorker(")]
 
 
 def read(_: BaseProcess) -> list[psutil.Process]:
-    """The processes that read units."""
+    """Return the processes that read units."""
     return [child for child in _family() if _title(child).startswith("ray::MapBatches(UnitReader)")]
 
 
 def write(_: BaseProcess) -> list[psutil.Process]:
-    """The processes that write units."""
+    """Return the processes that write units."""
     return [child for child in _family() if _title(child).startswith("ray::MapBatches(UnitSink)")]
 
 
 def warm(_: BaseProcess) -> list[psutil.Process]:
-    """The process of a pool of one on one machine, which Ray keeps for the next job."""
+    """Return the process of a pool of one on one machine, which Ray keeps for the next job."""
     others = ("ray::MapBatches(UnitReader)", "ray::MapBatches(UnitSink)")
     titles = ((child, _title(child)) for child in _family())
     return [child for child, title in titles if title.startswith("ray::MapBatches(") and not title.startswith(others)]
 
 
 def decoders(_: BaseProcess) -> list[psutil.Process]:
-    """The processes that decode pictures."""
+    """Return the processes that decode pictures."""
     return [child for child in _family() if "actors.fetching.decode_worker" in _title(child)]
 
 
@@ -234,7 +234,7 @@ class Drill:
         signals: Sequence[signal.Signals],
         by: Callable[[], None] | None,
     ) -> bool:
-        """Whether a victim was sent the signals while the process ran, at a random moment of its time."""
+        """Return whether a victim was sent the signals while the process ran, at a random moment of its time."""
         process.join(draw.uniform(0, self.seconds))
         while process.is_alive():
             if by is not None:
@@ -274,7 +274,7 @@ class Drill:
 
 
 def arguments_of(job: str, inputs: Path) -> list[str]:
-    """The command of `job`, which may name a source, on the tables below `inputs`, with many small units."""
+    """Return the command of `job`, which may name a source, on the tables below `inputs`, with many small units."""
     few = ["resources.read.num_cpus=0.3", "resources.write.num_cpus=0.3"]
     tiny = [f"input={inputs}/images", "model=local-tiny", "resources.judge.threads=1", *few]
     vectors = [f"{inputs}/embeddings", *few]
@@ -303,7 +303,7 @@ def arguments_of(job: str, inputs: Path) -> list[str]:
 
 
 def write_corpus_files(folder: Path) -> None:
-    """A corpus of twelve files, with terms and pictures."""
+    """Write a corpus of twelve files, with terms and pictures."""
     from jobs.testbed.synthetic import write_corpus
 
     write_corpus(folder, rows=3000, pictures=60)
@@ -315,7 +315,7 @@ def write_corpus_files(folder: Path) -> None:
 
 
 def write_inputs(folder: Path) -> None:
-    """A corpus, and the tables made of it."""
+    """Write a corpus and the tables derived from it."""
     from jobs.runtime.command_line import cli
 
     write_corpus_files(folder)

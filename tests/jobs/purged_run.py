@@ -49,7 +49,7 @@ def write(out: str, name: str, units: dict[str, list[dict[str, Any]]], parent: s
 
 
 def halves(rows: list[Any]) -> dict[str, list[Any]]:
-    """Two units: the first has the rows of pictures 0 to 2."""
+    """Return two units: the first has the rows of pictures 0 to 2."""
     return {"unit0": rows[: len(rows) // 2], "unit1": rows[len(rows) // 2 :]}
 
 
@@ -135,7 +135,7 @@ def text_of(uri: str) -> str:
 
 
 def files_of(root: str, pattern: str = "*") -> dict[str, str]:
-    """The files whose uris match a glob -> etags."""
+    """Return the files whose uris match a glob -> etags."""
     return {file.uri: file.etag for file in locations.listing(root) if fnmatch.fnmatch(file.uri, f"{root}/{pattern}")}
 
 

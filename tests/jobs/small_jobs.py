@@ -49,7 +49,7 @@ def in_units(rows: Sequence[dict[str, Any]]) -> list[Sequence[dict[str, Any]]]:
 
 
 def response(item: str, text: str, sample: int = 0) -> dict[str, Any]:
-    """A row of `responses`."""
+    """Return a row of `responses`."""
     key = {"response_id": f"{item}-{sample}", "item_id": item, "model": "m", "prompt": "p", "condition": ""}
     return {**key, "sample": sample, "seed": sample, "text": text, "finish_reason": "stop", "status": "ok"}
 

@@ -50,7 +50,7 @@ IDS = {content_id(address(colour)): colour for colour in PICTURES}
 
 
 def wit_rows() -> Iterator[dict[str, str]]:
-    """Rows of the pictures, and one for each reason to leave a row out."""
+    """Yield rows of the pictures, and one for each reason to leave a row out."""
     common = {"language": "en", "is_main_image": "true", "mime_type": "image/png"}
     for colour, (title, marker, _, _) in PICTURES.items():
         yield common | {"page_title": f"{title} {marker}", "image_url": address(colour)}
@@ -121,7 +121,7 @@ def answers_about_descriptions(folder: Path, out: str) -> str:
 
 
 def cells(uri: str) -> dict[tuple[str, ...], tuple[float | None, int, float | None]]:
-    """The headers of row and column -> value, n and printed number of a paper's table."""
+    """Return the headers of row and column -> value, n and printed number of a paper's table."""
     rows = list(csv.reader(locations.read_bytes(uri).decode().splitlines()))
     column, value, n, printed = (rows[0].index(name) for name in ("column", "value", "n", "printed"))
     return {

@@ -25,7 +25,7 @@ NO_JOBS = {"completion"}  # other words after `remine`
 
 
 def commands(text: str) -> list[tuple[str, list[str]]]:
-    """The job and the arguments of each command line in `text`; a line that ends with a backslash continues.
+    """Return the job and the arguments of each command line in `text`; a line that ends with a backslash continues.
 
     Of alternatives (`profile=debug|full`) the first is taken, and `…` stands for anything.
     """
@@ -39,7 +39,7 @@ def commands(text: str) -> list[tuple[str, list[str]]]:
 
 
 def blocks_of(page: Path) -> str:
-    """The code blocks of a page of the documentation."""
+    """Return the code blocks of a page of the documentation."""
     return "\n".join(re.findall(r"^```\w*\n(.*?)^```", page.read_text("utf-8"), re.M | re.S))
 
 

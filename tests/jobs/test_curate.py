@@ -129,7 +129,7 @@ METHODS = ("knowledge_graph", "language_model", "manual")
 
 
 def matches(out: Path, *, many: int = 60, units: int = 3) -> list[dict[str, Any]]:
-    """A table of records of three methods at `out`/m: half of them the knowledge graph's, one in six found by two."""
+    """Write records of three methods to `out`/m: half are the knowledge graph's, and two methods found one in six."""
     rng = random.Random(5)
     rows = []
     for n in range(many):

@@ -38,7 +38,7 @@ def tar(path: Path, members: dict[str, bytes], mode: Any = "w") -> None:
 
 
 def written(units: list[Unit], shards: Shards, out: Path, **changed: Any) -> tuple[list[dict[str, Any]], Any]:
-    """The rows and the counts of all units, done one after another."""
+    """Return the rows and the counts of all units, done one after another."""
     run = open_run(
         TablePlan(str(out), "images", {"t": 1}, units, {}, {}, derived=False), resume=True, overwrite=False, retry=[]
     )

@@ -41,7 +41,7 @@ def server(tmp_path: Path, site: Site) -> Iterator[HttpsServer]:
 
 
 def keys(server: HttpsServer, **changed: Any) -> list[str]:
-    """The source's keys for the test server."""
+    """Return the source's keys for the test server."""
     at = f"{ADDRESS}:{server.port}"
     keys = {
         "contact": "tests@remine.dev",
@@ -137,7 +137,7 @@ def start_alone(arguments: dict[str, Any], log: Path) -> "subprocess.Popen[bytes
 
 
 def flaky(fails: set[str]) -> Callable[[Seen], Answer]:
-    """A third of the pictures fail the first time they are asked for: 503, 500, or a lost connection's short body."""
+    """Return a handler with which a third of the pictures fail at the first request: 503, 500, or a short body."""
     faults = [
         Answer(503, b"", (("Retry-After", "0"),)),
         Answer(500),

@@ -88,7 +88,7 @@ def test_every_job_that_writes_a_table_is_killed() -> None:
 
 
 def names_of(keys: str) -> set[str]:
-    """The keys without types and defaults."""
+    """Return the keys without types and defaults."""
     return {line.strip().partition(":")[0] for line in keys.splitlines()}
 
 

@@ -37,7 +37,7 @@ def rows_of(uri: str, columns: list[str] | None = None) -> list[dict[str, Any]]:
 
 
 def objects(uri: str) -> dict[str, str]:
-    """Every object below `uri`, hidden ones included, and a hash of its bytes."""
+    """Return every object below `uri`, hidden ones included, and a hash of its bytes."""
     return {o.uri: hashlib.sha256(locations.read_bytes(o.uri)).hexdigest() for o in locations.listing(uri)}
 
 

@@ -82,7 +82,7 @@ def report(tables, tmp_path_factory):
 
 
 def one(report, metric, **dims):
-    """The metric of these dims; one of a part only if the part's attribute is named."""
+    """Return the metric of these dims; the metric of a part only if its attribute is named."""
     fitting = [r for r in report[0] if r["metric"] == metric and dims.items() <= r["dims"].items()]
     (result,) = [r for r in fitting if ("attribute" in r["dims"]) == ("attribute" in dims)]
     return result

@@ -22,7 +22,7 @@ def ratings(rater, scores, condition="", **columns):
 
 
 def metrics(folder, tables, *keys):
-    """The report's metrics as (name, dims, row)."""
+    """Return the report's metrics as (name, dims, row)."""
     places = [write_file(folder / f"t{number}", "ratings", rows, rubric=FIVE) for number, rows in enumerate(tables)]
     assert cli.main("report", [f"ratings=[{','.join(places)}]", f"out={folder}/out", *keys]) == 0
     return [(row["metric"], json.loads(row["dims"]), row) for row in rows_of(f"{folder}/out/metrics")]

@@ -225,7 +225,7 @@ def test_link_killed_then_finished(tmp_path: Path) -> None:
 
 
 def embeddings_table(out: Path, vectors: np.ndarray) -> Path:
-    """A table of the encoder that the arrays are declared to be of."""
+    """Return a table of the encoder that the arrays are declared to be of."""
     facts = encoder_facts(EmbedderConfig(checkpoint="ViT-B-16-SigLIP-i18n-256", pretrained="webli"))
     files = {"encoder": facts.encoder, "preprocessing": facts.preprocessing}
     plan = TablePlan(str(out), "embeddings", {"test": 1}, [Unit("all", ())], {}, files, False, dim=vectors.shape[1])

@@ -24,7 +24,7 @@ SCALARS: dict[str, Any] = {"logit_scale": "2.0", "logit_bias": "-3.0"}
 
 
 def embeddings(out: Path, vectors: np.ndarray, ids: list[str], *, units: int = 3, **metadata: str) -> Path:
-    """A table `embeddings`; a vector of NaN alone stands for a picture that failed."""
+    """Return a table `embeddings`; a vector of NaN alone stands for a picture that failed."""
     names = [f"{out.name}{n:02}" for n in range(units)]
     pieces = np.array_split(np.arange(len(ids)), units)
     plan = TablePlan(

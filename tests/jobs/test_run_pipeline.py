@@ -16,7 +16,7 @@ INPUTS = [f"pipeline.inputs.{name}=x" for name in ("corpus", "terms", "pictures"
 
 
 def steps(monkeypatch: pytest.MonkeyPatch, *overrides: str) -> dict[str, Any]:
-    """The configuration that each step's job was started with; not of jobs that only print their plan."""
+    """Return the configuration that each step's job was started with; not of jobs that only print their plan."""
     seen: dict[str, Any] = {}
 
     execute = cli.job("run").execute
@@ -26,7 +26,7 @@ def steps(monkeypatch: pytest.MonkeyPatch, *overrides: str) -> dict[str, Any]:
 
 
 def commands(capsys: pytest.CaptureFixture[str]) -> list[str]:
-    """The printed commands, without the amounts of each step."""
+    """Return the printed commands, without the amounts of each step."""
     return [line for line in capsys.readouterr().out.splitlines() if line.startswith("remine ")]
 
 
@@ -73,7 +73,7 @@ def test_century_has_as_many_judges_as_its_input_names(
 
 
 def planned(capsys: pytest.CaptureFixture[str]) -> list[tuple[str, Any]]:
-    """The job and the configuration of each command of a printed plan."""
+    """Return the job and the configuration of each command of a printed plan."""
     split = [shlex.split(line)[1:] for line in commands(capsys)]
     jobs = [(command[0], command[1:]) for command in split]
     return [(job, config.load(job, cli.job(job).schema, keys)) for job, keys in jobs]

@@ -151,7 +151,7 @@ def test_signatures_cookies_and_tokens_of_pictures(
 
 
 def pages_of_viewer(place: str, folder: Path, ids: list[str]) -> Iterator[str]:
-    """The pages that a browser gets, and what the server itself prints to the test's streams."""
+    """Yield the pages that a browser gets, and what the server itself prints to the test's streams."""
     folder.mkdir()
     viewer = open_viewer(
         [place], folder, rater=None, out=None, exclusion_filter=ExclusionFilter(frozenset()), blur=True

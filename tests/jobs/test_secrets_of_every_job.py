@@ -27,7 +27,7 @@ OF_TABLES = ("ls", "verify", "diff", "export", "choose", "show_links", "release"
 
 
 def commands_of_tables(written: Path, inputs: Path, exclusions: Path) -> dict[str, list[str]]:
-    """The commands that read or change tables below `written`, in this order; `purge` removes a picture of `inputs`."""
+    """Return commands that read or change tables below `written`, in order; `purge` removes a picture of `inputs`."""
     people = f"ratings=[{inputs}/people]"
     about = ["card.licence=cc-by-4.0", "card.title=Test", "card.date=2025-11-23", f"records={inputs}/records"]
     return {

@@ -32,7 +32,7 @@ def write_split(folder: Path, uri: str) -> None:
 
 
 def brute_force(out: str) -> list[list[str]]:
-    """The captions of each picture by the stored vectors in float64."""
+    """Return the captions of each picture by the stored vectors in float64."""
     vectors = {row["item_id"]: np.array(row["embedding"], np.float64) for row in rows_of(f"{out}/pictures/clip-b32")}
     texts = {row["text_id"]: row["source"] for row in rows_of(f"{out}/captions") if row["revision"] == "none"}
     captions = {

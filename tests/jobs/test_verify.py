@@ -45,7 +45,7 @@ def faults(table: Path, capsys: pytest.CaptureFixture[str]) -> str:
 
 
 def rewrite(path: Path, *, rows: pa.Table | None = None, **changes: Any) -> None:
-    """The object again, with other rows or another footer."""
+    """Rewrite the object with other rows or another footer."""
     read = pq.read_table(path)
     footer = json.loads(pq.read_metadata(path).metadata[FOOTER_KEY]) | changes
     metadata = {**read.schema.metadata, FOOTER_KEY: json.dumps(footer).encode()}

@@ -94,7 +94,7 @@ class Copies:
                 return CAUGHT
 
     def _passes(self, test: str) -> bool:
-        """Whether `test` passes without any change; one that does not is not run again."""
+        """Return whether `test` passes without any change; one that does not is not run again."""
         if test not in self._sound | self._broken:
             status, _ = self._pytest([test])
             (self._sound if status == PASSED else self._broken).add(test)

@@ -84,7 +84,7 @@ def changeable(node: ast.AST) -> Iterator[ast.expr | ast.stmt]:
 
 
 def is_message(node: ast.AST) -> bool:
-    """Whether `node` is a text or a check for people, or an import for types alone."""
+    """Return whether `node` is a text or a check for people, or an import for types alone."""
     match node:
         # Positions within an f-string are not those in the file before Python 3.12.
         case ast.JoinedStr() | ast.Raise() | ast.Assert():

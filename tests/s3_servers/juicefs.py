@@ -48,12 +48,12 @@ class JuiceFS(S3Server):
 
 
 def program() -> str:
-    """The path of juicefs, named by `$REMINE_JUICEFS` or in PATH; empty if there is none."""
+    """Return the path of juicefs, named by `$REMINE_JUICEFS` or in PATH; empty if there is none."""
     return shutil.which(os.environ.get(PROGRAM) or "juicefs") or ""
 
 
 def version() -> str:
-    """The version of juicefs."""
+    """Return the version of juicefs."""
     printed = subprocess.run([program(), "version"], capture_output=True, text=True, check=True).stdout
     match = re.search(r"version ([\d.]+)", printed)
     assert match, printed

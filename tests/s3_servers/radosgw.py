@@ -98,12 +98,12 @@ class Radosgw(S3Server):
 
 
 def missing_program() -> str:
-    """The first program that is not in PATH; empty if all are."""
+    """Return the first program that is not in PATH; empty if all are."""
     return next((name for name in PROGRAMS if shutil.which(name) is None), "")
 
 
 def version() -> str:
-    """The version of the radosgw in PATH."""
+    """Return the version of the radosgw in PATH."""
     printed = subprocess.run(["radosgw", "--version"], capture_output=True, text=True, check=True).stdout
     match = re.search(r"ceph version ([\d.]+)", printed)
     assert match, printed

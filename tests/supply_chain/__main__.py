@@ -26,7 +26,7 @@ TOOLS = ("pip_audit", "cyclonedx_py")
 
 @contextlib.contextmanager
 def service(advisories: Path | None, url: str, pins: Path) -> Iterator[str]:
-    """The URL to query: `url`, or that of a server of the export `advisories` on loopback."""
+    """Yield the URL to query: `url`, or that of a loopback server of the export `advisories`."""
     if advisories is None:
         yield url
         return

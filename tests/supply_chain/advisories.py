@@ -32,7 +32,7 @@ class Advisories:
     newest: str = ""
 
     def of(self, name: str, version: str) -> list[Advisory]:
-        """The advisories that affect a version of a package, withdrawn ones included."""
+        """Return the advisories that affect a version of a package, withdrawn ones included."""
         package = canonicalize_name(name)
         return [one for one in self.by_package.get(package, []) if _is_affected(one, package, version)]
 
@@ -62,7 +62,7 @@ def read_export(place: Path, packages: Collection[str]) -> Advisories:
 
 
 def _files(place: Path) -> Iterator[tuple[str, bytes]]:
-    """The JSON files of an export."""
+    """Yield the JSON files of an export."""
     try:
         if place.is_dir():
             for path in sorted(place.rglob("*.json")):
@@ -77,13 +77,13 @@ def _files(place: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _of_pypi(advisory: Advisory) -> list[Mapping[str, Any]]:
-    """Its entries about packages of PyPI; advisories about repositories have entries without a package."""
+    """Return its entries about packages of PyPI; advisories about repositories have entries without a package."""
     entries = advisory.get("affected", [])
     return [entry for entry in entries if entry.get("package", {}).get("ecosystem", "").partition(":")[0] == "PyPI"]
 
 
 def _is_affected(advisory: Advisory, package: str, version: str) -> bool:
-    """Whether the version is listed or in a range, as the schema's section "Evaluation" has it."""
+    """Return whether the version is listed or in a range, as the schema's section "Evaluation" has it."""
     entries = [entry for entry in _of_pypi(advisory) if canonicalize_name(entry["package"]["name"]) == package]
     return any(_is_listed(version, entry) or _is_in_a_range(version, entry) for entry in entries)
 
@@ -110,7 +110,7 @@ def _is_in_a_range(version: str, entry: Mapping[str, Any]) -> bool:
 
 
 def _contains(events: list[dict[str, str]], version: Version) -> bool:
-    """Whether the last event up to the version begins a range; nothing from the lowest `limit` on does."""
+    """Return whether the last event up to the version begins a range; nothing from the lowest `limit` on does."""
     steps = sorted((_position(where), kind) for event in events for kind, where in event.items())
     limits = [where for where, kind in steps if kind == "limit"]
     affected = False

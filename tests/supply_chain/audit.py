@@ -31,7 +31,7 @@ class Vulnerability:
 
 
 def packages_of(pins: Path) -> set[str]:
-    """The normalised names of the packages of a file with one `name==version` per line."""
+    """Return the normalised names of the packages of a file with one `name==version` per line."""
     lines = (line.strip() for line in pins.read_text(encoding="utf-8").splitlines())
     return {canonicalize_name(Requirement(line).name) for line in lines if line and not line.startswith("#")}
 

@@ -20,13 +20,13 @@ class BillError(RuntimeError):
 
 
 def extras_in_use(pyproject: Path) -> list[str]:
-    """The extras of a project but those for work on it."""
+    """Return the extras of a project except those for development."""
     extras = tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     return sorted(extras.keys() - DEVELOPMENT)
 
 
 def dependencies(package: str, extras: Collection[str], python: str) -> set[NormalizedName]:
-    """The normalised names of what `package` with `extras` depends on in the environment of `python`, with itself."""
+    """Return the normalised names of `package` and of its dependencies with `extras` in the environment of `python`."""
     path = subprocess.run(
         [python, "-c", "import json, sys; print(json.dumps(sys.path))"], stdout=subprocess.PIPE, check=True
     ).stdout
@@ -44,7 +44,7 @@ def dependencies(package: str, extras: Collection[str], python: str) -> set[Norm
 
 
 def make_bill(pyproject: Path, python: str) -> dict[str, Any]:
-    """The bill of the project's dependencies in the environment of the interpreter `python`.
+    """Return the bill of the project's dependencies in the environment of the interpreter `python`.
 
     cyclonedx-py describes all packages of the environment; those that remine does not need are left out.
 

@@ -19,7 +19,7 @@ SIDES = {"image_size": 64, "patch_size": 16}
 
 
 def siglip_like(pretrained: bool = False, **settings: Any) -> torch.nn.Module:
-    """A tower of timm as SigLIP's: no class token, attention pooling."""
+    """Return a tower of timm as SigLIP's: no class token, attention pooling."""
     from timm.models.vision_transformer import VisionTransformer
 
     sizes: dict[str, Any] = {"img_size": 256, "patch_size": 32, "embed_dim": 64, "depth": 2, "num_heads": 2}
@@ -44,7 +44,7 @@ def open_clip_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def transformers_folder(folder: Path, kind: str) -> str:
-    """A small model of transformers with random weights and its picture processor."""
+    """Return a small model of transformers with random weights and its picture processor."""
     import transformers
 
     torch.manual_seed(0)
@@ -62,7 +62,7 @@ def transformers_folder(folder: Path, kind: str) -> str:
 
 
 def inputs_of_norms(tower: Any, pixels: torch.Tensor) -> tuple[torch.Tensor, list[bool]]:
-    """The vectors, and whether the patches that reach each layer norm of the vision tower are contiguous."""
+    """Return the vectors, and whether the patches that reach each layer norm of the vision tower are contiguous."""
     vision = getattr(tower._model, "visual", getattr(tower._model, "vision_model", tower._model))
     norms = [part for part in vision.modules() if isinstance(part, torch.nn.LayerNorm)]
     contiguous: list[bool] = []

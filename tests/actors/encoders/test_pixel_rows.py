@@ -11,7 +11,7 @@ SIZE = 12
 
 
 def table(rows: list[bytes | None], cuts: list[int]) -> pa.ChunkedArray:
-    """Rows in chunks that are slices of longer arrays."""
+    """Return rows in chunks that are slices of longer arrays."""
     whole = pa.array([b"x" * 5, *rows, b"yy"], pa.large_binary())
     ends = [*cuts, len(rows)]
     return pa.chunked_array([whole.slice(1 + start, end - start) for start, end in zip([0, *cuts], ends, strict=True)])

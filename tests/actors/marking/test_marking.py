@@ -82,7 +82,7 @@ class Reader:
         return (0.1, 0.2, 0.7)
 
     def _is_missing(self, word: str, request: Request, text: str) -> bool:
-        """Whether a word is missing once the mistakes that the prompt lists are corrected."""
+        """Return whether a word is missing once the mistakes that the prompt lists are corrected."""
         if word in self.vague:
             return self.vague[word] in request.words["generated"]
         corrected = [right for wrong, right in self.wrong.items() if f"\n- {wrong}\n" in f"{text}\n"]

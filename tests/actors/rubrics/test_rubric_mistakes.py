@@ -156,7 +156,7 @@ def test_all_mistakes_are_named_at_once(small: dict[str, Any]) -> None:
 
 
 def refusal(data: dict[str, Any]) -> str:
-    """The message about a rubric that must be refused."""
+    """Return the message about a rubric that must be refused."""
     with pytest.raises(ValueError, match=r"^rubric") as caught:
         Rubric.from_dict(data)
     return str(caught.value)

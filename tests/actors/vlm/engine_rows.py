@@ -22,7 +22,7 @@ def model_settings(checkpoint: str) -> Any:
 
 
 def items(*, pictures: int, count: int) -> Any:
-    """The first items with their first pictures."""
+    """Return the first items with their first pictures."""
     import pyarrow as pa
 
     from tests.actors.vlm.helpers import png
@@ -46,7 +46,7 @@ def items(*, pictures: int, count: int) -> Any:
 def responses(
     checkpoint: str, engine: str, *, shows: bool = True, count: int = 3, draws: Any = DRAWS, max_tokens: int = 24
 ) -> list[dict[str, Any]]:
-    """Rows of table `responses`: two texts an item for each way to draw."""
+    """Return rows of table `responses`: two texts per item for each way to draw."""
     from actors.generator import Generator, GeneratorSettings
     from actors.prompt_preparer import PromptPreparer
     from actors.vlm.settings import ContextSettings
@@ -83,7 +83,7 @@ def responses(
 def ratings(
     checkpoint: str, engine: str, rubrics: Sequence[tuple[dict[str, Any], int]], *, count: int = 3
 ) -> list[dict[str, Any]]:
-    """Rows of table `ratings`, with the log-probabilities of the answers, for rubrics that show so many pictures."""
+    """Return rows of table `ratings` with the answers' log-probabilities, for rubrics that show so many pictures."""
     from actors.judge import Judge
     from actors.rubric_preparer import RubricPreparer
     from actors.vlm.rater_settings import ClosedSettings
@@ -105,7 +105,7 @@ def ratings(
 def reasoned(
     checkpoint: str, engine: str, *, shows: bool = True, count: int = 2, max_tokens: int = 4
 ) -> list[dict[str, Any]]:
-    """Rows of table `ratings` after two reasonings for each label."""
+    """Return rows of table `ratings` after two reasonings for each label."""
     from actors.reasoning_judge import REASONING_INSTRUCTION, ReasoningJudge
     from actors.rubric_preparer import RubricPreparer
     from actors.vlm.rater_settings import ReasoningSettings
@@ -128,7 +128,7 @@ def reasoned(
 
 
 def judge_with_scores(kind: Any, loaded: Any) -> Any:
-    """A subclass that keeps the scores of each row, and uses the model that another instance has loaded."""
+    """Return a subclass that keeps the scores of each row, and uses the model that another instance has loaded."""
 
     class JudgeWithScores(kind):
         def _load(self, model: Any, threads: int | None) -> Any:
@@ -146,7 +146,7 @@ def judge_with_scores(kind: Any, loaded: Any) -> Any:
 
 
 def relevance(**question: str) -> dict[str, Any]:
-    """A rubric whose answers are letters, or with `reply="label"` words that begin with each other."""
+    """Return a rubric whose answers are letters, or with `reply="label"` words that begin with each other."""
     answers = {"low": "Not relevant", "mid": "Not relevant at all", "high": "Relevant"}
     return {
         "name": "relevance",

@@ -84,7 +84,7 @@ class LLM:
         return SimpleNamespace(prompt_token_ids=ids, outputs=[completion], num_cached_tokens=0)
 
     def _inputs(self, prompt: Mapping[str, Any]) -> dict[str, Any]:
-        """The processor's output: each mark of a picture becomes the picture's tokens."""
+        """Return the processor's output: each mark of a picture becomes the picture's tokens."""
         import torch
 
         ids = prompt["prompt_token_ids"]
@@ -106,7 +106,7 @@ class LLM:
 
 
 def process_dict_updates(rows: dict[int, Any], added: Sequence[Any], new_row: Callable[..., Any]) -> None:
-    """The request that runs is the whole batch."""
+    """Replace the batch by the request that runs."""
     rows.clear()
     for index, *row in added:
         if (state := new_row(*row)) is not None:

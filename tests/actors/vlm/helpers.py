@@ -64,7 +64,7 @@ Load = Callable[[str], tuple[Any, Any]]
 
 
 def readme_rubric() -> dict[str, Any]:
-    """The rubric that the README shows."""
+    """Return the rubric that the README shows."""
     text = (CONF.parent / "README.md").read_text()
     rubric: dict[str, Any] = yaml.safe_load(text.partition("```yaml\n")[2].partition("```")[0])
     return rubric

@@ -135,7 +135,7 @@ print(json.dumps(differences))
 
 
 def encoded_patches(model: Any) -> Any:
-    """The states of two pictures' patches; zeros of a model that sees none."""
+    """Return the states of two pictures' patches; zeros of a model that sees none."""
     import torch
 
     if not hasattr(model.config, "vision_config"):

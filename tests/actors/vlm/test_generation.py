@@ -48,7 +48,7 @@ def pad_freely() -> Iterator[None]:
 
 
 def whole_passes(model: Any, prompt: dict[str, Any], seed: int, sampling: Sampling) -> list[int]:
-    """The same draws, each from a pass over everything so far: no cache, no padding, no group."""
+    """Return the same draws without cache, padding or groups, each from a pass over all tokens so far."""
     import torch
 
     stream, inputs, texts = np.random.Generator(np.random.Philox(seed)), dict(prompt), []

@@ -29,7 +29,7 @@ def prompt() -> dict[str, Any]:
 
 
 def scorer_of(model: Any, *, is_packed: bool) -> CompletionScorer:
-    """One whose way of passing labels is settled."""
+    """Return a scorer whose way of passing labels is settled."""
     scorer = CompletionScorer(model, pad_id=0)
     assert scorer.family is not None
     scorer._is_packed, scorer._is_settled = is_packed, True

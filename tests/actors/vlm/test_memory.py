@@ -97,7 +97,7 @@ def test_actors_that_share_a_gpu_share_its_memory(monkeypatch: pytest.MonkeyPatc
 
 
 def memory_of_gpu(monkeypatch: pytest.MonkeyPatch, **numbers: int) -> dict[str, int]:
-    """One GPU with these bytes; the result can be changed."""
+    """Return one GPU with these bytes; the result can be changed."""
     import torch
 
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (numbers["free"], numbers["total"]))

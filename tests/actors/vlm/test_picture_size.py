@@ -118,7 +118,7 @@ def tokens(processor: Any, config: Any, size: tuple[int, int], most: int | None,
 
 
 def implied(family: str, most: int, *, tile: int, cell: int, overview: int) -> int:
-    """The most tokens that a picture of `most` pixels may take; of tiling models with their overview and newlines."""
+    """Return the most tokens of a picture of `most` pixels; for tiling models, with their overview and newlines."""
     if family in ("qwen2_5_vl", "qwen3_vl"):
         return most // cell**2
     if family == "llava_next":  # no less than the smallest grid of two tiles; a newline after each row

@@ -32,7 +32,7 @@ TOLERANCE = 1e-4  # of log-likelihoods, float32
 
 
 def with_settings(processor: Any, published: real_configs.Published) -> Any:
-    """The local processor (its tokenizer, its template) with the published one's settings."""
+    """Return the local processor (its tokenizer, its template) with the published one's settings."""
     pictures = type(processor.image_processor)(**published.pictures)
     video = {name: part for name, part in vars(processor).items() if name == "video_processor"}
     return type(processor)(

@@ -61,7 +61,7 @@ def noise(count: int) -> list[bytes]:
 
 
 def write_table(out: Path, data: Sequence[bytes], *, rows: int) -> None:
-    """Pictures as a table `images`, in units of so many rows."""
+    """Write the pictures as a table `images`, in units of so many rows."""
     from jobs.store.run import TablePlan, open_run
     from jobs.store.units import Unit
     from jobs.store.writer import UnitWriter
@@ -81,7 +81,7 @@ def write_table(out: Path, data: Sequence[bytes], *, rows: int) -> None:
 
 
 def small_config() -> dict[str, Any]:
-    """The `open_clip_config.json` of the tiny local checkpoint."""
+    """Return the `open_clip_config.json` of the tiny local checkpoint."""
     from actors import local_models
 
     content: dict[str, Any] = json.loads((Path(local_models.resolve("local:siglip-tiny")) / CONFIG).read_text())
@@ -89,7 +89,7 @@ def small_config() -> dict[str, Any]:
 
 
 def config_of(name: str) -> dict[str, Any]:
-    """The config of the tiny local checkpoint with the image tower of open_clip's model `name`, in its own size."""
+    """Return the config of the tiny local checkpoint with the image tower of open_clip's model `name`."""
     import open_clip
 
     content, published = small_config(), open_clip.get_model_config(name)
@@ -100,14 +100,14 @@ def config_of(name: str) -> dict[str, Any]:
 
 
 def build_model(config: dict[str, Any]) -> Any:
-    """The model of such a config, with random weights."""
+    """Return the model of such a config, with random weights."""
     from open_clip import CustomTextCLIP
 
     return CustomTextCLIP(**{name: value for name, value in config["model_cfg"].items() if name != "custom_text"})
 
 
 def write_model(folder: Path, config: dict[str, Any]) -> None:
-    """A checkpoint with random weights; texts are not embedded here."""
+    """Write a checkpoint with random weights; texts are not embedded here."""
     import torch
     from safetensors.torch import save_file
 
@@ -285,7 +285,7 @@ def job(workdir: Path, size: Size) -> Result:
 
 
 def _images(some: Sequence[bytes], first: int) -> Any:
-    """Rows of a table `images`."""
+    """Return rows of a table `images`."""
     import pyarrow as pa
 
     from jobs.tables import TABLES

@@ -34,7 +34,7 @@ UNDER_WAY = 16  # pictures in the hands of the decoders, alone
 
 
 def prepare(workdir: Path, size: Size) -> None:
-    """Pictures of some 20 kB, a certificate, and records whose URLs name them."""
+    """Write pictures of some 20 kB, a certificate, and records with the URLs of the pictures."""
     from PIL import Image
 
     from tests.factories import record, write_records

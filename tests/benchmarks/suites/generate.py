@@ -34,7 +34,7 @@ def prepare(workdir: Path, size: Size) -> None:
 
 
 def _write_model(folder: Path) -> None:
-    """The local model, wider and deeper: of a smaller one, start-up would be all that is measured."""
+    """Write the local model, wider and deeper, because a smaller one would measure little but start-up."""
     import torch
     from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor
 

@@ -19,7 +19,7 @@ from tests.benchmarks.suites import generate
 
 
 def prepare(workdir: Path, size: Size) -> None:
-    """The model, pictures and articles of the benchmark `generate`."""
+    """Write the model, pictures and articles of the benchmark `generate`."""
     generate.prepare(workdir, size)
 
 

@@ -19,7 +19,7 @@ def prepare(workdir: Path, size: Size) -> None:
 
 
 def shape(size: Size) -> judging.Shape:
-    """The shape measured; a few labels in a smoke run."""
+    """Return the measured shape; a few labels in a smoke run."""
     return SMOKE if size == "smoke" else SHAPE
 
 

@@ -39,7 +39,7 @@ def prepare(workdir: Path, size: Size) -> None:
 
 
 def _picture(number: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A row of `images` and one of `records`."""
+    """Return a row of `images` and one of `records`."""
     import numpy as np
     from PIL import Image
 

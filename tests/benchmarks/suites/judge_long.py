@@ -13,7 +13,7 @@ WHOLE = {"smoke": 1, "default": 3, "full": 10}
 
 
 def shape(size: Size) -> judging.Shape:
-    """The shape measured; two labels in a smoke run."""
+    """Return the measured shape; two labels in a smoke run."""
     return SMOKE if size == "smoke" else SHAPE
 
 

@@ -62,7 +62,7 @@ def _image(number: int) -> str:
 
 
 def _nodes_of(picture: int, nodes: int) -> list[int]:
-    """The nodes of a picture: its own, and of every fifth picture another."""
+    """Return the nodes of a picture: its own, and of every fifth picture another."""
     other = picture * 7 % nodes
     return [picture, other] if picture % 5 == 0 and other != picture else [picture]
 

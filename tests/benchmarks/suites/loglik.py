@@ -26,7 +26,7 @@ class Work(NamedTuple):
 
 
 def load(labels: int, *, is_packed: bool) -> Work:
-    """A scorer that takes one of its two ways, warm."""
+    """Return a scorer that takes one of its two ways, warm."""
     from actors.vlm.encoding import ChatEncoder
     from actors.vlm.loglik import CompletionScorer
 

@@ -13,7 +13,7 @@ TABLE = "ratings"
 
 
 def prepare(workdir: Path, size: Size) -> None:
-    """One file a rater: every item, every question, an answer near the item's own."""
+    """Write one file per rater, with an answer near the item's own to every question about every item."""
     import numpy as np
     import pyarrow.parquet as pq
 

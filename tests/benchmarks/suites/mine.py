@@ -189,7 +189,7 @@ def scanned(path: Path, matcher: "TitleMatcher", *, rows: int) -> Result:
 
 
 def read_terms(workdir: Path) -> list[str]:
-    """The folded terms."""
+    """Return the folded terms."""
     with (workdir / TERM_FILE).open(encoding="utf-8", newline="") as file:
         return sorted({row["terms"].strip().lower() for row in csv.DictReader(file)})
 

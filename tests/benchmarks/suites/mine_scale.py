@@ -209,7 +209,7 @@ def _units(terms: str, files: Sequence[str]) -> tuple["Counts", float, float]:
 
 
 def _sum(entry: Iterable["Counts"]) -> "Counts":
-    """All of them together."""
+    """Return all of them together."""
     from jobs.store.counts import Counts
 
     total = Counts()

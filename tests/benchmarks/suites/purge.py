@@ -117,7 +117,7 @@ def filtered(workdir: Path, size: Size) -> Result:
 
 
 def _left(root: Path, *, without: Set[str] = frozenset()) -> tuple[int, str]:
-    """The number of ids that the tables have, and a digest of them in order."""
+    """Return the number of ids that the tables have, and a digest of them in order."""
     import pyarrow.parquet as pq
 
     rows, digest = 0, hashlib.sha256()

@@ -86,7 +86,7 @@ def _measured(
 
 
 def _written(units: int) -> "TableRun":
-    """A run whose units are written."""
+    """Return a run whose units are written."""
     from concurrent.futures import ThreadPoolExecutor
 
     import pyarrow as pa

@@ -23,7 +23,7 @@ def prepare(workdir: Path, size: Size) -> None:
 
 
 def write_vectors(workdir: Path, rows: int, *, queries: int) -> None:
-    """The two files that a search is made from."""
+    """Write the two files that a search reads."""
     draw = np.random.default_rng(0)
     corpus = np.lib.format.open_memmap(workdir / CORPUS, "w+", np.float16, (rows, DIM))
     for first in range(0, rows, AT_A_TIME):

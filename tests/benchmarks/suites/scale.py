@@ -222,7 +222,7 @@ class _Look:
 
 @contextlib.contextmanager
 def _bucket(folder: Path) -> Iterator[str]:
-    """A bucket of a server on this machine, in the environment of this process and of those that it starts."""
+    """Start a server on this machine with a bucket, and set it in the environment of this process and its children."""
     from jobs.testbed.loopback_s3 import LoopbackS3
 
     with LoopbackS3(folder / "s3") as server:

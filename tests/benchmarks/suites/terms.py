@@ -177,7 +177,7 @@ def _written(worker: Any, path: Path, table: str) -> Result:
 
 
 def _first_lines(path: Path, folder: Path) -> Any:
-    """A unit with the first entities of a dump."""
+    """Return a unit with the first entities of a dump."""
     import gzip
 
     from jobs.terms_from import dump
@@ -190,7 +190,7 @@ def _first_lines(path: Path, folder: Path) -> Any:
 
 
 def _below(root: int) -> Iterator[int]:
-    """The classes below a class: n is a subclass of n // 2."""
+    """Yield the classes below a class: n is a subclass of n // 2."""
     for number in range(root, wikidata_like.CLASSES + 1):
         above = number
         while above > root:

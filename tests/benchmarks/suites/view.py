@@ -93,7 +93,7 @@ def _rubric():
 
 
 def _drawn() -> list[bytes]:
-    """A few dozen pictures of about 3 kB."""
+    """Return a few dozen pictures of about 3 kB."""
     import numpy as np
     from PIL import Image
 

@@ -13,7 +13,7 @@ PICTURE = content_id("excluded")
 
 
 def table(folder: Path, name: str, *units: dict[str, str | None]) -> TableSource:
-    """A table of responses: for each unit, response -> its kind of refusal; those of `x` are about a picture."""
+    """Return a table of responses: for each unit, response -> its kind of refusal; those of `x` are about a picture."""
     rows: list[list[dict[str, Any]]] = [
         [
             {"response_id": response, "item_id": PICTURE if response == "x" else response, "model": "m",

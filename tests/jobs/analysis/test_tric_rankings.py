@@ -72,7 +72,7 @@ def test_vectors_are_those_of_the_rows_although_failed_rows_have_none() -> None:
 
 
 def ratings(*rows: tuple[str, str, str, float | None], **columns: str) -> Any:
-    """Rows of (item, caption, condition, expected score)."""
+    """Return rows of (item, caption, condition, expected score)."""
     key = {"rubric": "caption_match", "question": "match", "rater": "m", "method": "closed", "order": ""}
     return TableInMemory("ratings", [
         {**key, "item_id": item, "target": target, "condition": condition, "expected": expected, "sample": number,

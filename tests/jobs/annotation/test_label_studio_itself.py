@@ -174,7 +174,7 @@ def test_answers_in_the_interface_are_read(tmp_path: Path, address: str) -> None
 
 
 def _own_study(folder: Path) -> None:
-    """Two pictures with questions of their own, which say how the person answers them."""
+    """Write a study of two pictures with their own questions, whose texts contain the answers to give."""
     items = [
         {"item_id": content_id("own", str(n)), "kind": "image", "image_ids": [picture(n)["image_id"]],
          "attributes": [("prompt", f"set{n}")]}
@@ -192,7 +192,7 @@ def _own_study(folder: Path) -> None:
 
 
 def _docent_study(folder: Path) -> None:
-    """One picture with a correct and four generated descriptions, from a user's file, as docs/docent.md has it."""
+    """Write a study of one picture with a correct and four generated descriptions, from a file as in docs/docent.md."""
     (folder / "photos").mkdir()
     Image.effect_noise((320, 240), 40).convert("RGB").save(folder / "photos" / "beach.jpg")
     with (folder / "docent.csv").open("w", encoding="utf-8", newline="") as file:

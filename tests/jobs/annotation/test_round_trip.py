@@ -144,7 +144,7 @@ def spans_of(table: list[dict[str, Any]]) -> set[tuple[Any, ...]]:
 
 
 def distinct(given_acts: list[list[Act]]) -> list[list[Act]]:
-    """One act per person and task; repeated tasks have a separate test."""
+    """Return one act per person and task; repeated tasks have a separate test."""
     return [list({act.rater: act for act in done}.values()) for done in given_acts]
 
 

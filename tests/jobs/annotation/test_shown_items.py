@@ -31,7 +31,7 @@ RECORDS = [
 
 
 def tables(folder: Path, **rows: Any) -> ShownTables:
-    """The tables, of which `main` is items; those that are None are absent."""
+    """Return the tables, of which `main` is items; those that are None are absent."""
     held: dict[str, Any] = {
         "main": [],
         "images": PICTURES,

@@ -20,7 +20,7 @@ TASKS = [
 
 
 def rows(**keys: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The raters' rows, and the auditor's in the order of the items."""
+    """Return the raters' rows, and the auditor's in the order of the items."""
     cfg = AnnotateConfig(input="", raters="", out="", **keys)
     every = assignment_rows(cfg, TASKS)
     audits = sorted((row for row in every if row["role"] == AUDITOR), key=lambda row: (row["item_id"], row["target"]))

@@ -16,7 +16,7 @@ from jobs.store.writer import Reject
 def read(
     path: Path, table: str, *, columns: RatingColumns | None = None, **reading: Any
 ) -> tuple[list[Any], list[Any]]:
-    """The rows, and (position, reason) of the rejects."""
+    """Return the rows, and (position, reason) of the rejects."""
     rejects: list[Reject] = []
     asked = Reading(table, columns or RatingColumns(), None, **reading)
     reader = tabular.read_parquet if path.suffix == ".parquet" else tabular.read_csv

@@ -99,7 +99,7 @@ READERS = [
 
 
 def text_of(reader: Reader, *, delimiter: str = ",", end: str = "\n", more: Sequence[str] = ()) -> str:
-    """The file of `PAIRS`; `more` names further, empty columns."""
+    """Return the file of `PAIRS`; `more` names further, empty columns."""
     quoted = [['"' + field.replace('"', '""') + '"' for field in reader.fields(*pair)] for pair in PAIRS]
     lines = [[*reader.header, *more], *([*line, *("" for _ in more)] for line in quoted)]
     return "".join(delimiter.join(line) + end for line in lines)

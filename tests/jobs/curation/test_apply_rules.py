@@ -29,7 +29,7 @@ def test_a_fingerprint_changes_with_every_decision_about_its_rows() -> None:
     arrays = {"rule": decision.rule, "reached": decision.reached, "credit": decision.credit, "region": np.arange(4)}
 
     def fingerprint(name: str, *index: int) -> str:
-        """The fingerprint of the first three rows with another number at one place of an array."""
+        """Return the fingerprint of the first three rows with another number at one place of an array."""
         changed = {key: array.copy() for key, array in arrays.items()}
         changed[name][index] = 7
         region = changed.pop("region")

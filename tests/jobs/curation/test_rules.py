@@ -36,7 +36,7 @@ def decide(
     page: str = "page_url",
     page_methods: list[str] | None = None,
 ) -> tuple[Decision, dict[str, str]]:
-    """The decision, and record_id -> the rule it fell to."""
+    """Return the decision, and record_id -> the rule it fell to."""
     held: Any = TableInMemory("records", rows)
     read = read_rows(held, thumbnails=thumbnails, page=page)
     missing = np.zeros(len(read.pictures), bool)
@@ -68,7 +68,7 @@ def passing(test: str, mine: list[dict[str, Any]], gone: frozenset[str], page: s
 def plain_loop(
     rows: list[dict[str, Any]], gone: frozenset[str], page: str, page_methods: list[str] | None
 ) -> dict[str, str]:
-    """The same by the letter: each method's rows filtered alone, then duplicates, with no array in sight."""
+    """Return the same result computed literally, without arrays: each method's rows filtered alone, then duplicates."""
     order = [*PRECEDENCE, *sorted({m for r in rows for m in r["methods"]} - {*PRECEDENCE}), ""]
     lost: dict[str, int] = {}
     kept_by: dict[str, list[str]] = defaultdict(list)

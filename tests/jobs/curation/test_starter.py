@@ -25,7 +25,7 @@ ITEMS = ["a", "b", "c", "d", "e"]
 
 
 def read(rows: list[dict[str, Any]], **keys: Any) -> tuple[PictureRatings, StarterConfig]:
-    """The ratings of the pictures a to e, by place of ITEMS."""
+    """Return the ratings of the pictures a to e, by place of ITEMS."""
     config = StarterConfig(**keys)
     config.check()
     import pyarrow as pa
@@ -38,7 +38,7 @@ def read(rows: list[dict[str, Any]], **keys: Any) -> tuple[PictureRatings, Start
 
 
 def above(rows: list[dict[str, Any]], **keys: Any) -> tuple[list[str], list[str]]:
-    """The pictures with a mean, and those whose mean is above the threshold."""
+    """Return the pictures with a mean, and those whose mean is above the threshold."""
     ratings, config = read([*rows, century_rating("a", "sub_region", "Caribbean")], **keys)
     rated, high = rated_above(ratings, config)
     return [i for i, r in zip(ITEMS, rated, strict=True) if r], [

@@ -23,7 +23,7 @@ def sources(sizes: list[int], items: list[str] = ITEMS) -> Any:
 
 
 def drawn(sizes: list[int], marks: frozenset[str] = frozenset(), **keys: Any) -> list[list[str]]:
-    """The drawn items of each unit."""
+    """Return the drawn items of each unit."""
     names, first = [], 0
     result = item_units(sources(sizes), CompleteDrawConfig(**keys), marks)
     for unit, size in zip(result.units, sizes, strict=True):

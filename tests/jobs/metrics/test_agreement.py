@@ -45,7 +45,7 @@ def width(metric):
 
 
 def inside(metric):
-    """Whether the value lies inside its interval."""
+    """Return whether the value is inside its interval."""
     return metric.low < metric.value < metric.high
 
 

@@ -18,7 +18,7 @@ KINDS = {"m": "model", "n": "model", **dict.fromkeys("pqrst", "human")}
 
 
 def condition(name, matrix, raters, item, target, *, shared=(), inverted=False, settings=None, **context):
-    """One condition: float64[pairs, raters] scores of the pairs (item, target)."""
+    """Return one condition: float64[pairs, raters] scores of the pairs (item, target)."""
     item, target = np.asarray(item, np.uint64), np.asarray(target, np.int32)
     dims_of = QuestionContext(
         kinds=KINDS,
@@ -131,7 +131,7 @@ def test_shared_people_do_not_change_and_models_are_compared_with_them():
 
 
 def resamples(item, statistic, draws=200):
-    """The middle 95 % of a statistic over resampled items, straight from the definition."""
+    """Return the middle 95 % of a statistic over resampled items, computed by the definition."""
     rng = np.random.default_rng(1)
     units = np.unique(item)
     rows_of = {unit: np.flatnonzero(item == unit) for unit in units}
@@ -260,7 +260,7 @@ def test_nothing_in_common_is_undefined():
 
 
 def categories(name, matrix, raters, item, right):
-    """One condition of a question without scores; the right answers of each item are space-separated, "" unknown."""
+    """Return a condition of a question without scores; right answers are space-separated, or "" if unknown."""
     values = [frozenset(answers.split()) for answers in right]
     plain = condition(name, matrix, raters, item, [0] * len(item), right_values=values)
     answers = replace(plain.rated.answers, score=np.full(plain.rated.answers.n, np.nan))

@@ -11,7 +11,7 @@ NAN, NOTHING = np.nan, np.zeros(0)
 
 
 def inside(metric):
-    """Whether the value lies inside its interval."""
+    """Return whether the value is inside its interval."""
     return metric.low < metric.value < metric.high
 
 

@@ -137,7 +137,7 @@ def test_an_interval_or_a_reason():
 
 
 def metrics_of(items):
-    """The metrics of a question, of four raters and gold, that rest on few items."""
+    """Return the metrics of a question, of four raters and gold, that are based on few items."""
     draw = np.random.default_rng(4)
     truth = draw.integers(1, 6, (items, 1))
     matrix = np.clip(truth + draw.integers(-1, 2, (items, 4)), 1, 5).astype(float)

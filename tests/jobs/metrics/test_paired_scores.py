@@ -9,7 +9,7 @@ from jobs.metrics.question import MetricSettings, QuestionContext, RatedQuestion
 
 
 def drawn(scores, people, **context):
-    """The pairs of a rater `m` and a person `p`."""
+    """Return the pairs of a rater `m` and a person `p`."""
     answers = RatingTable.from_matrix(np.stack([scores, people], 1), raters=["m", "p"])
     n = len(scores)
     names = QuestionContext(

@@ -20,7 +20,7 @@ from jobs.metrics.pairs import (
 
 
 def asked_twice(firsts: list[tuple[float, float]]) -> Comparisons:
-    """Each pair in both orders; the share of each order that goes to the picture shown first."""
+    """Return answers about each pair in both orders, with a share for the picture shown first."""
     pair = np.repeat(np.arange(len(firsts)), 2)
     return Comparisons(pair, np.tile([0, 1], len(firsts)), np.array(firsts, float).ravel(), 2 * len(firsts))
 

@@ -8,7 +8,7 @@ from jobs.metrics.versions import version_metrics
 
 
 def table(*scores: list[float]) -> RatingTable:
-    """One row of `scores` per version; NaN where it has no answer."""
+    """Return one row of `scores` per version; NaN where it has no answer."""
     matrix = np.array(scores)
     rater, item = np.nonzero(~np.isnan(matrix))
     score = matrix[rater, item]

@@ -92,7 +92,7 @@ def distributions(rows: list[dict]) -> list[Distribution]:
 
 
 def told() -> list[Metric]:
-    """The metrics of three people and a model on one scale, with a part of too few items."""
+    """Return the metrics of three people and a model on one scale, with a part of too few items."""
     draw = np.random.default_rng(3)
     truth = draw.integers(1, 6, (60, 1))
     matrix = np.clip(truth + draw.integers(-1, 2, (60, 4)), 1, 5).astype(float)
@@ -154,7 +154,7 @@ def pictures(data: Sequence[bytes]) -> list[GalleryPicture]:
 
 
 def linked_page() -> Page:
-    """The page with plots whose cells and rows lead to cards, a map of its pictures, and prompts on its cards."""
+    """Return the page with plots whose cells and rows link to cards, a map of pictures, and prompts on the cards."""
     page_content = page()
     answers = tuple("12345")
     confusion = Confusion(RATERS[0], "people", answers, np.full((5, 5), 2))

@@ -19,7 +19,7 @@ KINDS = {"p1": "human", "clip@1": "encoder", "gpt@1": "model", "open@1": "model"
 
 
 def study(*metrics: Metric, leave_out: list[str] | None = None, **options: str) -> Study:
-    """A study in which the raters of `KINDS` answered one question of each rubric, and one model that of scores."""
+    """Return a study: the raters of `KINDS` answered one question of each rubric, and one model that of scores."""
     answered = {("r", "q"): KINDS, ("scores", "q"): {"open@1": "model"}}
     reduction = SimpleNamespace(keys=list(answered), methods_of=lambda key: answered[key])
     unused: Any = None

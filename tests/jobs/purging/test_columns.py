@@ -35,7 +35,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def row_of(table: str, word: str) -> dict[str, Any]:
-    """A row whose key is `word`."""
+    """Return a row whose key is `word`."""
     columns = TABLES[table].columns
     return {name: word if pa.types.is_string(columns[name][0]) else 0 for name in TABLES[table].key}
 

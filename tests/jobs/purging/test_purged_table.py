@@ -17,7 +17,7 @@ def plan(out: Path, **identity: str) -> TablePlan:
 
 
 def purged(out: Path, planned: TablePlan, **changes: Any) -> bool:
-    """Whether a table is kept whose manifest has these changes."""
+    """Return whether a table is kept whose manifest has these changes."""
     write_table(out, "items", [{"item_id": "a"}], input="v1")
     path = out / "_run" / "manifest.json"
     manifest = json.loads(path.read_text())

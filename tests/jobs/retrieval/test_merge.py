@@ -36,7 +36,7 @@ def best(scored: Scores, prefix: str = "c") -> list[tuple[str, str, float]]:
 
 
 def scanned(out: Path, scored: Scores, *, purged: str = "") -> TableSource:
-    """The table of the scan, without the rows of the item `purged`."""
+    """Return the table of the scan, without the rows of the item `purged`."""
     plan = TablePlan(str(out), "neighbors", {"test": 1}, [Unit(f"c{unit}", ()) for unit in range(3)], {}, {}, False)
     run = open_run(plan, resume=True, overwrite=False, retry=[])
     for task, searched in zip(run.todo, SEARCHED, strict=True):

@@ -318,7 +318,7 @@ class Cluster:
         self.holders.append(device)
 
     def ended(self, _: int) -> None:
-        """A process has ended: its GPU goes to a holder, if one waits."""
+        """Record that a process has ended: its GPU goes to a holder, if one waits."""
         for device in self.holders:
             self.free = [gpu for gpu in self.free if str(gpu) not in device.gpus]
         raise Ended

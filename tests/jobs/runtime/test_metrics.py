@@ -95,7 +95,7 @@ def samples(text: str) -> Iterator[tuple[str, dict[str, str], float]]:
 
 
 def of_run(result: list[tuple[str, dict[str, str], float]]) -> dict[tuple[str, ...], float]:
-    """The values of the job of this module, by name and the metric's own labels."""
+    """Return the metrics of this module's job, by name and the metric's own labels."""
     sums: dict[tuple[str, ...], float] = {}
     for name, labels, value in result:
         if labels.get(JOB) == "numbered" and "le" not in labels:

@@ -43,7 +43,7 @@ class Labels:
 
 
 def run_stage(item: Any, label: Any) -> pa.Table:
-    """One row of column `item_id` through the runner; the stage returns one row of column `label`."""
+    """Return one row of column `item_id` through the runner; the stage returns one row of column `label`."""
     batch = pa.table({"item_id": [item], TASK: ["unit"], EXPECTED_ROWS: [1], EXCLUDED: ["{}"], BEGUN: [0.0]})
     stage = Stage("judge", Labels, {"output": pa.table({"label": [label]})})
     return StageRunner(stage=stage, board=None)(batch)

@@ -13,7 +13,7 @@ from jobs.store.files.s3 import forget_settings
 def answering(
     status: int, code: str = "", message: str = "", headers: Mapping[str, str] | None = None
 ) -> Iterator[str]:
-    """The url of a server that answers with `status`, `headers` and, if there is a code, S3's XML of it."""
+    """Yield the URL of a server that answers with `status`, `headers` and, if there is a code, S3's XML of it."""
     body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>{message}</Message></Error>" if code else ""
 
     class Handler(BaseHTTPRequestHandler):

@@ -33,7 +33,7 @@ WRONG_VALUES: list[Any] = [None, [], {}, "x", -1, 0.5, True, [None], {"x": None}
 
 
 def plan(out: Path, *, by: str = "hand") -> TablePlan:
-    """The plan that `write_records` makes of two units."""
+    """Return the plan that `write_records` makes of two units."""
     return TablePlan(str(out), "records", {"by": by}, UNITS, {}, {}, derived=False)
 
 
@@ -112,7 +112,7 @@ def test_whatever_byte_of_a_footer_is_wrong_the_errors_are_ours(
 
 
 def rewritten(path: Path, record: bytes) -> None:
-    """The object at `path` with another record in its footer."""
+    """Rewrite the object at `path` with another record in its footer."""
     read = pq.read_table(path)
     pq.write_table(read.replace_schema_metadata({**read.schema.metadata, FOOTER_KEY: record}), path)
 

@@ -38,7 +38,7 @@ SHARDS = (10, 1000, 10_000)
 
 
 def opened(out: str, shards: int) -> TableRun:
-    """The run of a table `neighbors` of so many units, as a scan of a corpus opens it."""
+    """Return the run of a table `neighbors` of so many units, as a scan of a corpus opens it."""
     units = CompactList(
         Unit(f"{n:032x}", (Object(f"/corpus/part-{n:05}.npy", 10**8, f"{n:032x}"),), rows=100) for n in range(shards)
     )

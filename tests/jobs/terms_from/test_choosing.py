@@ -22,7 +22,7 @@ ENTITIES = [  # id, first and last year, articles, concepts
 
 
 def chosen(**keys: Any) -> tuple[Choice, list[list[str]]]:
-    """The choice, and the entities of the two concepts."""
+    """Return the choice, and the entities of the two concepts."""
     linked_to = {entity: linked for entity, *_, linked in ENTITIES}
     rows: list[dict[str, Any]] = [
         {"entity_id": entity, "first_year": first, "last_year": last, "sites": sites}

@@ -28,7 +28,7 @@ TEXT = b"\n".join(LINES) + b"\n"
 
 
 def cut(path: Path, size: int) -> list[Unit]:
-    """The units of a file with spans of `size` bytes, which are smaller than `source.unit_mb` allows."""
+    """Return the units of a file with spans of `size` bytes, which are smaller than `source.unit_mb` allows."""
     (unit,) = dump.units(TermsSource("wikidata", str(path), unit_mb=1000))
     last = unit.extra[SPAN][1]
     ends = [*range(0, last, size), last]

@@ -36,7 +36,7 @@ DAY = ("+1944-06-06T00:00:00Z", 11)
 
 
 def row(one: Any) -> dict[str, Any] | str:
-    """The row of an entity, parsed from its text."""
+    """Return the row of an entity, parsed from its text."""
     edges = ClassEdges(
         [pa.Table.from_pylist([{"entity_id": "Q198", "relation": SUBCLASS, "value": "Q10"}],
                               schema=TABLES["class_edges"].schema())]

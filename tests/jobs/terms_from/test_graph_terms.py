@@ -29,7 +29,7 @@ GRAPH = Graph.from_dict({
 
 
 def entity(number: int, *links: str, **columns: Any) -> dict[str, Any]:
-    """An entity; of a link such as `P31=war` the value is a concept, and `P361=Q1` a neighbour."""
+    """Return an entity; of a link such as `P31=war` the value is a concept, and `P361=Q1` a neighbour."""
     near = [link for link in links if link.split("=")[1].startswith("Q")]
     return {
         "entity_id": f"Q{number}",

@@ -116,7 +116,7 @@ def test_lists_of_rows_have_pages(cursor: Any, monkeypatch: pytest.MonkeyPatch) 
 
 
 def loaded(folder: Path, excluded: ExclusionFilter = NOTHING, **tables: list[dict[str, Any]]) -> Any:
-    """A cursor of a database of these tables."""
+    """Return a cursor of a database of these tables."""
     for name, rows in tables.items():
         write_table(folder / name, name, rows)
     connection = duckdb.connect()
@@ -125,7 +125,7 @@ def loaded(folder: Path, excluded: ExclusionFilter = NOTHING, **tables: list[dic
 
 
 def described_items(count: int) -> dict[str, Any]:
-    """Pictures and items with the columns of a user's file; the last picture has a record with another title."""
+    """Return pictures and items with the columns of a user's file; the last picture has a record with another title."""
     names = [f"i{n}" for n in range(count)]
     items = [
         {"item_id": name, "kind": "image", "image_ids": [name],

@@ -58,7 +58,7 @@ def ended(table: SharedLeaseTable, clock: Clock) -> float:
 
 
 def drive(coroutine: Any) -> Any:
-    """The result of a coroutine that waits for nothing but the clock."""
+    """Return the result of a coroutine that waits for nothing but the clock."""
     try:
         coroutine.send(None)
     except StopIteration as end:

@@ -93,7 +93,7 @@ LANGUAGE = st.one_of(
 
 @st.composite
 def files(draw: st.DrawFn) -> tuple[bytes, str | None, int]:
-    """A nasty file as csv.writer writes it, a language to look for, a size of buffer."""
+    """Return a nasty file as csv.writer writes it, a language to look for, a size of buffer."""
     header = draw(st.permutations(HEADER))
     rows = draw(st.lists(st.fixed_dictionaries({name: LANGUAGE if name == "language" else FIELD for name in HEADER})))
     end = draw(st.sampled_from(["\n", "\r\n"]))

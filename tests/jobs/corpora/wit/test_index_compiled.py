@@ -21,7 +21,7 @@ needs_module = pytest.mark.skipif(index_compiled.SCAN is None, reason="_remine_b
 
 
 def plain(index: Index | int) -> Any:
-    """An index as plain values, None for a fault; of several faults the two may report different ones.
+    """Return an index as plain values, None for a fault; of several faults the two may report different ones.
 
     `titles` is left out: only the extension module copies them.
     """

@@ -39,7 +39,7 @@ def jpeg(number: int) -> bytes:
 
 
 def pictures(count: int = 60) -> list[dict[str, Any]]:
-    """Rows of wit_base: pictures with none to four entries, some of them nulls."""
+    """Return rows of wit_base: pictures with none to four entries, some of them nulls."""
     rng = random.Random(5)
     created = []
     for number in range(count):

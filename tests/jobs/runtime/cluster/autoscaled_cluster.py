@@ -39,7 +39,7 @@ class Miner:
 
 
 def all_gpus_boot_together(cluster: Cluster, folder: str) -> dict[str, Any]:
-    """A pool of three GPUs on a cluster without any."""
+    """Return a pool of three GPUs on a cluster without any."""
     with joined(cluster):
         running = Running(Path(folder), resources(), units=48)
         running.start()
@@ -47,7 +47,7 @@ def all_gpus_boot_together(cluster: Cluster, folder: str) -> dict[str, Any]:
 
 
 def mine_grows(cluster: Cluster, folder: str) -> dict[str, Any]:
-    """A pool of one to three actors with a CPU each, on machines of one CPU."""
+    """Return a pool of one to three actors with a CPU each, on machines of one CPU."""
     with joined(cluster):
         limits = Resources(autoscaling=True, wait_s=300)
         limits.mine = StageResources(actors=1, max_actors=3, num_cpus=1, max_in_flight=1)
@@ -65,7 +65,7 @@ def mine_grows(cluster: Cluster, folder: str) -> dict[str, Any]:
 
 
 def a_demand_larger_than_any_kind(cluster: Cluster, folder: str) -> dict[str, Any]:
-    """Two GPUs per actor, where machines with one can be started."""
+    """Return two GPUs per actor, where machines with one can be started."""
     with joined(cluster):
         limits = resources(gpus=2)
         limits.node_types = [NodeType(num_cpus=1, num_gpus=1)]

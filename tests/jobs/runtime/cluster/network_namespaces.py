@@ -19,7 +19,7 @@ class Namespaces:
         self._hub, *self._others = names
 
     def command(self, name: str, *words: str) -> list[str]:
-        """The command that runs `words` in a namespace."""
+        """Return the command that runs `words` in a namespace."""
         return ["ip", "netns", "exec", self._full[name], *words]
 
     def cut(self, name: str) -> None:

@@ -116,7 +116,7 @@ class Finish:
 
 
 def numbered(task: UnitTask) -> pa.Table:
-    """A unit's items: `unit-row`, and the row's number."""
+    """Return a unit's items: `unit-row`, and the row's number."""
     rows = range(task.unit.rows or 0)
     names = pa.array([f"{task.unit.name}-{row:03}" for row in rows], pa.string())
     return pa.table({"item": names, "number": pa.array(list(rows), pa.int64())})
@@ -133,7 +133,7 @@ READ = stages.Read(numbered, item="item", output_item="image_id")
 
 
 def opened(out: str, sizes: list[int], retry: list[str] | None = None) -> TableRun:
-    """A run of units of these sizes, named u000, u001, …"""
+    """Return a run of units of these sizes, named u000, u001, …"""
     units = [Unit(f"u{number:03}", (), rows=rows) for number, rows in enumerate(sizes)]
     plan = TablePlan(out, "images", {"test": "flow"}, units, {}, {}, derived=True)
     return open_run(plan, resume=True, overwrite=False, retry=retry or [])

@@ -44,11 +44,11 @@ class RunningCluster:
         return json.loads(self._answer("result"))
 
     def processes(self) -> list[psutil.Process]:
-        """All processes of the cluster, and of what runs on it."""
+        """Return all processes of the cluster, and of what runs on it."""
         return psutil.Process(self._process.pid).children(recursive=True)
 
     def _answer(self, word: str) -> str:
-        """The rest of the next line that begins with `word`; Ray's own lines may come before."""
+        """Return the rest of the next line that begins with `word`; Ray's own lines may come before."""
         assert self._process.stdout is not None
         for line in self._process.stdout:
             if line.startswith(word):
@@ -79,7 +79,7 @@ def running_cluster(env: dict[str, str], **shape: Any) -> Iterator[RunningCluste
 
 @contextlib.contextmanager
 def _started(env: dict[str, str], shape: dict[str, Any]) -> Iterator[RunningCluster]:
-    """A cluster; without an address if the start failed."""
+    """Start a cluster and yield it; it has no address if the start failed."""
     folder = Path(tempfile.mkdtemp(prefix="ray-"))  # not below pytest's: the paths of its sockets must be short
     with (folder / "head.log").open("wb") as log:
         process = subprocess.Popen(

@@ -128,7 +128,7 @@ class Running(threading.Thread):
         return Counter(line.split()[0] for line in self._lines())
 
     def actors(self) -> set[str]:
-        """The actors of all calls; one that restarts keeps its name."""
+        """Return the actors of all calls; one that restarts keeps its name."""
         return {line.split()[1] for line in self._lines()}
 
     def result(self) -> dict[str, Any]:
@@ -269,6 +269,6 @@ def _wait_until_placeable(node: Any) -> None:
 
 
 def _board_life() -> str:
-    """A name of the process of the driver's board."""
+    """Return a name of the process of the driver's board."""
     handle = board.open_board("test").actor
     return str(ray.get(handle.read.remote("none"))[0])

@@ -84,7 +84,7 @@ class Submitter:
                 return ended
 
     def worker(self, name: str) -> psutil.Process | None:
-        """The process of the actor called `name`, if there is one."""
+        """Return the process of the actor called `name`, if there is one."""
         for process in self._cluster.processes():
             try:
                 if name in " ".join(process.cmdline()):

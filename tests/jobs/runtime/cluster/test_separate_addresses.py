@@ -38,7 +38,7 @@ def machines() -> Iterator[Namespaces]:
 
 @contextlib.contextmanager
 def running(command: list[str], env: dict[str, str], log: Path) -> Iterator["subprocess.Popen[str]"]:
-    """A process and what it starts, which end with the context."""
+    """Start a process, which ends with its children at the end of the context."""
     with log.open("w") as errors:
         process = subprocess.Popen(
             command,
@@ -61,7 +61,7 @@ def running(command: list[str], env: dict[str, str], log: Path) -> Iterator["sub
 
 
 def line_of(process: "subprocess.Popen[str]", word: str, log: Path) -> str:
-    """The rest of the next line with `word`."""
+    """Return the rest of the next line with `word`."""
     assert process.stdout is not None
     for line in process.stdout:
         if word in line:

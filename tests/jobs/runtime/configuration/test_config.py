@@ -29,13 +29,13 @@ FILES = sorted(p for p in CONF.rglob("*.yaml"))
 
 
 def required(job: str) -> tuple[str, ...]:
-    """The keys that `job` requires, each with a value."""
+    """Return the keys that `job` requires, each with a value."""
     return completed(job)[0]
 
 
 @functools.cache
 def completed(job: str, *overrides: str) -> tuple[tuple[str, ...], Any]:
-    """The keys that `job` requires next to the options that `overrides` choose, and the configuration with them."""
+    """Return the keys that `job` requires in addition to `overrides`, and the configuration with both."""
     arguments: tuple[str, ...] = ()
     for _ in range(10):
         try:
@@ -290,7 +290,7 @@ OPTIONS = [
 
 @functools.cache
 def options_of(job: str, group: str) -> tuple[str, ...]:
-    """The files of `group` that `job` can take."""
+    """Return the files of `group` that `job` can take."""
     if group not in config_files.groups(job):
         return ()
     return config_files.options(group, nested_dataclass(type_of(cli.job(job).schema, group)))

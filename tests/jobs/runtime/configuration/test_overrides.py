@@ -35,7 +35,7 @@ class Keys:
 
 
 def value(override: str) -> Any:
-    """The value of the key after `override`."""
+    """Return the value of the key after `override`."""
     composed = OmegaConf.structured(Keys)
     apply(composed, to_hydra(Keys, override))
     chosen = OmegaConf.select(composed, override.partition("=")[0])

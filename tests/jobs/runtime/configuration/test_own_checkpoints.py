@@ -9,7 +9,7 @@ JUDGE = ["input=y", "rubric=century_labels", "out=x"]
 
 
 def model(*overrides: str) -> tuple[str, str, str | None, float | None, str | None]:
-    """The model of a judge: name, checkpoint, revision, memory, licence."""
+    """Return the model of a judge: name, checkpoint, revision, memory, licence."""
     one = config.load("judge", cli.job("judge").schema, [*JUDGE, *overrides]).model
     return one.name, one.checkpoint, one.revision, one.memory_gb, one.licence
 

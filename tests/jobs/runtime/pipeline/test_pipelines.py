@@ -30,7 +30,7 @@ OUT = 'out: "${out}/${each.thing}-${each.place}"'
 
 
 def given(folder: Path, *overrides: str, for_each: str = LISTS, out: str = OUT, file: str | None = None) -> list[str]:
-    """The overrides of a run of a pipeline of the user's own, whose file is written below `folder`."""
+    """Return the overrides of a run of a pipeline of the user's own, whose file is written below `folder`."""
     (folder / "own.yaml").write_text(file or STEP.format(for_each=for_each, out=out), encoding="utf-8")
     return [f"pipeline={folder}/own.yaml", f"out={folder}/R", *overrides]
 
