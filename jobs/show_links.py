@@ -25,7 +25,7 @@ from jobs.runtime.selection import exclusions
 from jobs.store.files import locations
 from jobs.store.reading import open_table, open_tables
 
-MAX_PICTURES = 100  # on one page
+MAX_PICTURES = 100  # most pictures on one page
 
 
 @dataclass

@@ -12,7 +12,7 @@ from jobs.metrics.metric import Metric, estimated, undefined
 from jobs.metrics.model_scores import RaterGroup, means_of
 
 Floats = NDArray[np.float64]
-PER = 100  # characters of a slope
+PER = 100  # slopes are per this many characters
 POINTS = 25  # points at which the band around a line is computed
 EPSILON = 1e-9  # residuals from rounding
 _CORRELATION = (

@@ -17,7 +17,7 @@ from jobs.store.reading import TableSource
 
 FITTED = 5000  # pictures that determine the directions
 SIDE = 56  # pixels of a picture on the map
-LEAST = 3  # pictures
+LEAST = 3  # fewest pictures of a map
 
 Vectors = NDArray[np.float32]
 

@@ -17,7 +17,7 @@ from jobs.plots.counts import Steps
 from jobs.plots.figures import plot
 
 MAX_BYTES = 6_000_000  # size of all plots of a page together
-FUNNEL = 3  # steps at least
+FUNNEL = 3  # fewest steps of a funnel
 
 
 def page_figures(

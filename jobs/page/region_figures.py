@@ -11,7 +11,7 @@ from jobs.plots.figures import plot
 from jobs.plots.tiles import TileMap, place_of
 
 LEAST = 3  # answers of a rater that have a tile; fewer make no map
-MAX_MAPS = 4  # raters of a question
+MAX_MAPS = 4  # most raters of a question, each with a map
 
 
 def region_figures(

@@ -24,7 +24,7 @@ from jobs.page.page_figures import figure_of
 from jobs.page.region_figures import question_place
 from jobs.page.short_names import rater_hues, short_names
 
-MAX_COLUMNS = 12  # answers of a scale
+MAX_COLUMNS = 12  # most answers of a scale, each with a column
 MAX_CELLS = 30_000  # of all tables of metrics, about 6 MB
 MAX_ANSWERS = 40  # answers of a nominal question; the most frequent ones are shown
 PRINTED_CARDS = 15  # of the gallery: three rows of a printed page

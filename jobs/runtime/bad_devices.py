@@ -15,8 +15,8 @@ from typing import Any
 class Device:
     """The GPUs of a machine that Ray gave to an actor, if any."""
 
-    machine: str  # its address
-    node: str = ""  # Ray's id of it
+    machine: str  # address of the machine
+    node: str = ""  # Ray's id of the node
     gpus: tuple[str, ...] = ()
     share: float = 0.0  # GPUs that the actor reserves
 

@@ -87,7 +87,7 @@ class TableRun:
         self.is_trial = False  # `try_some` left tasks out
         self.account: Account | None = None
         self._begun = time.time()
-        self._unlock = weakref.finalize(self, lock.release, target.out)  # also if the run fails
+        self._unlock = weakref.finalize(self, lock.release, target.out)  # runs also if the run fails
 
     def part(self, is_wanted: Callable[[Unit], bool]) -> RunPart:
         """Return the remaining tasks of the units that are wanted."""

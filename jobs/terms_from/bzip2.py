@@ -14,7 +14,7 @@ from typing import Any
 
 from jobs.terms_from.pieces import READ, Damage, Piece
 
-BLOCK, END = 0x314159265359, 0x177245385090  # the marks
+BLOCK, END = 0x314159265359, 0x177245385090  # marks that begin a block and end the stream
 MARK_BITS, CHECKSUM_BITS = 48, 32
 MARK_BYTES = 7  # bytes that a mark can span
 HEADER = b"BZh9"  # 9: the largest block size, which suits all smaller blocks
@@ -78,7 +78,7 @@ def segments(source: Any, first: int) -> Iterator[Segment]:
     """Yield the segments that begin at or after byte `first` of the file."""
     source.seek(first)
     buffer, base = b"", first  # `base`: the file's byte at which the buffer begins
-    start: int | None = None  # bit of the file
+    start: int | None = None  # position in the file, in bits
     while chunk := source.read(READ):
         scanned = max(len(buffer) - MARK_BYTES + 1, 0)
         buffer += chunk

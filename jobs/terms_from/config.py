@@ -18,8 +18,8 @@ PREFER, REQUIRE, IGNORE = "prefer", "require", "ignore"
 class PeriodConfig:
     """The years of preferred entities."""
 
-    first: int = 1901  # the twentieth century's first year
-    last: int = 2100  # the twenty-first's last
+    first: int = 1901  # first year of the twentieth century
+    last: int = 2100  # last year of the twenty-first century
 
 
 @dataclass

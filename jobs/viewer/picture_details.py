@@ -215,7 +215,7 @@ def _add_lines(
         place = row["item_id"], key
         line = lines.setdefault(place, line_of(key, rubrics))
         if row["rater"] in raters.setdefault(place, set()):
-            continue  # not the first sample
+            continue  # only the first sample is shown
         raters[place].add(row["rater"])
         _add_rating(line, row, person)
     order = {
