@@ -170,11 +170,16 @@ def cards(
     fields = prompts.record_columns if prompts else []
     shown = _shown(tables, {*gallery.pictures, *several}, exclusion_filter, fields)
     texts, by_role = _texts(tables, gallery.items)
+    items_of = {
+        image_id: [item for item in items if all(i in shown for i in item["image_ids"])]
+        for image_id, items in gallery.items_of.items()
+    }
+    in_items = {image_id for items in items_of.values() for item in items for image_id in item["image_ids"]}
     cards: list[GalleryPicture] = []
     for image_id in gallery.pictures:
-        items = [item for item in gallery.items_of.get(image_id, ()) if all(i in shown for i in item["image_ids"])]
+        items = items_of.get(image_id, [])
         picture_items = [item for item in items if item["item_id"] == image_id]
-        if image_id in shown and not picture_items and (rows_of.get(image_id) or not items):
+        if image_id in shown and not picture_items and (rows_of.get(image_id) or image_id not in in_items):
             cards.append(_card([shown[image_id]], _ratings(rows_of.get(image_id, ()), words, extra)))
         for item in items:
             ratings = _ratings(rows_of.get(item["item_id"], ()), words, extra)

@@ -66,6 +66,7 @@ def test_cards_of_items_have_their_pictures_and_ratings(tables):
     assert (outputs[0].caption, dict(outputs[3].facts)["scenario"]) == ("A cat.", "market")
     # a picture that items show has a separate card if it was rated itself
     assert len(cards(tables, [*rows, rating(IDS[0], "m", "q", "5")])) == 5
+    assert len(cards(tables, [*rows, rating(IDS[1], "m", "q", "5")])) == 5
     assert len(cards(tables, rows, size=2)) == 2
     assert cards(tables, rows, size=0) == []
 
@@ -74,6 +75,29 @@ def test_excluded_pictures_are_on_no_card(tables):
     outputs = cards(tables, [], exclusion_filter=frozenset([IDS[1], "https://upload.example/9.jpg"]))
     assert [len(card.thumbnails) for card in outputs] == [1, 1, 1]
     assert not [card for card in outputs if card.title.endswith("pair")]
+
+
+def test_pictures_of_a_pair_have_no_card_of_their_own(tmp_path, tables):
+    items = [item("of-two", IDS[0], IDS[1], kind="pair"), item("of-three", IDS[2], IDS[1], IDS[3], kind="set")]
+    tables = replace(tables, items=[open_table(write_file(tmp_path / "pairs", "items", items))], responses=[])
+    assert [len(card.thumbnails) for card in cards(tables, [])] == [2, 3]
+    assert [len(card.thumbnails) for card in cards(tables, [rating(IDS[1], "m", "q", "5")])] == [2, 1, 3]
+    alone = cards(tables, [], exclusion_filter=frozenset([IDS[3]]))
+    assert [(card.image_id, len(card.thumbnails)) for card in alone] == [(IDS[0], 2), (IDS[2], 1)]
+
+
+def test_a_picture_with_an_excluded_address_is_on_no_card(tmp_path):
+    images = [image(n) | {"image_id": name} for n, name in enumerate("abc")]
+    tables = ReportTables(
+        corpus={"images": open_table(write_file(tmp_path / "images", "images", images))},
+        items=[open_table(write_file(tmp_path / "items", "items", [item("pair", "a", "b", kind="pair")]))],
+    )
+    excluded = ExclusionFilter(frozenset({images[1]["source_url"]}))
+    chosen = gallery.choose(tables, 48, excluded)
+    assert chosen.pictures == ("a", "c")
+    cards = gallery.cards(tables, chosen, {}, {}, extra=(), exclusion_filter=excluded)
+    assert [card.image_id for card in cards] == ["a", "c"]
+    assert [len(card.thumbnails) for card in cards] == [1, 1]
 
 
 def test_one_picture_does_not_take_all_cards(tmp_path, tables):
@@ -94,6 +118,12 @@ def test_each_target_and_condition_is_labelled(tables):
     assert [(r.rater, r.target, r.answer) for r in card.ratings] == [
         ("m · condition x", "Mali", "1"), ("m · condition y", "Mali", "3"), ("m · condition x", "Peru", "2"),
     ]  # fmt: skip
+
+
+def test_a_card_has_the_first_sample_whatever_the_order_of_the_rows(tables):
+    rows = [rating(IDS[2], "m", "q", value, sample=sample) for value, sample in (("5", 2), ("3", 0), ("4", 1))]
+    (card,) = (card for card in cards(tables, rows) if card.ratings)
+    assert [r.answer for r in card.ratings] == ["3"]
 
 
 def test_a_card_has_the_prompts_that_models_were_sent(tmp_path, tables):
@@ -221,3 +251,26 @@ def test_the_top_of_each_order_is_drawn_from_all_pictures(tmp_path):
     assert {ids[30], ids[31]} <= set(excluded.pictures)
     cards = gallery.cards(tables, chosen, {}, {}, extra=(), exclusion_filter=ExclusionFilter(frozenset()))
     assert [card.image_id for card in cards] == sorted(chosen.pictures)
+
+
+def test_a_card_credits_the_author_of_each_picture_once(tmp_path):
+    """The author of the picture comes before the attribution of its record."""
+    images = [image(n) | {"image_id": name} for n, name in enumerate("abcd")]
+    images[0] |= {"author": "Ada", "licence": "CC0"}
+    images[1] |= {"author": "Ada", "licence": "CC0"}
+    images[2] |= {"licence": "CC BY 4.0"}
+    attributions = {"a": "Museum", "c": "By Bo", "d": "x" * (gallery.CREDIT_LENGTH + 1)}
+    records = [
+        {"record_id": name, "image_id": name, "caption_attribution_description": text}
+        for name, text in attributions.items()
+    ]
+    items = [item("all", *"abcd", kind="set")]
+    tables = ReportTables(
+        corpus={
+            "images": open_table(write_table(tmp_path / "images", "images", images)),
+            "records": open_table(write_table(tmp_path / "records", "records", records)),
+        },
+        items=[open_table(write_file(tmp_path / "items", "items", items))],
+    )
+    (card,) = cards(tables, [])
+    assert card.credit == f"Ada · CC0; By Bo · CC BY 4.0; {'x' * gallery.CREDIT_LENGTH}…"
