@@ -139,6 +139,15 @@ INFEASIBLE: list[tuple[dict[str, Any], str]] = [
 ]
 
 
+def test_shared_items_count_for_the_limit() -> None:
+    together = {f"i{number}": f"set{number // 2}" for number in range(8)}  # four sets of two items
+    for seed in range(20):
+        plan = assign(list(together), [Rater("a", limit=5), Rater("b")], seed=seed, per_item=1, shared=1,
+                      together=together)  # fmt: skip
+        loads = Counter(task.rater for task in plan)
+        assert loads == {"a": 4, "b": 6}, seed
+
+
 def test_an_infeasible_plan_is_refused_with_its_numbers() -> None:
     misses = []
     for kwargs, pattern in INFEASIBLE:

@@ -51,6 +51,17 @@ def test_items_that_are_rated_against_the_raters_group_are_audited_for_each() ->
     assert [(row["item_id"], row["target"]) for row in audits] == [("i", "Mali"), ("i", "Peru"), ("k", "Mali")]
 
 
+def test_each_rater_has_a_separate_file() -> None:
+    """Names that are the same without the characters that file names lack have different files."""
+    cfg = AnnotateConfig(input="", raters="", out="")
+    names = ["a b", "a_b", "a/b", ".a b", "ada@x.example", "é", "è"]
+    tasks = [Assignment(name, "", 1, "i", shared=True, audit=False, together="i") for name in names]
+    files = [row["file"] for row in assignment_rows(cfg, tasks)]
+    assert len(set(files)) == len(names)
+    assert (files[1], files[4]) == ("a_b", "ada@x.example")
+    assert not any(set(file) & set("/ \\") or file.startswith(".") for file in files)
+
+
 RUBRIC = Rubric.from_dict({
     "name": "mood",
     "targets": ["joy", "fear"],
