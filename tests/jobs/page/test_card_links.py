@@ -85,15 +85,15 @@ def test_two_raters_have_the_cards_on_which_they_differ_the_widest_first():
         return rating("a", first, **more), rating("b", second, **more)
 
     cards = [
+        card(*two("1", "2"), *two("1", "3", extra=(("condition", "article"),))),  # the widest of both conditions
         card(rating("a", "1"), rating("b", "2")),
         card(rating("a", "1"), rating("b", "3")),
         card(rating("a", "2"), rating("b", "2"), rating("c", "1")),
-        card(*two("1", "2"), *two("1", "3", extra=(("condition", "article"),))),  # the widest of both conditions
     ]
     kappa = Metric(
         name="kappa", definition="d", value=0.1, n=3, reason="none", dims=DIMS | {"rater_a": "a", "rater_b": "b"}
     )
-    assert numbers_of(card_links([], [kappa], cards, WORDS)) == {pair_anchor("b", "a"): (2, 4, 1)}
+    assert numbers_of(card_links([], [kappa], cards, WORDS)) == {pair_anchor("b", "a"): (1, 3, 2)}
 
 
 def test_subgroups_have_the_cards_with_their_attribute_or_target():
@@ -143,6 +143,17 @@ def test_a_rater_has_the_cards_of_its_answers_those_that_differ_most_from_others
         rater_anchor(DIMS | {"condition": "article"}, "m"): (6,),
     }
     assert [cards_of(one) != "" for one in metrics] == [True, True, True, False, False, True, True]
+
+
+def test_the_cards_of_all_models_are_sorted_by_their_disagreement():
+    cards = [
+        card(rating("m", "1"), rating("n", "1"), rating("gold", "3", method="gold"), person("p1", "3")),
+        card(rating("m", "1"), rating("n", "2")),
+        card(person("p1", "1"), rating("gold", "3", method="gold")),
+        card(rating("m", "3"), person("p1", "1")),
+    ]
+    links = numbers_of(card_links([], [metric("group_mean_score", group="models")], cards, WORDS))
+    assert links == {rater_anchor(DIMS, "models"): (2, 1, 4)}
 
 
 def test_the_share_and_the_quality_of_an_answer_rest_on_its_cards():

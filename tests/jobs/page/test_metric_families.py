@@ -123,6 +123,18 @@ def test_a_group_of_one_rater_is_not_repeated():
     assert len(without_twins([replace(scores[0], value=1.0), *scores[1:]])) == 3
 
 
+def test_people_are_a_group_of_their_own_if_there_are_several():
+    scores = [
+        Metric(name="group_mean_score", definition="d", value=2.0, n=9, reason="r", dims={"group": group})
+        for group in ("people", "p1")
+    ]
+    for people, groups in ((1, ["p1"]), (2, ["people", "p1"])):
+        total = Metric(name="people_total", definition="d", value=people, n=people, reason="a count")
+        assert [metric.dims["group"] for metric in without_twins([*scores, total])[:-1]] == groups
+    several = replace(scores[0], n=8), scores[1]
+    assert len(without_twins(several)) == 2, "equal values of other items"
+
+
 def test_a_single_row_is_a_line_and_no_table():
     (block,) = blocks([alpha(0.1), alpha(0.2, group="models")])
     assert block.grids == []
@@ -155,5 +167,6 @@ def test_numbers_that_are_the_same_for_every_question_are_shown_once():
     metrics = [metric for name in "ab" for metric in (people(name, 3), other(name))]
     titles = [[table.title for table in block.tables] for block in blocks(metrics)]
     assert titles == [["People", "Agreement of two raters"], ["Agreement of two raters"]]
-    titles = [[table.title for table in block.tables] for block in blocks([*metrics[:2], people("b", 4)])]
-    assert titles == [["People", "Agreement of two raters"], ["People"]]
+    for changed in (people("b", 4), replace(people("b", 3), n=4)):
+        titles = [[table.title for table in block.tables] for block in blocks([*metrics[:2], changed])]
+        assert titles == [["People", "Agreement of two raters"], ["People"]]
