@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
@@ -70,3 +71,56 @@ def test_questions_of_several_rubrics_name_theirs(tmp_path: Path) -> None:
     shown = facets(tmp_path, second=True)
     assert shown.questions == [("r/fit", "r: fit", 7), ("s/warm_hue", "s: warm_hue", 1)]
     assert shown.values["s/warm_hue"] == [("d", "d", 1)]
+
+
+def test_each_filter_has_the_values_of_its_column(tmp_path: Path) -> None:
+    response = {"item_id": "i", "condition": "", "sample": 0, "text": "t"}
+    span = {"item_id": "i", "condition": "", "method": "human", "start": 0, "end": 1, "marked": True, "status": "ok"}
+    tables: dict[str, list[dict[str, Any]]] = {
+        "images": [image_row("", image_id="i"), image_row("", image_id="j", status="missing")],
+        "ratings": [rating("i", "m", "fit", "1", target="Mali")],
+        "responses": [
+            {"response_id": "r1", **response, "model": "w", "prompt": "short", "status": "ok"},
+            {"response_id": "r2", **response, "model": "w", "prompt": "long", "status": "refused",
+             "refusal_kind": "explicit"},
+        ],
+        "spans": [
+            {"text_id": "t1", **span, "rater": "p1", "kind": "mistake", "category": "colour"},
+            {"text_id": "t2", **span, "rater": "p1", "kind": "omission", "category": None},
+        ],
+    }  # fmt: skip
+    for name, rows in tables.items():
+        write_table(tmp_path / name, name, rows)
+    with duckdb.connect() as connection:
+        loading.load(connection, loading.open_places([str(tmp_path)]), ExclusionFilter(frozenset()))
+        shown = read_facets(connection, Rubrics({}))
+    names = ("statuses", "targets", "models", "prompts", "refusals", "span_raters", "span_kinds", "categories",
+             "response_statuses")  # fmt: skip
+    assert {name: [(option.value, option.rows) for option in getattr(shown, name)] for name in names} == {
+        "statuses": [("missing", 1), ("ok", 1)],
+        "targets": [("Mali", 1)],
+        "models": [("w", 2)],
+        "prompts": [("long", 1), ("short", 1)],
+        "refusals": [("explicit", 1)],
+        "span_raters": [("p1", 2)],
+        "span_kinds": [("mistake", 1), ("omission", 1)],
+        "categories": [("colour", 1)],
+        "response_statuses": [("ok", 1), ("refused", 1)],
+    }
+
+
+def test_the_filter_of_regions_has_the_name_of_their_only_source(tmp_path: Path) -> None:
+    def label(place: Path, *names: str, question: str = "fit") -> str:
+        items = [
+            {"item_id": name, "kind": "image", "image_ids": [name], "attributes": [(name, "North")]} for name in names
+        ]
+        write_table(place / "images", "images", [image_row("", image_id=name) for name in (*names, "i")])
+        write_table(place / "items", "items", items)
+        write_table(place / "ratings", "ratings", [rating("i", "m", question, "South")])
+        with duckdb.connect() as connection:
+            loading.load(connection, loading.open_places([str(place)]), ExclusionFilter(frozenset()))
+            return read_facets(connection, Rubrics({})).region_label
+
+    assert label(tmp_path / "one", "target") == "target"
+    assert label(tmp_path / "two", "target", "sub_region") == "region"
+    assert label(tmp_path / "answers", "target", question="sub_region") == "region"

@@ -92,6 +92,55 @@ def test_ratings_responses_and_spans_have_their_pictures(cursor: Any) -> None:
     assert (span["image_id"], span["start"], span["end"]) == (RED, 2, 5)
 
 
+def test_ratings_are_sorted_by_score_rater_and_question(tmp_path: Path) -> None:
+    rows = [
+        rating("i", "n", "fit", "3"),
+        rating("i", "m", "right", "1"),
+        rating("i", "p", "fit", None),
+        rating("j", "m", "fit", "5", target="b"),
+        rating("j", "m", "fit", "2", target="a"),
+    ]
+    cursor = loaded(tmp_path, ratings=rows, images=[image_row("", image_id="i")])
+    orders = {
+        sort: [row["value"] for row in queries.ratings(cursor, View(sort=sort)).rows] for sort in queries.RATING_SORTS
+    }
+    assert orders == {
+        "place": ["3", "1", None, "5", "2"],
+        "highest": ["5", "3", "2", "1", None],
+        "lowest": ["1", "2", "3", "5", None],
+        "rater": ["1", "5", "2", "3", None],
+        "question": ["3", None, "2", "5", "1"],
+    }
+
+
+def test_each_list_has_its_filters(tmp_path: Path) -> None:
+    response = {"item_id": "i", "prompt": "p", "condition": "", "sample": 0, "text": "t", "model": "w", "status": "ok"}
+    span = {"item_id": "i", "rater": "m", "condition": "", "method": "claims", "kind": "mistake", "start": 0, "end": 1,
+            "marked": True, "status": "ok", "category": "a"}  # fmt: skip
+    other_span = {"rater": "n", "kind": "omission", "category": "b", "status": "error"}
+    cursor = loaded(
+        tmp_path,
+        images=[image_row("", image_id="i"), image_row("", image_id="j")],
+        ratings=[rating("i", "m", "fit", "1", target="x"), rating("j", "m", "fit", None, target="y")],
+        responses=[
+            {"response_id": "first", **response},
+            {"response_id": "second", **response, "prompt": "q", "status": "refused", "refusal_kind": "explicit"},
+        ],
+        spans=[{"text_id": "first", **span}, {"text_id": "second", **span, **other_span}],
+    )
+
+    def ids(rows: queries.ListedRows, column: str) -> list[str]:
+        assert rows.total == len(rows.rows)
+        return [row[column] for row in rows.rows]
+
+    for view in (View(kind="explicit"), View(prompt="q"), View(status="refused")):
+        assert ids(queries.responses(cursor, view), "response_id") == ["second"], view
+    for view in (View(rater="n"), View(kind="omission"), View(status="error"), View(value="b")):
+        assert ids(queries.spans(cursor, view), "text_id") == ["second"], view
+    for view in (View(target="y"), View(rated="unparsed"), View(rated="unparsed", status="ok")):
+        assert ids(queries.ratings(cursor, view), "item_id") == ["j"], view
+
+
 def test_two_raters_side_by_side(cursor: Any) -> None:
     rows, matrix = queries.side_by_side(cursor, View(a="m", b="p1", question="r/fit"))
     assert matrix.values == ["1", "3", "4", "5"]
@@ -104,6 +153,8 @@ def test_two_raters_side_by_side(cursor: Any) -> None:
     ]
     only = queries.side_by_side(cursor, View(a="m", b="p1", question="r/fit", differ="1", vb="1"))[0]
     assert {row["image_id"] for row in only.rows} == {BLUE, GREEN}
+    of_cell = queries.side_by_side(cursor, View(a="m", b="p1", question="r/fit", va="1", vb="5"))[0]
+    assert [(row["image_id"], row["probability_a"]) for row in of_cell.rows] == [(RED, 0.6)]
     assert queries.side_by_side(cursor, View(a="m", b="nobody"))[0].total == 0
 
 
@@ -205,6 +256,13 @@ def test_raters_disagree_by_the_share_of_pairs_with_different_categories(tmp_pat
     rows = [rating("i", rater, "hue", hue) for rater, hue in zip("abcd", ("red", "red", "red", "blue"), strict=True)]
     (line,) = queries.fetch(loaded(tmp_path, ratings=rows), "SELECT * FROM lines")
     assert line["disagreement"] == pytest.approx(3 / 6)
+
+
+def test_only_answers_count_for_the_width_of_a_scale(tmp_path: Path) -> None:
+    rows = [rating("i", "a", "fit", "1"), rating("i", "b", "fit", "2"), rating("j", "a", "fit", "3")]
+    rows.append(rating("j", "b", "fit", "9", status="refused"))
+    lines = queries.fetch(loaded(tmp_path, ratings=rows), "SELECT * FROM lines ORDER BY item_id")
+    assert [(line["n"], line["disagreement"]) for line in lines] == [(2, 0.5), (1, None)]
 
 
 def test_spans_that_are_not_marked_are_left_out_unless_they_failed(tmp_path: Path) -> None:
