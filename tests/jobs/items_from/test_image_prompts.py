@@ -64,6 +64,16 @@ def test_several_models_have_units_of_their_own(tmp_path: Path) -> None:
     assert len({DRAWN.image_id("a", 0), DRAWN.image_id("a", 1), DRAWN.image_id("b", 0), other.image_id("a", 0)}) == 4
 
 
+def test_pictures_of_other_settings_have_other_ids_and_samples_other_seeds() -> None:
+    other = DrawnPictures(role="prompt", samples=2, seed=8, model="m", settings="t")
+    assert DRAWN.image_id("a", 0) != other.image_id("a", 0)
+    rows = DRAWN.requests([("a", "A."), ("b", "A.")]).to_pylist()
+    assert [row["image_id"] for row in rows] == [DRAWN.image_id(name, sample) for name in "ab" for sample in (0, 1)]
+    seeds = [row["seed"] for drawn in (DRAWN, other) for row in drawn.requests([("a", "A."), ("b", "A.")]).to_pylist()]
+    assert len(set(seeds)) == 8
+    assert DRAWN.requests([("b", "A.")]).to_pylist() == rows[2:]
+
+
 def test_prompts_of_items_are_their_texts_of_the_role(tmp_path: Path) -> None:
     """b's texts are joined in the order of the item; c has none of the role, and d no texts and attributes."""
     texts = [text("t"), text("u"), text("n", "note"), text("e", text=None)]

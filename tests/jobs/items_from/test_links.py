@@ -13,7 +13,7 @@ from jobs.items_from.links import read_plan
 from jobs.items_from.output import ItemsPlan
 from jobs.runtime.configuration.config import load
 from jobs.runtime.selection.exclusions import Exclusions, marks_of
-from tests.factories import write_table, write_units
+from tests.factories import image_row, write_table, write_units
 
 NODES = [
     {"node_id": "n1", "titles": [("en", "One"), ("de", "Eins")], "article_text_ids": [("en", "t1"), ("de", "d1")]},
@@ -107,6 +107,11 @@ def test_an_excluded_picture_removes_its_items(world: Path) -> None:
     with planned(world, excluded=["z"]) as plan:
         read = plan.read(plan.units[0])
     assert (read.filtered, set(read.tallies)) == ({}, {"context"})
+    images = [image_row(f"https://x/{name}", image_id=name) for name in "ab"]
+    write_table(world / "images", "images", images)
+    with planned(world, f"input_items={world}/images", excluded=["https://x/a"]) as plan:
+        read = plan.read(plan.units[0])
+    assert (read.tables["items"].column("item_id").to_pylist(), read.filtered) == (["b"], {"excluded": 1})
 
 
 def test_items_of_a_unit_share_a_text_once(world: Path) -> None:

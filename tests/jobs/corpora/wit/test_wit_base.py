@@ -315,3 +315,16 @@ def test_columns_of_other_structs_are_not_read(tmp_path: Path) -> None:
         ("wit_features", "language"): "wit_features.list.element.language",
         ("wit_features", "page_title"): "wit_features.list.element.page_title",
     }
+
+
+def test_the_first_of_several_rows_of_a_picture_is_fetched(tmp_path: Path) -> None:
+    rows = pictures(12)
+    write(tmp_path / "a.parquet", [*rows[:9], rows[1], rows[8]])  # groups of 7 rows
+    write(tmp_path / "b.parquet", [rows[8], *rows[9:], rows[1]])
+    urls = [rows[number]["image_url"] for number in (10, 8, 1)]
+    files = wit_base.find_files(str(tmp_path))
+    places = wit_base.picture_places(files, pa.array([*urls, "https://i/none.jpg"])).to_pylist()
+    assert {row["image_url"]: (Path(row["path"]).name, row["row_group"], row["row"]) for row in places} == dict(
+        zip(urls, [("b.parquet", 0, 2), ("a.parquet", 1, 1), ("a.parquet", 0, 1)], strict=True)
+    )
+    assert len(places) == 3
