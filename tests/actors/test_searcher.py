@@ -243,6 +243,26 @@ def test_a_limit_is_rounded_down():
     assert torch.equal(tensor, tensor.bfloat16().float())
 
 
+def test_a_row_is_kept_if_errors_of_both_scores_could_make_it_the_best():
+    """The score of the k-th row may be too high by the bound, and that of another too low by it."""
+    import torch
+
+    queries = Queries(np.ones((2, 1)), SearchSettings(k=2, device="cpu"))
+    search = Search(queries, ids=lambda rows: [""] * len(rows))
+    scores = torch.tensor([[4.0], [3.0], [2.5], [2.0], [1.99]])
+    piece, scratch = searcher._Piece(scores, 2.0, None), searcher._Scratch(queries.device)
+    product = queries.fine._replace(bound=np.array([0.25, 0.125]), rounding=0.0)  # of rows of length 1
+    query, row = search._multiply(product, slice(0, 2), piece, scores, scratch)
+    pairs = sorted(zip(query.tolist(), row.tolist(), strict=True))
+    assert pairs == [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1), (1, 2)]
+    stored = product._replace(bound=np.zeros(2), rounding=1 / 8)  # the k-th score, 3, may be 2.625, and 2.25 too
+    _, row = search._multiply(stored, slice(0, 1), piece, scores, scratch)
+    assert sorted(row.tolist()) == [0, 1, 2]
+    search._candidates.worst[:] = 3.0  # exact, so that only the other row's error counts
+    query, row = search._multiply(product, slice(0, 2), piece, scores, scratch)
+    assert sorted(zip(query.tolist(), row.tolist(), strict=True)) == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]
+
+
 @coarse_or_not
 def test_vectors_that_are_nearly_all_alike(coarse, monkeypatch):
     """Scores close together, as from random weights: the coarse product excludes nothing and is soon skipped."""

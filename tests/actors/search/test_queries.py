@@ -1,0 +1,49 @@
+"""Queries on the device: their directions in each type, and the bound of the error of a product."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from actors.search import queries as module
+from actors.search.queries import Queries
+from actors.search.settings import COSINE, SearchSettings
+
+ON_CPU = SearchSettings(device="cpu")
+
+
+def test_the_bound_holds_if_queries_and_rows_are_both_rounded_most() -> None:
+    """Numbers just below 1 + 2^-8 become 1 in bfloat16; no other relative error is larger."""
+    number = (1 + 2**-8) * (1 - 2**-14)
+    query = np.full(64, number / 8)
+    query[-1] = math.sqrt(1 - 63 * query[0] ** 2)
+    row = np.full(64, number)
+    product = Queries(query[None], ON_CPU, coarse=True).coarse
+    assert product is not None
+    rounded = torch.from_numpy(row).to(torch.bfloat16).double()
+    error = abs(float(product.directions[0].double() @ rounded) - query @ row) / np.linalg.norm(row)
+    assert 1.9 * 2**-8 < error <= product.bound[0] < 2.1 * 2**-8
+
+
+def test_queries_are_converted_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_ROWS", 2)
+    vectors = np.random.default_rng(0).standard_normal((5, 8)) * np.array([1, 9, 0.1, 4, 30])[:, None]
+    lengths = np.linalg.norm(vectors, axis=1)
+    for score, scale in (("inner_product", lengths), (COSINE, np.ones(5))):
+        queries = Queries(vectors, SearchSettings(device="cpu", score=score), coarse=True)
+        assert queries.lengths == pytest.approx(lengths)
+        assert queries.scale == pytest.approx(scale)
+        assert queries.coarse is not None
+        for product, error in ((queries.fine, 2**-24), (queries.coarse, 2**-8)):
+            assert product.directions.double().numpy() == pytest.approx(vectors / lengths[:, None], rel=1.01 * error)
+            assert product.bound.shape == (5,)
+        exact = queries.exact(np.array([4, 1]), vectors[:2])
+        assert exact == pytest.approx((vectors[[4, 1]] * vectors[:2]).sum(axis=1) / (
+            lengths[[4, 1]] * lengths[:2] if score == COSINE else 1))  # fmt: skip
+
+
+@pytest.mark.parametrize("bad", [np.zeros((1, 3)), np.array([[1, np.nan]]), np.array([[1, np.inf]]), np.ones(3)])
+def test_queries_without_a_direction_are_refused(bad: np.ndarray) -> None:
+    with pytest.raises(ValueError, match="queries of shape"):
+        Queries(bad, ON_CPU)
