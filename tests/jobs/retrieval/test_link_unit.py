@@ -1,14 +1,21 @@
-"""The lemma that a link shows."""
+"""Links of one unit without Ray: which neighbours count, what is counted, and the lemma that a link shows."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from actors.linking import Link
-from jobs.retrieval.link_unit import LinkUnit, _vectors
+from actors.linking import Link, LinkSettings
+from jobs.retrieval.contamination import Overlap
+from jobs.retrieval.link_unit import NEAR, SHORT, UNKNOWN, LinkUnit, _vectors
+from jobs.store.reading import open_table
+from jobs.store.run import TablePlan, open_run
+from jobs.store.units import Unit
+from jobs.store.writer import UnitWriter
 from jobs.tables import TABLES
+from tests.factories import rows_of, write_table
 
 NODES = {"n": [("de", ["Hund"]), ("en", ["dog", "hound"])], "m": [("fr", ["chat"])], "o": []}
 
@@ -35,3 +42,44 @@ def test_only_vectors_that_are_ok_are_compared() -> None:
     vectors = _vectors(lookup, pa.array(["a", "b", "c", "d"]))
     assert {name: vector.tolist() for name, vector in vectors.items()} == {"a": [1, 0], "c": [0, 1]}
     assert _vectors(lookup, pa.array([], pa.string())) == {}
+
+
+def test_the_counts_of_a_unit(tmp_path: Path) -> None:
+    """Of k = 2 nodes and the 2 nearest pictures: a has both nodes, b one, c none; the others are left out."""
+    nearest = {
+        "a": ["x", "y"], "b": ["gone", "x", "y"], "c": ["gone", "none", "y"], "d": ["x"], "e": ["y"], "f": ["x"],
+        "beyond": ["x"],
+    }  # fmt: skip
+    rows = [
+        {"query_id": query, "rank": rank, "item_id": item, "score": 1 - rank / 8}
+        for query, items in nearest.items() for rank, item in enumerate(items, 1)
+    ]  # fmt: skip
+    source = open_table(write_table(tmp_path / "neighbors", "neighbors", rows))
+    units = [Unit("unit", tuple(footer.object for footer in source.footers), rows=len(rows), extra={"limit": 6})]
+    (tmp_path / "list.txt").write_text("d\nq\n")
+    nodes = pa.Table.from_pylist(
+        [{"node_id": name, "lemmas": [("en", [name.upper()])]} for name in "nm"], schema=TABLES["nodes"].schema()
+    )
+    pairs = pa.table({"image_id": ["x", "y"], "node_id": ["n", "m"]})
+    lookups: Any = SimpleNamespace(
+        nodes=SimpleNamespace(rows=lambda _: nodes), node_images=SimpleNamespace(rows=lambda _: pairs)
+    )
+    pictures: Any = SimpleNamespace(overlap=lambda queries: Overlap(*([name] for name in "efa" if name in queries)))
+    unit = LinkUnit(
+        settings=LinkSettings(method="frequency_vision", k=2, nearest=2), lookups=lookups, kb_pictures=pictures,
+        excluded=str(tmp_path / "list.txt"),
+    )  # fmt: skip
+    run = open_run(TablePlan(str(tmp_path / "R"), "links", {}, units, {}, {}, derived=False), resume=True,
+                   overwrite=False, retry=[])  # fmt: skip
+    done: list[int] = []
+    (task,) = run.todo
+    with UnitWriter(run.target, task) as writer:
+        unit(task, writer, SimpleNamespace(add=done.append))  # type: ignore[arg-type]
+    run.finish()
+    assert [(row["image_id"], row["rank"], row["node_id"], row["lemma"]) for row in rows_of(str(tmp_path / "R"))] == [
+        ("a", 1, "n", "N"), ("a", 2, "m", "M"), ("b", 1, "n", "N"),
+    ]  # fmt: skip
+    counts = writer.counts
+    assert counts.filtered == {"excluded": 1, "in_knowledge_base": 1, "bytes_in_knowledge_base": 1}
+    assert (counts.tallies[SHORT], counts.tallies[UNKNOWN], counts.tallies[NEAR]) == ({"": 2}, {"": 3}, {"": 1})
+    assert (counts.rows_in, done) == (3 + 3, [len(rows) - 1])
