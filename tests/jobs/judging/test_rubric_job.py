@@ -1,0 +1,110 @@
+"""What identifies a table of ratings, the numbers of its ratings, and which values are refused."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.errors import InputError
+from jobs.judge import JudgeConfig
+from jobs.judging import kept_rubric, rubric_job
+from jobs.judging.own_questions import OwnQuestionsReader
+from jobs.judging.rubric_job import JudgingJob
+from jobs.runtime.configuration import config
+from jobs.runtime.selection.exclusions import read_exclusions
+from jobs.store.run import TablePlan, open_run
+from tests.factories import picture, write_table
+
+Opened = Callable[..., tuple[JudgeConfig, JudgingJob, TablePlan]]
+DSG = ["rubric=dsg", "targets=null"]
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Opened:
+    """Return a function that opens the job with these keys and returns its configuration and its plan."""
+    images = write_table(tmp_path / "images", "images", [picture(number) for number in range(40)])
+    items = write_table(
+        tmp_path / "items", "items", [{"item_id": name, "kind": "image", "image_ids": []} for name in "abc"]
+    )
+    write_table(tmp_path / "questions", "questions", [{"set_id": "s", "question_id": "1", "text": "A dog?"}])
+    (tmp_path / "withdrawn.txt").write_text("f" * 32 + "\n", encoding="utf-8")
+    common = ["model=local-tiny", "plan=true", f"out={tmp_path}/ratings"]
+
+    def open_with(*keys: str) -> tuple[JudgeConfig, JudgingJob, TablePlan]:
+        chosen = [key.replace("DIR", str(tmp_path)) for key in keys]
+        defaults = [f"input={items}", f"images={images}", "rubric=cultural_relevance", "targets=[Sahel,Levant]"]
+        cfg: JudgeConfig = config.load("judge", JudgeConfig, [*common, *defaults, *chosen])
+        job = rubric_job.open_job(cfg, rubric_job.check(cfg))
+        return cfg, job, rubric_job.plan(cfg, job, read_exclusions(cfg.exclusions))
+
+    return open_with
+
+
+def test_every_key_that_changes_ratings_changes_the_identity(opened: Opened) -> None:
+    def identity(*keys: str) -> dict[str, Any]:
+        return dict(opened(*keys)[2].identity)
+
+    dsg, reasoned = [*DSG, "questions=DIR/questions"], ["method=reasoned"]
+    unchanged = []
+    for base, changes in (
+        ([], [
+            "condition=with_caption", "max_context_tokens=100", "empty_context=skip", "targets=[Sahel]",
+            "targets=[Levant,Sahel]", "rubric=caption_match", "layout=paper", "model.dtype=bfloat16",
+            "model.max_pixels=50000", "model.min_pixels=50", "model.checkpoint=local:llama-tiny", "method=reasoned",
+            "exclusions=DIR/withdrawn.txt", "images=null",
+        ]),
+        (dsg, ["questions_by=entity"]),
+        (reasoned, ["samples=2", "seed=5", "temperature=0.5", "max_tokens=7"]),
+    ):  # fmt: skip
+        expected = identity(*base)
+        unchanged += [change for change in changes if identity(*base, change) == expected]
+    assert unchanged == []
+    expected = identity()
+    changed = [
+        key
+        for key in ("engine=naive", "memory_budget_gb=1", "rescore_fraction=1", "show_prompts=1", "max_error_share=0.5")
+        if identity(key) != expected
+    ]
+    assert changed == []
+
+
+def test_a_plan_keeps_the_rubric_and_the_name_of_the_model(opened: Opened) -> None:
+    cfg, job, plan = opened("model.name=tiny", "model.checkpoint=me/seven", "model.revision=abc")
+    kept = kept_rubric.of_rubric(job.rubric, cfg.rubric)
+    assert plan.table == "ratings"
+    assert plan.derived
+    assert plan.metadata == {**kept.metadata, "rater": cfg.model.rater}
+    assert plan.files == kept.files
+    assert plan.models == {"tiny": cfg.model.rater}
+    assert cfg.model.rater == "me/seven@abc"
+
+
+def test_ratings_are_counted_by_item_label_question_and_sample(opened: Opened) -> None:
+    questions = len(opened()[1].rubric.questions)
+    assert opened()[1].ratings.total == 3 * 2 * questions
+    assert opened("method=reasoned", "samples=4")[1].ratings.total == 3 * 2 * questions * 4
+    dsg_job = opened(*DSG, "questions=DIR/questions")[1]
+    assert dsg_job.ratings.total is None
+    assert isinstance(dsg_job.reader, OwnQuestionsReader)
+    assert dsg_job.reader.by == "prompt"
+    assert "prompt" in dsg_job.reader.reader.fields
+    assert not isinstance(opened()[1].reader, OwnQuestionsReader)
+
+
+def test_a_begun_table_keeps_its_pieces_unless_it_is_overwritten(opened: Opened, tmp_path: Path) -> None:
+    def pieces(actors: int, *keys: str) -> TablePlan:
+        return opened(f"input={tmp_path}/images", "images=null", f"resources.judge.actors={actors}", *keys)[2]
+
+    few, many = pieces(1), pieces(4)
+    assert len(few.units) < len(many.units)
+    open_run(few, resume=True, overwrite=False, retry=[])
+    assert len(pieces(4).units) == len(few.units)
+    assert len(pieces(4, "overwrite=true").units) == len(many.units)
+
+
+def test_questions_of_items_need_their_table_and_items(opened: Opened, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"^questions=null: "):
+        opened(*DSG)
+    with pytest.raises(InputError, match=r"^input=.*'prompt'"):
+        opened(*DSG, "questions=DIR/questions", f"input={tmp_path}/images", "images=null")

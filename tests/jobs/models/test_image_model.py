@@ -1,0 +1,46 @@
+"""The text-to-image models of a job: what identifies them, their order, and which lists are refused."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from jobs.errors import InputError
+from jobs.generate_images import GenerateImagesConfig
+from jobs.models.image_model import ImageModelConfig, read_image_models
+from jobs.runtime.configuration.config_files import CONF
+from jobs.runtime.configuration.resources import Resources, StageResources
+
+MODEL = ImageModelConfig(name="seven", checkpoint="me/seven", revision="abc", dtype="float32")
+
+
+def read(model: ImageModelConfig, *names: str, gpus: float = 0) -> list[ImageModelConfig]:
+    resources = Resources(judge=StageResources(num_gpus=gpus), autoscaling=True)
+    cfg = GenerateImagesConfig(input="i", out="o", plan=True, resources=resources)
+    return read_image_models("generate_images", cfg, image_model=model, image_models=names)
+
+
+def test_what_changes_the_pictures_identifies_a_model() -> None:
+    assert MODEL.identity == {"model": "me/seven", "revision": "abc", "dtype": "float32"}
+    assert MODEL.rater == "me/seven@abc"
+    same = replace(MODEL, name="other", memory_gb=3.0, licence="mine")
+    assert (same.identity, same.rater) == (MODEL.identity, MODEL.rater)
+
+
+def test_models_keep_their_order_and_the_dtype_of_the_judges_pool() -> None:
+    auto = replace(MODEL, dtype="auto")
+    assert [model.dtype for model in read(auto, gpus=1)] == ["bfloat16"]
+    listed = read(MODEL, "local:sd3-tiny@b", "local:sd3-tiny@a")
+    assert [model.rater for model in listed] == ["local:sd3-tiny@b", "local:sd3-tiny@a"]
+    assert [model.name for model in listed] == ["b", "a"]
+
+
+def test_one_checkpoint_under_two_names_is_refused(tmp_path: Path) -> None:
+    """Their pictures would have the same ids."""
+    (option, *_) = sorted((CONF / "image_model").glob("*.yaml"))
+    content = yaml.safe_load(option.read_text(encoding="utf-8"))
+    for name in ("first", "second"):
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(content | {"name": name, "checkpoint": "me/seven"}))
+    with pytest.raises(InputError, match=r"^image_models=\[.*first.yaml,.*second.yaml\]: two have the same checkpoint"):
+        read(MODEL, f"{tmp_path}/first.yaml", f"{tmp_path}/second.yaml")

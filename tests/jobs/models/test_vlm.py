@@ -1,0 +1,31 @@
+"""The vision-language model of a job: what identifies it, and the keys that its errors name."""
+
+from dataclasses import replace
+
+import pytest
+
+from jobs.models.vlm import ModelConfig, check_bounds
+
+MODEL = ModelConfig(
+    name="seven", checkpoint="me/seven", revision="abc", dtype="float32", max_pixels=90_000, min_pixels=900
+)
+
+
+def test_what_changes_the_answers_identifies_a_model() -> None:
+    pixels = {"max_pixels": 90_000, "min_pixels": 900}
+    assert MODEL.identity == {"model": "me/seven", "revision": "abc", "dtype": "float32", **pixels}
+    assert MODEL.pixels == pixels
+    assert MODEL.rater == "me/seven@abc"
+    same = replace(MODEL, name="other", memory_gb=3.0, licence="mine", device_map="cpu", offload=True)
+    assert (same.identity, same.rater) == (MODEL.identity, MODEL.rater)
+
+
+def test_bounds_of_pixels_are_refused_by_their_key() -> None:
+    check_bounds(MODEL)
+    check_bounds(replace(MODEL, min_pixels=90_000))
+    for key, wrong in (
+        ("model.max_pixels=0: ", replace(MODEL, max_pixels=0)),
+        ("model.min_pixels=90001: ", replace(MODEL, min_pixels=90_001)),
+    ):
+        with pytest.raises(ValueError, match=f"^{key}"):
+            check_bounds(wrong)
