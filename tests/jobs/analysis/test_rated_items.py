@@ -4,7 +4,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from jobs.analysis.rated_items import RatedItems, mismatches
+from jobs.analysis.rated_items import MOST_TARGETS, RatedItems, mismatches
 from jobs.store.hashing import hash_texts
 from tests.factories import TableInMemory, rating
 
@@ -33,6 +33,15 @@ def test_people_who_rated_other_ids_are_named_once_with_an_id_of_each_side():
     assert all(part in sentence for part in ("R/p", "'00.png'", "'0f'", "items="))
 
 
+def test_a_table_with_a_new_rater_next_to_a_known_one_is_named():
+    mixed = rated("R/p", "p", ["00.png"])
+    mixed.add(pa.Table.from_pylist([rating("00.png", "m", "shown", "1")]))
+    models = [rated("R/m", "m", ["0f", "1e"]), rated("R/n", "n", ["0f"])]
+    (sentence,) = mismatches([*models, mixed])
+    assert "R/p" in sentence
+    assert mismatches([*models, rated("R/m2", "m", ["00.png"])]) == []
+
+
 def test_answers_about_other_targets_are_named():
     with_targets = [rated(name, name, ["a"], target="joy") for name in ("m", "n")]
     (sentence,) = mismatches([*with_targets, rated("R/p", "p", ["a"])])
@@ -47,3 +56,18 @@ def test_ratings_of_no_item_of_the_table_of_items_are_named():
     assert mismatches([rated("m", "m", ["0f", "x"])], [items], hashes) == []
     (sentence,) = mismatches([rated("R/p", "p", ["00.png"])], [items], hashes)
     assert all(part in sentence for part in ("R/p", "'00.png'", "memory/items", "'0f'"))
+
+
+def test_questions_with_many_targets_are_not_compared():
+    """Of a table with more targets only some are kept, which need not be those of the others."""
+
+    def with_targets(first, count):
+        table = RatedItems("R/m")
+        names = [f"target {first + number}" for number in range(count)]
+        table.add(pa.Table.from_pylist([{**rating("a", "m", "shown", "1"), "target": name} for name in names]))
+        return table
+
+    other = rated("R/p", "p", ["a"], target="joy")
+    assert len(mismatches([with_targets(0, MOST_TARGETS), other])) == 1
+    assert mismatches([with_targets(0, MOST_TARGETS + 1), other]) == []
+    assert mismatches([with_targets(0, MOST_TARGETS + 50), other]) == []

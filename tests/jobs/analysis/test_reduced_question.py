@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 
 from jobs.analysis.compute import _gold
+from jobs.analysis.item_attributes import Items
 from jobs.analysis.rating_codes import ROW
 from jobs.analysis.reduced_question import STATUS_CODES, QuestionTally, Reduced
+from jobs.metrics.answers import RatingTable
 
 PERSON, MODEL = 0, 1
 
@@ -49,6 +51,22 @@ def test_gold_decides_which_targets_are_right() -> None:
         (1, "Mali"), (1, "Peru"), (2, "Peru"),
     }  # fmt: skip
     assert {pair for pair, right in zip(pairs, answers.right, strict=True) if right} == {(1, "Mali"), (2, "Peru")}
+
+
+def test_a_label_holds_if_at_least_half_of_the_gold_raters_say_so() -> None:
+    matrix = np.array([[1, 1, 0], [1, 0, 1], [0, 0, 1], [np.nan, 1, 1], [np.nan, np.nan, 1]])
+    answers = RatingTable.from_matrix(matrix, raters=["g1", "g2", "m"])
+    of_question: Any = SimpleNamespace(answers=answers)
+    raters: Any = SimpleNamespace(kinds={"g1": "gold", "g2": "gold", "m": "model"})
+    labels = _gold(of_question, raters, Items(), scale=(0, 1))
+    assert labels.judged is not None
+    assert labels.right is not None
+    assert labels.judged.tolist() == [True, True, True, True, False]
+    assert labels.right[labels.judged].tolist() == [True, True, False, True]
+    scores = _gold(of_question, raters, Items(), scale=(0, 5))  # 0 and 1 are scores on this scale
+    assert scores.right is None
+    assert scores.scores is not None
+    assert scores.scores[:4].tolist() == [1, 0.5, 0, 1]
 
 
 def test_more_raters_than_16_bits_can_number_stay_apart() -> None:

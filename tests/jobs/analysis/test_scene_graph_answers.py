@@ -61,3 +61,16 @@ def test_each_condition_has_metrics_and_people_count_under_each() -> None:
     # of the means 1, 2 and 3: the last is the only picture of a, and the first and last are those of b
     assert question_scores["dsg_spearman", "a"][0] > 0.8
     assert question_scores["dsg_spearman", "b"] == (0, 3)
+
+
+def test_people_who_rated_under_the_condition_precede_those_without_one() -> None:
+    rows = [
+        answer(item, "1", value, condition="a", target="set")
+        for item, value in zip("ijk", ("no", "yes", "yes"), strict=True)
+    ]
+    rows += [likert(item, score) for item, score in zip("ijk", (3, 2, 1), strict=True)]
+    of_condition = [likert(item, score, condition="a") for item, score in zip("ij", (1, 2), strict=True)]
+    # with people's ratings without a condition the picture without a yes has the best rating, else the worst
+    assert scores(rows, of_people="people/match")["dsg_spearman", ""][0] < 0
+    rows += [likert("k", 3, condition="a"), *of_condition]
+    assert scores(rows, of_people="people/match")["dsg_spearman", ""][0] > 0

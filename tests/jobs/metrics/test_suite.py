@@ -25,6 +25,17 @@ def made(answers, of_item, metric, **settings):
     return [f for f in question_metrics(RatedQuestion(answers, of_item, MetricSettings(**keys))) if f.name == metric]
 
 
+def test_raters_that_are_left_out_have_lines_but_are_not_in_the_group_of_models():
+    answers = RatingTable.from_matrix(np.tile([1.0, 2, 5, 3], (ITEMS, 1)), raters=["m", "n@1", "clip", "anna"])
+    kinds = {"m": "model", "n@1": "model", "clip": "encoder", "anna": "human"}
+    dims_of = QuestionContext(kinds, picture=np.arange(ITEMS), target=np.zeros(ITEMS, np.int64), scale=(1.0, 5.0))
+    settings = MetricSettings(leave_out=["n", "nobody"], people=1)
+    rated = RatedQuestion(answers, dims_of, settings)
+    assert rated.groups == {"people": ("anna",), "models": ("m", "clip")}
+    means = {f.dims["group"]: f.value for f in question_metrics(rated) if f.name == "group_mean_score"}
+    assert means == {"people": 3, "models": 3, "m": 1, "n@1": 2, "clip": 5}
+
+
 def test_thresholds_are_those_asked_for_whatever_was_answered():
     """Nobody gave 4: 0 % at 4, and not the share at 3."""
     answers = RatingTable.from_matrix(np.tile([1.0, 2, 3], 4)[:, None], raters=["m"])
