@@ -295,6 +295,18 @@ def test_several_pictures_of_one_prompt(load: Load) -> None:
         assert token_counts == sum(entry or 0 for entry in alone)
 
 
+def test_pictures_of_one_prompt_share_the_smallest_longest_edge() -> None:
+    """Of at most six tiles, a wide picture alone has four in a row, and a square one two in each of two rows."""
+    import transformers
+
+    images = transformers.SmolVLMImageProcessor(size={"longest_edge": 1536}, max_image_size={"longest_edge": 384})
+    sizer = PictureSizer(SimpleNamespace(image_processor=images), PixelBounds(6 * 384 * 384))
+    wide, square = Image.new("RGB", (800, 200)), Image.new("RGB", (400, 400))
+    assert sizer([wide])[1] == {}
+    for shown in ([square], [wide, square], [square, wide]):
+        assert sizer(shown)[1] == {"size": {"longest_edge": 768}}
+
+
 def test_an_unknown_image_processor_gets_smaller_pictures() -> None:
     processor = SimpleNamespace(image_processor=SimpleNamespace(size={"height": 448, "width": 448}))
     sized, options = PictureSizer(processor, PixelBounds(10_000))([picture(1, width=400, height=100), picture(2)])

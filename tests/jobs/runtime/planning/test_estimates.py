@@ -59,6 +59,14 @@ def test_the_pace_is_that_of_the_last_stretch_of_work() -> None:
     assert pace_of([*ended(21, every=10), *ended(3, every=5, begin=1e9 + 86_400)]) is None
 
 
+def test_a_unit_counts_with_the_time_that_it_took() -> None:
+    """The time of the first unit is unknown; the last one has few rows and took as long as the others."""
+    (first, _), *others = ended(9, every=10)
+    pace = pace_of([(first, 100_000), *others, (1e9 + 90, 16)])
+    assert pace is not None
+    assert pace.per_s.value == pytest.approx((8 * 256 + 16) / 90)
+
+
 def test_units_of_different_speed_give_an_interval_around_the_pace() -> None:
     times, at = list[tuple[float, int]](), 1e9
     for number in range(60):

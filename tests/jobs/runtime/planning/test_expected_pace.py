@@ -105,6 +105,11 @@ def test_a_driver_hands_out_units_no_faster_than_it_can() -> None:
     assert pace.per_s.value == pytest.approx(100 / DRIVER_S)
 
 
+def test_a_driver_hands_out_only_the_units_that_are_left() -> None:
+    pace = measured_pace(measurement(seconds=[1e-6]), amounts(1000, done=900), lanes=Lanes(64, 1), work=None)
+    assert pace.per_s.value == pytest.approx(100 / DRIVER_S)
+
+
 def test_rows_of_other_work_and_a_whole_that_is_cut_otherwise() -> None:
     work = Work("multiplications", per_row=50.0, pieces=4)
     of_search = measurement(counted="multiplications")
@@ -157,6 +162,12 @@ def test_a_measurement_of_other_work_is_not_used(changes: dict[str, Any]) -> Non
     assert "plan=calibrate" in unknown
     assert "calibrate" not in expectation(measurements=[], calibrates=False).pace(amounts(9), files=[], last={})[1]
     assert expectation().pace(amounts(9, done=9), files=[], last={}) == (None, "")
+
+
+def test_all_files_of_the_input_have_the_measured_suffix() -> None:
+    wanted = Wanted("embed", ["embed"], {"embedder": {"name": "a"}}, ["a.gz", "b.tsv"], "rows", on_gpu=False)
+    assert find([measurement(suffix=".gz")], wanted) is None
+    assert find([measurement(suffix=".gz")], replace(wanted, files=["a.gz", "b.gz"])) is not None
 
 
 def test_the_last_measurement_of_a_file_counts_and_gpus_have_their_own() -> None:
