@@ -307,6 +307,17 @@ def test_pictures_of_one_prompt_share_the_smallest_longest_edge() -> None:
         assert sizer(shown)[1] == {"size": {"longest_edge": 768}}
 
 
+def test_a_processor_whose_largest_size_is_the_bound_gets_pictures_unchanged() -> None:
+    class Gemma3ImageProcessor:
+        size = {"height": 100, "width": 90}
+
+    sizer = PictureSizer(SimpleNamespace(image_processor=Gemma3ImageProcessor()), PixelBounds(9000))
+    large = Image.new("RGB", (400, 300))
+    assert sizer([large]) == ([large], {})
+    tighter = PictureSizer(SimpleNamespace(image_processor=Gemma3ImageProcessor()), PixelBounds(8999))
+    assert tighter([large])[0][0].size == (109, 82)
+
+
 def test_an_unknown_image_processor_gets_smaller_pictures() -> None:
     processor = SimpleNamespace(image_processor=SimpleNamespace(size={"height": 448, "width": 448}))
     sized, options = PictureSizer(processor, PixelBounds(10_000))([picture(1, width=400, height=100), picture(2)])

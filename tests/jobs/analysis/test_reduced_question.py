@@ -37,6 +37,15 @@ def test_only_what_people_were_asked_counts_as_asked() -> None:
     assert result.item[result.reported].tolist() == [3]
 
 
+def test_reports_and_double_ratings_by_people_are_peoples() -> None:
+    result = reduced([
+        (1, 0, PERSON, "reported"), (1, 0, MODEL, "ok"), (2, 0, PERSON, "ok"), (2, 0, MODEL, "reported"),
+        (3, 0, PERSON, "ok"), (3, 0, PERSON, "skipped"), (4, 0, PERSON, "ok"),
+    ])  # fmt: skip
+    assert result.item[result.reported].tolist() == [1]
+    assert (result.double, result.double_by_people) == (3, 1)
+
+
 def test_gold_decides_which_targets_are_right() -> None:
     """If an item's gold names no targets, answers about all of its targets are judged."""
     result = reduced([(item, target, PERSON, "ok") for item in (1, 2, 3) for target in (1, 2)])

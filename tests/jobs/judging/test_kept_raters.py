@@ -76,6 +76,16 @@ def test_tables_without_raters_are_passed_over(tmp_path: Path) -> None:
     assert [row["rater"] for row in rows] == ["a", "b"]
 
 
+def test_a_rater_on_two_kinds_of_machines_has_a_row_of_each(tmp_path: Path) -> None:
+    row = {"rater": "m", "kind": "model", "dtype": "float32", "engine": "b"}
+    rows = [[row], [{**row, "engine": "a"}], [{**row, "dtype": "bfloat16"}], [row]]
+    places = [put(tmp_path, name, kept) for name, kept in zip("wxyz", rows, strict=True)]
+    kept = kept_raters.read([open_table(place) for place in places])
+    assert [(kept_row["dtype"], kept_row["engine"]) for kept_row in kept] == [
+        ("bfloat16", "b"), ("float32", "a"), ("float32", "b"),
+    ]  # fmt: skip
+
+
 def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
     path = put(tmp_path, "a", [])
     file = tmp_path / "a" / "_run" / "raters.parquet"

@@ -63,6 +63,14 @@ def test_a_failure_stops_no_other_model(capsys: pytest.CaptureFixture[str]) -> N
     with pytest.raises(InputError, match="2 of 2 models failed"):
         run_each("generate", loaded("generate", BOTH), refuse, check=lambda _: None)
 
+    def refuse_the_first(cfg: Any) -> dict[str, Any]:
+        if cfg.model.name == "local-tiny":
+            refuse(cfg)
+        return {}
+
+    with pytest.raises(RunError, match="1 of 2 models failed"):  # the other model wrote its table
+        run_each("generate", loaded("generate", BOTH), refuse_the_first, check=lambda _: None)
+
 
 @pytest.mark.parametrize(
     ("message", "expected"),

@@ -27,5 +27,6 @@ def test_a_histogram_has_its_empty_bins() -> None:
     counts = {metric.dims["bin"]: metric.value for metric in histogram([3, 4, 5, 9, 21], 5)}
     assert counts == {"0": 2, "5": 2, "10": 0, "15": 0, "20": 1}
     assert {metric.dims["bin"]: metric.value for metric in histogram([3, 4, 4], 1)} == {"3": 1, "4": 2}
+    assert {metric.dims["bin"]: metric.value for metric in histogram([23, 31], 5)} == {"20": 1, "25": 0, "30": 1}
     with pytest.raises(ValueError, match="width=0"):
         list(histogram([1], 0))

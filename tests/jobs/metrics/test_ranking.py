@@ -51,6 +51,7 @@ def test_recall_by_hand() -> None:
     recall = ranking.recall_at([[1, 7], [], [2]], [2, 1, 4], 5)
     assert recall.value == pytest.approx((0.5 + 0 + 0.25) / 3)
     assert ranking.recall_at([[5, 0]], [2], 5).value == 1 / 2  # rank 0: not in the list
+    assert ranking.recall_at([[1, 2, 3, 6]], [10], 5).value == 3 / 10  # of all right answers, not of the five places
     with pytest.raises(ValueError, match="at least one right"):
         ranking.recall_at([[]], [0], 5)
     with pytest.raises(ValueError, match="at most one rank"):

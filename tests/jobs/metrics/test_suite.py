@@ -47,6 +47,12 @@ def test_thresholds_are_those_asked_for_whatever_was_answered():
         assert (contrast.dims["threshold"], contrast.value) == ("4", 0)
 
 
+def test_a_threshold_that_every_answer_reaches_is_left_out():
+    answers = RatingTable.from_matrix(np.tile([1.0, 2, 3], 4)[:, None], raters=["m"])
+    shares = made(answers, context(scale=(1.0, 5.0)), "share_at_least", at_least=[1.0, 1.5, 5.0, 5.5])
+    assert {f.dims["threshold"] for f in shares} == {"1.5", "5"}
+
+
 def test_without_a_known_scale_shares_at_thresholds_are_undefined():
     answers = RatingTable.from_matrix(np.tile([1.0, 2, 3], 4)[:, None], raters=["m"])
     shares = made(answers, context(scale=None), "share_at_least")

@@ -128,6 +128,16 @@ def test_what_is_left_in_hours_gpu_hours_requests_and_money() -> None:
     assert [line.split()[:2] for line in lines(unknown)] == [["time", "unknown"], ["S3", "about"]]
 
 
+def test_a_run_on_a_known_machine_occupies_all_its_cores() -> None:
+    pools, resources = (
+        [StageResources(actors=2, num_cpus=1)],
+        Resources(read=TaskResources(0.5), write=TaskResources(1)),
+    )
+    assert cluster_of(pools, resources, None).cpus == 3.5
+    assert cluster_of(pools, resources, None, cores=16).cpus == 16
+    assert cluster_of([], resources, None, cores=16).cpus == 1  # the driver's
+
+
 def test_requests_are_those_of_what_is_left(tmp_path: Path) -> None:
     units = [Unit(f"u{number}", (Object("s3://b/in", 1000, "e"),), rows=5) for number in range(10)]
     amounts = Amounts(units)
@@ -192,6 +202,8 @@ def test_machines_without_a_price_are_not_free() -> None:
     assert machines(head, one, eight, cpu, cpus=80, gpus=8, gpus_of_one=1) == "1 head, 8 one, 1 cpu"
     assert machines(head, one, eight, cpu, cpus=80, gpus=8, gpus_of_one=2) == "1 head, 1 eight"
     assert machines(one, cpus=24, gpus=1, gpus_of_one=1) == "3 one"
+    bulk = Machine("bulk", 12.0, 96, 8)  # its GPUs are cheaper than those of `one`
+    assert machines(one, eight, bulk, cpus=8, gpus=9, gpus_of_one=1) == "2 bulk"
     many_cpus = Machine("many", 2.0, 64, 1)  # with cheaper CPUs than `cpu`, and a GPU that would be idle
     assert machines(cpu, many_cpus, cpus=32, gpus=0, gpus_of_one=0) == "2 cpu"
     assert machines(cpu, cpus=0.5, gpus=0, gpus_of_one=0) == "1 cpu"

@@ -76,6 +76,9 @@ def test_a_measured_rate_is_scaled_to_the_actors_that_work() -> None:
     few, _ = expectation().pace(amounts(3), files=[], last={})
     assert few is not None
     assert few.per_s.value == pytest.approx(10 * 3)
+    slow_round = expectation(measurements=[measurement(seconds=[40, 8, 10])]).pace(amounts(3), files=[], last={})[0]
+    assert slow_round is not None
+    assert slow_round.per_s.value == few.per_s.value  # that of the median, not of the mean
     fixed, _ = expectation(StageResources(actors=2)).pace(amounts(20), files=[], last={})
     assert fixed is not None
     assert fixed.per_s.value == pytest.approx(10 * 2)
@@ -89,6 +92,7 @@ def test_a_measured_rate_is_scaled_to_the_actors_that_work() -> None:
         (StageResources(actors=3), 4, 1, (3, 1)),  # its stage has one thread
         (StageResources(actors=3), 2, 1, (2, 1)),
         (StageResources(actors=1, threads=2), 4, None, (1, 2)),
+        (StageResources(actors=2, threads=3), 4, None, (4 / 3, 3)),  # which share the cores
         (StageResources(actors=4, max_actors=32, num_cpus=4.0, threads=4), None, None, (32, 4)),
         (StageResources(actors=4, num_cpus=0.3), None, None, (4, 1)),
         (StageResources(actors=1, max_actors=8, num_gpus=0.5), None, None, (8, 0.5)),

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -188,3 +189,16 @@ def test_only_a_run_of_all_that_was_left_has_its_estimate_in_the_manifest(tmp_pa
     for task in run.todo:
         small_runs.write(run, task)
     assert account(small_runs.begin(planned)) == some  # nothing to do: what the manifest says stays
+
+
+def test_the_devices_of_a_run_are_those_that_its_remaining_units_keep_busy(tmp_path: Path) -> None:
+    planned = small_runs.plan(str(tmp_path / "t"))
+    run = small_runs.begin(planned)
+    small_runs.write(run, next(iter(run.todo)))
+    del run
+    keys: Any = SimpleNamespace(resume=True, overwrite=False, retry=[])
+    expectation: Any = SimpleNamespace(devices=float, pace=lambda *_, **__: (None, "it is a test"))
+    opened = prospects.Prospect("t", keys, planned, [], expectation, Cluster(0)).open()
+    assert (len(opened.units), len(opened.todo)) == (3, 2)
+    assert opened.account is not None
+    assert opened.account(opened, 5.0)["actual"]["devices"] == 2.0
