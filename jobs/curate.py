@@ -32,11 +32,11 @@ from jobs.runtime.configuration.config import Writing
 from jobs.runtime.planning import summary
 from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
-from jobs.runtime.selection.exclusions import Exclusions
 from jobs.store import limits
 from jobs.store.keys import duplicate_keys
 from jobs.store.reading import open_table
-from jobs.store.run import TablePlan, TableRun, open_run
+from jobs.store.run import TableRun, open_run
+from jobs.store.table_plan import TablePlan
 from jobs.store.writer import UnitWriter
 
 
@@ -57,10 +57,8 @@ def execute(cfg: CurateConfig) -> dict[str, Any] | None:
     excluded = exclusions.read_exclusions(cfg.exclusions)
     tables = open_tables(cfg)
     if repeated := duplicate_keys(tables.records, ("record_id",)):
-        raise InputError(
-            f"input={cfg.input}: {sum(repeated.values()) - len(repeated):,} duplicate record_ids; record_ids must be "
-            "unique"
-        )
+        surplus = sum(repeated.values()) - len(repeated)
+        raise InputError(f"input={cfg.input}: {surplus:,} duplicate record_ids; record_ids must be unique")
     exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
     selection = select(cfg, tables, exclusion_filter)
     begun = None if cfg.overwrite else begun_pieces(cfg.out)
@@ -111,7 +109,9 @@ def open_tables(cfg: CurateConfig) -> CurationTables:
     return CurationTables(records, images, sorted(open_ratings(cfg.ratings), key=lambda source: source.uri))
 
 
-def identity(cfg: CurateConfig, tables: CurationTables, selection: Selection, excluded: Exclusions) -> dict[str, Any]:
+def identity(
+    cfg: CurateConfig, tables: CurationTables, selection: Selection, excluded: exclusions.Exclusions
+) -> dict[str, Any]:
     """Return the settings and inputs on which the output depends, except those of rules that are not applied."""
     entries: dict[str, Any] = {
         "input": tables.records.identity,

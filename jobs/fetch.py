@@ -26,7 +26,7 @@ from jobs.sources import folder, shards, urls, wit_base
 from jobs.sources.config import FetchConfig
 from jobs.sources.source_plan import SourcePlan
 from jobs.store.files import read_ahead
-from jobs.store.run import TablePlan
+from jobs.store.table_plan import TablePlan
 
 SOURCES: dict[str, Callable[[FetchConfig], SourcePlan]] = {
     "urls": urls.plan,

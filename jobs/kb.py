@@ -25,7 +25,7 @@ from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
 from jobs.store.files import locations
 from jobs.store.limits import limited
-from jobs.store.run import TablePlan
+from jobs.store.table_plan import TablePlan
 from jobs.store.units import unit_of_file
 from jobs.workers.kb import PARTS, KnowledgeBaseUnit
 

@@ -31,7 +31,7 @@ from jobs.runtime.selection import exclusions
 from jobs.store.files import locations
 from jobs.store.limits import limited
 from jobs.store.reading import TableSource, open_table
-from jobs.store.run import TablePlan
+from jobs.store.table_plan import TablePlan
 
 CONTAMINATED = ("keep", "skip")
 

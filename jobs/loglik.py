@@ -35,7 +35,7 @@ from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.exclusions import Exclusions
 from jobs.runtime.stage_contract import Stage
 from jobs.store.pieces import cut_of
-from jobs.store.run import TablePlan
+from jobs.store.table_plan import TablePlan
 
 
 @dataclass

@@ -26,7 +26,7 @@ from jobs.runtime.selection import exclusions
 from jobs.store.files.compact_list import CompactList
 from jobs.store.pieces import cut_of, in_pieces, read_piece
 from jobs.store.reading import open_table
-from jobs.store.run import TablePlan
+from jobs.store.table_plan import TablePlan
 from jobs.store.writer import UnitTask
 
 COLUMNS = AnswerReader.INPUTS.names

@@ -36,7 +36,7 @@ from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
 from jobs.store import run_files
 from jobs.store.reading import TableSource
-from jobs.store.run import TablePlan
+from jobs.store.table_plan import TablePlan
 
 
 @dataclass

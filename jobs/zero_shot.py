@@ -30,7 +30,7 @@ from jobs.runtime.configuration.config import FailingRows
 from jobs.runtime.selection import exclusions
 from jobs.store.pieces import cut_of
 from jobs.store.reading import refuse_absent
-from jobs.store.run import TablePlan
+from jobs.store.table_plan import TablePlan
 
 if TYPE_CHECKING:
     from actors.encoders.facts import EncoderFacts

@@ -17,7 +17,7 @@ from jobs.judging.joined_rows import lookup
 from jobs.store.files.compact_list import CompactList
 from jobs.store.object_rows import read_unit
 from jobs.store.reading import TableSource, open_table
-from jobs.store.run import TablePlan
+from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask
 

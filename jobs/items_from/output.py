@@ -18,7 +18,8 @@ from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.exclusions import Exclusions
 from jobs.store.files import locations
 from jobs.store.limits import Taken
-from jobs.store.run import TablePlan, check_place, open_run
+from jobs.store.run import check_place, open_run
+from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import Reject, UnitWriter
 from jobs.tables import TABLES
@@ -54,7 +55,7 @@ class ItemsPlan:
         identity: everything that changes the rows.
         read: returns the rows of a unit.
         tables: the tables to write below `out=`; `items` is the last.
-        derived: whether the units are those of a parent table (`jobs.store.run.TablePlan`).
+        derived: whether the units are those of a parent table (`jobs.store.table_plan.TablePlan`).
         condition: the default condition of the items, stored in the footers.
         own_units: tables whose units have other names, so that jobs look rows up in the whole table.
         metadata: other strings for the footers of the items.

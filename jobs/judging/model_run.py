@@ -13,7 +13,8 @@ from jobs.runtime import lifecycle
 from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.exclusions import Exclusions
 from jobs.runtime.stage_contract import Stage
-from jobs.store.run import TablePlan, TableRun
+from jobs.store.run import TableRun
+from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask
 
@@ -31,7 +32,7 @@ def model_plan(
 
     Args:
         identity: what changes the rows besides the model.
-        units, metadata, files: as in `jobs.store.run.TablePlan`.
+        units, metadata, files: as in `jobs.store.table_plan.TablePlan`.
     """
     return TablePlan(
         out=cfg.out,

@@ -19,7 +19,7 @@ from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.exclusions import Exclusions
 from jobs.store.pieces import cut_of
 from jobs.store.reading import open_table
-from jobs.store.run import TablePlan
+from jobs.store.table_plan import TablePlan
 
 
 class CheckedKeys(NamedTuple):

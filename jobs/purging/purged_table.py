@@ -8,8 +8,8 @@ from jobs.purging.rewriting import PURGED
 from jobs.store import run_files
 from jobs.store.identity import TABLE
 from jobs.store.identity_changes import RUN_KEYS, differing_keys
-from jobs.store.run import TablePlan
 from jobs.store.run_files import IDENTITY, MANIFEST, run_uri
+from jobs.store.table_plan import TablePlan
 
 
 def purged_table(plan: TablePlan, keys: Collection[str]) -> dict[str, Any] | None:

@@ -16,7 +16,7 @@ from jobs.store.files.compact_list import CompactList
 from jobs.store.units import LIMIT, Unit
 
 if TYPE_CHECKING:
-    from jobs.store.run import TablePlan
+    from jobs.store.table_plan import TablePlan
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,8 @@ from jobs.store.files import locations
 from jobs.store.limits import limited
 from jobs.store.object_rows import reading_rows
 from jobs.store.reading import TableSource, open_table
-from jobs.store.run import TablePlan, TableRun
+from jobs.store.run import TableRun
+from jobs.store.table_plan import TablePlan
 from jobs.store.writer import UnitWriter
 from jobs.tables import TABLES
 from jobs.terms_from import choosing

@@ -19,7 +19,8 @@ from jobs.store.keys import refuse_shared_keys
 from jobs.store.limits import limited
 from jobs.store.object_rows import read_unit
 from jobs.store.reading import TableSource, open_table, open_tables
-from jobs.store.run import TablePlan, TableRun
+from jobs.store.run import TableRun
+from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask, UnitWriter
 from jobs.tables import TABLES

@@ -20,7 +20,8 @@ from jobs.sources.shards import parquet_units, tar_units
 from jobs.store.files import locations
 from jobs.store.limits import limited
 from jobs.store.reading import open_table
-from jobs.store.run import TablePlan, open_run
+from jobs.store.run import open_run
+from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
 from jobs.workers.fetch_shards import Shards, ShardUnit

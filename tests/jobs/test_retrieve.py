@@ -14,7 +14,8 @@ from jobs.errors import InputError, RunError
 from jobs.runtime.command_line import cli
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.reading import open_table
-from jobs.store.run import TablePlan, open_run
+from jobs.store.run import open_run
+from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
 

@@ -13,7 +13,8 @@ from jobs.runtime.command_line import cli
 from jobs.store import keys
 from jobs.store.json_types import FOOTER_KEY
 from jobs.store.reading import open_table
-from jobs.store.run import TablePlan, open_run
+from jobs.store.run import open_run
+from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
 from jobs.tables import TABLES

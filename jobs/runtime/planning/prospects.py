@@ -20,7 +20,8 @@ from jobs.runtime.process.console import say
 from jobs.store import run_files
 from jobs.store.amounts import Amounts
 from jobs.store.files import locations
-from jobs.store.run import TablePlan, TableRun, open_run
+from jobs.store.run import TableRun, open_run
+from jobs.store.table_plan import TablePlan
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from jobs.runtime.selection.exclusions import Exclusions
 from jobs.store import failures
 from jobs.store.amounts import Amounts
 from jobs.store.files import locations
-from jobs.store.run import TablePlan, TableRun, survey
+from jobs.store.run import TableRun, survey
+from jobs.store.table_plan import TablePlan
 
 TALLY_LINES = 10
 FAILURE_LINES = 10

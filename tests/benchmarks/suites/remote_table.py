@@ -91,7 +91,8 @@ def _written(units: int) -> "TableRun":
 
     import pyarrow as pa
 
-    from jobs.store.run import TablePlan, open_run
+    from jobs.store.run import open_run
+    from jobs.store.table_plan import TablePlan
     from jobs.store.units import Unit
     from jobs.store.writer import UnitTask, UnitWriter
 

@@ -55,7 +55,8 @@ def prepare(workdir: Path, size: Size) -> None:
 
 def _write_neighbors(folder: Path, shape: Shape) -> None:
     from jobs.retrieval.neighbor_rows import CORPUS_TALLY
-    from jobs.store.run import TablePlan, open_run
+    from jobs.store.run import open_run
+    from jobs.store.table_plan import TablePlan
     from jobs.store.units import Unit
     from jobs.store.writer import UnitWriter
     from jobs.tables import TABLES
@@ -109,7 +110,8 @@ def merged(workdir: Path, shape: Shape, size: Size) -> Result:
     _check(shape, size)
     from jobs.retrieval.merge import merge
     from jobs.store.reading import open_table
-    from jobs.store.run import TablePlan, open_run
+    from jobs.store.run import open_run
+    from jobs.store.table_plan import TablePlan
     from jobs.store.units import Unit
 
     clock, units = Clock(), list(_query_units(shape.queries))

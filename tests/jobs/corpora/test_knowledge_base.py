@@ -24,7 +24,8 @@ from jobs.corpora.knowledge_base_units import SPAN, cut
 from jobs.errors import InputError
 from jobs.runtime.board import Reporter
 from jobs.store.reading import open_table
-from jobs.store.run import TablePlan, open_run
+from jobs.store.run import open_run
+from jobs.store.table_plan import TablePlan
 from jobs.store.writer import UnitWriter
 from jobs.workers import kb
 from jobs.workers.kb import PARTS, KnowledgeBaseUnit, nodes

@@ -7,7 +7,7 @@ from typing import Any
 
 from jobs.purging.purged_table import purged_table
 from jobs.purging.rewriting import PURGED
-from jobs.store.run import TablePlan
+from jobs.store.table_plan import TablePlan
 from tests.factories import write_table
 
 

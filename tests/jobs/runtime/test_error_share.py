@@ -15,7 +15,8 @@ from jobs.runtime.configuration.config import FailingRows
 from jobs.runtime.configuration.resources import Resources
 from jobs.runtime.error_share import LEAST_FAILED, LEAST_ITEMS
 from jobs.runtime.worker_errors import as_run_errors
-from jobs.store.run import TablePlan, TableRun, open_run
+from jobs.store.run import TableRun, open_run
+from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask, UnitWriter
 

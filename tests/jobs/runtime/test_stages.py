@@ -21,7 +21,8 @@ from jobs.runtime.configuration.resources import Resources, StageResources
 from jobs.store.files import locations
 from jobs.store.files.locations import Object
 from jobs.store.reading import open_table
-from jobs.store.run import TablePlan, open_run
+from jobs.store.run import open_run
+from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask, UnitWriter
 from tests.in_process import stages_in_process

@@ -16,8 +16,8 @@ def pause(word):
     print(word, flush=True)
     sys.stdin.readline()
 
-claim = run._claim
-run._claim = lambda *arguments: (pause("ready"), claim(*arguments))
+claim = run.claim
+run.claim = lambda *arguments: (pause("ready"), claim(*arguments))
 logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stdout)
 try:
     opened = begin(plan(sys.argv[1], identity={"rules": {"x": int(sys.argv[2])}}))
@@ -36,14 +36,14 @@ import sys
 from jobs.runtime.command_line import cli
 from jobs.store import run
 
-claim = run._claim
+claim = run.claim
 
 def pause_and_claim(*arguments):
     print("ready", flush=True)
     sys.stdin.readline()
     claim(*arguments)
 
-run._claim = pause_and_claim
+run.claim = pause_and_claim
 sys.stderr = sys.stdout
 print(f"exit code {cli.main(sys.argv[1], sys.argv[2:])}", flush=True)
 """

@@ -19,8 +19,9 @@ from jobs.store import lease, lock
 from jobs.store.files import locations
 from jobs.store.files.locations import find
 from jobs.store.lease import Holder
-from jobs.store.run import TablePlan, open_run, survey
+from jobs.store.run import open_run, survey
 from jobs.store.run_files import run_uri
+from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from tests.jobs.store.small_runs import begin, complete, contents, plan, write
 

@@ -35,7 +35,8 @@ from jobs.store.pieces import (
     with_range,
 )
 from jobs.store.reading import open_table
-from jobs.store.run import TablePlan, open_run
+from jobs.store.run import open_run
+from jobs.store.table_plan import TablePlan
 from jobs.store.units import LIMIT, Unit
 from jobs.store.writer import UnitTask
 from tests.cases import check_cases

@@ -13,7 +13,8 @@ from jobs.judging.rating_tables import open_ratings
 from jobs.store.files.objects import Object
 from jobs.store.identity import stored_identity_hash
 from jobs.store.reading import open_table
-from jobs.store.run import TablePlan, open_run
+from jobs.store.run import open_run
+from jobs.store.table_plan import TablePlan
 from jobs.store.trials import WHOLE, limit_of, trials
 from jobs.store.writer import UnitWriter
 from jobs.tables import TABLES

@@ -11,7 +11,8 @@ from actors.embedder import TextEmbedder
 from jobs.errors import InputError
 from jobs.models.encoder import EmbedderConfig, encoder_facts
 from jobs.store.reading import open_table
-from jobs.store.run import TablePlan, open_run
+from jobs.store.run import open_run
+from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
 from jobs.tables import table

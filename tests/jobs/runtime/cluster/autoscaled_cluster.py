@@ -19,7 +19,8 @@ from jobs.runtime.board import Reporter
 from jobs.runtime.cluster import ray_session
 from jobs.runtime.configuration.config import RayConfig
 from jobs.runtime.configuration.resources import Demand, NodeType, Resources, StageResources
-from jobs.store.run import TablePlan, open_run
+from jobs.store.run import open_run
+from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask, UnitWriter
 from tests.jobs.runtime.cluster.simulated_cluster import Running, joined, resources

@@ -22,7 +22,7 @@ from jobs.runtime.planning.prospects import own_cpus, prospect
 from jobs.store.amounts import Amounts
 from jobs.store.files.objects import Object
 from jobs.store.json_types import FooterJson
-from jobs.store.run import TablePlan
+from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 
 ENTRY: dict[str, Any] = {

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pytest
 
 from jobs.runtime.command_line import cli
-from jobs.store import run
+from jobs.store import claim
 from jobs.store.files import locations
 from jobs.store.files.faults import CHECKSUM_SETTINGS
 from jobs.store.files.s3 import client, key_path
@@ -103,7 +103,7 @@ def units(table: str) -> dict[str, str]:
 def test_a_store_without_conditional_writes_is_reported_before_a_run(
     store: Store, out: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(run, "_warned", set())  # a process warns once
+    monkeypatch.setattr(claim, "_warned", set())  # a process warns once
     opened = begin(plan(out))
     assert (IGNORES in caplog.text) != store.kind.honours_conditions
     for task in opened.todo:
