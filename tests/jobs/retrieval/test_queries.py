@@ -8,9 +8,11 @@ import pyarrow as pa
 import pytest
 
 from jobs.errors import InputError
-from jobs.retrieval.queries import QueryUnit, check_distinct
+from jobs.retrieval.queries import QueryUnit, check_distinct, read_queries
+from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.counts import Counts
 from jobs.store.reading import TableSource, open_table
+from jobs.store.units import LIMIT, Unit
 from tests.factories import DIM, embedding_rows, write_table
 
 
@@ -33,6 +35,14 @@ def queries(out: Path, *names: str, failed: str = "") -> TableSource:
     rows = embedding_rows(names, "image", np.ones((len(names), DIM)))
     rows = [row | ({"status": "missing", "embedding": None} if row["item_id"] == failed else {}) for row in rows]
     return open_table(write_table(out, "embeddings", rows))
+
+
+def test_a_limit_counts_rows_that_are_not_searched(tmp_path: Path) -> None:
+    source = queries(tmp_path / "q", *"abcde", failed="b")
+    unit = Unit("unit", tuple(footer.object for footer in source.footers), rows=5, extra={LIMIT: 4})
+    read, vectors = read_queries(unit, ExclusionFilter(frozenset({"a", "e"})))
+    assert (read.ids.to_pylist(), vectors.shape, read.rows) == (["c", "d"], (2, DIM), 4)
+    assert (read.absent, read.excluded) == ({"reported": 1, "missing": 1}, {"a": 1})
 
 
 def test_only_queries_that_are_searched_must_differ(tmp_path: Path) -> None:

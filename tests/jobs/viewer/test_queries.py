@@ -343,6 +343,17 @@ def test_excluded_pictures_and_all_about_them_are_left_out(place: str, entry: st
             assert not ids & {RED, "about-red"}, table
 
 
+def test_a_picture_is_left_out_by_the_address_in_its_record(tmp_path: Path) -> None:
+    """A picture from a folder has the address of the file, and only its record that of the web."""
+    images = [image_row(f"/pictures/{name}.jpg", image_id=name) for name in "ij"]
+    records = [{"record_id": name, "image_id": name, "image_url": f"https://x.example/{name}.jpg"} for name in "ij"]
+    ratings = [rating(name, "m", "fit", "1") for name in "ij"]
+    excluded = ExclusionFilter(marks_of("https://x.example/i.jpg"))
+    cursor = loaded(tmp_path, excluded, images=images, records=records, ratings=ratings)
+    assert shown(cursor) == ["j"]
+    assert [row["item_id"] for row in queries.ratings(cursor, View()).rows] == ["j"]
+
+
 def test_what_is_about_an_item_with_an_excluded_picture_is_left_out(tmp_path: Path) -> None:
     items = [{"item_id": name, "kind": "image", "image_ids": [picture]} for name, picture in (("x", "i"), ("y", "j"))]
     response = {"model": "w", "prompt": "", "condition": "", "sample": 0, "text": "", "status": "ok"}
