@@ -1,0 +1,114 @@
+"""What the metrics of a question are computed from: raters, right answers, authors, subgroups and conditions."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from jobs.analysis.compute import MOST_TARGETS, question_metrics
+from jobs.analysis.conditions import CONDITION
+from jobs.analysis.item_attributes import Items, items_of
+from jobs.analysis.rater_attributes import Raters
+from jobs.analysis.rating_codes import Reduction
+from jobs.errors import InputError
+from jobs.metrics.metric import Metric
+from jobs.metrics.question import MetricSettings, RatedQuestion
+from jobs.tables import table
+from tests.factories import rating
+
+KINDS = {"m": "model", "n": "model", "p": "human", "key": "gold"}
+SETTINGS = MetricSettings()
+Observed = dict[tuple[str, ...], RatedQuestion]
+
+
+def computed(
+    rows: Sequence[dict[str, Any]], items: Items | None = None, settings: MetricSettings = SETTINGS, **changes: Any
+) -> tuple[Observed, list[Metric]]:
+    """Return the rated questions by question and condition, and the metrics."""
+    observed: Observed = {}
+
+    def observe(dims: Any, question: RatedQuestion) -> None:
+        observed[dims["question"], dims.get(CONDITION, "")] = question
+
+    raters = Raters(KINDS, changes.pop("families", {}), {}, {})
+    keywords = {"orders": {}, "scale": lambda *_: ((1.0, 5.0), ""), "observe": observe, **changes}
+    with Reduction(by=[CONDITION]) as reduction:
+        reduction.add(pa.Table.from_pylist(list(rows), schema=table("ratings").schema()))
+        metrics = list(question_metrics(reduction, raters, items or Items(), settings, **keywords))
+    return observed, metrics
+
+
+def rated_by(raters: str, items: str = "abc", value: str = "3", **columns: Any) -> list[dict[str, Any]]:
+    names = {"k": "key"}
+    return [rating(item, names.get(rater, rater), "q", value, **columns) for item in items for rater in raters]
+
+
+def test_gold_is_compared_with_and_is_not_a_rater() -> None:
+    observed, metrics = computed([*rated_by("mp"), *rated_by("k", "ab", "5")])
+    (question,) = observed.values()
+    assert sorted(question.answers.raters) == ["m", "p"]
+    assert question.context.gold_scores is not None
+    assert question.context.judged is not None
+    assert question.context.gold_scores[question.context.judged].tolist() == [5, 5]
+    assert not any("key" in str(value) for metric in metrics for value in metric.dims.values())
+
+
+def test_a_familys_responses_are_those_of_all_its_models() -> None:
+    wrote = {"a": "qwen-7b", "b": "qwen-72b", "c": "other", "d": "maker/x"}
+    items = replace(items_of({"model": wrote}), lengths=np.array([10.0, 20, 30, 40]))
+    observed, _ = computed(rated_by("mn", "abcde"), items, families={"maker/x": "qwen"})
+    (question,) = observed.values()
+    by_family = {family: int(members.sum()) for family, members in question.context.authors.items()}
+    assert by_family == {"qwen": 3, "other": 1}
+    assert question.context.lengths is not None
+    assert sorted(question.context.lengths[~np.isnan(question.context.lengths)].tolist()) == [10, 20, 30, 40]
+    assert list(question.context.subgroups) == ["model"]  # by default, with responses
+    assert computed(rated_by("mn"), items_of({"model": wrote}))[0]["q", ""].context.subgroups == {}
+
+
+def test_scores_that_are_likelihoods_are_off_a_known_scale_only() -> None:
+    rows = [*rated_by("m"), *rated_by("n", method="loglik")]
+    assert computed(rows)[0]["q", ""].unscaled == {"n"}
+    assert computed(rows, scale=lambda *_: (None, "unknown"))[0]["q", ""].unscaled == set()
+
+
+def test_ratings_of_one_item_by_one_rater_are_repeated_and_double() -> None:
+    rows = [*rated_by("mp"), rating("a", "m", "q", "4", sample=1), rating("a", "m", "q", None, sample=2)]
+    (question,) = computed(rows)[0].values()
+    assert (question.repeated, question.double, question.double_by_people) == (2, 3, 0)
+
+
+def test_targets_are_subgroups_if_they_are_few_and_about_the_same_items() -> None:
+    def subgroups(names: Sequence[str], items: str = "ab", **settings: Any) -> dict[str, dict[str, int]]:
+        rows = [row for name in names for row in rated_by("m", items, target=name)]
+        observed, _ = computed(rows, items_of({"region": {"a": "East", "b": "West"}}), MetricSettings(**settings))
+        parts = observed["q", ""].context.subgroups
+        return {
+            attribute: {name: int(p.sum()) for name, p in sorted(named.items())} for attribute, named in parts.items()
+        }
+
+    assert subgroups(["Mali", "Peru"]) == {"target": {"Mali": 2, "Peru": 2}}
+    assert subgroups(["Mali"]) == {}
+    many = [f"t{number}" for number in range(MOST_TARGETS)]
+    assert list(subgroups(many)) == ["target"]
+    assert subgroups([*many, "one more"]) == {}
+    of_each = [rating("a", "m", "q", "3", target="Mali"), rating("b", "m", "q", "3", target="Peru")]
+    assert computed(of_each)[0]["q", ""].context.subgroups == {}
+    crossed = subgroups(["Mali", ""], disaggregate=["target+region"])["target+region"]
+    assert crossed == {"East + Mali": 1, "East + none": 1, "West + Mali": 1, "West + none": 1}
+
+
+def test_questions_are_left_out_and_conditions_of_settings_must_exist() -> None:
+    rows = [*rated_by("mn", condition="with"), *rated_by("mn", value="4", condition="without"), *rated_by("p")]
+    rows += [row | {"question": "other"} for row in rows]
+    observed, metrics = computed(rows, skip=lambda _, question: question == "other")
+    assert set(observed) == {("q", "with"), ("q", "without")}
+    assert {metric.dims["question"] for metric in metrics} == {"q"}
+    assert all(sorted(question.answers.raters) == ["m", "n", "p"] for question in observed.values())
+    for key in ("baseline_condition", "reference_condition"):
+        with pytest.raises(InputError, match=rf"^metrics.{key}='nowhere': .*'with', 'without'"):
+            computed(rows, None, MetricSettings(**{key: "nowhere"}))
+        computed(rows, None, MetricSettings(**{key: "with"}))
