@@ -109,6 +109,7 @@ def test_questions_are_left_out_and_conditions_of_settings_must_exist() -> None:
     assert {metric.dims["question"] for metric in metrics} == {"q"}
     assert all(sorted(question.answers.raters) == ["m", "n", "p"] for question in observed.values())
     for key in ("baseline_condition", "reference_condition"):
+        absent: dict[str, Any] = {key: "nowhere"}
         with pytest.raises(InputError, match=rf"^metrics.{key}='nowhere': .*'with', 'without'"):
-            computed(rows, None, MetricSettings(**{key: "nowhere"}))
-        computed(rows, None, MetricSettings(**{key: "with"}))
+            computed(rows, None, MetricSettings(**absent))
+        computed(rows, None, MetricSettings(**absent | {key: "with"}))
