@@ -123,7 +123,7 @@ def _show(cfg: ReleaseConfig, contents: Contents) -> None:
         if counts := [f"{n:,} {reason}" for reason, n in left_out.items() if n]:
             say(f"  {label} left out: {', '.join(counts)}")
     if not cfg.images:
-        say("  authors and licences are unknown: give images= to release them")
+        say("  authors and licences are unknown; set images= to release them")
 
 
 JOB = cli.Job("release", ReleaseConfig, execute)

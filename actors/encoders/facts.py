@@ -215,7 +215,7 @@ def _check_untrusted(config: dict[str, Any]) -> None:
         ("hf_model_name", text.get("hf_model_name")),
     ):
         if value and (not isinstance(value, str) or ":" in value or value.startswith(("/", ".", "~"))):
-            raise ValueError(f"{_CONFIG_FILE}: {name}={value!r} must be the name of an architecture, not a place")
+            raise ValueError(f"{_CONFIG_FILE}: {name}={value!r} must be the name of an architecture, not a path")
     dim = config["embed_dim"]
     if not isinstance(dim, int) or not 0 < dim <= MOST_DIM:
         raise ValueError(f"{_CONFIG_FILE}: embed_dim={dim!r} must be from 1 to {MOST_DIM}")

@@ -23,6 +23,7 @@ from actors.rubrics import checks
 
 TUPLES, QUESTIONS, PARENTS = "tuples", "questions", "parents"
 STEPS = (TUPLES, QUESTIONS, PARENTS)
+FORMS = {TUPLES: "attribute - color (chariot, golden)", QUESTIONS: "Is the chariot golden?", PARENTS: "1, 2"}
 KINDS = {  # kinds of each category; empty: none is written
     "entity": ("whole", "part"),
     "attribute": ("color", "material", "scale", "shape", "state", "texture", "type"),
@@ -200,10 +201,10 @@ def _example(data: Any, where: str) -> Example:
         lines = {TUPLES: row["tuple"], QUESTIONS: row["question"], PARENTS: ",".join(map(str, parents)) or "0"}
         for step, text in lines.items():
             if _READERS[step](str(text)) is None:
-                raise ValueError(f"{place}: {text!r} is not written as {step} are; see actors/rubrics/scene_graphs.py")
+                raise ValueError(f"{place}, {step}: {text!r} must have the form {FORMS[step]!r}")
             parsed[step].append(str(text))
         if wrong := [parent for parent in parents if not 1 <= int(parent) <= len(rows) or int(parent) == number]:
-            raise ValueError(f"{place}: parent {wrong[0]} is not another row of the graph")
+            raise ValueError(f"{place}: parent {wrong[0]} is not another row; must be one of 1 to {len(rows)}")
     if not rows:
         raise ValueError(f"{where}: the graph is empty; at least one row is required")
     text = checks.text(data["text"], f"{where}, text")

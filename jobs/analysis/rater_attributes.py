@@ -63,7 +63,7 @@ def read_raters(
         columns = source.footers[0].schema.names
         if wrong := [name for name in groups if name not in columns]:
             raise InputError(
-                f"metrics.groups={list(groups)}: no column {wrong[0]} in raters; must be of {', '.join(columns)}"
+                f"metrics.groups={list(groups)}: no column {wrong[0]} in raters; must be one of {', '.join(columns)}"
             )
         for batch in source.batches():
             for row in batch.to_pylist():

@@ -67,7 +67,7 @@ def open_inputs(inputs: ReportInputs) -> ReportTables:
     reported = (tables.corpus, tables.ratings, tables.spans, tables.responses, tables.terms, tables.computed)
     if not any(reported):
         raise InputError(
-            "report: no table to report on; give ratings=, responses=, images=, records=, matches=, spans=, terms= or "
+            "report: no table to report on; set ratings=, responses=, images=, records=, matches=, spans=, terms= or "
             "computed="
         )
     return tables

@@ -157,7 +157,7 @@ def _wide(header: Sequence[str], reading: Reading, roles: Mapping[str, Any], *, 
     if "value" in roles:
         if "question" not in roles and reading.question is None:
             raise InputError(
-                f"{uri}: rows do not name a question; give its column with columns.question= "
+                f"{uri}: rows do not name a question; set its column with columns.question= "
                 f"(the columns are {', '.join(header)}) or the question with question="
             )
         return {}

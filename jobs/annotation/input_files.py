@@ -50,7 +50,7 @@ def format_of(files: Sequence[locations.Object]) -> str:
         file.uri: next((name for name in IMPLIED if file.uri.lower().endswith(FORMATS[name])), None) for file in files
     }
     if unknown := next((uri for uri, format_ in formats.items() if format_ is None), None):
-        raise InputError(f"{unknown}: the name does not imply a format; give format={'|'.join(FORMATS)}")
+        raise InputError(f"{unknown}: the name does not imply a format; set format={'|'.join(FORMATS)}")
     distinct = sorted({format_ for format_ in formats.values() if format_})
     if len(distinct) > 1:
         raise InputError(f"input: files of several formats ({', '.join(distinct)}); choose one with format=")

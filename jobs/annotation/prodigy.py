@@ -65,7 +65,7 @@ def _done(uri: str, line: int, data: Mapping[str, Any], reading: ToolReading, re
     chosen = list(accepted) if isinstance(accepted, list) else [accepted]
     question = reading.get(data, "question") or reading.question
     if reading.table == "ratings" and _asks_question(data) and model.blank(question):
-        raise InputError(f"{uri}: line {line} has no question; give question=NAME or columns.question=FIELD")
+        raise InputError(f"{uri}: line {line} has no question; set question=NAME or columns.question=FIELD")
     selected = [option for option in chosen if option not in (REPORT_OPTION, ISSUE_OPTION)]
     offered = {str(option.get("id")) for option in _dicts(data.get("options"))}
     issue = ISSUE_OPTION in chosen if ISSUE_OPTION in offered or ISSUE_OPTION in chosen else None

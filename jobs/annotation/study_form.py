@@ -33,7 +33,7 @@ def read_questions(cfg: AnnotateConfig) -> tuple[Rubric | None, SpanLabels | Non
     if cfg.target == "group" and not (about_targets and cfg.group):
         raise InputError("target=group: needs group=, and a rubric that asks about a target")
     if rubric and about_targets and not rubric.targets and cfg.target == "rubric":
-        raise InputError(f"rubric={rubric.name}: asks about targets, but has none; give it targets, or target=group")
+        raise InputError(f"rubric={rubric.name}: asks about targets, but has none; add targets, or set target=group")
     return rubric, span_labels
 
 

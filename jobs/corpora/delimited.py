@@ -33,10 +33,10 @@ _BYTE_ORDER_MARKS = (  # longer ones first, since UTF-32's begins with UTF-16's
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _OTHER_KINDS = (
-    (b"PAR1", "a Parquet file; give it a name that ends in .parquet"),
+    (b"PAR1", "a Parquet file; rename it to end in .parquet"),
     (b"PK\x03\x04", "an Excel workbook or a zip archive; save the sheet as CSV UTF-8, or unpack the archive"),
     (b"\xd0\xcf\x11\xe0", "an Excel workbook; save the sheet as CSV UTF-8"),
-    (b"\x1f\x8b", "compressed with gzip; unpack it, or give it a name that ends in .gz"),
+    (b"\x1f\x8b", "compressed with gzip; unpack it, or rename it to end in .gz"),
     (b"%PDF", "a PDF; save the table as CSV UTF-8"),
 )
 _NUL, _OUTSIDE_ENCODING = re.compile("\0"), re.compile("[\udc80-\udcff]")

@@ -110,7 +110,7 @@ class _UnitReader:
         self._nodes = KeptRows(folder / "nodes.arrow", tables["nodes"], columns, keys_of=keys_of, wanted=wanted)
         if len(wanted) and next(self._nodes.batches(), None) is None:
             names = f"input_items={cfg.input_items}: gold_node={cfg.gold_node}" if cfg.context == "gold" else "links="
-            raise InputError(f"{names}: no entity is in kb.path={cfg.kb.path}; give the knowledge base of the links")
+            raise InputError(f"{names}: no entity is in kb.path={cfg.kb.path}; use the knowledge base of the links")
         if "articles" in tables:
             text_ids = _distinct(hash_texts(self._article_ids(batch)) for batch in self._nodes.batches())
             self._articles = KeptRows(

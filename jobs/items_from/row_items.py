@@ -61,7 +61,7 @@ def roles_of(cfg: ItemsConfig, file: UserFile) -> Roles:
             f"items: columns.pictures= or columns.texts.ROLE= is required; the columns of the file are {available}"
         )
     if empty := [f"separators.{key}" for key, value in vars(cfg.separators).items() if value == ""]:
-        raise InputError(f"{empty[0]}=: empty; give the text between entries, or null if a cell is one value")
+        raise InputError(f"{empty[0]}=: empty; set it to the text between entries, or null if a cell is one value")
     if cfg.kind is not None and cfg.kind not in KINDS:
         raise InputError(f"kind={cfg.kind}: must be one of {', '.join(KINDS)}")
     if cfg.item_per is not None and cfg.item_per not in texts:

@@ -125,7 +125,7 @@ def choose(
         needs = "no right label" if criterion == "f1" else "fewer than three different pairs with people's ratings"
         raise InputError(
             f"choose_on={half}: {criterion} is undefined for every setting: {needs} among the items of this half; "
-            "set another seed= or choose_on=, or give more items"
+            "set another seed= or choose_on=, or add items"
         )
     value, at, setting = best
     values, right = scores.get(other, {}).get(setting, ([], []))

@@ -123,7 +123,7 @@ class Distributions:
         pool: Mapping[str, str] | None = None,
     ) -> None:
         if wrong := [name for name in extra if name not in EXTRA]:
-            raise ValueError(f"extra={list(extra)}: cannot group by {', '.join(wrong)}; must be of {', '.join(EXTRA)}")
+            raise ValueError(f"extra={list(extra)}: unknown {', '.join(wrong)}; must be one of {', '.join(EXTRA)}")
         self._by = (*BY, *extra)
         self._declared = {key: tuple(answers) for key, answers in (declared or {}).items()}
         self._pool = dict(pool or {})
@@ -283,7 +283,7 @@ class Distributions:
         if nulls := [name for name in (*self._by, "status") if rows[name].null_count]:
             raise ValueError(f"ratings have a null in {', '.join(nulls)}")
         if unknown := sorted(set(_plain(rows["status"]).unique().to_pylist()) - set(STATUSES)):
-            raise ValueError(f"unknown status {', '.join(unknown)}; must be of {', '.join(STATUSES)}")
+            raise ValueError(f"unknown status {', '.join(unknown)}; must be one of {', '.join(STATUSES)}")
         if ok["value"].null_count:
             raise ValueError(f"{ok['value'].null_count} ratings are ok but have no value")
         for name in ("score", "outside_mass"):

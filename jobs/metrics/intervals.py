@@ -61,7 +61,7 @@ class Interval:
 
     def __post_init__(self) -> None:
         if len({part is None for part in (self.low, self.high, self.method)} | {self.reason is not None}) != 1:
-            raise ValueError(f"{self}: give bounds and a method, or only a reason")
+            raise ValueError(f"{self}: must have bounds and a method, or only a reason")
 
 
 def no_interval(reason: str) -> Interval:

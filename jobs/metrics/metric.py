@@ -65,7 +65,7 @@ class Metric:
         if self.value is None and not self.reason:
             raise ValueError(f"{self.name}: reason is missing: an undefined metric needs one")
         if (self.low is None) != (self.interval_method is None):
-            raise ValueError(f"{self.name}: interval: give both bounds and a method, or neither")
+            raise ValueError(f"{self.name}: interval: must have both bounds and a method, or neither")
         if self.low is None and not self.reason:
             raise ValueError(f"{self.name}: reason is missing: a metric without an interval needs one")
 

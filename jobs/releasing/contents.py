@@ -82,7 +82,7 @@ def check_included(include: Collection[str], tables: Mapping[str, Sequence[str]]
         InputError: an unknown value, or a value without the tables that it needs.
     """
     if wrong := [name for name in include if name not in INCLUDED]:
-        raise InputError(f"include={wrong[0]}: must be of {', '.join(INCLUDED)}")
+        raise InputError(f"include={wrong[0]}: must be one of {', '.join(INCLUDED)}")
     for name, keys in NEEDED_TABLES.items():
         if name in include and (missing := [key for key in keys if not tables[key]]):
             raise InputError(f"include={name}: needs {' and '.join(f'{key}=' for key in missing)}")

@@ -37,7 +37,7 @@ def check_export(cfg: FaissConfig, corpus: VectorCorpus, tables: Mapping[str, st
     for key, table in tables.items():
         # Other files inside a table would make it unreadable.
         if f"{folder}/".startswith(f"{locations.absolute(table)}/"):
-            raise InputError(f"faiss.out={cfg.out}: is inside {key}={table}; give the index a separate folder")
+            raise InputError(f"faiss.out={cfg.out}: is inside {key}={table}; use a separate folder for the index")
     from jobs.retrieval import faiss_index
 
     faiss_index.check(cfg.factory, cfg.nprobe, dim=corpus.space.dim, rows=corpus.rows)

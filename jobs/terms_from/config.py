@@ -75,7 +75,7 @@ class TermSourcesConfig(GraphKeys, ResponsesKeys, ReadingRows):
         if self.period.first > self.period.last:
             raise InputError(f"period.first={self.period.first}: must not be after period.last={self.period.last}")
         if self.exclusions is not None:
-            raise InputError(f"exclusions={self.exclusions}: terms have no pictures; give the list to jobs.mine")
+            raise InputError(f"exclusions={self.exclusions}: terms have no pictures; use the list with jobs.mine")
         self._check_inputs()
 
     def _check_inputs(self) -> None:

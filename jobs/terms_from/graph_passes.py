@@ -109,7 +109,7 @@ def _check_entities(units: Sequence[Unit]) -> None:
         if first and not any(_is_entity(parser, text) for text in first):
             raise InputError(
                 f"source.path: {unit.inputs[0].uri}: none of its first {len(first)} lines is an entity (the first is "
-                f"{first[0][:SHOWN_BYTES].decode('utf-8', 'replace')!r}); give a JSON dump with one entity per line"
+                f"{first[0][:SHOWN_BYTES].decode('utf-8', 'replace')!r}); use a JSON dump with one entity per line"
             )
 
 

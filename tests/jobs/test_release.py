@@ -147,7 +147,7 @@ def test_the_same_tables_give_the_same_bytes(tables, tmp_path):
 def test_wrong_keys_are_refused_and_nothing_is_written(tables, tmp_path, monkeypatch):
     monkeypatch.delenv("REMINE_RATER_KEY", raising=False)
     for changed, message in (
-        ({"include": "[bytes]"}, "include=bytes: must be of responses"),
+        ({"include": "[bytes]"}, "include=bytes: must be one of responses"),
         ({"card.licence": "CC BY"}, "card.licence=CC BY"),
         ({"include": "[responses]", "responses": "[]"}, "needs responses="),
         ({"key_file": "null"}, "key"),

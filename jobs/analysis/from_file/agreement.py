@@ -54,7 +54,7 @@ def agreement(
         raters = raters_of(reduction.methods, rater_attributes.values, gold=cfg.metrics.gold)
         items = items_of(item_attributes.values)
         scale = (cfg.scale[0], cfg.scale[1]) if cfg.scale else None
-        reason, observations = "the scale is unknown: give scale=[lowest,highest]", Observations()
+        reason, observations = "the scale is unknown; set scale=[lowest,highest]", Observations()
         metrics = compute.question_metrics(
             reduction,
             raters,
@@ -141,7 +141,7 @@ def _scales(cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]], exclusi
         some, example = words[question].total(), words[question].most_common(1)[0][0]
         say(
             f"{question}: {some:,} of {numbers[question] + some:,} answers are not numbers, such as {example!r}, so "
-            f"the question is categorical; if such texts mean no answer, give missing=[{example}]"
+            f"the question is categorical; if such texts mean no answer, set missing=[{example}]"
         )
     return numbers.keys() - words.keys()
 

@@ -42,7 +42,7 @@ def test_names_imply_a_format() -> None:
         (["a.jsonl", "b.jsonl.gz"], "prodigy"),
     ]  # fmt: skip
     check_cases(check, cases)
-    with pytest.raises(InputError, match=r"^b\.xml: the name does not imply a format; give format=csv\|parquet"):
+    with pytest.raises(InputError, match=r"^b\.xml: the name does not imply a format; set format=csv\|parquet"):
         format_of([Object(uri, 1, "") for uri in ("a.csv", "b.xml")])
     with pytest.raises(InputError, match=r"files of several formats \(csv, prodigy\)"):
         format_of([Object(uri, 1, "") for uri in ("b.jsonl", "a.csv")])

@@ -56,7 +56,7 @@ def test_lines_after_a_rejected_one_are_read(tmp_path: Path) -> None:
 def test_what_prodigy_does_not_write_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not what `prodigy db-out` writes: line 1 has item_id, but no answer"):
         read(tmp_path, [{"item_id": "i"}])
-    with pytest.raises(InputError, match="line 1 has no question; give question=NAME"):
+    with pytest.raises(InputError, match="line 1 has no question; set question=NAME"):
         read(tmp_path, [line(question=None)])
     assert len(read(tmp_path, [line(question=None)], question="q")[0]) == 1
 

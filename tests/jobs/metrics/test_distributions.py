@@ -186,7 +186,7 @@ def test_conditions_are_distinguished_when_named():
     rows = [scored(1, condition="a"), scored(5, condition="b")]
     assert only(rows).mean_score.value == 3.0
     assert [d.extra for d in reduce(rows, extra=["condition"])] == [(("condition", "a"),), (("condition", "b"),)]
-    with pytest.raises(ValueError, match="cannot group by seconds"):
+    with pytest.raises(ValueError, match="unknown seconds"):
         Distributions(extra=["seconds"])
 
 

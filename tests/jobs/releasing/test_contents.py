@@ -140,7 +140,7 @@ def test_what_include_needs() -> None:
     check_included(["comments"], none)
     check_included(["responses"], {**none, "responses": ["R"]})
     for include, tables, message in (
-        (["comments", "bytes"], full, "include=bytes: must be of responses, response_ratings, comments"),
+        (["comments", "bytes"], full, "include=bytes: must be one of responses, response_ratings, comments"),
         (["responses"], none, "include=responses: needs responses=$"),
         (["response_ratings"], none, "include=response_ratings: needs ratings= and items=$"),
         (["response_ratings"], {**full, "items": []}, "include=response_ratings: needs items=$"),

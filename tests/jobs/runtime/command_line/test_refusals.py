@@ -292,7 +292,7 @@ BAD: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
     ),
     "no times": (["verify", "-v"], "verify: -v: only for jobs that use Ray"),
     "verify nothing": (["verify", "input={f}/bare"], "{f}/bare: no table here"),
-    "report nothing": (["report", "out={f}/out"], "give ratings="),
+    "report nothing": (["report", "out={f}/out"], "set ratings="),
     "GPUs that the machine does not have": (
         [*MINE, "corpus.path={f}/good.tsv", "resources.mine.num_gpus=99"],
         ("resources.mine.num_gpus=99: this run needs ", " has 0; ", "use resources="),
