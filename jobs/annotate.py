@@ -69,7 +69,7 @@ def execute(cfg: AnnotateConfig) -> dict[str, Any] | None:
         return None
     if not cfg.overwrite and (purged := purged_table(plan, ["plan"])) is not None:
         tasks = purged["counts"]["rows_out"]
-        say(f"annotate: {plan.out}: {tasks:,} tasks, as purge left them; overwrite=true plans new ones")
+        say(f"annotate: {plan.out}: {tasks:,} tasks remain after a purge; overwrite=true plans new ones")
         return purged
     run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     folder = locations.join(out, cfg.tool)

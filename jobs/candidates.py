@@ -92,7 +92,7 @@ def execute(cfg: CandidatesConfig) -> dict[str, Any]:
     if limit:
         say(f"  {limit}; the tables have no more")
     if chosen.left_out[ABSENT]:
-        say(f"  corpus.path={cfg.corpus.path} does not have all pictures of the search; add the other files")
+        say(f"  corpus.path={cfg.corpus.path} does not have all pictures of the search; set it to all of the files")
     summary.show_exclusions(excluded, exclusion_filter.matched)
     return manifests
 

@@ -101,7 +101,7 @@ def _purged(plan: TablePlan) -> dict[str, Any] | None:
     if units != {unit.name for unit in plan.units} or (purged := purged_table(plan, ["queries", "corpus"])) is None:
         return None
     neighbors = purged["counts"]["rows_out"]
-    say(f"retrieve: {plan.out}: {neighbors:,} neighbours, as purge left them; overwrite=true searches again")
+    say(f"retrieve: {plan.out}: {neighbors:,} neighbours remain after a purge; overwrite=true searches again")
     return purged
 
 

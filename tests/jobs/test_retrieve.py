@@ -286,7 +286,7 @@ def test_neighbours_are_kept_after_a_purge_unless_there_are_other_queries(
     assert left.num_rows == 5 * 8
     capsys.readouterr()
     assert cli.main("retrieve", [*keys, "k=9", withdrawn]) == 0
-    assert "40 neighbours, as purge left them; overwrite=true searches again" in capsys.readouterr().out
+    assert "40 neighbours remain after a purge; overwrite=true" in capsys.readouterr().out
     assert rows_of(root / "n").equals(left)
     assert cli.main("retrieve", [*keys, "k=8", withdrawn]) == 2
     assert cli.main("retrieve", [*keys, "k=9", withdrawn, f"faiss.out={root}/index"]) == 2  # there is none without them
