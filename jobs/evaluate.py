@@ -126,7 +126,7 @@ def _show_ids(source: TableSource, uri: str, gold: GoldAnswers, query: str) -> N
     column = RANKED[source.name][1]
     listed = next(rows[column][0].as_py() for rows in source.batches([column]) if rows.num_rows)
     right = next(iter(gold.right[query]))
-    say(f"  no list contains a right answer: {column} has ids like {listed!r}, {uri} like {right!r}; both must be alike")
+    say(f"  no list contains a right answer: {column} has ids like {listed!r}, {uri} like {right!r}; use one kind")
 
 
 JOB = cli.Job("evaluate", EvaluateConfig, execute)

@@ -108,8 +108,8 @@ def test_examples_that_do_not_follow_the_grammar() -> None:
     cases = [
         ([{**ROW, "parents": [1]}], "parent 1 is not another row"),
         ([ROW, {**ROW, "parents": [3]}], "parent 3 is not another row"),
-        ([{**ROW, "question": "A dog"}], "not written as questions are"),
-        ([{**ROW, "tuple": "dog"}], "not written as tuples are"),
+        ([{**ROW, "question": "A dog"}], "questions: 'A dog' must have the form"),
+        ([{**ROW, "tuple": "dog"}], "tuples: 'dog' must have the form"),
         ([], "the graph is empty"),
     ]
 

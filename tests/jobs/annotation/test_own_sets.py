@@ -48,5 +48,5 @@ def test_the_set_is_named_by_the_item_or_by_its_text(tmp_path: Path, capsys: pyt
 def test_nothing_is_printed_if_all_items_have_questions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert set(own_sets(tmp_path, [item("a", "s")], [question("s", "1")])) == {"a"}
     assert capsys.readouterr().out == ""
-    with pytest.raises(InputError, match=r"none of the 1 items has a set of questions; .*'prompt' \(questions_by=\)"):
+    with pytest.raises(InputError, match=r"questions=.*: none of the 1 items .*'prompt' of an item \(questions_by=\)"):
         own_sets(tmp_path / "none", [item("a", "t")], [question("s", "1")])
