@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from actors.loglik_rater import METHOD as LIKELIHOOD
 from jobs.errors import InputError
 from jobs.html.regions import REGIONS
 from jobs.inventory.found import files_by_table, find_tables
@@ -132,19 +133,23 @@ DROP TABLE images;
 DROP TABLE records;
 DELETE FROM picture_attributes WHERE name NOT IN (SELECT name FROM filters);
 CREATE TABLE ranges AS
-    SELECT rubric, question, max(score) - min(score) AS width FROM ratings WHERE status = 'ok' GROUP BY ALL;
+    SELECT rubric, question, only_likelihoods, max(score) - min(score) AS width FROM (
+        SELECT *, bool_and(method = '{LIKELIHOOD}') OVER (PARTITION BY rubric, question) AS only_likelihoods
+        FROM ratings WHERE status = 'ok')
+    WHERE only_likelihoods OR method <> '{LIKELIHOOD}' GROUP BY ALL;
 """
 
 # The mean distance between two raters' answers to one question: for n sorted scores x_k, the distances of all pairs add
 # up to sum (2 k - n - 1) x_k; for categories, n (n - 1) / 2 - sum c (c - 1) / 2 pairs differ, where c counts equal
-# answers.
+# answers. Likelihoods count only for questions without other ratings, whose scale they do not share.
 LINES = """
     WITH answers AS (
         SELECT r.item_id, r.rubric, r.question, r.target, r.condition, r.value, r.score, g.width,
                row_number() OVER line_by_score AS k, count(*) OVER line AS n,
                count(*) OVER (PARTITION BY r.item_id, r.rubric, r.question, r.target, r.condition, r.value) AS equal
         FROM ratings r LEFT JOIN ranges g USING (rubric, question)
-        WHERE r.status = 'ok' AND r.sample = 0 AND (r.answers IS NULL OR list_contains(r.answers, r.value)) {where}
+        WHERE r.status = 'ok' AND r.sample = 0 AND (r.answers IS NULL OR list_contains(r.answers, r.value))
+            AND (r.method <> '{likelihood}' OR g.only_likelihoods) {where}
         WINDOW line AS (PARTITION BY r.item_id, r.rubric, r.question, r.target, r.condition),
                line_by_score AS (PARTITION BY r.item_id, r.rubric, r.question, r.target, r.condition ORDER BY r.score)
     )
@@ -258,7 +263,7 @@ def load(connection: "duckdb.DuckDBPyConnection", tables: ViewedTables, exclusio
                 connection.execute(f"INSERT INTO {name} SELECT * FROM batch")
                 connection.unregister("batch")
     connection.execute(SCHEMA)
-    connection.execute("CREATE TABLE lines AS" + LINES.format(where=""))
+    connection.execute("CREATE TABLE lines AS" + LINES.format(where="", likelihood=LIKELIHOOD))
     return files
 
 
@@ -281,7 +286,7 @@ def without_pictures(connection: "duckdb.DuckDBPyConnection") -> list[str]:
 def refresh_lines(connection: "duckdb.DuckDBPyConnection", item_id: str) -> None:
     """Recompute the means and disagreements of an item after a correction."""
     connection.execute("DELETE FROM lines WHERE item_id = ?", [item_id])
-    connection.execute("INSERT INTO lines" + LINES.format(where="AND r.item_id = ?"), [item_id])
+    connection.execute("INSERT INTO lines" + LINES.format(where="AND r.item_id = ?", likelihood=LIKELIHOOD), [item_id])
 
 
 def _create(connection: "duckdb.DuckDBPyConnection", name: str) -> None:
