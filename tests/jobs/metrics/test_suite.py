@@ -1,6 +1,7 @@
 """Metrics of each kind of question: thresholds of the scale, and positive answers against gold."""
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -142,3 +143,128 @@ def test_a_model_is_asked_for_self_preference_where_its_family_wrote_responses()
     named = context(scale=(1, 5), families=families, authors={"a": wrote, "c": ~wrote})
     assert [f.dims["rater"] for f in made(answers, named, "self_preference")] == ["m"]
     assert made(answers, context(scale=(1, 5), families=families), "self_preference") == []
+
+
+def of_raters(columns, kinds, *, settings=None, scale=(1.0, 5.0), scored=True, rated=None, **more):
+    """Return the metrics of a question, answered by raters with a column of scores each; NaN: not answered."""
+    answers = RatingTable.from_matrix(np.stack(list(columns.values()), axis=1), raters=list(columns))
+    if not scored:
+        answers = replace(answers, score=np.full(answers.n, np.nan))
+    more = {"picture": np.arange(ITEMS), "target": np.zeros(ITEMS, np.int64), **more}
+    of_question = QuestionContext(kinds, scale=scale, **more)
+    return list(question_metrics(RatedQuestion(answers, of_question, settings or MetricSettings(), **(rated or {}))))
+
+
+def values(metrics, name, *dims):
+    return {tuple(f.dims.get(dim) for dim in dims): f.value for f in metrics if f.name == name}
+
+
+EVEN = np.arange(ITEMS) % 2 == 0
+HALF = np.arange(ITEMS) < 6
+
+
+def test_a_contrast_for_a_writer_is_between_the_writers_own_responses():
+    scores = np.where(HALF, np.where(EVEN, 5.0, 1), np.where(EVEN, 1.0, 5))
+    subgroups = {**PARTS, "model": {"x": EVEN, "y": ~EVEN}}
+    settings = MetricSettings(contrast=["region:East-West"])
+    metrics = of_raters({"m": scores}, {"m": "model"}, settings=settings, subgroups=subgroups)
+    by_writer = values(metrics, "share_difference", "group", "model")
+    assert {writer: value for (group, writer), value in by_writer.items() if group == "m"} == {None: 0, "x": 1, "y": -1}
+
+
+def test_categories_need_the_ratings_by_people_that_are_configured():
+    first, second = np.where(HALF, 1.0, 2), np.where(HALF, 1, np.nan)
+    for needed, n in ((None, 12), (2, 6)):
+        settings = MetricSettings(people=needed)
+        columns = {"ann": first, "bob": second, "m": second}
+        kinds = {"ann": "human", "bob": "human", "m": "model"}
+        metrics = of_raters(columns, kinds, settings=settings, scored=False)
+        shares = {(f.dims["group"], f.n) for f in metrics if f.name == "majority_share"}
+        assert shares == {("people", n), ("models", 6), ("m", 6)}
+
+
+def test_against_gold_scores_off_the_scale_do_not_count_and_coverage_is_of_judged_items():
+    half, everything = np.where(HALF, 5, np.nan), np.full(ITEMS, 5.0)
+    metrics = of_raters(
+        {"m": half, "log": everything, "ann": everything}, {"ann": "human"},
+        right=HALF, judged=np.ones(ITEMS, bool), rated={"unscaled": frozenset({"log"})},
+    )  # fmt: skip
+    coverage = {f.dims["group"]: f.coverage for f in metrics if f.name == "precision"}
+    assert coverage == {"m": 0.5, "people": 1.0}
+    assert {dims[0] for dims in values(metrics, "mean_deviation", "rater")} == {"m"}
+    correlated = {f.dims.get("rater") for f in metrics if f.name.startswith("pearson") and "rater" in f.dims}
+    assert correlated == {"m", "log"}
+
+
+def test_categories_of_items_without_a_right_answer_do_not_count():
+    right = [frozenset({"1"}) if is_right else frozenset() for is_right in HALF]
+    metrics = of_raters({"m": np.where(EVEN, 1.0, 2)}, {}, scored=False, right_values=right)
+    (accuracy,) = (f for f in metrics if f.name == "accuracy")
+    assert (accuracy.value, accuracy.n, accuracy.coverage) == (0.5, 6, 1.0)
+
+
+def test_inverted_scores_need_a_scale_and_their_lowest_is_the_best():
+    settings = MetricSettings()
+    scores = np.where(HALF, np.where(EVEN, 5.0, 4), 1)
+    for scale, mean, lowest in (((1.0, 5.0), 6 - scores.mean(), 3 / 12), (None, None, None)):
+        metrics = of_raters({"m": scores}, {}, settings=settings, scale=scale, rated={"inverted": True})
+        assert values(metrics, "group_mean_score", "group", "inverted")["m", "yes"] == mean
+        assert values(metrics, "share_lowest", "group", "inverted")["m", "yes"] == lowest
+    as_given = of_raters({"m": scores}, {}, scale=None)
+    assert values(as_given, "group_mean_score", "group")["m",] == scores.mean()
+
+
+def test_agreement_in_a_part_is_marked_by_the_items_that_raters_share():
+    """Three raters have three pairs of answers to each of six items: 18 pairs are not 10 items."""
+    columns = {name: np.tile([1.0, 2, 3], 4) for name in "mno"}
+    for minimum, is_marked in ((6, False), (7, True)):
+        settings = MetricSettings(disaggregate=["region"], minimum=minimum)
+        metrics = of_raters(columns, {}, settings=settings, subgroups=PARTS)
+        reasons = [f.reason for f in metrics if f.name == "percent_agreement" and "part" in f.dims]
+        assert len(reasons) == 2
+        assert all(("interpret with caution" in (reason or "")) == is_marked for reason in reasons)
+
+
+def test_repeated_ratings_of_people_are_those_that_people_repeated():
+    kinds = {"ann": "human"}
+    ended = {"m": Counter(ok=20), "ann": Counter(ok=12, skipped=3)}
+    columns = {"m": np.ones(ITEMS), "ann": np.ones(ITEMS)}
+    metrics = of_raters(columns, kinds, rated={"ended": ended, "repeated": 11, "double": 12, "double_by_people": 3})
+    assert values(metrics, "ratings_repeated", "group") == {(None,): 11, ("people",): 3}
+    assert values(metrics, "ratings_double", "group") == {(None,): 12, ("people",): 3}
+    assert values(metrics, "ratings_total", "group") == {(None,): 35, ("people",): 15}
+
+
+def test_ensembles_have_shares_by_any_rater_and_are_not_averaged_with_their_models():
+    columns = {"m": np.full(ITEMS, 5.0), "n": np.full(ITEMS, 1.0), "ann": np.full(ITEMS, 1.0)}
+    settings = MetricSettings(ensembles={"both": ["m", "n"]}, disaggregate=["region"], at_least=[4.0])
+    metrics = of_raters(columns, {"ann": "human"}, settings=settings, subgroups=PARTS)
+    shares = values(metrics, "share_at_least", "group", "rule", "part")
+    assert {(group, rule): value for (group, rule, part), value in shares.items() if part is None} == {
+        ("people", "mean"): 0, ("m", "mean"): 1, ("n", "mean"): 0,
+        ("models", "mean"): 0, ("models", "any"): 1, ("both", "mean"): 0, ("both", "any"): 1,
+    }  # fmt: skip
+    assert set(values(metrics, "average_of_shares", "part", "raters").items()) == {
+        (("East", "3"), 1 / 3), (("West", "3"), 1 / 3),
+    }  # fmt: skip
+
+
+def test_self_preference_is_relative_to_the_other_models_and_not_to_people():
+    columns = {"m": np.where(HALF, 5.0, 3), "n": np.full(ITEMS, 3.0), "ann": np.where(HALF, 5.0, 1)}
+    authors = {"a": HALF, "b": ~HALF}
+    metrics = of_raters(columns, {"ann": "human"}, families={"m": "a"}, authors=authors)
+    assert values(metrics, "self_preference", "rater") == {("m",): 2}
+
+
+def test_coverage_counts_targets_and_parts_that_nobody_answered():
+    target = np.repeat([0, 1, 2, 3], 3)
+    people = np.where(target < 3, np.arange(12.0) % 5 + 1, np.nan)
+    settings = MetricSettings(compare=["region"])
+    metrics = of_raters(
+        {"m": np.arange(12.0) % 4 + 1, "ann": people}, {"ann": "human"}, settings=settings, subgroups=PARTS,
+        target=target, targets=("a", "b", "c", "d"),
+    )  # fmt: skip
+    (overall,) = (f for f in metrics if f.name == "pearson_global_average")
+    assert (overall.n, overall.coverage) == (3, 3 / 4)
+    coverage = {f.dims["part"]: f.coverage for f in metrics if f.name == "part_mean" and f.dims["group"] == "people"}
+    assert coverage == {"first": 1.0, "second": 0.5}
