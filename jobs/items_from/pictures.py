@@ -1,7 +1,9 @@
 """Conversion of the pictures in a user's file, given by path in a folder, URL or image_id, to image_ids."""
 
 import posixpath
+import unicodedata
 from array import array
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -68,11 +70,13 @@ class Paths:
     def __init__(self, path: str, file: UserFile) -> None:
         self._key, self._folder, self._file = f"pictures.path={path}", locations.absolute(path), file
         self._names = {picture_folder.name_in(self._folder, o.uri) for o in picture_folder.list_files(self._folder)}
+        self._by_composed = _by_composed(self._names)
 
     def find(self, name: str, line: int) -> NamedPicture:
         """Return the picture at `name`, relative to the folder or absolute; raises InputError if there is none."""
         path = name.removeprefix(self._folder + "/")
         path = posixpath.normpath(path)
+        path = path if path in self._names else self._by_composed.get(unicodedata.normalize("NFC", path), path)
         if path not in self._names:
             raise InputError(
                 f"{self._file.at(line)}: no picture {name!r} among the {len(self._names):,} files of {self._key}"
@@ -93,6 +97,18 @@ class Paths:
 
     def finish(self) -> None:
         """Do nothing: there is nothing left to check."""
+
+
+def _by_composed(names: Iterable[str]) -> dict[str, str]:
+    """Return names that are not ASCII by their composed form (NFC), unless two names have the same one.
+
+    macOS writes an umlaut in a file's name as two characters, and a spreadsheet writes it as one.
+    """
+    names_by_form: dict[str, list[str]] = {}
+    for name in names:
+        if not name.isascii():
+            names_by_form.setdefault(unicodedata.normalize("NFC", name), []).append(name)
+    return {composed: same[0] for composed, same in names_by_form.items() if len(same) == 1}
 
 
 class Urls:
