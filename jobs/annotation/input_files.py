@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from jobs.corpora import delimited
 from jobs.errors import InputError
 from jobs.store.files import locations
 
@@ -50,7 +51,8 @@ def format_of(files: Sequence[locations.Object]) -> str:
         file.uri: next((name for name in IMPLIED if file.uri.lower().endswith(FORMATS[name])), None) for file in files
     }
     if unknown := next((uri for uri, format_ in formats.items() if format_ is None), None):
-        raise InputError(f"{unknown}: the name does not imply a format; set format={'|'.join(FORMATS)}")
+        advice = delimited.workbook_advice(unknown) or f"set format={'|'.join(FORMATS)}"
+        raise InputError(f"{unknown}: the name does not imply a format; {advice}")
     distinct = sorted({format_ for format_ in formats.values() if format_})
     if len(distinct) > 1:
         raise InputError(f"input: files of several formats ({', '.join(distinct)}); choose one with format=")

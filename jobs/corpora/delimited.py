@@ -23,6 +23,7 @@ from jobs.store.files import locations
 from jobs.store.writer import RAW_KEPT, Reject, Rejects
 
 DELIMITERS = ",;\t|"
+_WORKBOOKS = (".xlsx", ".xls", ".xlsm", ".ods", ".numbers")
 HEAD_BYTES = 1 << 18  # read to detect encoding and delimiter
 MAX_FIELD = 1 << 24  # characters; a longer field must be a quote that is never closed
 _BYTE_ORDER_MARKS = (  # longer ones first, since UTF-32's begins with UTF-16's
@@ -50,6 +51,11 @@ class Dialect:
     delimiter: str
     header: tuple[str, ...]
     lines_before: int = 0
+
+
+def workbook_advice(uri: str) -> str:
+    """Return how to save the workbook of a spreadsheet as text; empty for a file of another name."""
+    return "save the sheet as CSV UTF-8" if uri.lower().endswith(_WORKBOOKS) else ""
 
 
 def marked_encoding(head: bytes) -> str | None:

@@ -56,6 +56,10 @@ def read_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]:
                 **({"limit": cfg.limit} if cfg.limit else {}),
             },
             read=lambda unit: spool.rows(unit.extra["number"]),
+            lines=tuple(
+                f"rejected: {file.at(reject.position)}: {reject.message} ({reject.reason})"
+                for reject in spool.first_rejects
+            ),
             tables=("records", "texts", ITEMS) if records else ("texts", ITEMS),
             condition=cfg.condition,
             limit=limits.Taken(cfg.limit, None, None, per_input=False, noun="rows") if cfg.limit else None,

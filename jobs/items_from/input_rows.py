@@ -79,7 +79,8 @@ def open_file(uri: str, *, encoding: str | None, delimiter: str | None) -> UserF
         case "list":
             return UserFile(file, (PICTURE,), lambda reject: _list(file, reject))
     endings = ", ".join(suffix for suffixes in SUFFIXES.values() for suffix in suffixes if not suffix.endswith(".gz"))
-    raise InputError(f"input={uri}: its name does not say the format; allowed endings: {endings}")
+    advice = delimited.workbook_advice(uri) or f"allowed endings: {endings}"
+    raise InputError(f"input={uri}: its name does not say the format; {advice}")
 
 
 def text_of(value: Any) -> Cell:

@@ -23,6 +23,7 @@ from jobs.store.units import Unit, unit_of_file
 from jobs.store.writer import REJECTS, Reject
 from jobs.tables import TABLES
 
+REJECTS_SHOWN = 3
 SCHEMAS = {name: TABLES[name].schema() for name in ("records", "texts", ITEMS)} | {"rejects": REJECTS}
 
 
@@ -62,6 +63,7 @@ class UnitSpool:
         self._lines, self._ids, self._pictures = array("q"), array("Q"), array("Q")
         self._records_before = [0]  # number of records before each unit
         self._readers: dict[str, pa.ipc.RecordBatchFileReader] = {}
+        self.first_rejects: list[Reject] = []  # to be printed
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -79,6 +81,8 @@ class UnitSpool:
 
     def reject(self, reject: Reject) -> None:
         """Add input that could not become an item to the unit being collected."""
+        if len(self.first_rejects) < REJECTS_SHOWN:
+            self.first_rejects.append(reject)
         self._block.rows["rejects"].append(asdict(reject))
         if len(self._block.rows["rejects"]) >= self._unit_rows:
             self._close_unit()
@@ -133,8 +137,10 @@ class UnitSpool:
         self._readers = {name: pa.ipc.open_file(pa.OSFile(self._path(name))) for name in SCHEMAS}
         if not sum(items + excluded for items, excluded, _ in self._counts):
             first = next((self._rejects(number) for number in range(len(self._counts)) if self._rejects(number)), [])
-            why = f"; {file.counted} {first[0].position}: {first[0].message}" if first else ""
-            raise InputError(f"{file.object.uri}: no row that can become an item{why}")
+            if not first:
+                raise InputError(f"{file.object.uri}: has no rows; name a file with at least one item")
+            why = f"{file.counted} {first[0].position}: {first[0].message}"
+            raise InputError(f"{file.object.uri}: no row that can become an item; {why}")
         ids = np.frombuffer(self._ids, np.uint64)
         order = np.argsort(ids, kind="stable")
         repeats = np.flatnonzero(ids[order][1:] == ids[order][:-1])

@@ -264,7 +264,7 @@ INVALID_CSV = [
     ("item_id,rater\n1,2\n", ["columns.questions={sensitive: q, controversial: r}"], r"no column q .*, r \(.*"),
     ("item_id,rater,a\ni,r,1\n", [], r"no column of answers; .* item_id, rater, a"),
     ("item_id,rater,value\ni,r,1\n", ["question=null"], "columns.question= .* question="),
-    ("item_id,rater,value\n", [], "nothing to import for table ratings"),
+    ("item_id,rater,value\n", [], r"nothing to import for table ratings \(no rows\)"),
     ("item_id,rater,value\ni,,1\n", [], r"nothing to import .* column rater is empty"),
     ("item_id,rater,value\ni,r,1\n", ["columns.value=answer"], r"no column answer \(columns.value=answer\)"),
     ("item_id,rater,value\ni,r,1\n", ["format=xls"], "format=xls: .*csv, parquet, label_studio, prodigy"),

@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -248,13 +249,15 @@ def test_items_on_s3(folder: Path, s3: str) -> None:
     assert [item["image_ids"] for item in items] == [[content_id("a.png")], [content_id("sub/b.png")]]
 
 
-def test_faulty_rows_are_rejects_with_their_lines(folder: Path) -> None:
+def test_faulty_rows_are_rejects_with_their_lines(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "f.csv").write_text("id,file,x\n1,a.png,\n,a.png,\n3,,\n4,a.png\n5,a.png,y\n")
     items = run(
         folder, f"input={folder}/f.csv", make_pictures(folder, ["a.png"]), "columns.id=id", "columns.pictures=file"
     )
     assert [item["item_id"] for item in items] == ["1", "5"]
     assert sorted(rejects(f"{folder}/R/items")) == [(3, "no_id"), (4, "no_picture"), (5, "wrong_width")]
+    shown = re.findall(r"rejected: .*f\.csv: line (\d): .* \((\w+)\)$", capsys.readouterr().out, re.MULTILINE)
+    assert shown == [("3", "no_id"), ("4", "no_picture"), ("5", "wrong_width")]
 
 
 def test_excluded_pictures_are_left_out(folder: Path) -> None:
@@ -297,6 +300,15 @@ def test_wrong_input_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]
     check_cases(check, cases)
 
 
+def test_names_in_another_unicode_form_are_found(folder: Path) -> None:
+    composed, decomposed = "M\u00fcnchen.png", "Mu\u0308nchen.png"
+    for on_disk, in_file in ((composed, decomposed), (decomposed, composed)):
+        shutil.rmtree(folder / "photos", ignore_errors=True)
+        keys = [write_csv(folder / "f.csv", [{"file": in_file}]), make_pictures(folder, [on_disk]), "overwrite=true"]
+        (item,) = run(folder, *keys, "columns.pictures=file")
+        assert item["image_ids"] == [content_id(on_disk)]
+
+
 def test_rows_of_one_id_are_refused_with_both_lines(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [{"id": name, "text": f"t{name}"} for name in "abcb"]
     keys = [write_csv(folder / "f.csv", rows), "columns.id=id", "columns.texts.text=text", "unit_rows=1"]
@@ -316,9 +328,9 @@ def test_an_unknown_image_id_is_refused(folder: Path, capsys: pytest.CaptureFixt
 def test_unusable_files_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cases = [
         ("f.txt", "a\nb\n", "pictures.path=FOLDER"),
-        ("f.csv", "a,b\n", "no row"),
+        ("f.csv", "a,b\n", "has no rows"),
         ("f.csv", "a,a\n1,2\n", "duplicate column a"),
-        ("f.xlsx", "a", ".csv"),
+        ("f.xlsx", "a", "save the sheet as CSV UTF-8"),
         ("f.jsonl", "1\n", "line 1"),
     ]
 

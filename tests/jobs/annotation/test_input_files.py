@@ -42,6 +42,8 @@ def test_names_imply_a_format() -> None:
         (["a.jsonl", "b.jsonl.gz"], "prodigy"),
     ]  # fmt: skip
     check_cases(check, cases)
+    with pytest.raises(InputError, match=r"^b\.XLSX: .*save the sheet as CSV UTF-8$"):
+        format_of([Object("b.XLSX", 1, "")])
     with pytest.raises(InputError, match=r"^b\.xml: the name does not imply a format; set format=csv\|parquet"):
         format_of([Object(uri, 1, "") for uri in ("a.csv", "b.xml")])
     with pytest.raises(InputError, match=r"files of several formats \(csv, prodigy\)"):

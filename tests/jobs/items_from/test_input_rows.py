@@ -58,6 +58,8 @@ def test_the_name_says_the_format(tmp_path: Path) -> None:
     assert (listed.columns, rows) == ((PICTURE,), [(1, {PICTURE: "x"}), (5, {PICTURE: "y"})])
     assert (reject.position, reject.reason) == (4, "bad_encoding")
     with pytest.raises(InputError, match=r"allowed endings: \.csv, \.tsv, \.jsonl, \.parquet, \.txt$"):
+        opened(tmp_path / "f.xml", "x")
+    with pytest.raises(InputError, match=r"save the sheet as CSV UTF-8$"):
         opened(tmp_path / "f.xlsx", "x")
     with pytest.raises(InputError, match=r"2 files; name one"):
         open_file(f"{tmp_path}/[fF].[cC][sS][vV]", encoding=None, delimiter=None)
