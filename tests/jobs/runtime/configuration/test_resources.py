@@ -78,11 +78,13 @@ def test_a_cluster_that_grows_is_waited_for() -> None:
         preflight([Demand("embed", 0, 1, 1)], {"CPU": 8}, autoscaling=True)
 
 
-def test_every_job_fits_two_cores_on_a_laptop_and_gpu_node_does_not() -> None:
+def test_every_job_fits_one_core_on_a_laptop_and_gpu_node_does_not() -> None:
     arguments = ["input=i", "out=o"]
     laptop = config.load("embed", EmbedConfig, arguments).resources
-    for stages in (["mine"], ["fetch"], ["decode", "embed"], ["decode", "judge"]):
-        preflight(demands(laptop, stages, streamed=True), {"CPU": 2.0}, autoscaling=laptop.autoscaling)
+    for stages in (["fetch"], ["decode", "embed"], ["decode", "judge"]):
+        preflight(demands(laptop, stages, streamed=True), {"CPU": 1.0}, autoscaling=laptop.autoscaling)
+    for stage in ("mine", "search", "judge", "kb", "link"):
+        preflight(demands(laptop, [stage], streamed=False), {"CPU": 1.0}, autoscaling=laptop.autoscaling)
     node = config.load("embed", EmbedConfig, [*arguments, "resources=gpu-node"]).resources
     with pytest.raises(InputError, match="needs 1 GPU "):
         preflight(demands(node, ["embed"], streamed=True), {"CPU": 64.0}, autoscaling=node.autoscaling)
