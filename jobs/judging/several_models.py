@@ -65,7 +65,10 @@ def run_each(
             say(f"{job} {config.model.name} failed: {error}", err=True)
     if failures:
         only_input = len(failures) == len(configs) and all(isinstance(e, InputError) for e in failures.values())
-        reasons = "; ".join(f"{name} ({error})" for name, error in failures.items())
+        names_by_reason: dict[str, list[str]] = {}
+        for name, failure in failures.items():
+            names_by_reason.setdefault(str(failure), []).append(name)
+        reasons = "; ".join(f"{', '.join(names)} ({reason})" for reason, names in names_by_reason.items())
         raise (InputError if only_input else RunError)(f"{len(failures)} of {len(configs)} models failed: {reasons}")
     return manifest
 

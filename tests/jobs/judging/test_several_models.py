@@ -87,3 +87,11 @@ def test_the_model_that_is_refused_is_named_by_its_key(message: str, expected: s
     with pytest.raises(InputError) as caught:
         run_each("judge", loaded("judge", BOTH), lambda _: None, check=refuse)
     assert str(caught.value) == expected
+
+
+def test_a_reason_that_several_models_share_is_given_once() -> None:
+    def run(cfg: Any) -> None:
+        raise InputError("needs 2 CPUs")
+
+    with pytest.raises(InputError, match=r"^2 of 2 models failed: local-tiny, local-text-tiny \(needs 2 CPUs\)$"):
+        run_each("judge", loaded("judge", BOTH), run, check=lambda _: None)
