@@ -1,6 +1,7 @@
 """Plots of metrics with intervals: a figure per family, with a plot per metric and attribute of items."""
 
 import math
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -142,11 +143,16 @@ def _point(metric: Metric, names: Mapping[str, str], wording: Mapping[tuple[str,
 
 
 def _plots(points: Sequence[_Point], places: Container[str]) -> Iterator[tuple[str, Intervals, int]]:
-    """Yield (title, plot, number of rows left out)."""
+    """Yield (title, plot, number of rows left out); of plots per question, first one of each question."""
     of_plot: dict[tuple[str, str], list[_Point]] = {}
     for point in points:
         of_plot.setdefault((point.plot, point.question if point.part else ""), []).append(point)
-    for (title, question), members in of_plot.items():
+    of_question: Counter[str] = Counter()
+    turns: dict[tuple[str, str], int] = {}
+    for title, question in of_plot:
+        turns[title, question] = of_question[question]
+        of_question[question] += 1
+    for (title, question), members in sorted(of_plot.items(), key=lambda entry: turns[entry[0]]):
         raters = dict.fromkeys(point.rater_label for point in members)
         if question:
             drawn = list(raters)[:MAX_SERIES]  # people and models come before single raters

@@ -63,3 +63,15 @@ def test_rows_and_plots_past_the_limits_are_counted() -> None:
     assert (len(figure.plots), figure.notes) == (6, ("6 of 7 plots; the others are in the tables.",))
     (figure,) = figures([one for one in questions if one.dims["group"] != "m3"])
     assert (len(figure.plots), figure.notes) == (1, ())  # three raters are colours, and the questions are rows
+
+
+def test_each_question_has_a_plot_by_subgroup_before_any_has_two() -> None:
+    metrics = [
+        metric("group_mean_score", question=f"q{number}", attribute=f"a{attribute}", part=part, group="people")
+        for number in range(3)
+        for attribute in range(MAX_PLOTS)
+        for part in ("x", "y")
+    ]
+    (figure,) = figures(metrics)
+    titles = [title for plot in texts(figure) for title in plot if title.rpartition(", ")[2] in ("q0", "q1", "q2")]
+    assert [title.rpartition(", ")[2] for title in titles] == ["q0", "q1", "q2"] * 2
