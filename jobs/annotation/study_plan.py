@@ -113,12 +113,13 @@ def describe(cfg: AnnotateConfig, tasks: Sequence[Assignment]) -> str:
     numbers = assignment.summary(tasks, by_group=by_group)
     overlaps = ""
     if numbers.overlap_least is not None:
-        overlaps = (
-            f"; any two raters{' of a group' if by_group else ''} share {numbers.overlap_least:,} to "
-            f"{numbers.overlap_most:,} (median {numbers.overlap_median:g})"
-        )
+        shared = f"{numbers.overlap_least:,}"
+        if numbers.overlap_most != numbers.overlap_least:
+            shared += f" to {numbers.overlap_most:,} (median {numbers.overlap_median:g})"
+        overlaps = f"; any two raters{' of a group' if by_group else ''} share {shared} items"
+    loads = f"{numbers.least:,}" + (f" to {numbers.most:,}" if numbers.most != numbers.least else "")
     audits = f"; {numbers.audits:,} drawn for the audit" if numbers.audits else ""
     return (
         f"{numbers.tasks:,} tasks of {numbers.items:,} items for {numbers.raters:,} raters, "
-        f"{numbers.least:,} to {numbers.most:,} each{overlaps}{audits}"
+        f"{loads} each{overlaps}{audits}"
     )

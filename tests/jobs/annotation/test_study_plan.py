@@ -1,14 +1,15 @@
 """Rows of assignments: what raters and the auditor are shown, and in which file."""
 
+import re
 from typing import Any
 
 import pytest
 
 from actors.rubrics.rubric import Rubric
 from jobs.annotation.annotate_config import AnnotateConfig
-from jobs.annotation.assignment import Assignment, Rater
+from jobs.annotation.assignment import Assignment, Rater, assign
 from jobs.annotation.own_questions import OwnSet
-from jobs.annotation.study_plan import AUDITOR, QUOTA, SHARED, assign_items, assignment_rows
+from jobs.annotation.study_plan import AUDITOR, QUOTA, SHARED, assign_items, assignment_rows, describe
 from jobs.errors import InputError
 
 TASKS = [
@@ -25,6 +26,18 @@ def rows(**keys: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     every = assignment_rows(cfg, TASKS)
     audits = sorted((row for row in every if row["role"] == AUDITOR), key=lambda row: (row["item_id"], row["target"]))
     return [row for row in every if row["role"] != AUDITOR], audits
+
+
+def test_equal_loads_and_overlaps_are_one_number() -> None:
+    cfg = AnnotateConfig(input="", raters="", out="", per_item=2)
+    pair, third = [Rater("ada"), Rater("bo")], Rater("eve")
+    items = [f"i{number}" for number in range(5)]
+    both = assign(items, pair, seed=1, per_item=2)
+    assert describe(cfg, both) == "10 tasks of 5 items for 2 raters, 5 each; any two raters share 5 items"
+    assert re.fullmatch(
+        r"10 tasks of 5 items for 3 raters, 3 to 4 each; any two raters share 1 to 2 \(median 2\) items",
+        describe(cfg, assign(items, [*pair, third], seed=1, per_item=2)),
+    )
 
 
 def test_the_auditor_sees_each_audited_item_once_in_an_own_file() -> None:
