@@ -230,6 +230,8 @@ def open_table(uri: str, *expected: str, complete: bool = True) -> TableSource:
         raise InputError(f"{uri}: a folder of several tables: {', '.join(below)}; name one of them")
     footers = Footers(_sound_footers(uri, listed))
     if not footers:
+        if any(file.uri == run_uri(uri, IDENTITY) for file in listed):
+            raise InputError(f"{uri}: no unit is done yet; run the command that writes it again, or wait")
         raise InputError(_no_table(uri, expected))
     name = _table_name(uri, footers, expected)
     _check_version(name, footers)
@@ -293,8 +295,8 @@ def _table_name(uri: str, footers: Footers, expected: Sequence[str]) -> str:
 
 def _wanted(expected: Sequence[str]) -> str:
     """Return the names of tables, with the jobs that write them."""
-    jobs = "; ".join(f"{name}: {', '.join(tables.WRITTEN_BY[name])}" for name in expected)
-    return f"{' or '.join(expected)} (written by: {jobs})"
+    wanted = (f"{name} (written by {', '.join(tables.WRITTEN_BY[name])})" for name in expected)
+    return " or ".join(wanted)
 
 
 def _metadata(schema: pa.Schema, key: str) -> str:

@@ -278,7 +278,7 @@ def test_values_that_are_not_allowed_are_refused(
     command += ["model=local-tiny", f"out={tmp_path}/r"]
     misses = []
     for overrides, message in (
-        (["targets=no_such.txt"], "targets=no_such.txt: no such file, and no such list"),
+        (["targets=no_such.txt"], "targets=no_such.txt: does not exist; "),
         (["rubric=century_labels", "targets=[a]"], "rubric 'century_labels' asks about no target"),
         (["targets=[a]", "engine=fast"], "engine=fast: "),
         (

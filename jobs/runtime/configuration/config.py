@@ -12,6 +12,7 @@ import pickle
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any
 
 import hydra
@@ -233,7 +234,7 @@ def _explain(job: str, schema: type, overrides: list[str], error: Exception) -> 
             allowed = options(group, nested_dataclass(type_of(schema, group)))
             # Hydra takes the part before a slash for a folder.
             option = next((value for value in _values_of(group, overrides) if value.endswith(option)), option)
-            hint = _hint(option, allowed) or _hint_of_checkpoint(group, option)
+            hint = _hint_of_file(option) or _hint(option, allowed) or _hint_of_checkpoint(group, option)
             return (
                 f"{group}={option}: no such option{hint}; must be one of {', '.join(allowed)}, or your own .yaml file"
             )
@@ -257,6 +258,14 @@ def _explain(job: str, schema: type, overrides: list[str], error: Exception) -> 
 
 def _values_of(key: str, overrides: Sequence[str]) -> list[str]:
     return [override.partition("=")[2] for override in overrides if override.startswith(f"{key}=")]
+
+
+def _hint_of_file(option: str) -> str:
+    """Return a hint with the user's file `option`.yaml or `option`.yml; empty if there is none."""
+    stem = option.removesuffix(".yml")
+    if Path(f"{stem}.yaml").is_file():
+        return f" (did you mean {stem}.yaml?)"
+    return f" (rename {stem}.yml to {stem}.yaml)" if Path(f"{stem}.yml").is_file() else ""
 
 
 def _hint_of_checkpoint(group: str, option: str) -> str:

@@ -107,7 +107,10 @@ def describe_yaml_error(error: yaml.YAMLError, file: str) -> str:
     """Return the file, the line and the problem of a file that is not YAML."""
     mark = getattr(error, "problem_mark", None)
     line = f", line {mark.line + 1}" if mark else ""
-    return f"{file}{line}: not YAML ({getattr(error, 'problem', None) or error})"
+    problem = getattr(error, "problem", None) or str(error)
+    if "cannot start any token" in problem:
+        problem += "; indent with spaces, not tabs, and quote a value that begins with @ or `"
+    return f"{file}{line}: not YAML ({problem})"
 
 
 def _register(override: str, job_groups: Mapping[str, str]) -> str:

@@ -7,12 +7,16 @@ from pathlib import Path
 _NAMED = 6
 _LIST = re.compile(r"(^|/)\[[^\[\]]*\]$")  # a list given where a path is expected; few globs look like this
 
+_QUOTED = re.compile(r"""(^|/)(["'])\[.*\]\2$""")
+
 
 def hint(path: str) -> str:
     """Return `; did you mean …?`, or `; FOLDER has …` for a local path or glob without a match; empty for s3://.
 
     For a list, `[a,b]`, return that one path is needed.
     """
+    if _QUOTED.search(path):
+        return "; the value has quotes inside: write one pair of quotes, around key=[…]"
     if _LIST.search(path):
         return "; not a list, but one path is needed: name one table, folder or file, without brackets"
     return "" if "://" in path else _local_hint(Path(path))

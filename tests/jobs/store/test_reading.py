@@ -71,6 +71,12 @@ def test_what_a_run_keeps_in_its_own_folders_is_no_table_to_name(out: str) -> No
         open_table(out)
 
 
+def test_a_run_that_has_written_nothing_yet_is_named_as_such(out: str) -> None:
+    begin(plan(out))
+    with pytest.raises(InputError, match=r"no unit is done yet; run the command that writes it again, or wait$"):
+        open_table(out, "node_images")
+
+
 def test_a_folder_in_a_list_means_all_of_its_tables(out: str) -> None:
     for name in ("one", "two"):
         complete(plan(f"{out}/{name}"))

@@ -146,6 +146,10 @@ BAD: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
         ["report", "ratings=[{f}/pictures]", "embeddings=[{f}/e]", "out={f}/out"],
         ("embeddings={cwd}/[{f}/e]: no table here", "not a list", "without brackets"),
     ),
+    "a list in two pairs of quotes": (
+        ["report", "ratings='[{f}/pictures]'", "out={f}/out"],
+        ("ratings='[{f}/pictures]': no table matches", "one pair of quotes"),
+    ),
     "a number in words": ([*MINE, "ray.num_cpus=two"], ("ray.num_cpus=two: must be a whole number",)),
     "a Boolean without a value": ([*MINE, "overwrite"], "use overwrite=true or --overwrite"),
     "a key without its group": (
@@ -159,6 +163,10 @@ BAD: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
     "a model of the hub": (
         ["judge", "input={f}/matches", "model=Qwen/Qwen2.5-VL-7B", "out={f}/out"],
         "no such option (a model of the hub or a folder is model.checkpoint=Qwen/Qwen2.5-VL-7B); ",
+    ),
+    "a rubric without its ending": (
+        ["judge", "input={f}/matches", "rubric={f}/mood", "out={f}/out"],
+        ("rubric={f}/mood: no such option (did you mean {f}/mood.yaml?)",),
     ),
     "no such rubric": (
         ["judge", "input={f}/matches", "rubric={f}/none.yaml", "out={f}/out"],
@@ -176,27 +184,31 @@ BAD: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
         ["judge", "input={f}/matches", "rubric=cultural_relevance", "targets=Peru", "out={f}/out"],
         ("targets=Peru: no such file, and no such list", "world_religions", "as a list, targets=[Peru]"),
     ),
+    "a misspelt file of targets": (
+        ["judge", "input={f}/matches", "rubric=cultural_relevance", "targets={f}/term.csv", "out={f}/out"],
+        ("targets={f}/term.csv: does not exist; did you mean {f}/terms.csv?",),
+    ),
     "no table": (
         ["curate", "input={f}/bare", "out={f}/out"],
-        ("input={f}/bare: no table here", "expected records (written by: records: mine, "),
+        ("input={f}/bare: no table here", "expected records (written by mine, "),
     ),
     "no place": (
         ["curate", "input={f}/none", "out={f}/out"],
-        ("input={f}/none: no table here", "expected records (written by", "{f} has "),
+        ("input={f}/none: no table here", "expected records (written by ", "{f} has "),
     ),
     "foreign table": (["curate", "input={f}/foreign", "out={f}/out"], "not a table of remine; expected records"),
     "broken table": (["curate", "input={f}/broken", "out={f}/out"], "x.parquet: not a readable Parquet file"),
     "wrong table": (
         ["embed", "input={f}/matches", "embedder=local-tiny", "out={f}/out"],
-        ("input={f}/matches: is a table 'records', expected images or texts", "(written by: images: fetch, "),
+        ("input={f}/matches: is a table 'records', expected images (written by fetch, ", ") or texts (written by "),
     ),
     "wrong table for a list": (
         ["report", "ratings={f}/matches", "out={f}/out"],
-        ("ratings={f}/matches: is a table 'records', expected ratings", "(written by: ratings: judge, "),
+        ("ratings={f}/matches: is a table 'records', expected ratings", "(written by judge, "),
     ),
     "wrong table for a model": (
         ["judge", "input={f}/matches", "model=local-tiny", "out={f}/out"],
-        ("input={f}/matches: is a table 'records', expected images or items", "(written by: images: fetch, "),
+        ("input={f}/matches: is a table 'records', expected images (written by fetch, ", ") or items (written by "),
     ),
     "foreign out": (["curate", "input={f}/matches", "out={f}/foreign"], "{f}/foreign: not empty"),
     "out in a file": (["curate", "input={f}/matches", "out={f}/good.tsv/x"], "{f}/good.tsv/x: "),

@@ -163,6 +163,7 @@ def test_a_file_of_the_users_is_an_option_like_those_of_conf(tmp_path: Path) -> 
     ("text", "message"),
     [
         ("name: [\n", "own.yaml, line 2: not YAML (did not find expected node content)"),
+        ("a:\n\tname: b\n", "indent with spaces, not tabs, and quote a value"),
         ("- a", "own.yaml: not a configuration; it must be a mapping of keys"),
         ("nmae: wit", "own.yaml: nmae: no such key (did you mean name?); must be one of language, name, path"),
         ("language: [1]", "own.yaml: language=[1]: must be text"),
