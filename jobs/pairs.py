@@ -23,6 +23,7 @@ from jobs.runtime.configuration.config import Writing
 from jobs.runtime.selection import exclusions
 from jobs.store import limits, run_files
 from jobs.store.files import locations
+from jobs.store.written_units import rows_of_units
 
 
 @dataclass
@@ -51,13 +52,15 @@ def execute(cfg: PairsConfig) -> dict[str, Any] | None:
     excluded = exclusions.read_exclusions(cfg.exclusions)
     sources = pairs.open_sources(cfg.input, cfg.texts)
     items = locations.join(cfg.out, output.ITEMS)
+    begun = [] if cfg.overwrite else list(run_files.begun_units(items))
     with pairs.read_plan(
         sources,
         by=cfg.by,
         orders=cfg.orders,
         unit_rows=cfg.unit_rows,
         excluded=excluded,
-        begun=[] if cfg.overwrite else [unit.name for unit in run_files.begun_units(items)],
+        begun=begun,
+        rows_of=rows_of_units(items) if begun else {},
         limit=cfg.limit,
     ) as plan:
         return output.write(cfg, plan, excluded, job="pairs")

@@ -4,26 +4,24 @@ Input rows are copied to the temporary folder and looked up there by key; memory
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import combinations, islice
 from typing import Any, NamedTuple
 
-from actors.ids import content_id
 from jobs.errors import InputError
 from jobs.items_from.kept_rows import KeptRows, column_keys
 from jobs.items_from.output import ITEMS, ItemsPlan, UnitRows, rows_of
 from jobs.items_from.pair_rows import pair_item
+from jobs.items_from.pair_units import BOTH, ONE, NumberedPairs, pair_count, pair_units
 from jobs.judging.condition import METADATA
 from jobs.runtime.selection.exclusions import ExclusionFilter, Exclusions
-from jobs.store.files.compact_list import CompactList
 from jobs.store.files.spool import Spool
 from jobs.store.limits import Taken
+from jobs.store.pieces import FROM, TO
 from jobs.store.reading import TableSource, open_table
 from jobs.store.units import Unit
 
-BOTH, ONE = "both", "one"
 ORDERS = (BOTH, ONE)
 _ITEM_COLUMNS = ("item_id", "kind", "image_ids", "text_ids", "attributes")
 _TEXT_COLUMNS = ("text_id", "role", "language", "text")
@@ -68,7 +66,8 @@ def read_plan(
     orders: str,
     unit_rows: int,
     excluded: Exclusions,
-    begun: Sequence[str] = (),
+    begun: Sequence[Unit] = (),
+    rows_of: Mapping[str, int] | None = None,
     limit: int | None = None,
 ) -> Iterator[ItemsPlan]:
     """Yield the plan of the pairs while the copies of the input rows exist.
@@ -77,8 +76,7 @@ def read_plan(
         by: an attribute, or the role of texts.
         orders: `both` or `one`.
         unit_rows: largest number of pairs per unit.
-        begun: names of the units of the table that is continued, which are kept: after a purge of the items there are
-            fewer pairs, and the last units may be empty.
+        begun: the units of the table that is continued; rows_of: name -> rows of those that are written (`pair_units`).
         limit: number of pairs, each in its orders, counted from the first; None: all.
 
     Raises:
@@ -97,14 +95,11 @@ def read_plan(
         if not paired:
             raise InputError(_nothing_to_pair(sources, by, groups))
         inputs = (sources.items.whole(), *([sources.texts.whole()] if sources.texts else ()))
-        units = CompactList(
-            Unit(name, inputs, f"{orders} by {by}", len(rows), {"pairs": rows})
-            for name, rows in _named(_pieces(islice(_pairs(paired.values()), limit), orders, unit_rows), begun)
-        )
+        pairs = NumberedPairs(list(paired.values()), orders=orders, limit=limit)
+        taken = Taken(limit or 0, pairs.count, pairs.without_limit, per_input=False, noun="pairs")
         sizes = Counter(map(len, paired.values()))
-        count = _count(sizes)
         yield ItemsPlan(
-            units=units,
+            units=pair_units(pairs, inputs, unit_rows=unit_rows, begun=begun, rows_of=rows_of),
             identity={
                 "items": sources.items.identity,
                 **({"texts": sources.texts.identity} if sources.texts else {}),
@@ -113,12 +108,12 @@ def read_plan(
                 "unit_rows": unit_rows,
                 **({"limit": limit} if limit is not None else {}),
             },
-            read=reader.read,
+            read=lambda unit: reader.read(list(pairs.ordered(unit.extra[FROM], unit.extra[TO]))),
             derived=True,
             condition=sources.items.metadata.get(METADATA, ""),
             lines=list(_lines(sizes, by, orders, groups.left_out)),
             matched=groups.matched,
-            limit=None if limit is None else Taken(limit, min(limit, count), count, per_input=False, noun="pairs"),
+            limit=None if limit is None else taken,
         )
 
 
@@ -139,49 +134,10 @@ def _lines(sizes: Counter[int], by: str, orders: str, left_out: Counter[str]) ->
     """Yield lines that describe which items were paired."""
     orders_text = "each in both orders" if orders == BOTH else "each in one order"
     numbers = ", ".join(f"{count:,} with {size:,} items" for size, count in sorted(sizes.items()))
-    yield f"{_count(sizes):,} pairs, {orders_text}; values of {by}: {numbers}"
+    count = sum(pair_count(size) * groups for size, groups in sizes.items())
+    yield f"{count:,} pairs, {orders_text}; values of {by}: {numbers}"
     if left_out:
         yield "not paired: " + ", ".join(f"{count:,} items ({reason})" for reason, count in sorted(left_out.items()))
-
-
-def _count(sizes: Mapping[int, int]) -> int:
-    """Return the number of pairs, from the number of groups of each size."""
-    return sum(size * (size - 1) // 2 * count for size, count in sizes.items())
-
-
-def _pairs(groups: Iterable[list[str]]) -> Iterator[tuple[str, str]]:
-    return (pair for ids in groups for pair in combinations(ids, 2))
-
-
-def _pieces(pairs: Iterable[tuple[str, str]], orders: str, unit_rows: int) -> Iterator[list[tuple[str, str]]]:
-    """Yield the pairs in pieces of at most `unit_rows`, except for the second order of the last pair."""
-    piece: list[tuple[str, str]] = []
-    for first, second in pairs:
-        piece += _ordered(first, second, orders)
-        if len(piece) >= unit_rows:
-            yield piece
-            piece = []
-    if piece:
-        yield piece
-
-
-def _named(
-    pieces: Iterable[list[tuple[str, str]]], begun: Sequence[str]
-) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """Yield the pieces under the names in `begun`, then under names made from pairs; unused names get no pairs."""
-    left = iter(begun)
-    for rows in pieces:
-        yield next(left, "") or content_id("pairs", *map("\x1f".join, rows)), rows
-    for name in left:
-        yield name, []
-
-
-def _ordered(first: str, second: str, orders: str) -> list[tuple[str, str]]:
-    """Return the pair in both orders, or in the one that a hash of its items selects."""
-    if orders == BOTH:
-        return [(first, second), (second, first)]
-    low, high = sorted((first, second))
-    return [(low, high) if int(content_id("order", low, high), 16) & 1 else (high, low)]
 
 
 @dataclass
@@ -217,9 +173,8 @@ class PairReader:
             left_out[f"the only one of their {self.by}"] += alone
         return Groups(members, left_out, exclusion_filter.take_matched())
 
-    def read(self, unit: Unit) -> UnitRows:
-        """Return the rows of a unit."""
-        pairs = [(first, second) for first, second in unit.extra["pairs"]]
+    def read(self, pairs: Sequence[tuple[str, str]]) -> UnitRows:
+        """Return the rows of ordered pairs of item ids."""
         items = dict(self.items.rows({name for pair in pairs for name in pair}))
         texts = self._texts(list(items.values()))
         rows, text_rows = [], []

@@ -30,7 +30,7 @@ from jobs.store.object_rows import open_rows, reading_rows
 from jobs.store.pieces import range_without, with_range
 from jobs.store.reading import TableSource, open_table, whole_of
 from jobs.store.run_files import CONFIG, IDENTITY, INPUTS, MANIFEST, UNITS, run_uri
-from jobs.store.units import WHOLE, Unit
+from jobs.store.units import OWN_ROWS, WHOLE, Unit
 from jobs.store.writer import Reject, Target, UnitTask, UnitWriter, rejects_uri
 from jobs.store.written_units import written_unit
 from jobs.tables import TABLES
@@ -78,7 +78,7 @@ class _Moved:
         if not any(source in self.objects for source in unit.inputs):
             return unit, {}
         inputs, parent = tuple(self.objects.get(source, source) for source in unit.inputs), unit.inputs[0]
-        if unit.piece == WHOLE and unit.limit is None:
+        if (unit.piece == WHOLE or unit.piece.startswith(OWN_ROWS)) and unit.limit is None:
             return replace(unit, inputs=inputs), {}
         removed = self.removed.get(parent) if parent in self.objects else NO_ROWS
         moved = {} if removed is None else range_without(unit, removed)

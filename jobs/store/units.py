@@ -11,6 +11,7 @@ from jobs.store.files.objects import Object
 from jobs.store.json_types import ObjectJson, UnitJson
 
 WHOLE = "whole"
+OWN_ROWS = "own rows"  # `Unit.piece` begins with it: rows made from all inputs, which `purge` only makes fewer
 LIMIT = "limit"  # `Unit.extra`: how many of its rows are read, from the first one; all if absent
 BYTES = "bytes"  # `Unit.extra`: how many bytes of its inputs it covers; all if absent
 
@@ -23,7 +24,8 @@ class Unit:
         name: the name of its data object. A derived table keeps its parent's names, so that a join of two tables
             derived from the same parent reads one object of each.
         inputs: the files or objects that it reads.
-        piece: the part of the inputs that it covers; `WHOLE` for all.
+        piece: the part of the inputs that it covers; `WHOLE` for all. A piece of `OWN_ROWS` stays as it is if a purge
+            removes rows of the inputs.
         rows: the number of rows that it reads, if known before reading.
         extra: JSON values for the job that created the unit; not part of its identity.
     """

@@ -22,6 +22,13 @@ def with_footers(target: Target, units: Iterable[Unit]) -> Iterator[tuple[Unit, 
         yield unit, next(footers) if target.data_uri(unit.name) in uris else None
 
 
+def rows_of_units(out: str) -> dict[str, int]:
+    """Return the number of rows of each unit that is written at `out`, by name; empty without a table."""
+    out = locations.absolute(out)
+    footers = read_footers(data_objects(out, locations.listing(out)), remote=locations.is_s3(out))
+    return {footer.unit.name: footer.rows for footer in footers if footer is not None and footer.written}
+
+
 def is_current(unit: Unit, record: FooterJson | None, identity: str) -> bool:
     """Return whether the unit was written from these inputs, with this configuration."""
     if record is None or record["unit"]["name"] != unit.name:

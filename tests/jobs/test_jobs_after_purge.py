@@ -119,7 +119,7 @@ def test_tables_of_pieces_continue_after_a_purge(tmp_path: Path, capsys: pytest.
             assert cli.main(job, [*keys, f"out={root}/{name}", withdrawn]) == 0, capsys.readouterr()
             lines = [line for line in capsys.readouterr().out.splitlines() if " units, " in line]
             round_of |= {name for line in lines if "done before" not in line}
-    assert again == [{"pairs", "linked"}, set()]  # which are no ranges of rows
+    assert again == [{"linked"}, set()]  # whose units are ranges of pictures, not of rows
     assert {name: {path.name for path in (root / name).glob("*.parquet")} for name in tables} == units
     assert {name: open_table(f"{root}/{name}").rows for name in tables if name != "pairs/texts"} == {
         "images": 7, "ratings": 597 * 8, "pairs/items": 2 * (3 + 6), "judged/items": 597,

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,8 @@ def plans(tmp_path: Path) -> Iterator[Any]:
 
 def pairs_of(plan: ItemsPlan) -> list[list[tuple[str, str]]]:
     """Return the pairs of each unit."""
-    return [[(first, second) for first, second in unit.extra["pairs"]] for unit in plan.units]
+    units = [plan.read(unit).tables["items"].column("attributes").to_pylist() for unit in plan.units]
+    return [[(dict(row)["first"], dict(row)["second"]) for row in rows] for rows in units]
 
 
 def test_the_lines_count_groups_and_why_items_are_in_no_pair(plans: Any) -> None:
@@ -87,9 +89,7 @@ def test_units_end_with_a_whole_pair(plans: Any) -> None:
     assert pairs_of(plans([rows], unit_rows=3)) == [both[i] + both[i + 1] for i in (0, 2, 4)]
     assert [len(rows) for rows in pairs_of(plans([rows], unit_rows=5))] == [6, 6]
     one = plans([rows], orders="one", unit_rows=4)
-    assert [(unit.rows, unit.piece, len(unit.extra["pairs"])) for unit in one.units] == [
-        (4, "one by prompt", 4), (2, "one by prompt", 2),
-    ]  # fmt: skip
+    assert [unit.rows for unit in one.units] == [4, 2]
     assert len({unit.name for unit in one.units}) == 2
     assert [len(pairs) for pairs in pairs_of(plans([rows], orders="one", unit_rows=3))] == [3, 3]
 
@@ -108,11 +108,40 @@ def test_the_one_order_depends_on_the_items_only(plans: Any) -> None:
 
 def test_a_continued_table_keeps_the_names_of_its_units(plans: Any) -> None:
     rows = [item(name, "x") for name in "abc"]
-    names = [unit.name for unit in plans([rows], unit_rows=2).units]
-    fewer = plans([rows], unit_rows=2, begun=["first"])
+    whole = plans([rows], unit_rows=2)
+    names = [unit.name for unit in whole.units]
+    begun = [replace(unit, name=name) for unit, name in zip(whole.units, ("first", "second", "third"), strict=True)]
+    fewer = plans([rows], unit_rows=2, begun=begun[:1])
     assert [unit.name for unit in fewer.units] == ["first", *names[1:]]
-    more = plans([rows[:2]], unit_rows=2, begun=["first", "second", "third"])
+    assert {unit.piece for unit in fewer.units} == {unit.piece for unit in whole.units}
+    more = plans([rows[:2]], unit_rows=2, begun=begun)
     assert [(unit.name, unit.rows) for unit in more.units] == [("first", 2), ("second", 0), ("third", 0)]
+    assert more.units[0].piece != begun[0].piece, "it has another pair, so it is written again"
+
+
+def test_a_complete_table_keeps_the_pairs_that_a_purge_left(plans: Any) -> None:
+    """Without b, units of two pairs of ab, ac, ad, bc, bd, cd have 1, 1 and 1."""
+    rows = [item(name, "x") for name in "abcd"]
+    begun = plans([rows], unit_rows=4).units
+    left = [row for row in rows if row["item_id"] != "b"]
+    sizes = {unit.name: 2 for unit in begun}
+    purged = plans([left], unit_rows=4, begun=begun, rows_of=sizes)
+    assert [(unit.name, unit.piece, unit.rows) for unit in purged.units] == [
+        (unit.name, unit.piece, 2) for unit in begun
+    ]
+    assert pairs_of(purged) == [[("a", "c"), ("c", "a")], [("a", "d"), ("d", "a")], [("c", "d"), ("d", "c")]]
+    for unknown in ({}, {begun[0].name: 2}, {**sizes, begun[0].name: 4}):  # units are missing, or have other pairs
+        anew = plans([left], unit_rows=4, begun=begun, rows_of=unknown)
+        assert [unit.rows for unit in anew.units] == [4, 2, 0], unknown
+        assert {unit.piece for unit in anew.units}.isdisjoint(unit.piece for unit in begun), unknown
+    trial = plans([left], unit_rows=4, begun=begun[:1], rows_of={begun[0].name: 2}, limit=2)
+    assert [(unit.name, unit.rows) for unit in trial.units] == [(begun[0].name, 4)]
+    assert trial.units[0].piece != begun[0].piece, "another pair takes the place of the removed one"
+
+
+def test_the_list_of_units_has_no_ids_of_items(plans: Any) -> None:
+    units = plans([[item(name, "x") for name in ("item-a", "item-b")]]).units
+    assert "item-" not in str([unit.to_json() for unit in units])
 
 
 def test_an_attribute_comes_before_the_texts_of_that_role(plans: Any) -> None:
