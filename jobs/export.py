@@ -9,10 +9,12 @@ question with its text, the rater, and the answer with its label, score and stat
 kept, without a score. docs/results.md reads the file with pandas, Polars, DuckDB and datasets.
 """
 
+import codecs
 import sys
 import tempfile
 from collections import Counter
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -80,8 +82,7 @@ def execute(cfg: ExportConfig) -> dict[str, int]:
     by_status: Counter[str] = Counter()
     with tempfile.TemporaryDirectory(prefix="remine-") as folder:
         path = Path(folder) / f"rows{suffix}"
-        with ExitStack() as stack:
-            writer = stack.enter_context(_writer(path, flat))
+        with _writer(path, flat) as writer:
             for source in sources:
                 for rows in flat.rows(source):
                     writer.write_table(rows if suffix == ".parquet" else escaped_rows(rows))
@@ -116,8 +117,17 @@ def _of_runs(cfg: ExportConfig) -> ExportConfig:
     return cfg
 
 
-def _writer(path: Path, flat: FlatTable) -> pq.ParquetWriter | pcsv.CSVWriter:
-    return (pq.ParquetWriter if path.suffix == ".parquet" else pcsv.CSVWriter)(path, flat.schema)
+@contextmanager
+def _writer(path: Path, flat: FlatTable) -> Iterator[pq.ParquetWriter | pcsv.CSVWriter]:
+    """Open a writer of the file; CSV begins with a byte-order mark, without which Excel misreads other letters."""
+    if path.suffix == ".parquet":
+        with pq.ParquetWriter(path, flat.schema) as writer:
+            yield writer
+        return
+    with path.open("wb") as file:
+        file.write(codecs.BOM_UTF8)
+        with pcsv.CSVWriter(file, flat.schema) as writer:
+            yield writer
 
 
 JOB = cli.Job("export", ExportConfig, execute, positional=("ratings", "out"), resumes=False)

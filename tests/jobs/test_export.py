@@ -1,5 +1,6 @@
 """One flat row per rating, joined with its picture and item; the snippets of docs/results.md run on it."""
 
+import codecs
 import re
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,7 @@ def test_the_folder_of_a_run_means_its_tables(study: Path, capsys: pytest.Captur
 def test_csv_has_the_same_rows(study: Path) -> None:
     export(*ALL)
     export(*ALL, out="ratings.csv")
+    assert Path("ratings.csv").read_bytes().startswith(codecs.BOM_UTF8)  # without it Excel does not read UTF-8
     options = pcsv.ConvertOptions(
         column_types=pq.read_schema("ratings.parquet"), strings_can_be_null=True, quoted_strings_can_be_null=False
     )
