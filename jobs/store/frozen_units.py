@@ -40,14 +40,29 @@ def in_frozen_order(out: str, plan: TablePlan) -> Sequence[Unit]:
     names = {unit.name for unit in frozen}
     new = [name for name in planned if name not in names]
     if gone or (new and not (plan.derived and plan.limit is not None)):
-        unit = gone[0] if gone else planned[min(new)]
-        name = unit.inputs[0].uri if unit.inputs else f"unit {unit.name}"
-        change = "changed or is gone" if gone else "is new"
+        difference = _difference(gone, [planned[name] for name in new])
         raise InputError(
-            f"out={out}: the inputs changed since this run started: {name} {change} "
-            f"({len(gone)} gone, {len(new)} new); use another out= or overwrite=true"
+            f"out={out}: the inputs changed since this run started: {difference}; use another out= or overwrite=true"
         )
     return CompactList(planned[name] for name in [*(unit.name for unit in frozen), *new])
+
+
+def _difference(gone: Sequence[Unit], new: Sequence[Unit]) -> str:
+    """Return which inputs differ between units that a run does not have any more and those that it did not have.
+
+    A unit may have many inputs, such as the pictures of a folder, most of which are in both.
+    """
+    before, now = ({file.uri: file.etag for unit in units for file in unit.inputs} for units in (gone, new))
+    kinds = {
+        "changed": sorted(uri for uri in before.keys() & now.keys() if before[uri] != now[uri]),
+        "gone": sorted(before.keys() - now.keys()),
+        "new": sorted(now.keys() - before.keys()),
+    }
+    counts = [f"{len(uris):,} {kind}" for kind, uris in kinds.items() if uris]
+    if not counts:
+        return f"{len(gone):,} units are gone, {len(new):,} new"
+    kind, first = next((kind, uris[0]) for kind, uris in kinds.items() if uris)
+    return f"{first} {'changed' if kind == 'changed' else f'is {kind}'} ({', '.join(counts)})"
 
 
 def _same(one: Iterable[Unit], other: Iterable[Unit], *, by: Callable[[Unit], str]) -> bool:

@@ -43,9 +43,7 @@ class Taken:
             return f"limit={self.limit}: the first {self.rows:,} of {self.total:,} {self.noun}"
         if self.rows is not None:
             return f"limit={self.limit}: the first {self.rows:,} {self.noun}"
-        return (
-            f"limit={self.limit}: the first {self.limit:,} {self.noun} of each {'file' if self.per_input else 'input'}"
-        )
+        return f"limit={self.limit}: the first {self.limit:,} {self.noun}{' of each file' if self.per_input else ''}"
 
     @staticmethod
     def from_json(content: dict[str, Any]) -> "Taken":

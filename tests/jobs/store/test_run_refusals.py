@@ -12,6 +12,7 @@ import pytest
 
 from jobs.errors import InputError
 from jobs.store.files import locations
+from jobs.store.files.objects import Object
 from jobs.store.units import Unit
 from tests.jobs.store.small_runs import ALL_ROWS, begin, complete, contents, plan, unit
 
@@ -45,15 +46,26 @@ def test_an_identity_is_compared_as_json(out: str) -> None:
 @pytest.mark.parametrize(
     ("units", "named"),
     [
-        ([unit("a"), unit("b", etag="2"), unit("c")], r"/corpus/b changed or is gone \(1 gone, 1 new\)"),
-        ([unit("a"), unit("b"), unit("c"), unit("d")], r"/corpus/d is new \(0 gone, 1 new\)"),
-        ([unit("a"), unit("c")], r"/corpus/b changed or is gone \(1 gone, 0 new\)"),
+        ([unit("a"), unit("b", etag="2"), unit("c")], r"/corpus/b changed \(1 changed\)"),
+        ([unit("a"), unit("b"), unit("c"), unit("d")], r"/corpus/d is new \(1 new\)"),
+        ([unit("a"), unit("c")], r"/corpus/b is gone \(1 gone\)"),
+        ([unit("a"), unit("c"), unit("e")], r"/corpus/b is gone \(1 gone, 1 new\)"),
     ],
 )
 def test_inputs_that_are_not_the_frozen_ones_are_refused(out: str, units: list[Unit], named: str) -> None:
     begin(plan(out))
     with pytest.raises(InputError, match=named):
         begin(plan(out, units=units))
+
+
+def test_a_new_file_in_a_unit_of_several_is_the_one_that_is_named(out: str) -> None:
+    def of_files(names: str) -> list[Unit]:
+        files = tuple(Object(f"/photos/{name}", 1, "e") for name in names)
+        return [Unit(f"unit-{names}", files)]
+
+    begin(plan(out, units=of_files("ac")))
+    with pytest.raises(InputError, match=r"started: /photos/b is new \(1 new\); use another out= or overwrite=true$"):
+        begin(plan(out, units=of_files("abc")))
 
 
 def test_an_input_named_twice_is_refused(out: str) -> None:
