@@ -33,6 +33,7 @@ PROMPT_LENGTH = 3000  # characters of the text that all prompts about a card sha
 HUMAN, GOLD = "human", "gold"  # methods of ratings without a prompt
 ANSWER_LENGTH = 300  # characters of what a rater wrote instead of an answer, and of a comment
 CREDIT_LENGTH = 160  # characters
+TITLES = ("page_title", "title")  # attributes of an item that its card's title is taken from, the first that it has
 WRITER = ("model", "prompt", "sample")  # attributes of an item in its card's title
 ITEM_COLUMNS = ["item_id", "kind", "image_ids", "text_ids", "response_id", "attributes"]
 
@@ -325,7 +326,8 @@ def _card(
     attributes: dict[str, str] = {}
     if item:
         attributes |= dict(item["attributes"] or ())
-        title = attributes.get("page_title") or title
+        by_lower_name = {name.lower(): value for name, value in attributes.items() if value}
+        title = next((by_lower_name[name] for name in TITLES if name in by_lower_name), title)
         writer = " · ".join(attributes[name] for name in WRITER if attributes.get(name))
         title = " — ".join(filter(None, (title, writer or (item["kind"] if item["kind"] != "image" else ""))))
         facts = [(name, value) for name, value in sorted(attributes.items()) if value][:FACTS_PER_CARD] + facts

@@ -112,7 +112,8 @@ CREATE TABLE pictures AS
                first(caption_attribution_description) AS attribution
         FROM records GROUP BY image_id
     ), attributed AS (
-        SELECT image_id, min(value) FILTER (lower(name) = 'title' AND alone) AS own_title,
+        SELECT image_id, coalesce(min(value) FILTER (lower(name) = 'page_title' AND alone),
+                                  min(value) FILTER (lower(name) = 'title' AND alone)) AS own_title,
                string_agg(value, ' ') AS words
         FROM picture_attributes GROUP BY image_id
     ), regions AS (

@@ -184,13 +184,14 @@ def test_the_page_of_a_report_with_items(tmp_path):
     """CAIRE: one picture, rated for several countries; every country is on the card."""
     rows = [rating("a", "m@1", "relevance", str(n), target=country) for n, country in ((1, "Mali"), (5, "Peru"))]
     keys = [f"ratings=[{write_file(tmp_path / 'ratings', 'ratings', rows)}]",
-            f"items=[{write_file(tmp_path / 'items', 'items', [item('a', IDS[0], kind='image')])}]",
+            f"items=[{write_file(tmp_path / 'items', 'items', [item('a', IDS[0], kind='image', Title='Siege')])}]",
             f"images={write_file(tmp_path / 'images', 'images', IMAGES[:1])}"]  # fmt: skip
     assert cli.main("report", [*keys, f"out={tmp_path}/out"]) == 0
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     section = page[page.index('id="pictures"') :]
     text = re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]*>", " ", section)))
     assert "relevance Mali 1 relevance Peru 5" in text
+    assert re.search(r"<h3[^>]*>\s*Siege\b", section)
 
 
 def test_missing_pictures_are_counted_and_leave_room_for_others(tmp_path):

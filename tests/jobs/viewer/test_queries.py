@@ -180,7 +180,8 @@ def described_items(count: int) -> dict[str, Any]:
     names = [f"i{n}" for n in range(count)]
     items = [
         {"item_id": name, "kind": "image", "image_ids": [name],
-         "attributes": [("title", f"Picture {n}"), ("region", "NS"[n % 2]), ("year", str(9 + n % 3)), ("empty", "")]}
+         "attributes": [("title" if n else "page_title", f"Picture {n}"), ("region", "NS"[n % 2]),
+                        ("year", str(9 + n % 3)), ("empty", "")]}
         for n, name in enumerate(names)
     ]  # fmt: skip
     of_pair = [("title", "A pair"), ("year", "11")]
