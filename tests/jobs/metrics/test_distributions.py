@@ -80,6 +80,12 @@ def test_counts_shares_and_coverage():
     assert one.reason is None
 
 
+def test_ratings_without_an_input_were_not_asked_of_the_rater():
+    counted = only([scored(3), row(status="missing_input"), row(status="missing_input"), row(status="refused")])
+    assert (counted.asked, counted.with_input, counted.ok) == (4, 2, 1)
+    assert counted.not_ok == {"missing_input": 2, "refused": 1}
+
+
 def test_mean_score_and_interval():
     mean = only(TEN).mean_score
     # Sum 1 + 9 + 4 + 15 = 29, mean 29 / 8 = 3.625.

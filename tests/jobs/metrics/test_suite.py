@@ -215,14 +215,15 @@ def test_inverted_scores_need_a_scale_and_their_lowest_is_the_best():
 
 
 def test_agreement_in_a_part_is_marked_by_the_items_that_raters_share():
-    """Three raters have three pairs of answers to each of six items: 18 pairs are not 10 items."""
+    """Correlations of raters count pairs of raters, of which there are three; each part has six items."""
     columns = {name: np.tile([1.0, 2, 3], 4) for name in "mno"}
     for minimum, is_marked in ((6, False), (7, True)):
         settings = MetricSettings(disaggregate=["region"], minimum=minimum)
         metrics = of_raters(columns, {}, settings=settings, subgroups=PARTS)
-        reasons = [f.reason for f in metrics if f.name == "percent_agreement" and "part" in f.dims]
-        assert len(reasons) == 2
-        assert all(("interpret with caution" in (reason or "")) == is_marked for reason in reasons)
+        for name, n in (("percent_agreement", 6), ("pairwise_pearson", 3)):
+            parts = [f for f in metrics if f.name == name and "part" in f.dims]
+            assert [f.n for f in parts] == [n, n]
+            assert all(("interpret with caution" in (f.reason or "")) == is_marked for f in parts)
 
 
 def test_repeated_ratings_of_people_are_those_that_people_repeated():
