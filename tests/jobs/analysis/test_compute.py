@@ -77,6 +77,7 @@ def test_scores_that_are_likelihoods_are_off_a_known_scale_only() -> None:
 
 def test_ratings_of_one_item_by_one_rater_are_repeated_and_double() -> None:
     rows = [*rated_by("mp"), rating("a", "m", "q", "4", sample=1), rating("a", "m", "q", None, sample=2)]
+    rows += [rating("unanswered", "m", "q", None)]  # asked once
     (question,) = computed(rows)[0].values()
     assert (question.repeated, question.double, question.double_by_people) == (2, 3, 0)
 
