@@ -134,7 +134,8 @@ DROP TABLE images;
 DROP TABLE records;
 DELETE FROM picture_attributes WHERE name NOT IN (SELECT name FROM filters);
 CREATE TABLE ranges AS
-    SELECT rubric, question, only_likelihoods, max(score) - min(score) AS width FROM (
+    SELECT rubric, question, only_likelihoods, min(score) AS lowest, max(score) AS highest, highest - lowest AS width
+    FROM (
         SELECT *, bool_and(method = '{LIKELIHOOD}') OVER (PARTITION BY rubric, question) AS only_likelihoods
         FROM ratings WHERE status = 'ok')
     WHERE only_likelihoods OR method <> '{LIKELIHOOD}' GROUP BY ALL;
@@ -155,8 +156,9 @@ LINES = """
                line_by_score AS (PARTITION BY r.item_id, r.rubric, r.question, r.target, r.condition ORDER BY r.score)
     )
     SELECT item_id, rubric, question, target, condition, count(*) AS n, avg(score) AS score,
+           count(score) = count(*) AND any_value(width) > 0 AS has_scores,
            CASE WHEN count(*) < 2 THEN NULL
-                WHEN count(score) = count(*) AND any_value(width) > 0
+                WHEN has_scores
                     THEN 2 * sum((2 * k - n - 1) * score) / (count(*) * (count(*) - 1) * any_value(width))
                 ELSE 1 - sum(equal - 1) / (count(*) * (count(*) - 1)) END AS disagreement
     FROM answers GROUP BY ALL
@@ -285,7 +287,31 @@ def without_pictures(connection: "duckdb.DuckDBPyConnection") -> list[str]:
 
 
 def refresh_lines(connection: "duckdb.DuckDBPyConnection", item_id: str) -> None:
-    """Recompute the means and disagreements of an item after a correction."""
+    """Recompute the means and disagreements of an item after a correction.
+
+    A score beyond all others makes the scale of its question wider, and the disagreements of all items smaller. The
+    scale does not become narrower again before the tables are loaded again.
+    """
+    wider = connection.execute(
+        """
+        SELECT rubric, question, least(any_value(g.lowest), min(r.score)), greatest(any_value(g.highest), max(r.score)),
+               any_value(g.width)
+        FROM ratings r JOIN ranges g USING (rubric, question)
+        WHERE r.item_id = ? AND r.status = 'ok' AND (r.method <> ? OR g.only_likelihoods)
+        GROUP BY rubric, question HAVING min(r.score) < any_value(g.lowest) OR max(r.score) > any_value(g.highest)
+        """,
+        [item_id, LIKELIHOOD],
+    ).fetchall()
+    for rubric, question, lowest, highest, width in wider:
+        question_of = "rubric = ? AND question = ?"
+        connection.execute(
+            f"UPDATE ranges SET lowest = ?, highest = ?, width = ? WHERE {question_of}",
+            [lowest, highest, highest - lowest, rubric, question],
+        )
+        connection.execute(
+            f"UPDATE lines SET disagreement = disagreement * ? WHERE has_scores AND {question_of}",
+            [width / (highest - lowest), rubric, question],
+        )
     connection.execute("DELETE FROM lines WHERE item_id = ?", [item_id])
     connection.execute("INSERT INTO lines" + LINES.format(where="AND r.item_id = ?", likelihood=LIKELIHOOD), [item_id])
 
