@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from jobs.runtime.selection.exclusions import ExclusionFilter
     from jobs.store.reading import TableSource
 
-UNSAID = "unsaid"  # for a missing method or split
+UNKNOWN = "unknown"  # for a missing method or split
 MAX_METHODS = 64  # each takes a byte per row
 THUMBNAILS = ("any", "wikimedia", "all")
 PAGE_URL, PAGE_TITLE = "page_url", "page_title"
@@ -118,13 +118,13 @@ class Categories:
         self._number: dict[str, int] = {}
 
     def codes(self, words: pa.ChunkedArray) -> np.ndarray:
-        """Return int64 [words]: the number of each word; an empty word counts as `unsaid`.
+        """Return int64 [words]: the number of each word; an empty word counts as `unknown`.
 
         Raises:
             InputError: there are too many distinct words.
         """
         coded = words.combine_chunks().dictionary_encode()
-        numbers = [self._code(word or UNSAID) for word in coded.dictionary.to_pylist()]
+        numbers = [self._code(word or UNKNOWN) for word in coded.dictionary.to_pylist()]
         return np.array(numbers or [0], np.int64)[coded.indices.to_numpy(zero_copy_only=False)]
 
     def _code(self, word: str) -> int:
@@ -137,15 +137,15 @@ class Categories:
 
 
 def _memberships(lists: pa.ChunkedArray, methods: Categories, first: int) -> np.ndarray:
-    """Return int64 [2, pairs] of (row, method); a row without a method belongs to `unsaid`."""
+    """Return int64 [2, pairs] of (row, method); a row without a method belongs to `unknown`."""
     column = lists.combine_chunks()
     flat = pa.chunked_array([column.flatten()], pa.string())
     parents = pc.list_parent_indices(column).to_numpy(zero_copy_only=False)
     lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
     (without,) = np.nonzero(lengths == 0)
     codes = methods.codes(flat)
-    unsaid = methods.codes(pa.chunked_array([[""] * len(without)], pa.string()))
-    return np.array([np.concatenate([parents, without]) + first, np.concatenate([codes, unsaid])], np.int64)
+    unknown = methods.codes(pa.chunked_array([[""] * len(without)], pa.string()))
+    return np.array([np.concatenate([parents, without]) + first, np.concatenate([codes, unknown])], np.int64)
 
 
 def _flags(batch: pa.Table, thumbnails: str) -> np.ndarray:

@@ -59,7 +59,7 @@ def test_a_limit_takes_the_first_records_before_the_rules(tmp_path: Path) -> Non
 
 def test_a_table_is_curated_unit_by_unit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     units = [
-        [record("keep"), record("aside", main="false"), record("unsaid", main=None), record("Main", main="TRUE")],
+        [record("keep"), record("aside", main="false"), record("unknown", main=None), record("Main", main="TRUE")],
         [record("two", page="P", image="https://1"), record("two", page="P", image="https://2")],
         [record("plain", image="http://x"), record("b", image="https://same"), record("a", image="https://same")],
     ]

@@ -248,12 +248,12 @@ def test_steps_are_counted_by_method_and_split() -> None:
     assert list(by_step) == ["matched", *decision.applied]
     assert by_step["matched"] == {
         "knowledge_graph": {"train": 1, "val": 1},
-        "manual": {"train": 1, "unsaid": 1},
+        "manual": {"train": 1, "unknown": 1},
         "manual/own": {"train": 1},
     }
     assert by_step["https"] == {
         "knowledge_graph": {"train": 1, "val": 0},
-        "manual": {"train": 1, "unsaid": 0},
+        "manual": {"train": 1, "unknown": 0},
         "manual/own": {"train": 1},
     }
     assert {m: sum(s.values()) for m, s in by_step["one_row_an_image"].items()} == {
