@@ -206,6 +206,8 @@ def refuse_early(uri: str | None, *expected: str) -> None:
 
 def _no_table(uri: str, expected: Sequence[str] = ()) -> str:
     wanted = f", expected {_wanted(expected)}" if expected else ""
+    if not locations.is_s3(uri) and Path(uri).is_file():
+        return f"{uri}: is a file, and a table is a folder that a job writes{wanted}"
     return f"{uri}: no table here (no .parquet objects){wanted}{nearby.hint(uri)}"
 
 

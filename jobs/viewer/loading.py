@@ -16,7 +16,7 @@ from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.files import locations
 from jobs.store.keys import refuse_shared_keys, shared_key
 from jobs.store.object_rows import open_rows, reading_rows
-from jobs.store.reading import TableSource, open_table
+from jobs.store.reading import TableSource, open_table, refuse_absent
 from jobs.store.trials import WHOLE, limit_of, trials
 from jobs.tables import TABLES
 from jobs.viewer.shown_attributes import SHOWN_ATTRIBUTES
@@ -183,6 +183,7 @@ def open_places(places: Sequence[str]) -> ViewedTables:
     Raises:
         InputError: a place has no table, no table has something to show, or two hold the same rating.
     """
+    refuse_absent(*places)
     tables = ViewedTables()
     named, searched = _tables_at(places)
     for trial, whole in trials(searched).items():

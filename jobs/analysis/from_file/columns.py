@@ -53,7 +53,10 @@ def find_columns(cfg: AnalyzeConfig, uri: str) -> dict[str, list[str]]:
     Raises:
         InputError: configured columns are not in the file, or required ones are not configured.
     """
-    available = next(batches(uri, encoding=cfg.encoding), pa.table({})).column_names
+    first = next(batches(uri, encoding=cfg.encoding), None)
+    if first is None:
+        raise InputError(f"{uri}: has no rows")
+    available = first.column_names
     columns_of, missing = {}, []
     for column_field in fields(Columns):
         configured = getattr(cfg.columns, column_field.name)
@@ -80,7 +83,7 @@ def find_columns(cfg: AnalyzeConfig, uri: str) -> dict[str, list[str]]:
             names = list(dict.fromkeys(name for part in parts for name in part.split("+")))
             missing += [f"no column {name!r} (metrics.{key}=)" for name in names if name not in available]
     if missing:
-        raise InputError(f"{uri}: {', '.join(missing)}; the file has the columns {', '.join(available) or '(none)'}")
+        raise InputError(f"{uri}: {', '.join(missing)}; the file has the columns {', '.join(available)}")
     return columns_of
 
 

@@ -192,6 +192,15 @@ BAD: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
         ["curate", "input={f}/bare", "out={f}/out"],
         ("input={f}/bare: no table here", "expected records (written by mine, "),
     ),
+    "a file for a table": (
+        ["report", "ratings={f}/raters.csv", "out={f}/out"],
+        ("ratings={f}/raters.csv: is a file, and a table is a folder", "import_ratings"),
+    ),
+    "a header without rows": (
+        ["analyze", "input={f}/good.tsv", "columns.item=page_url", "out={f}/out"],
+        "input={f}/good.tsv: has no rows",
+    ),
+    "nothing to view": (["view", "{f}/none"], ("inputs={f}/none: no table here", "{f} has ")),
     "no place": (
         ["curate", "input={f}/none", "out={f}/out"],
         ("input={f}/none: no table here", "expected records (written by ", "{f} has "),
