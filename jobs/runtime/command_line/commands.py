@@ -43,15 +43,17 @@ def run_command(arguments: list[str]) -> int:
             say(version())
         case ["completion", *shells]:
             return _print_completion(shells)
+        case ["help", name] if name in JOBS:
+            return run_command([name, "--help"])
         case [name, *rest] if name in JOBS:
             from jobs.runtime.command_line import cli
 
             return cli.main(name, rest)
-        case [name, *_] if not name.startswith("-"):
+        case [] | ["help"] | ["--help" | "-h", *_]:
+            _list_jobs()
+        case ["help", name, *_] | [name, *_] if not name.startswith("-"):
             say(f"error: {no_such_job(name)}", err=True)
             return InputError.exit_code
-        case [] | ["--help" | "-h", *_]:
-            _list_jobs()
         case [option, *_]:
             say(
                 f"error: {option}: no such option; options follow the name of a job, as in remine mine {option}",

@@ -119,9 +119,16 @@ def test_an_option_before_the_job_is_refused(capsys: pytest.CaptureFixture[str])
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err.startswith("error: --overwrite: no such option")
-    for asked in ([], ["--help"]):
+    for asked in ([], ["--help"], ["help"]):
         assert commands.run_command(asked) == 0
         assert "mine" in capsys.readouterr().out
+
+
+def test_help_may_be_asked_for_before_the_job(capsys: pytest.CaptureFixture[str]) -> None:
+    assert commands.run_command(["help", "ls"]) == 0
+    assert "inputs" in capsys.readouterr().out
+    assert commands.run_command(["help", "jugde"]) == 2
+    assert capsys.readouterr().err.startswith("error: jugde: no such job (did you mean judge?)")
 
 
 def test_the_version_is_the_installed_one(capsys: pytest.CaptureFixture[str]) -> None:
