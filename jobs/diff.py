@@ -69,7 +69,7 @@ def execute(cfg: DiffConfig) -> Differences:
 def _show(differences: Differences, examples: int) -> None:
     say(f"diff: table {differences.name}, {differences.rows[0]:,} rows in a and {differences.rows[1]:,} in b")
     for key, (a, b) in differences.configuration.items():
-        say(f"  configuration: {key} is {_short(a)} in a, {_short(b)} in b")
+        say(f"  {configuration_line(key, a, b)}")
     if differences.is_equal:
         say("  the rows are equal")
         return
@@ -82,6 +82,12 @@ def _show(differences: Differences, examples: int) -> None:
     cells = [rows.column_names, *([_short(value) for value in row.values()] for row in rows.to_pylist())]
     for line in in_columns(cells) if rows.num_rows else ():
         say(f"    {line}")
+
+
+def configuration_line(key: str, a: object, b: object) -> str:
+    """Return the line about a key whose values differ; None is a key that is not set."""
+    first, second = ("not set" if value is None else _short(value) for value in (a, b))
+    return f"configuration: {key} is {first} in a, {second} in b"
 
 
 def _short(value: object) -> str:

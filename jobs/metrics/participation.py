@@ -165,7 +165,7 @@ def workload(ended: Sequence[Mapping[str, int]]) -> Iterator[Metric]:
     for metric, least in (("ratings_per_person", 1), ("ratings_per_person_sd", 2)):
         definition = _PER_PERSON[metric]
         if len(numbers) < least:
-            reason = f"{len(numbers)} people: at least {least} are needed"
+            reason = f"fewer than {least} people ({len(numbers)})"
             yield undefined(metric, definition, reason, n=len(numbers), coverage=coverage)
             continue
         value = float(numbers.mean() if least == 1 else numbers.std(ddof=1))

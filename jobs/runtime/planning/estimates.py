@@ -251,8 +251,8 @@ def lines(estimated: Forecast) -> list[str]:
     else:
         pace, seconds = estimated.pace, estimated.seconds
         assert seconds is not None
-        rate = f"pace   {pace.per_s.value:,.3g} {estimated.counted}/s"
-        interval = f"{pace.per_s.low:,.3g} to {pace.per_s.high:,.3g}"
+        rate = f"pace   {_rounded(pace.per_s.value)} {estimated.counted}/s"
+        interval = f"{_rounded(pace.per_s.low)} to {_rounded(pace.per_s.high)}"
         if pace.units:
             basis = f"over the last {pace.units:,} units ({round(100 * COVERAGE)} % interval {interval})"
             text.append(f"{rate} {basis}{pace.source and ', '}{pace.source}")
@@ -309,6 +309,12 @@ def comparison(estimated: Mapping[str, Any], took: Mapping[str, Any]) -> str:
     if parts and (source := estimated.get("source")):
         parts.append(f"estimate: {source}")
     return "; ".join(parts)
+
+
+def _rounded(number: float) -> str:
+    """Return a number with three significant digits, without an exponent if it is large."""
+    text = f"{number:.3g}"
+    return f"{float(text):,.0f}" if number >= 1000 else text
 
 
 def hours(seconds: Spread) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from jobs.diff import configuration_line
 from jobs.inventory.differences import compare
 from jobs.runtime.command_line import cli
 from jobs.tables import TABLES
@@ -108,6 +109,11 @@ def test_the_command_prints_the_configuration_and_writes_all_rows(
     assert cli.main("diff", [a, b, "strict=true"]) == 1
     assert cli.main("diff", [a, a, "strict=true"]) == 0
     assert "the rows are equal" in capsys.readouterr().out
+
+
+def test_a_key_that_only_one_configuration_has_is_not_set_in_the_other() -> None:
+    assert configuration_line("encoding", "cp1252", None) == "configuration: encoding is cp1252 in a, not set in b"
+    assert configuration_line("limit", None, 3) == "configuration: limit is not set in a, 3 in b"
 
 
 def test_what_cannot_be_compared_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

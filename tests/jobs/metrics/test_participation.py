@@ -68,6 +68,7 @@ def test_rome_ratings_per_person():
     assert sd.value == pytest.approx(43.32, abs=0.01)
     (alone, without) = workload([{"ok": 4}])
     assert (alone.value, without.value) == (4, None)
+    assert without.reason == "fewer than 2 people (1)"
 
 
 def test_how_often_people_report_and_that_few_raters_do():

@@ -114,6 +114,11 @@ def test_what_is_left_in_hours_gpu_hours_requests_and_money() -> None:
     estimated = left([decode, JUDGE])
     text = lines(estimated)
     # 36,000 s on 8 GPUs; 73 CPUs, of which 64 are next to the GPUs: 8 x 2 + 1 x 1 + 0.5 per hour; requests 5 + 20
+    assert text[0].startswith("pace   25.6 rows/s ")
+    assert estimated.pace is not None
+    fast = replace(estimated.pace, per_s=Spread(111_234_567.0, 1234.0, 0.25))
+    assert lines(replace(estimated, pace=fast))[0].startswith("pace   111,000,000 rows/s over the last 21 units (90 %")
+    assert "interval 1,230 to 0.25" in lines(replace(estimated, pace=fast))[0]
     assert text[1].startswith("time   10:00 h (10:00 h to 10:00 h) for 921,600 rows")
     assert text[2].startswith("CPUs   730.0 (730.0 to 730.0) CPU-hours on 73")
     assert text[3].startswith("GPUs   80.0 (80.0 to 80.0) GPU-hours on 8")
