@@ -91,7 +91,7 @@ def compare(a: str, b: str, *, ignored: Sequence[str] = (), tolerance: float = 0
         differing = {name: difference for name, difference in differing.items() if difference.rows}
         shown = connection.sql(_examples(definition.key, list(differing), examples)).to_arrow_table()
     only_a, only_b, changed = (int(count or 0) for count in counts[:3])
-    configuration = _configuration(*(run_files.read_json(run_uri(source.uri, IDENTITY)) for source in sources))
+    configuration = _configuration(*map(_identity, sources))
     return Differences(
         definition.name, configuration, (first.rows, second.rows), (only_a, only_b), changed, differing, shown
     )
@@ -110,6 +110,15 @@ def _open(place: str) -> TableSource:
     metrics = locations.join(uri, "metrics")
     is_report = locations.exists(locations.join(uri, "index.html")) and locations.exists(run_uri(metrics, IDENTITY))
     return open_table(metrics if is_report else uri)
+
+
+def _identity(source: TableSource) -> dict[str, Any]:
+    """Return the content of `_run/identity.json`; empty if the file was lost, without which the rows can be read."""
+    try:
+        identity: dict[str, Any] = run_files.read_json(run_uri(source.uri, IDENTITY))
+    except FileNotFoundError:
+        return {}
+    return identity
 
 
 def _dataset(source: TableSource) -> pads.Dataset:
@@ -186,6 +195,6 @@ def _examples(key: Sequence[str], differing: Sequence[str], n: int) -> str:
 
 
 def _configuration(a: dict[str, Any], b: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
-    flat_a, flat_b = flatten(a), flatten(b)
+    flat_a, flat_b = (flatten(identity) if identity else {} for identity in (a, b))
     pairs = {key: (flat_a.get(key, NOT_SET), flat_b.get(key, NOT_SET)) for key in sorted({*flat_a, *flat_b})}
     return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}

@@ -55,6 +55,14 @@ def test_rows_are_matched_by_key_and_compared_by_value(tmp_path: Path) -> None:
     assert compare(a, a).is_equal
 
 
+def test_a_table_that_lost_its_identity_is_compared(tmp_path: Path) -> None:
+    a, b = two(tmp_path)
+    (tmp_path / "a" / "_run" / "identity.json").unlink()
+    differences = compare(a, b)
+    assert (differences.only, differences.changed) == ((1, 1), 2)
+    assert differences.configuration == {"by": ("(not set)", "hand"), "table": ("(not set)", "ratings")}
+
+
 def test_null_and_not_a_number_are_values(tmp_path: Path) -> None:
     rows = {"a": [None, float("nan"), 1.0], "b": [None, float("nan"), None]}
     a, b = (
