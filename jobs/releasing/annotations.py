@@ -97,6 +97,9 @@ def read_annotations(
     if len({line["rating.rubric"] for line in grouped.values()}) < 2:
         for line in grouped.values():
             line["rating.rubric"] = None
+    if not any(line["rating.sample"] for line in grouped.values()):
+        for line in grouped.values():
+            line["rating.sample"] = None
     used = {name for line in grouped.values() for name, value in line.items() if value is not None}
     further = {name: column for name, column in FURTHER.items() if name in used}
     result.columns = {**subject, **LABELLER, **further, **_ordered(questions), STATUS: ENDED}
@@ -125,7 +128,7 @@ def _labeller(row: Mapping[str, Any], pseudonym: Callable[[str], str], result: A
 
 def _further(row: Mapping[str, Any]) -> dict[str, Any]:
     texts = {f"rating.{name}": row[name] or None for name in ("rubric", "target", "condition", "order")}
-    return {**texts, "rating.sample": row["sample"] or None}
+    return {**texts, "rating.sample": row["sample"]}
 
 
 def _status(statuses: Sequence[str]) -> str:

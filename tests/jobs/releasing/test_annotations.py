@@ -46,7 +46,7 @@ def test_answers_to_one_item_are_one_row(tmp_path: Path) -> None:
     assert (result.people, result.models, result.ratings) == ({"p-ann", "p-boss"}, {"m@1"}, 9)
     assert result.left_out == {"not about a released item": 1}
     assert result.columns["rating.look"].description == "How does it look?"
-    assert not {"rating.rubric", "rating.target", "rating.comment"} & set(result.columns)
+    assert not {"rating.rubric", "rating.target", "rating.sample", "rating.comment"} & set(result.columns)
 
 
 def test_columns_that_distinguish_rows_are_released(tmp_path: Path) -> None:
@@ -60,6 +60,6 @@ def test_columns_that_distinguish_rows_are_released(tmp_path: Path) -> None:
     assert len(result.rows) == 4
     assert {row["rating.rubric"] for row in result.rows} == {"r", "s"}
     assert {row["rating.target"] for row in result.rows} == {None, "Mali"}
-    assert {row["rating.sample"] for row in result.rows} == {None, 1}
+    assert {row["rating.sample"] for row in result.rows} == {0, 1}
     assert {row.get("rating.comment") for row in result.rows} == {None, "Hm."}
     assert {"rating.rubric", "rating.target", "rating.sample", "rating.comment"} <= set(result.columns)
