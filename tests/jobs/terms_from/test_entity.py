@@ -88,6 +88,16 @@ def test_preferred_dates_replace_normal_ones() -> None:
     assert (actual["entity_date"], actual["last_year"]) == ("1939", 1939)
 
 
+def test_years_of_a_century_and_before_christ_are_ordered_as_years() -> None:
+    century, bc_100, bc_44 = (("+1950-00-00T00:00:00Z", 7), ("-0100-00-00T00:00:00Z", 9), ("-0044-00-00T00:00:00Z", 9))
+    spans = {}
+    for name, dates in {"century": [century], "before Christ": [bc_44, bc_100]}.items():
+        actual = row(item(1, "x", P31=["Q198"], P585=dates))
+        assert isinstance(actual, dict)
+        spans[name] = actual["entity_date"], actual["first_year"], actual["last_year"]
+    assert spans == {"century": ("1901/2000", 1901, 2000), "before Christ": ("-0099", -99, -43)}
+
+
 def test_ids_of_old_dumps_are_numbers_only() -> None:
     one = item(1, "x", P31=["Q198"])
     del one["claims"]["P31"][0]["mainsnak"]["datavalue"]["value"]["id"]
