@@ -14,6 +14,7 @@ from jobs.corpora.vectors import UnitVectors, layout_of
 from jobs.errors import InputError
 from jobs.models.encoder import EmbedderConfig
 from jobs.runtime.selection.exclusions import ExclusionFilter
+from tests.factories import write_units
 
 DIM = 64
 TINY = EmbedderConfig(name="tiny", checkpoint="local:siglip-tiny")  # 64 numbers a vector
@@ -161,6 +162,14 @@ def test_the_rest_of_a_cut_file_shares_a_unit_with_the_next(tmp_path: Path) -> N
     assert [(Path(uri).name, row) for uri, row in places] == [
         ("img_emb_0.npy", 9_000 - rest), ("img_emb_0.npy", 8_999), ("img_emb_1.npy", 0), ("img_emb_1.npy", 299),
     ]  # fmt: skip
+
+
+def test_units_of_a_table_that_exactly_fill_a_megabyte_are_read_together(tmp_path: Path) -> None:
+    """A vector of 250 float16 numbers takes 500 bytes."""
+    rows = [{"item_id": f"i{n}", "kind": "image", "embedding": [1.0] * 250, "status": "ok"} for n in range(1000)]
+    table = write_units(tmp_path / "embeddings", "embeddings", [rows, rows, rows[:1]])
+    corpus = find_corpus(VectorsConfig(path=table, unit_mb=1))
+    assert [unit.rows for unit in corpus.units] == [2000, 1]
 
 
 def test_rows_without_an_id_get_their_vectors_hash(tmp_path: Path) -> None:
