@@ -98,6 +98,10 @@ def test_pauses() -> None:
     assert book.needed_until() > clock.now
 
 
+def test_a_host_that_demands_no_pause_gets_none() -> None:
+    assert LeaseTable(Clock()).settle(HOST, busy=True, retry_after=0) == 0
+
+
 def test_pauses_differ_so_that_workers_do_not_return_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(random, "uniform", lambda low, high: high)
     assert LeaseTable(Clock()).settle(HOST, busy=True) == pytest.approx(1.25)
