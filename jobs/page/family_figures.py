@@ -14,6 +14,7 @@ from jobs.page.model import PageFigure, Wording
 from jobs.page.short_names import LONGEST, short_names, shortened, unique
 from jobs.plots.figures import plot
 from jobs.plots.panels import Estimate, Intervals
+from jobs.plots.svg import SERIES
 from jobs.plots.tiles import by_region
 
 MAX_PLOTS = 6  # plots in a figure
@@ -73,13 +74,14 @@ def family_figures(
         plots = [plot for plot in drawn if any(estimate.value for estimate in plot[1].estimates)]
         if not plots:
             continue
+        colour_order = _colour_order([panel for _, panel, _ in plots[:MAX_PLOTS]])
         yield PageFigure(
             name=anchor("figure", family.title),
             title=family.title,
             about="Points are values, lines 95% intervals.",
             plots=[
                 plot(
-                    panel,
+                    replace(panel, colour_order=colour_order),
                     title=": ".join(filter(None, (family.title, title))),
                     description=f"Values with 95% intervals: {title or 'single values'}.",
                     heading=title,
@@ -222,6 +224,12 @@ def _joined(plots: Iterable[tuple[str, Intervals, int]]) -> Iterator[tuple[str, 
         rows = [replace(estimate, label=names[title], series="") for title, estimate in estimates if title in names]
         if len(rows) > 1:
             yield heading, _intervals(rows, percent=percent), len(estimates) - len(rows)
+
+
+def _colour_order(panels: Sequence[Intervals]) -> tuple[str, ...]:
+    """Return the series of all plots of a figure; empty if there are more series than colours."""
+    series = dict.fromkeys(e.series for panel in panels for e in panel.estimates if e.series)
+    return tuple(series) if len(series) <= len(SERIES) else ()
 
 
 def _measure_of_question(title: str) -> str:

@@ -112,6 +112,7 @@ class Intervals:
         percent: whether values are shares.
         width: length of the value axis in inches.
         links: label -> the anchor and the name of the row's link, for rows that have one.
+        colour_order: the series of this and other plots, so that a series has the same colour in all; empty: its own.
     """
 
     estimates: Sequence[Estimate]
@@ -121,6 +122,7 @@ class Intervals:
     percent: bool = False
     width: float = 4.2
     links: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    colour_order: Sequence[str] = ()
 
     def size(self) -> tuple[float, float]:
         """Return width and height in inches of the axes."""
@@ -137,12 +139,13 @@ class Intervals:
     def draw(self, axes: Axes) -> None:
         """Draw points, intervals and the paper's numbers, with a legend if there are several series."""
         rows, series = self._rows, self._series
+        colours = {name: SERIES[n % len(SERIES)] for n, name in enumerate(dict.fromkeys([*self.colour_order, *series]))}
         marker: dict[str, Any] = {"linestyle": "none", "clip_on": False}
         for number, name in enumerate(series):
             # One artist for all rows, because each takes matplotlib a millisecond.
             inside = [estimate for estimate in self.estimates if estimate.series == name]
             y = {e.label: rows.index(e.label) + (number - (len(series) - 1) / 2) * 0.7 / len(series) for e in inside}
-            colour = SERIES[number % len(SERIES)]
+            colour = colours[name]
             lines = [(e.low, e.high, y[e.label]) for e in inside if e.low is not None and e.high is not None]
             if lines:
                 low, high, at = zip(*lines, strict=True)
@@ -167,9 +170,7 @@ class Intervals:
         axes.set_axisbelow(True)
         _format(axes, self.percent)
         handles = [
-            axes.plot([], [], "o", color=SERIES[n % len(SERIES)], label=name)[0]
-            for n, name in enumerate(series)
-            if name and len(series) > 1
+            axes.plot([], [], "o", color=colours[name], label=name)[0] for name in series if name and len(series) > 1
         ]
         if any(estimate.printed is not None for estimate in self.estimates):
             handles += axes.plot([], [], "D", color=PRINTED, markerfacecolor="none", label="printed in the paper")

@@ -75,3 +75,19 @@ def test_each_question_has_a_plot_by_subgroup_before_any_has_two() -> None:
     (figure,) = figures(metrics)
     titles = [title for plot in texts(figure) for title in plot if title.rpartition(", ")[2] in ("q0", "q1", "q2")]
     assert [title.rpartition(", ")[2] for title in titles] == ["q0", "q1", "q2"] * 2
+
+
+def test_a_rater_has_one_colour_in_all_plots_of_a_figure() -> None:
+    groups = {"q0": ["m1", "m2"], "q1": ["m2", "people"]}
+    metrics = [
+        metric("group_mean_score", question=question, attribute="region", part=part, group=group)
+        for question, names in groups.items()
+        for part in ("x", "y")
+        for group in names
+    ]
+    (figure,) = figures(metrics)
+    of_intervals = re.compile(r"stroke: var\(--plot-(\w+), [^)]*\); stroke-width: 1.4")
+    assert [list(dict.fromkeys(of_intervals.findall(svg))) for svg in figure.plots] == [
+        ["accent", "second"],
+        ["second", "printed"],
+    ]
