@@ -150,8 +150,8 @@ def _name(column: str) -> str:
 def _differs(name: str, kind: pa.DataType, tolerance: float) -> str:
     one, other = f"a.{_name(name)}", f"b.{_name(name)}"
     distinct = f"({one} IS DISTINCT FROM {other})"
-    if tolerance and pa.types.is_floating(kind):
-        return f"({distinct} AND coalesce(abs({one} - {other}) > {tolerance!r}, true))"
+    if tolerance and (pa.types.is_floating(kind) or pa.types.is_integer(kind)):
+        return f"({distinct} AND coalesce(abs({one}::DOUBLE - {other}::DOUBLE) > {tolerance!r}, true))"
     return distinct
 
 

@@ -10,7 +10,7 @@ from jobs.diff import configuration_line
 from jobs.inventory.differences import compare
 from jobs.runtime.command_line import cli
 from jobs.tables import TABLES
-from tests.factories import embedding_rows, rating, write_table, write_units
+from tests.factories import embedding_rows, picture, rating, write_table, write_units
 
 SAME = [rating(f"i{n}", "ann", "sensitive", "yes", score=1.0) for n in range(50)]
 
@@ -73,6 +73,16 @@ def test_null_and_not_a_number_are_values(tmp_path: Path) -> None:
     )
     differences = compare(a, b, tolerance=0.5)
     assert (differences.changed, differences.columns["score"].rows) == (1, 1)
+
+
+def test_a_tolerance_applies_to_whole_numbers(tmp_path: Path) -> None:
+    a, b = (
+        write_table(
+            tmp_path / side, "images", [picture(number) | {"width": width} for number, width in enumerate(all_widths)]
+        )
+        for side, all_widths in {"a": [10, 10, 10], "b": [10, 11, 12]}.items()
+    )
+    assert [compare(a, b, tolerance=value).changed for value in (0.0, 1.0, 2.0)] == [2, 1, 0]
 
 
 def test_vectors_are_compared(tmp_path: Path) -> None:
