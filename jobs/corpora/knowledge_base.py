@@ -231,7 +231,7 @@ def _entry(values: dict[str, Any], config: KnowledgeBaseConfig, row: int) -> Nod
             )
     return NodeEntry(
         str(node).strip(),
-        str(values.get("language") or config.language),
+        str(values.get("language") or "").strip() or config.language,
         _names(values.get("lemmas"), config.separator),
         str(values.get("title") or "").strip(),
         str(values.get("gloss") or "").strip(),

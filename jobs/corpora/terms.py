@@ -160,7 +160,7 @@ def _read_file(config: TermsConfig, uri: str) -> tuple[list[str | None], list[st
     columns = [column, *(name for name in dialect.header if name == "source")]
     for _, row in delimited.records(uri, dialect, columns):
         phrases.append(row[column])
-        sources.append(row.get("source"))
+        sources.append(row.get("source", "").strip())
     return phrases, sources
 
 

@@ -90,6 +90,13 @@ def test_every_format_reads_alike(tmp_path: Path, suffix: str) -> None:
     assert list(entries(str(path), cfg)) == EXPECTED
 
 
+def test_languages_are_trimmed_and_a_blank_one_is_the_configured_one(tmp_path: Path) -> None:
+    path = tmp_path / "kb.csv"
+    path.write_text("id,lang,names,title,gloss,article,images\n1, de ,Hund,,,,\n2,  ,dog,,,,\n", encoding="utf-8")
+    read = entries(str(path), config(path, language="en"))
+    assert [entry.language for entry in read if isinstance(entry, NodeEntry)] == ["de", "en"]
+
+
 def test_a_value_that_is_not_text_is_rejected_with_its_row(tmp_path: Path) -> None:
     rows = [
         {"id": "1", "names": {"en": "dog"}},

@@ -31,7 +31,7 @@ def test_terms_are_folded_counted_once_and_credited(tmp_path: Path) -> None:
 
 
 def test_a_column_of_sources_is_kept_and_can_be_overruled(tmp_path: Path) -> None:
-    content = "term,source\nwar,graph\nwar,model\npeace,\n"
+    content = "term,source\nwar,graph\nwar, model\npeace, \n"
     assert terms(tmp_path, content) == {"peace": ("list",), "war": ("graph", "model")}
     assert terms(tmp_path, content, source="me") == {"peace": ("me",), "war": ("me",)}
 
