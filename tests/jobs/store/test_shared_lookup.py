@@ -13,13 +13,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from jobs.store import shared_lookup
 from jobs.store.files.machine_copy import MachineCopy
+from jobs.store.files.objects import Object
 from jobs.store.lookup import RowLookup
 from jobs.store.reading import open_table
-from jobs.store.shared_lookup import SharedLookup
+from jobs.store.shared_lookup import OBJECT, ROW, SharedLookup
 from tests.factories import DIM, embedding_rows, write_units
 
 
@@ -58,6 +60,17 @@ def test_rows_are_those_of_a_filter(
             assert vector == (None if row["embedding"] is None else list(row["embedding"]))
         if None not in wanted:
             assert results.equals(reading.rows(pa.array(wanted, pa.string())).replace_schema_metadata(None))
+
+
+def test_places_are_rows_of_objects_with_several_row_groups(tmp_path: Path, temporary_folder: Path) -> None:
+    vectors_table(tmp_path / "table")
+    files = sorted((tmp_path / "table").glob("*.parquet"))
+    for file in files:
+        pq.write_table(pq.read_table(file), file, row_group_size=4)
+    objects = [Object(str(file), file.stat().st_size, "") for file in files]
+    rows = SharedLookup(objects, key="kind", columns=["item_id"], places=True).rows(pa.array(["n3", "n30"]))
+    places = zip(rows["item_id"].to_pylist(), rows[OBJECT].to_pylist(), rows[ROW].to_pylist(), strict=True)
+    assert list(places) == [("3", 0, 3), ("30", 2, 5), ("43", 2, 18)]  # the second object is empty
 
 
 def test_keys_with_equal_hashes_are_distinguished(

@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from jobs.store.reading import open_table
 from jobs.store.single_unit import UNIT_ROWS, write_small
+from jobs.store.writer import Reject
 from jobs.tables import TABLES
 
 
@@ -22,3 +23,16 @@ def test_tables_that_models_read_have_units_of_bounded_size(tmp_path: Path) -> N
         written = pa.concat_tables(open_table(str(tmp_path / table), table).batches([first]))[first].to_pylist()
         assert written == sorted(written)
         assert len(written) == rows
+
+
+def test_rejects_are_stored_with_the_first_unit(tmp_path: Path) -> None:
+    schema = TABLES["texts"].schema()
+    keys = dict.fromkeys(TABLES["texts"].key, "x")
+    rows = pa.Table.from_pylist([keys | {"text_id": f"{number}"} for number in range(5)], schema=schema)
+    rejects = [Reject("file.csv", line, "no_text", "the text is empty") for line in (2, 9)]
+    manifest = write_small(
+        str(tmp_path / "texts"), rows, table="texts", identity={}, config={}, unit_rows=2, rejects=rejects
+    )
+    assert [unit["counts"]["rejected"] for unit in manifest["units"]] == [{"no_text": 2}, {}, {}]
+    assert [unit["counts"]["rows_in"] for unit in manifest["units"]] == [4, 2, 1]
+    assert list(open_table(str(tmp_path / "texts")).rejects()) == rejects

@@ -186,6 +186,14 @@ def test_a_repair_removes_damaged_files_once_with_their_rejects(table: Path) -> 
     assert table_faults.remove_damaged(str(table), []) == []
 
 
+def test_a_repair_removes_the_rejects_of_a_unit_whose_name_has_a_dot(table: Path) -> None:
+    for name in ("x.y.parquet", "_rejects/x.y.0.parquet", "_rejects/x.0.parquet"):
+        (table / name).write_text("x")
+    unit = str(table / "x.y.parquet")
+    assert table_faults.remove_damaged(str(table), [Fault(unit, "x", unit)]) == [unit]
+    assert sorted(path.name for path in table.rglob("x.*")) == ["x.0.parquet"]
+
+
 def test_the_sound_part_has_what_can_be_read(table: Path, tmp_path: Path) -> None:
     pq.write_table(pq.read_table(table / "unit0.parquet").replace_schema_metadata(None), table / "plain.parquet")
     (table / "unit0.parquet").write_bytes(b"broken")
