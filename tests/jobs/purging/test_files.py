@@ -11,10 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from actors.ids import content_id
+from jobs.purging import files
 from jobs.purging.files import GENERATOR, ChangedFiles, other_files, pages_with_pictures, purge_files
 from jobs.purging.matching import Gone
 from jobs.purging.needles import Needles
 from jobs.runtime.selection.exclusions import marks_of
+from jobs.store.files.objects import Object
 from jobs.store.reading import open_table
 from tests.factories import write_table
 
@@ -107,6 +109,16 @@ def test_a_purge_rewrites_and_removes_and_a_second_one_has_only_others_files_to_
     places = pq.read_table(io.BytesIO(after["images/_run/places.parquet"]))
     assert places.to_pylist() == [{"image_url": "https://h.example/kept.jpg", "row": 1}]
     assert purge(root, act=True)[0] == {**CHANGED, "rewritten": [], "removed": []}
+
+
+def test_a_compressed_file_is_read_up_to_the_largest_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "LARGEST", 64)
+    texts = {}
+    for size in (0, 64, 65):
+        data = gzip.compress(b"x" * size)
+        (tmp_path / "x.gz").write_bytes(data)
+        texts[size] = files._text(Object(str(tmp_path / "x.gz"), len(data), ""))
+    assert texts == {0: "", 64: "x" * 64, 65: None}
 
 
 def test_pages_have_the_head_of_ours(root: Path) -> None:
