@@ -278,6 +278,11 @@ def test_lossless_input_stays_lossless():
     check_cases(check, lossless())
 
 
+def test_the_height_of_a_resized_picture_is_rounded():
+    sizes = [render(encoded(Image.new("RGB", size)), width=2).facts[1:3] for size in ((3, 2), (8, 7), (9, 1))]
+    assert sizes == [(2, 1), (2, 2), (2, 1)]  # 1.3, 1.75 and 0.2
+
+
 def test_lossy_input_becomes_a_jpeg():
     def check(data):
         assert render(data, width=20).facts.format == "JPEG"

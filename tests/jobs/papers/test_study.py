@@ -1,12 +1,13 @@
 """Values that tables and figures read from a study, with raters and metrics by hand."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from jobs.metrics.metric import Metric
-from jobs.metrics.question import MetricSettings
+from jobs.metrics.question import MODELS, PEOPLE, MetricSettings
 from jobs.papers.caire import specific, universal
 from jobs.papers.caire.raters import ShownRater
 from jobs.papers.metric_index import MetricIndex
@@ -44,6 +45,31 @@ def test_raters_of_a_rubric_by_kind_and_the_group_of_models() -> None:
     assert study().raters("r") == ["clip@1", "gpt@1", "open@1"]
     assert study().raters("r", kinds=("human",)) == ["p1"]
     assert study(leave_out=["gpt*", "p1"]).model_group("r") == ("clip@1", "open@1")
+
+
+def test_groups_of_a_rubric_are_those_with_a_rater_of_it() -> None:
+    ensembles = {"some": ["gpt*", "absent*"], "none": ["absent*"]}
+    grouped = replace(study(), metric_settings=MetricSettings(ensembles=ensembles))
+    assert grouped.groups("r", people="P", models="M") == [(PEOPLE, "P"), (MODELS, "M"), ("some", "some")]
+    assert grouped.groups("scores", people="P", models="M") == [(MODELS, "M")]
+
+
+def test_ratings_are_those_of_the_configured_condition_if_there_are_several() -> None:
+    def rated(condition: str | None, *conditions: str) -> str | None:
+        """Return the condition of the ratings that are read."""
+        reduction: Any = SimpleNamespace(
+            by=("condition",),
+            keys=[("r", "q", name) for name in conditions],
+            methods_of=lambda _: {"gpt@1": {"closed"}},
+            question=lambda key, shared: SimpleNamespace(answers=key[2], item=None),
+        )
+        read = replace(study(), settings=PaperSettings(condition=condition), reduction=reduction).rated("r", "q")
+        return None if read is None else str(read[0])
+
+    assert rated("titles", "article", "titles") == "titles"
+    assert rated("other", "article", "titles") is None
+    assert rated(None, "article") == "article"
+    assert rated(None) is None
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ class Hub(ThreadingHTTPServer):
     created: dict[str, Any]
     files: dict[str, str]
     tokens: set[str | None]
+    revision = ""
     refuses = False
 
 
@@ -70,6 +71,7 @@ class Handler(BaseHTTPRequestHandler):
             self._commit(body)
 
     def _commit(self, body: bytes) -> None:
+        self.server.revision = self.path.rsplit("/", 1)[-1]
         for line in map(json.loads, body.splitlines()):
             if line["key"] == "file":
                 self.server.files[line["value"]["path"]] = base64.b64decode(line["value"]["content"]).decode()
@@ -111,6 +113,14 @@ def test_a_release_is_one_commit_that_replaces_the_earlier_files(hub: Hub, folde
     assert set(hub.files) == {"data/pictures.csv", "README.md", "notes.txt"}
     assert hub.files["data/pictures.csv"] == "image_url\n"
     assert hub.tokens == {"Bearer hf_secret"}
+    assert hub.revision == "main"
+
+
+def test_a_data_set_is_public_and_on_another_branch_on_request(hub: Hub, folder: Path) -> None:
+    push(PushSettings(repo=REPO, private=False, revision="next"), folder)
+    assert not hub.created.get("private")
+    assert hub.created.get("visibility") != "private"
+    assert hub.revision == "next"
 
 
 def test_a_refusal_names_the_data_set_and_not_the_token(hub: Hub, folder: Path) -> None:
