@@ -75,6 +75,7 @@ def test_a_table_of_terms(tmp_path: Path) -> None:
             writer.write(pa.Table.from_pylist([row], schema=TABLES["terms"].schema()))
     run.finish()
     assert read_terms(TermsConfig(path=out)) == {"war": ("graph", "model")}
+    assert read_terms(TermsConfig(path=out, source="me")) == {"war": ("me",)}
     (tmp_path / "hand.txt").write_text("WAR\npeace\n")
     both = read_terms(TermsConfig(path=[out, str(tmp_path / "hand.txt")]))
     assert both == {"war": ("graph", "hand", "model"), "peace": ("hand",)}
