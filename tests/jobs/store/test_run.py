@@ -106,6 +106,17 @@ def test_a_trial_takes_units_evenly_from_those_that_are_left(out: str) -> None:
     assert ([task.unit.name for task in rest.todo], rest.is_trial) == (["c", "e", "g"], False)
 
 
+def test_the_manifest_of_a_trial_counts_the_units_that_exist(out: str) -> None:
+    complete(plan(out, units=[unit(name, derived=True) for name in FILES], derived=True))
+    run = begin(plan(out, units=[unit(name, etag="2", derived=True) for name in FILES], derived=True))
+    run.try_some(1)
+    for task in run.todo:
+        write(run, task, 5)
+    manifest = run.finish()
+    assert (manifest["complete"], manifest["counts"]["rows_out"]) == (False, 9)  # 5, and 2 of each earlier unit
+    assert manifest["counts"] == open_table(out, complete=False).counts().to_json()
+
+
 def test_temporary_files_of_a_killed_run_are_swept(out: str) -> None:
     run = begin(plan(out))
     for name in (".u.parquet.123.tmp", "_rejects/.u.0.parquet.123.tmp"):
