@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from actors.ids import content_id
+from jobs.corpora import knowledge_base
 from jobs.corpora.knowledge_base import (
     BadRow,
     KnowledgeBaseConfig,
@@ -88,6 +89,19 @@ def test_every_format_reads_alike(tmp_path: Path, suffix: str) -> None:
     cfg = config(path)
     assert [o.uri.rsplit("/", 1)[-1] for o in find_files(cfg)] == [path.name]
     assert list(entries(str(path), cfg)) == EXPECTED
+
+
+@pytest.mark.parametrize("rows", [3, 100])
+def test_a_span_of_a_row_group_that_is_read_in_several_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    monkeypatch.setattr(knowledge_base, "ROWS", rows)
+    path = tmp_path / "kb.parquet"
+    pq.write_table(pa.table({"node": [str(number) for number in range(20)]}), path, row_group_size=10)
+    cfg = KnowledgeBaseConfig(name="test", path=str(path))
+    for first, last in ((4, 9), (0, 10), (8, 15), (19, 20)):
+        read = entries(str(path), cfg, span=(first, last))
+        assert [entry.node_id for entry in read if isinstance(entry, NodeEntry)] == [str(n) for n in range(first, last)]
 
 
 def test_languages_are_trimmed_and_a_blank_one_is_the_configured_one(tmp_path: Path) -> None:
