@@ -64,6 +64,11 @@ def test_a_parquet_file_and_a_column_by_name(tmp_path: Path) -> None:
         read_terms(TermsConfig(path=path, column="n"))
 
 
+def test_the_source_is_the_name_of_the_file_up_to_its_first_dot(tmp_path: Path) -> None:
+    (tmp_path / "wars.2024.txt").write_text("war\n")
+    assert read_terms(TermsConfig(path=str(tmp_path / "wars.2024.txt"))) == {"war": ("wars",)}
+
+
 def test_a_table_of_terms(tmp_path: Path) -> None:
     out = str(tmp_path / "terms")
     units = [Unit(name, ()) for name in ("u1", "u2")]
