@@ -81,7 +81,7 @@ def mark_lists(metrics: Iterable[Metric], cards: Sequence[GalleryPicture]) -> li
     lists = []
     for kind in dict.fromkeys(marks.kind for marks in wanted):
         entries = [entry for marks in wanted if marks.kind == kind and (entry := _entry(marks, cards)).cards]
-        title = f"{f'{kind} spans'.capitalize() if kind else 'Spans'} of a rater, the most first"
+        title = f"Marked spans: {kind}" if kind else "Marked spans"
         if entries:
             lists.append(QuestionEntry(anchor("links", f"cards {title}"), title, tuple(entries[:MAX_ANSWERS])))
     return lists

@@ -28,7 +28,9 @@ ITEMS_PER_PICTURE = 4  # cards per picture, so that pictures with many responses
 ANSWERS_PER_CARD = 40  # lines of question and target
 RATINGS_PER_CARD = 400  # ratings on a card, of all raters together
 FACTS_PER_CARD = 12
-TEXT_LENGTH = 600  # characters of an item's texts on its card
+TEXT_LENGTH = 4000  # characters of each of an item's texts on its card
+TEXTS_PER_CARD = 6
+END_LENGTH = 600  # characters of the end of a prompt
 PROMPT_LENGTH = 3000  # characters of the text that all prompts about a card share
 HUMAN, GOLD = "human", "gold"  # methods of ratings without a prompt
 ANSWER_LENGTH = 300  # characters of what a rater wrote instead of an answer, and of a comment
@@ -184,7 +186,7 @@ def cards(
             cards.append(_card([shown[image_id]], _ratings(rows_of.get(image_id, ()), words, extra)))
         for item in items:
             ratings = _ratings(rows_of.get(item["item_id"], ()), words, extra)
-            card = _card([shown[i] for i in item["image_ids"]], ratings, item=item, text=texts[item["item_id"]])
+            card = _card([shown[i] for i in item["image_ids"]], ratings, item=item, texts=texts[item["item_id"]])
             cards.append(replace(card, marks=marks.get(item["item_id"], ())))
     if prompts:
         sizes = {item["item_id"]: len(item["image_ids"]) for items in gallery.items_of.values() for item in items}
@@ -263,20 +265,21 @@ def _records(uri: str, fields: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 def _texts(
     tables: ReportTables, items: Sequence[Mapping[str, Any]]
-) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
-    """Return two dicts by item_id: the item's response or texts, shortened; and its texts by role."""
+) -> tuple[dict[str, list[tuple[str, str]]], dict[str, dict[str, str]]]:
+    """Return two dicts by item_id: (role, text) of the item's response or texts, shortened; and its texts by role."""
     responses = _lookup(tables.responses, "response_id", {item["response_id"] or item["item_id"] for item in items})
     texts = _lookup(tables.texts, "text_id", {name for item in items for name in item["text_ids"] or ()}, "role")
-    text_of: dict[str, str] = {}
+    texts_of: dict[str, list[tuple[str, str]]] = {}
     by_role: dict[str, dict[str, str]] = {}
     for item in items:
         item_texts = [row for row in (texts.get(name) for name in item["text_ids"] or ()) if row and row["text"]]
         response = responses.get(item["response_id"] or item["item_id"], {}).get("text")
-        text_of[item["item_id"]] = _cut(response or "\n\n".join(row["text"] for row in item_texts), TEXT_LENGTH)
+        with_roles = [("", response)] if response else [(row["role"], row["text"]) for row in item_texts]
+        texts_of[item["item_id"]] = _shortened(with_roles)
         roles = by_role.setdefault(item["item_id"], {})
         for row in item_texts:
             roles[row["role"]] = "\n\n".join(filter(None, (roles.get(row["role"]), row["text"])))
-    return text_of, by_role
+    return texts_of, by_role
 
 
 def _lookup(sources: Sequence[TableSource], key: str, ids: set[str], *columns: str) -> dict[str, dict[str, Any]]:
@@ -288,6 +291,13 @@ def _lookup(sources: Sequence[TableSource], key: str, ids: set[str], *columns: s
             rows = batch.filter(pc.is_in(batch[key], wanted))
             row_of.update((row[key], row) for row in rows.to_pylist())
     return row_of
+
+
+def _shortened(texts: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return the first (role, text) pairs, with long texts cut; a single text needs no role."""
+    first = [(role if len(texts) > 1 else "", _cut(text, TEXT_LENGTH)) for role, text in texts[:TEXTS_PER_CARD]]
+    more = len(texts) - len(first)
+    return [*first, ("", f"and {more:,} more texts")] if more else first
 
 
 def _cut(text: str, length: int) -> str:
@@ -308,7 +318,7 @@ def _prompted(
     context = {**fields, **by_role.get(card.item_id, {}), **{k: v for k, v in card.attributes.items() if v}}
     sent = [
         prompt._replace(
-            shared=_cut(prompt.shared, PROMPT_LENGTH), ends=[(name, _cut(e, TEXT_LENGTH)) for name, e in prompt.ends]
+            shared=_cut(prompt.shared, PROMPT_LENGTH), ends=[(name, _cut(e, END_LENGTH)) for name, e in prompt.ends]
         )
         for prompt in prompts.of_item(card.image_id, context, asked, pictures=pictures)
     ]
@@ -316,7 +326,11 @@ def _prompted(
 
 
 def _card(
-    pictures: Sequence[_Shown], ratings: list[PictureRating], *, item: Mapping[str, Any] | None = None, text: str = ""
+    pictures: Sequence[_Shown],
+    ratings: list[PictureRating],
+    *,
+    item: Mapping[str, Any] | None = None,
+    texts: Sequence[tuple[str, str]] = (),
 ) -> GalleryPicture:
     first = pictures[0]
     image, record = first.image, first.record
@@ -336,7 +350,8 @@ def _card(
     return GalleryPicture(
         image_id=image["image_id"],
         title=title,
-        caption=text or record.get("caption_reference_description") or "",
+        caption="" if texts else record.get("caption_reference_description") or "",
+        texts=texts,
         thumbnails=[picture.small for picture in pictures if picture.small],
         status=failed.image["status"] if failed.small or failed.image["status"] != Status.OK else Status.ERROR,
         error_kind=failed.error_kind,

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from jobs.papers.model import PaperPart
 
 
+FOLDED_TEXT = 140  # characters; of longer texts a card shows four lines, and the rest if the reader unfolds it
+
+
 @dataclass(frozen=True)
 class FunnelStep:
     """A step and its count. `unit` is what it counts, in the plural: "records", "pictures"."""
@@ -122,6 +125,7 @@ class GalleryPicture:
         region: the region of the item, or another attribute that groups the cards.
         facts: (name, value) pairs for the card's details; attributes: all of the item's.
         prompts: the prompts that models were sent about it.
+        texts: (role, text) of the texts that were rated; the role is empty if there is only one.
         marks: the spans that raters marked in its texts.
     """
 
@@ -140,7 +144,13 @@ class GalleryPicture:
     item_id: str = ""
     attributes: Mapping[str, str] = field(default_factory=dict)
     prompts: Sequence["SentPrompt"] = ()
+    texts: Sequence[tuple[str, str]] = ()
     marks: Sequence[CardMark] = ()
+
+    @property
+    def is_folded(self) -> bool:
+        """Whether a text is longer than the lines that the card shows of it."""
+        return any(len(text) > FOLDED_TEXT for _, text in self.texts)
 
 
 def letters_of(distributions: Iterable[Distribution], pictures: Iterable[GalleryPicture]) -> dict[str, str]:

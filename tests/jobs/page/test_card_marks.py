@@ -97,7 +97,7 @@ def test_a_metric_has_the_cards_of_its_rater_kind_writer_and_category_the_most_s
         metric("description_omissions", group="gold"),  # without cards
     ]
     lists = mark_lists([*metrics, metrics[0]], cards)
-    assert [entry.title.split()[0] for entry in lists] == ["Mistake", "Omission", "Spans"]
+    assert [entry.title for entry in lists] == ["Marked spans: mistake", "Marked spans: omission", "Marked spans"]
     numbers = {entry.name: entry.cards for of_kind in lists for entry in of_kind.answers}
     assert [numbers.get(cards_of(of_spans)) for of_spans in metrics] == [
         (2, 1),

@@ -56,6 +56,26 @@ def cards(tables, rows, *, size=48, extra=(), exclusion_filter=frozenset()):
     return gallery.cards(tables, chosen, rows_of, {}, extra=extra, exclusion_filter=excluded)
 
 
+def test_texts_of_an_item_have_their_roles(tables, tmp_path):
+    names = [("reference", "A dog."), ("generated", "x" * 5000), *(("note", str(n)) for n in range(6)), ("empty", "")]
+    texts = [{"text_id": f"t{n}", "role": role, "text": text} for n, (role, text) in enumerate(names)]
+    rows = [
+        item("a", IDS[0]) | {"text_ids": [row["text_id"] for row in texts]},
+        item("b", IDS[1]) | {"text_ids": ["t0"]},
+    ]
+    written = {
+        "items": write_file(tmp_path / "described", "items", rows),
+        "texts": write_file(tmp_path / "texts", "texts", texts),
+    }
+    described = replace(tables, **{name: [open_table(uri)] for name, uri in written.items()}, responses=[])
+    several, single = cards(described, [])[:2]
+    assert single.texts == [("", "A dog.")]
+    assert several.texts == [
+        ("reference", "A dog."), ("generated", "x" * gallery.TEXT_LENGTH + "…"),
+        *(("note", str(n)) for n in range(4)), ("", "and 2 more texts"),
+    ]  # fmt: skip
+
+
 def test_cards_of_items_have_their_pictures_and_ratings(tables):
     rows = [rating(name, "m", "q", value) for name, value in (("a", "1"), ("b", "2"), (IDS[2], "3"), (IDS[3], "4"))]
     outputs = cards(tables, rows)
@@ -63,7 +83,7 @@ def test_cards_of_items_have_their_pictures_and_ratings(tables):
         (1, ["1"]), (2, ["2"]), (1, ["3"]), (1, ["4"]),
     ]  # fmt: skip
     assert [card.title.partition(" — ")[2] for card in outputs] == ["m@1 · short", "pair", "", ""]
-    assert (outputs[0].caption, dict(outputs[3].facts)["scenario"]) == ("A cat.", "market")
+    assert (outputs[0].texts, dict(outputs[3].facts)["scenario"]) == ([("", "A cat.")], "market")
     # a picture that items show has a separate card if it was rated itself
     assert len(cards(tables, [*rows, rating(IDS[0], "m", "q", "5")])) == 5
     assert len(cards(tables, [*rows, rating(IDS[1], "m", "q", "5")])) == 5

@@ -13,7 +13,7 @@ from jobs.html.formats import link, number, percent
 from jobs.html.thumbnails import Thumbnail, thumbnail
 from jobs.metrics.distributions import Share
 from jobs.metrics.metric import Metric
-from jobs.page.model import FunnelStep, GalleryPicture, Page, PictureRating, TableSummary, Wording
+from jobs.page.model import FOLDED_TEXT, FunnelStep, GalleryPicture, Page, PictureRating, TableSummary, Wording
 from jobs.page.render import MAX_ANSWERS, PRINTED_CARDS, kept, render
 from tests.jobs.page import sample
 
@@ -406,3 +406,14 @@ def test_a_question_with_many_answers_lists_those_given_most_often():
     assert len(shown) == MAX_ANSWERS
     assert {*answers[10:30], *answers[50:60]} <= set(shown)
     assert "80 less frequent answers" in section
+
+
+def test_texts_that_are_longer_than_their_lines_can_be_unfolded():
+    texts = [("reference", "A dog."), ("generated", "<b>" + "x" * FOLDED_TEXT)]
+    (picture,) = sample.pictures([sample.drawn(1)])
+    pages = [Page("t", pictures=[dataclasses.replace(picture, texts=of_card)]) for of_card in (texts[:1], texts)]
+    short, long = map(render, pages)
+    assert "Whole text" not in short
+    assert '<p class="caption" dir="auto"><b>reference</b> A dog.</p>' in short
+    (unfolded,) = re.findall('<details class="whole">.*?</details>', long)
+    assert f"<b>generated</b> &lt;b&gt;{'x' * FOLDED_TEXT}</p>" in unfolded
