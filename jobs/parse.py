@@ -59,7 +59,7 @@ def execute(cfg: ParseConfig) -> dict[str, Any] | None:
             "condition": cfg.condition,
             **exclusions.identity(excluded),
         },
-        units=CompactList(in_pieces(responses.units(), cut_of(cfg.out, actors=1, overwrite=cfg.overwrite))),
+        units=CompactList(in_pieces(responses.units(), cut_of(cfg.out, actors=None, overwrite=cfg.overwrite))),
         config=asdict(cfg),
         metadata={**kept.metadata, "rater": responses.metadata.get("remine.model", "")},
         derived=True,

@@ -3,11 +3,11 @@
 The pictures of a tar file are one unit of `images`. As one unit of `embed` or `judge` they would be one GPU's work, and
 would be lost together with its machine. A piece is named after its parent and its first row, and reads only its rows.
 
-Small tables are cut finer if many actors share them: with only about as many pieces as actors, most actors would wait
-for the last pieces. A table that has begun keeps its cut, whatever pool continues it, even after a purge, when the
-parent has fewer rows: the purge moves the ranges of the pieces, so that they keep the same rows except for those that
-were removed. Pieces whose ranges it cannot move, such as those of a draw, keep their names, and the last ones may be
-empty.
+Small tables are cut finer, so that each actor of the pool has four pieces: with only about as many pieces as actors,
+most actors would wait for the last ones, and an interruption of a single actor would lose the whole table. A table that
+has begun keeps its cut, whatever pool continues it, even after a purge, when the parent has fewer rows: the purge moves
+the ranges of the pieces, so that they keep the same rows except for those that were removed. Pieces whose ranges it
+cannot move, such as those of a draw, keep their names, and the last ones may be empty.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +24,7 @@ PIECE_ROWS = 256  # rows of a piece, as in the units of `curate`
 PIECE_BYTES = 128 << 20  # bytes of the parent's object; the rows of a piece travel between stages as one block
 PIECES_PER_ACTOR = 4  # all actors then end within a quarter of the time that each of them works
 LEAST_ROWS = 8  # a piece is an object, whose writing takes longer than some models need for a row
+LEAST_ROWS_ALONE = 16  # of a single actor, which gains no other actors' time
 FROM, TO = "from", "to"  # `Unit.extra`: the rows of the parent's object that a piece covers
 PIECES = "pieces"  # `Unit.extra`: the number of pieces of the parent; the range is one of rows of the first input
 NUMBER = "number"  # `Unit.extra`: the number of this piece, from 0
@@ -69,28 +70,29 @@ class Cut:
     """Rule for cutting the units of a table into pieces.
 
     Attributes:
-        actors: how many actors share the table.
+        actors: how many actors share the table; None: small units stay whole.
         begun: unit -> its cut, if the table has begun.
     """
 
-    actors: int = 1
+    actors: int | None = None
     begun: Mapping[str, BegunCut] = field(default_factory=dict)
 
 
 STANDARD = Cut()
 
 
-def cut_of(out: str, *, actors: int, overwrite: bool) -> Cut:
+def cut_of(out: str, *, actors: int | None, overwrite: bool) -> Cut:
     """Return how the units of the table at `out` are cut: as when it began, or for `actors`.
 
     Args:
+        actors: as in `Cut`.
         overwrite: the table at `out` will be deleted.
 
     Raises:
         InputError: the list of its units is damaged.
     """
     begun = begun_cuts(out, overwrite=overwrite)
-    return Cut(1, begun) if begun else Cut(actors)
+    return Cut(begun=begun) if begun else Cut(actors)
 
 
 def begun_cuts(out: str, *, overwrite: bool) -> dict[str, BegunCut]:
@@ -131,13 +133,12 @@ def in_pieces(units: Sequence[Unit], cut: Cut = STANDARD) -> Iterator[Unit]:
     """Yield the units, large ones as pieces of at most 256 rows and about 128 MB.
 
     A unit of fewer than 512 rows stays whole unless it has more bytes, or the actors of `cut` would have fewer than
-    four pieces each.
+    four pieces each: the table is then cut into pieces of down to 8 rows, or 16 of a single actor.
 
     Args:
         units: units of a derived table, whose first input is the parent's object.
     """
-    rows_for_all = sum(unit.rows or 0 for unit in units) // (PIECES_PER_ACTOR * cut.actors)
-    piece_rows = PIECE_ROWS if cut.actors == 1 else max(LEAST_ROWS, min(PIECE_ROWS, rows_for_all))
+    piece_rows = _piece_rows(sum(unit.rows or 0 for unit in units), cut.actors)
     for unit in units:
         rows = unit.rows or 0
         begun = cut.begun.get(unit.name, UNCUT)
@@ -154,6 +155,14 @@ def in_pieces(units: Sequence[Unit], cut: Cut = STANDARD) -> Iterator[Unit]:
                 rows=last - first,
                 extra={**unit.extra, "parent": unit.name, FROM: first, TO: last, PIECES: count, NUMBER: number},
             )
+
+
+def _piece_rows(rows: int, actors: int | None) -> int:
+    """Return the largest number of rows of a piece of a table of `rows` rows."""
+    if actors is None:
+        return PIECE_ROWS
+    least = LEAST_ROWS if actors > 1 else LEAST_ROWS_ALONE
+    return max(least, min(PIECE_ROWS, rows // (PIECES_PER_ACTOR * actors)))
 
 
 def piece_of(first: int, last: int) -> str:
