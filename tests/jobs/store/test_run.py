@@ -117,6 +117,15 @@ def test_the_manifest_of_a_trial_counts_the_units_that_exist(out: str) -> None:
     assert manifest["counts"] == open_table(out, complete=False).counts().to_json()
 
 
+def test_rejects_are_those_of_the_current_generation(out: str) -> None:
+    for etag, rejected in (("1", 1), ("2", 3)):
+        run = begin(plan(out, units=[unit("a", etag=etag, derived=True)], derived=True))
+        write(run, run.todo[0], rejected=rejected)
+        run.finish()
+    assert [reject.position for reject in open_table(out).rejects()] == [0, 1, 2]
+    assert sorted(path.name for path in Path(out, "_rejects").iterdir()) == ["a.0.parquet", "a.1.parquet"]
+
+
 def test_temporary_files_of_a_killed_run_are_swept(out: str) -> None:
     run = begin(plan(out))
     for name in (".u.parquet.123.tmp", "_rejects/.u.0.parquet.123.tmp"):
