@@ -14,13 +14,17 @@ GONE, OTHER = content_id("gone"), content_id("other")
 
 
 def test_rows_of_every_chunk_are_matched_by_their_lists_and_ids() -> None:
-    parts = (([["x"], None, ["y", GONE]], ["1", "2", "3"]), ([[], [GONE, "x"], ["z"]], [GONE, "5", "6"]))
+    parts = (
+        ([["x"], None, ["y", GONE]], ["1", "2", "3"]),
+        ([[], [GONE, "x"], ["z"]], [GONE, "5", "6"]),
+        ([["z"], [GONE]], ["7", "8"]),
+    )
     chunks = [
         pa.table({"image_ids": pa.array(image_ids, pa.list_(pa.string())), "item_id": item_ids})
         for image_ids, item_ids in parts
     ]
     hit = matches(pa.concat_tables(chunks), ExclusionFilter(frozenset({GONE})))
-    assert hit.tolist() == [False, False, True, True, True, False]
+    assert hit.tolist() == [False, False, True, True, True, False, False, True]
 
 
 def test_texts_go_with_a_picture_unless_an_item_of_any_table_uses_them(tmp_path: Path) -> None:

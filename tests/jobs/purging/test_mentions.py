@@ -20,7 +20,8 @@ MENTIONS = Mentions(GONE)
 
 
 def cleaned(values: list[Any], kind: pa.DataType) -> list[Any]:
-    rows = pa.table({"text": pa.chunked_array([pa.array(values[:2], kind), pa.array(values[2:], kind).slice(0)])})
+    parts = (values[:2], values[2:3], values[3:])
+    rows = pa.table({"text": pa.chunked_array([pa.array(part, kind) for part in parts])})
     mask = MENTIONS.mask(rows, ["text"])
     kept = MENTIONS.without(rows, ["text"])["text"]
     assert kept.type == kind
