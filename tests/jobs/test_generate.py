@@ -218,7 +218,7 @@ def test_values_that_are_not_allowed_are_refused(tables: Path) -> None:
         ("generate", "input=R/images draw.n=0", "draw.n=0"),
         ("generate", "input=R/images draw.n=1 draw.by=page", "draw.by=page"),
         ("generate", "input=R/nothing", "nothing: no table here"),
-        ("generate", "input=R/texts", "is a table 'texts', expected images or items"),
+        ("generate", "input=R/texts", "is a table 'texts', expected images (written by "),
         ("judge", "input=R/images method=reasoned layout=slow", "layout=slow: "),
         ("judge", "input=R/images method=reasoned max_tokens=0", "max_tokens=0"),
         ("loglik", "input=R/images", "targets="),
