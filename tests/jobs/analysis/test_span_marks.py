@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from jobs.analysis.span_marks import SpanRater, TextOfItem, read_marks
+from jobs.analysis.span_marks import MarkedItem, SpanRater, TextOfItem, read_marked_items, read_marks
 from jobs.analysis.span_metrics import read_span_tables, span_metrics
 from jobs.errors import InputError
 from jobs.metrics.question import MetricSettings
@@ -50,6 +50,34 @@ def test_spans_before_the_text_or_of_negative_length_are_refused() -> None:
 def test_a_text_with_a_row_that_is_not_ok_does_not_count() -> None:
     rows = [span("i1", 2, 5), span("i1", 0, 0, status="unparsed"), span("i2", 2, 5)]
     assert list(marks(*rows)["omission"][ANNA]) == [TextOfItem("i2", "t")]
+
+
+def test_an_incomplete_text_does_not_count_as_read_because_others_read_it() -> None:
+    """Anna read i1, and its text u; her marks in t are unknown, not absent."""
+    rows = [span("i1", 0, 0, status="unparsed"), span("i1", 1, 2, text_id="u")]
+    rows += [span("i1", 2, 5, rater=MODEL), span("i1", 2, 5, rater=MODEL, text_id="u")]
+    assert list(marks(*rows)["omission"][ANNA]) == [TextOfItem("i1", "u")]
+
+
+def test_the_row_of_a_text_without_marks_is_no_span() -> None:
+    """Its span is empty, whatever its column `marked`."""
+    for marked in (None, True, False):
+        text = marks(span("i1", 0, 0, marked=marked, probability=0.1))["omission"][ANNA][TextOfItem("i1", "t")]
+        assert (text.spans, text.categories, text.claims) == ([], [], [])
+
+
+def test_an_item_has_all_of_its_pictures_and_the_model_that_wrote_its_text() -> None:
+    """Without a model, the writer is the column of its text; without pictures, the item stands for its picture."""
+    rows: list[dict[str, Any]] = [
+        {"item_id": "i1", "image_ids": ["p1", "p2"], "attributes": [("model", "m"), ("text_column", "caption")]},
+        {"item_id": "i2", "image_ids": [], "attributes": [("text_column", "caption")]},
+        {"item_id": "i3", "image_ids": ["p3"]},
+    ]
+    sources: Any = [TableInMemory("items", rows)]
+    assert read_marked_items(sources, ["i1", "i2"]) == {
+        "i1": MarkedItem("p1 p2", "m"),
+        "i2": MarkedItem("i2", "caption"),
+    }
 
 
 def test_excluded_pictures_have_no_metrics() -> None:

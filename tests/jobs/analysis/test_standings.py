@@ -50,3 +50,18 @@ def test_standings_join_questions_and_leave_out_what_is_off_the_scale() -> None:
     disagreements, scores = result.of(hash_texts(pa.array(["a", "b", "c", "z"])))
     assert disagreements.tolist() == pytest.approx([0.5, NAN, NAN, NAN], nan_ok=True)
     assert scores.tolist() == pytest.approx([3, 4, NAN, NAN], nan_ok=True)
+
+
+def test_the_scores_are_of_the_first_question_of_the_page_with_a_scale() -> None:
+    """Without an order, of the first by name. A question that nobody answered is passed over."""
+    rows = [rating("a", "m", "early", "1"), rating("a", "m", "late", "5"), rating("a", "m", "kind", "x", score=None)]
+    with Reduction() as reduction:
+        schema = pa.schema([TABLES["ratings"].schema().field(name) for name in reduction.columns])
+        reduction.add(pa.Table.from_pylist(rows, schema=schema))
+        for order, scored, score in (
+            (["kind", "absent", "late", "early"], "late", 5),
+            ([], "early", 1),
+            (["kind"], "early", 1),
+        ):
+            result = standings(reduction, [("r", question) for question in order], scale)
+            assert (result.scored, result.score.tolist()) == (("r", scored), [score])
