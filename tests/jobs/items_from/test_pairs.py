@@ -12,6 +12,7 @@ from actors.ids import content_id
 from jobs.errors import InputError
 from jobs.items_from.output import ItemsPlan
 from jobs.items_from.pairs import open_sources, read_plan
+from jobs.judging.condition import METADATA
 from jobs.runtime.selection.exclusions import Exclusions, marks_of
 from tests.factories import write_table, write_units
 
@@ -180,6 +181,13 @@ def test_the_identity_names_what_changes_the_rows(plans: Any) -> None:
     assert [len(unit.inputs) for unit in (plain.units[0], whole.units[0])] == [1, 2]
     assert (plain.limit, whole.limit.rows, whole.limit.total) == (None, 2, 3)
     assert (plain.derived, plain.condition) == (True, "")
+
+
+def test_pairs_have_the_condition_of_their_items(tmp_path: Path) -> None:
+    sources = open_sources(write_table(tmp_path / "t", "items", [item(name, "x") for name in "ab"]), None)
+    sources = sources._replace(items=replace(sources.items, metadata={METADATA: "article"}))
+    with read_plan(sources, by="prompt", orders="both", unit_rows=9, excluded=Exclusions()) as plan:
+        assert plan.condition == "article"
 
 
 def test_without_a_pair_the_message_names_the_reasons(plans: Any) -> None:

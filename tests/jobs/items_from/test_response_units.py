@@ -1,11 +1,18 @@
 """Units of responses: tables put together by their pictures' units, cut into pieces, and read again."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
+from jobs.items_from.labels import NO_RATING, QuestionLabels
 from jobs.items_from.responses import ResponseTables, ResponseUnitReader, response_units
+from jobs.runtime.selection.draws import Draw, DrawConfig
 from jobs.runtime.selection.exclusions import ExclusionFilter
+from jobs.store.hashing import hash_texts
 from jobs.store.pieces import BegunCut
 from jobs.store.reading import open_table
 from jobs.store.units import Unit
@@ -113,3 +120,54 @@ def test_any_mark_of_a_response_leaves_it_out(tmp_path: Path) -> None:
     responses = [response("a1", "a", **missing) | {"text": None}, response("a2", "a", **missing) | {"text": ""}]
     items_before, texts, *_ = reader_of(tables).rows(unit, responses, ExclusionFilter(frozenset()))
     assert (len(items_before), texts) == (2, {})
+
+
+def test_a_piece_is_joined_with_the_unit_that_it_is_a_piece_of(tmp_path: Path) -> None:
+    """The items are in whole units; other units than its own are not read."""
+    items: list[list[dict[str, Any]]] = [[{"item_id": name, "kind": "image"}] for name in "ab"]
+    asked = write_units(tmp_path / "items", "items", items)
+    tables = tables_of(tmp_path, [["a1"], ["b1"]], asked=asked)
+    (table,) = tables.responses
+    footers = [
+        SimpleNamespace(object=footer.object, rows=footer.rows, unit=replace(
+            footer.unit, name=f"piece-{footer.unit.name}", extra={"parent": footer.unit.name}))
+        for footer in table.footers
+    ]  # fmt: skip
+    pieces: Any = SimpleNamespace(footers=footers)
+    units = list(response_units(replace(tables, responses=[pieces]), 9, {}))
+    assert [Path(unit.inputs[1].uri).stem for unit in units] == ["unit0", "unit1"]
+
+
+def test_texts_of_responses_that_are_not_drawn_are_left_out(tmp_path: Path) -> None:
+    tables = tables_of(tmp_path, [["a1", "b1", "b2"]])
+    (unit,) = response_units(tables, 9, {})
+    reader = reader_of(tables)
+    reader.draw, reader.drawn = Draw(DrawConfig(n=1), "items"), {unit.name: np.array([False, True, True])}
+    read = reader.read(unit)
+    assert read.tables["items"].column("item_id").to_pylist() == ["b1", "b2"]
+    assert read.tables["texts"].column("text").to_pylist() == ["b1.", "b2."]
+    assert (read.rows_in, read.filtered) == (3, {"draw": 1})
+
+
+def test_an_item_of_several_pictures_has_its_own_label_only(tmp_path: Path) -> None:
+    """An item of one picture has that picture's label, unless it has its own."""
+    items: list[list[dict[str, Any]]] = [
+        [{"item_id": name, "kind": "image", "image_ids": ids} for name, ids in (("a", "pq"), ("b", "p"), ("c", "p"))]
+    ]
+    asked = write_units(tmp_path / "items", "items", items)
+    tables = tables_of(tmp_path, [["a1", "b1", "c1"]], asked=asked)
+    (unit,) = response_units(tables, 9, {})
+    hashes = hash_texts(["p", "c"])
+    order = np.argsort(hashes)
+    labels = {"mood": QuestionLabels(hashes[order], np.array([0, 1], np.int16)[order], ("sad", "gay"))}
+    read = ResponseUnitReader(tables, labels, "everyone", frozenset()).read(unit)
+    attributes = map(dict, read.tables["items"].column("attributes").to_pylist())
+    assert [of_item["mood"] for of_item in attributes] == [NO_RATING, "sad", "gay"]
+
+
+def test_a_reject_of_a_later_unit_has_its_place_among_all_responses(tmp_path: Path) -> None:
+    asked = write_units(tmp_path / "items", "items", [[{"item_id": "a", "kind": "image"}]])
+    tables = tables_of(tmp_path, [["a1", "a2", "a3", "z1"]], asked=asked)
+    _, second = response_units(tables, 2, {})
+    (reject,) = reader_of(tables).read(second).rejects
+    assert (reject.position, reject.raw) == (3, "z1")

@@ -115,6 +115,8 @@ def test_responses_that_are_prompts_of_pictures(tables: Path) -> None:
     texts = rows_of(f"{tables}/judged/texts")
     assert {text["role"] for text in texts} == {"prompt"}
     assert f"a on {IDS[0][:4]}" in {text["text"] for text in texts}
+    with pytest.raises(InputError, match="role"):
+        items(tables)
 
 
 def test_refused_and_empty_responses_stay_and_are_not_judged(tables: Path) -> None:

@@ -58,6 +58,16 @@ def test_the_order_by_spans_is_that_of_their_mean_number_per_rater():
     assert card_orders([of_spans(a=1), of_spans(b=1)], WORDS) == []
 
 
+def test_a_raters_spans_of_all_kinds_are_added():
+    """The first card has three spans of one rater, the second two of each of two raters."""
+    cards = [
+        GalleryPicture("t", marks=[CardMark(rater, "people", kind, [MarkedSpan("w")] * n) for rater, kind, n in marks])
+        for marks in ((("a", "mistake", 2), ("a", "omission", 1)), (("a", "mistake", 2), ("b", "mistake", 2)))
+    ]
+    (by_spans,) = card_orders(cards, WORDS)
+    assert by_spans.places == (1, 2)
+
+
 def test_cards_that_cannot_be_ordered_are_not():
     assert card_orders([card(rating("a", "x", score=False)), card()], {}) == []
 
@@ -75,5 +85,7 @@ def test_the_index_has_the_cards_of_each_answer_in_the_order_of_the_scale():
     (question,) = answer_index(cards, WORDS)
     assert question.title == "Question"
     assert [(a.label, a.cards, a.more) for a in question.answers] == [("low", (1,), 0), ("high", (1, 2), 0)]
+    (question,) = answer_index([*cards, card(rating("a", "1", status="refused"))], WORDS)
+    assert [answer.cards for answer in question.answers] == [(1,), (1, 2)]
     (many,) = answer_index([card(rating("a", "3"))] * (MAX_LINKS + 5), WORDS)
     assert (len(many.answers[0].cards), many.answers[0].more) == (MAX_LINKS, 5)
