@@ -1,10 +1,40 @@
-"""The order of a table's units: that in which they were frozen, whatever the order of the plan."""
+"""The list of a table's units: which plans continue it, and in which order."""
 
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from jobs.errors import InputError
 from jobs.store.frozen_units import in_frozen_order
 from jobs.store.limits import Taken
-from tests.jobs.store.small_runs import complete, plan, unit
+from jobs.store.run_files import INPUTS, read_inputs, run_uri
+from tests.jobs.store.small_runs import FILES, begin, complete, plan, unit
+
+
+def derived(out: str, names: str, *, etag: str = "1", limit: int | None = None) -> Any:
+    taken = None if limit is None else Taken(limit, limit, 9, per_input=False, noun="rows")
+    return plan(out, derived=True, units=[unit(name, etag=etag, derived=True) for name in names], limit=taken)
+
+
+def test_only_a_trial_of_a_derived_table_may_have_more_units(out: str) -> None:
+    """They come after the earlier ones; a unit that is gone is refused for a trial, too."""
+    begin(derived(out, "bd", limit=4))
+    assert [of_run.name for of_run in begin(derived(out, "abcd", limit=4)).units] == ["b", "d", "a", "c"]
+    with pytest.raises(InputError, match=r"/corpus/d is gone"):
+        begin(derived(out, "abc", limit=4))
+    whole = f"{out}-whole"
+    begin(derived(whole, "bd"))
+    with pytest.raises(InputError, match=r"/corpus/a is new \(2 new\)"):
+        begin(derived(whole, "abcd"))
+
+
+def test_the_list_follows_changed_inputs_of_a_derived_table(out: str) -> None:
+    """It is written again with their new versions, so that other jobs see what the units were made from."""
+    for etag in ("1", "2"):
+        begin(derived(out, "abc", etag=etag))
+        listed = list(read_inputs(run_uri(out, INPUTS)))
+        assert [(of_list.name, of_list.inputs[0].etag) for of_list in listed] == [(name, etag) for name in FILES]
 
 
 def test_further_units_of_a_trial_come_after_those_that_were_frozen(tmp_path: Path) -> None:

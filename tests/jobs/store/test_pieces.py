@@ -129,6 +129,12 @@ def test_pieces_have_a_bounded_number_of_bytes() -> None:
     assert list(in_pieces([replace(photos, rows=0)])) == [replace(photos, rows=0)]
 
 
+def test_a_unit_with_a_limit_stays_whole() -> None:
+    """Its first rows are read from the first row of the unit on; a piece would read other ones."""
+    unit = Unit("u", (Object("s3://b/u", 10, ""),), rows=5000, extra={LIMIT: 600})
+    assert list(in_pieces([unit], Cut(8))) == [unit]
+
+
 def test_a_table_that_has_begun_keeps_its_cut(images: str, tmp_path: Path) -> None:
     out, source = str(tmp_path / "copy"), open_table(images, "images")
 

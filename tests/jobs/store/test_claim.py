@@ -1,0 +1,27 @@
+"""The claim of a place whose identity file is there, or was lost after the claim."""
+
+import pytest
+
+from jobs.errors import InputError
+from jobs.store.claim import check_identity
+from jobs.store.files import locations
+from jobs.store.run_files import IDENTITY, run_uri
+from tests.jobs.store.small_runs import complete, plan
+
+
+def test_without_the_identity_the_footers_decide(out: str) -> None:
+    """The file may be lost after it was written and before it is read back."""
+    planned, other = plan(out), plan(out, identity={"rules": {"x": 9}})
+    complete(planned)
+    locations.remove([run_uri(out, IDENTITY)])
+    check_identity(out, planned)
+    with pytest.raises(InputError, match=r"identity\.json is missing"):
+        check_identity(out, other)
+
+
+def test_another_list_of_exclusions_is_named_only_if_nothing_else_differs(out: str) -> None:
+    complete(plan(out, identity={"x": 1, "exclusions": "a"}))
+    with pytest.raises(InputError, match="exclusions= names another list"):
+        check_identity(out, plan(out, identity={"x": 1, "exclusions": "b"}))
+    with pytest.raises(InputError, match=r"written with another configuration: .*x"):
+        check_identity(out, plan(out, identity={"x": 2, "exclusions": "b"}))

@@ -1,0 +1,43 @@
+"""Which units of a table are written, current and done, and what is left of the others."""
+
+from dataclasses import replace
+from typing import Any
+
+from jobs.store.footers import Footer
+from jobs.store.run import survey
+from jobs.store.written_units import rows_of_units, with_footers
+from tests.jobs.store.small_runs import FILES, begin, complete, plan, unit, write
+
+
+def derived(out: str, *etags: str, **changes: Any) -> Any:
+    units = [unit(name, etag=etag, derived=True) for name, etag in zip(FILES, etags, strict=True)]
+    return plan(out, derived=True, units=[replace(of_file, rows=2) for of_file in units], **changes)
+
+
+def test_a_unit_whose_input_changed_is_written_again_and_is_not_done_before(out: str) -> None:
+    """Its earlier generation is retired, each of several in turn."""
+    complete(derived(out, "1", "1", "1"))
+    for generation, etag in ((1, "2"), (2, "3")):
+        planned = derived(out, "1", etag, "1")
+        assert (survey(planned).done, survey(planned).left) == (2, 2)
+        run = begin(planned)
+        (task,) = run.todo
+        assert (task.unit.name, task.generation, len(task.retired)) == ("b", generation, generation)
+        assert [earlier["generation"] for earlier in task.retired] == list(range(generation))
+        write(run, task)
+        run.finish()
+    assert survey(derived(out, "1", "3", "1")).done == 3
+
+
+def test_rows_are_those_of_units_that_are_written(out: str) -> None:
+    """A unit without an object has no number of rows, rather than none."""
+    run = begin(plan(out))
+    write(run, run.todo[0], rows=2)
+    write(run, run.todo[1], rows=0)
+    assert rows_of_units(out) == {unit("a").name: 2, unit("b").name: 0}
+    footers: list[Footer | None] = [footer for _, footer in with_footers(run.target, run.units)]
+    assert [footer and footer.rows for footer in footers] == [2, 0, None]
+
+
+def test_a_place_without_a_table_has_no_units(out: str) -> None:
+    assert rows_of_units(out) == {}
