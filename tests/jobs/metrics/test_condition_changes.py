@@ -280,6 +280,19 @@ def test_accuracy_by_hand():
     assert turned == {name: -metric.value for name, metric in results.items()}
 
 
+def test_right_answers_are_those_of_each_conditions_items():
+    """The items are listed in another order under b; the right answer of item 2 differs between the conditions."""
+    a = categories("a", [[1], [1], [3]], ["m"], [0, 1, 2], ["1", "2", "3"])
+    b = categories("b", [[4], [2], [1]], ["m"], [2, 1, 0], ["4", "2", "1"])
+    accuracy = changes(a, b)["accuracy_change", "m"]
+    assert (accuracy.value, accuracy.n) == (1 / 3, 3)
+
+
+def test_a_rater_whose_ratings_one_condition_shares_has_no_change():
+    a, b = (condition(n, [[1], [2]], ["m"], [0, 1], [0, 0], shared=shared) for n, shared in (("a", []), ("b", ["m"])))
+    assert changes(a, b) == changes(b, a) == {}
+
+
 def test_accuracy_without_a_majority_says_so():
     a, b = (categories(n, [[1, 2]], ["m", "n"], [0], ["1"]) for n in "ab")
     metric = changes(a, b)["accuracy_change", "models"]

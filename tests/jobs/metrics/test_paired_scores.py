@@ -34,3 +34,13 @@ def test_items_of_both_are_paired_and_three_are_needed():
     lengths = drawn(scores, people, lengths=np.array([10.0, 20, 30, 40, 50]))
     assert lengths["length", "m"].x.tolist() == [10, 20, 30, 50]
     assert lengths["length", "m"].y.tolist() == [1, 2, 3, 5]
+
+
+def test_the_line_is_fitted_to_items_that_are_not_drawn():
+    """Every second item is drawn; the others are far from the line through these."""
+    x = np.arange(MAX_POINTS + 2.0)
+    y = np.where(np.arange(len(x)) % 2, x + 100, x)
+    pairs = drawn(x, y)["people", "m"]
+    slope, intercept = np.polyfit(x, y, 1)
+    assert pairs.y.tolist() == x[::2].tolist()
+    assert (pairs.fit.slope, pairs.fit.intercept) == (pytest.approx(slope), pytest.approx(intercept))

@@ -46,6 +46,12 @@ def test_a_rater_who_always_chooses_the_first_position() -> None:
     assert pair_agreement(shares.preference(6), seen, by="probability").value == 0.5
 
 
+def test_ties_in_both_orders_are_no_position_bias() -> None:
+    """Neither picture is preferred, wherever it is shown."""
+    metrics = by_name(list(position_metrics(asked_twice([(0.5, 0.5), (1, 0), (1, 1), (0, 0)]), 4)))
+    assert (metrics["position_bias"].value, metrics["position_bias"].n) == (0.5, 4)
+
+
 def test_preferences_over_both_orders_by_hand() -> None:
     # pair 0: item 0 in both orders; 1: item 1 in both; 2: always second; 3: item 0 in the only order; 4: no answer
     firsts = Comparisons(

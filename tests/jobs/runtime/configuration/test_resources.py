@@ -1,5 +1,7 @@
 """Resources that could never be available are refused before anything starts, with the sum in the message."""
 
+from dataclasses import replace
+
 import pytest
 
 from jobs.embed import EmbedConfig
@@ -8,8 +10,19 @@ from jobs.mine import MineConfig
 from jobs.runtime.cluster import ray_session
 from jobs.runtime.configuration import config
 from jobs.runtime.configuration.config import RayConfig
-from jobs.runtime.configuration.resources import Demand, Resources, StageResources, check_machines, demands, preflight
-from jobs.runtime.stages import pool_sizes, rows_per_call
+from jobs.runtime.configuration.resources import (
+    Demand,
+    NodeType,
+    Resources,
+    StageResources,
+    check_machines,
+    demands,
+    preflight,
+    startable,
+)
+from jobs.runtime.stages import Stage, expected_progress, groups_of, pool_sizes, rows_per_call
+from jobs.store.units import Unit
+from jobs.store.writer import UnitTask
 from tests.cases import check_cases
 
 ASKED = [Demand("read", 1, 0.5, 0), Demand("embed", 2, 1.0, 1.0), Demand("write", 1, 0.5, 0)]
@@ -125,3 +138,36 @@ def test_a_call_has_no_units_that_other_actors_wait_for() -> None:
     assert rows_per_call(gpus, 8, [300]) == 300
     assert rows_per_call(gpus, 8, [None, 3]) == 8 * 256
     assert rows_per_call(StageResources(batch_size=64), 2, [3] * 9) == 128
+
+
+def test_machines_can_be_started_only_by_a_cluster_that_grows() -> None:
+    kinds = [NodeType(num_cpus=8, num_gpus=1, memory_gb=2), NodeType(num_cpus=4)]
+    assert startable(Resources(node_types=kinds)) == []
+    assert startable(Resources(node_types=kinds, autoscaling=True)) == [
+        {"CPU": 8, "GPU": 1, "memory": 2 * 2**30},
+        {"CPU": 4, "GPU": 0},
+    ]
+
+
+def test_a_pool_that_also_runs_an_earlier_stage_has_the_sum_and_the_longest_time() -> None:
+    """A stage without a time limit leaves both without one; its own batch size stays."""
+    last = StageResources(num_cpus=0.5, memory_gb=2, batch_size=8, row_timeout_s=10)
+    joined = last.joined_with(StageResources(num_cpus=0.25, memory_gb=1, batch_size=64, row_timeout_s=30))
+    assert (joined.num_cpus, joined.memory_gb, joined.batch_size, joined.row_timeout_s) == (0.75, 3, 8, 30)
+    assert last.joined_with(StageResources(row_timeout_s=None)).row_timeout_s is None
+    assert last.joined_with(StageResources(memory_gb=None)).memory_gb == 2
+
+
+def test_stages_that_share_a_process_have_the_batches_of_the_last_one() -> None:
+    resources = Resources(decode=StageResources(batch_size=64), judge=StageResources(batch_size=8))
+    several = [Stage(pool, type(None), {}) for pool in ("decode", "judge")]
+    ((group, pool),) = groups_of(several, resources)
+    assert ([stage.pool for stage in group], pool.batch_size) == (["decode", "judge"], 8)
+
+
+def test_the_number_of_rows_is_unknown_for_a_retry_and_after_a_stage_without_one() -> None:
+    one, other = (UnitTask(Unit(name, (), rows=rows)) for name, rows in (("a", 3), ("b", 4)))
+    several = [Stage("decode", type(None), {}), Stage("judge", type(None), {}, rows_out=None)]
+    assert [expected.total for expected in expected_progress([one, other], several)] == [7, None]
+    retried = replace(one, retry=("error",))
+    assert [expected.total for expected in expected_progress([retried, other], several)] == [None, None]

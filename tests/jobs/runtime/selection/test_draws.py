@@ -9,8 +9,10 @@ import pyarrow as pa
 import pytest
 
 from jobs.errors import InputError
-from jobs.runtime.selection.draws import CompleteDrawConfig, Draw, Drawn, draw_keys
+from jobs.runtime.selection.draws import CompleteDrawConfig, Draw, DrawConfig, Drawn, draw_columns, draw_keys, usable
+from jobs.runtime.selection.exclusions import ExclusionFilter, marks_of
 from jobs.tables import TABLES
+from tests.factories import image_row
 
 IDS = [f"{n:032x}" for n in range(200)]
 
@@ -107,6 +109,36 @@ def test_only_complete_sets_are_drawn() -> None:
         draw(responses(2)[:7], complete=["model", "sample"], bad=["0-a-0"])
     with pytest.raises(InputError, match=r"draw\.complete=prompt"):
         draw(rows, complete=["prompt"])
+
+
+def test_a_set_is_of_the_combinations_of_all_rows() -> None:
+    """Repeated rows of one combination do not complete a set; an unusable row has a combination like any other."""
+    rows = responses(3, models=["a"], samples=2)
+    rows = [row for row in rows if row["item_id"] != "1-a-1"] + [{**rows[2], "item_id": "1-a-0 again"}]
+    assert {item.partition("-")[0] for item in draw(rows, complete=["model", "sample"])[1]} == {"0", "2"}
+    third = {**rows[0], "item_id": "0-a-2", "attributes": [("model", "a"), ("sample", "2")]}
+    with pytest.raises(InputError, match=r"none of 3 groups has all 3 combinations"):
+        draw([*rows, third], complete=["model", "sample"], bad=["0-a-2"])
+
+
+def test_kept_groups_are_drawn_before_others() -> None:
+    """Of three kept groups, none has a small key; the fourth is the one with the smallest key of the others."""
+    collected = Draw(DrawConfig(n=4), "items")
+    keys = np.sort(np.unique(collected.add(items(responses(10)))))
+    drawn = collected.drawn(kept=keys[[9, 7, 8, 8]])
+    assert drawn.keys.tolist() == keys[[0, 7, 8, 9]].tolist()
+    assert collected.drawn(kept=keys[:2]).keys.tolist() == keys[:4].tolist()
+
+
+def test_pictures_of_excluded_ids_and_urls_and_failed_ones_are_not_usable() -> None:
+    rows = [image_row(f"https://i/{name}.jpg") for name in "abcd"]
+    rows[0] |= {"status": "error"}
+    images = pa.Table.from_pylist(rows, schema=TABLES["images"].schema()).select(draw_columns("images"))
+    by_id = ExclusionFilter(frozenset({rows[1]["image_id"]}))
+    assert usable(images, "images", by_id).tolist() == [False, False, True, True]
+    # The mark of a row's URL alone: the id of the row's picture is another one.
+    of_url = frozenset(mark for mark in marks_of("http://i/c.jpg") if mark.startswith("url:"))
+    assert usable(images, "images", ExclusionFilter(of_url)).tolist() == [False, True, False, True]
 
 
 def test_more_than_there_are_are_all_drawn_and_reported() -> None:

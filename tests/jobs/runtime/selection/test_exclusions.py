@@ -240,6 +240,33 @@ def test_entries_that_match_are_counted(tmp_path: Path) -> None:
     assert "3 of 3 entries match a picture" in listed_entries.summary(used.matched)
 
 
+def test_each_row_is_counted_once_for_each_mark_over_all_batches() -> None:
+    """A row whose URL is on the list as it is written is not looked up again by its picture."""
+    marks = exclusions.marks_of(URL)
+    used = ExclusionFilter(marks)
+    for _ in range(2):
+        assert used.mask(pa.array([URL, None, "https://upload.example/b.jpg", URL])).tolist() == [
+            True,
+            False,
+            False,
+            True,
+        ]
+    assert used.matched == {URL: 4}
+    assert used.mask(pa.array(["//upload.example/a.jpg"])).tolist() == [True]
+    assert used.take_matched()[URL] == 4
+    assert used.take_matched() == {}
+
+
+def test_where_only_ids_are_known_usual_ports_and_queries_are_found(tmp_path: Path) -> None:
+    """The corpus may have the URL with its query and without a usual port, or without either."""
+    entry = ExclusionFilter(listed(tmp_path, "http://host.example:80/a.jpg?size=2").marks)
+    for url in ("http://host.example/a.jpg?size=2", "https://host.example/a.jpg", "//host.example/a.jpg?size=2"):
+        assert entry.hit(content_id(url)), url
+    other = ExclusionFilter(listed(tmp_path, "http://host.example:8080/a.jpg").marks)
+    assert other.hit(content_id("http://host.example:8080/a.jpg"))
+    assert not other.hit(content_id("http://host.example/a.jpg"))
+
+
 def test_counts_of_units_add_up() -> None:
     counts = Counts()
     exclusions.count(counts, {})
