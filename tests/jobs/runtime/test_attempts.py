@@ -388,6 +388,17 @@ def test_other_errors_of_constructors_count_only_where_others_start(
     assert len(cluster.holders) == 1
 
 
+def test_a_result_of_a_device_ends_what_its_failures_say_about_attempts() -> None:
+    """An attempt that began later counts, even if the device is given up afterwards."""
+    ledger = Ledger()
+    ledger.begin("row", None)
+    ledger.fault("GPU 0", ["row"])
+    ledger.end("row", "GPU 0")
+    assert ledger.begin("row", None) == 0
+    ledger.forget_attempts("GPU 0")
+    assert ledger.begin("row", None) == 1
+
+
 def test_what_was_attempted_on_a_bad_device_has_its_whole_time_again(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr(attempts.time, "monotonic", lambda: now)

@@ -357,3 +357,13 @@ def test_jobs_that_start_no_ray_have_no_keys_of_it():
             config.load(job, cli.job(job).schema, [key])
 
     check_cases(check, itertools.product(["annotate", "curate", "import_ratings"], keys))
+
+
+def test_a_changed_file_of_the_user_is_read_again(tmp_path: Path) -> None:
+    """A process that composes several configurations keeps the files of conf/, but not the user's."""
+    file = tmp_path / "mine.yaml"
+    sizes = []
+    for size in (3, 5):
+        file.write_text(f"mine:\n  batch_size: {size}\n")
+        sizes.append(config.compose("mine", MineConfig, [f"resources={file}"]).resources.mine.batch_size)
+    assert sizes == [3, 5]
