@@ -3,14 +3,19 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from actors.greedy_texts import GreedyTexts, greedy_texts
 from jobs.judging import engine_choice, vllm_engine
 from jobs.judging.engine_choice import difference
 from jobs.runtime.command_line import cli
+from jobs.runtime.configuration.resources import Resources, StageResources
+from jobs.runtime.selection.exclusions import Exclusions, marks_of
+from jobs.store.units import Unit
 from tests.actors.vlm import fake_vllm
 from tests.actors.vlm.helpers import png
 from tests.factories import rows_of, write_units
@@ -95,6 +100,37 @@ def test_other_texts_and_failures_leave_transformers_with_a_warning(
     manifest = generate(images, tmp_path / "broken")
     assert "engine" not in manifest["identity"]
     assert "no kernel" in capsys.readouterr().err
+
+
+def test_excluded_items_are_not_compared_and_overwrite_compares_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The begun table has the engine transformers; a table that will be deleted says nothing."""
+    items = pa.table({"item_id": ["x", "gone", "a", "b", "c"], "status": ["missing", *["ok"] * 4]})
+    compared: list[list[str]] = []
+
+    def on_gpu(_: Any, sample: pa.Table, **__: Any) -> GreedyTexts:
+        compared.append(sample["item_id"].to_pylist())
+        return GreedyTexts([[1]], ["stop"], [[-1.0]], "float32", "e")
+
+    monkeypatch.setattr(engine_choice, "on_gpu", on_gpu)
+    monkeypatch.setattr(vllm_engine, "is_possible", lambda cfg: True)
+    (tmp_path / "out" / "_run").mkdir(parents=True)
+    (tmp_path / "out" / "_run" / "identity.json").write_text("{}")
+    cfg: Any = SimpleNamespace(
+        engine="auto", out=str(tmp_path / "out"), only_plans=False, memory_budget_gb=None, overwrite=False,
+        resources=Resources(judge=StageResources(num_gpus=1)),
+    )  # fmt: skip
+
+    def chosen() -> str:
+        return engine_choice.choose(
+            cfg, {}, texts=engine_choice.LEAST_TEXTS, units=[Unit("u", (), rows=5)], reader=lambda _: items,
+            excluded=Exclusions(("gone",), (marks_of("gone"),)),
+        ).name  # fmt: skip
+
+    assert (chosen(), compared) == ("transformers", [])
+    cfg.overwrite = True
+    assert (chosen(), compared) == ("vllm", [["a", "b"]] * 2)
 
 
 def test_how_texts_differ() -> None:
