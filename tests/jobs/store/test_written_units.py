@@ -3,8 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
+
 from jobs.store.footers import Footer
 from jobs.store.run import survey
+from jobs.store.writer import UnitWriter
 from jobs.store.written_units import rows_of_units, with_footers
 from tests.jobs.store.small_runs import FILES, begin, complete, plan, unit, write
 
@@ -27,6 +30,20 @@ def test_a_unit_whose_input_changed_is_written_again_and_is_not_done_before(out:
         write(run, task)
         run.finish()
     assert survey(derived(out, "1", "3", "1")).done == 3
+
+
+def test_a_retry_is_of_the_units_with_one_of_the_statuses(out: str) -> None:
+    """Its task has the statuses, so that the other rows are kept."""
+    run = begin(plan(out))
+    for task, status in zip(run.todo, ("error", "blocked", "ok"), strict=True):
+        with UnitWriter(run.target, task) as writer:
+            writer.counts.rows_in = 1
+            writer.counts.status[status] += 1
+            writer.write(pa.table({"node_id": [status], "image_id": ["i"]}))
+    for retry, names in ((["error"], "a"), (["error", "blocked"], "ab"), (["missing"], "")):
+        tasks = list(begin(plan(out), retry=retry).todo)
+        assert [task.unit.name for task in tasks] == [unit(name).name for name in names]
+        assert all(task.retry == tuple(retry) and task.generation == 1 for task in tasks)
 
 
 def test_rows_are_those_of_units_that_are_written(out: str) -> None:
