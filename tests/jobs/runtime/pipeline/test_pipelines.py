@@ -217,3 +217,9 @@ def test_a_limit_of_a_run_is_a_key_of_its_first_steps(capsys: pytest.CaptureFixt
         if line.startswith("remine ") and "limit=10" in line
     ]
     assert limited == ["mine"]
+
+
+def test_the_table_that_a_step_writes_is_not_one_that_it_reads() -> None:
+    """The path of the second table begins with that of the first."""
+    steps = [Step("mine", {"out": "R/records"}), Step("items", {"corpus": "c", "out": "R/records2"})]
+    assert pipelines.first_steps(steps, {"mine", "items"}) == steps
