@@ -236,7 +236,7 @@ def test_scale_and_bias_of_any_dtype_behind_other_weights():
 def test_what_is_refused(siglip, dino, tmp_path):
     with pytest.raises(ValueError, match="a folder has no revisions"):
         encoder_facts(f"transformers:{siglip}", pretrained="main")
-    for model_type, message in (("siglip2", "fixed size"), ("bert", "is a bert; must be one of siglip, clip")):
+    for model_type, message in (("siglip2", "fixed picture size"), ("bert", "is a bert; must be one of siglip, clip")):
         (tmp_path / "config.json").write_text(json.dumps({"model_type": model_type}))
         with pytest.raises(ValueError, match=message):
             encoder_facts(f"transformers:{tmp_path}", pretrained=None)

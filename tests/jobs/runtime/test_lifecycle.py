@@ -56,7 +56,7 @@ def test_a_free_place_and_a_table_to_be_continued_pass(tmp_path: Path) -> None:
     [
         ({"identity": {"a": 2}}, {}, "a was 1, now 2"),
         ({"table": "records"}, {}, "'images'"),
-        ({"units": [Unit("v", (Object("file:///v", 1, "1"),), rows=1)]}, {}, "file:///u changed"),
+        ({"units": [Unit("v", (Object("file:///v", 1, "1"),), rows=1)]}, {}, "file:///u is gone"),
         ({}, {"resume": False}, "resume=false"),
         ({}, {"retry": ["eror"]}, "retry=eror"),
     ],

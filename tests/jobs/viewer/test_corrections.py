@@ -56,7 +56,7 @@ def test_a_killed_viewer_loses_nothing(tmp_path: Path, monkeypatch: pytest.Monke
         raise RunError("killed")
 
     with monkeypatch.context() as patch:  # after the new list of units, before the rows
-        patch.setattr(run, "_with_footers", killed)
+        patch.setattr(run, "with_footers", killed)
         with pytest.raises(RunError):
             corrections.save([Correction("a", FIT, "3")])
     place = corrections.tables()[0]
