@@ -57,7 +57,8 @@ def _pairs(job: str, schema: type, arguments: list[str], positional: list[str]) 
         argument = arguments.pop(0)
         if not argument.startswith("--"):
             if _KEY_VALUE.match(argument) is None:
-                if positional and not argument.startswith("-"):
+                is_switch = bool in alternatives(type_of(schema, argument)) and not Path(argument).exists()
+                if positional and not argument.startswith("-") and not is_switch:
                     if len(positional) > 1 and _is_list(schema, positional[0]) and not _has_value(arguments):
                         positional.pop(0)
                     key = positional[0] if _is_list(schema, positional[0]) else positional.pop(0)

@@ -292,7 +292,7 @@ def _unknown_key(job: str, schema: type, others: list[str], override: str) -> st
             allowed = sorted(map(str, node)) if isinstance(node, DictConfig) else []
             hint = _hint(name, allowed, prefix="".join(f"{parent}." for parent in path[:depth]))
             if not hint and not depth:
-                hint = _hint_below(name, node) or _hint_of_comments(name, schema)
+                hint = _hint_below(name, node) or _hint_of_comments(name, schema) or _hint_of_required(node)
             parent = f" in {'.'.join(path[:depth])}" if depth else ""
             return f"{typed}: no such key{hint}; allowed{parent}: {', '.join(allowed) or 'no further keys'}"
         node = node[name] if not OmegaConf.is_missing(node, name) else None
@@ -305,6 +305,12 @@ def _hint(name: str, allowed: Sequence[str], *, prefix: str = "") -> str:
     near = near or [other for other in allowed if sorted(other) == sorted(name)]  # wti for wit
     near = near or [other for other in allowed if difflib.get_close_matches(name, other.split("_"), cutoff=_NEAR)]
     return f" (did you mean {prefix}{near[0]}?)" if near else ""
+
+
+def _hint_of_required(node: DictConfig) -> str:
+    """Return the inputs that the job requires, such as `queries=` for somebody who typed `input=`."""
+    required = [f"{name}=" for name in map(str, node) if OmegaConf.is_missing(node, name) and name != "out"]
+    return f" (required: {', '.join(required)})" if required else ""
 
 
 def _hint_below(name: str, node: DictConfig) -> str:

@@ -18,7 +18,9 @@ def hint(path: str) -> str:
     if _QUOTED.search(path):
         return "; the value has quotes inside: write one pair of quotes, around key=[…]"
     if _LIST.search(path):
-        return "; not a list, but one path is needed: name one table, folder or file, without brackets"
+        return (
+            "; not a list, but one path is needed: name one table, folder or file, or a glob of files, without brackets"
+        )
     return "" if "://" in path else _local_hint(Path(path))
 
 

@@ -95,6 +95,6 @@ def test_values_alone_belong_to_positional_keys() -> None:
         ("a --input b", ("ratings", "input"), ["ratings=[a]", "input=b"]),
     ):
         assert to_overrides("job", Keys, arguments.split(" "), positional=positional) == overrides
-    for arguments, refused in (("a b", "'b'"), ("-x", "'-x'")):
+    for arguments, refused in (("a b", "'b'"), ("-x", "'-x'"), ("overwrite", "'overwrite'")):
         with pytest.raises(InputError, match=f"{refused} is not key=value"):
             to_overrides("job", Keys, arguments.split(" "), positional=("input",))

@@ -18,6 +18,7 @@ from jobs.curate import CurateConfig
 from jobs.errors import InputError
 from jobs.mine import MineConfig
 from jobs.report import ReportConfig
+from jobs.retrieve import RetrieveConfig
 from jobs.runtime.command_line import cli, commands
 from jobs.runtime.configuration import config, config_files
 from jobs.runtime.configuration.config_files import CONF
@@ -92,6 +93,11 @@ def test_a_near_miss_is_pointed_out() -> None:
         assert f"{key}=1: no such key (did you mean {near}?); allowed" in refused(f"{key}=1")
 
     check_cases(check, cases)
+
+
+def test_a_key_like_no_other_is_answered_with_the_inputs_that_are_required() -> None:
+    with pytest.raises(InputError, match=r"input=x: no such key \(required: queries=\); allowed: "):
+        config.load("retrieve", RetrieveConfig, ["input=x"])
 
 
 def test_hydras_back_doors_open_no_key() -> None:
