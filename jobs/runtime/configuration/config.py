@@ -10,7 +10,7 @@ import functools
 import math
 import pickle
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -149,7 +149,8 @@ def compose(job: str, schema: type, overrides: list[str]) -> DictConfig:
     """
     override_grammar.check(job, schema, overrides)
     if (override := override_grammar.with_unknown_key(schema, overrides)) is not None:
-        raise InputError(f"{job}: {_unknown_key(job, schema, [], override)}")
+        named = {override_grammar.key_of(other).partition(".")[0] for other in overrides}
+        raise InputError(f"{job}: {_unknown_key(job, schema, [], override, named=named)}")
     hydra_overrides = [override_grammar.to_hydra(schema, override) for override in overrides]
     return _compose(job, schema, register_user_files(job, hydra_overrides))
 
@@ -275,11 +276,14 @@ def _hint_of_checkpoint(group: str, option: str) -> str:
     return ""
 
 
-def _unknown_key(job: str, schema: type, others: list[str], override: str) -> str:
+def _unknown_key(
+    job: str, schema: type, others: list[str], override: str, *, named: Collection[str] = frozenset()
+) -> str:
     """Return the message that the key of `override` does not exist, with the keys next to it; empty if it exists.
 
     Args:
         others: the other overrides.
+        named: keys, or groups of keys, that are set.
     """
     typed = override_grammar.as_typed(override)
     try:
@@ -292,7 +296,7 @@ def _unknown_key(job: str, schema: type, others: list[str], override: str) -> st
             allowed = sorted(map(str, node)) if isinstance(node, DictConfig) else []
             hint = _hint(name, allowed, prefix="".join(f"{parent}." for parent in path[:depth]))
             if not hint and not depth:
-                hint = _hint_below(name, node) or _hint_of_comments(name, schema) or _hint_of_required(node)
+                hint = _hint_below(name, node) or _hint_of_comments(name, schema) or _hint_of_required(node, named)
             parent = f" in {'.'.join(path[:depth])}" if depth else ""
             return f"{typed}: no such key{hint}; allowed{parent}: {', '.join(allowed) or 'no further keys'}"
         node = node[name] if not OmegaConf.is_missing(node, name) else None
@@ -307,9 +311,10 @@ def _hint(name: str, allowed: Sequence[str], *, prefix: str = "") -> str:
     return f" (did you mean {prefix}{near[0]}?)" if near else ""
 
 
-def _hint_of_required(node: DictConfig) -> str:
-    """Return the inputs that the job requires, such as `queries=` for somebody who typed `input=`."""
-    required = [f"{name}=" for name in map(str, node) if OmegaConf.is_missing(node, name) and name != "out"]
+def _hint_of_required(node: DictConfig, named: Collection[str]) -> str:
+    """Return the required keys that are not set, such as `queries=` for somebody who typed `input=`."""
+    missing = (name for name in map(str, node) if OmegaConf.is_missing(node, name))
+    required = [f"{name}=" for name in missing if name != "out" and name not in named]
     return f" (required: {', '.join(required)})" if required else ""
 
 

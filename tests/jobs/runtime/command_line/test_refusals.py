@@ -107,7 +107,7 @@ BAD: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
     ),
     "a key of another job": (
         ["judge", "input={f}/matches", "--corpus.language", "en"],
-        ("--corpus.language=en: no such key (required: rubric=); allowed: ",),
+        ("--corpus.language=en: no such key; allowed: ",),
     ),
     "not given": (["mine"], ("corpus.path=, out=, terms.path=: required", "--help")),
     "unknown option with dashes": (
