@@ -6,6 +6,7 @@ import pytest
 
 from jobs.items_from.linked_units import linked_items, linked_units
 from jobs.store.files.objects import Object
+from jobs.store.pieces import BegunCut
 from jobs.store.reading import open_table
 from tests.factories import image_row, write_units
 
@@ -26,14 +27,14 @@ def test_every_row_is_in_one_unit(tmp_path: Path, table: str, unit_rows: int) ->
     units = list(linked_units(base, (), unit_rows, {}))
     read = [[item["item_id"] for item in linked_items(base, unit)[0]] for unit in units]
     assert [item for unit in read for item in unit] == ids
-    assert [len(unit) for unit in read] == [unit.rows for unit in units]
+    assert sum(unit.rows or 0 for unit in units) == sum(unit.rows or 0 for unit in base.units())
     assert max(map(len, read)) == min(unit_rows, 7)
     assert len({unit.name for unit in units}) == len(units)
 
 
 @pytest.mark.parametrize("table", ["items", "images"])
-def test_a_unit_has_the_other_inputs_and_a_range_of_rows_only_of_items(tmp_path: Path, table: str) -> None:
-    """A changed knowledge base makes every unit a new one; `purge` cannot move a range of distinct pictures."""
+def test_a_unit_has_the_other_inputs_and_a_range_of_rows(tmp_path: Path, table: str) -> None:
+    """A changed knowledge base makes every unit a new one; `purge` moves ranges of rows."""
     rows = (
         [{"item_id": f"i{n}", "kind": "image", "image_ids": [], "text_ids": []} for n in range(3)]
         if table == "items"
@@ -44,5 +45,24 @@ def test_a_unit_has_the_other_inputs_and_a_range_of_rows_only_of_items(tmp_path:
     other = Object("memory/kb", 1, "etag")
     units = list(linked_units(base, (other,), 2, {}))
     assert [unit.inputs for unit in units] == [(*next(iter(base.units())).inputs, other)] * 2
-    ranges = [(unit.extra.get("pieces"), unit.extra.get("number")) for unit in units]
-    assert ranges == ([(2, 0), (2, 1)] if table == "items" else [(None, None)] * 2)
+    assert [(unit.extra["from"], unit.extra["to"], unit.piece) for unit in units] == [
+        (0, 2, "rows 0-2"),
+        (2, 3, "rows 2-3"),
+    ]
+    assert [(unit.extra["pieces"], unit.extra["number"]) for unit in units] == [(2, 0), (2, 1)]
+
+
+def test_a_range_has_the_first_rows_of_its_pictures_and_a_begun_table_keeps_its_ranges(tmp_path: Path) -> None:
+    a, b, c = (image_row(f"https://i/{n}.jpg") for n in "abc")
+    rows = [a, a | {"rendition": "w300"}, b, a | {"rendition": "w600"}, c]
+    write_units(tmp_path / "t", "images", [rows])
+    base = open_table(str(tmp_path / "t"))
+    (parent,) = base.units()
+
+    def ranges_of(begun: BegunCut) -> list[tuple[int, int]]:
+        units = linked_units(base, (), 1, {parent.name: begun})
+        return [(unit.extra["from"], unit.extra["to"]) for unit in units]
+
+    assert ranges_of(BegunCut()) == [(0, 2), (2, 4), (4, 5)]
+    assert ranges_of(BegunCut(2, ranges={0: (0, 4), 1: (4, 5)})) == [(0, 4), (4, 5)]
+    assert ranges_of(BegunCut(5, ranges={0: (0, 9)})) == [(0, 2), (2, 4), (4, 5), (5, 5), (5, 5)]
