@@ -230,7 +230,8 @@ def _single_raters(study: Study, judges: Sequence[ShownRater]) -> PaperTable:
 
 def _best(study: Study, judges: Sequence[ShownRater]) -> ShownRater:
     """Return the judge set in the options, else the one with linked articles that correlates most with people."""
-    named = [j for j in judges if study.settings.options.get("rater") in (j.rater, study.name_in_paper(j.rater))]
+    name = study.settings.options.get("rater")
+    named = [j for j in judges if name and name in (j.rater, study.name_in_paper(j.rater))]
 
     def correlation(judge: ShownRater) -> float:
         value = _index(study, judge).get(BY_IMAGE, _with_people(study, judge)).value

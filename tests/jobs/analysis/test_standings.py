@@ -38,18 +38,20 @@ def test_standings_join_questions_and_leave_out_what_is_off_the_scale() -> None:
     rows = [
         *(rating("a", rater, "fit", value) for rater, value in (("m", "1"), ("n", "5"), ("o", "-812"))),
         *(rating("a", rater, "kind", value, score=None) for rater, value in (("m", "x"), ("n", "x"))),
-        rating("b", "m", "fit", "4"),
+        rating("b", "m", "fit", "4", condition="x"),
+        rating("b", "n", "fit", "4", condition="y"),  # answers under two conditions have no distance
+        rating("b", "m", "fit", "5", condition="y"),
         rating("c", "m", "fit", None),
     ]
     rows[2] |= {"score": -812.0}
-    with Reduction() as reduction:
+    with Reduction(by=["condition"]) as reduction:
         schema = pa.schema([TABLES["ratings"].schema().field(name) for name in reduction.columns])
         reduction.add(pa.Table.from_pylist(rows, schema=schema))
         result = standings(reduction, [("r", "kind"), ("r", "fit")], scale)
     assert result.scored == ("r", "fit")
     disagreements, scores = result.of(hash_texts(pa.array(["a", "b", "c", "z"])))
-    assert disagreements.tolist() == pytest.approx([0.5, NAN, NAN, NAN], nan_ok=True)
-    assert scores.tolist() == pytest.approx([3, 4, NAN, NAN], nan_ok=True)
+    assert disagreements.tolist() == pytest.approx([0.5, 0.25, NAN, NAN], nan_ok=True)
+    assert scores.tolist() == pytest.approx([3, 13 / 3, NAN, NAN], nan_ok=True)
 
 
 def test_the_scores_are_of_the_first_question_of_the_page_with_a_scale() -> None:

@@ -79,14 +79,26 @@ def test_pairs_without_an_answer_change_no_interval() -> None:
         assert (among_others[name].low, among_others[name].high) == (metric.low, metric.high)
 
 
+def test_intervals_are_over_pairs_however_many_answers_a_pair_has() -> None:
+    once = people([(pair, 0, float(pair % 2)) for pair in range(5)])
+    repeated = people([(pair, order, float(pair % 2)) for pair in range(4) for order in (0, 1, 0)])
+    for answers, reason in ((once, None), (repeated, "no interval: fewer than 5 pairs (4)")):
+        share = by_name(list(position_metrics(answers, 6)))["first_position_share"]
+        agreement = pair_agreement(np.array([1, 1, 0, 0, 1, 1.0]), answers, by="answer")
+        assert [(metric.reason, metric.low is None) for metric in (share, agreement)] == [(reason, reason is not None)] * 2
+        assert agreement.dims == {"by": "answer"}
+
+
 def test_undefined_without_pairs_in_both_orders_or_in_common() -> None:
     once = Comparisons(np.array([0]), np.array([0]), np.array([1.0]), 1)
     metrics = by_name(list(position_metrics(once, 2)))
     assert metrics["position_bias"].reason == "no pair was answered in both orders"
-    assert metrics["first_position_share"].value == 1
-    assert pair_agreement(once.preference(2), people([(1, 0, 1)]), by="answer").value is None
+    assert (metrics["first_position_share"].value, metrics["position_bias"].coverage) == (1, 1)
+    agreement = pair_agreement(once.preference(2), people([(1, 0, 1)]), by="answer")
+    assert (agreement.value, agreement.coverage, agreement.dims) == (None, 0, {"by": "answer"})
     nothing = Comparisons(np.zeros(0, int), np.zeros(0, int), np.zeros(0), 3)
-    assert {metric.value for metric in position_metrics(nothing, 2)} == {None}
+    undefined = [(metric.value, metric.status, metric.coverage) for metric in position_metrics(nothing, 2)]
+    assert undefined == [(None, "skipped", 0), (None, "missing_input", 0)]
 
 
 def test_strengths_are_those_of_an_independent_fit() -> None:
@@ -113,12 +125,14 @@ def test_strengths_without_a_finite_maximum() -> None:
 def test_win_rates_by_hand_leave_out_unknown_models_and_pairs_of_one_model() -> None:
     sides = np.array([(0, 1), (1, 0), (0, 1), (-1, 1), (0, -1), (1, 1), (2, 0)])
     preference = np.array([1, 0.5, np.nan, 1, 1, 0, np.nan])
-    table = PairTable(np.array([0, 0, 1, 1, 2, 2, 3]), sides, ("a", "b", "c"))
+    table = PairTable(np.array([0, 0, 1, 1, 2, 2, 3]), sides, ("a", "b", "c"), "artist")
     by_key = {(m.name, m.dims["competitor"]): m for m in competitor_metrics(preference, table)}
     assert {competitor for _, competitor in by_key} == {"a", "b"}
     assert [by_key["win_rate", name].value for name in "ab"] == [3 / 4, 1 / 4]
     assert {(metric.n, metric.coverage) for metric in by_key.values()} == {(2, 2 / 4)}
     assert by_key["bradley_terry", "a"].value == pytest.approx(np.log(3) / 2)
+    assert {metric.reason for metric in by_key.values()} == {"no interval: fewer than 5 prompts (1)"}
+    assert all("artist" in metric.definition for metric in by_key.values())
 
 
 def test_answers_of_several_raters_are_pooled_in_their_order() -> None:

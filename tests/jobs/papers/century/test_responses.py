@@ -11,6 +11,11 @@ from jobs.papers.study import Study
 from tests.jobs.papers.studies import metric, rows_of, study
 
 NONE = (None, None)
+OF_OTHER_RUBRIC = [
+    metric("share_at_least", 0.9, rubric="other", attribute="model", part="x"),
+    metric("share_at_least", 0.9, rubric="other", attribute="model+prompt", part="x + y"),
+    metric("self_preference", 0.9, rubric="other", rater="x", question="due_weight"),
+]
 
 
 def share(value: float, group: str = "models", question: str = "identification", **part: str) -> Metric:
@@ -32,7 +37,7 @@ def contrasted(metrics: list[Metric], of_paper: list[str], of_metrics: list[str]
 
 
 def test_the_contrasted_prompts_are_the_first_that_the_responses_have() -> None:
-    metrics = [of_prompt(0.5, "w", prompt) for prompt in ("a", "b", "c")]
+    metrics = [*OF_OTHER_RUBRIC, *(of_prompt(0.5, "w", prompt) for prompt in ("a", "b", "c"))]
     cases: list[tuple[list[str], list[str], tuple[str, str] | None]] = [
         (["prompt:x-y"], ["prompt:b-a"], ("b", "a")),
         (["prompt:a-b"], ["prompt:b-c"], ("a", "b")),
@@ -48,6 +53,7 @@ def test_the_contrasted_prompts_are_the_first_that_the_responses_have() -> None:
 
 def test_responses_to_the_explicit_prompt_count_if_there_are_any() -> None:
     metrics = [
+        *OF_OTHER_RUBRIC,
         of_writer(0.1, "w"),
         of_writer(0.2, "v"),
         of_prompt(0.3, "w", "explicit"),
@@ -108,7 +114,9 @@ def test_self_preference_of_the_judges_that_have_it() -> None:
     def of_judge(value: float, rater: str, question: str) -> Metric:
         return metric("self_preference", value, rubric="responses", rater=rater, question=question)
 
-    (table,) = self_preference(study([of_judge(0.5, "m@1", "due_weight"), of_judge(-0.5, "m@1", "identification")]))
+    metrics = [of_judge(0.5, "m@1", "due_weight"), of_judge(-0.5, "m@1", "identification")]
+    (table,) = self_preference(study([*OF_OTHER_RUBRIC, *metrics]))
+    assert list(rows_of(table)) == [("m",)]
     by_element = dict(zip(table.columns, rows_of(table)["m",], strict=True))
     assert (by_element["Due weight",], by_element["Correct identification",]) == ((0.5, None), (-0.5, None))
-    assert list(self_preference(study())) == []
+    assert list(self_preference(study(OF_OTHER_RUBRIC))) == []
