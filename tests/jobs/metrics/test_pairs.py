@@ -85,7 +85,8 @@ def test_intervals_are_over_pairs_however_many_answers_a_pair_has() -> None:
     for answers, reason in ((once, None), (repeated, "no interval: fewer than 5 pairs (4)")):
         share = by_name(list(position_metrics(answers, 6)))["first_position_share"]
         agreement = pair_agreement(np.array([1, 1, 0, 0, 1, 1.0]), answers, by="answer")
-        assert [(metric.reason, metric.low is None) for metric in (share, agreement)] == [(reason, reason is not None)] * 2
+        reasons = [(metric.reason, metric.low is None) for metric in (share, agreement)]
+        assert reasons == [(reason, reason is not None)] * 2
         assert agreement.dims == {"by": "answer"}
 
 

@@ -1,11 +1,27 @@
-"""The steps from the corpus to vectors, from the counts of the tables."""
+"""The steps from the corpus to vectors, from the counts of the tables, and the texts of a page about its inputs."""
 
+import json
 from collections import Counter
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from jobs.page.build import RULE_LABELS, funnel
+import pyarrow as pa
+
+from jobs.analysis.rater_attributes import Raters
+from jobs.analysis.report_tables import RatingSummary, ReportTables
+from jobs.judging.kept_rubric import KeptRubric, Rubrics
+from jobs.metrics.distributions import Distributions
+from jobs.metrics.observations import Observations
+from jobs.page.build import RULE_LABELS, funnel, prompts, report_page
+from jobs.page.gallery import Gallery
+from jobs.page.model import Page
+from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.counts import Counts
+from jobs.store.reading import open_table
+from jobs.tables import TABLES
+from tests.factories import FIVE, picture, rating, write_table
 
 
 def table(**counts: Any) -> Any:
@@ -28,7 +44,7 @@ def test_each_step_has_what_is_left() -> None:
         tallies={"steps": {f"0/{second}": 1, f"1/{first}": 1}},
     )
     images = table(status={"ok": 15, "missing": 3})
-    vectors = table(status={"ok": 14, "error": 1})
+    vectors = table(status={"ok": 14, "unparsed": 1})
     assert steps(matches=matches, records=records, images=images, embeddings=vectors) == [
         ("read from the corpus", 1000),
         ("in the requested language", 400),
@@ -49,3 +65,83 @@ def test_steps_that_were_not_taken_are_left_out() -> None:
     assert steps(records=table(rows_in=5, tallies={"steps": {f"0/{first}": 0}})) == [(RULE_LABELS[first], 5)]
     assert steps(images=table(status={"missing": 3})) == [("picture found and readable", 0)]
     assert steps() == []
+
+
+def page(tables: ReportTables, rows: list[dict[str, Any]], **changes: Any) -> Page:
+    distributions = Distributions()
+    distributions.add(pa.Table.from_pylist(rows, schema=TABLES["ratings"].schema()))
+    summary = RatingSummary(distributions, Distributions(), Raters({}, {}, {}, {}))
+    settings: dict[str, Any] = {
+        "observations": Observations(),
+        "mismatches": ["a mismatch"],
+        "rubrics": Rubrics({}),
+        "models": [],
+        "methods": {},
+        "gallery": Gallery(),
+        "rows_of": {},
+        "exclusion_filter": ExclusionFilter(frozenset()),
+        "versions": {"code": "1"},
+    }
+    return report_page("t", tables, summary, [], **(settings | changes))
+
+
+def test_a_page_names_its_inputs_with_their_counts_and_times(tmp_path: Path) -> None:
+    images = open_table(
+        write_table(tmp_path / "images", "images", [picture(0), picture(1), picture(2, status="missing")])
+    )
+    rows = [
+        rating(item, rater, "q", value) for item, rater, value in (("a", "m", "1"), ("b", "m", "2"), ("a", "n", None))
+    ]
+    ratings = [
+        replace(open_table(write_table(tmp_path / name, "ratings", rows)), metadata={"remine.rater": rater})
+        for name, rater in (("first", "local:qwen2.5-vl-tiny@1"), ("second", "m"))
+    ]
+    manifest = tmp_path / "images" / "_run" / "manifest.json"
+    kept = json.loads(manifest.read_text())
+    actual = {"seconds": 7200.0, "gpu_hours": 2.0, "currency": "USD"}
+    estimate = {"seconds": {"value": 60.0, "low": 30.0, "high": 90.0}, "source": "a trial"}
+    manifest.write_text(json.dumps(kept | {"actual": actual, "estimate": estimate}))
+    (tmp_path / "first" / "_run" / "manifest.json").write_text('{"actual": 3}')  # damaged
+    versions = {"torch": "2", "code": "1", "numpy": "3"}
+    shown = page(ReportTables(ratings, {"images": images}), rows, versions=versions)
+    time, *provenance = shown.provenance
+    assert time[0] == "time"
+    assert provenance == [
+        ("images", f"{images.uri} (identity {images.identity})"),
+        *(("ratings", f"{source.uri} (identity {source.identity})") for source in ratings),
+        ("time of images", "7,200.0 s, estimated 60.0 (30.0 to 90.0); 2.00 GPU-hours; estimate: a trial"),
+        ("code", "1"),
+        ("numpy", "3"),
+        ("torch", "2"),
+    ]
+    assert shown.lede == "2 pictures (of 3 requested) and 3 ratings by 2 raters."
+    mismatch, random_weights = shown.notices
+    assert (mismatch, random_weights.split()[0]) == ("a mismatch", "local:qwen2.5-vl-tiny@1")
+    assert [(table.name, table.rows, table.units, table.statuses) for table in shown.tables] == [
+        ("images", 3, 1, {"ok": 2, "missing": 1}),
+        *((f"ratings by {name}", 3, 1, {"ok": 2, "unparsed": 1}) for name in ("local:qwen2.5-vl-tiny@1", "m")),
+    ]
+    assert (shown.pictures_total, shown.raters_total) == (3, 2)
+    unnamed = page(ReportTables([replace(ratings[1], metadata={})]), rows[:2])
+    assert [table.name for table in unnamed.tables] == ["ratings by second"]
+    assert (unnamed.lede, unnamed.notices, unnamed.pictures_total) == ("2 ratings by 1 rater.", ["a mismatch"], None)
+    assert page(ReportTables(), []).lede == ""
+
+
+def test_tables_without_a_rubric_are_named_up_to_three() -> None:
+    for without, expected in (
+        ((), []),
+        (("a",), ["a keeps no rubric"]),
+        (("a", "b", "c"), ["a, b, c keep no rubric"]),
+        (("a", "b", "c", "d", "e"), ["a, b, c and 2 more keep no rubric"]),
+    ):
+        notices = page(ReportTables(), [], rubrics=Rubrics({}, without), mismatches=()).notices
+        assert [notice.partition(":")[0] for notice in notices] == expected
+
+
+def test_prompts_are_the_parts_of_the_rubrics_that_have_some() -> None:
+    def kept(name: str, parts: Any) -> KeptRubric:
+        return KeptRubric("rubric", name, (), {"parts": parts})
+
+    rubrics = [kept("b", {"task": " Look.\n", "end": "Answer."}), kept("a", {}), kept("c", ["Look."]), FIVE]
+    assert prompts(Rubrics({rubric.name: rubric for rubric in rubrics})) == {"b": "Look.\n\nAnswer."}

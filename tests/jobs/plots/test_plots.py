@@ -2,24 +2,28 @@
 
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
+import numpy as np
 import pytest
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from jobs.plots.figures import plot, small_multiples
 from jobs.plots.panels import Estimate, Fit, HeatMap, Histogram, Intervals, Panel, Scatter, StackedBars
-from jobs.plots.svg import INK, standalone
+from jobs.plots.svg import INK, SERIES, standalone
 from jobs.plots.tiles import PLACES, TileMap, place_of
 from tests.cases import check_cases
 
 SVG = "{http://www.w3.org/2000/svg}"
 MAP = HeatMap([[0.1, None], [0.5, 1.0]], ["North", "East"], ["Due weight", "Loaded"])
+INTERVALS = Intervals(
+    [Estimate("a", 0.5, 0.4, 0.6, "x", printed=0.45), Estimate("a", None, series="y"), Estimate("b", 0.2)]
+)
 PANELS: dict[str, Panel] = {
     "heat map": MAP,
-    "intervals": Intervals(
-        [Estimate("a", 0.5, 0.4, 0.6, "x", printed=0.45), Estimate("a", None, series="y"), Estimate("b", 0.2)]
-    ),
+    "intervals": INTERVALS,
     "scatter": Scatter([1, 2, 3], [2, float("nan"), 4], Fit(1, 1, [1, 3], [0, 2], [3, 5]), "x", "y", (0, 5)),
     "histogram": Histogram([1, 0, 3], [0, 0.5, 0.75, 1], "agreement", "people"),
     "tiles": TileMap({"northern_africa": 0.25, "Eastern Asia": None, "Atlantis": 0.5}, 0.5),
@@ -90,6 +94,70 @@ def test_bars_are_as_long_as_their_shares():
 def test_undefined_points_are_not_drawn():
     svg = plot(PANELS["scatter"], title="t", description="d")
     assert len(re.findall(r"<use [^>]*fill-opacity: 0.45", svg)) == 2
+
+
+def drawn(panel: Panel) -> Axes:
+    axes = Figure().add_subplot()
+    panel.draw(axes)
+    return axes
+
+
+def points(axes: Axes, marker: str) -> list[list[list[float]]]:
+    lines = [line for line in axes.lines if line.get_marker() == marker and np.size(line.get_xdata())]
+    return [np.asarray(line.get_xydata(), float).tolist() for line in lines]
+
+
+def test_estimates_of_a_label_share_a_row_around_its_place() -> None:
+    axes = drawn(replace(INTERVALS, reference=0.3, bounds=(-0.5, 1), label="bias"))
+    y = [0 - 0.7 / 3, 0, 1 + 0.7 / 3]  # the three series, one without a name, share 0.7 of a row
+    assert points(axes, "o") == [[[0.5, pytest.approx(y[0])]], [[0.2, pytest.approx(y[2])]]]
+    assert points(axes, "D") == [[[0.45, pytest.approx(y[0])]]]
+    (interval,) = [np.asarray(path.vertices) for path in axes.collections[0].get_paths()]
+    assert interval.tolist() == [[0.4, pytest.approx(y[0])], [0.6, pytest.approx(y[0])]]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "b"]
+    assert (axes.get_xlim(), axes.get_ylim(), axes.get_xlabel()) == ((-0.5, 1), (1.5, -0.5), "bias")
+    legend = axes.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["x", "y", "printed in the paper"]
+    assert drawn(Intervals([Estimate("a", 0.5, series="x")])).get_legend() is None
+
+
+def test_series_have_the_same_colours_in_plots_with_one_order() -> None:
+    estimates = [Estimate("a", 0.5, series="x"), Estimate("a", 0.5, series="y")]
+    colours = [
+        [line.get_color() for line in drawn(Intervals(some, colour_order=order)).lines if np.size(line.get_xdata())]
+        for some, order in ((estimates, ()), (estimates, ("y", "x")), (estimates[:1], ("z", "x")), (estimates[1:], ()))
+    ]
+    assert colours == [list(SERIES[:2]), [SERIES[1], SERIES[0]], [SERIES[1]], [SERIES[0]]]
+
+
+def test_a_fitted_line_ends_at_the_first_and_last_point() -> None:
+    fit = Fit(1, 2, [0, 9], [0, 2], [3, 5])
+    axes = drawn(Scatter([3, float("nan"), 1, 8], [2, 7, 4, float("nan")], fit, "length", "score", (0, 5)))
+    cloud, line = axes.lines
+    assert np.asarray(cloud.get_xydata()).tolist() == [[3, 2], [1, 4]]
+    assert np.asarray(line.get_xydata()).tolist() == [[1, 3], [3, 7]]
+    assert (axes.get_xlabel(), axes.get_ylabel(), axes.get_ylim()) == ("length", "score", (0, 5))
+    assert len(axes.collections) == 1
+    assert len(drawn(Scatter([1], [2], replace(fit, x=()))).collections) == 0
+    assert len(drawn(Scatter([float("nan")], [2], fit)).lines) == 1
+
+
+def test_bars_are_next_to_each_other_and_wide_ones_show_their_share() -> None:
+    axes = drawn(StackedBars([[0.07, None, 0.08, 0.85], [None] * 4], ["a", "b"], ["1", "2", "3", "4"]))
+    bars = [patch for patch in axes.patches if isinstance(patch, Rectangle)]
+    assert [bar.get_x() for bar in bars[:4]] == pytest.approx([0, 0.07, 0.07, 0.15])
+    assert [bar.get_width() for bar in bars] == pytest.approx([0.07, 0, 0.08, 0.85, 0, 0, 0, 0])
+    assert {bar.get_center()[1] for bar in bars[:4]} == {0}
+    assert [(text.get_text(), text.get_position()[1]) for text in axes.texts] == [
+        ("8%", 0),
+        ("85%", 0),
+        ("undefined", 1),
+    ]
+    assert axes.xaxis.get_major_formatter()(0.5, 0) == "50%"
+    legend = axes.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["1", "2", "3", "4"]
 
 
 def test_small_multiples_have_a_title_each_and_shared_rows_once():

@@ -85,17 +85,17 @@ def test_subgroups_are_ordered_by_country_and_natural_pictures_come_first() -> N
         "table_15": PrintedTable("t", ["M / "], {"tea": [4]}, percent=False),
         "table_16": PrintedTable("t", ["global natural"], {"M / article": [5], "N / gold": [6]}, percent=False),
     }  # fmt: skip
-    made = by_name(metrics, [shown("m"), shown("n", "none")], printed=printed, names=["m=M"])
-    assert made["table_2"].columns == (
+    tables_by_name = by_name(metrics, [shown("m"), shown("n", "none")], printed=printed, names=["m=M"])
+    assert tables_by_name["table_2"].columns == (
         ("A", "natural"), ("A", "generated"), ("B", "natural"), ("b + B", "a"), ("All", "natural"), ("All", "generated")
     )  # fmt: skip
-    assert rows_of(made["table_2"]) == {
+    assert rows_of(tables_by_name["table_2"]) == {
         ("m", "linked article"): [(0.3, 1), (0.1, None), (0.2, None), (0.4, None), (0.7, 2), (0.6, None)],
         ("N", "no context"): [(None, 3), *[NONE] * 5],
     }
-    assert made["table_15"].columns == (("m, linked article", ""),)
-    assert rows_of(made["table_15"]) == {("dance",): [(0.25, None)], ("tea",): [(0.15, 4)]}
-    assert rows_of(made["table_16"]) == {
+    assert tables_by_name["table_15"].columns == (("m, linked article", ""),)
+    assert rows_of(tables_by_name["table_15"]) == {("dance",): [(0.25, None)], ("tea",): [(0.15, 4)]}
+    assert rows_of(tables_by_name["table_16"]) == {
         ("m", "linked article"): [NONE, (0.45, None), (0.35, 5), NONE],
         ("N", "right article"): [NONE, NONE, (None, 6), NONE],
     }
@@ -115,10 +115,10 @@ def test_agreement_of_people_needs_no_judge_that_is_compared_with_them() -> None
         of_people("alpha", 0.6, "A", level="ordinal"),
     ]
     printed = {"table_14": PrintedTable("t", ["b"], {"alpha": [7], "other": [8]}, percent=False)}
-    made = by_name(metrics, [shown("m")], printed=printed, **PEOPLE)
-    assert list(made) == ["table_14"]
-    assert made["table_14"].columns == (("A", ""), ("B", ""))
-    assert [*rows_of(made["table_14"]).values()] == [
+    tables_by_name = by_name(metrics, [shown("m")], printed=printed, **PEOPLE)
+    assert list(tables_by_name) == ["table_14"]
+    assert tables_by_name["table_14"].columns == (("A", ""), ("B", ""))
+    assert [*rows_of(tables_by_name["table_14"]).values()] == [
         [(0.6, None), (0.1, 7)], [NONE, (0.2, None)], [(0.4, None), NONE], [NONE, (0.5, None)], [NONE, (None, 8)]
     ]  # fmt: skip
     assert by_name(metrics, [shown("m")]) == {}
