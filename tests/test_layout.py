@@ -191,6 +191,8 @@ def test_every_file_directly_in_jobs_is_a_command_of_its_name() -> None:
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "JOB"
         ]
         assert [job.split("(")[1].split(",")[0].strip("'\"") for job in jobs] == [path.stem], path
+        last = ast.unparse(modules()[f"jobs.{path.stem}"].body[-1])  # of `python -m jobs.NAME`
+        assert last == f"if __name__ == '__main__':\n    sys.exit(cli.main('{path.stem}'))", path
 
 
 def test_commands_read_from_top_to_bottom() -> None:

@@ -295,6 +295,18 @@ def test_errors_are_one_line_and_nothing_is_written(tmp_path: Path) -> None:
     assert misses == []
 
 
+def test_a_table_outlives_an_attempt_to_overwrite_it_with_files_that_are_refused(tmp_path: Path) -> None:
+    text = "item_id,rater,value\ni,r,1\n"
+    command = [write(tmp_path / "p.csv", text), *LIKERT, "duplicates=refuse", f"out={tmp_path / 'R'}"]
+    ratings(*command)
+    before = rows(tmp_path / "R")
+    write(tmp_path / "p.csv", text + "i,r,2\n")
+    refused("duplicates=refuse", *command, "overwrite=true")
+    assert rows(tmp_path / "R") == before
+    assert ratings(*command, "overwrite=true", "duplicates=last")["units"][0]["generation"] == 0
+    assert [row["value"] for row in rows(tmp_path / "R")] == ["2"]
+
+
 INVALID_EXPORTS = [
     ("p.json", "", "empty"),
     ("p.json", "{}", r"begins with '\{'; .*JSON array"),

@@ -7,11 +7,14 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from jobs.errors import InputError
 from jobs.runtime.cluster import joining, ray_session
+from jobs.runtime.configuration.resources import NodeType, Resources
 from tests.cases import check_cases
 
 ROOT = Path(__file__).parents[4]
@@ -157,3 +160,29 @@ def test_as_many_actors_may_fail_to_start_as_there_are_places_twice() -> None:
     assert ray_session.failed_starts([head, *[worker] * 8], grows=False) == 16
     assert ray_session.failed_starts([{"CPU": 96.0, "GPU": 8.0}], grows=False) == 16
     assert ray_session.failed_starts([head], grows=True) == 3
+
+
+def test_a_cluster_that_grows_has_its_machines_and_the_kinds_it_can_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of Ray's kinds, those of which machines may start; without them, those of the configuration."""
+    import ray
+    from ray._private.state import state
+
+    head, worker, lost = {"CPU": 1.0}, {"CPU": 8.0, "GPU": 1.0}, {"CPU": 64.0}
+    nodes = [{"Resources": head, "Alive": True}, {"Resources": lost, "Alive": False}]
+    kinds = [
+        SimpleNamespace(resources=of_kind, max_count=most)
+        for of_kind, most in ((worker, 2), ({"CPU": 96.0}, 0), ({}, 3))
+    ]
+    monkeypatch.setattr(ray, "nodes", lambda: nodes)
+    configured = [NodeType(num_cpus=4)]
+    for resources, groups, expected in (
+        (Resources(), kinds, [head]),
+        (Resources(autoscaling=True), kinds, [head, worker]),
+        (Resources(autoscaling=True, node_types=configured), kinds, [head, worker]),
+        (Resources(autoscaling=True, node_types=configured), [], [head, {"CPU": 4, "GPU": 0}]),
+        (Resources(autoscaling=True, node_types=configured), None, [head, {"CPU": 4, "GPU": 0}]),
+        (Resources(autoscaling=True), None, []),  # unknown: not checked
+    ):
+        config: Any = None if groups is None else SimpleNamespace(node_group_configs=groups)
+        monkeypatch.setattr(state, "get_cluster_config", lambda config=config: config)
+        assert ray_session._machines(resources) == expected

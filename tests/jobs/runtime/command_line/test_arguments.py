@@ -1,6 +1,8 @@
 """Every form of an argument becomes the same override."""
 
+import re
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,11 +45,17 @@ def test_forms() -> None:
         ("--ratings a --input x --ratings b", "ratings=[a,b] input=x"),
         ("ratings=a input=x ratings=b", "ratings=[a,b] input=x"),
         ("--ratings a b out=x", "ratings=[a,b] out=x"),
+        ("--ratings a input b", "ratings=[a,input,b]"),  # a value may be named like a key
         ("--ratings a year=2020/x", "ratings=[a,'year=2020/x']"),
         ("--ratings a,b", "ratings=['a,b']"),
         ("ratings=[a,b]", "ratings=[a,b]"),
         ("--ratings [a,b]", "ratings=[a,b]"),
         ("ratings=[a] ratings=[b]", "ratings=[a] ratings=[b]"),
+        ("ratings=${a}", "ratings=${a}"),
+        ("++ratings=a ++ratings=b", "++ratings=[a,b]"),
+        ("++targets=a ++targets=b", "++targets=[a,b]"),
+        ("input=a input=b", "input=a input=b"),
+        ("--columns.my-key x", "columns.my-key=x"),
         ("--counts 1 2", "counts=[1,2]"),
         ("counts=null", "counts=null"),
         ("--targets Japan", "targets=Japan"),
@@ -93,8 +101,41 @@ def test_values_alone_belong_to_positional_keys() -> None:
         ("ratings=[a,b] c", ("ratings", "input"), ["ratings=[a,b]", "input=c"]),
         ("a input=b", ("ratings", "input"), ["ratings=[a]", "input=b"]),
         ("a --input b", ("ratings", "input"), ["ratings=[a]", "input=b"]),
+        ("a b out=x", ("ratings", "input"), ["ratings=[a]", "input=b", "out=x"]),
+        ("ratings=a b c", ("ratings", "input"), ["ratings=[a,b]", "input=c"]),
+        ("a", ("input", "ratings"), ["input=a"]),
+        ("input", ("input",), ["input=input"]),
     ):
         assert to_overrides("job", Keys, arguments.split(" "), positional=positional) == overrides
     for arguments, refused in (("a b", "'b'"), ("-x", "'-x'"), ("overwrite", "'overwrite'")):
         with pytest.raises(InputError, match=f"{refused} is not key=value"):
             to_overrides("job", Keys, arguments.split(" "), positional=("input",))
+
+
+def test_a_file_may_be_named_like_a_switch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "overwrite").touch()
+    assert to_overrides("job", Keys, ["overwrite"], positional=("input",)) == ["input=overwrite"]
+
+
+def test_what_to_write_instead_of_a_value_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.csv", "b.csv.gz"):
+        (tmp_path / name).touch()
+    cases = [
+        ("overwrite", "use overwrite=true or --overwrite"),
+        ("input=a overwrite", "use overwrite=true or --overwrite"),
+        ("input", "use input=VALUE or --input VALUE"),
+        ("input= a.csv", "input= has no value: remove the space after =, as in input=a.csv"),
+        ("input=a.csv b.csv.gz", "the shell made several words of input=: quote it, as in 'input=*.csv'"),
+        ("--input b.csv.gz a.csv", "the shell made several words of input=: quote it, as in 'input=*.csv.gz'"),
+        ("input=a nosuch", "use key=value or --key value"),
+        ("a.csv", "use key=value or --key value"),
+    ]
+
+    def check(arguments: str, remedy: str) -> None:
+        last = arguments.rpartition(" ")[2]
+        with pytest.raises(InputError, match=re.escape(f"job: '{last}' is not key=value; {remedy}")):
+            to_overrides("job", Keys, arguments.split(" "))
+
+    check_cases(check, cases)

@@ -1,5 +1,6 @@
 """The pace that a run is expected to have: of its own units on other resources, or of a committed measurement."""
 
+import os
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -264,6 +265,29 @@ def test_the_gpu_is_that_of_the_resources_or_of_the_machines_with_prices(monkeyp
     cfg = config.load("embed", EmbedConfig, ["input=i", "out=o", "resources.gpu=B300"])
     with pytest.raises(InputError, match=r"resources\.gpu=B300: must be one of .*H200"):
         prospect("embed", cfg, plan, pools=["decode", "embed"])
+
+
+def test_a_prospect_has_what_the_stages_need_and_the_cpus_that_do_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    cpus = len(os.sched_getaffinity(0))
+    cfg = config.load("embed", EmbedConfig, ["input=i", "out=o", "resources.measured=null"])
+    plan = TablePlan("o", "embeddings", {}, [], {"a": 1}, {}, derived=False)
+
+    def needs(**changes: Any) -> list[str]:
+        return [need.stage for need in prospect("embed", cfg, plan, **changes).needs]
+
+    assert needs(pools=["decode", "embed"]) == ["read", "decode", "embed", "write"]
+    assert needs(pools=["embed"], streamed=False) == ["embed"]
+    assert needs(pools=[]) == []
+    expected = prospect("embed", cfg, plan, pools=["embed"], calibrates=False, part="p", get_bytes=3)
+    assert expected.get_bytes == 3
+    assert expected.cluster.cpus == cpus
+    assert expected.expectation == Expectation(
+        "embed", ["embed"], {"a": 1}, cfg.resources, own_cpus=cpus, calibrates=False, part="p"
+    )
+    assert prospect("embed", cfg, plan, pools=["embed"]).expectation.calibrates
+    cfg.ray.address = "10.0.0.1:6379"
+    assert prospect("embed", cfg, plan, pools=["embed"]).expectation.own_cpus is None
 
 
 def test_committed_measurements_are_of_commands_that_exist() -> None:
