@@ -107,6 +107,37 @@ def test_what_was_chosen_on_one_half_rates_the_other(tables: Path, tmp_path: Pat
     assert {row["score"] for row in rated} == {1.0, 5.0}
 
 
+def test_a_threshold_of_the_user_is_kept(tables: Path, tmp_path: Path) -> None:
+    run(tables, tmp_path / "out", f"items=[{tables}/items]", "threshold=-2.25")
+    (choice,) = choices(tmp_path / "out")
+    assert (choice["setting"], choice["threshold"], choice["value"]) == (DEBIASED, -2.25, 1.0)
+    assert choice["value_of_other"] == 1.0  # above the wrong label of -2.5
+
+
+def test_excluded_items_are_left_out_and_counted(tables: Path, tmp_path: Path) -> None:
+    (tmp_path / "list.txt").write_text(f"{first('b')}\n")
+    manifest = run(tables, tmp_path / "out", f"items=[{tables}/items]", f"exclusions={tmp_path}/list.txt")
+    rated = {row["item_id"] for row in rows_of(str(tmp_path / "out"))}
+    assert {item for item in ITEMS if half_of(item, 0) == "b"} - rated == {first("b")}
+    assert manifest["counts"]["filtered"]["excluded"] == len(LABELS)
+
+
+def test_a_plan_writes_nothing_and_other_keys_are_another_table(
+    tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, keys = tmp_path / "out", [f"items=[{tables}/items]", "condition=c"]
+    assert run(tables, out, *keys, "plan=true") is None
+    assert not out.exists()
+    assert "2 units" in capsys.readouterr().out
+    run(tables, out, *keys)
+
+    def check(key: str) -> None:
+        with pytest.raises(InputError, match=rf"written with another configuration: {key.partition('=')[0]} "):
+            run(tables, out, *keys, key)
+
+    check_cases(check, ["threshold=-2", "choose_on=b", "cross=true", "split_by=prompt", "seed=1", "condition=d"])
+
+
 def test_both_halves_and_failed_rows(tables: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     manifest = run(tables, out, f"items=[{tables}/items]", "cross=true")
@@ -124,6 +155,9 @@ def test_the_report_can_name_what_was_chosen(tables: Path, tmp_path: Path) -> No
     kept = read_kept(open_table(str(out)))
     assert kept is not None
     assert kept.name == "cultural_relevance"
+    stored = open_table(str(out)).metadata
+    for name, value in {**kept.metadata, "rater": "m@1"}.items():
+        assert stored[f"remine.{name}"] == value
     comments = {row["comment"] for row in rows_of(str(out)) if row["status"] == "ok"}
     assert comments == {f"{DEBIASED}, threshold -3, chosen on half a"}
 

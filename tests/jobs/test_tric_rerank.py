@@ -93,7 +93,7 @@ def test_captions_of_one_text_are_one_target(tmp_path: Path, ranked: list[str]) 
     assert [unit.rows for unit in open_table(f"{tmp_path}/items", "items").units()] == [2, 1]
 
 
-def test_rankings_and_metrics_by_hand(tmp_path: Path, ranked: list[str]) -> None:
+def test_rankings_and_metrics_by_hand(tmp_path: Path, ranked: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     cat = "A cat\nsleeps"
     asked: dict[str, dict[str, dict[str, float | None]]] = {
         "none": {
@@ -132,6 +132,13 @@ def test_rankings_and_metrics_by_hand(tmp_path: Path, ranked: list[str]) -> None
     }
     for (first, second), change in changes.items():
         assert table["mrr_change@100", dims(rater="m", first=first, second=second)]["value"] == pytest.approx(change)
+    printed = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [line[:6] for line in printed if line[0] == "m"] == [
+        ["m", condition, f"{done}", "of", "3", "pictures"] for condition, done in (("none:", 3), ("day:", 2))
+    ]
+    shown = [(line[0], line[1], line[-1]) for line in printed if line[0].startswith("mrr")]
+    assert ("mrr@100", f"{before:+.4f}", "encoder") in shown
+    assert sorted(line[0] for line in shown) == ["mrr@100"] * 3 + ["mrr_change@100"] * 3  # none of a decade
     nineties = dims(ranking="judge", rater="m", condition="none", decade="1890s")
     assert (table["mrr@100", nineties]["value"], table["mrr@100", nineties]["n"]) == (pytest.approx(0.6), 2)
     lines = (tmp_path / "out" / "m" / "none" / "out.tsv").read_text().splitlines()

@@ -159,3 +159,11 @@ def test_batches_without_counts_have_the_columns_of_those_with_some() -> None:
     runner = StageRunner(stage=Stage("judge", Counting, {"output": pa.table({"label": ["a"]})}), board=None)
     batch = pa.table({"item_id": ["i"], TASK: ["unit"], EXPECTED_ROWS: [1], EXCLUDED: ["{}"], BEGUN: [0.0]})
     assert pa.concat_tables([runner(batch), runner(batch)])[TALLY].to_pylist() == [[("tokens/passed", 3)], None]
+
+
+def test_a_batch_without_rows_has_no_tallies() -> None:
+    kind = pa.map_(pa.string(), pa.int64())
+    batch = pa.table({"item_id": ["i"], TASK: ["unit"], EXPECTED_ROWS: [1], EXCLUDED: ["{}"], BEGUN: [0.0]})
+    stage = Stage("judge", Labels, {"output": pa.table({"label": pa.array([], pa.string())})})
+    rows = StageRunner(stage=stage, board=None)(batch.append_column(TALLY, pa.array([None], kind)).slice(1))
+    assert (rows.num_rows, rows[TALLY].type, rows["label"].type) == (0, kind, pa.string())

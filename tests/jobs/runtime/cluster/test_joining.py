@@ -14,6 +14,7 @@ import pytest
 
 from jobs.errors import InputError
 from jobs.runtime.cluster import joining, ray_session
+from jobs.runtime.configuration.config import RayConfig
 from jobs.runtime.configuration.resources import NodeType, Resources
 from tests.cases import check_cases
 
@@ -160,6 +161,12 @@ def test_as_many_actors_may_fail_to_start_as_there_are_places_twice() -> None:
     assert ray_session.failed_starts([head, *[worker] * 8], grows=False) == 16
     assert ray_session.failed_starts([{"CPU": 96.0, "GPU": 8.0}], grows=False) == 16
     assert ray_session.failed_starts([head], grows=True) == 3
+
+
+def test_a_ray_of_this_machine_has_the_cpus_of_the_configuration() -> None:
+    cpus = [ray_session._machine_resources(RayConfig(num_cpus=number)) for number in (3, 7)]
+    assert [available and available["CPU"] for available in cpus] == [3.0, 7.0]
+    assert ray_session.address_of(RayConfig(address="10.0.0.1:6379")) == "10.0.0.1:6379"
 
 
 def test_a_cluster_that_grows_has_its_machines_and_the_kinds_it_can_start(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -135,6 +135,9 @@ def test_units_that_fewer_gpus_did_give_the_pace_of_more() -> None:
     assert unscaled.per_s.value == pytest.approx(10)
     assert pace.per_s.value == pytest.approx(40)
     assert "times 4" in pace.source
+    as_many, _ = expectation(judge).pace(done, files=[], last={"devices": 8.0, "ended": ended})
+    same, _ = expectation(replace(judge, max_actors=2)).pace(done, files=[], last=took)
+    assert as_many == same == unscaled  # nothing to scale
     # A later run did some of the units and was killed: how many GPUs it had is not known.
     for stale in ({"devices": 2.0, "ended": 1e9}, {"devices": "2", "ended": ended}, {"devices": 0.0, "ended": ended}):
         assert expectation(judge).pace(done, files=[], last=stale)[0] == unscaled
