@@ -149,6 +149,15 @@ def test_a_record_that_is_no_json_object_is_damage(
     assert todo(table) == ["unit0"]
 
 
+def test_a_footer_that_cannot_be_read_is_not_reported_as_damaged(tmp_path: Path) -> None:
+    loop = tmp_path / "unit0.parquet"
+    assert read_footer(Object(str(loop), 5, "")) is None
+    loop.symlink_to(loop)
+    with pytest.raises(OSError, match="symbolic links") as raised:
+        read_footer(Object(str(loop), 5, ""))
+    assert raised.value.filename == str(loop)
+
+
 def test_a_record_of_any_other_shape_is_damage_or_is_read(table: Path) -> None:
     victim = table / "unit0.parquet"
     good = record_of(victim)

@@ -11,7 +11,7 @@ import pytest
 from jobs.errors import RunError
 from jobs.store import pages
 from jobs.store.object_rows import read_rows, read_unit
-from jobs.store.pages import PAGE_BYTES, column_pages
+from jobs.store.pages import PAGE_BYTES, RANGE_BYTES, column_pages
 from jobs.store.thrift import decode
 from jobs.store.writer import UnitWriter
 from jobs.tables import TABLES
@@ -75,6 +75,19 @@ def test_only_the_pages_of_the_rows_are_read(tmp_path: Path) -> None:
     assert 300_000 < file.bytes < 400_000
 
 
+def test_consecutive_pages_are_read_at_once_up_to_a_size() -> None:
+    half, gap = RANGE_BYTES // 2, 10
+    sizes = [half, half, half, half + 1, 2 * RANGE_BYTES, 1, 1]
+    offsets = [4 + sum(sizes[:n]) + gap * (n > 5) for n in range(len(sizes))]  # another column's pages before the last
+    places = tuple(
+        pages._Page(offset, size, row) for row, (offset, size) in enumerate(zip(offsets, sizes, strict=True))
+    )
+    of_column = pages.ColumnPages(places, len(sizes), None)
+    assert list(of_column._ranges(range(7))) == [[0, 1], [2], [3], [4], [5], [6]]
+    assert list(of_column._ranges([0, 2, 5])) == [[0], [2], [5]]
+    assert list(of_column._ranges([])) == []
+
+
 def test_other_files_have_no_such_pages(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     rows = pa.table({"bytes": pa.array([b"a", b"a"], pa.large_binary()), "lists": [[b"a"], [b"b"]], "n": [1, 2]})
@@ -95,6 +108,15 @@ def test_a_unit_of_images_is_written_in_pages_and_read_in_pieces(tmp_path: Path)
         writer.counts.rows_in = len(rows)
         writer.write(pa.Table.from_pylist(rows, schema=TABLES["images"].schema()))
     uri = run.target.data_uri(task.unit.name)
+    of_column = column_pages(uri, CountedFile(Path(uri)), "bytes")
+    assert of_column is not None
+    assert [page.first_row for page in of_column.pages] == list(range(50))
+    chunks = (pq.read_metadata(uri).row_group(0).column(n) for n in range(len(TABLES["images"].schema())))
+    assert {chunk.path_in_schema: chunk.has_dictionary_page for chunk in chunks}.items() >= {
+        ("bytes", False),
+        ("image_id", True),
+        ("status", True),
+    }
     for columns in (["image_id", "bytes", "status"], ["bytes"], ["status", "image_id"]):
         whole = read_unit(uri, columns=columns).select(columns)
         for first, last in ((0, 50), (7, 20), (49, 60), (10, 10)):

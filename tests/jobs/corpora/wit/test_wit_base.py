@@ -5,6 +5,8 @@ import io
 import random
 import re
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +156,35 @@ def test_a_damaged_row_group_is_rejected_and_the_others_kept(tmp_path: Path, col
     if column == "page_url":
         assert left.rows_in == counts.rows_in
         assert len(hits) + len(rejects) == len(whole)
+
+
+@pytest.mark.parametrize("column", ["language", "page_url"])
+def test_a_row_group_is_not_rejected_after_a_lost_connection(
+    tmp_path: Path, column: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "a.parquet", pictures(), group=20)
+    group = pq.read_metadata(path).row_group(1)
+    chunk = next(c for n in range(group.num_columns) if (c := group.column(n)).path_in_schema.endswith(column))
+    begin, end = chunk.dictionary_page_offset, chunk.dictionary_page_offset + chunk.total_compressed_size
+
+    class Connection(io.FileIO):
+        is_lost = False
+
+        def read(self, size: int | None = -1, /) -> bytes:
+            if self.is_lost and self.tell() < end and self.tell() + (size or 0) > begin:
+                raise OSError("connection reset")
+            return super().read(size)
+
+    @contextmanager
+    def opened(uri: str) -> Iterator[tuple[pq.ParquetFile, pa.NativeFile]]:
+        connection = Connection(uri)
+        with pa.PythonFile(connection, mode="r") as stream, pq.ParquetFile(stream) as file:
+            connection.is_lost = True  # the footer was read
+            yield file, stream
+
+    monkeypatch.setattr(wit_base, "_opened", opened)
+    with pytest.raises(OSError, match="connection reset"):
+        scan(path)
 
 
 def test_lists_that_do_not_belong_together_are_rejected(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -39,6 +40,16 @@ def test_what_a_killed_process_left_is_used_and_removed(target: Path, write: Cal
     assert write(target, b"content")
     assert names(target) == ["table"]
     assert target.read_bytes() == b"content"
+
+
+@pytest.mark.parametrize("write", [published, created])
+def test_the_content_is_on_the_disk_before_it_has_its_name(
+    target: Path, write: Callable[[Path, bytes], bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: list[tuple[bytes, bool]] = []
+    monkeypatch.setattr(os, "fsync", lambda _: flushed.append(((target.parent / LEFT).read_bytes(), target.exists())))
+    assert write(target, b"content")
+    assert flushed == [(b"content", False)]
 
 
 @pytest.mark.parametrize("write", [published, created])
