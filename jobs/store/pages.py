@@ -93,7 +93,7 @@ class ColumnPages:
             part = data[page.offset - begin :][: page.size]
             try:
                 values[number] = _values(part, ends[number] - page.first_row, self.codec)
-            except (ValueError, KeyError, struct.error, pa.ArrowException) as error:
+            except (ValueError, LookupError, TypeError, OverflowError, struct.error, pa.ArrowException) as error:
                 raise OSError(f"Unexpected end of stream: page at byte {page.offset}: {error}") from error
         return values
 
@@ -106,7 +106,7 @@ def column_pages(uri: str, stream: Any, column: str) -> ColumnPages | None:
         stream: the open object.
 
     Returns:
-        None if the object has no index of the pages, or has pages of another kind.
+        None if the object has no index of the pages, a damaged one, or pages of another kind.
     """
     end = stream.size()
     tail = _Tail(uri, stream, end)
@@ -117,7 +117,7 @@ def column_pages(uri: str, stream: Any, column: str) -> ColumnPages | None:
     try:
         footer, _ = thrift.decode(tail.read(footer_begin, end - 8))
         return _column_pages(footer, column, tail)
-    except (ValueError, KeyError, IndexError, TypeError):  # damaged, which reading by row groups reports
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError):  # reading by row groups reports damage
         return None
 
 
@@ -129,7 +129,7 @@ def _column_pages(footer: dict[int, Any], column: str, tail: "_Tail") -> ColumnP
     pages: list[_Page] = []
     rows, codec = 0, None
     for group in footer[4]:
-        chunk = next(chunk for chunk in group[1] if chunk[3][3] == [name])
+        (chunk,) = (chunk for chunk in group[1] if chunk[3][3] == [name])
         meta = chunk[3]
         if 4 not in chunk or meta[4] not in _CODECS or 11 in meta or not {_PLAIN, _RLE} >= set(meta[2]):
             return None
@@ -137,6 +137,11 @@ def _column_pages(footer: dict[int, Any], column: str, tail: "_Tail") -> ColumnP
         index, _ = thrift.decode(tail.read(chunk[4], chunk[4] + chunk[5]))
         pages += [_Page(location[1], location[2], rows + location.get(3, 0)) for location in index[1]]
         rows += group[3]
+    starts = [page.first_row for page in pages]
+    if starts[:1] != [0] or starts != sorted(starts):
+        raise ValueError("the pages are not in the order of their rows")
+    if any(page.size <= 0 or page.offset + page.size > tail.end for page in pages):
+        raise ValueError("a page is not in the object")
     return ColumnPages(tuple(pages), rows, codec)
 
 
@@ -144,7 +149,7 @@ class _Tail:
     """The end of an object; the first read fetches its last 32 kB."""
 
     def __init__(self, uri: str, stream: Any, end: int) -> None:
-        self._uri, self._stream = uri, stream
+        self._uri, self._stream, self.end = uri, stream, end
         self._begin = max(0, end - TAIL_BYTES)
         self._data: bytes = self._get(self._begin, end)
 

@@ -1,6 +1,7 @@
 """Pages of pictures are read as pyarrow reads them, and only those that are asked for."""
 
 import random
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,11 @@ import pytest
 from jobs.errors import RunError
 from jobs.store import pages
 from jobs.store.object_rows import read_rows, read_unit
-from jobs.store.pages import PAGE_BYTES, RANGE_BYTES, column_pages
+from jobs.store.pages import PAGE_BYTES, RANGE_BYTES, TAIL_BYTES, column_pages
 from jobs.store.thrift import decode
 from jobs.store.writer import UnitWriter
 from jobs.tables import TABLES
+from tests.cases import check_cases
 from tests.jobs.store.small_runs import begin, plan
 
 OPTIONS: dict[str, Any] = {"data_page_size": PAGE_BYTES, "write_batch_size": 1, "write_page_index": True}
@@ -39,7 +41,9 @@ def pictures(draws: random.Random, count: int, largest: int) -> list[bytes | Non
     return [None if draws.random() < 0.2 else draws.randbytes(draws.randrange(largest)) for _ in range(count)]
 
 
-def test_values_are_those_of_pyarrow(tmp_path: Path) -> None:
+@pytest.mark.parametrize("tail", [8, TAIL_BYTES])
+def test_values_are_those_of_pyarrow(tail: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "TAIL_BYTES", tail)
     draws, path = random.Random(0), tmp_path / "a.parquet"
     for compression in ("zstd", "none", "snappy", "gzip"):
         for count, largest, group in ((1, 9, 9), (40, 200_000, 17), (300, 3, 100), (700, 4_000, 700)):
@@ -55,12 +59,12 @@ def test_values_are_those_of_pyarrow(tmp_path: Path) -> None:
                 **OPTIONS,
             )
             file = CountedFile(path)
-            pages = column_pages(str(path), file, "bytes")
-            assert pages is not None
-            assert pages.rows == count
+            of_column = column_pages(str(path), file, "bytes")
+            assert of_column is not None
+            assert of_column.rows == count
             wanted = [draws.randrange(count) for _ in range(20)]
-            assert pages.read(str(path), file, wanted) == [values[row] for row in wanted]
-            assert pages.read(str(path), file, range(count)) == values
+            assert of_column.read(str(path), file, wanted) == [values[row] for row in wanted]
+            assert of_column.read(str(path), file, range(count)) == values
 
 
 def test_only_the_pages_of_the_rows_are_read(tmp_path: Path) -> None:
@@ -142,6 +146,78 @@ def test_thrift_refuses_what_is_no_struct() -> None:
 def test_a_damaged_run_of_levels_is_no_longer_than_the_page() -> None:
     head = bytes([0xFE, *[0xFF] * 7, 0x7F])  # a run of 2^62 equal levels
     assert pages._levels(memoryview(head + b"\x01"), 3) == [True] * 3
+    for levels in (b"", b"\x80", b"\x03\x01", b"\x04\x01"):  # of none, no, 8 and 2 values
+        with pytest.raises(ValueError, match="levels"):
+            pages._levels(memoryview(levels), 9)
+
+
+def test_an_index_of_pages_that_cannot_be_is_not_used(tmp_path: Path) -> None:
+    def zigzag(value: int) -> bytes:
+        rest, encoded = value << 1 ^ value >> 63, bytearray()
+        while rest > 0x7F:
+            encoded.append(rest & 0x7F | 0x80)
+            rest >>= 7
+        return bytes([*encoded, rest])
+
+    def index(*places: tuple[int, int, int]) -> bytes:
+        of_pages = (b"\x16%b\x15%b\x16%b\x00" % tuple(map(zigzag, place)) for place in places)
+        return bytes([0x19, len(places) << 4 | 12]) + b"".join(of_pages) + b"\x00"
+
+    path, end = tmp_path / "a", 99
+    meta = {2: [pages._PLAIN, pages._RLE], 3: [b"bytes"], 4: 0}
+    schema = [{4: b"schema"}, {1: pages._BYTE_ARRAY, 3: pages._OPTIONAL, 4: b"bytes"}]
+
+    def check(places: list[tuple[int, int, int]], is_used: bool) -> None:
+        path.write_bytes(index(*places).ljust(end))
+        footer = {2: schema, 4: [{1: [{3: meta, 4: 0, 5: end}], 3: 9}]}
+        tail = pages._Tail("a", CountedFile(path), end)
+        if not is_used:
+            with pytest.raises(ValueError, match="page"):
+                pages._column_pages(footer, "bytes", tail)
+            return
+        of_column = pages._column_pages(footer, "bytes", tail)
+        assert of_column == pages.ColumnPages(tuple(pages._Page(*place) for place in places), 9, None)
+
+    check_cases(check, [
+        ([(4, 10, 0), (14, 20, 5)], True),
+        ([(4, 10, 0), (14, end - 14, 5)], True),
+        ([(4, 10, 0), (14, end - 13, 5)], False),
+        ([(4, 10, 0), (14, 1 << 45, 5)], False),
+        ([(4, 10, 0), (14, 0, 5)], False),
+        ([(4, 10, 0), (14, -1, 5)], False),
+        ([(4, 10, 1), (14, 20, 5)], False),
+        ([(4, 10, 0), (14, 20, 5), (34, 20, 4)], False),
+        ([], False),
+    ])  # fmt: skip
+
+
+def test_damage_outside_the_checksums_of_pages_is_reported_or_does_not_matter(tmp_path: Path) -> None:
+    """The headers of pages have no checksum, and neither has their index."""
+    path, values = tmp_path / "a.parquet", [b"first", None, b"third" * 15_000, b"fourth"]
+    pq.write_table(
+        pa.table({"bytes": pa.array(values, pa.large_binary())}),
+        path,
+        use_dictionary=False,
+        compression="zstd",
+        row_group_size=3,
+        write_page_checksum=True,
+        **OPTIONS,
+    )
+    whole = path.read_bytes()
+    of_column = column_pages(str(path), CountedFile(path), "bytes")
+    assert of_column is not None
+    first, *_, last = of_column.pages
+    footer = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
+    results = Counter[str]()
+    for place in (*range(first.offset, first.offset + 40), *range(last.offset + last.size, footer)):
+        for damage in (b"\x09", b"\x15", b"\xfe" + b"\xff" * 6 + b"\x7f"):
+            path.write_bytes(whole[:place] + damage + whole[place + len(damage) :])
+            try:
+                assert read_rows(str(path), ["bytes"], 0, 4)["bytes"].to_pylist() == values
+                results["read"] += 1
+            except RunError:
+                results["reported"] += 1
+    assert min(results["read"], results["reported"]) > 50
 
 
 def test_a_page_without_checksum_whose_lengths_are_wrong_is_damaged(tmp_path: Path) -> None:
