@@ -65,8 +65,8 @@ class ParquetPictures:
         Returns:
             The columns of the table `images` (jobs/tables.py), one row per input row, in the same order. Status `ok`
             with bytes and facts; `missing` (error_kind `not_in_corpus`: no path; `no_bytes`: the row has no picture);
-            `reported`; `error` with error_kind `too_many_bytes`, `unreadable` (the file cannot be read) or a kind of
-            `actors.pictures.PictureError`.
+            `reported`; `error` with error_kind `too_many_bytes`, `unreadable` (the file cannot be read, or lacks the
+            row) or a kind of `actors.pictures.PictureError`.
         """
         requests = batch.to_pylist()
         groups: dict[tuple[str, int], set[int]] = {}
@@ -78,10 +78,11 @@ class ParquetPictures:
             try:
                 for row, data in self._pictures(path, group, rows):
                     outcomes[path, group, row] = self._outcome(data)
+                message = f"row group {group} of the file has no such row"
             except (pa.ArrowException, OSError) as error:
                 message = f"row group {group} of the file cannot be read ({first_line(error)[:300]})"
-                for row in rows:
-                    outcomes.setdefault((path, group, row), image_rows.failed(Status.ERROR, "unreadable", message))
+            for row in rows:
+                outcomes.setdefault((path, group, row), image_rows.failed(Status.ERROR, "unreadable", message))
         return pa.Table.from_pylist([self._row(request, outcomes) for request in requests], schema=self.OUTPUTS)
 
     def _row(self, request: dict[str, Any], outcomes: Mapping[Cell, ImageRow]) -> ImageRow:
