@@ -104,7 +104,8 @@ class FolderFetcher:
             return row | image_rows.failed(Status.MISSING, "not_in_folder", "the folder has no such picture")
         try:
             async with reading:
-                data = await asyncio.to_thread(self._read, path)
+                # Not a method: if a thread dropped the last reference to this object, the loop would wait for itself.
+                data = await asyncio.to_thread(_read, self._files, path, self._max_bytes)
                 rendered = await self._decoders.decode(data)
         except PictureError as error:
             return row | image_rows.undecodable(error)
@@ -115,13 +116,14 @@ class FolderFetcher:
             return row | image_rows.failed(Status.ERROR, "unreadable", f"the file cannot be read ({reason})")
         return row | image_rows.stored_picture(data if rendered.data is None else rendered.data, rendered.facts)
 
-    def _read(self, path: str) -> bytes:
-        with self._files.open_input_file(path) as file:  # a stream would decompress files named .gz
-            size = file.size()
-            if size > self._max_bytes:
-                raise image_rows.too_many_bytes(size, self._max_bytes)
-            data: bytes = file.read(size)
-            return data
+
+def _read(files: pyarrow.fs.FileSystem, path: str, max_bytes: int) -> bytes:
+    with files.open_input_file(path) as file:  # a stream would decompress files named .gz
+        size = file.size()
+        if size > max_bytes:
+            raise image_rows.too_many_bytes(size, max_bytes)
+        data: bytes = file.read(size)
+        return data
 
 
 def _vanished(path: str) -> ImageRow:
