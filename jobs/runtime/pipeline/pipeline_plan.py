@@ -53,8 +53,8 @@ def plan_steps(steps: Sequence[Step], loaded: Sequence[Any], plan: bool | str) -
         planned = _plan(step, cfg, plan, awaited)
         plans.append(planned)
         if out := step.set.get("out"):
-            has_written = planned.is_complete if planned.tables else not awaited and locations.exists(str(out))
-            complete[str(out)] = number, has_written
+            is_there = not awaited and not hasattr(cfg, "plan") and _has_files(str(out))
+            complete[str(out)] = number, planned.is_complete if planned.tables else is_there
     return plans
 
 
@@ -71,6 +71,11 @@ def _plan(step: Step, cfg: Any, plan: bool | str, awaited: Sequence[int]) -> Ste
         except InputError as error:
             return StepPlan(label, unknown=str(error))
     return StepPlan(label, tables) if tables else StepPlan(label, unknown=f"{step.job} printed no amounts")
+
+
+def _has_files(out: str) -> bool:
+    """Return whether a file is at `out`, or files are below it."""
+    return locations.exists(out) or (not locations.is_s3(out) and len(locations.listing(out)) > 0)
 
 
 def _reads(step: Step, out: str) -> bool:
