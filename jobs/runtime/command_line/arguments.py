@@ -126,7 +126,8 @@ def _take_values(schema: type, arguments: list[str], *, at_most: int | None) -> 
         following = arguments[0]
         if following.startswith("-") and not _is_number(following):
             break
-        if values and _KEY_VALUE.match(following) and type_of(schema, following.partition("=")[0]) is not UNKNOWN:
+        key = following.partition("=")[0].lstrip("+")
+        if values and _KEY_VALUE.match(following) and type_of(schema, key) is not UNKNOWN:
             break
         values.append(arguments.pop(0))
     return values

@@ -57,6 +57,12 @@ def test_forms() -> None:
         ("input=a input=b", "input=a input=b"),
         ("--columns.my-key x", "columns.my-key=x"),
         ("--counts 1 2", "counts=[1,2]"),
+        ("--counts 1 -2 -0.5", "counts=[1,-2,-0.5]"),
+        ("--input out=x out=y", "input=out=x out=y"),  # the first value is one, whatever it looks like
+        ("--ratings out=x out=y", "ratings=['out=x'] out=y"),
+        ("--ratings a inner.name=x", "ratings=[a] inner.name=x"),
+        ("--ratings a --resume input=b", "ratings=[a] resume=true input=b"),
+        ("--ratings a ++columns.x=b", "ratings=[a] ++columns.x=b"),
         ("counts=null", "counts=null"),
         ("--targets Japan", "targets=Japan"),
         ("--targets Japan Brazil", "targets=[Japan,Brazil]"),
