@@ -210,6 +210,24 @@ def test_out_of_memory_halves_the_batch_until_it_fits(decoder, caplog, monkeypat
     assert asked == [1, 1, 2, 2, 4, 1]
 
 
+def test_an_odd_batch_is_halved_and_doubled_again_up_to_its_size(monkeypatch):
+    """Batches of 5, 2, 4 and 5: whole numbers, of which none takes a row twice or leaves one out."""
+    odd = Embedder(EncoderSettings(MODEL, device="cpu"), batch_size=5)
+    monkeypatch.setattr("actors.embedder.RECOVERY", 2)
+    asked = []
+
+    def encode(start, end):
+        asked.append((start, end))
+        if len(asked) == 1:
+            raise torch.OutOfMemoryError("out of memory")
+        return torch.eye(20)[start:end]
+
+    rows, too_large = odd._in_batches(20, encode)
+    assert asked == [(0, 5), (0, 2), (2, 4), (4, 8), (8, 12), (12, 17), (17, 20)]
+    assert np.array_equal(rows, np.eye(20))
+    assert too_large == []
+
+
 def test_a_text_that_does_not_fit_is_an_error_of_its_row(monkeypatch):
     texts = TextEmbedder(EncoderSettings(MODEL, device="cpu"), batch_size=4)
     encode = texts._embedder._tower.texts

@@ -1,14 +1,19 @@
 """Rows of `judge method=closed`: each question of each item once, with a status; a failure affects only its item."""
 
+from collections import Counter
+from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from actors.judge import Judge
 from actors.rubric_preparer import RubricPreparer
 from actors.rubric_rater import default_targets
 from actors.rubrics.rubric import Rubric
 from actors.vlm.rater_settings import ClosedSettings
+from actors.vlm.requests import Scores
 from jobs.tables import conform, table
 from tests.actors.rubric_stages import RubricStages, closed, model_settings
 from tests.actors.vlm.helpers import MODEL, png
@@ -201,6 +206,29 @@ def test_differences_after_rescoring_are_tallied(small: dict[str, Any]) -> None:
     assert not any(name.startswith("rescored") for name in plain.take_tally())
 
 
+def test_a_share_of_an_items_rows_is_rescored_for_each_target_and_question() -> None:
+    """Half of 200 rows that differ only in the item, the target or the question: 100 +- 4 standard deviations of 7."""
+
+    def rescored(pairs: Sequence[tuple[str, str, str]]) -> int:
+        rater: Any = SimpleNamespace(
+            rescore_fraction=0.5, _tally=Counter(), scorer=SimpleNamespace(run_many=lambda groups: groups)
+        )
+        scores = Scores((1.0,), (0.0,), 0.0, 1)
+        group: Any = SimpleNamespace(subset=lambda indices: dict.fromkeys(indices, scores))
+        for name, target, question in pairs:
+            item: Any = SimpleNamespace(item_id=name, pairs=[(target, SimpleNamespace(name=question))])
+            Judge._rescore(rater, item, group, {0: scores})
+        return int(rater._tally["rescored/rows"])
+
+    names = [f"n{number}" for number in range(200)]
+    counts = {
+        "item": rescored([(name, "Nordic", "relevance") for name in names]),
+        "target": rescored([("i", name, "relevance") for name in names]),
+        "question": rescored([("i", "Nordic", name) for name in names]),
+    }
+    assert {key: 72 <= count <= 128 for key, count in counts.items()} == dict.fromkeys(counts, True), counts
+
+
 def test_rows_to_rescore_are_chosen_by_their_key() -> None:
     from actors.judge import _rounded_up, _uniform
 
@@ -253,7 +281,7 @@ def test_ratings_equal_those_of_one_process(judge: RubricStages, century: dict[s
     """Tokens and pixels travel between the stages unchanged: the scores are equal to the bit."""
     from actors.pictures import decode_rgb
     from actors.rubrics.prompts import PromptBuilder
-    from actors.vlm.requests import Scores, ScoringRequest
+    from actors.vlm.requests import ScoringRequest
 
     rows = judge(batch([png(1)], page_title=["A war"])).to_pylist()
     shown = decode_rgb(png(1))
@@ -292,7 +320,6 @@ def test_sequences_are_another_method(small: dict[str, Any]) -> None:
 
 def test_ties_go_to_the_first_answer(small: dict[str, Any]) -> None:
     from actors.vlm.ratings import scored
-    from actors.vlm.requests import Scores
 
     (question,) = Rubric.from_dict(small).questions
     row = scored(question, Scores((0.2, 0.4, 0.4), (-3.0, -2.0, -2.0), 0.5, 9))

@@ -2,6 +2,7 @@
 
 import copy
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -117,6 +118,30 @@ def test_scores_equal_those_of_each_prompt_by_itself(judge: RubricStages, rubric
         (alone,) = judge.rater.scorer.score([ScoringRequest(prompt, decode_rgb(png(1)), entry.question.codes)])
         assert isinstance(alone, Scores)
         assert row["probabilities"] == pytest.approx(alone.probabilities, abs=1e-5)
+
+
+def test_each_sample_has_a_seed_by_item_target_and_question(
+    judge: RubricStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same whichever items are in a batch, so that a text does not change with them."""
+    lists: list[list[list[int]]] = []
+
+    def generate(inputs: Any, *, seeds: list[list[int]], sampling: Any) -> Any:
+        lists.append(seeds)
+        return [[Generated([], "stop")] for _ in inputs]
+
+    def item(name: str, *pairs: tuple[str, str]) -> Any:
+        questions = [(target, SimpleNamespace(name=question)) for target, question in pairs]
+        return SimpleNamespace(item_id=name, pairs=questions, whole_prompts=lambda: [None] * len(pairs))
+
+    monkeypatch.setattr(judge.rater.engine, "generate", generate)
+    items = [item("a", ("Peru", "fit"), ("Chad", "fit"), ("Peru", "like")), item("b", ("Peru", "fit"))]
+    judge.rater._reasonings(items)
+    judge.rater._reasonings(items[1:])
+    together, alone = lists
+    assert [len(seeds) for seeds in together] == [2] * 4
+    assert len({seed for seeds in together for seed in seeds}) == 8
+    assert alone == together[3:]
 
 
 def test_an_opening_merged_with_the_reasoning_is_replaced(judge: RubricStages, monkeypatch: pytest.MonkeyPatch) -> None:

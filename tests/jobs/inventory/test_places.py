@@ -1,5 +1,6 @@
 """`ls`, `rm`, `gc`, `copy`: what lies where, and that nothing else is touched."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from jobs.inventory.rated_run import find_rated_run
 from jobs.inventory.shown import age, in_columns, size
 from jobs.runtime.command_line import cli
 from jobs.runtime.process import console
-from jobs.store import lease
+from jobs.store import lease, run_files
 from jobs.store.files import locations
 from jobs.store.files.objects import Object
 from jobs.store.reading import open_table
@@ -89,6 +90,19 @@ def test_ls_counts_rows_units_and_bytes_by_table(tmp_path: Path, capsys: pytest.
     assert "1 of 2 units" in out
     assert images.identity_hash[:8] in out
     assert "    table: ratings" in out
+
+
+def test_a_table_changed_when_the_last_of_its_run_files_was_written(tmp_path: Path) -> None:
+    write_table(tmp_path / "t", "ratings", RATINGS)
+    identity, manifest = (tmp_path / "t" / "_run" / name for name in (run_files.IDENTITY, run_files.MANIFEST))
+    for seconds in ((1000, 2000), (4000, 3000)):
+        for file, second in zip((identity, manifest), seconds, strict=True):
+            os.utime(file, (second, second))
+        (table,) = find_tables(str(tmp_path))
+        assert table.changed == max(seconds)
+    manifest.unlink()
+    os.utime(identity, (500, 500))
+    assert find_tables(str(tmp_path))[0].changed == 500
 
 
 def test_a_trial_run_counts_until_the_whole_run_is_complete(tmp_path: Path) -> None:

@@ -133,6 +133,41 @@ def test_excluded_items_are_not_compared_and_overwrite_compares_again(
     assert (chosen(), compared) == ("vllm", [["a", "b"]] * 2)
 
 
+def test_the_sample_has_the_resources_of_an_actor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray counts memory in bytes; a GB of the key is 2**30 of them, as of every pool."""
+    import ray
+
+    options: list[dict[str, Any]] = []
+    waits: list[float] = []
+    cancelled: list[str] = []
+    texts = GreedyTexts([[1]], ["stop"], [[-1.0]], "float32", "e")
+
+    def get(reference: str, *, timeout: float) -> GreedyTexts:
+        waits.append(timeout)
+        if len(waits) > 1:
+            raise TimeoutError(reference)
+        return texts
+
+    def remote(**keys: Any) -> Any:
+        options.append(keys)
+        return lambda function: SimpleNamespace(remote=lambda *_, **__: function.__name__)
+
+    monkeypatch.setattr(engine_choice.ray_session, "start", lambda *_: None)
+    monkeypatch.setattr(ray, "remote", remote)
+    monkeypatch.setattr(ray, "get", get)
+    monkeypatch.setattr(ray, "cancel", lambda reference, *, force: cancelled.append(f"{reference} {force}"))
+    pool = StageResources(num_cpus=3, num_gpus=2, memory_gb=1.5)
+    cfg: Any = SimpleNamespace(ray=None, resources=Resources(judge=pool, wait_s=40))
+    assert engine_choice.on_gpu(cfg, pa.table({}), engine="vllm") is texts
+    assert options == [{"num_cpus": 3, "num_gpus": 2, "memory": 1_610_612_736, "max_calls": 1, "max_retries": 0}]
+    assert waits == [40 + engine_choice.TRIAL_S]
+    pool.memory_gb = None
+    with pytest.raises(TimeoutError):
+        engine_choice.on_gpu(cfg, pa.table({}), engine="vllm")
+    assert "memory" not in options[1]
+    assert cancelled == ["greedy_texts True"]
+
+
 def test_how_texts_differ() -> None:
     def texts(*tokens: list[int], reasons: str = "stop", by: float = 0.0, dtype: str = "float32") -> GreedyTexts:
         logprobs = [[-1.0 - by] * len(text) for text in tokens]

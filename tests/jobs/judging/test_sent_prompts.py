@@ -5,6 +5,7 @@ from pathlib import Path
 import yaml
 
 from actors.rubrics.rubric import Rubric
+from actors.rubrics.rubric_questions import ANY
 from jobs.judging.kept_rubric import Rubrics, of_rubric
 from jobs.judging.sent_prompts import PromptTexts
 from jobs.page.build import prompts as page_prompts
@@ -30,6 +31,13 @@ def test_a_prompt_has_the_record_the_picture_and_each_question(tmp_path: Path) -
     (other,) = prompts.of_item("a", {"page_title": "Another title"}, asked)
     assert "Another title" in other.shared + other.ends[0][1]
     assert prompts.of_item("a", {}, [("r", "fit", "")]) == []
+
+
+def test_the_place_of_an_items_own_questions_is_not_a_question_that_was_asked() -> None:
+    """An item without a set of questions has a rating of `*`, for which there was no prompt."""
+    data = yaml.safe_load((CENTURY.parent / "dsg.yaml").read_text(encoding="utf-8"))
+    rubrics = Rubrics({"dsg": of_rubric(Rubric.from_dict(data), data)})
+    assert PromptTexts(rubrics, []).of_item("a", {}, [("dsg", ANY, ""), ("dsg", "q1", "")]) == []
 
 
 def test_the_readmes_rubric_has_prompts_too() -> None:

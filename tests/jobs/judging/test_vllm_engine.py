@@ -1,6 +1,7 @@
 """The key `engine=vllm`: refused before a run where it cannot work, and part of the run's identity."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from actors.vlm.model_checks import HeadCounts
 from jobs.errors import InputError
 from jobs.judging import vllm_engine
 from jobs.runtime.command_line import cli
+from jobs.runtime.configuration.resources import Resources, StageResources
 
 
 @pytest.fixture
@@ -49,6 +51,32 @@ def test_without_the_package_the_command_to_install_it_is_named(
 def test_what_it_cannot_follow_is_refused(override: str, key: str, tmp_path: Path, installed: None) -> None:
     assert key in refused("generate", tmp_path, override)
     assert key in refused("judge", tmp_path, override)
+
+
+def test_the_family_and_the_heads_are_those_of_the_models_revision(
+    installed: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[tuple[str, str | None]] = []
+
+    def model_type(checkpoint: str, *, revision: str | None) -> str:
+        calls.append((checkpoint, revision))
+        return "llama" if revision == "v2" else "mllama"
+
+    def head_counts(checkpoint: str, *, revision: str | None) -> HeadCounts:
+        calls.append((checkpoint, revision))
+        return HeadCounts(8, 8, None) if revision == "v2" else HeadCounts(3, 3, None)
+
+    monkeypatch.setattr(vllm_engine, "model_type", model_type)
+    monkeypatch.setattr(vllm_engine, "head_counts", head_counts)
+    model = SimpleNamespace(checkpoint="org/model", revision="v2", device_map="auto", offload=False)
+    resources = Resources(judge=StageResources(num_gpus=2))
+    keys: Any = SimpleNamespace(engine="vllm", model=model, resources=resources, only_plans=False)
+    assert vllm_engine.is_possible(keys)
+    assert calls == [("org/model", "v2")] * 2
+    model.revision = "v1"
+    assert not vllm_engine.is_possible(keys)
+    keys.only_plans = True  # a plan loads no configuration of a model
+    assert vllm_engine.is_possible(keys)
 
 
 @pytest.mark.parametrize(

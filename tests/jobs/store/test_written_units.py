@@ -1,9 +1,11 @@
 """Which units of a table are written, current and done, and what is left of the others."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from jobs.store.footers import Footer
 from jobs.store.run import survey
@@ -54,6 +56,14 @@ def test_rows_are_those_of_units_that_are_written(out: str) -> None:
     assert rows_of_units(out) == {unit("a").name: 2, unit("b").name: 0}
     footers: list[Footer | None] = [footer for _, footer in with_footers(run.target, run.units)]
     assert [footer and footer.rows for footer in footers] == [2, 0, None]
+
+
+def test_a_damaged_object_and_a_file_of_the_users_are_no_units(out: str) -> None:
+    run = begin(plan(out))
+    write(run, run.todo[0], rows=2)
+    pq.write_table(pa.table({"node_id": ["x"]}), f"{out}/ours.parquet")
+    Path(run.target.data_uri(unit("b").name)).write_bytes(b"PAR1")
+    assert rows_of_units(out) == {unit("a").name: 2}
 
 
 def test_a_place_without_a_table_has_no_units(out: str) -> None:

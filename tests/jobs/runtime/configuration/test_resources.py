@@ -15,12 +15,13 @@ from jobs.runtime.configuration.resources import (
     NodeType,
     Resources,
     StageResources,
+    _fits,
     check_machines,
     demands,
     preflight,
     startable,
 )
-from jobs.runtime.stages import Stage, expected_progress, groups_of, pool_sizes, rows_per_call
+from jobs.runtime.stages import Stage, _limit_actors, expected_progress, groups_of, pool_sizes, rows_per_call
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask
 from tests.cases import check_cases
@@ -121,6 +122,23 @@ def test_one_actor_must_fit_one_machine() -> None:
     assert need.bundle["memory"] == 20 * 2**30
 
 
+def test_what_fits_a_machine_exactly_fits() -> None:
+    """0.1 + 0.2 CPUs are more than 0.3 in floats; memory is checked where a machine has some."""
+    machine = {"CPU": 0.3, "GPU": 1.0, "memory": 2.0 * 2**30}
+    cases = {
+        Demand("embed", 1, 0.1 + 0.2, 1, 2): True,
+        Demand("embed", 1, 0.31, 0): False,
+        Demand("embed", 1, 0.3, 1.01): False,
+        Demand("embed", 1, 0.3, 0, 2.01): False,
+        Demand("embed", 1, 0, 0): True,
+    }
+    assert {need: _fits(need.bundle, machine) for need in cases} == cases
+    large = Demand("embed", 1, 0.3, 1, 64)
+    assert _fits(large.bundle, {"CPU": 1.0, "GPU": 1.0})
+    assert not _fits(large.bundle, {"CPU": 1.0, "GPU": 1.0, "memory": 0.0})
+    assert not _fits(large.bundle, {"CPU": 1.0})
+
+
 def test_gpu_pools_ask_for_all_their_actors_at_once_and_need_one() -> None:
     resources = config.load("embed", EmbedConfig, ["input=i", "out=o", "resources=cluster"]).resources
     for pool in (resources.embed, resources.judge):
@@ -138,6 +156,19 @@ def test_a_call_has_no_units_that_other_actors_wait_for() -> None:
     assert rows_per_call(gpus, 8, [300]) == 300
     assert rows_per_call(gpus, 8, [None, 3]) == 8 * 256
     assert rows_per_call(StageResources(batch_size=64), 2, [3] * 9) == 128
+
+
+def test_a_pool_has_no_more_actors_than_units() -> None:
+    cases = {
+        (8, None, 3): (3, None),
+        (2, None, 3): (2, None),
+        (2, 8, 3): (2, 3),
+        (4, 8, 3): (3, 3),
+        (1, 2, 3): (1, 2),
+    }  # (actors, max_actors, units) -> (actors, max_actors)
+    for (actors, most, units), expected in cases.items():
+        pool = StageResources(actors=actors, max_actors=most, num_gpus=1, batch_size=7)
+        assert _limit_actors(pool, units) == replace(pool, actors=expected[0], max_actors=expected[1])
 
 
 def test_machines_can_be_started_only_by_a_cluster_that_grows() -> None:

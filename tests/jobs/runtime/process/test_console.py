@@ -107,6 +107,23 @@ def test_what_is_refused_because_of_its_keys_is_json_too(
     assert not console.is_json()
 
 
+def test_json_is_printed_from_the_first_line_unless_a_text_was_asked_for() -> None:
+    """The configuration can still be wrong, so that its errors cannot depend on it."""
+    cases = {
+        "log=json": True,
+        "--log=json input=i": True,
+        "input=i --log json": True,
+        "": False,
+        "log=text": False,
+        "--log text json": False,
+        "json --log": False,
+        "--log": False,
+        "out=log=json": False,
+        **dict.fromkeys(("log=json -h", "log=json --help", "--version --log=json", "--log json --cfg"), False),
+    }
+    assert {words: cli._asks_for_json(words.split()) for words in cases} == cases
+
+
 def test_facts_of_progress() -> None:
     stage = StageProgress("embed", 10, done=4, errors=1)
     stage.notes["tokens"] = 7
