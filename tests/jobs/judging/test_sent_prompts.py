@@ -33,6 +33,18 @@ def test_a_prompt_has_the_record_the_picture_and_each_question(tmp_path: Path) -
     assert prompts.of_item("a", {}, [("r", "fit", "")]) == []
 
 
+def test_a_rubrics_prompts_are_those_of_its_own_questions_each_once() -> None:
+    data = yaml.safe_load(CENTURY.read_text(encoding="utf-8"))
+    other = data | {"name": "other"}
+    rubrics = Rubrics({rubric["name"]: of_rubric(Rubric.from_dict(rubric), rubric) for rubric in (data, other)})
+    asked = [("other", "concept", ""), ("century_labels", "sensitive", ""), ("other", "concept", "")]
+    prompts = PromptTexts(rubrics, []).of_item("a", {}, asked)
+    assert {prompt.rubric: [name for name, _ in prompt.ends] for prompt in prompts} == {
+        "century_labels": ["sensitive"],
+        "other": ["concept"],
+    }
+
+
 def test_the_place_of_an_items_own_questions_is_not_a_question_that_was_asked() -> None:
     """An item without a set of questions has a rating of `*`, for which there was no prompt."""
     data = yaml.safe_load((CENTURY.parent / "dsg.yaml").read_text(encoding="utf-8"))

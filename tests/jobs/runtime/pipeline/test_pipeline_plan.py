@@ -65,6 +65,9 @@ def test_a_step_waits_for_each_step_whose_table_is_not_complete(awaited: dict[st
         Step("reads one", {"input": "R/b", "out": "R/d"}),
         Step("reads none", {"input": "R/a"}),
         Step("reads all", {"input": ["R/c", "R/d"], "also": {"x": "R/b", "y": "R/a"}}),
+        Step("writes below", {"out": "R/b/parts"}),
+        Step("eighth", {"out": "R/e"}),
+        Step("reads first and eighth", {"input": ["R/e", "R/b"]}),
     ]
     assert waiting(awaited, *steps) == {
         "begun": (),
@@ -73,11 +76,14 @@ def test_a_step_waits_for_each_step_whose_table_is_not_complete(awaited: dict[st
         "reads one": (1,),
         "reads none": (),
         "reads all": (1, 3, 4),
+        "writes below": (),
+        "eighth": (),
+        "reads first and eighth": (1, 8),
     }
 
 
 def test_a_job_without_a_plan_has_written_what_exists_unless_it_waits(
-    awaited: dict[str, tuple[int, ...]], tmp_path: Path
+    awaited: dict[str, tuple[int, ...]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A table that exists is of the earlier tables if one of these is not complete now."""
     for name in ("early", "late"):
@@ -101,6 +107,11 @@ def test_a_job_without_a_plan_has_written_what_exists_unless_it_waits(
         "of late": (4,),
         "of empty": (6,),
     }
+    monkeypatch.setattr(pipeline_plan.locations, "exists", lambda uri: uri == "s3://b/t")  # there also for a prefix
+    steps += [Step("s3", {"out": "s3://b/t"}), Step("of s3", {"input": "s3://b/t"})]
+    steps += [Step("no s3", {"out": "s3://b/u"}), Step("of no s3", {"input": "s3://b/u"})]
+    waits = waiting(awaited, *steps)
+    assert (waits["of s3"], waits["of no s3"]) == ((), (12,))
     # A plan that failed says nothing about the table that exists.
     assert waiting(awaited, *steps[:2], cfg=Keys())["of early"] == (1,)
 
