@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.annotation.assignment import Assignment, PlanError, Rater, assign, summary
+from jobs.annotation.assignment import CANDIDATES, Assignment, PlanError, Rater, assign, summary
 
 ITEMS = [f"picture{number:03}" for number in range(60)]
 TEN = [Rater(f"rater{number}") for number in range(10)]
@@ -60,10 +60,26 @@ def test_shared_items_are_common_to_any_two_raters() -> None:
 
 def test_partners_change_so_that_pairs_overlap() -> None:
     # 3 of 10 raters per item: a pair shares 60 x (3/10 x 2/9) = 4 on average; a fixed rotation would leave pairs at 0.
-    overlaps = summary(assign(ITEMS, TEN, seed=1, per_item=3), by_group=False)
-    assert overlaps.overlap_median == 4
-    assert overlaps.overlap_least is not None
-    assert overlaps.overlap_least >= 2
+    # 2 of 6 raters share 60 x (2/6 x 1/5) = 4 as well.
+    for raters, per_item in ((TEN, 3), (TEN[:6], 2)):
+        for seed in range(3):
+            overlaps = summary(assign(ITEMS, raters, seed=seed, per_item=per_item), by_group=False)
+            least, most = overlaps.overlap_least or 0, overlaps.overlap_most or 0
+            assert (overlaps.overlap_median, least >= 3, most <= 5) == (4, True, True), (per_item, seed)
+
+
+def test_pairs_that_share_a_large_set_share_fewer_small_ones() -> None:
+    # 10 sets of 8 items and 50 of one: a pair shares 130 x (3/10 x 2/9) = 8.7 items on average.
+    together = {f"{name}/{n}": name for number, name in enumerate(ITEMS) for n in range(1 if number % 6 else 8)}
+    for seed in range(3):
+        overlaps = summary(assign(list(together), TEN, seed=seed, per_item=3, together=together), by_group=False)
+        assert overlaps.overlap_least is not None
+        assert overlaps.overlap_least >= 5
+
+
+def test_more_raters_than_are_compared_see_every_item() -> None:
+    raters = [Rater(f"rater{number}") for number in range(CANDIDATES + 36)]
+    assert len(assign(ITEMS[:5], raters, seed=1, per_item=len(raters))) == 5 * len(raters)
 
 
 def test_quotas_by_group_as_in_caire() -> None:
@@ -90,6 +106,10 @@ def test_limits_are_kept_and_the_others_take_more() -> None:
     loads = Counter(task.rater for task in plan)
     assert loads.pop("busy") == 4
     assert max(loads.values()) - min(loads.values()) <= 1
+    # Items in random order: those that come last, when a limited rater takes part, have no names in common.
+    plans = [assign(ITEMS, raters, seed=seed, per_item=2) for seed in range(10)]
+    firsts = {task.item for plan in plans for task in plan if task.rater == "busy"} & set(ITEMS[:30])
+    assert len(firsts) > 5
 
 
 def test_sets_stay_with_their_raters_one_item_after_another() -> None:
@@ -127,6 +147,14 @@ def test_a_set_goes_only_to_raters_with_room_for_all_of_it() -> None:
             per_item=2,
             together=together,
         )
+
+
+def test_the_tasks_of_sets_are_counted_by_item() -> None:
+    sizes = {"a": 3, "b": 1, "c": 2}
+    together = {f"{name}/{n}": name for name, size in sizes.items() for n in range(size)}
+    for seed in range(10):
+        plan = assign(list(together), TEN[:4], seed=seed, per_item=2, together=together)
+        assert list(Counter(task.rater for task in plan).values()) == [3] * 4, seed
 
 
 INFEASIBLE: list[tuple[dict[str, Any], str]] = [

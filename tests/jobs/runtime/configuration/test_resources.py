@@ -41,8 +41,8 @@ def test_demands_are_the_pools_and_one_task_each_of_read_and_write() -> None:
 
 def test_what_fits_exactly_passes() -> None:
     preflight(ASKED, {"CPU": 3.0, "GPU": 2.0, "memory": 1.0}, autoscaling=False)
-    thirds = [Demand("x", 3, 0.1, 0), Demand("y", 7, 0.1, 0)]  # 1.0000000000000002 in floats
-    preflight(thirds, {"CPU": 1.0}, autoscaling=False)
+    thirds = [Demand("x", 1, 0.1, 0), Demand("y", 2, 0.1, 0)]  # 0.30000000000000004 in floats
+    preflight(thirds, {"CPU": 0.3}, autoscaling=False)
     assert str(ASKED[1]) == "embed 2 x 1 CPU + 1 GPU"
 
 
