@@ -11,7 +11,6 @@ from hydra.core.config_store import ConfigStore
 from jobs.errors import InputError
 from jobs.runtime.configuration import config_files
 from jobs.runtime.configuration.config_files import (
-    CONF,
     chosen_options,
     describe_yaml_error,
     file_of,
@@ -30,25 +29,34 @@ def read(name: str, parse: Any = dict) -> Any:
 def test_a_table_is_a_file_of_conf_or_one_at_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "own.yaml").write_text("currency: CHF\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
     assert read("aws-us-east-1")["currency"] == "USD"
-    for name in ("own.yaml", f"{tmp_path}/own.yaml"):
+    for name in ("own.yaml", f"{tmp_path}/own.yaml", "~/own.yaml"):
         assert read(name) == {"currency": "CHF"}
         assert read(name, lambda content: content["currency"]) == "CHF"
+    monkeypatch.setattr(config_files.locations, "read_bytes", lambda uri: f"name: {uri}\n".encode())
+    assert read("s3://b/own.yaml") == {"name": "s3://b/own.yaml"}
+    (option,) = register_user_files("mine", ["corpus=s3://b/own.yaml"])
+    assert file_of(option.removeprefix("corpus=")) == "s3://b/own.yaml"
 
 
-def test_a_table_that_cannot_be_read_is_named_with_those_that_can(tmp_path: Path) -> None:
-    own = tmp_path / "own.yaml"
-    files = ", ".join(sorted(path.stem for path in (CONF / "prices").iterdir()))
-    assert ", " in files
-    for name in ("nowhere", "century"):
-        with pytest.raises(InputError, match=rf"resources\.prices={name}: .* must be one of {files}"):
+def test_a_table_that_cannot_be_read_is_named_with_those_that_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, files = tmp_path / "own.yaml", "cheap, dear"
+    (tmp_path / "prices").mkdir()
+    for name in ("dear.yaml", "cheap.yaml", "notes.txt"):
+        (tmp_path / "prices" / name).touch()
+    monkeypatch.setattr(config_files, "CONF", tmp_path)
+    for name in ("nowhere", "own", "notes"):
+        with pytest.raises(InputError, match=rf"resources\.prices={name}: no such table .* must be one of {files}, or "):
             read(name)
     with pytest.raises(InputError, match=r"gone\.yaml"):
         read(str(tmp_path / "gone.yaml"))
 
     def check(text: str, parse: Any) -> None:
         own.write_text(text, encoding="utf-8")
-        with pytest.raises(InputError, match=rf"resources\.prices={own}: .* must be one of {files}"):
+        with pytest.raises(InputError, match=rf"resources\.prices={own}: .* must be one of {files}, or "):
             read(str(own), parse)
 
     cases = {

@@ -4,10 +4,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from omegaconf import OmegaConf
+from omegaconf import MISSING, OmegaConf
 
 from jobs.errors import InputError
-from jobs.runtime.configuration.overrides import apply, check, key_of, literal, quoted, to_hydra
+from jobs.runtime.configuration.overrides import (
+    UnknownKeyError,
+    apply,
+    as_typed,
+    check,
+    key_of,
+    literal,
+    quoted,
+    to_hydra,
+    with_unknown_key,
+)
 from tests.cases import check_cases
 
 
@@ -16,6 +26,7 @@ class Part:
     """Keys below a key."""
 
     size: int = 1
+    depth: int = 5
 
 
 @dataclass
@@ -29,9 +40,18 @@ class Keys:
     flag: bool = False
     words: list[str] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
-    names: dict[str, str] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=lambda: {"old": "o"})
     free: Any = None
     part: Part = field(default_factory=Part)
+    amount: int = MISSING
+    count: int | None = None
+    either: bool | str = False
+    columns: dict[str, Any] = field(default_factory=dict)
+    # conf/ has folders of these names
+    corpus: Part = field(default_factory=Part)
+    rubric: dict[str, Any] = field(default_factory=dict)
+    source: Any = None
+    topics: dict[str, str] = field(default_factory=dict)
 
 
 def value(override: str) -> Any:
@@ -69,6 +89,15 @@ def test_values_mean_what_was_typed() -> None:
         "free=[a,b]": ["a", "b"],
         "free={a: b}": {"a": "b"},
         "free.key=x": "x",
+        'text="a, b"': "a, b",
+        "part={size: 2}": {"size": 2, "depth": 5},
+        "names={new: x}": {"old": "o", "new": "x"},
+        "either=TRUE": True,
+        "either=False": False,
+        "either=calibrate": "calibrate",
+        "words=[it's, b ]": ["it's", "b"],
+        r"free=a\,b": r"a\,b",
+        "free={a: b, c: [d, e]}": {"a": "b", "c": ["d", "e"]},
     }
 
     def check_case(override: str, expected: object) -> None:
@@ -83,6 +112,7 @@ def test_values_that_a_key_cannot_have_are_refused() -> None:
         "~text=1": "is not key=value",
         "=1": "is not key=value",
         "words=a": r"expected a list, as in words=\[a,b\]",
+        "words=a[b]": r"expected a list, as in words=\[a,b\]",
         "part=1": r"holds several keys; set one of part\.size=",
         "part=null": "cannot be null",
         "perhaps=": "empty value; for no value, use perhaps=null",
@@ -94,7 +124,51 @@ def test_values_that_a_key_cannot_have_are_refused() -> None:
             check("job", Keys, [override])
 
     check_cases(check_case, {override: (override, message) for override, message in cases.items()})
-    check("job", Keys, ["text=", "words=[a]", "part={size: 2}", "unknown=1", "needed=x"])
+    check("job", Keys, ["text=", "words=[a]", "part={size: 2}", "unknown=1", "needed=x", "corpus=wit"])
+    check("job", Keys, ["count=", "amount="])  # not texts: their types refuse an empty value
+
+
+def test_keys_that_users_name_are_added_and_those_of_files_are_not() -> None:
+    cases = {
+        "names.new=x": "++names.new=x",
+        "+names.new=x": "++names.new=x",
+        "++names.new=x": "++names.new=x",
+        "names={a: b}": "++names={a: b}",
+        "columns.a=x": "++columns.a=x",
+        "free.key=x": "++free.key=x",
+        "free=x": "free=x",
+        "part.size=3": "part.size=3",
+        "rubric.name=x": "rubric.name=x",
+        "source.name=x": "source.name=x",
+        "topics.a=x": "++topics.a=x",
+        "++text=[a]": "++text='[a]'",
+        "words=[it's,b": r"words='[it\'s,b'",
+    }
+    assert {override: to_hydra(Keys, override) for override in cases} == cases
+
+
+def test_a_key_that_does_not_exist_is_added_only_with_two_signs() -> None:
+    for composed in (OmegaConf.structured(Keys), OmegaConf.create({"text": "t", "part": {"size": 1}})):
+        OmegaConf.set_struct(composed, True)
+        for key in ("no", "part.no"):
+            with pytest.raises(UnknownKeyError) as caught:
+                apply(composed, f"{key}=1")
+            assert caught.value.key == key
+        apply(composed, "part.size=2")
+        assert composed.part.size == 2
+    apply(composed, "++part.no=1")
+    assert composed.part.no == 1
+
+
+def test_the_first_override_whose_key_does_not_exist() -> None:
+    assert with_unknown_key(Keys, ["text=no=1", "++part.size=1", "names.any=1", "--part.size=1"]) is None
+    assert with_unknown_key(Keys, ["text=x", "++part.no=1", "no=1"]) == "++part.no=1"
+    assert [as_typed(override) for override in ("--no=", "--no=x", "no=", "++no=")] == [
+        "--no",
+        "--no=x",
+        "no=",
+        "++no=",
+    ]
 
 
 def test_literals_and_keys() -> None:
