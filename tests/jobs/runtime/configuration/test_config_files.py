@@ -49,7 +49,9 @@ def test_a_table_that_cannot_be_read_is_named_with_those_that_can(
         (tmp_path / "prices" / name).touch()
     monkeypatch.setattr(config_files, "CONF", tmp_path)
     for name in ("nowhere", "own", "notes"):
-        with pytest.raises(InputError, match=rf"resources\.prices={name}: no such table .* must be one of {files}, or "):
+        with pytest.raises(
+            InputError, match=rf"resources\.prices={name}: no such table .* must be one of {files}, or "
+        ):
             read(name)
     with pytest.raises(InputError, match=r"gone\.yaml"):
         read(str(tmp_path / "gone.yaml"))

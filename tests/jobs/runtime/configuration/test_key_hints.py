@@ -1,6 +1,7 @@
 """Hints at what an unknown key or option may stand for, and what is said of values that are not allowed."""
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,24 @@ def test_a_key_below_is_meant_if_no_other_has_its_name() -> None:
     }
     assert {name: config._hint_below(name, composed) for name in cases} == {
         name: meant(key) for name, key in cases.items()
+    }
+
+
+@dataclass
+class Explained:
+    """Keys whose explanations begin with the words that users try."""
+
+    rows: int = 1  # number of rows
+    overwrite: bool = False  # delete the table
+    kept: bool = False  # deletes nothing
+    before: str = ""  # picture of the first
+    after: str = ""  # picture of the second
+
+
+def test_the_only_key_whose_explanation_begins_with_the_word_is_meant() -> None:
+    cases = {"number": "rows", "delete": "overwrite", "picture": "", "n.mber": "", "rows": "", "first": ""}
+    assert {word: config._hint_of_comments(word, Explained) for word in cases} == {
+        word: meant(key) for word, key in cases.items()
     }
 
 
@@ -124,6 +143,7 @@ def test_an_option_that_does_not_exist_is_named_as_it_was_typed(tmp_path: Path) 
         ("mine", ["corpus.path=c/wit_bass", "corpus=wit_bass"], "corpus=wit_bass: no such option (did you mean wit_ba"),
         ("mine", [f"resources={tmp_path}/mine.yaml"], "mine.yaml: mine.actrs: no such key (did you mean actors?); "),
         ("retrieve", ["input=x", "queries=q"], "input=x: no such key; allowed: "),
+        ("curate", ["resume.x=1"], "resume.x=1: no such key; allowed in resume: no further keys"),
     ]
 
     def check(job: str, overrides: list[str], message: str) -> None:
