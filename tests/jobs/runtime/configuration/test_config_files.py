@@ -43,7 +43,7 @@ def test_a_table_is_a_file_of_conf_or_one_at_a_path(tmp_path: Path, monkeypatch:
 def test_a_table_that_cannot_be_read_is_named_with_those_that_can(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own, files = tmp_path / "own.yaml", "cheap, dear"
+    file, files = tmp_path / "own.yaml", "cheap, dear"
     (tmp_path / "prices").mkdir()
     for name in ("dear.yaml", "cheap.yaml", "notes.txt"):
         (tmp_path / "prices" / name).touch()
@@ -57,9 +57,9 @@ def test_a_table_that_cannot_be_read_is_named_with_those_that_can(
         read(str(tmp_path / "gone.yaml"))
 
     def check(text: str, parse: Any) -> None:
-        own.write_text(text, encoding="utf-8")
-        with pytest.raises(InputError, match=rf"resources\.prices={own}: .* must be one of {files}, or "):
-            read(str(own), parse)
+        file.write_text(text, encoding="utf-8")
+        with pytest.raises(InputError, match=rf"resources\.prices={file}: .* must be one of {files}, or "):
+            read(str(file), parse)
 
     cases = {
         "not YAML": ("a: [", dict),
