@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from actors.quantities import quantity
 from jobs.analysis import metric_settings
 from jobs.analysis.from_file.agreement import agreement
 from jobs.analysis.from_file.columns import find_columns
@@ -82,7 +83,8 @@ def execute(cfg: AnalyzeConfig) -> dict[str, Any]:
     _show_repeats(metrics)
     _show(metrics)
     summary.show_exclusions(excluded, exclusion_filter.matched)
-    say(f"analyze: {locations.join(out, 'index.html')}, metrics.csv, {len(metrics):,} metrics in {manifest['out']}")
+    place = locations.join(out, "index.html")
+    say(f"analyze: {place}, metrics.csv, {quantity(len(metrics), 'metric')} in {manifest['out']}")
     return manifest
 
 

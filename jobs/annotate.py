@@ -24,6 +24,7 @@ from typing import Any
 import pyarrow as pa
 
 from actors.ids import content_id
+from actors.quantities import quantity
 from jobs.annotation import annotate_config, shown_items, study_form, study_plan
 from jobs.annotation.annotate_config import AnnotateConfig
 from jobs.annotation.own_questions import read_own_sets
@@ -88,7 +89,7 @@ def execute(cfg: AnnotateConfig) -> dict[str, Any] | None:
     if drawn:
         say(f"  {drawn}")
     say(f"  {study_plan.describe(cfg, tasks)}")
-    say(f"  {count:,} files in {folder}")
+    say(f"  {quantity(count, 'file')} in {folder}")
     return manifest
 
 
@@ -144,7 +145,7 @@ def _plan(
 def _write_pictures(sources: ShownTables, items: Sequence[Mapping[str, Any]], folder: str) -> None:
     wanted = {image for item in items for image in item["image_ids"]}
     written = shown_items.write_pictures(sources.images, wanted, folder) if sources.images else 0
-    say(f"  {written:,} pictures in {folder}")
+    say(f"  {quantity(written, 'picture')} in {folder}")
 
 
 JOB = cli.Job("annotate", AnnotateConfig, execute)

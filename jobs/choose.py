@@ -17,6 +17,7 @@ import pyarrow as pa
 from omegaconf import MISSING
 
 from actors.ids import content_id
+from actors.quantities import quantity
 from jobs.corpora import delimited, spreadsheet_cells
 from jobs.errors import InputError
 from jobs.page import choice_sheet
@@ -82,9 +83,9 @@ def write_sheet(cfg: ChooseConfig, excluded: Exclusions) -> None:
     with locations.named_errors(out):
         locations.replace(sheet, choice_sheet.as_csv(rows))
         locations.replace(page, choice_sheet.as_page(rows, pictures))
-    say(f"choose: {len(rows):,} rows for {len({row['query_id'] for row in rows}):,} prompts")
+    say(f"choose: {quantity(len(rows), 'row')} for {len({row['query_id'] for row in rows}):,} prompts")
     say(f"  {sheet}: put an x into the column `chosen`, then run jobs.choose chosen=…")
-    say(f"  {page}: the same rows with {len(pictures):,} pictures")
+    say(f"  {page}: the same rows with {quantity(len(pictures), 'picture')}")
     summary.show_exclusions(excluded, exclusion_filter.matched)
 
 
@@ -114,11 +115,11 @@ def write_items(cfg: ChooseConfig, chosen: str, excluded: Exclusions) -> dict[st
     identity = {"chosen": content_id(*(item["item_id"] for item in rows)), **exclusions.identity(excluded)}
     table = pa.Table.from_pylist(rows, schema=TABLES["items"].schema())
     manifest = write_small(cfg.out, table, table="items", identity=identity, config=asdict(cfg), inputs=(file,))
-    say(f"choose: {manifest['out']}\n  {len(rows):,} items of {len(by_prompt):,} prompts")
+    say(f"choose: {manifest['out']}\n  {quantity(len(rows), 'item')} of {len(by_prompt):,} prompts")
     sizes = [len(items) for items in by_prompt.values()]
     multiple, none = sum(n > 1 for n in sizes), sizes.count(0)
     if multiple or none:
-        say(f"  {multiple:,} prompts with more than one, {none:,} with none")
+        say(f"  {quantity(multiple, 'prompt')} with more than one, {none:,} with none")
     summary.show_exclusions(excluded, exclusion_filter.matched)
     return manifest
 

@@ -21,6 +21,7 @@ import pyarrow as pa
 from omegaconf import MISSING
 
 from actors.ids import content_id
+from actors.quantities import quantity
 from actors.status import Status
 from jobs.errors import InputError
 from jobs.items_from import concepts, concepts_sheet
@@ -87,7 +88,8 @@ def write_proxies(cfg: ConceptsConfig) -> dict[str, Any]:
         table = pa.Table.from_pylist(table_rows, schema=TABLES[name].schema())
         place = locations.join(locations.absolute(cfg.out), name)
         manifests[name] = write_small(place, table, table=name, identity=identity, config=asdict(cfg))
-    say(f"concepts: {locations.absolute(cfg.out)}\n  {len(rows):,} sets of {sum(map(len, labels.values())):,} labels")
+    of_labels = quantity(sum(map(len, labels.values())), "label")
+    say(f"concepts: {locations.absolute(cfg.out)}\n  {quantity(len(rows), 'set')} of {of_labels}")
     return manifests
 
 
@@ -121,7 +123,8 @@ def write_sheet(cfg: ConceptsConfig, responses: TableSource, items: TableSource,
     if not rows:
         raise InputError(f"responses={cfg.responses}: no concept can be used ({', '.join(reasons) or 'no responses'})")
     locations.replace(sheet, concepts_sheet.as_csv(rows))
-    say(f"concepts: {sheet}\n  {len(rows):,} concepts with an article; left out: {', '.join(reasons) or 'none'}")
+    without = ", ".join(reasons) or "none"
+    say(f"concepts: {sheet}\n  {quantity(len(rows), 'concept')} with an article; left out: {without}")
 
 
 def _texts_by_item(responses: TableSource) -> dict[str, list[str]]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from omegaconf import MISSING
 
+from actors.quantities import quantity
 from jobs.inventory.copying import copy_files, plan_copy
 from jobs.inventory.shown import size
 from jobs.runtime.command_line import cli
@@ -35,7 +36,7 @@ def execute(cfg: CopyConfig) -> int:
         InputError: there is nothing to copy, `out` is inside `input` or vice versa, or files of `out` differ.
     """
     plan = plan_copy(cfg.input, cfg.out)
-    amount = f"{len(plan.files):,} files, {size(sum(source.size for source, _ in plan.files))}"
+    amount = f"{quantity(len(plan.files), 'file')}, {size(sum(source.size for source, _ in plan.files))}"
     present = f" ({plan.present:,} are there already)" if plan.present else ""
     if cfg.plan:
         say(f"copy: would copy {amount}{present}")

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.csv as pcsv
 from omegaconf import MISSING
 
+from actors.quantities import quantity
 from jobs.corpora.spreadsheet_cells import escaped
 from jobs.errors import InputError, RunError
 from jobs.inventory.differences import Differences, compare
@@ -67,7 +68,7 @@ def execute(cfg: DiffConfig) -> Differences:
 
 
 def _show(differences: Differences, examples: int) -> None:
-    say(f"diff: table {differences.name}, {differences.rows[0]:,} rows in a and {differences.rows[1]:,} in b")
+    say(f"diff: table {differences.name}, {quantity(differences.rows[0], 'row')} in a and {differences.rows[1]:,} in b")
     for key, (a, b) in differences.configuration.items():
         say(f"  {configuration_line(key, a, b)}")
     if differences.is_equal:
@@ -77,7 +78,7 @@ def _show(differences: Differences, examples: int) -> None:
     say(f"  {only_a:,} only in a, {only_b:,} only in b, {differences.changed:,} with other values")
     for name, difference in differences.columns.items():
         largest = f", by at most {difference.largest:.6g}" if difference.largest is not None else ""
-        say(f"  {name}: differs in {difference.rows:,} rows{largest}")
+        say(f"  {name}: differs in {quantity(difference.rows, 'row')}{largest}")
     rows = differences.examples.slice(0, examples)
     cells = [rows.column_names, *([_short(value) for value in row.values()] for row in rows.to_pylist())]
     for line in in_columns(cells) if rows.num_rows else ():

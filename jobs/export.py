@@ -22,6 +22,7 @@ import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 from omegaconf import MISSING
 
+from actors.quantities import quantity
 from jobs.analysis.flat_table import FlatTable
 from jobs.corpora.spreadsheet_cells import escaped_rows
 from jobs.errors import InputError
@@ -91,7 +92,7 @@ def execute(cfg: ExportConfig) -> dict[str, int]:
     asked = sum(source.rows for source in sources)
     left_out = asked - by_status.total()
     counts = [*(f"{n:,} {status}" for status, n in by_status.most_common()), f"{left_out:,} excluded"]
-    say(f"export: {out}\n  {asked:,} ratings = {' + '.join(counts if left_out else counts[:-1])}")
+    say(f"export: {out}\n  {quantity(asked, 'rating')} = {' + '.join(counts if left_out else counts[:-1])}")
     summary.show_exclusions(excluded, exclusion_filter.matched)
     return {**by_status, "excluded": left_out}
 

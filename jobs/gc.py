@@ -10,6 +10,7 @@ are not in the table's list. Rows that readers see never change. A table that an
 import sys
 from dataclasses import dataclass, field
 
+from actors.quantities import quantity
 from jobs.inventory.found import find_all
 from jobs.inventory.removal import leftovers, remove_leftovers
 from jobs.inventory.shown import size
@@ -42,8 +43,8 @@ def execute(cfg: GcConfig) -> dict[str, int]:
         freed = sum(file.size for file in files)
         total += freed
         removed[table.uri] = len(files)
-        say(f"  {table.uri}: {len(files):,} files, {size(freed)}")
-    say(f"gc: {'would remove' if cfg.plan else 'removed'} {sum(removed.values()):,} files, {size(total)}")
+        say(f"  {table.uri}: {quantity(len(files), 'file')}, {size(freed)}")
+    say(f"gc: {'would remove' if cfg.plan else 'removed'} {quantity(sum(removed.values()), 'file')}, {size(total)}")
     return removed
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from actors.generator import Generator, GeneratorSettings
 from actors.ids import content_id
+from actors.quantities import quantity
 from actors.vlm.settings import ModelSettings
 from jobs.analysis.responses import keep_refusals
 from jobs.errors import InputError
@@ -63,7 +64,7 @@ def _generate(cfg: GenerateConfig) -> dict[str, Any] | None:
     cut = cut_of(cfg.out, actors=cfg.resources.judge.most_actors, overwrite=cfg.overwrite)
     drawn = item_units(sources, cfg.draw, excluded.marks, cut)
     rows = min(drawn.rows, cfg.limit or drawn.rows)
-    texts = f"{rows * cfg.samples:,} texts ({rows:,} items x {cfg.samples})"
+    texts = f"{rows * cfg.samples:,} texts ({quantity(rows, 'item')} x {cfg.samples})"
     note = f"writes {texts} of at most {cfg.max_tokens:,} tokens{prompt.expected_tokens(cfg, sources)}"
     reader = prompt.reader(sources)
     engine = engine_choice.choose(

@@ -18,6 +18,7 @@ from typing import Any
 from omegaconf import MISSING
 
 from actors.diffusion.settings import DrawingSettings, ImageModelSettings
+from actors.quantities import quantity
 from actors.settings import check_positive
 from jobs.items_from import image_prompts, output
 from jobs.items_from.drawn_pictures import DrawnPictures, model_of
@@ -72,7 +73,7 @@ def execute(cfg: GenerateImagesConfig) -> dict[str, Any] | None:
         output.check(*items)
     pictures, names = sum(unit.rows or 0 for unit in plan.units), ", ".join(model.name for model in models)
     lines = [line for model in models for line in plan_lines(cfg, model)]
-    note = f"draws {pictures:,} pictures with {names}"
+    note = f"draws {quantity(pictures, 'picture')} with {names}"
     run = lifecycle.begin("generate_images", cfg, plan, pools=["judge"], note=note, lines=lines)
     if run is None:
         return output.write(*items, job="generate_images")

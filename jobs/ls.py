@@ -12,6 +12,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 
+from actors.quantities import quantity
 from jobs.inventory.found import FoundTable, find_all
 from jobs.inventory.shown import age, flat_lines, in_columns, short_hash, size
 from jobs.runtime.command_line import cli
@@ -43,7 +44,7 @@ def execute(cfg: LsConfig) -> list[FoundTable]:
         say(line)
         for text in flat_lines(table.identity) if cfg.identity else ():
             say(f"    {text}")
-    say(f"{len(tables):,} table{'s' * (len(tables) != 1)}, {size(sum(table.size for table in tables))}")
+    say(f"{quantity(len(tables), 'table')}, {size(sum(table.size for table in tables))}")
     return tables
 
 

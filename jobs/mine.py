@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
+from actors.quantities import quantity
 from actors.titles import MATCHES
 from jobs.corpora.terms import FoldConfig, TermsConfig, fingerprint, fold_of, pack, read_terms
 from jobs.corpora.wit.reader import WitConfig
@@ -83,7 +84,7 @@ def execute(cfg: MineConfig) -> dict[str, Any] | None:
     )
     plan = limited(plan, cfg.limit, noun="records")
     size = read_ahead.BLOCK if cfg.corpus.name == "wit" else None
-    note = f"{len(terms):,} terms"
+    note = quantity(len(terms), "term")
     run = lifecycle.begin("mine", cfg, plan, pools=["mine"], note=note, streamed=False, get_bytes=size)
     if run is None:
         return None

@@ -16,6 +16,7 @@ from omegaconf import MISSING
 
 from actors.answer_reader import AnswerReader
 from actors.conditions import ConditionSettings
+from actors.quantities import quantity
 from actors.rubrics.rubric import Rubric, identity
 from jobs.errors import InputError
 from jobs.judging import kept_raters, kept_rubric
@@ -67,7 +68,7 @@ def execute(cfg: ParseConfig) -> dict[str, Any] | None:
     )
     per_response = len(rubric.questions)
     rows = min(responses.rows, cfg.limit or responses.rows)
-    note = f"reads {rows * per_response:,} answers ({rows:,} responses x {per_response})"
+    note = f"reads {rows * per_response:,} answers ({quantity(rows, 'response')} x {per_response})"
     run = lifecycle.begin("parse", cfg, plan, pools=["decode"], note=note)
     if run is None:
         return None

@@ -20,6 +20,7 @@ from typing import Any
 
 from omegaconf import MISSING
 
+from actors.quantities import quantity
 from jobs.purging import files, journal, matching, rewriting, tables
 from jobs.purging.needles import Needles
 from jobs.runtime.command_line import cli
@@ -90,7 +91,7 @@ def _purge(cfg: PurgeConfig, root: str, excluded: exclusions.Exclusions) -> dict
         locations.remove([journal.uri_of(root)])
     _show("removed", result.rows, result.mentions, changed)
     for table, units in sorted(result.units.items()):
-        say(f"  {table}: {units:,} units rewritten")
+        say(f"  {table}: {quantity(units, 'unit')} rewritten")
     for table, units in sorted(result.again.items()):
         say(f"  {table}: {units:,} units cover parts of rewritten units; the next run of its command writes them again")
     summary.show_exclusions(excluded, begun.gone.matched | needles.matched)
@@ -112,9 +113,9 @@ def _gather(
 
 
 def _show(verb: str, rows: Mapping[str, int], mentions: Mapping[str, int], changed: files.ChangedFiles) -> None:
-    say(f"purge: {verb} {sum(rows.values()):,} rows of {len(rows):,} tables")
+    say(f"purge: {verb} {quantity(sum(rows.values()), 'row')} of {quantity(len(rows), 'table')}")
     for table, n in sorted(rows.items()):
-        say(f"  {table}: {n:,} rows")
+        say(f"  {table}: {quantity(n, 'row')}")
     for table, n in sorted(mentions.items()):
         say(f"  {table}: {verb} the picture's id or URL from texts or attributes of {n:,} other rows")
     for title, names in (("removed", changed.removed), ("without their rows", changed.rewritten)):

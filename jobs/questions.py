@@ -19,6 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from actors.quantities import quantity
 from actors.rubrics.scene_graphs import SceneGraphInstructions
 from actors.vlm.settings import ModelSettings, SamplingSettings
 from jobs.errors import InputError
@@ -73,7 +74,7 @@ def _from_file(cfg: QuestionsConfig) -> dict[str, Any] | None:
     rows = [question_row(question, about[set_id]) for set_id, graph in sets.items() for question in graph]
     check_plan(cfg.plan, calibrates=False)
     if cfg.plan:
-        say(f"questions: would write {len(rows):,} questions in {len(sets):,} sets to {cfg.out}")
+        say(f"questions: would write {quantity(len(rows), 'question')} in {quantity(len(sets), 'set')} to {cfg.out}")
         return None
     table = pa.Table.from_pylist(rows, schema=TABLES["questions"].schema())
     settings = asdict(cfg)
@@ -117,7 +118,7 @@ def _by_model(cfg: QuestionsConfig) -> dict[str, Any] | None:
     )
     sets = sum(unit.rows or 0 for unit in units)
     sets = min(sets, cfg.limit or sets)
-    note = f"asks {cfg.model.name} in three steps about {sets:,} texts of role {cfg.role}"
+    note = f"asks {cfg.model.name} in three steps about {quantity(sets, 'text')} of role {cfg.role}"
     run = lifecycle.begin(
         "questions", cfg, plan, pools=["judge"], note=note, lines=plan_lines(cfg, cfg.model), streamed=False
     )
@@ -151,7 +152,7 @@ def _show(out: str) -> None:
             rows += 1
             valid += row["valid"]
             faults.update(filter(None, (row["fault"] or "").split(", ")))
-    say(f"  {rows:,} questions in {len(sets):,} sets, {valid:,} valid")
+    say(f"  {quantity(rows, 'question')} in {quantity(len(sets), 'set')}, {valid:,} valid")
     show_tally("faults", faults)
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from omegaconf import MISSING
 
+from actors.quantities import quantity
 from jobs.annotation.pseudonyms import PseudonymsOnDemand
 from jobs.corpora.terms import is_file, read_phrases
 from jobs.judging.rating_tables import open_ratings
@@ -114,7 +115,7 @@ def _show(cfg: ReleaseConfig, contents: Contents) -> None:
     """Print the numbers of rows, and of what was left out."""
     say(f"release: {locations.absolute(cfg.out)}")
     for file in contents.files:
-        say(f"  {file.path}: {file.rows:,} rows")
+        say(f"  {file.path}: {quantity(file.rows, 'row')}")
     for label, left_out in (
         ("pictures", contents.pictures.left_out),
         ("ratings", contents.annotations.left_out),

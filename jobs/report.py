@@ -14,6 +14,7 @@ from typing import Any
 
 from omegaconf import MISSING
 
+from actors.quantities import quantity
 from jobs.analysis.conditions import CONDITION
 from jobs.analysis.output import refuse_foreign, write_metrics
 from jobs.analysis.rating_codes import Reduction
@@ -101,7 +102,7 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
     uri = locations.join(locations.absolute(cfg.out), "index.html")
     locations.replace(uri, render(page).encode())
     say(f"report: {uri}")
-    say(f"  {manifest['counts']['rows_out']:,} metrics in {manifest['out']}")
+    say(f"  {quantity(manifest['counts']['rows_out'], 'metric')} in {manifest['out']}")
     for sentence in results.mismatches:
         say(f"  {sentence}")
     summary.show_exclusions(excluded, exclusion_filter.matched)

@@ -16,6 +16,7 @@ from typing import Any
 from omegaconf import MISSING
 
 from actors.ids import content_id
+from actors.quantities import quantity
 from actors.search.settings import COSINE, SearchSettings
 from jobs.corpora.embeddings import VectorCorpus, VectorsConfig, find_corpus
 from jobs.corpora.vector_space import check_same_space, space_of
@@ -72,7 +73,8 @@ def execute(cfg: RetrieveConfig) -> dict[str, Any] | None:
         return purged
     count = sum(source.rows for source in queries)
     side = resident_side(cfg.resident, queries=count, corpus=corpus.rows)
-    note = f"{count:,} queries, {corpus.rows:,} vectors of {corpus.space.dim} numbers, the {side} kept in memory"
+    vectors = f"{quantity(corpus.rows, 'vector')} of {corpus.space.dim} numbers"
+    note = f"{quantity(count, 'query')}, {vectors}, the {side} kept in memory"
     pieces = len(corpus.units) if side == QUERIES else None
     work = Work("multiplications", corpus.rows * corpus.space.dim, pieces)
     run = lifecycle.begin(

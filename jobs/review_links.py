@@ -23,6 +23,7 @@ import pyarrow as pa
 from omegaconf import MISSING
 
 from actors.ids import content_id
+from actors.quantities import quantity
 from jobs.errors import InputError
 from jobs.items_from import reviewed_links
 from jobs.runtime.command_line import cli
@@ -112,7 +113,7 @@ def execute(cfg: ReviewLinksConfig) -> dict[str, Any]:
             out, table, table=name, identity=identity, config=asdict(cfg), inputs=inputs, limit=limit
         )
     say(
-        f"review_links: {locations.absolute(cfg.out)}\n  {len(items):,} pairs of a picture and one of "
+        f"review_links: {locations.absolute(cfg.out)}\n  {quantity(len(items), 'pair')} of a picture and one of "
         f"{len(texts):,} nodes"
     )
     if limit:

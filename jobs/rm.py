@@ -10,6 +10,7 @@ it needs yes=true. A table that another process is writing is refused. `gc` remo
 import sys
 from dataclasses import dataclass, field
 
+from actors.quantities import quantity
 from jobs.errors import InputError
 from jobs.inventory.found import FoundTable, find_all
 from jobs.inventory.removal import remove_table
@@ -37,8 +38,8 @@ def execute(cfg: RmConfig) -> list[str]:
     """
     tables = find_all(cfg.inputs)
     for table in tables:
-        say(f"  {table.uri}: {table.name}, {table.rows:,} rows, {size(table.size)}")
-    total = f"{len(tables):,} table{'s' * (len(tables) != 1)}, {size(sum(table.size for table in tables))}"
+        say(f"  {table.uri}: {table.name}, {quantity(table.rows, 'row')}, {size(table.size)}")
+    total = f"{quantity(len(tables), 'table')}, {size(sum(table.size for table in tables))}"
     if cfg.plan:
         say(f"rm: would remove {total}")
         return []

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from omegaconf import MISSING
 
+from actors.quantities import quantity
 from jobs.errors import InputError
 from jobs.page import link_examples
 from jobs.page.choice_sheet import read_pictures
@@ -72,7 +73,7 @@ def execute(cfg: ShowLinksConfig) -> None:
     examples = link_examples.examples(wanted, near, ranked, nodes)
     locations.replace(locations.join(out, link_examples.SHEET), link_examples.as_csv(examples))
     locations.replace(locations.join(out, link_examples.PAGE), link_examples.as_page(examples, thumbnails))
-    say(f"show_links: {locations.join(out, link_examples.PAGE)}\n  {len(wanted):,} pictures")
+    say(f"show_links: {locations.join(out, link_examples.PAGE)}\n  {quantity(len(wanted), 'picture')}")
     summary.show_exclusions(excluded, exclusion_filter.matched)
 
 

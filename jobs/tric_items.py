@@ -17,6 +17,7 @@ import pyarrow as pa
 from omegaconf import MISSING
 
 from actors.ids import content_id
+from actors.quantities import quantity
 from jobs.analysis.tric_reranking import best_captions, without_excluded
 from jobs.corpora.tric import ANSWERS, DATES, Split, read_split, worded_date
 from jobs.errors import InputError
@@ -68,7 +69,8 @@ def execute(cfg: TricItemsConfig) -> dict[str, Any]:
         metadata={"condition": cfg.dates},  # jobs.judging.condition
     )
     targets = sum(len(row["targets"]) for row in rows)
-    say(f"tric_items: {manifest['out']}\n  {len(rows):,} pictures, {targets:,} captions to judge, dates: {cfg.dates}")
+    amounts = f"{quantity(len(rows), 'picture')}, {quantity(targets, 'caption')} to judge"
+    say(f"tric_items: {manifest['out']}\n  {amounts}, dates: {cfg.dates}")
     summary.show_exclusions(excluded, exclusion_filter.matched)
     return manifest
 

@@ -21,6 +21,7 @@ from omegaconf import MISSING
 
 from actors.ids import content_id
 from actors.local_models import has_random_weights
+from actors.quantities import quantity
 from jobs.analysis.tric_ranking import Ranking, WordedCaptions, rank_all, ranking_metrics, read_captions, read_vectors
 from jobs.analysis.tric_statistics import columns
 from jobs.corpora.tric import ANSWERS, PUBLISHED, Split, answer_lines, bucket, read_split
@@ -71,7 +72,7 @@ def execute(cfg: TricRankConfig) -> dict[str, Any]:
     rankings = rank_all(split, picture_vectors, worded)
     metrics = list(ranking_metrics(split, worded, rankings))
     ranked, count = len(picture_vectors), len(split.captions)
-    say(f"tric_rank: {ranked:,} of {len(split.pictures):,} pictures ranked, {count:,} captions each")
+    say(f"tric_rank: {ranked:,} of {len(split.pictures):,} pictures ranked, {quantity(count, 'caption')} each")
     summary.show_exclusions(excluded, exclusion_filter.matched)
     _show(split, metrics, pictures.metadata.get("remine.encoder", ""))
 

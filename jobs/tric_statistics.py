@@ -15,6 +15,7 @@ from typing import Any
 from omegaconf import MISSING
 
 from actors.ids import content_id
+from actors.quantities import quantity
 from jobs.analysis.tric_statistics import statistics
 from jobs.corpora.tric import SPLITS, Split, read_split
 from jobs.errors import InputError
@@ -73,7 +74,7 @@ def execute(cfg: TricStatisticsConfig) -> dict[str, Any]:
         config=asdict(cfg),
         inputs=tuple(o for o in inputs if o.uri.rsplit("/", 1)[-1] in _FILES),
     )
-    say(f"tric_statistics: {len(metrics):,} metrics in {manifest['out']}")
+    say(f"tric_statistics: {quantity(len(metrics), 'metric')} in {manifest['out']}")
     return manifest
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from omegaconf import MISSING
 
+from actors.quantities import quantity
 from jobs.errors import InputError, RunError
 from jobs.judging.kept_rubric import FILE, HASH, read_kept
 from jobs.purging import files, matching
@@ -59,7 +60,7 @@ def execute(cfg: VerifyConfig) -> dict[str, int]:
     source = open_table(uri)
     _refuse(uri, list(_faults_of(source)))
     units, rows = len(source.footers), source.rows
-    amounts = f"{units:,} unit{'s' * (units != 1)}, {rows:,} row{'s' * (rows != 1)}"
+    amounts = f"{quantity(units, 'unit')}, {quantity(rows, 'row')}"
     say(f"verify: {source.uri}: table {source.name}, {amounts}, no faults")
     say(summary.reconciliation(source.counts().to_json()))
     if limit := _kept_limit(uri):
@@ -90,17 +91,13 @@ def _check_absence(uri: str, listed: str) -> dict[str, int]:
     rows, mentions = counts_by_table(sources, needles)
     others = files.other_files(uri, sources, without=[locations.absolute(listed)])
     checked = files.purge_files(others.files, others, needles, act=False)
-    faults = [Fault(table, f"has {n:,} rows about a picture of the list") for table, n in sorted(rows.items())]
-    faults += [
-        Fault(table, f"mentions such a picture in texts of {n:,} other rows") for table, n in sorted(mentions.items())
-    ]
+    faults = [Fault(at, f"has {quantity(n, 'row')} about a picture of the list") for at, n in sorted(rows.items())]
+    faults += [Fault(at, f"mentions such a picture in texts of {n:,} other rows") for at, n in sorted(mentions.items())]
     _refuse(uri, faults + [Fault(file, "mentions a picture of the list") for file in checked.found])
     total, read = sum(source.rows for source in sources), len(others.files) - len(checked.unchecked)
-    amounts = f"{len(sources):,} table{'s' * (len(sources) != 1)}, {total:,} row{'s' * (total != 1)}"
-    say(
-        f"verify: {uri}: {amounts}, {read:,} other file{'s' * (read != 1)}: nothing about the "
-        f"{len(excluded):,} entr{'ies' if len(excluded) != 1 else 'y'} of exclusions={listed}"
-    )
+    amounts = f"{quantity(len(sources), 'table')}, {quantity(total, 'row')}"
+    entries = f"the {quantity(len(excluded), 'entry')} of exclusions={listed}"
+    say(f"verify: {uri}: {amounts}, {quantity(read, 'other file')}: nothing about {entries}")
     if checked.unchecked:
         say(f"  files {files.not_checked(checked.unchecked)}")
     return {"tables": len(sources), "rows": total}
@@ -126,7 +123,7 @@ def _repair(uri: str) -> dict[str, int]:
     missing = any(fault.missing for fault in faults)
     _refuse(uri, [fault for fault in faults if not fault.damaged and not fault.missing])
     again = "run the command that writes the table again" if removed or missing else "nothing to repair"
-    say(f"verify: {uri}: {len(removed):,} damaged file{'s' * (len(removed) != 1)} removed; {again}")
+    say(f"verify: {uri}: {quantity(len(removed), 'damaged file')} removed; {again}")
     return {"removed": len(removed)}
 
 
@@ -144,7 +141,7 @@ def _refuse(uri: str, faults: Sequence[Fault]) -> None:
     if faults:
         hint = "; repair=true removes damaged units, which the table's command then writes again"
         mendable = any(fault.damaged for fault in faults)
-        raise RunError(f"{uri}: {len(faults):,} fault{'s' * (len(faults) > 1)}{hint if mendable else ''}")
+        raise RunError(f"{uri}: {quantity(len(faults), 'fault')}{hint if mendable else ''}")
 
 
 def rubric_faults(source: TableSource) -> Iterator[Fault]:

@@ -7,6 +7,7 @@ from dataclasses import asdict
 import numpy as np
 import pyarrow as pa
 
+from actors.quantities import quantity
 from jobs.errors import InputError
 from jobs.metrics.refusals import COLUMNS, RefusalRate, RefusalRates, lines
 from jobs.runtime.process.console import say
@@ -52,5 +53,5 @@ def keep_refusals(run: TableRun) -> None:
     rates = refusal_rates([open_table(run.target.out, "responses")])
     run.keep("refusals.json", json.dumps([asdict(rate) for rate in rates], ensure_ascii=False, indent=1).encode())
     if texts := max((rate.n for rate in rates), default=0):
-        for line in lines(rates) or [f"none in {texts:,} texts"]:
+        for line in lines(rates) or [f"none in {quantity(texts, 'text')}"]:
             say(f"  refusals  {line}")

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from actors.ids import content_id
+from actors.quantities import quantity
 from actors.rubrics.rubric import Rubric
 from jobs.annotation import assignment
 from jobs.annotation.annotate_config import AnnotateConfig
@@ -120,6 +121,6 @@ def describe(cfg: AnnotateConfig, tasks: Sequence[Assignment]) -> str:
     loads = f"{numbers.least:,}" + (f" to {numbers.most:,}" if numbers.most != numbers.least else "")
     audits = f"; {numbers.audits:,} drawn for the audit" if numbers.audits else ""
     return (
-        f"{numbers.tasks:,} tasks of {numbers.items:,} items for {numbers.raters:,} raters, "
+        f"{quantity(numbers.tasks, 'task')} of {numbers.items:,} items for {quantity(numbers.raters, 'rater')}, "
         f"{loads} each{overlaps}{audits}"
     )

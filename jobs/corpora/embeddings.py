@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from omegaconf import MISSING
 
 from actors.ids import content_id
+from actors.quantities import quantity
 from jobs.corpora.arrays import Matrix, find_matrix
 from jobs.corpora.vector_space import VectorSpace, check_same_space, space_of
 from jobs.corpora.where import parse_where
@@ -223,8 +224,8 @@ def _checked_file(cfg: VectorsConfig, space: VectorSpace, vectors: Object, meta:
             raise InputError(f"{meta.uri}: not a readable Parquet file; replace it with a complete copy") from error
         if footer.num_rows != matrix.rows:
             raise InputError(
-                f"{vectors.uri} has {matrix.rows:,} rows, but {meta.uri} has {footer.num_rows:,}; both must have the "
-                "same rows"
+                f"{vectors.uri} has {quantity(matrix.rows, 'row')}, but {meta.uri} has {footer.num_rows:,}; both must "
+                "have the same rows"
             )
         _check_columns(cfg, meta.uri, footer.schema.to_arrow_schema())
     return _File(vectors, meta, matrix.rows, matrix.row_bytes, whole=matrix.offset is None)

@@ -9,6 +9,7 @@ from functools import partial
 
 import numpy as np
 
+from actors.quantities import quantity
 from jobs.curation import near, rules
 from jobs.curation.config import CurationRules
 from jobs.curation.pictures import CurationFacts, read_facts
@@ -140,7 +141,7 @@ def near_duplicates(selection: Selection, facts: CurationFacts, records: TableSo
     spread = ", ".join(f"{n:,} at {d}" for d, n in sorted(Counter(distances.tolist()).items()))
     action = "dropped" if settings.near_duplicates == "drop" else "kept; near_duplicates=drop drops them"
     groups, n_near = len(np.unique(keeper[is_near])), int(is_near.sum())
-    result = f"{n_near:,} picture{'s' * (n_near != 1)} near one of {groups:,} that are kept" if n_near else "none"
+    result = f"{quantity(n_near, 'picture')} near one of {groups:,} that are kept" if n_near else "none"
     selection.notes.append(
         f"near-duplicates within {settings.near_distance} bits: {result}"
         + (f" (bits apart: {spread}; {action})" if spread else "")
@@ -189,7 +190,7 @@ def draw_records(selection: Selection, records: TableSource, settings: CurationR
             available = ", ".join(f"{n:,} of {name}" for name, n in sorted(by_method.items()))
             raise InputError(
                 f"draw.n={config.n}: only records of downsample_from={method} are removed, and the others form "
-                f"{len(kept):,} groups ({available}); choose a larger draw.n= or another downsample_from="
+                f"{quantity(len(kept), 'group')} ({available}); choose a larger draw.n= or another downsample_from="
             )
     drawn = draw.drawn(kept=kept)
     decision.drop(remaining[~drawn.mask(keys)], "draw")

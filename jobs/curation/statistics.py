@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from actors.quantities import quantity
 from jobs.curation.apply_rules import Selection
 from jobs.curation.rows import Rows
 from jobs.curation.rules import ALONE, NUMBER, RULES, Decision
@@ -81,7 +82,7 @@ def lines(counts: Mapping[str, Any]) -> Iterator[str]:
     for method, splits in left[MATCHED].items():
         matched, kept = columns[method][MATCHED], columns[method][last]
         share = f"{100 * kept / matched:.1f} %; " if matched else ""
-        yield f"  {method}: {matched:,} records matched ({_splits(splits)})"
+        yield f"  {method}: {quantity(matched, 'record')} matched ({_splits(splits)})"
         yield f"  {method}: {kept:,} after its own filters ({share}{_splits(left[last][method])})"
 
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from actors.quantities import quantity
 from jobs.errors import InputError
 from jobs.items_from.kept_rows import KeptRows, column_keys
 from jobs.items_from.output import ITEMS, ItemsPlan, UnitRows, rows_of
@@ -133,11 +134,13 @@ def _nothing_to_pair(sources: PairSources, by: str, groups: Groups) -> str:
 def _lines(sizes: Counter[int], by: str, orders: str, left_out: Counter[str]) -> Iterator[str]:
     """Yield lines that describe which items were paired."""
     orders_text = "each in both orders" if orders == BOTH else "each in one order"
-    numbers = ", ".join(f"{count:,} with {size:,} items" for size, count in sorted(sizes.items()))
+    numbers = ", ".join(f"{count:,} with {quantity(size, 'item')}" for size, count in sorted(sizes.items()))
     count = sum(pair_count(size) * groups for size, groups in sizes.items())
-    yield f"{count:,} pairs, {orders_text}; values of {by}: {numbers}"
+    yield f"{quantity(count, 'pair')}, {orders_text}; values of {by}: {numbers}"
     if left_out:
-        yield "not paired: " + ", ".join(f"{count:,} items ({reason})" for reason, count in sorted(left_out.items()))
+        yield "not paired: " + ", ".join(
+            f"{quantity(count, 'item')} ({reason})" for reason, count in sorted(left_out.items())
+        )
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from actors.quantities import quantity
 from jobs.runtime.process.console import say
 
 
@@ -38,7 +39,7 @@ def show_tallies(tallies: Mapping[str, Mapping[str, int]]) -> None:
         largest = max(map(float, tallies.get("rescored difference", {"0": 1})))
         failed = f", {rescored['failed']:,} failed" if rescored.get("failed") else ""
         say(
-            f"  rescored {rescored['rows']:,} rows individually: {rescored.get('changed answers', 0):,} "
+            f"  rescored {quantity(rescored['rows'], 'row')} individually: {rescored.get('changed answers', 0):,} "
             f"answers changed, largest difference of a probability {largest:.1e}{failed}"
         )
 

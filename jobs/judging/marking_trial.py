@@ -13,6 +13,7 @@ import pyarrow as pa
 from actors.marking.model import Description, Kind, Marks, Request
 from actors.marking.prompts import MISTAKES, OMISSIONS
 from actors.picture_reader import PictureReader
+from actors.quantities import quantity
 from actors.rubrics.pieces import Piece
 from actors.span_marker import MarkingSettings, describe
 from actors.vlm.errors import ScoringError
@@ -87,7 +88,7 @@ def show(
             continue
         stand_in = StandIn(settings.kinds)
         settings.marking.mark(stand_in, [description])
-        say(f"item {item['item_id']}: {len(stand_in.asked):,} prompts")
+        say(f"item {item['item_id']}: {quantity(len(stand_in.asked), 'prompt')}")
         for line in _lines(stand_in.asked, description, processor, shown):
             say(line)
 

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from actors.quantities import quantity
 from actors.status import Status
 from actors.vlm.settings import ModelSettings
 from jobs.errors import InputError
@@ -158,7 +159,7 @@ def _prompt_lines(
             yield indented(text(ids))
             continue
         shared, ends = row["shared"], row["suffixes"]
-        yield f"item {item['item_id']}: {len(ends):,} prompts, which share their first {shared:,} tokens"
+        yield f"item {item['item_id']}: {quantity(len(ends), 'prompt')}, which share their first {shared:,} tokens"
         yield indented(text(ids[:shared]))
         for number, end in enumerate(ends[:ENDS_SHOWN], 1):
             yield f"  end of prompt {number}: {len(end):,} tokens"

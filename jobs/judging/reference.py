@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from actors.quantities import quantity
 from actors.status import Status
 from actors.vlm.debiasing import Moments
 from jobs.errors import InputError
@@ -52,7 +53,7 @@ def show_sweep(run: TableRun, reference: Reference, conditions: Sequence[str]) -
     run.keep("sweep.json", json.dumps(sweep, indent=1).encode())
     for name, moment in ranked:
         value = "undefined" if moment.pearson is None else f"{moment.pearson:.3f}"
-        say(f"  {name:24} Pearson's r {value} with the reference, {moment.n:,} pairs")
+        say(f"  {name:24} Pearson's r {value} with the reference, {quantity(moment.n, 'pair')}")
 
 
 def _pairs(rows: pa.Table, reference: Reference) -> dict[str, tuple[list[float], list[float]]]:

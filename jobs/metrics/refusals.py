@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from actors.quantities import quantity
 from actors.status import Status
 from actors.vlm.refusals import KINDS
 from jobs.metrics.intervals import Z95, wilson
@@ -187,5 +188,7 @@ def lines(rates: Sequence[RefusalRate], *, shown: int = 3) -> list[str]:
         names = ", ".join(rate.item_ids[:shown])
         more = f" and {rate.items - shown:,} more" if rate.items > shown else ""
         share = f"{100 * rate.count / rate.n:.1f} % ({100 * rate.low:.1f} to {100 * rate.high:.1f})"
-        texts.append(f"{rate.kind}: {rate.count:,} of {rate.n:,} texts, {share}; {rate.items:,} items: {names}{more}")
+        texts.append(
+            f"{rate.kind}: {rate.count:,} of {rate.n:,} texts, {share}; {quantity(rate.items, 'item')}: {names}{more}"
+        )
     return texts

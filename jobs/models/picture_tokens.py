@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from actors.quantities import quantity
 from actors.status import Status
 from actors.vlm.picture_size import PixelBounds
 from jobs.models.vlm import ModelConfig
@@ -60,7 +61,8 @@ def show_counted(model: ModelConfig, tallies: Mapping[str, Mapping[str, int]]) -
     """Print how many pictures a run showed its model, and their mean tokens."""
     counts = tallies.get("pictures", {})
     if pictures := counts.get("shown"):
-        say(f"  {pictures:,} pictures shown, {counts['tokens'] / pictures:,.0f} tokens each ({_bounds_text(model)})")
+        average = f"{counts['tokens'] / pictures:,.0f} tokens each"
+        say(f"  {quantity(pictures, 'picture')} shown, {average} ({_bounds_text(model)})")
 
 
 def _bounds_text(model: ModelConfig) -> str:

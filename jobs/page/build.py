@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from actors.local_models import has_random_weights
+from actors.quantities import quantity
 from jobs.analysis.report_tables import RatingSummary, ReportTables
 from jobs.analysis.span_metrics import SpanTables
 from jobs.judging.kept_rubric import ANY, CONTINUOUS, Rubrics, full_data
@@ -201,12 +202,13 @@ def _lede(images: TableSource | None, distributions: Distributions) -> str:
     parts = []
     if images:
         ok = images.counts().status.get("ok", 0)
-        parts = [
-            f"{images.rows:,} pictures" if ok in (0, images.rows) else f"{ok:,} pictures (of {images.rows:,} requested)"
-        ]
+        all_ok = ok in (0, images.rows)
+        parts = [quantity(images.rows if all_ok else ok, "picture")]
+        if not all_ok:
+            parts[0] += f" (of {images.rows:,} requested)"
     if results := distributions.result():
         raters = len({d.rater for d in results})
-        parts.append(f"{sum(d.with_input for d in results):,} ratings by {raters:,} rater{'s' * (raters != 1)}")
+        parts.append(f"{quantity(sum(d.with_input for d in results), 'rating')} by {quantity(raters, 'rater')}")
     return f"{' and '.join(parts)}." if parts else ""
 
 

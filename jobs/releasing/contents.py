@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from actors.quantities import quantity
 from jobs.errors import InputError
 from jobs.judging.kept_rubric import read_rubrics
 from jobs.releasing import pictures, responses
@@ -152,5 +153,5 @@ def _left_out(chosen: ReleasedPictures, include: Collection[str]) -> list[str]:
     if COMMENTS not in include:
         lines.append("Comments of people.")
     if excluded := chosen.left_out["excluded"]:
-        lines.append(f"{excluded:,} pictures that were reported or withdrawn.")
+        lines.append(f"{quantity(excluded, 'picture')} that were reported or withdrawn.")
     return lines

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 
+from actors.quantities import quantity
 from actors.search.settings import COSINE
 from jobs.corpora.embeddings import VectorCorpus
 from jobs.errors import InputError
@@ -55,4 +56,4 @@ def export(cfg: FaissConfig, corpus: VectorCorpus, task: SearchTask, run: TableR
     faiss_index.write(index, ids, folder)
     searched = [read_queries(unit, exclusion_filter) for unit in run.units]
     recall = faiss_index.recall(index, ids, searched, open_table(run.target.out, "neighbors"), k=k)
-    say(f"  index {folder}: {cfg.factory}, {index.ntotal:,} vectors, recall@{k} {recall:.4f}")
+    say(f"  index {folder}: {cfg.factory}, {quantity(index.ntotal, 'vector')}, recall@{k} {recall:.4f}")

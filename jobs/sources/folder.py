@@ -10,6 +10,7 @@ import pyarrow.fs as pafs
 
 from actors.folder_fetcher import FolderFetcher
 from actors.ids import content_id
+from actors.quantities import quantity
 from jobs.corpora.picture_folder import list_files, name_in
 from jobs.corpora.records import RecordsInput, open_records, read_records
 from jobs.errors import InputError
@@ -37,7 +38,7 @@ def plan(cfg: FetchConfig) -> SourcePlan:
         raise InputError(f"source.path={path}: is a file; with input=, name the folder of the records' pictures")
     folder = locations.absolute(path)
     files = list_files(folder)
-    note = f"{len(files):,} files in the folder"
+    note = f"{quantity(len(files), 'file')} in the folder"
     if cfg.input is None:
         unit_rows = cfg.unit_rows or UNIT_FILES
         return SourcePlan(
@@ -106,8 +107,8 @@ def check_names(folder: str, files: Sequence[Object], records: TableSource) -> N
         looked_for = looked_for or next(filter(None, names), "")
     if looked_for:
         raise InputError(
-            f"source.path={folder}: none of the records' pictures is among its {len(files):,} files; a picture's name "
-            f"is the last part of its image_url, for example {looked_for!r}"
+            f"source.path={folder}: none of the records' pictures is among its {quantity(len(files), 'file')}; a "
+            f"picture's name is the last part of its image_url, for example {looked_for!r}"
         )
 
 

@@ -6,6 +6,7 @@ from functools import partial
 import pyarrow as pa
 
 from actors.parquet_pictures import ParquetPictures
+from actors.quantities import quantity
 from jobs.corpora.records import RecordsInput, open_records
 from jobs.corpora.wit import wit_base
 from jobs.errors import InputError
@@ -35,7 +36,7 @@ def plan(cfg: FetchConfig) -> SourcePlan:
     return SourcePlan(
         units=records.units,
         identity={"path": folder, "unit_rows": records.unit_rows},
-        note=f"{len(files):,} files of wit_base; {records.note}",
+        note=f"{quantity(len(files), 'file')} of wit_base; {records.note}",
         streamed=True,
         fetch=partial(_fetch, cfg, files, records),
         records=records.table,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
+from actors.quantities import quantity
 from jobs.errors import InputError
 from jobs.store import run_files
 from jobs.store.files import locations
@@ -60,7 +61,7 @@ def _difference(gone: Sequence[Unit], new: Sequence[Unit]) -> str:
     }
     counts = [f"{len(uris):,} {kind}" for kind, uris in kinds.items() if uris]
     if not counts:
-        return f"{len(gone):,} units are gone, {len(new):,} new"
+        return f"{quantity(len(gone), 'unit')} gone, {len(new):,} new"
     kind, first = next((kind, uris[0]) for kind, uris in kinds.items() if uris)
     return f"{first} {'changed' if kind == 'changed' else f'is {kind}'} ({', '.join(counts)})"
 

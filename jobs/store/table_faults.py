@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from actors.errors import first_line
+from actors.quantities import quantity
 from jobs import tables
 from jobs.errors import InputError, RunError
 from jobs.store.counts import Counts
@@ -129,7 +130,7 @@ def footer_faults(source: TableSource) -> Iterator[Fault]:
             yield Fault(uri, "not written by remine")
             continue
         if footer.counts.rows_out != footer.rows:
-            yield Fault(uri, f"has {footer.rows} rows, its footer says {footer.counts.rows_out}", uri)
+            yield Fault(uri, f"has {quantity(footer.rows, 'row')}, its footer says {footer.counts.rows_out}", uri)
         if not footer.counts.balances():
             yield Fault(uri, f"does not balance: {footer.counts}", uri)
         if not uri.endswith(f"/{footer.unit.name}.parquet"):

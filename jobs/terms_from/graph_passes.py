@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any
 
 from actors.ids import content_id
+from actors.quantities import quantity
 from jobs.errors import InputError, RunError
 from jobs.runtime import lifecycle
 from jobs.runtime.planning import summary
@@ -177,7 +178,7 @@ def _tree(cfg: TermSourcesConfig, graph: GraphInput) -> ClassTree:
     tree = ClassTree.of(edges, graph.concepts, graph.graph, depth=cfg.subclass_depth)
     sizes = tree.sizes(graph.concepts)
     without = [name for name, size in sizes.items() if not size]
-    say(f"  {len(edges):,} subclass statements; {len(tree.number):,} classes below concepts and types")
+    say(f"  {len(edges):,} subclass statements; {quantity(len(tree.number), 'class')} below concepts and types")
     if len(without) == len(sizes):
         roots = ", ".join(sorted(graph.concepts.titles)[:SHOWN])
         where = f"the first {cfg.limit:,} lines of the dump" if cfg.limit else "the dump"

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from actors.ids import content_id
+from actors.quantities import quantity
 from actors.status import Status
 from jobs.errors import InputError
 from jobs.runtime.planning import summary
@@ -65,7 +66,7 @@ def write_model_terms(cfg: TermSourcesConfig) -> dict[str, Any] | None:
     plan = limited(plan, cfg.limit, noun="responses")
     expected = prospect("terms", cfg, plan, pools=[], calibrates=False, part=TERMS)
     if cfg.plan:
-        expected.show(note=f"{sum(table.rows for table in tables):,} responses")
+        expected.show(note=quantity(sum(table.rows for table in tables), "response"))
         return None
     run = expected.open()
     reader = TitleLines(topics, keep_unknown=cfg.unknown == KEEP)

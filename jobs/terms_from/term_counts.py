@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from actors.quantities import quantity
 from jobs.runtime.planning import summary
 from jobs.runtime.process.console import say
 from jobs.store.hashing import hash_texts
@@ -51,7 +52,8 @@ def distinct_terms(uri: str) -> int:
 def show_counts(counts: Mapping[str, Any]) -> None:
     """Print the counts."""
     changed = counts["names_changed_by_punctuation_or_space"]
-    say(f"  {counts['entities']:,} entities, {counts['distinct_terms']:,} distinct terms; {changed:,} names changed")
+    terms = quantity(counts["distinct_terms"], "distinct term")
+    say(f"  {quantity(counts['entities'], 'entity')}, {terms}; {quantity(changed, 'name')} changed")
     for title, key in (
         ("entities by concept (table 6)", "entities_by_concept"),
         ("entities by type (table 7)", "entities_by_type"),

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from actors.quantities import quantity
 from jobs.errors import InputError
 from jobs.judging.kept_rubric import read_rubrics
 from jobs.judging.sent_prompts import PromptTexts
@@ -103,7 +104,7 @@ def _show(tables: ViewedTables, similar: SimilarPictures) -> None:
     for name, sources in tables.by_name.items():
         if sources:
             rows, count = sum(source.rows for source in sources), len(sources)
-            say(f"  {name}: {rows:,} row{'s' * (rows != 1)} of {count:,} table{'s' * (count != 1)}")
+            say(f"  {name}: {quantity(rows, 'row')} of {quantity(count, 'table')}")
     for reason in tables.left_out.values():
         say(f"  left out: {reason}")
     for place in similar.others:

@@ -339,11 +339,11 @@ WRONG = {
     ),
     "no item": (
         ["input={f}/hole.csv", "columns.item=image", "columns.rater=who", "columns.value=score"],
-        "columns.item is empty in 1 rows",
+        "columns.item is empty in 1 row",
     ),
     "no question": (
         ["input={f}/gap.csv", "columns.item=i", "columns.rater=r", "columns.value=v", "columns.question=q"],
-        "columns.question is empty in 1 rows",
+        "columns.question is empty in 1 row",
     ),
     "not a table": (
         ["input={f}/ragged.csv", "columns.item=a", "columns.rater=a", "columns.value=b"],

@@ -84,7 +84,7 @@ def test_each_pair_of_a_prompt_in_both_orders(
     assert {f.unit.name for f in source.footers} == {f.unit.name for f in open_table(f"{tmp_path}/R/texts").footers}
     printed = capsys.readouterr().out
     assert "4 pairs, each in both orders; values of prompt: 1 with 2 items, 1 with 3 items" in printed
-    assert "not paired: 1 items (not exactly one picture), 1 items (the only one of their prompt)" in printed
+    assert "not paired: 1 item (not exactly one picture), 1 item (the only one of their prompt)" in printed
     assert cli.main("pairs", [*keys, "unit_rows=4"]) == 0
     assert "2 done before" in capsys.readouterr().out
 

@@ -94,7 +94,7 @@ def test_prompts_with_several_choices_or_none_are_counted(tmp_path: Path, capsys
     (tmp_path / "c.csv").write_text(FILLED + rows)
     assert cli.main("choose", [f"chosen={tmp_path}/c.csv", f"out={tmp_path}/items"]) == 0
     printed = capsys.readouterr().out
-    assert "2 items of 2 prompts\n  1 prompts with more than one, 1 with none" in printed
+    assert "2 items of 2 prompts\n  1 prompt with more than one, 1 with none" in printed
     attributes = [dict(item["attributes"]) for item in rows_of(f"{tmp_path}/items")]
     assert attributes == [{"c": "y", "prompt": "p"}, {"source": "node 7", "prompt": "p"}]
 

@@ -250,7 +250,7 @@ def test_written_by_a_model(
         (f"set {set_id_of('Nothing')}, tuples", 1, "unparsed"),
         (f"set {set_id_of('Nothing')}, tuples", 0, "no_questions"),
     ]
-    assert "3 questions in 1 sets, 2 valid" in capsys.readouterr().out
+    assert "3 questions in 1 set, 2 valid" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("in_process")

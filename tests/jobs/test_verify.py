@@ -88,7 +88,7 @@ def test_counts_that_do_not_fit_the_rows_are_found(table: Path, capsys: pytest.C
 def test_rows_that_were_dropped_are_found(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     victim = table / "unit0.parquet"
     rewrite(victim, rows=pq.read_table(victim).slice(0, 1))
-    assert "unit0.parquet: has 1 rows, its footer says 2" in faults(table, capsys)
+    assert "unit0.parquet: has 1 row, its footer says 2" in faults(table, capsys)
 
 
 def test_deleted_rejects_are_found(table: Path, capsys: pytest.CaptureFixture[str]) -> None:

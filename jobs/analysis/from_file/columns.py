@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from actors.quantities import quantity
 from jobs.analysis import metric_settings
 from jobs.analysis.from_file.config import AnalyzeConfig, Columns
 from jobs.corpora.ratings_file import batches, select_columns
@@ -138,4 +139,6 @@ def check_named(uri: str, batch: pa.Table, names: Sequence[str]) -> None:
     """
     for name in names:
         if batch[name].null_count:
-            raise InputError(f"{uri}: columns.{name} is empty in {batch[name].null_count} rows; every row must have it")
+            raise InputError(
+                f"{uri}: columns.{name} is empty in {quantity(batch[name].null_count, 'row')}; every row must have it"
+            )

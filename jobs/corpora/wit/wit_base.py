@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from actors.errors import first_line
+from actors.quantities import quantity
 from actors.titles import TitleMatcher
 from jobs.corpora.corpus import MatchedRow
 from jobs.corpora.records import read_records
@@ -62,7 +63,7 @@ def find_files(path: str) -> list[Object]:
     parquet_files = [o for o in files if o.uri.endswith(".parquet")]
     if not parquet_files:
         hint = " (corpus=wit reads TSV)" if any(re.search(r"\.tsv(\.gz|\.zst)?$", o.uri) for o in files) else ""
-        raise InputError(f"{path}: {len(files)} file{'s' * (len(files) > 1)}, none of them .parquet{hint}")
+        raise InputError(f"{path}: {quantity(len(files), 'file')}, none of them .parquet{hint}")
     return parquet_files
 
 

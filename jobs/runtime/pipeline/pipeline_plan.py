@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
+from actors.quantities import quantity
 from jobs.errors import InputError
 from jobs.runtime.command_line import cli
 from jobs.runtime.pipeline import pipelines
@@ -121,5 +122,5 @@ def lines(plans: Sequence[StepPlan]) -> Iterator[str]:
 
 
 def _amounts(units: int, rows: int, size: int, done: int) -> str:
-    with_rows = f"{rows:,} rows, " if rows else ""
-    return f"{units:,} units, {with_rows}{size / 1e6:,.1f} MB, {done:,} units done, {units - done:,} left"
+    all_rows = f"{quantity(rows, 'row')}, " if rows else ""
+    return f"{quantity(units, 'unit')}, {all_rows}{size / 1e6:,.1f} MB, {done:,} units done, {units - done:,} left"

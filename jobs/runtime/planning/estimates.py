@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from actors.quantities import quantity
 from jobs.runtime.configuration.resources import Resources, StageResources
 from jobs.runtime.planning.prices import Prices, UnpricedError, machines_for
 from jobs.store.amounts import Amounts
@@ -254,7 +255,7 @@ def lines(estimated: Forecast) -> list[str]:
         rate = f"pace   {_rounded(pace.per_s.value)} {estimated.counted}/s"
         interval = f"{_rounded(pace.per_s.low)} to {_rounded(pace.per_s.high)}"
         if pace.units:
-            basis = f"over the last {pace.units:,} units ({round(100 * COVERAGE)} % interval {interval})"
+            basis = f"over the last {quantity(pace.units, 'unit')} ({round(100 * COVERAGE)} % interval {interval})"
             text.append(f"{rate} {basis}{pace.source and ', '}{pace.source}")
         else:
             text.append(f"{rate} ({interval}): {pace.source}")

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from actors.quantities import quantity
 from jobs.runtime.configuration.resources import Demand
 from jobs.runtime.planning import estimates
 from jobs.runtime.process.console import say
@@ -63,7 +64,7 @@ def show_plan(
     overwrite = bool(plan.config.get("overwrite")) if overwrite is None else overwrite
     amounts = survey(plan, overwrite=overwrite)
     say(f"{name}: would write table {plan.table} to {locations.absolute(plan.out)}")
-    rows = f", {amounts.rows:,} rows" if amounts.rows else ""
+    rows = f", {quantity(amounts.rows, 'row')}" if amounts.rows else ""
     extra = f"; {note}" if note else ""
     say(f"  reads  {_units(amounts.units)}{rows}, {amounts.bytes / 1e6:,.1f} MB{extra}")
     say(f"  done   {amounts.done:,} of {_units(amounts.units)}")
@@ -79,7 +80,7 @@ def show_plan(
 
 
 def _units(count: int) -> str:
-    return f"{count:,} unit{'s' * (count != 1)}"
+    return quantity(count, "unit")
 
 
 def show_result(name: str, manifest: Mapping[str, Any], run: TableRun) -> None:

@@ -214,7 +214,7 @@ def test_copies_read_alike_and_continue(tmp_path: Path, s3: str, capsys: pytest.
     lost.unlink()
     capsys.readouterr()
     assert cli.main("copy", [present, str(back)]) == 0
-    assert f"copied 1 files, {size(lost.stat().st_size)}" in capsys.readouterr().out
+    assert f"copied 1 file, {size(lost.stat().st_size)}" in capsys.readouterr().out
     (back / "notes.txt").write_text("else")
     for out, words in ((str(back), "other content"), (present + "/deeper", "inside")):
         assert cli.main("copy", [present, out]) == 2

@@ -78,7 +78,7 @@ def test_the_lines_count_groups_and_why_items_are_in_no_pair(plans: Any) -> None
         "2 items (without prompt)",
     ]
     assert plan.matched == {"p-out 1": 1, "out 2": 1}
-    assert plans([rows[:2]], orders="one").lines == ["1 pairs, each in one order; values of prompt: 1 with 2 items"]
+    assert plans([rows[:2]], orders="one").lines == ["1 pair, each in one order; values of prompt: 1 with 2 items"]
 
 
 def test_units_end_with_a_whole_pair(plans: Any) -> None:
@@ -159,7 +159,7 @@ def test_an_attribute_comes_before_the_texts_of_that_role(plans: Any) -> None:
     texts.append({"text_id": "note", "role": "note", "text": "of c"})
     plan = plans([rows], texts=texts, orders="both")
     assert pairs_of(plan) == [[("a", "b"), ("b", "a"), ("c", "d"), ("d", "c")]]
-    assert plan.lines[1] == "not paired: 1 items (the only one of their prompt), 1 items (without prompt)"
+    assert plan.lines[1] == "not paired: 1 item (the only one of their prompt), 1 item (without prompt)"
     read = plan.read(plan.units[0])
     assert read.rows_in == 4
     assert read.tables["items"].column("item_id").to_pylist() == [
