@@ -15,6 +15,7 @@ from jobs.runtime.configuration.resources import (
     NodeType,
     Resources,
     StageResources,
+    TaskResources,
     _fits,
     check_machines,
     demands,
@@ -37,6 +38,8 @@ def test_demands_are_the_pools_and_one_task_each_of_read_and_write() -> None:
         ("write", 1, 0.25, 0),
     ]
     assert [d.stage for d in demands(resources, ["mine"], streamed=False)] == ["mine"]
+    tasks = Resources(read=TaskResources(0.75), write=TaskResources(0.5))
+    assert [d.num_cpus for d in demands(tasks, [], streamed=True)] == [0.75, 0.5]
 
 
 def test_what_fits_exactly_passes() -> None:
@@ -76,6 +79,31 @@ def test_what_does_not_fit_is_refused_with_the_sum() -> None:
             preflight(ASKED, available, autoscaling=False, place="this machine")
 
     check_cases(check, cases)
+
+
+def test_the_key_to_lower_is_actors_if_there_are_several() -> None:
+    """Of a single actor that would fit alone it is its share; two stages are both named."""
+    needs = [Demand("mine", 1, 1.5, 0), Demand("kb", 1, 1, 0)]
+    for message in (
+        r"^resources\.mine\.num_cpus=1\.5: this run needs 2\.5 CPUs ",
+        r"resources\.STAGE\.num_cpus of mine, kb$",
+    ):
+        with pytest.raises(InputError, match=message):
+            preflight(needs, {"CPU": 2.0}, autoscaling=False)
+
+
+def test_machines_of_a_kind_are_described_once() -> None:
+    machines = [{"CPU": 8.0, "memory": 64.0 * 2**30}, {"CPU": 4.0}, {"CPU": 8.0, "memory": 64.0 * 2**30}, {}]
+    with pytest.raises(InputError, match=r"\(available or startable: 4 CPU; 8 CPU \+ 64 GiB; nothing\)"):
+        check_machines([Demand("embed", 1, 9, 0)], machines)
+
+
+def test_a_pool_grows_to_the_larger_of_its_sizes() -> None:
+    sizes = {(1, None): 1, (4, None): 4, (4, 2): 4, (2, 8): 8}
+    pools = {key: StageResources(actors=key[0], max_actors=key[1]) for key in sizes}
+    assert {key: pool.most_actors for key, pool in pools.items()} == sizes
+    assert [key for key, pool in pools.items() if pool.is_single] == [(1, None)]
+    assert not StageResources(num_gpus=0.5).is_single
 
 
 def test_a_machine_without_a_cluster_does_not_wait_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
