@@ -4,10 +4,13 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from actors.rubrics.people import PeopleOption, PeopleQuestion
 from actors.rubrics.rubric_questions import Answer, Question
 from actors.status import Status
 from jobs.annotation.answers import ISSUE, answer_set, of_list, of_rubric
+from tests.cases import check_cases
 
 SCALE = Question("q", "How sad?", "", "ordinal", (
     Answer("1", "Not at all", 1.0), Answer("2", "Somewhat", 2.0), Answer("3", "2", 3.0), Answer("4", "very", 4.0),
@@ -61,6 +64,20 @@ def test_a_list_of_answers_has_scores_only_on_a_scale() -> None:
     assert nominal.answers("any").scores == (None, None)
     assert (ordinal.question("Anything"), ordinal.question(ISSUE)) == ("Anything", ISSUE)
     assert ordinal.answers(ISSUE).values == ("no", "yes")
+
+
+def test_a_list_of_answers_needs_two_different_ones_and_numbers_on_a_scale() -> None:
+    def check(answers: list[str], ordinal: bool, message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            of_list("r", answers, ordinal=ordinal)
+
+    cases = [
+        ([], False, r"answers=\[\]: at least two"),
+        (["yes"], False, r"answers=\[yes\]: at least two"),
+        (["yes", "no", " YES"], False, r"answers=\[yes,no, YES\]: at least two .* different"),
+        (["1", "high"], True, r"answers=\[1,high\]: must be numbers on an ordinal scale .*'high'.* scale=nominal"),
+    ]
+    check_cases(check, cases)
 
 
 def test_a_questions_name_comes_before_the_text_of_another() -> None:

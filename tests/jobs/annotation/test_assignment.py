@@ -161,9 +161,17 @@ INFEASIBLE: list[tuple[dict[str, Any], str]] = [
     ({"per_item": 11}, "per_item=11: each item needs 11 different raters; there are 10"),
     ({"quotas": {"China": 2}}, "quotas.China=2: each item needs 2 different raters of group China; there are 0"),
     ({"per_item": 3, "shared": 61}, "shared=61: .* 60"),
+    ({"per_item": 3, "shared": -1}, "shared=-1: .* 60"),
+    ({"per_item": 3, "shared": 3, "together": {item: item[:-2] for item in ITEMS}}, "shared=3: .* sets, 1$"),
     ({"per_item": 0}, "per_item=0: "),
+    ({"quotas": {"China": 2, "India": 0}}, r"quotas\.India=0: "),
     ({"per_item": 3, "audit": 1.5}, "audit=1.5: "),
+    ({"per_item": 3, "audit": -0.1}, "audit=-0.1: "),
     ({}, "set either per_item, or quotas by group"),
+    ({"per_item": 3, "quotas": {"": 2}}, "set either per_item, or quotas by group"),
+    ({"per_item": 1, "items": []}, "items: .* at least one item"),
+    ({"per_item": 1, "raters": []}, "raters: .* at least one rater"),
+    ({"per_item": 1, "items": ["a", "b", "a"]}, "items: duplicate item 'a'"),
 ]
 
 
@@ -180,7 +188,7 @@ def test_an_infeasible_plan_is_refused_with_its_numbers() -> None:
     misses = []
     for kwargs, pattern in INFEASIBLE:
         try:
-            assign(ITEMS, TEN, seed=1, **kwargs)
+            assign(**{"items": ITEMS, "raters": TEN, "seed": 1, **kwargs})
         except PlanError as error:
             if not re.search(pattern, str(error)):
                 misses.append((pattern, str(error)))

@@ -46,6 +46,7 @@ def test_keys_that_do_not_are_refused() -> None:
             {**RUBRIC, "duplicates": "sample", "columns": RatingColumns(sample="n")},
             r"duplicates=sample: columns\.sample= maps",
         ),
+        ({"table": "raters", "items": "url"}, "items=url: table=raters has no items"),
         ({"table": "spans", "reports": "list.csv"}, r"reports=list\.csv: needs table=ratings"),
         ({**RUBRIC, "reports_min": 0}, "reports_min=0: must be at least 1"),
         ({**RUBRIC, "columns": RatingColumns(questions={})}, r"columns\.questions=\{\}: must be of the form"),

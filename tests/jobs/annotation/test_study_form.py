@@ -1,11 +1,14 @@
 """Questions about targets on a form, with a rubric of which only some questions are about targets."""
 
 import pytest
+from omegaconf import OmegaConf
 
 from actors.rubrics.rubric import Rubric
 from jobs.annotation.annotate_config import AnnotateConfig
-from jobs.annotation.study_form import asks_targets
+from jobs.annotation.study_form import asks_targets, read_questions
 from jobs.errors import InputError
+from jobs.runtime.configuration.config_files import CONF
+from tests.cases import check_cases
 
 SHORT = {
     "name": "mood",
@@ -24,3 +27,26 @@ def test_a_study_asks_about_targets_or_without():
     with pytest.raises(InputError, match=r"only_questions=\[shown\] and only_questions=\[people\]"):
         asks_targets(AnnotateConfig(), rubric)
     assert not asks_targets(AnnotateConfig(), Rubric.from_dict({**SHORT, "targets": []}))
+
+
+def test_keys_and_rubrics_that_do_not_fit_are_refused():
+    about_targets = {**SHORT, "questions": SHORT["questions"][:1]}
+    rubric, span_labels = read_questions(AnnotateConfig(rubric=about_targets, target="group", group="country"))
+    assert (rubric.name, span_labels) == ("mood", None)
+    of_groups = {**OmegaConf.to_container(OmegaConf.load(CONF / "rubric" / "cultural_relevance.yaml")), "targets": []}
+    assert read_questions(AnnotateConfig(rubric=of_groups, target="group", group="country"))[0].asks_targets
+    cases = [
+        ({"rubric": {**SHORT, "questions": []}}, "^annotate: "),
+        ({"rubric": SHORT, "span_labels": {"name": "s"}}, "^annotate: "),
+        ({"questions": "Q"}, "questions=Q: needs a rubric"),
+        ({"rubric": about_targets, "target": "group"}, "target=group: needs group="),
+        ({"target": "group", "group": "country"}, "target=group: needs .* a rubric that asks about a target"),
+        ({"rubric": SHORT, "only_questions": ["people"], "target": "group", "group": "country"}, "target=group: needs"),
+        ({"rubric": of_groups}, "rubric=cultural_relevance: asks about targets, but has none; .*target=group"),
+    ]
+
+    def check(keys, message):
+        with pytest.raises(InputError, match=message):
+            read_questions(AnnotateConfig(**keys))
+
+    check_cases(check, cases)
