@@ -31,7 +31,7 @@ class _Export:
 
     def __init__(self, uri: str, reading: ToolReading, reject: Rejects) -> None:
         self._uri, self._reading, self._reject = uri, reading, reject
-        self._unexpected: Counter[str] = Counter()
+        self._uncommon: Counter[str] = Counter()
         self._expected: set[str] = set()
         self._matches = self._annotations = 0
 
@@ -60,9 +60,9 @@ class _Export:
 
     def _check(self, *, enough: int) -> None:
         """Raise InputError if no control was expected so far; before `enough` annotations, do nothing."""
-        if self._matches or not self._unexpected or self._reading.table == "raters" or self._annotations < enough:
+        if self._matches or not self._uncommon or self._reading.table == "raters" or self._annotations < enough:
             return
-        controls = ", ".join(name for name, _ in self._unexpected.most_common(8))
+        controls = ", ".join(name for name, _ in self._uncommon.most_common(8))
         raise InputError(
             f"{self._uri}: another project's annotations: its controls are {controls}; expected are "
             f"{', '.join(sorted(self._expected)) or 'none'} (map them with columns.questions={{question: control}})"
@@ -79,8 +79,7 @@ class _Export:
         self._expected |= expected
         self._annotations += 1
         self._matches += sum(name in expected for name in names)
-        common = (name for name in names if name not in WELFARE and not name.startswith(REMARK))
-        self._unexpected.update(name for name in common if name not in expected)
+        self._uncommon.update(name for name in names if name not in WELFARE and not name.startswith(REMARK))
 
     def _done(self, number: int, task: Mapping[str, Any], annotation: Any) -> Done | None:
         """Return the work recorded in one annotation; None if it was rejected."""

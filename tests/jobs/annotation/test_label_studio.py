@@ -1,0 +1,205 @@
+"""Tasks of Label Studio's JSON export: which are read, who answered and when, and which are rejected."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.rubrics.people import FreeText
+from jobs.annotation import label_studio, model
+from jobs.annotation.answers import ISSUE
+from jobs.annotation.spans import SpanLabels
+from jobs.annotation.tools import ToolReading
+from jobs.errors import InputError
+from jobs.store.writer import Reject
+
+SPAN_LABELS = SpanLabels.from_dict({"name": "s", "kinds": [
+    {"name": "mistakes", "kind": "mistake", "text": "generated", "labels": [{"value": "swap", "label": "Mix-up"}]}
+]})  # fmt: skip
+
+
+def result(control: str, **value: Any) -> dict[str, Any]:
+    return {"from_name": control, "value": value}
+
+
+def annotation(*results: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    return {"completed_by": 7, "result": list(results or (result("q", choices=["1"]),)), **fields}
+
+
+def task(item: Any, *annotations: Any, key: str = "annotations", **data: Any) -> dict[str, Any]:
+    return {"id": 1, "data": {"item_id": item, "questions": ["q"], **data}, key: list(annotations or (annotation(),))}
+
+
+def read(folder: Path, tasks: list[Any], **reading: Any) -> tuple[list[dict[str, Any]], list[Any]]:
+    """Return the rows, and (position, reason) of the rejects."""
+    rows, rejects = read_with_messages(folder, tasks, **reading)
+    return rows, [(reject.position, reject.reason) for reject in rejects]
+
+
+def read_with_messages(folder: Path, tasks: list[Any], **reading: Any) -> tuple[list[dict[str, Any]], list[Reject]]:
+    path = folder / "export.json"
+    path.write_text(json.dumps(tasks))
+    rejects: list[Reject] = []
+    batches = label_studio.read(str(path), ToolReading(**{"table": "ratings", **reading}), rejects.append)
+    return [row for batch in batches for row in batch.to_pylist()], rejects
+
+
+def test_tasks_after_a_rejected_one_are_read(tmp_path: Path) -> None:
+    tasks = [
+        task("a"),
+        {"data": {"item_id": "no"}},
+        {"data": ["item_id"], "annotations": []},
+        "no task",
+        task("b", key="completions"),  # the key of old versions
+        task(" "),
+        task("no", {"completed_by": 7}, "no annotation", annotation(completed_by={"email": " "})),
+        task("c", annotation(completed_by="cy")),
+    ]
+    rows, rejects = read(tmp_path, tasks)
+    assert [(row["item_id"], row["rater"], row["position"]) for row in rows] == [
+        ("a", "7", 1), ("b", "7", 5), ("c", "cy", 8)
+    ]  # fmt: skip
+    assert rejects == [
+        (2, "not_a_task"), (3, "not_a_task"), (4, "not_a_task"), (6, "no_item_id"), (7, "not_an_annotation"),
+        (7, "not_an_annotation"), (7, "no_rater"),
+    ]  # fmt: skip
+    messages = [reject.message for reject in read_with_messages(tmp_path, [tasks[5], tasks[6]])[1]]
+    assert ["its data has item_id, questions" in message for message in messages] == [True, False, False, False]
+
+
+def test_a_person_is_named_by_address_name_number_or_assignment(tmp_path: Path) -> None:
+    people = [
+        {"id": 3, "username": "bo", "email": "bo@x.example"},
+        {"id": 3, "username": "bo", "email": ""},
+        {"id": 0, "username": None},
+        0,
+    ]
+    tasks = [
+        task("a", *(annotation(completed_by=person) for person in people), assigned_to="zoe", questions=["q", "r"])
+    ]
+    raters = ["bo@x.example", "bo", "0", "0"]
+    for table in ("ratings", "raters"):
+        rows, rejects = read(tmp_path, tasks, table=table)
+        assert ([row["rater"] for row in rows if row.get("question") != "r"], rejects) == (raters, [])
+    assert [row["rater"] for row in read(tmp_path, tasks, rater="assigned", table="raters")[0]] == ["zoe"] * 4
+    assert read(tmp_path, [task("a")], rater="assigned", table="raters") == ([], [(1, "no_rater")])
+
+
+def test_an_annotation_has_its_last_time_its_comment_and_shares_of_its_duration(tmp_path: Path) -> None:
+    both = {"created_at": "1970-01-01T00:00:05Z", "updated_at": "1970-01-01T00:00:09Z"}
+    results = [result("q", rating=4, text=["4 stars"]), result("comment", text=["one", "two"]), result("r", number=2.5)]
+    no_results: list[Any] = ["r", {"from_name": "r"}, {"value": {"number": 3}}, {"from_name": "r", "value": 3}]
+    annotations = [
+        annotation(*results, *no_results, lead_time=6, **both),
+        annotation(*results[:1], created_at=both["created_at"]),
+        annotation(*results[:1], updated_at="noon"),
+    ]
+    rows, _ = read(tmp_path, [task("a", *annotations, questions=["q", "r"])])
+    names = ("question", "answer", "comment", "seconds", "time")
+    assert [tuple(row[name] for name in names) for row in rows] == [
+        ("q", "4", "one\ntwo", 3.0, 9.0),
+        ("r", "2.5", None, 3.0, 9.0),
+        ("q", "4", None, None, 5.0),
+        ("r", None, None, None, 5.0),
+        ("q", "4", None, None, None),
+        ("r", None, None, None, None),
+    ]
+
+
+def test_a_faulty_response_is_asked_about_only_where_the_form_has_the_box(tmp_path: Path) -> None:
+    faulty, report = result(ISSUE, choices=["Wrong"]), result("report_picture", choices=["Report"])
+    valued = result("q", choices=["1"])
+    tasks = [
+        task("no box"),
+        task("box", asks_issue=True),
+        task("marked", annotation(valued, faulty)),
+        task("marked and skipped", annotation(valued, faulty, was_cancelled=True)),
+        task("reported", annotation(valued, report, was_cancelled=True), asks_issue=True),
+    ]
+    rows, _ = read(tmp_path, tasks)
+    assert [tuple(row[name] for name in ("item_id", "question", "answer", "status", "kind")) for row in rows] == [
+        ("no box", "q", "1", None, None),
+        ("box", "q", "1", None, None),
+        ("box", ISSUE, "no", None, None),
+        ("marked", "q", "1", None, None),
+        ("marked", ISSUE, "yes", None, None),
+        ("marked and skipped", "q", "1", "skipped", "response_issue"),
+        ("marked and skipped", ISSUE, "yes", None, None),
+        ("reported", "q", "1", "reported", "reported"),
+        ("reported", ISSUE, None, "reported", "reported"),
+    ]
+
+
+def test_spans_need_a_text_and_a_range_of_its_characters(tmp_path: Path) -> None:
+    spans = [
+        result("mistakes", start=0, end=1, text="🐈", labels=["Mix-up"]),
+        result("mistakes", start=0, end=1, text="🐈", labels=["swap"]),  # the same label of the same characters
+        result("mistakes", start=2, end=5, text="🐈a", labels=None),  # in units of UTF-16
+        result("mistakes", start=1, end=3, text="other"),  # neither: the offsets of characters count
+        result("mistakes", start=0, end=2, hypertextlabels=["Mix-up"]),
+        result("mistakes", start=0, end=3, labels="swap"),
+        result("mistakes", start=1.0, end=3),
+        result("mistakes", start=0, end=4),
+        result("mistakes", start=1, end=1),
+    ]
+    keys: dict[str, Any] = {"table": "spans", "span_labels": SPAN_LABELS}
+    tasks = [
+        task("a", annotation(*spans), generated="🐈🐈a", generated_id="g"),
+        task("b", annotation(*spans[:2])),  # shows no text
+        task("c", annotation(result("other", text="x"), *spans[:1], was_cancelled=True), generated="🐈"),
+        task("d", annotation(result("show_picture", choices=["Show"])), generated="🐈", generated_id="g"),
+    ]
+    rows, rejects = read(tmp_path, tasks, **keys)
+    assert [(r["item_id"], r["start"], r["end"], r["category"], r["status"]) for r in rows] == [
+        ("a", 0, 1, "swap", "ok"),
+        ("a", 1, 3, None, "ok"),
+        ("a", 0, 2, "swap", "ok"),
+        ("a", 0, 3, "swap", "ok"),
+        ("c", 0, 0, None, "skipped"),
+        ("d", 0, 0, None, "ok"),
+    ]
+    assert rejects == [(1, "bad_span"), (1, "span_outside_text"), (1, "span_outside_text"), *[(2, "no_text")] * 2]
+    assert [row["text_id"] == "g" for row in rows] == [True, True, True, True, False, True]
+    assert [row["annotation"] for row in rows] == [1, 1, 1, 1, 3, 4]
+
+
+def test_rows_come_in_batches_of_a_bounded_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "export.json").write_text(json.dumps([task(f"i{number}") for number in range(4)]))
+    for size, sizes in ((2, [2, 2]), (3, [3, 1]), (5, [4])):
+        monkeypatch.setattr(model, "ROWS_AT_A_TIME", size)
+        batches = list(label_studio.read(str(tmp_path / "export.json"), ToolReading("ratings"), print))
+        assert [batch.num_rows for batch in batches] == sizes
+        assert [item for batch in batches for item in batch["item_id"].to_pylist()] == ["i0", "i1", "i2", "i3"]
+
+
+def test_another_projects_export_is_refused_before_all_of_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    foreign = [annotation(result("beauty", rating=4))]
+    monkeypatch.setattr(label_studio, "CHECKED_AFTER", 2)
+    with pytest.raises(InputError, match="its controls are beauty; expected are q "):
+        read(tmp_path, [task(f"i{number}", *foreign) for number in range(2)] + [task("c")])
+    # An expected control in the first ones, or one that every form has, is enough.
+    rows, _ = read(tmp_path, [task("a", *foreign), task("b"), *(task("c", *foreign) for _ in range(3))])
+    assert [row["answer"] for row in rows] == [None, "1", None, None, None]
+    for control in ("comment", "remark_why"):
+        assert len(read(tmp_path, [task("a", annotation(result(control, text=["x"])))])[0]) == 1
+    assert len(read(tmp_path, [task("a", *foreign)], table="raters")[0]) == 1
+    of_texts: dict[str, Any] = {"table": "remarks", "free_texts": [FreeText("why", "Why?")]}
+    rows, _ = read(tmp_path, [task("a", annotation(result("remark_why", text=["one", "two"])))], **of_texts)
+    assert [(row["field"], row["text"]) for row in rows] == [("why", "one\ntwo")]
+    with pytest.raises(InputError, match="its controls are beauty; expected are q, reason "):
+        read(tmp_path, [task("a", *foreign)], text_controls={"why": "reason"}, **of_texts)
+
+
+def test_files_that_are_no_export_are_named(tmp_path: Path) -> None:
+    cases = {
+        "JSON-MIN export": {"annotator": 1, "item_id": "i"},
+        "its first element has item_id, value, not data": {"item_id": "i", "value": 1},
+        "its first element has annotator, data, not data": {"annotator": 1, "data": {}},
+        "its first element is int, not a task": 3,
+    }
+    for message, first in cases.items():
+        with pytest.raises(InputError, match=message):
+            read(tmp_path, [first, task("a")])
