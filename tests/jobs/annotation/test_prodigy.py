@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
+from actors.rubrics.people import FreeText
+from actors.rubrics.rubric import Rubric
 from jobs.annotation import form as forms
 from jobs.annotation import prodigy, prodigy_form
-from jobs.annotation.form import ShownItem, WelfareConfig
+from jobs.annotation.answers import ISSUE, of_rubric
+from jobs.annotation.form import Form, ShownItem, WelfareConfig
 from jobs.annotation.spans import SpanLabels
 from jobs.annotation.tools import ToolReading
 from jobs.errors import InputError
@@ -86,3 +89,139 @@ def test_a_kind_of_spans_whose_text_the_item_lacks_has_no_task() -> None:
         item = ShownItem("i", (), (), (), {role: ("t", "A dog.")}, (), None)
         tasks = prodigy_form.tasks(form, item, target="", assigned_to=None, place=1)
         assert [(task["text_id"], task["text"]) for task in tasks] == [("t", "A dog.")]
+
+
+SPAN_LABELS = SpanLabels.from_dict({"name": "s", "kinds": [
+    {"name": "slips", "kind": "slip", "text": "generated", "title": "Slips", "guidance": "Mark each.", "labels": [
+        {"value": "swap", "label": "Mix-up", "colour": "#d62728", "hotkey": "1", "guidance": "Two things."},
+        {"value": "other", "label": "Else"},
+    ]},
+    {"name": "gaps", "kind": "gap", "text": "reference", "labels": [{"value": "gap", "label": "Gap", "hotkey": "2"}]},
+]})  # fmt: skip
+RUBRIC = Rubric.from_dict({"name": "mood", "questions": [
+    {"name": "tone", "text": "Tone & mood?", "scale": "ordinal", "answers": [
+        {"value": "1", "label": "low", "score": 1}, {"value": "2", "label": "high", "score": 2},
+    ]},
+    {"name": "clear", "text": "Clear?", "scale": "nominal", "answers": ["yes", "no"]},
+]})  # fmt: skip
+
+
+def study(**keys: Any) -> Form:
+    keys = {"questions": [], "span_labels": SPAN_LABELS, "welfare": WelfareConfig(), "pictures": 1, **keys}
+    return forms.form(RUBRIC, texts=("generated", "reference"), **keys)
+
+
+def test_settings_name_the_labels_of_spans_and_the_people_per_task() -> None:
+    settings = prodigy_form.settings(study(), prodigy_form.SPANS, per_task=None)
+    spans = next(block for block in settings["blocks"] if block["view_id"] == "spans_manual")
+    assert spans["labels"] == ["swap", "other", "gap"]
+    assert settings["custom_theme"] == {"labels": {"swap": "#d62728"}}
+    assert settings["keymap_by_label"] == {"swap": "1", "gap": "2"}
+    assert [block["view_id"] for block in settings["blocks"]] == ["html", "spans_manual", "choice", "text_input"]
+    choice = prodigy_form.settings(study(), prodigy_form.CHOICE, per_task=3)
+    assert [block["view_id"] for block in choice["blocks"]] == ["html", "choice", "text_input"]
+    assert {"custom_theme", "keymap_by_label"}.isdisjoint(choice)
+    shares = [(one["feed_overlap"], one.get("annotations_per_task")) for one in (settings, choice)]
+    assert shares == [(True, None), (False, 3)]
+    bare = study(welfare=WelfareConfig(comment=""), span_labels=None)
+    for kind in prodigy_form.KINDS:
+        blocks = prodigy_form.settings(bare, kind, per_task=None)["blocks"]
+        assert [block["view_id"] for block in blocks] == ["html", "choice"]
+
+
+def test_an_item_has_a_task_per_question_and_per_text_to_mark() -> None:
+    form = study()
+    texts = {"generated": ("g", "A dog."), "reference": ("r", "<b>")}
+    item = ShownItem("i", ("p",), ("https://x/1.jpg",), (), texts, ())
+    tasks = list(prodigy_form.tasks(form, item, target="joy", assigned_to="bo", place=3))
+    assert [(t.get("question"), t.get("span_kind"), t.get("text"), t.get("text_id")) for t in tasks] == [
+        ("tone", None, None, None), ("clear", None, None, None), (None, "slips", "A dog.", "g"),
+        (None, "gaps", "<b>", "r"),
+    ]  # fmt: skip
+    fields = {name: {str(task[name]) for task in tasks} for name in ("item_id", "target", "rubric", "place")}
+    assert fields == {"item_id": {"i"}, "target": {"joy"}, "rubric": {"mood"}, "place": {"3"}}
+    assert {task["assigned_to"] for task in tasks} == {"bo"}
+    assert not any("assigned_to" in t for t in prodigy_form.tasks(form, item, target="", assigned_to=None, place=1))
+    report, issue = prodigy.REPORT_OPTION, prodigy.ISSUE_OPTION
+    assert [[option["id"] for option in task["options"]] for task in tasks] == [
+        ["1", "2", report, issue], ["yes", "no", report], [report], [report]
+    ]  # fmt: skip
+    assert ["style" in option for option in tasks[0]["options"]] == [True, True, False, False]
+    pages = [task["html"] for task in tasks]
+    assert [("generated: A dog." in page, "reference: &lt;b&gt;" in page) for page in pages] == [
+        (True, True), (True, True), (False, True), (True, False)
+    ]  # fmt: skip
+    assert "<h3>Tone &amp; mood?</h3>" in pages[0]
+    assert all(text in pages[2] for text in ("<h3>Slips</h3>", "Mark each.", "swap: Mix-up. Two things."))
+    assert "<h3>gaps</h3>" in pages[3]
+    assert all("remine-blurred" in page and "https://x/1.jpg" in page for page in pages)
+    assert tasks[2]["tokens"] == [
+        {"text": "A", "start": 0, "end": 1, "id": 0, "ws": True},
+        {"text": "dog", "start": 2, "end": 5, "id": 1, "ws": False},
+        {"text": ".", "start": 5, "end": 6, "id": 2, "ws": False},
+    ]
+    clear = study(welfare=WelfareConfig(blur=False, issue="", report=""))
+    (first, *_) = prodigy_form.tasks(clear, item, target="", assigned_to=None, place=1)
+    assert (len(first["options"]), "remine-blurred" in first["html"]) == (2, False)
+    assert first["html"].count("<input") == 0
+    unpictured = prodigy_form.tasks(form, ShownItem("i", (), (), (), texts, ()), target="", assigned_to=None, place=1)
+    assert "<div>" not in next(unpictured)["html"]
+
+
+def test_an_option_is_read_by_its_value_or_by_its_text(tmp_path: Path) -> None:
+    options = [
+        {"id": 1, "text": "high"},
+        {"id": "x", "text": "low"},
+        {"id": "y", "text": "?"},
+        {"id": "z"},
+        "no option",
+    ]
+    accepted: list[Any] = [[1], ["x"], ["y"], ["z"], ["missing"], ["x", "y"], []]
+    lines = [
+        line(item_id=f"i{n}", question="tone", accept=chosen, options=options) for n, chosen in enumerate(accepted)
+    ]
+    rows, _ = read(tmp_path, lines, questionnaire=of_rubric(RUBRIC))
+    assert [row["answer"] for row in rows] == ["1", "low", "y", "z", "missing", '["low", "y"]', None]
+    rows, _ = read(tmp_path, lines)  # without a rubric, the options' values
+    assert [row["answer"] for row in rows] == ["1", "x", "y", "z", "missing", '["x", "y"]', None]
+    lines = [line(question=text) for text in ("tone", " TONE & Mood?", "other")]
+    rows, rejects = read(tmp_path, lines, questionnaire=of_rubric(RUBRIC))
+    assert ([row["question"] for row in rows], rejects) == (["tone", "tone"], [(3, "unknown_question")])
+
+
+def test_options_to_report_and_lines_of_other_kinds(tmp_path: Path) -> None:
+    report, issue = prodigy.REPORT_OPTION, prodigy.ISSUE_OPTION
+    offered = [{"id": name, "text": name} for name in ("1", report, issue)]
+    lines = [
+        line(item_id="a", accept=[report], options=offered),
+        line(item_id="b", accept=[issue], options=offered),
+        line(item_id="c", accept=["1", issue], options=offered),
+        line(item_id="d", options=offered, comment=" well "),
+        line(item_id="e", answer="reject", comment=" "),
+        {**line(item_id="f", span_kind="slips", text="A dog.", accept=[issue]), "spans": []},
+        line(item_id="g", free_texts=["why"], remark_why=" because ", remark_other="x"),
+        line(item_id="h", remark_other=" "),
+    ]
+    rows, _ = read(tmp_path, lines)
+    assert [tuple(row[name] for name in ("item_id", "question", "answer", "status", "comment")) for row in rows] == [
+        ("a", "q", None, "reported", None), ("a", ISSUE, None, "reported", None),
+        ("b", "q", None, "skipped", None), ("b", ISSUE, "yes", None, None),
+        ("c", "q", "1", None, None), ("c", ISSUE, "yes", None, None),
+        ("d", "q", "1", None, " well "), ("d", ISSUE, "no", None, None),
+        ("e", "q", "1", "refused", None),
+        ("h", "q", "1", None, None),
+    ]  # fmt: skip
+    keys: dict[str, Any] = {"table": "spans", "span_labels": SPAN_LABELS}
+    rows, _ = read(tmp_path, lines, **keys)
+    assert [tuple(row[name] for name in ("item_id", "kind", "start", "end", "status")) for row in rows] == [
+        ("f", "slip", 0, 0, "ok")
+    ]  # fmt: skip
+    # Tasks of other programs name neither kind nor text_id: the only text is that of each kind.
+    rows, rejects = read(tmp_path, [line(text="A dog.", spans=[{"start": 2, "end": 5, "label": "other"}])], **keys)
+    assert [(row["kind"], row["start"], row["end"], row["category"]) for row in rows] == [("slip", 2, 5, "other")]
+    assert rejects == [(1, "unknown_label")]
+    texts = {"table": "remarks", "free_texts": [FreeText("why", "Why?"), FreeText("other", "Else?")]}
+    rows, _ = read(tmp_path, lines, **texts)
+    assert [tuple(row[name] for name in ("item_id", "field", "text", "annotation")) for row in rows] == [
+        ("g", "why", "because", 7), ("g", "other", "x", 7), ("h", "other", None, 8)
+    ]  # fmt: skip

@@ -7,10 +7,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from actors.rubrics.people import FreeText
+from actors.rubrics.rubric import Rubric
 from jobs.annotation import tabular
-from jobs.annotation.columns import RatingColumns, Reading
+from jobs.annotation.answers import of_rubric
+from jobs.annotation.columns import RatingColumns, Reading, layout
+from jobs.annotation.spans import SpanLabels
 from jobs.errors import InputError
 from jobs.store.writer import Reject
+from tests.cases import check_cases
 
 
 def read(
@@ -18,7 +23,7 @@ def read(
 ) -> tuple[list[Any], list[Any]]:
     """Return the rows, and (position, reason) of the rejects."""
     rejects: list[Reject] = []
-    asked = Reading(table, columns or RatingColumns(), None, **reading)
+    asked = Reading(table, columns or RatingColumns(), **{"questionnaire": None, **reading})
     reader = tabular.read_parquet if path.suffix == ".parquet" else tabular.read_csv
     rows = [row for batch in reader(str(path), asked, rejects.append) for row in batch.to_pylist()]
     return rows, [(reject.position, reject.reason) for reject in rejects]
@@ -89,16 +94,22 @@ def test_an_invalid_time_and_a_column_without_text_are_refused(tmp_path: Path) -
     pq.write_table(pa.table({"item_id": pa.array([], pa.string()), "rater": [], "value": []}), table)
     with pytest.raises(InputError, match="no rows"):
         read(table, "ratings", question="q")
+    table.write_bytes(table.read_bytes()[:-9])
+    with pytest.raises(InputError, match=r"a\.parquet: not a readable Parquet file"):
+        read(table, "ratings", question="q")
 
 
-@pytest.mark.parametrize(("private", "raw"), [(False, "item_id=i value=4 position=2"), (True, "")])
-def test_private_cells_stay_out_of_rejects(tmp_path: Path, private: bool, raw: str) -> None:
+@pytest.mark.parametrize(
+    ("private", "raw"), [(False, ["i,a,4,more", "item_id=i value=4 position=2"]), (True, ["", ""])]
+)
+def test_private_cells_stay_out_of_rejects(tmp_path: Path, private: bool, raw: list[str]) -> None:
     path = tmp_path / "a.csv"
-    path.write_text("item_id,rater,value\ni,,4\n")
+    path.write_text("item_id,rater,value\ni,,4\ni,a,4,more\n")
     rejects: list[Reject] = []
     asked = Reading("ratings", RatingColumns(), None, question="q", private=private)
     assert [batch.num_rows for batch in tabular.read_csv(str(path), asked, rejects.append)] == [0]
-    assert [(reject.reason, reject.raw) for reject in rejects] == [("no_rater", raw)]
+    assert [reject.reason for reject in rejects] == ["wrong_width", "no_rater"]
+    assert [reject.raw for reject in rejects] == raw
 
 
 def test_one_rater_of_all_rows_needs_a_file_without_raters(tmp_path: Path) -> None:
@@ -110,3 +121,124 @@ def test_one_rater_of_all_rows_needs_a_file_without_raters(tmp_path: Path) -> No
     for file, columns in (("two.csv", RatingColumns()), ("one.csv", RatingColumns(rater="who"))):
         with pytest.raises(InputError, match=r"rater=anna: .* names the raters in its column (rater|who); omit rater="):
             read(tmp_path / file, "ratings", columns=columns, rater="anna")
+
+
+@pytest.mark.parametrize("file", ["a.csv", "a.parquet"])
+def test_a_limit_counts_the_rows_of_all_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str) -> None:
+    path, first = tmp_path / file, 2 if file == "a.csv" else 1
+    names = [f"i{number}" for number in range(5)]
+    if file == "a.csv":
+        path.write_text("item_id|rater|value\n" + "".join(f"{name}|a;b,c|1\n" for name in names))
+    else:
+        table = pa.table({"item_id": names, "rater": ["a;b,c"] * 5, "value": [1] * 5, "unread": [[1]] * 5})
+        pq.write_table(table, path)
+    monkeypatch.setattr(tabular, "ROWS_AT_A_TIME", 2)
+    for limit in (None, 1, 2, 3, 4, 5, 9):
+        rows, rejects = read(path, "ratings", question="q", limit=limit, delimiter="|")
+        assert ([row["item_id"] for row in rows], rejects) == (names[:limit], []), limit
+        assert [row["position"] for row in rows] == list(range(first, first + len(rows)))
+        assert {row["rater"] for row in rows} == {"a;b,c"}
+
+
+def test_skipped_and_reported_rows_have_a_status(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    flags = ["yes,no", "no,yes", "1,TRUE", ",", "0,maybe", "maybe,yes"]
+    path.write_text("item_id,rater,value,skipped,reported\n" + "".join(f"i,a,4,{flag}\n" for flag in flags))
+    rows, rejects = read(path, "ratings", question="q")
+    assert [row["status"] for row in rows] == ["skipped", "reported", "reported", None]
+    assert sorted(rejects) == [(6, "unreadable_flag"), (7, "unreadable_flag")]
+
+
+def test_spans_without_a_column_of_categories_have_none(tmp_path: Path) -> None:
+    kind = {"name": "slips", "kind": "slip", "text": "t", "labels": [{"value": "swap", "label": "Mix-up"}]}
+    labels = SpanLabels.from_dict({"name": "s", "kinds": [kind]})
+    (tmp_path / "a.csv").write_text("item_id,rater,text_id,kind,start,end\ni,a,t,SLIPS,0,1\ni,a,t,other,0,1\n")
+    rows, rejects = read(tmp_path / "a.csv", "spans", span_labels=labels)
+    assert [(row["kind"], row["category"]) for row in rows] == [("slip", None)]
+    assert rejects == [(3, "unknown_kind")]
+
+
+RUBRIC = Rubric.from_dict({"name": "mood", "questions": [
+    {"name": "tone", "text": "Tone?", "scale": "nominal", "answers": ["a", "b"]},
+    {"name": "clear", "text": "Clear?", "scale": "nominal", "answers": ["a", "b"]},
+]})  # fmt: skip
+SHARED = ["item_id", "rater"]
+
+
+def test_columns_of_a_header_by_key_and_by_name() -> None:
+    mood = of_rubric(RUBRIC)
+    why = [FreeText("why", "Why?"), FreeText("sources", "Sources")]
+    cases: dict[str, tuple[list[str], Reading, dict[str, tuple[str, ...]], dict[str, str]]] = {
+        "long form": (
+            ["value", "question"], Reading("ratings", RatingColumns(), mood),
+            {"value": ("value",), "question": ("question",)}, {},
+        ),
+        "wide form": (["TONE", "x"], Reading("ratings", RatingColumns(), mood), {}, {"tone": "TONE"}),
+        "mapped": (
+            ["x", "tone"], Reading("ratings", RatingColumns(questions={"tone": "x", "clear": "tone"}), mood),
+            {}, {"tone": "x", "clear": "tone"},
+        ),
+        "mapped, any name": (["x"], Reading("ratings", RatingColumns(questions={"q": "x"}), None), {}, {"q": "x"}),
+        "joined": (
+            ["a", "b", "value"], Reading("ratings", RatingColumns(target="a+b"), None, question="q"),
+            {"target": ("a", "b"), "value": ("value",)}, {},
+        ),
+        "a plus in a name": (
+            ["a+b", "a", "b", "value"], Reading("ratings", RatingColumns(target="a+b"), None, question="q"),
+            {"target": ("a+b",), "value": ("value",)}, {},
+        ),
+        "free texts": (["Why"], Reading("remarks", RatingColumns(), None, free_texts=why), {}, {"why": "Why"}),
+        "mapped free texts": (
+            ["Why", "x"], Reading("remarks", RatingColumns(remarks={"why": "x"}), None, free_texts=why),
+            {}, {"why": "x"},
+        ),
+    }  # fmt: skip
+
+    def check(more: list[str], reading: Reading, roles: dict[str, tuple[str, ...]], wide: dict[str, str]) -> None:
+        mapping = layout([*SHARED, *more], reading, uri="f.csv")
+        assert mapping.roles == {**{name: (name,) for name in SHARED}, **roles}
+        assert mapping.wide == wide
+        assert set(mapping.read) == {*SHARED, *(name for names in roles.values() for name in names), *wide.values()}
+
+    check_cases(check, cases)
+
+
+def test_headers_without_the_columns_of_a_table_are_refused() -> None:
+    mood = of_rubric(RUBRIC)
+    why = [FreeText("why", "Why?")]
+    ratings: dict[str, tuple[list[str], Reading, str]] = {
+        "all that is missing": (
+            ["item_id"],
+            Reading("ratings", RatingColumns(item_id="x+item_id", questions={"tone": "y"}, comment="z"), mood),
+            r"f\.csv: no column x \(columns\.item_id=x\+item_id\), z \(columns\.comment=z\), rater "
+            r"\(columns\.rater=\), y \(columns\.questions\.tone=\); its columns are item_id$",
+        ),
+        "spans": (
+            SHARED, Reading("spans", RatingColumns(), None),
+            r"no column start \(.*\), end \(.*\), text_id \(.*\), kind \(.*\); its columns are item_id, rater",
+        ),
+        "raters": (["name"], Reading("raters", RatingColumns(), None), r"no column rater \(columns\.rater=\); "),
+        "no such question": (
+            [*SHARED, "x"], Reading("ratings", RatingColumns(questions={"other": "x"}), mood),
+            r"columns\.questions\.other: rubric mood has no such question; must be one of tone, clear",
+        ),
+        "no question": (
+            [*SHARED, "value"], Reading("ratings", RatingColumns(), mood), r"columns\.question= .*rater, value",
+        ),
+        "no answers": ([*SHARED, "x"], Reading("ratings", RatingColumns(), mood), "no column of answers; .*, x "),
+        "no free text": (
+            [*SHARED, "x"], Reading("remarks", RatingColumns(), None, free_texts=why),
+            r"no column of free text \(why\); its columns are item_id, rater, x ",
+        ),
+        "no mapped free text": (
+            SHARED, Reading("remarks", RatingColumns(remarks={"why": "x"}), None, free_texts=why),
+            r"no column x \(columns\.remarks\.why=\)",
+        ),
+        "twice": ([*SHARED, "value", "value"], Reading("ratings", RatingColumns(), None, question="q"), "value"),
+    }  # fmt: skip
+
+    def check(header: list[str], reading: Reading, message: str) -> None:
+        with pytest.raises(InputError, match=message):
+            layout(header, reading, uri="f.csv")
+
+    check_cases(check, ratings)
