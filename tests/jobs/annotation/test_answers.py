@@ -87,3 +87,8 @@ def test_a_questions_name_comes_before_the_text_of_another() -> None:
     named = [questionnaire.question(text) for text in ("Q", " MOOD", "how  sad?", "last", "other")]
     assert named == ["q", "mood", "mood", "last", None]
     assert questionnaire.asked == ("q", "mood", "last")
+    options = (PeopleOption("hardly", "1"), PeopleOption("lots", "5"))
+    rubric.people = SimpleNamespace(questions={"last": PeopleQuestion("", options, ())})
+    questionnaire = of_rubric(rubric)
+    assert (questionnaire.asked, [*questionnaire.sets]) == (("last",), ["q", "mood", "last"])
+    assert [questionnaire.answers(name).meaning("lots").answer_index for name in ("last", "q")] == [4, None]

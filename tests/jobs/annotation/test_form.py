@@ -1,5 +1,6 @@
 """A study's form: its questions, options with keys and colours, and links that browsers can open."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -78,6 +79,19 @@ def test_each_key_chooses_one_option() -> None:
     assert keys(form(both)) == ["12"]
 
 
+def test_the_questions_of_an_item_follow_those_of_the_form() -> None:
+    asking = form(rubric({"name": "*", "text": "?", "scale": "nominal", "answers": YES_NO}))
+    assert asking.questions == ()
+    item = ShownItem("i", (), (), (), {}, (), OwnSet("s", (("1", "Red?"), ("2", "Blue?"))))
+    asked = asking.questions_of(item)
+    assert [(question.name, question.text, len(question.options)) for question in asked] == [
+        ("1", "Red?", 2), ("2", "Blue?", 2)
+    ]  # fmt: skip
+    assert asking.questions_of(replace(item, own_set=None)) == []
+    both = form(rubric())
+    assert [question.name for question in both.questions_of(item)] == ["tone", "clear"]
+
+
 def test_spans_are_marked_in_texts_that_the_items_have() -> None:
     for texts, message in (((), "the items have no texts"), (("a", "b"), "the items have a, b;")):
         with pytest.raises(ValueError, match=f"span_labels: slips .*'generated'; {message}"):
@@ -112,6 +126,8 @@ def test_links_have_a_label_and_an_address_that_browsers_open() -> None:
             forms.check_links([link], ["a", "c"])
 
     check_cases(check, cases)
+    with pytest.raises(ValueError, match="must have the keys label and url"):
+        form(rubric(), welfare=WelfareConfig(links=[{"label": "x"}]))
     forms.check_links([{"label": "x", "url": "http://w/{other}"}, {"label": "x", "url": "{a}"}])
     facts = {"a": "https://w/a%20b?c=d/e", "b": "f/g h", "c": ""}
     urls = ["{a}", "https://w/{b}?q={b}", "https://w/{c}", "https://w/", "{b}", "https://key:word@w/", "http://[w/"]

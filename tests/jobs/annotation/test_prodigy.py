@@ -1,6 +1,7 @@
 """Lines of `prodigy db-out`: which are read, who answered, and which are rejected."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -102,8 +103,16 @@ RUBRIC = Rubric.from_dict({"name": "mood", "questions": [
     {"name": "tone", "text": "Tone & mood?", "scale": "ordinal", "answers": [
         {"value": "1", "label": "low", "score": 1}, {"value": "2", "label": "high", "score": 2},
     ]},
-    {"name": "clear", "text": "Clear?", "scale": "nominal", "answers": ["yes", "no"]},
-]})  # fmt: skip
+    {"name": "clear", "text": "Clear?", "scale": "nominal", "answers": ["yes", "no"], "note": "As a <whole>."},
+], "people": {
+    "questions": {
+        "tone": {"options": [{"label": "low", "value": "1"}, {"label": "high", "value": "2"}]},
+        "clear": {"options": [{"label": word, "value": word} for word in ("yes", "no")], "examples": [
+            {"picture": "A cup", "value": "yes", "why": "It is one."},
+        ]},
+    },
+    "free_texts": [{"name": "why", "label": "Why?", "guidance": "Briefly."}],
+}})  # fmt: skip
 
 
 def study(**keys: Any) -> Form:
@@ -126,7 +135,11 @@ def test_settings_name_the_labels_of_spans_and_the_people_per_task() -> None:
     bare = study(welfare=WelfareConfig(comment=""), span_labels=None)
     for kind in prodigy_form.KINDS:
         blocks = prodigy_form.settings(bare, kind, per_task=None)["blocks"]
-        assert [block["view_id"] for block in blocks] == ["html", "choice"]
+        fields = [(block["field_id"], block["field_label"]) for block in blocks if block["view_id"] == "text_input"]
+        assert fields == ([("remark_why", "Why? Briefly.")] if kind == prodigy_form.TEXTS else [])
+        assert [block["view_id"] for block in blocks][:2] == ["html", "choice"]
+    texts = prodigy_form.settings(study(), prodigy_form.TEXTS, per_task=None)["blocks"]
+    assert [block.get("field_id") for block in texts] == [None, None, "remark_why"]  # without a field for comments
 
 
 def test_an_item_has_a_task_per_question_and_per_text_to_mark() -> None:
@@ -136,21 +149,36 @@ def test_an_item_has_a_task_per_question_and_per_text_to_mark() -> None:
     tasks = list(prodigy_form.tasks(form, item, target="joy", assigned_to="bo", place=3))
     assert [(t.get("question"), t.get("span_kind"), t.get("text"), t.get("text_id")) for t in tasks] == [
         ("tone", None, None, None), ("clear", None, None, None), (None, "slips", "A dog.", "g"),
-        (None, "gaps", "<b>", "r"),
+        (None, "gaps", "<b>", "r"), (None, None, None, None),
     ]  # fmt: skip
+    kinds = [prodigy_form.CHOICE] * 2 + [prodigy_form.SPANS] * 2 + [prodigy_form.TEXTS]
+    assert [prodigy_form.kind_of(task) for task in tasks] == kinds
+    assert tasks[-1]["free_texts"] == ["why"]
     fields = {name: {str(task[name]) for task in tasks} for name in ("item_id", "target", "rubric", "place")}
     assert fields == {"item_id": {"i"}, "target": {"joy"}, "rubric": {"mood"}, "place": {"3"}}
     assert {task["assigned_to"] for task in tasks} == {"bo"}
     assert not any("assigned_to" in t for t in prodigy_form.tasks(form, item, target="", assigned_to=None, place=1))
     report, issue = prodigy.REPORT_OPTION, prodigy.ISSUE_OPTION
     assert [[option["id"] for option in task["options"]] for task in tasks] == [
-        ["1", "2", report, issue], ["yes", "no", report], [report], [report]
+        ["1", "2", report, issue], ["yes", "no", report], [report], [report], [report]
     ]  # fmt: skip
     assert ["style" in option for option in tasks[0]["options"]] == [True, True, False, False]
     pages = [task["html"] for task in tasks]
     assert [("generated: A dog." in page, "reference: &lt;b&gt;" in page) for page in pages] == [
-        (True, True), (True, True), (False, True), (True, False)
+        (True, True), (True, True), (False, True), (True, False), (True, True)
     ]  # fmt: skip
+    assert [("As a &lt;whole&gt;." in page, "A cup: yes. It is one." in page) for page in pages[:2]] == [
+        (False, False), (True, True)
+    ]  # fmt: skip
+    assert pages[0].index("generated: A dog.") < pages[0].index("reference: ")  # without an order, as in the item
+    assert [page.count('<p class="remine-note"></p>') for page in pages] == [0] * 5
+    ordered = replace(form, span_labels=replace(SPAN_LABELS, texts=("reference", "generated")))
+    page = next(prodigy_form.tasks(ordered, item, target="", assigned_to=None, place=1))["html"]
+    assert page.index("reference: ") < page.index("generated: A dog.")
+    unmarked = list(prodigy_form.tasks(study(span_labels=None), item, target="", assigned_to=None, place=1))
+    assert ([task.get("question") for task in unmarked], "style" in unmarked[1]["options"][0]) == (
+        ["tone", "clear", None], False
+    )  # fmt: skip
     assert "<h3>Tone &amp; mood?</h3>" in pages[0]
     assert all(text in pages[2] for text in ("<h3>Slips</h3>", "Mark each.", "swap: Mix-up. Two things."))
     assert "<h3>gaps</h3>" in pages[3]

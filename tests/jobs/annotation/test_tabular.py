@@ -10,7 +10,7 @@ import pytest
 from actors.rubrics.people import FreeText
 from actors.rubrics.rubric import Rubric
 from jobs.annotation import tabular
-from jobs.annotation.answers import of_rubric
+from jobs.annotation.answers import of_list, of_rubric
 from jobs.annotation.columns import RatingColumns, Reading, layout
 from jobs.annotation.spans import SpanLabels
 from jobs.errors import InputError
@@ -179,6 +179,13 @@ def test_columns_of_a_header_by_key_and_by_name() -> None:
             {}, {"tone": "x", "clear": "tone"},
         ),
         "mapped, any name": (["x"], Reading("ratings", RatingColumns(questions={"q": "x"}), None), {}, {"q": "x"}),
+        "mapped, without questions of a rubric": (
+            ["x"], Reading("ratings", RatingColumns(questions={"q": "x"}), of_list("r", ["a", "b"], ordinal=False)),
+            {}, {"q": "x"},
+        ),
+        "rater of all rows": (
+            [], Reading("remarks", RatingColumns(remarks={"f": "item_id"}), None), {}, {"f": "item_id"},
+        ),
         "joined": (
             ["a", "b", "value"], Reading("ratings", RatingColumns(target="a+b"), None, question="q"),
             {"target": ("a", "b"), "value": ("value",)}, {},

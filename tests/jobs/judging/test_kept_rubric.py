@@ -11,7 +11,17 @@ import yaml
 
 from actors.rubrics.rubric import Rubric
 from jobs.errors import InputError
-from jobs.judging.kept_rubric import HASH, KeptQuestion, KeptRubric, of_levels, of_rubric, read_kept
+from jobs.judging.kept_rubric import (
+    HASH,
+    KeptQuestion,
+    KeptRubric,
+    Rubrics,
+    of_answers,
+    of_levels,
+    of_rubric,
+    read_kept,
+    read_rubrics,
+)
 from jobs.runtime.command_line import cli
 from jobs.store.reading import open_table
 from tests.factories import rating, write_file
@@ -248,3 +258,57 @@ def test_only_overwriting_the_table_replaces_the_file(tmp_path: Path) -> None:
     assert file.read_bytes() == first
     import_ratings(tmp_path, [2, 3, 5], f"rubric={tmp_path}/mine.yaml", "overwrite=true")
     assert json.loads(file.read_text())["data"]["source"] == "another test"
+
+
+def test_the_bounds_of_a_question_or_why_there_are_none() -> None:
+    kinds = rubric()["questions"][0] | {"name": "kind", "scale": "nominal"}
+    kinds |= {"answers": [{"value": "a", "label": "a"}, {"value": "b", "label": "b"}]}
+    prompt = KeptRubric("prompt", "p", (KeptQuestion("eerie", "An eerie picture:", "", "continuous", ()),))
+    two = Rubric.from_dict(rubric(questions=[*rubric()["questions"], kinds]))
+    kept = [of_rubric(two, {}), prompt, of_answers("numbers", ["2", "1", "3"], ordinal=True),
+            of_answers("words", ["a", "b"], ordinal=False)]  # fmt: skip
+    rubrics = Rubrics({one.name: one for one in kept})
+    assert [rubrics.scale(*names)[0] for names in (("mine", "eerie"), ("numbers", "any"), ("numbers", "other"))] == [
+        (1.0, 5.0), (1.0, 3.0), (1.0, 3.0)
+    ]  # fmt: skip
+    reasons = {
+        ("none", "eerie"): "no table of ratings keeps its rubric 'none'",
+        ("mine", "other"): "rubric 'mine' has no question 'other'",
+        ("p", "eerie"): "unbounded",
+        ("mine", "kind"): "in rubric 'mine' the answers to 'kind' have no scores",
+        ("words", "any"): "in rubric 'words' the answers to 'any' have no scores",
+    }
+    for (name, question), reason in reasons.items():
+        bounds, why = rubrics.scale(name, question)
+        assert (bounds, reason in why) == (None, True), why
+
+
+def test_the_order_of_questions_does_not_change_the_hash() -> None:
+    questions = [KeptQuestion(name, "?", "", "nominal", ()) for name in "ab"]
+    turned = [KeptRubric("rubric", "r", tuple(part)) for part in (questions, questions[::-1])]
+    assert turned[0].sha256 == turned[1].sha256
+
+
+def test_a_rubric_counts_before_a_template_and_a_prompt_whatever_the_order_of_tables(tmp_path: Path) -> None:
+    kept = of_rubric(Rubric.from_dict(rubric()), {})
+    template = of_levels("mine", "eerie", "It is …", [(str(n), f"{n}", float(n)) for n in range(1, 6)], {})
+    prompt = KeptRubric("prompt", "mine", (KeptQuestion("eerie", "An eerie picture:", "", "continuous", ()),))
+    elsewhere = KeptRubric("prompt", "mine", (KeptQuestion("gloom", "A picture:", "", "continuous", ()),))
+    rows = [rating("i", "m@1", "eerie", "3", rubric="mine")]
+    tables = {
+        name: open_table(write_file(tmp_path / name, "ratings", rows, rubric=one))
+        for name, one in (("r", kept), ("t", template), ("p", prompt), ("e", elsewhere))
+    }
+    bare = open_table(write_file(tmp_path / "bare", "ratings", rows))
+    for order in ("ptr", "rtp", "tp"):
+        rubrics = read_rubrics([bare, *(tables[name] for name in order)])
+        assert rubrics.by_name["mine"].kind == ("rubric" if "r" in order else "zero_shot_template"), order
+        assert rubrics.without == (bare.uri,)
+    for order in ("re", "te", "pe"):
+        with pytest.raises(InputError, match="different rubrics called 'mine'"):
+            read_rubrics([tables[name] for name in order])
+    (tmp_path / "r" / "_run" / "rubric.json").write_text(
+        (tmp_path / "r" / "_run" / "rubric.json").read_text().replace("ordinal", "other")
+    )
+    with pytest.raises(InputError, match=r"rubric\.json: damaged.*scale 'other'"):
+        read_kept(tables["r"])

@@ -6,8 +6,8 @@ import yaml
 
 from actors.rubrics.rubric import Rubric
 from actors.rubrics.rubric_questions import ANY
-from jobs.judging.kept_rubric import Rubrics, of_rubric
-from jobs.judging.sent_prompts import PromptTexts
+from jobs.judging.kept_rubric import KeptRubric, Rubrics, of_rubric
+from jobs.judging.sent_prompts import PromptTexts, as_context
 from jobs.page.build import prompts as page_prompts
 from jobs.store.reading import open_table
 from tests.factories import FIVE, write_table
@@ -28,9 +28,17 @@ def test_a_prompt_has_the_record_the_picture_and_each_question(tmp_path: Path) -
     assert all("Siege of Leningrad" in text and "[picture]" in text for text in whole)
     (pair,) = prompts.of_item("a", {}, asked, pictures=2)
     assert "[all pictures]" in pair.shared + pair.ends[0][1]
+    (alone,) = prompts.of_item("missing", {}, [*asked[:1], *asked[:1]])
+    assert "Siege" not in alone.shared + alone.ends[0][1]
+    assert [name for name, _ in alone.ends] == ["sensitive"]
     (other,) = prompts.of_item("a", {"page_title": "Another title"}, asked)
     assert "Another title" in other.shared + other.ends[0][1]
     assert prompts.of_item("a", {}, [("r", "fit", "")]) == []
+    assert prompts.of_item("a", {}, [("century_labels", "none", "")]) == []
+    for damaged in ({**data, "layout": "none"}, {**data, "parts": {**data["parts"], "question": "{{ question"}}):
+        broken = Rubrics({"century_labels": KeptRubric("rubric", "century_labels", (), damaged)})
+        assert PromptTexts(broken, []).of_item("a", {}, asked) == []
+    assert as_context({"a": None, "b": ["x", "y"], "c": 3, "d": ""}) == {"b": "x, y", "c": "3", "d": ""}
 
 
 def test_a_rubrics_prompts_are_those_of_its_own_questions_each_once() -> None:
