@@ -208,6 +208,9 @@ REFUSED = [
     (["source.path=x.json", "exclusions=list.txt"], "terms have no pictures"),
     (["source.path=x.json", "graph.subclass_property=Q5"], "must be the id of a property"),
     (["source=language_model"], "responses="),
+    (["source=language_model", "responses=[y]", "entities=y"], "entities=y: only read with source=wikidata"),
+    (["source.path=x.json", "subclass_depth=0"], "subclass_depth=0: must be at least 1"),
+    (["source.path=x.json", "names=[label,label]"], "label,label.*each once"),
     (["source=language_model", "responses=[y]", "source.path=x.json"], "only read with source=wikidata"),
 ]
 

@@ -6,6 +6,7 @@ import pytest
 
 from jobs.errors import InputError
 from jobs.items_from.labels import NO_RATING, read_labels
+from jobs.metrics.answers import MAX_LEVELS
 from jobs.metrics.majority import NO_MAJORITY
 from tests.factories import TableInMemory, rating
 
@@ -46,6 +47,12 @@ def test_what_has_no_labels_is_refused() -> None:
             labels(**keys)
     with pytest.raises(InputError, match="no ratings of colour"):
         labels("colour")
+    many: Any = [TableInMemory("ratings", [rating("a", f"p{n}", "title", f"{n}") for n in range(MAX_LEVELS + 2)])]
+    with pytest.raises(InputError, match="label_questions: title has too many different answers"):
+        read_labels(many, questions=(), by="everyone")
+    about_targets: Any = [TableInMemory("ratings", [row for row in ROWS if row["target"]])]
+    with pytest.raises(InputError, match="labels: no ratings without a target"):
+        read_labels(about_targets, questions=(), by="everyone")
     twice: Any = [TableInMemory("ratings", [ROWS[0], ROWS[1] | {"condition": "x"}])]
     with pytest.raises(InputError, match="several ways"):
         read_labels(twice, questions=(), by="everyone")

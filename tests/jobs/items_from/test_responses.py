@@ -260,6 +260,7 @@ def test_wrong_keys_are_refused_and_nothing_is_written(tables: Path) -> None:
         (["label_questions=[where]"], "label_questions="),
         (["labels=[T/labels]", "label_questions=[where]"], "where"),
         (["labels=[T/labels]", "labels_by=nobody"], "labels_by=nobody"),
+        (["labels=[T/about_models]"], "the question model has the name of another attribute"),
         (["draw.n=0"], "draw.n=0"),
         (["draw.n=2", "draw.by=nothing"], "draw.by=nothing"),
         (["draw.complete=[nothing]"], "draw.complete=nothing"),
@@ -270,6 +271,7 @@ def test_wrong_keys_are_refused_and_nothing_is_written(tables: Path) -> None:
     ]
 
     write_table(str(tables / "copy"), "responses", [response(IDS[0], model="a")])
+    write_table(str(tables / "about_models"), "ratings", [century_rating(IDS[0], "model", "a")])
 
     def check(keys: list[str], message: str) -> None:
         arguments = [key.replace("T/", f"{tables}/") for key in keys]

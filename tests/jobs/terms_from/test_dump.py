@@ -13,12 +13,12 @@ import pytest
 
 from jobs.errors import InputError
 from jobs.store.units import Unit
-from jobs.terms_from import dump
+from jobs.terms_from import bzip2, dump
 from jobs.terms_from.bzip2 import BLOCK, marks
 from jobs.terms_from.dump import SPAN, Line, LongLine, TermsSource
 from jobs.terms_from.entity import entity_text
 from jobs.terms_from.gzip_members import START, find_member
-from jobs.terms_from.pieces import Damage
+from jobs.terms_from.pieces import Damage, Piece
 from tests.cases import check_cases
 from tests.wikidata import compress
 
@@ -69,6 +69,37 @@ def test_a_gzip_file_of_one_member_is_read_by_its_first_unit(tmp_path: Path) -> 
     assert len(list(dump.lines(first))) == len(LINES)
     assert others
     assert not any(list(dump.lines(unit)) for unit in others)
+
+
+def test_marks_are_found_wherever_a_read_of_bzip2_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.json.bz2"
+    path.write_bytes(b"".join(bz2.compress(line + b"\n") for line in LINES[:3]))
+    for size in (1, 6, 7, 11, 64, 10_000):
+        monkeypatch.setattr(bzip2, "READ", size)
+        assert [line.text for line in read(path, 10**9) if isinstance(line, Line)] == LINES[:3], size
+
+
+def test_a_mark_within_a_block_is_part_of_its_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bits of a mark occur by chance once in 30 TB; here the first block is cut as if they were in it."""
+    path = tmp_path / "a.json.bz2"
+    path.write_bytes(bz2.compress(LINES[0] + b"\n" + b"x" * 90_000 + b"\n", 1) + bz2.compress(LINES[1] + b"\n"))
+    source = io.BytesIO(path.read_bytes())
+    first, *others = bzip2.segments(source, 0)
+    assert others
+    for bits in (320, 321, 327):
+        place = first.bit + bits
+        cut_at = place // 8 - first.bit // 8
+        halves = [
+            replace(first, data=first.data[: -(-place // 8) - first.bit // 8], bits=bits, is_last=False),
+            replace(first, data=first.data[cut_at:], bit=place, bits=first.bits - bits),
+        ]
+        monkeypatch.setattr(bzip2, "segments", lambda *_, halves=halves: iter([*halves, *others]))
+        lines = list(bzip2.pieces(source, 0, 10**9))
+        assert [piece.data for piece in lines if isinstance(piece, Piece)] == [
+            LINES[0] + b"\n" + b"x" * 90_000 + b"\n", LINES[1] + b"\n"
+        ]  # fmt: skip
+        assert [piece.at for piece in lines] == [first.at, others[0].at]
+        assert {piece.inside for piece in bzip2.pieces(source, 0, first.at)} == {False}
 
 
 def test_padding_empty_streams_and_empty_lines_are_passed(tmp_path: Path) -> None:
@@ -141,6 +172,8 @@ def test_files_are_recognised_by_their_first_bytes(tmp_path: Path) -> None:
     (tmp_path / "c.txt").write_bytes(b"{}")
     with pytest.raises(InputError, match="no file named"):
         dump.units(TermsSource("wikidata", str(tmp_path / "c.txt")))
+    with pytest.raises(InputError, match=r"source\.path=: required"):
+        dump.units(TermsSource("wikidata", None))
     with pytest.raises(InputError, match="unit_mb=0"):
         dump.units(TermsSource("wikidata", str(tmp_path / "a.json"), unit_mb=0))
 
