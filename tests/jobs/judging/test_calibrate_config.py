@@ -11,7 +11,7 @@ from jobs.judging.halves import HALVES, attribute_values, half_of, halves, other
 from tests.cases import check_cases
 from tests.factories import TableInMemory
 
-ONE = {
+ONE: dict[str, Any] = {
     "name": "r", "version": 1,
     "questions": [{"name": "q", "text": "?", "scale": "ordinal", "answers": [
         {"value": "no", "label": "no", "score": 0}, {"value": "yes", "label": "yes", "score": 1}]}],
@@ -31,8 +31,16 @@ def test_keys_of_a_criterion() -> None:
         ({"criterion": "pearson", "reference": "R", "threshold": 0.0}, "threshold= is not allowed"),
         ({}, "criterion=f1: items= with gold is required"),
         ({"items": ["I"], "reference": "R"}, "reference= is not allowed"),
+        ({"items": ["I"], "rubric": {"name": "r"}}, "^calibrate: rubric 'r'"),
+        ({"items": ["I"], "rubric": {**ONE, "questions": [*ONE["questions"], {**ONE["questions"][0], "name": "p"}]}},
+         "rubric=r: must have one question"),
+        ({"items": ["I"], "rubric": {**ONE, "questions": [{**ONE["questions"][0], "scale": "nominal", "answers": [
+            {"value": "a", "label": "a"}, {"value": "b", "label": "b"}]}]}}, "rubric=r: must have one question"),
     ]  # fmt: skip
     check_cases(refused, cases)
+    question = checked(CalibrateConfig(input="I", items=["I"], rubric=ONE, threshold=0.5))
+    assert question is not None
+    assert question.name == "q"
     assert checked(CalibrateConfig(input="I", criterion="pearson", reference="R")) is None
     assert checked(CalibrateConfig(input="I", criterion="pearson", reference="R", items=["I"], split_by="x")) is None
 

@@ -131,6 +131,13 @@ def test_excluded_items_are_not_compared_and_overwrite_compares_again(
     assert (chosen(), compared) == ("transformers", [])
     cfg.overwrite = True
     assert (chosen(), compared) == ("vllm", [["a", "b"]] * 2)
+    items = items.slice(0, 2)
+    assert (chosen(), len(compared)) == ("transformers", 2), "no item has a picture"
+    (tmp_path / "out" / "_run" / "identity.json").write_text('{"engine": "vllm 0.32.0"}')
+    cfg.overwrite = False
+    assert chosen() == "vllm"
+    cfg.engine = "naive"
+    assert (chosen(), len(compared)) == ("naive", 2)
 
 
 def test_the_sample_has_the_resources_of_an_actor(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,3 +110,17 @@ def test_the_version_is_part_of_the_identity(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(vllm_engine.metadata, "version", version)
     identities: list[Any] = [vllm_engine.identity(name) for name in ("vllm", "auto", "transformers")]
     assert identities == [{"engine": "vllm 0.32.0"}, {}, {}]
+
+
+def test_a_plan_needs_no_model_and_any_other_engine_passes(installed: None) -> None:
+    def config(**keys: Any) -> Any:
+        model = SimpleNamespace(checkpoint="none", revision=None, device_map="auto", offload=False)
+        keys = {"engine": "vllm", "only_plans": True, "model": model, **keys}
+        return SimpleNamespace(resources=Resources(judge=StageResources(num_gpus=keys.pop("num_gpus", 1))), **keys)
+
+    vllm_engine.check(config())
+    vllm_engine.check(config(engine="naive", num_gpus=0.5))
+    assert [vllm_engine.is_possible(config(num_gpus=number, engine="auto")) for number in (1, 0.5)] == [True, False]
+    with pytest.raises(ValueError, match=r"resources\.judge\.num_gpus=0\.5"):
+        vllm_engine.check(config(num_gpus=0.5))
+    assert [vllm_engine.batches(name) for name in ("vllm", "transformers")] == [8, 1]
