@@ -80,8 +80,8 @@ def read_annotations(
                     result.left_out["not about a released item"] += 1
                     continue
                 column = column_of(row["question"])
-                text = question_texts.get((row["rubric"], row["question"]), "")
-                questions.setdefault(column, Column(text or f"answer to {row['question']}"))
+                text = question_texts.get((row["rubric"], row["question"])) or f"answer to {row['question']}"
+                questions.setdefault(column, Column(text))
                 key = tuple(row[name] for name in _KEY)
                 line = grouped.get(key)
                 if line is None:

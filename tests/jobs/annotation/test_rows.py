@@ -1,9 +1,17 @@
 """Marked spans, and counts of reports, skipped items and marks by people, compared with values by hand."""
 
-import pyarrow as pa
+from typing import Any
 
-from jobs.annotation.answers import ISSUE
-from jobs.annotation.rows import Welfare, spans
+import pyarrow as pa
+import pytest
+
+from actors.ids import content_id
+from actors.rubrics.rubric import Rubric
+from jobs.annotation import model
+from jobs.annotation import rows as rows_module
+from jobs.annotation.answers import ISSUE, of_rubric
+from jobs.annotation.rows import Distinct, Welfare, is_excluded, named, ratings, spans
+from jobs.runtime.selection.exclusions import ExclusionFilter
 
 
 def test_a_span_is_marked_from_a_probability_of_one_half_unless_it_is_empty() -> None:
@@ -44,3 +52,106 @@ def test_questions_without_an_answer_are_not_skipped_tasks() -> None:
     assert tallies["skips"] == {"tasks": 1, "items": 1, "people": 1, **totals}
     assert tallies["issues"] == {"tasks": 1, "items": 1, "people": 1, **totals}
     assert welfare.reporters == {"p1": {"ann"}, "p2": {"ann", "bo"}, "c": {"ann"}}
+
+
+QUESTIONNAIRE = of_rubric(Rubric.from_dict({"name": "mood", "questions": [
+    {"name": "tone", "text": "Tone?", "scale": "ordinal", "answers": [
+        {"value": "a", "label": "low", "score": 1}, {"value": "b", "label": "high", "score": 2.5},
+    ]},
+    {"name": "kind", "text": "Kind?", "scale": "nominal", "answers": ["x", "y"]},
+]}))  # fmt: skip
+
+
+def test_answers_become_values_scores_and_statuses() -> None:
+    shared = {"item_id": "i", "rater": "ann"}
+    raw: list[dict[str, Any]] = [
+        {"question": "tone", "answer": "HIGH", "target": "joy", "condition": "c", "order": "o", "sample": 3,
+         "method": "gold", "comment": "well", "seconds": 2.5},
+        {"question": "kind", "answer": "x"},
+        {"question": "kind", "answer": "low"},
+        {"question": "tone", "answer": None},
+        {"question": "tone", "answer": "a", "status": "reported"},
+        {"question": "tone", "answer": None, "status": "skipped", "kind": "response_issue"},
+        {"question": "tone", "answer": "b", "status": "refused", "kind": "rejected"},
+        {"question": ISSUE, "answer": "yes"},
+    ]  # fmt: skip
+    rows = ratings(
+        model.table([{**shared, **row} for row in raw], model.ANSWERS), QUESTIONNAIRE, method="human", condition="d"
+    ).to_pylist()
+    assert [(row["value"], row["score"], row["status"], row["error_kind"], row["raw"]) for row in rows] == [
+        ("b", 2.5, "ok", None, None),
+        ("x", None, "ok", None, None),
+        (None, None, "out_of_range", "unknown_answer", "low"),
+        (None, None, "skipped", "no_answer", None),
+        (None, None, "reported", "reported", "a"),
+        (None, None, "skipped", "response_issue", None),
+        (None, None, "refused", "rejected", "b"),
+        ("yes", None, "ok", None, None),
+    ]
+    names = ("target", "condition", "order", "sample", "method", "comment", "seconds")
+    assert [tuple(row[name] for name in names) for row in rows[:2]] == [
+        ("joy", "c", "o", 3, "gold", "well", 2.5), ("", "d", "", 0, "human", None, None)
+    ]  # fmt: skip
+    assert {row["rubric"] for row in rows} == {"mood"}
+    assert [row["answers"] for row in rows[:2]] == [["a", "b"], ["x", "y"]]
+    assert [row["error_message"] for row in rows if row["status"] == "ok"] == [None] * 3
+    assert "'low' is not one of x, y" in rows[2]["error_message"]
+    assert "reported" in rows[4]["error_message"]
+    assert "skipped" in rows[5]["error_message"]
+    assert "refused" in rows[6]["error_message"]
+
+
+def test_names_become_pseudonyms_and_urls_ids() -> None:
+    raw = pa.table({"rater": ["ann", "bo", "ann"], "item_id": ["u", "v", None]})
+    both = named(raw, pseudonym=lambda name: f"p-{name}", urls=True)
+    assert both.to_pydict() == {
+        "rater": ["p-ann", "p-bo", "p-ann"],
+        "item_id": [content_id("u"), content_id("v"), None],
+    }
+    assert named(raw, pseudonym=None, urls=False) == raw
+    assert named(raw.select(["rater"]), pseudonym=None, urls=True).to_pydict() == {"rater": ["ann", "bo", "ann"]}
+
+
+def test_a_row_is_excluded_by_its_item_or_any_of_its_pictures() -> None:
+    marks = ExclusionFilter(frozenset({"i", "p"}))
+    items = pa.array(["i", "j", "j", "j"])
+    images = pa.array([None, ["q", "p"], ["q"], None], pa.list_(pa.string()))
+    assert is_excluded(pa.table({"item_id": items, "images": images}), marks).tolist() == [True, True, False, False]
+    assert is_excluded(pa.table({"item_id": items}), marks).tolist() == [True, False, False, False]
+
+
+def test_distinct_keys_are_counted_once_however_many_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    for held in (1, 2, 100):
+        monkeypatch.setattr(rows_module, "HELD", held)
+        distinct = Distinct()
+        assert len(distinct) == 0
+        for part in (["a", "b", "a"], [], ["b", "c"], ["c"], ["d"]):
+            distinct.add(
+                pa.table({"x": pa.array(part, pa.string()), "y": pa.array(["z"] * len(part), pa.string())}), ["x"]
+            )
+        assert len(distinct) == 4
+        assert len(distinct._held) == 1
+        distinct.add(pa.table({"x": ["e"]}), ["x"])
+        assert len(distinct) == 5
+
+
+def test_words_of_cells() -> None:
+    times = {"": None, " ": None, "12.5": 12.5, "1970-01-01T01:00:00+01:00": 0.0, " 1970-01-02 ": 86400.0, 7: 7.0}
+    assert {text: model.seconds_since_1970(text) for text in times} == times
+    for text in ("noon", "inf", "nan", "1970-13-01"):
+        with pytest.raises(ValueError, match=r"noon|inf|nan|month"):
+            model.seconds_since_1970(text)
+    durations = {"0": 0.0, "2.5": 2.5, 3: 3.0, "-0.1": None, "inf": None, "nan": None, "": None, None: None, "x": None}
+    assert {text: model.duration(text) for text in durations} == durations
+    flags = {
+        "Yes": True,
+        " ja ": True,
+        "1": True,
+        True: True,
+        "n": False,
+        "": False,
+        None: False,
+        "0": False,
+        "?": None,
+    }
+    assert {text: model.flag(text) for text in flags} == flags

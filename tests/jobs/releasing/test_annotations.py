@@ -46,6 +46,7 @@ def test_answers_to_one_item_are_one_row(tmp_path: Path) -> None:
     assert (result.people, result.models, result.ratings) == ({"p-ann", "p-boss"}, {"m@1"}, 9)
     assert result.left_out == {"not about a released item": 1}
     assert result.columns["rating.look"].description == "How does it look?"
+    assert result.columns["rating.fit"].description == "answer to fit"
     assert not {"rating.rubric", "rating.target", "rating.sample", "rating.comment"} & set(result.columns)
 
 
