@@ -56,6 +56,12 @@ def test_shared_items_are_common_to_any_two_raters() -> None:
     assert all(len(raters) == (10 if item in shared else 1) for item, raters in raters_of(plan).items())
     overlaps = summary(plan, by_group=False)
     assert (overlaps.overlap_least, overlaps.overlap_most) == (7, 7)
+    assert (overlaps.tasks, overlaps.raters, overlaps.items, overlaps.audits) == (7 * 10 + 53, 10, 60, 0)
+    raters = [Rater("a", "x"), Rater("b", "y")]
+    apart = assign(["i", "j"], raters, seed=1, quotas={"x": 1, "y": 1}, audit=0.5)
+    pairs = [summary(apart, by_group=by_group) for by_group in (True, False)]
+    assert [(p.overlap_least, p.overlap_median, p.overlap_most) for p in pairs] == [(None, None, None), (2, 2, 2)]
+    assert [(p.tasks, p.items, p.least, p.most, p.audits) for p in pairs] == [(4, 2, 2, 2, 2)] * 2
 
 
 def test_partners_change_so_that_pairs_overlap() -> None:

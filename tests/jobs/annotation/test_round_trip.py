@@ -274,7 +274,7 @@ def test_the_correct_description_is_read_first_and_mistakes_are_marked_first() -
     assert page.index("<blockquote>reference:") < page.index("<blockquote>generated:")
 
 
-@pytest.mark.parametrize("texts", ["generated", ["other"], ["generated", "generated"]])
+@pytest.mark.parametrize("texts", ["generated", {"generated": 1}, ["other"], [1], ["generated", "generated"]])
 def test_an_order_of_texts_that_are_not_marked_is_refused(texts: object) -> None:
     with pytest.raises(ValueError, match="texts"):
         SpanLabels.from_dict({**load("span_labels", "mistakes_omissions"), "texts": texts})

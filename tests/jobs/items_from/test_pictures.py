@@ -1,12 +1,14 @@
 """Pictures that a file gives by image_id or by URL: which line is refused, and what its message has."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from actors.ids import content_id
 from jobs.errors import InputError
-from jobs.items_from.pictures import Ids, NoPictureError, Urls
+from jobs.items_from.pictures import Ids, NoPictureError, Paths, Urls
 from tests.factories import TableInMemory, image_row
 
 FILE: Any = SimpleNamespace(at=lambda line: f"f.csv, line {line}")
@@ -43,3 +45,33 @@ def test_only_web_addresses_are_urls() -> None:
     for name in ("a.jpg", "ftp://i.example/a.jpg", "https://", "https://i.example/a b.jpg", "http://[", ""):
         with pytest.raises(NoPictureError):
             Urls().find(name, 2)
+
+
+def test_paths_are_relative_to_the_folder_or_absolute(tmp_path: Path) -> None:
+    composed, decomposed = "M\u00fcnchen.png", "Mu\u0308nchen.png"
+    both, either = ("a/\u00e9.png", "a/e\u0301.png"), "Z\u00fcrich.png"
+    for name in ("a/b.png", "B.JPG", decomposed, *both, either):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"x")
+    paths = Paths(str(tmp_path), FILE)
+    cases = {
+        "a/b.png": "a/b.png", f"{tmp_path}/a/b.png": "a/b.png", "./a//b.png": "a/b.png", "a/../B.JPG": "B.JPG",
+        decomposed: decomposed, composed: decomposed, "Zu\u0308rich.png": either, either: either, both[0]: both[0],
+        both[1]: both[1],
+    }  # fmt: skip
+    for name, path in cases.items():
+        picture = paths.find(name, 3)
+        assert (picture.image_id, picture.name) == (content_id(path), f"{tmp_path}/{path}"), name
+    hints = {
+        "b.png": "there is 'a/b.png'", "a\\b.jpg": "there is 'B.JPG'", "x\\b.png": "there is 'a/b.png'",
+        "b.jpg": "there is 'B.JPG'",
+        "a/b": "there is 'a/b.png'", "a/b.png;x": "it is a list, set separators.pictures=';'",
+        "x; a/b.png": "it is a list, set separators.pictures=';'", "x;y": "", "none": "",
+    }  # fmt: skip
+    for name, hint in hints.items():
+        with pytest.raises(InputError) as error:
+            paths.find(name, 7)
+        message = str(error.value)
+        assert message.startswith(f"f.csv, line 7: no picture {name!r} among the 6 files of pictures.path={tmp_path}")
+        assert message.partition(f"pictures.path={tmp_path}")[2] == (f"; {hint}" if hint else "")
+    paths.finish()

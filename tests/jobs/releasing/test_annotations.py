@@ -56,6 +56,7 @@ def test_columns_that_distinguish_rows_are_released(tmp_path: Path) -> None:
         rating("i", "m", "look", "bad") | {"rubric": "s"},
         rating("i", "m", "look", "bad", target="Mali", sample=1),
         rating("i", "ann", "look", "bad", method="human", comment="Hm."),
+        rating("i", "ann", "fit", "bad", method="human"),
     ]
     result = released(tmp_path, rows, comments=True)
     assert len(result.rows) == 4
