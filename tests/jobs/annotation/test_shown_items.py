@@ -156,3 +156,31 @@ def test_each_picture_is_written_once_with_its_extension(tmp_path: Path) -> None
     assert write_pictures(images, ["q", "p", "none"], f"{tmp_path}/files") == 2
     files = {path.name: path.read_bytes() for path in (tmp_path / "files").iterdir()}
     assert files == {"p.jpg": b"first", "q.bin": b"other"}
+
+
+def test_several_tables_are_read_in_the_order_of_their_addresses(tmp_path: Path) -> None:
+    for name, count in (("b", 2), ("a", 3), ("c", 1)):
+        write_table(tmp_path / name, "texts", [{"text_id": f"{name}{n}", "text": "x"} for n in range(count)])
+    shown = open_shown("texts", f"{tmp_path}/*", "texts", "items")
+    assert shown is not None
+    ids = ["a0", "a1", "a2", "b0", "b1", "c0"]
+
+    def of(limit: int | None) -> list[str]:
+        return [text for batch in shown.first(limit).batches(["text_id"]) for text in batch["text_id"].to_pylist()]
+
+    for limit in (1, 3, 4, 5, 6, 9):
+        assert (of(limit), shown.first(limit).rows, shown.first(limit).limit) == (ids[:limit], min(limit, 6), limit)
+    assert (of(None), shown.rows, shown.name) == (ids, 6, "texts")
+    assert shown.uri == ", ".join(f"{tmp_path}/{name}" for name in "abc")
+    assert len(list(shown.objects)) == 3
+    listed = open_shown("texts", [f"{tmp_path}/{name}" for name in "cba"], "texts")
+    assert listed is not None
+    assert listed.identity == shown.identity
+    assert open_shown("texts", None, "texts") is open_shown("texts", [], "texts") is None
+    wrong: list[Any] = ["", [""], [3], {"a": 1}, 3]
+    for value in wrong:
+        with pytest.raises(InputError, match=r"texts=.*must be a table, a glob of tables, or a list of them"):
+            open_shown("texts", value, "texts")
+    write_table(tmp_path / "d", "items", [item("i", ["p"])])
+    with pytest.raises(InputError, match=r"input=.*holds tables of items and texts; run annotate once for each"):
+        open_shown("input", f"{tmp_path}/*", "texts", "items")

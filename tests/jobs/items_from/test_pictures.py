@@ -49,7 +49,7 @@ def test_only_web_addresses_are_urls() -> None:
 
 def test_paths_are_relative_to_the_folder_or_absolute(tmp_path: Path) -> None:
     composed, decomposed = "M\u00fcnchen.png", "Mu\u0308nchen.png"
-    both, either = ("a/\u00e9.png", "a/e\u0301.png"), "Z\u00fcrich.png"
+    both, either = ("a/\u00c5.png", "a/A\u030a.png"), "Z\u00fcrich.png"
     for name in ("a/b.png", "B.JPG", decomposed, *both, either):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(b"x")
@@ -67,6 +67,7 @@ def test_paths_are_relative_to_the_folder_or_absolute(tmp_path: Path) -> None:
         "b.jpg": "there is 'B.JPG'",
         "a/b": "there is 'a/b.png'", "a/b.png;x": "it is a list, set separators.pictures=';'",
         "x; a/b.png": "it is a list, set separators.pictures=';'", "x;y": "", "none": "",
+        "a/\u212b.png": "there is 'a/\u00c5.png'",  # a third form of two names
     }  # fmt: skip
     for name, hint in hints.items():
         with pytest.raises(InputError) as error:

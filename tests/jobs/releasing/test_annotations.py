@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from jobs.annotation.century_annotations import PERSON, RATER, SOURCE, STATUS
+from jobs.annotation.century_annotations import METHOD, PERSON, RATER, SOURCE, STATUS
 from jobs.releasing.annotations import Annotations, read_annotations
 from jobs.releasing.files import Column
 from jobs.store.reading import open_table
@@ -39,6 +39,11 @@ def test_answers_to_one_item_are_one_row(tmp_path: Path) -> None:
     by_key = {(row["item"], row[SOURCE], row[RATER]): row for row in result.rows}
     assert set(by_key) == {("i", PERSON, "p-ann"), ("i", "m@1", ""), ("i", PERSON, "p-boss"), ("j", PERSON, "p-ann"),
                            ("k", PERSON, "p-ann"), ("l", "m@1", "")}  # fmt: skip
+    assert [(row["item"], row[METHOD], row[RATER]) for row in result.rows] == [
+        ("i", "closed", ""), ("i", "gold", "p-boss"), ("i", "human", "p-ann"), ("j", "human", "p-ann"),
+        ("k", "human", "p-ann"), ("l", "closed", ""),
+    ]  # fmt: skip
+    assert list(result.columns) == ["item", METHOD, SOURCE, RATER, "rating.fit", "rating.look", STATUS]
     ann = by_key["i", PERSON, "p-ann"]
     assert (ann["rating.look"], ann["rating.fit"], ann[STATUS]) == ("good", None, "ok")  # a value that is not ok
     statuses = {key[0]: row[STATUS] for key, row in by_key.items()}
@@ -60,6 +65,10 @@ def test_columns_that_distinguish_rows_are_released(tmp_path: Path) -> None:
     ]
     result = released(tmp_path, rows, comments=True)
     assert len(result.rows) == 4
+    # In the order of the columns: by method, model, rubric and target.
+    assert [(row["rating.target"], row["rating.rubric"], row["rating.look"]) for row in result.rows] == [
+        (None, "r", "good"), ("Mali", "r", "bad"), (None, "s", "bad"), (None, "r", "bad")
+    ]  # fmt: skip
     assert {row["rating.rubric"] for row in result.rows} == {"r", "s"}
     assert {row["rating.target"] for row in result.rows} == {None, "Mali"}
     assert {row["rating.sample"] for row in result.rows} == {0, 1}
