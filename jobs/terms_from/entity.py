@@ -26,7 +26,7 @@ def entity_text(line: bytes) -> bytes:
     if text.startswith(b"[{"):
         text = text[1:]
     if text.endswith(b"}]"):
-        text = text[:-1].rstrip(b" \t,")
+        text = text[:-1]
     return b"" if text in BRACKETS else text
 
 

@@ -165,12 +165,12 @@ def test_several_tables_are_read_in_the_order_of_their_addresses(tmp_path: Path)
     assert shown is not None
     ids = ["a0", "a1", "a2", "b0", "b1", "c0"]
 
-    def of(limit: int | None) -> list[str]:
+    def first(limit: int | None) -> list[str]:
         return [text for batch in shown.first(limit).batches(["text_id"]) for text in batch["text_id"].to_pylist()]
 
     for limit in (1, 3, 4, 5, 6, 9):
-        assert (of(limit), shown.first(limit).rows, shown.first(limit).limit) == (ids[:limit], min(limit, 6), limit)
-    assert (of(None), shown.rows, shown.name) == (ids, 6, "texts")
+        assert (first(limit), shown.first(limit).rows, shown.first(limit).limit) == (ids[:limit], min(limit, 6), limit)
+    assert (first(None), shown.rows, shown.name) == (ids, 6, "texts")
     assert shown.uri == ", ".join(f"{tmp_path}/{name}" for name in "abc")
     assert len(list(shown.objects)) == 3
     listed = open_shown("texts", [f"{tmp_path}/{name}" for name in "cba"], "texts")

@@ -133,6 +133,18 @@ def test_claims_of_any_shape_break_nothing() -> None:
     check_cases(check, cases)
 
 
+def test_times_of_any_shape_break_nothing() -> None:
+    text = "+1944-06-06T00:00:00Z"
+    values: list[Any] = [
+        None, "text", [], {}, {"time": text}, {"time": 1944, "precision": 11}, {"time": text, "precision": "11"},
+        {"time": "1944", "precision": 11}, {"precision": 11},
+    ]  # fmt: skip
+    snaks = [{"rank": "normal", "mainsnak": {"snaktype": "value", "datavalue": {"value": value}}} for value in values]
+    assert entity.times({"P585": snaks}, "P585") == []
+    snaks.append(statement(DAY))
+    assert [(time.first, time.text) for time in entity.times({"P585": snaks}, "P585")] == [(1944, "1944-06-06")]
+
+
 def test_names_of_any_shape_break_nothing() -> None:
     values: list[Any] = [[], {}, "text", None, {"en": []}, {"en": "x"}, {"en": [3]}, {"enwiki": []}]
 
@@ -158,6 +170,24 @@ def test_what_separates_entities_is_removed() -> None:
     assert {line: entity_text(line) for line in expected} == expected
 
 
+def test_items_are_named_by_id_or_in_old_dumps_by_number() -> None:
+    values: list[Any] = [
+        {"id": "Q1"}, {"id": "Q2", "entity-type": "item"}, {"id": "P3", "numeric-id": 3}, {"numeric-id": 4},
+        {"numeric-id": 5, "entity-type": "item"}, {"numeric-id": 6, "entity-type": "property"}, {"numeric-id": "7"},
+        {"id": "Q8", "numeric-id": 9}, {}, "Q10", None,
+    ]  # fmt: skip
+    snaks = [{"rank": "normal", "mainsnak": {"snaktype": "value", "datavalue": {"value": value}}} for value in values]
+    assert list(entity.targets({"P31": snaks}, "P31")) == [1, 2, 4, 5, 8]
+    assert list(entity.targets({"P31": snaks}, "P279")) == []
+
+
+def test_an_entity_is_parsed_while_values_of_the_last_one_are_held() -> None:
+    parser = EntityParser()
+    claims = parser.parse(b'{"id": "Q1", "claims": {"P31": [1, 2]}}')["claims"]
+    second = parser.parse(b'{"id": "Q2"}')
+    assert (second["id"], list(claims["P31"])) == ("Q2", [1, 2])
+
+
 def test_what_is_no_entity() -> None:
     parser = EntityParser()
     for text in (b"[1]", b'"x"', b"3"):
@@ -166,9 +196,14 @@ def test_what_is_no_entity() -> None:
     for text in (b'{"id": "Q1', b'{"id": }', b"\xff{}"):
         with pytest.raises(ValueError):  # noqa: PT011 (the words are simdjson's)
             parser.parse(text)
-    values: list[dict[str, object]] = [{}, {"id": "Q1"}, {"type": "item", "id": "x1"}, {"entities": {"Q1": {}}}]
+    values: list[dict[str, object]] = [
+        {}, {"id": "Q1"}, {"type": "item", "id": "x1"}, {"entities": {"Q1": {}}}, {"type": "item"}, {"entity": "Q1"},
+        {"type": "item", "id": 1}, {"type": 1, "id": "Q1"}, {"redirect": "Q2"}, {"entity": "Q1", "redirect": 2},
+        {"entity": 1, "redirect": "Q2"},
+    ]  # fmt: skip
     for value in values:
         with pytest.raises(NotAnEntityError):
             entity.kind_of(value)
+    assert entity.kind_of({"type": "item", "id": "Q1"}) == "item"
     assert entity.kind_of({"type": "property", "id": "P1"}) == "property"
     assert entity.kind_of({"entity": "Q1", "redirect": "Q2"}) == "redirect"
