@@ -40,6 +40,16 @@ def test_equal_loads_and_overlaps_are_one_number() -> None:
     )
 
 
+def test_the_numbers_of_a_plan_are_those_of_groups_and_audits() -> None:
+    cfg = AnnotateConfig(input="", raters="", out="", per_group=1, group="country")
+    apart = [Rater("ada", "Peru"), Rater("bo", "Mali")]
+    plan = assign(["i", "j"], apart, seed=1, quotas={"Peru": 1, "Mali": 1}, audit=0.5)
+    assert describe(cfg, plan) == "4 tasks of 2 items for 2 raters, 2 each; 2 drawn for the audit"
+    three = [*apart, Rater("cy", "Mali")]
+    plan = assign(["i", "j"], three, seed=1, quotas={"Peru": 1, "Mali": 2})
+    assert describe(cfg, plan) == "6 tasks of 2 items for 3 raters, 2 each; any two raters of a group share 2 items"
+
+
 def test_the_auditor_sees_each_audited_item_once_in_an_own_file() -> None:
     raters, audits = rows(auditor="eve", files="group")
     assert [(row["item_id"], row["target"], row["role"], row["file"]) for row in raters] == [
@@ -56,6 +66,9 @@ def test_the_auditor_sees_each_audited_item_once_in_an_own_file() -> None:
     assert sorted(row["place"] for row in audits) == [1, 2]
     raters, audits = rows()
     assert ({row["file"] for row in raters}, audits) == ({"ada", "bo"}, [])
+    alone = [task._replace(group="") for task in TASKS]
+    cfg = AnnotateConfig(input="", raters="", out="", files="group")
+    assert {(row["file"], row["group"]) for row in assignment_rows(cfg, alone)} == {("all", "")}
 
 
 def test_items_that_are_rated_against_the_raters_group_are_audited_for_each() -> None:
@@ -67,11 +80,12 @@ def test_items_that_are_rated_against_the_raters_group_are_audited_for_each() ->
 def test_each_rater_has_a_separate_file() -> None:
     """Names that are the same without the characters that file names lack have different files."""
     cfg = AnnotateConfig(input="", raters="", out="")
-    names = ["a b", "a_b", "a/b", ".a b", "ada@x.example", "é", "è"]
+    names = ["a b", "a_b", "a/b", ".a b", "ada@x.example", "é", "è", "x" * 80, "x" * 81, "x" * 82]
     tasks = [Assignment(name, "", 1, "i", shared=True, audit=False, together="i") for name in names]
     files = [row["file"] for row in assignment_rows(cfg, tasks)]
     assert len(set(files)) == len(names)
-    assert (files[1], files[4]) == ("a_b", "ada@x.example")
+    assert (files[1], files[4], files[7]) == ("a_b", "ada@x.example", "x" * 80)
+    assert max(map(len, files)) == 80 + len("-12345678")
     assert not any(set(file) & set("/ \\") or file.startswith(".") for file in files)
 
 
