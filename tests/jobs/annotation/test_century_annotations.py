@@ -70,6 +70,17 @@ def test_rows_that_name_no_labeller_are_rejected_and_unknown_answers_kept_apart(
     assert status["time_period"][0] == "skipped"
 
 
+def test_mapped_questions_replace_those_of_the_rubric(annotations, tmp_path):
+    keys = ["answers=[1,2,3,4,5]", "columns.questions={upsetting: rating.sensitive}", f"out={tmp_path}/r"]
+    cli.execute("import_ratings", [f"input={annotations}", "format=century", *keys])
+    ratings = rows_of(f"{tmp_path}/r")
+    assert {row["question"] for row in ratings} == {"upsetting"}
+    assert sorted(row["score"] for row in ratings if row["method"] == "json") == [1, 1, 5]
+    wrong = ["answers=[1,2]", "columns.questions={upsetting: rating.nothing}", f"out={tmp_path}/s"]
+    with pytest.raises(InputError, match=r"no column.*rating\.nothing"):
+        cli.execute("import_ratings", [f"input={annotations}", "format=century", *wrong])
+
+
 def test_other_files_and_keys_are_refused(annotations, tmp_path):
     other = write(tmp_path / "other.csv", [["u", 1]], ["image_url", "score"])
     keys = ["format=century", "rubric=century_labels", f"out={tmp_path}/r"]

@@ -45,3 +45,21 @@ def test_wrong_rows_are_refused(tmp_path: Path, row: str, message: str) -> None:
     (tmp_path / "raters.csv").write_text(f"rater,country,limit\n{row}\n")
     with pytest.raises(InputError, match=f"raters=.*{message}"):
         read_raters(str(tmp_path / "raters.csv"), group="country", limit=None)
+
+
+def test_files_without_names_or_groups_are_refused(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"who": ["ada"], "country": ["Peru"]}), tmp_path / "unnamed.parquet")
+    pq.write_table(pa.table({"rater": pa.array([], pa.string())}), tmp_path / "empty.parquet")
+    pq.write_table(pa.table({"rater": ["ada"]}), tmp_path / "ungrouped.parquet")
+    (tmp_path / "damaged.parquet").write_bytes((tmp_path / "ungrouped.parquet").read_bytes()[:-9])
+    cases = [
+        ("unnamed", r"raters=.*unnamed\.parquet: no column rater; its columns are who, country$"),
+        ("empty", r"no column rater; its columns are unknown, it has no rows$"),
+        ("ungrouped", r"no column country; its columns are rater$"),
+        ("damaged", r"damaged\.parquet: not a readable Parquet file"),
+    ]
+    for name, message in cases:
+        with pytest.raises(InputError, match=message):
+            read_raters(f"{tmp_path}/{name}.parquet", group="country", limit=None)
+    (tmp_path / "latin.csv").write_bytes("rater\nZo\u00eb\n".encode("latin-1"))
+    assert read_raters(f"{tmp_path}/latin.csv", group=None, limit=2, encoding="latin-1") == [Rater("Zo\u00eb", "", 2)]

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from jobs.judging import joined_rows
 from jobs.judging.items import open_sources, reading
 from jobs.judging.joined_rows import lookup, lookup_pictures, matching_rows, without_copies
 from jobs.store.pieces import Cut
@@ -32,7 +33,9 @@ def cut(rows: Sequence[Any], size: int) -> list[Sequence[Any]]:
     return [rows[first : first + size] for first in range(0, len(rows), size)]
 
 
-def test_pictures_are_those_of_a_scan(tmp_path: Path) -> None:
+@pytest.mark.parametrize("indexes", [1, joined_rows.INDEXES])
+def test_pictures_are_those_of_a_scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, indexes: int) -> None:
+    monkeypatch.setattr(joined_rows, "INDEXES", indexes)
     rows = pictures(60)
     rows.append({**rows[5], "rendition": "w300", "bytes": b"later"})  # the first row of a picture counts
     tables = [write_units(tmp_path / "paged", "images", cut(rows, 9)), write_file(tmp_path / "other", "images", rows)]
