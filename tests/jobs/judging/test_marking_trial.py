@@ -3,11 +3,15 @@
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 import torch
 from PIL import Image
 
-from actors.marking.model import Kind
+from actors.marking.model import Kind, Marks
+from actors.status import Status
+from actors.vlm.errors import ScoringError
+from jobs.judging import marking_trial
 from jobs.judging.marking_trial import StandIn, _lines, _turn
 
 KINDS = (
@@ -99,3 +103,40 @@ def test_steps_that_show_no_picture_are_printed_without(monkeypatch: pytest.Monk
         "step mistakes: 6 tokens", "[(3, 2), (3, 2)] [2, 2] <x>!", "taken as its answer: answer of mistakes",
         "step cut: 6 tokens", "[] [0, 2] <x>!", "taken as its answer: answer of cut",
     ]  # fmt: skip
+
+
+def test_items_without_a_prompt_are_printed_with_their_reason(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    described: dict[str, Any] = {
+        "a": Marks(status=Status.MISSING_INPUT, reason=ScoringError("missing_input", "no picture")),
+        "b": Marks(status=Status.ERROR),
+        "c": SimpleNamespace(),
+    }
+
+    def mark(stand_in: StandIn, descriptions: list[Any]) -> None:
+        assert descriptions == [described["c"]]
+        stand_in.asked += [("request", "answer")] * 1200  # type: ignore[list-item]
+
+    items = [pa.table({"item_id": list(described)})]
+    loaded: list[tuple[str, str | None]] = []
+    monkeypatch.setattr(marking_trial, "items_to_show", lambda *_: items[0] if items else None)
+    monkeypatch.setattr(marking_trial, "model_to_show", lambda model: model)
+    monkeypatch.setattr(marking_trial, "describe", lambda item, *_, **__: described[item["item_id"]])
+    monkeypatch.setattr(marking_trial, "_lines", lambda asked, *_: [f"{len(asked)} lines"])
+    monkeypatch.setattr("actors.vlm.encoding.load_processor", lambda name, revision: loaded.append((name, revision)))
+    settings: Any = SimpleNamespace(kinds=KINDS, shows_picture=True, marking=SimpleNamespace(mark=mark))
+    model: Any = SimpleNamespace(checkpoint="me/seven", revision="abc")
+
+    def printed() -> list[str]:
+        nothing: Any = None
+        marking_trial.show(nothing, [], nothing, settings=settings, model=model)
+        return capsys.readouterr().out.splitlines()
+
+    assert printed()[1:] == [
+        "item a: no prompt, status missing_input (no picture)", "item b: no prompt, status error ()",
+        "item c: 1,200 prompts", "1200 lines",
+    ]  # fmt: skip
+    assert loaded == [("me/seven", "abc")]
+    items.clear()
+    assert (printed(), len(loaded)) == ([], 1)
