@@ -142,6 +142,44 @@ def test_render_keeps_bytes_where_nothing_changes() -> None:
     assert render(encoded(photo(), "TIFF")).data is None  # without a width, whatever it is
 
 
+def test_render_writes_a_narrow_picture_anew_only_if_some_reader_may_show_it_otherwise() -> None:
+    small, frames = photo(30, 20), {"save_all": True, "append_images": [photo(30, 20).rotate(180)]}
+    clear = small.convert("RGBA")
+    clear.putalpha(Image.linear_gradient("L").resize(small.size))
+    cases = [
+        (encoded(small.convert("L"), "JPEG"), None),
+        *((encoded(small.convert(mode)), None) for mode in ("L", "P", "1")),
+        (encoded(small.convert("L"), transparency=90), ("PNG", "L")),
+        (encoded(small, transparency=small.getpixel((3, 3))), ("PNG", "RGB")),
+        (encoded(small.quantize(16), transparency=5), ("PNG", "RGB")),
+        (encoded(clear), ("PNG", "RGB")),
+        (encoded(clear.convert("LA")), ("PNG", "L")),
+        (encoded(Image.fromarray((np.arange(600) * 100).astype(np.uint16).reshape(20, 30))), ("PNG", "L")),
+        (encoded(clear, "WEBP", lossless=True), ("PNG", "RGB")),
+        (encoded(small, "WEBP", **frames), ("JPEG", "RGB")),
+        (encoded(small, **frames), ("PNG", "RGB")),
+        (encoded(small.convert("CMYK"), "JPEG"), ("JPEG", "RGB")),
+        *((encoded(small, form), ("PNG", "RGB")) for form in ("TIFF", "BMP", "PPM")),
+        (encoded(small.convert("1"), "TIFF"), ("PNG", "L")),
+        (encoded(small.quantize(16), "GIF"), ("PNG", "RGB")),
+    ]
+
+    def check(data: bytes, written: tuple[str, str] | None) -> None:
+        rendered = render(data, width=30)
+        if written is None:
+            assert rendered == (None, inspect(data))
+            return
+        assert rendered.data is not None
+        picture = Image.open(io.BytesIO(rendered.data))
+        assert (picture.format, picture.mode, picture.size) == (*written, (30, 20))
+        assert not picture.has_transparency_data
+        assert getattr(picture, "n_frames", 1) == 1
+        difference = np.abs(np.asarray(picture.convert("RGB")).astype(int) - np.asarray(decode_rgb(data)))
+        assert difference.max() <= (0 if written[0] == "PNG" else 8)
+
+    check_cases(check, cases)
+
+
 def test_render_makes_what_every_reader_shows_alike() -> None:
     cases = [
         (encoded(photo(), "JPEG"), "JPEG"),
