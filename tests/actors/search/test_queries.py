@@ -26,6 +26,17 @@ def test_the_bound_holds_if_queries_and_rows_are_both_rounded_most() -> None:
     assert 1.9 * 2**-8 < error <= product.bound[0] < 2.1 * 2**-8
 
 
+def test_the_bound_of_a_sum_follows_from_the_number_of_its_products() -> None:
+    """2 n + 16 = 2^21 roundings of 2^-23 are 1/4, which n e / (1 - n e) makes 1/3; see Higham, section 3.1."""
+    query = np.zeros((1, 2**20 - 8), np.float32)
+    query[0, 7] = 5  # its direction is not rounded
+    queries = Queries(query, ON_CPU, coarse=True)
+    assert queries.coarse is not None
+    for product, rounding in ((queries.fine, 2**-24), (queries.coarse, 2**-8)):
+        assert product.rounding == rounding
+        assert 1 < product.bound[0] / (1 / 3 + rounding) < 1.003
+
+
 def test_queries_are_converted_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_ROWS", 2)
     vectors = np.random.default_rng(0).standard_normal((5, 8)) * np.array([1, 9, 0.1, 4, 30])[:, None]
