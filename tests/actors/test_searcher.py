@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 from actors import searcher
 from actors.search.queries import Queries, multiplies_bfloat16
@@ -138,6 +139,27 @@ def test_nothing_but_ties_stays_small(monkeypatch):
     got, _, _ = searched(corpus, corpus[:2], ids, 3, at_a_time=1000)
     assert [item for item, _ in got[1]] == ["000000", "000001", "000002"]
     assert max(held) <= 2 * 1000 + 2 * 3 * 5
+
+
+def test_the_rows_of_a_piece_and_of_a_block(monkeypatch):
+    """A piece has at least 2 k rows, up to a bound; a block has 8 pieces per thread, or 4 on a GPU."""
+
+    def sizes(k, *, dim=DIM, place="cpu"):
+        queries = Queries(np.ones((1, dim)), SearchSettings(k=k, device="cpu"))
+        queries.device = torch.device(place)
+        search = Search(queries, ids=lambda rows: [], threads=3)
+        return search.rows_at_a_time, search.block_rows
+
+    assert [sizes(k) for k in (10, 1024, 1025, 8192, 9000)] == [
+        (2048, 49_152), (2048, 49_152), (2050, 49_200), (16_384, 393_216), (16_384, 393_216)
+    ]  # fmt: skip
+    monkeypatch.setattr(searcher, "CudaLane", lambda device: device)
+    monkeypatch.setattr(searcher, "Uploads", lambda lane: lane)
+    assert sizes(10, place="cuda") == (131_072, 524_288)
+    # At 4100 dimensions, 2^29 bytes of float32 are 32,736 rows, of which 127 tiles of 256 are whole.
+    expected = {10: 32_512, 20_000: 40_000, 70_000: 131_072}
+    assert {k: sizes(k, dim=4100, place="cuda")[0] for k in expected} == expected
+    assert searcher._gpu_rows(10**9) == 256
 
 
 def test_fewer_rows_than_k_and_none():

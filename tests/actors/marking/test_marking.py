@@ -288,13 +288,37 @@ def test_a_wrong_file_is_refused(change: dict[str, Any], message: str) -> None:
         SpanPrompts.from_dict({**data, **change})
 
 
+def span_kind(name: str, text: str, *labels: dict[str, Any], **keys: Any) -> dict[str, Any]:
+    return {"name": name, "kind": f"{name[:-1]}", "text": text, "labels": labels or [{"value": 1, "label": "L"}]} | keys
+
+
+def test_labels_mean_their_guidance_or_else_what_the_form_shows() -> None:
+    """Whatever the order in the file, mistakes come first."""
+    labels = [
+        {"value": "noun", "label": "Wrong object", "guidance": "  Mistaken for another.\n"},
+        {"value": 2, "label": " Wrong property ", "guidance": "", "colour": "red", "hotkey": "2"},
+    ]
+    data = [span_kind("omissions", "reference", title="T", guidance="G"), span_kind("mistakes", "generated", *labels)]
+    assert kinds_from(data) == (
+        Kind("mistakes", "mistake", "generated", {"noun": "Mistaken for another.", "2": "Wrong property"}),
+        Kind("omissions", "omission", "reference", {"1": "L"}),
+    )
+
+
 def test_wrong_kinds_of_spans_are_refused() -> None:
     cases = [
         ([], "kinds: none; must be mistakes and omissions"),
         ("mistakes", "kinds: 'mistakes' must be a list"),
         ([{"name": "mistakes", "kind": "mistake", "text": "generated"}], "kinds: missing key 'labels'"),
         ([{"name": "m", "kind": "k", "text": "t", "labels": [{"value": "v"}]}], "labels: missing key 'label'"),
-    ]
+        ([span_kind("mistakes", "generated", size=1)], "kinds: unknown key 'size'"),
+        ([span_kind("mistakes", "generated", {"value": "v", "label": "L", "size": 1})], "labels: unknown key 'size'"),
+        ([span_kind("mistakes", "generated")], "kinds: mistakes; must be"),
+        ([span_kind(name, name) for name in ("mistakes", "omissions", "doubts")],
+         "kinds: mistakes, omissions, doubts; must be"),
+        ([span_kind(name, "generated") for name in ("mistakes", "omissions")],
+         "kinds: mistakes and omissions are marked in one text"),
+    ]  # fmt: skip
 
     def check(kinds: Any, message: str) -> None:
         with pytest.raises(ValueError, match=f"^span_labels, {message}"):
