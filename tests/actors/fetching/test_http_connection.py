@@ -1,7 +1,9 @@
 """Settings of connections, and the kinds of their errors; no connection is opened."""
 
 import asyncio
+import contextlib
 import ssl
+from collections.abc import AsyncIterator
 from typing import Any
 
 import aiohttp
@@ -10,11 +12,12 @@ from aiohttp.client_reqrep import ConnectionKey
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
-from actors.fetching.http_connection import Bounds, Connection, HttpError, HttpRequest, _classify, tls_context
+from actors.fetching.http_connection import Bounds, Connection, HttpError, HttpRequest, Reply, _classify, tls_context
 from actors.fetching.net_safety import AddressError, BlockedError, Rules
 from tests.cases import check_cases
 
 KEY = ConnectionKey("a.org", 443, True, True, None, None, None)
+TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # a default context would load all authorities
 INFO = aiohttp.RequestInfo(URL("https://a.org"), "GET", CIMultiDictProxy(CIMultiDict()), URL("https://a.org"))
 
 
@@ -101,7 +104,7 @@ def test_a_body_may_have_as_many_bytes_as_allowed() -> None:
             self.closed = True
 
     async def body(answer: Any) -> tuple[bytes, int]:
-        connection = Connection(agent="me", rules=Rules(("*",)), bounds=Bounds(8), tls=ssl.create_default_context())
+        connection = Connection(agent="me", rules=Rules(("*",)), bounds=Bounds(8), tls=TLS)
         arrived: list[int] = []
 
         async def received(number: int) -> None:
@@ -122,3 +125,97 @@ def test_a_body_may_have_as_many_bytes_as_allowed() -> None:
         with pytest.raises(HttpError) as refused:
             asyncio.run(body(answer))
         assert (refused.value.kind, refused.value.retry, answer.closed) == (kind, False, True)
+
+
+class Session:
+    """A session of aiohttp that answers each request with `answer`, and keeps what it was asked."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer, self.asked = answer, []  # type: ignore[var-annotated]
+
+    @contextlib.asynccontextmanager
+    async def request(self, *place: Any, **options: Any) -> AsyncIterator[Any]:
+        self.asked.append((*place, options))
+        yield self.answer
+
+
+class ScriptedAnswer:
+    """An answer of 200,000 bytes."""
+
+    def __init__(self, status: int, **headers: str) -> None:
+        self.headers = CIMultiDict({name.replace("_", "-"): value for name, value in headers.items()})
+        self.status, self.content, self.content_length, self.closed = status, self, None, False
+        self.left = 200_000
+
+    async def read(self, most: int) -> bytes:
+        piece, self.left = min(most, self.left), max(0, self.left - most)
+        return bytes(piece)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def asked(answer: ScriptedAnswer, request: HttpRequest, **settings: Any) -> tuple[Reply, int, Session]:
+    """Return the reply, the number of bytes that arrived, and the session."""
+
+    async def ask() -> tuple[Reply, int, Session]:
+        connection = Connection(agent="me", rules=Rules(("*",)), bounds=Bounds(10**6), tls=TLS, **settings)
+        await connection.close()
+        session: Any = Session(answer)
+        connection._session = session
+        arrived: list[int] = []
+
+        async def received(number: int) -> None:
+            arrived.append(number)
+
+        return await connection.ask(request, received), sum(arrived), session
+
+    return asyncio.run(ask())
+
+
+def test_replies_with_a_body() -> None:
+    """Of others, 64 KiB and one more piece are read before the connection is closed."""
+    whole, part = 200_000, 131_072
+    cases: list[tuple[int, dict[str, Any], dict[str, Any], int]] = [
+        *((status, {}, {}, whole) for status in (200, 203)),
+        *((status, {}, {}, part) for status in (201, 202, 204, 206, 299, 301, 404, 500)),
+        (200, {"method": "POST"}, {}, whole),
+        (200, {"method": "HEAD"}, {}, 0),
+        (200, {"headers": (("Range", "bytes=0-0"),)}, {}, part),
+        (200, {"headers": (("Accept", "x"),)}, {}, whole),
+        (200, {}, {"opts_out": lambda robots: robots == ("noai", "none")}, part),
+        (200, {}, {"opts_out": lambda robots: robots == ("noai",)}, whole),
+    ]
+
+    def check(status: int, keys: dict[str, Any], settings: dict[str, Any], read: int) -> None:
+        answer = ScriptedAnswer(status, Location="/2", Retry_After="7")
+        answer.headers.extend([("X-Robots-Tag", "noai"), ("x-robots-tag", "none")])
+        reply, arrived, _ = asked(answer, HttpRequest("https://a.org/1", **keys), **settings)
+        assert (reply.body is not None, arrived) == (read == whole, read)
+        assert len(reply.body or b"") in (0, whole)
+        assert (reply.status, reply.location, reply.retry_after) == (status, "/2", "7")
+        assert reply.robots == ("noai", "none")
+        assert answer.closed == (read == part)
+
+    check_cases(check, cases)
+
+
+def test_a_short_body_that_is_not_needed_keeps_the_connection() -> None:
+    for size, closed in ((0, False), (65_536, False), (65_537, True)):
+        answer = ScriptedAnswer(404)
+        answer.left = size
+        reply, arrived, _ = asked(answer, HttpRequest("https://a.org/1"))
+        assert (reply.body, reply.location, reply.retry_after, reply.robots) == (None, None, None, ())
+        assert (arrived, answer.closed) == (size, closed)
+
+
+def test_what_a_request_sends() -> None:
+    url = "https://a.org/1?b=%C3%A9"
+    for keys, method, headers, data in (
+        ({}, "GET", {}, None),
+        ({"method": "POST", "data": ()}, "POST", {}, {}),
+        ({"method": "POST", "headers": (("a", "b"),), "data": (("c", "d"),)}, "POST", {"a": "b"}, {"c": "d"}),
+    ):
+        _, _, session = asked(ScriptedAnswer(200), HttpRequest(url, **keys))  # type: ignore[arg-type]
+        options = {"allow_redirects": False, "headers": headers, "data": data}
+        assert session.asked == [(method, URL(url), options)]
