@@ -18,9 +18,14 @@ import pytest
 
 from actors.errors import ModelError
 from actors.local_models import resolve
+from actors.prompt_preparer import PromptPreparer
+from actors.rubric_preparer import RubricPreparer
+from actors.vlm.encoding import tokens_of_sizes
 from actors.vlm.families import FAMILIES
 from actors.vlm.loading import check_placement, load_vlm, model_facts, rater_name
 from actors.vlm.model_checks import check_vlm
+from actors.vlm.rater_settings import RubricSettings
+from actors.vlm.settings import ContextSettings, ModelSettings
 from tests.cases import check_cases
 
 
@@ -303,16 +308,26 @@ def test_weights_of_other_shapes_are_refused_by_name(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("is_known", [True, False])
-def test_code_of_a_model_never_runs(tmp_path: Path, file: str, keys: dict[str, Any], *, is_known: bool) -> None:
+def test_code_of_a_model_never_runs(
+    tmp_path: Path, small: dict[str, Any], file: str, keys: dict[str, Any], *, is_known: bool
+) -> None:
     folder = Path(shutil.copytree(resolve("local:qwen2.5-vl-tiny"), tmp_path / "model"))
     (folder / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Evil: pass\n")
     content = json.loads((folder / file).read_text()) | {"auto_map": keys}
     if not is_known:  # the libraries have no class of these names, so that only the model's own code could load it
         content |= dict.fromkeys(("model_type", "tokenizer_class", "processor_class"), "evil")
     (folder / file).write_text(json.dumps(content))
-    with contextlib.suppress(ValueError):  # refused, or loaded as what the libraries know
-        load_vlm(str(folder))
-    assert not (tmp_path / "ran").exists()
+    settings = ModelSettings(checkpoint=str(folder))
+    prompt = {"name": "n", "version": 1, "source": "s", "parts": {"ask": "Describe."}, "order": ["picture", "ask"]}
+    for load in (
+        lambda: load_vlm(str(folder)),
+        lambda: PromptPreparer(ContextSettings(), model=settings, instruction=prompt),
+        lambda: RubricPreparer(RubricSettings(rubric=small), model=settings),
+        lambda: tokens_of_sizes(str(folder), [(32, 32)], bounds=settings.bounds),
+    ):
+        with contextlib.suppress(ValueError):  # refused, or loaded as what the libraries know
+            load()
+        assert not (tmp_path / "ran").exists()
 
 
 def test_the_local_model_is_the_same_whenever_built(tmp_path: Path, vlm: tuple[Any, Any]) -> None:
