@@ -193,6 +193,7 @@ def test_what_is_refused():
         searched(corpus, queries, ids, 0)
     with pytest.raises(ValueError, match="score=euclidean"):
         SearchSettings(score="euclidean")
+    assert len(searched(corpus, queries, ids, 1)[2].item_id) == 2
     for wrong in (queries * 0, queries * np.float16(np.nan), queries[0]):
         with pytest.raises(ValueError, match="queries of shape"):
             Queries(wrong, CPU)

@@ -1,5 +1,7 @@
 """Encoders' files, read without transformers: what transformers says of them, or nothing."""
 
+import contextlib
+import hashlib
 import json
 import subprocess
 import sys
@@ -19,8 +21,9 @@ from transformers import (
 )
 
 from actors.encoders.plain_files import CONFIG, OF_ALL, PICTURES, read_plain
-from actors.encoders.transformers_encoders import HubEncoder
+from actors.encoders.transformers_encoders import MOST_DIM, MOST_PIXELS, HubEncoder
 from actors.local_models import resolve
+from tests.cases import check_cases
 
 SMALL = {"hidden_size": 24, "num_attention_heads": 2}
 ENCODERS: dict[str, tuple[Any, Any]] = {
@@ -121,6 +124,38 @@ def test_a_crop_that_is_off_leaves_no_fixed_size(tmp_path: Path) -> None:
     assert read_plain(read(folder)) is None
     with pytest.raises(ValueError, match="choose a model with a fixed size"):
         HubEncoder(f"transformers:{folder}", None)
+
+
+def test_vectors_and_pictures_of_any_sane_size_are_accepted(tmp_path: Path) -> None:
+    config, pictures = files_of("clip", tmp_path)
+    cases = [
+        *((dim, (96, 96), "") for dim in (1, MOST_DIM)),
+        *((24, size, "") for size in ((1, MOST_PIXELS), (MOST_PIXELS, 1))),
+        (MOST_DIM + 1, (96, 96), f"its vectors have {MOST_DIM + 1} numbers"),
+        (24, (MOST_PIXELS + 1, 96), f"{MOST_PIXELS + 1} x 96 pixels"),
+        (24, (96, MOST_PIXELS + 1), f"96 x {MOST_PIXELS + 1} pixels"),
+    ]
+
+    def check(dim: int, size: tuple[int, int], message: str) -> None:
+        crop = dict(zip(("height", "width"), size, strict=True))
+        folder = write(tmp_path / f"{dim} {size}", config | {"projection_dim": dim}, pictures | {"crop_size": crop})
+        with pytest.raises(ValueError, match=message) if message else contextlib.nullcontext():
+            encoder = HubEncoder(f"transformers:{folder}", None)
+            assert (encoder.dim, encoder.size) == (dim, size)
+
+    check_cases(check, cases)
+
+
+def test_a_folder_is_identified_by_all_its_weights(tmp_path: Path) -> None:
+    folder = write(tmp_path / "model", *files_of("siglip", tmp_path))
+    encoder = HubEncoder(f"transformers:{folder}", None)
+    with pytest.raises(FileNotFoundError, match=r"no \.safetensors files"):
+        encoder.revision()
+    (folder / "b.safetensors").write_bytes(b"last")
+    (folder / "a.safetensors").write_bytes(b"first")
+    (folder / "a.bin").write_bytes(b"left aside")
+    hashes = hashlib.sha256(b"first").digest() + hashlib.sha256(b"last").digest()
+    assert encoder.revision() == hashlib.sha256(hashes).hexdigest()[:16]
 
 
 def test_damaged_files_and_settings_of_all_inputs_are_left_to_transformers(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 import asyncio
 import io
+import json
 import os
+import struct
 import subprocess
 import sys
 from typing import Any
@@ -13,6 +15,8 @@ import pytest
 from PIL import Image
 
 from actors import pictures
+from actors.fetching import decode_worker
+from actors.fetching.decode_worker import DECODE, LENGTH, RENDER, serve
 from actors.fetching.decoders import Decoders
 from actors.pictures import PictureError, decode_rgb, inspect, render
 from tests.cases import check_cases
@@ -52,6 +56,45 @@ def test_children_do_what_render_does() -> None:
 
     for data, got in zip(inputs, asyncio.run(go()), strict=True):
         assert told(got) == told(rendered(data))
+
+
+def test_answers_of_a_child(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until its input ends, be it in the middle of a request's head."""
+    small, large, html = encoded(photo(30, 20), "JPEG"), encoded(photo(50, 20), "JPEG"), b"<html>"
+    sent = [(RENDER, small), (RENDER, large), (DECODE, small), (RENDER, html), (RENDER, b""), (DECODE, large)]
+
+    def answers(requests: list[tuple[bytes, bytes]], *, width: int | None, max_pixels: int) -> list[tuple[Any, bytes]]:
+        out = io.BytesIO()
+        heads = [LENGTH.pack(operation, len(data)) + data for operation, data in requests]
+        serve(io.BytesIO(b"".join(heads) + LENGTH.pack(RENDER, 0)[:-1]), out, width=width, max_pixels=max_pixels)
+        received, at = [], 0
+        while at < len(out.getvalue()):
+            header, size = struct.unpack_from(">II", out.getvalue(), at)
+            at += 8 + header + size
+            received.append(
+                (json.loads(out.getvalue()[at - size - header : at - size]), out.getvalue()[at - size : at])
+            )
+        return received
+
+    kept, resized, pixels, *failed = answers(sent, width=40, max_pixels=900)
+    shrunk = render(large, width=40, max_pixels=1000)
+    assert kept == ({**inspect(small)._asdict(), "unchanged": True}, b"")
+    assert resized[0]["error_kind"] == failed[2][0]["error_kind"] == "too_large"
+    assert pixels == ({"width": 30, "height": 20}, decode_rgb(small).tobytes())
+    assert [(header["error_kind"], bool(header["error_message"]), data) for header, data in failed[:2]] == [
+        ("html", True, b""), ("empty", True, b"")
+    ]  # fmt: skip
+    assert answers(sent[1:2], width=40, max_pixels=1000) == [
+        ({**shrunk.facts._asdict(), "unchanged": False}, shrunk.data)
+    ]
+    assert answers(sent[1:2], width=None, max_pixels=1000)[0][0]["unchanged"]
+
+    def exhausted(*_: Any, **__: Any) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(decode_worker, "render", exhausted)
+    ((header, data),) = answers(sent[:1], width=None, max_pixels=1000)
+    assert (header["error_kind"], data) == ("too_large", b"")
 
 
 def test_a_picture_that_takes_its_decoders_along_is_one_error() -> None:
@@ -143,7 +186,8 @@ def test_render_keeps_bytes_where_nothing_changes() -> None:
 
 
 def test_render_writes_a_narrow_picture_anew_only_if_some_reader_may_show_it_otherwise() -> None:
-    small, frames = photo(30, 20), {"save_all": True, "append_images": [photo(30, 20).rotate(180)]}
+    small = photo(30, 20)
+    frames: dict[str, Any] = {"save_all": True, "append_images": [small.rotate(180)]}
     clear = small.convert("RGBA")
     clear.putalpha(Image.linear_gradient("L").resize(small.size))
     cases = [

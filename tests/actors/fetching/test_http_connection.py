@@ -216,6 +216,6 @@ def test_what_a_request_sends() -> None:
         ({"method": "POST", "data": ()}, "POST", {}, {}),
         ({"method": "POST", "headers": (("a", "b"),), "data": (("c", "d"),)}, "POST", {"a": "b"}, {"c": "d"}),
     ):
-        _, _, session = asked(ScriptedAnswer(200), HttpRequest(url, **keys))  # type: ignore[arg-type]
+        _, _, session = asked(ScriptedAnswer(200), HttpRequest(url, **keys))
         options = {"allow_redirects": False, "headers": headers, "data": data}
         assert session.asked == [(method, URL(url), options)]

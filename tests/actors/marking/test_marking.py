@@ -294,7 +294,7 @@ def span_kind(name: str, text: str, *labels: dict[str, Any], **keys: Any) -> dic
 
 def test_labels_mean_their_guidance_or_else_what_the_form_shows() -> None:
     """Whatever the order in the file, mistakes come first."""
-    labels = [
+    labels: list[dict[str, Any]] = [
         {"value": "noun", "label": "Wrong object", "guidance": "  Mistaken for another.\n"},
         {"value": 2, "label": " Wrong property ", "guidance": "", "colour": "red", "hotkey": "2"},
     ]

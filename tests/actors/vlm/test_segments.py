@@ -61,16 +61,15 @@ def test_the_kernel_is_not_used_where_its_sums_could_be_transposed(calls: list[d
 def test_a_size_that_the_kernel_refuses_is_computed_segment_by_segment(monkeypatch: pytest.MonkeyPatch) -> None:
     query, key, value = tensors()
     pieces: Any = {"queries": Segments((1, 4)), "keys": Segments((5, 2))}
-    patches = [tensor.repeat_interleave(HEADS // tensor.shape[1], 1)[None, :QUERIES].transpose(1, 2)
-               for tensor in (query, key, value)]  # fmt: skip
+    patches = query.transpose(0, 1)[None]
     bounds = {"cu_seq_lens_q": torch.tensor([0, 2, 5]), "max_length_q": torch.tensor(3)}
     expected = attend_segments(query, key, value, **pieces, scale=0.3)
-    seen = attend_in_pictures(None, *patches, None, **bounds)[0]
+    seen = attend_in_pictures(None, patches, patches, patches, None, **bounds)[0]
     monkeypatch.setattr(segments, "has_kernel", lambda *_: True)
     monkeypatch.setattr(segments, "_varlen", lambda *_, **__: None)
     for one, other in zip(attend_segments(query, key, value, **pieces, scale=0.3), expected, strict=True):
         assert one.equal(other)
-    assert attend_in_pictures(None, *patches, None, **bounds)[0].equal(seen)
+    assert attend_in_pictures(None, patches, patches, patches, None, **bounds)[0].equal(seen)
 
 
 def test_patches_see_those_of_their_window() -> None:
