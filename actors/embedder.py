@@ -93,7 +93,7 @@ class PictureDecoder:
         if not self._geometry.shortest:
             return
         scale = max(self._geometry.size) / min(picture.size)
-        if picture.width * picture.height * scale**2 > max(self._max_pixels, picture.width * picture.height):
+        if picture.width * picture.height * scale**2 > self._max_pixels:
             raise PictureError("too_elongated", f"{picture.width} x {picture.height} pixels: one side is too long")
 
 

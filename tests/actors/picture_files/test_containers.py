@@ -83,6 +83,8 @@ def test_boxes_that_end_after_the_file() -> None:
         (box(b"ftyp", b"avif") + box(b"jp2c", b"abc", length=0), True),
         (box(b"ftyp", b"avif") + box(b"jp2c", b"abc\xff\xd9\0\0", length=0), False),
         (box(b"ftyp", b"avif") + box(b"mdat", b"", length=8), False),
+        (box(b"free", b"") + box(b"mdat", b"abc")[:-1], True),
+        (long_box(b"free", b"") + box(b"mdat", b"abc")[:-1], True),
         (box(b"ftyp", b"avif") + box(b"mdat", b"a", length=7), False),  # damaged, not short
     ]
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from actors.rubrics import rubric_forms
-from actors.rubrics.templates import environment
+from actors.rubrics.templates import environment, words
 from tests.actors.vlm.helpers import CONF, readme_rubric
 from tests.cases import check_cases
 
@@ -51,6 +51,60 @@ def test_formats_of_gigabytes_are_refused() -> None:
             environment().from_string(template).render()
 
     check_cases(check, cases)
+
+
+def test_the_largest_sizes_that_are_allowed() -> None:
+    """N is the largest number that is allowed, and in the second rendering the next one."""
+    cases = [
+        *((template, 10_000, "10,000") for template in (
+            "{{ '%Nd' % 1 }}", "{{ '%(a)Nd' % {'a': 1} }}", "{{ '%*d' % (N, 1) }}", "{{ '%.Nf' | format(1) }}",
+            "{{ '%*d' | format(N, 1) }}", "{{ '{:>N}'.format(1) }}", "{{ '{:{w}}'.format(1, w=N) }}",
+            "{{ '{:{}}'.format(1, N) }}", "{{ 'x' * N }}", "{{ N * 'x' }}", "{{ [1] * N }}", "{{ (1, ) * N }}",
+            "{{ 'x'.ljust(N) }}", "{{ 'x'.expandtabs(tabsize=N) }}", "{{ 'x' | center(N) }}",
+            "{{ 'x' | indent(N, true) }}", "{{ 'x' | truncate(N) }}", "{{ 'x' | truncate(length=N) }}",
+            "{{ 'x' | wordwrap(N) }}", "{{ 1 | round(N) }}", "{{ [1] | batch(N, 0) | list }}",
+            "{{ [1] | slice(N) | list }}", "{{ [1] | tojson(N) }}",
+        )),
+        ("{{ [1, 2] * N }}", 5000, "10,000"),
+        ("{{ 2 ** N }}", 5000, "10,000"),  # 2 has two bits
+        ("{{ 2 ** -N }}", 5000, "10,000"),
+        ("{{ (2 ** 4999) * (2 ** (N - 1)) > 0 }}", 5000, "10,000"),
+        *((template, 500_000, "1,000,000") for template in (
+            "{{ a + a }}", "{{ a | list + a | list }}", "{{ a ~ a }}", "{% set b %}{{ a }}{{ a }}{% endset %}{{ b }}",
+        )),
+        # The text itself, and as many characters after each of its characters and before the first.
+        *((template, 999, "1,000,000") for template in (
+            "{{ ('x' * 999) | join(a) }}", "{{ ('x' * 999) | list | join(a) }}", "{{ ('x' * 999) | join(d=a) }}",
+            "{{ ('x' * 999) | replace('x', a) }}", "{{ ('x' * 999).replace('x', a) }}", "{{ ('x' * 999).join(a) }}",
+        )),
+        ("{% for b in a %}{% endfor %}", 100_000, "100,000"),
+        ("{% for b in a %}{% for c in 'xyz' %}{% endfor %}{% endfor %}", 25_000, "100,000"),
+    ]  # fmt: skip
+
+    def check(template: str, most: int, message: str) -> None:
+        for number in (most, most + 1):
+            part = environment().from_string(template.replace("N", str(number)))
+            if number == most:
+                part.render(a="x" * number)
+                continue
+            with pytest.raises(jinja2.sandbox.SecurityError, match=f"at most {message}$"):
+                part.render(a="x" * number)
+
+    check_cases(check, cases)
+
+
+def test_powers_are_of_numbers() -> None:
+    assert environment().from_string("{{ 2.5 ** 2 }} {{ 4 ** 0.5 }} {{ 2 ** -1 }}").render() == "6.25 2.0 0.5"
+    for template in ("{{ 'a' ** 2 }}", "{{ 2 ** 'a' }}", "{{ [] ** 2 }}"):
+        with pytest.raises(jinja2.sandbox.SecurityError, match="for numbers"):
+            environment().from_string(template).render()
+
+
+def test_words_without_a_value_are_refused() -> None:
+    for template in ("{{ nothing }}", "{{ word.nothing }}", "{% if nothing %}{% endif %}", "{{ word.__class__ }}"):
+        with pytest.raises((jinja2.UndefinedError, jinja2.sandbox.SecurityError)):
+            environment().from_string(template).render(word="x")
+    assert words("{{ a }}{% set b = c %}{{ b }}{% for d in e %}{{ d }}{% endfor %}") == {"a", "c", "e"}
 
 
 def test_ordinary_formats_are_rendered() -> None:

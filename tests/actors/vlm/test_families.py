@@ -56,6 +56,24 @@ def test_every_family_has_a_checkpoint(load: Load) -> None:
         assert results.name == family
 
 
+def test_what_sets_the_families_apart() -> None:
+    """Models that see pictures are those that transformers lists for pictures and text."""
+    from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES as WITH_PICTURES
+
+    texts = {"llama", "qwen2", "qwen3"}
+    names = {
+        attribute: {name for name, family in FAMILIES.items() if getattr(family, attribute)}
+        for attribute in ("sees_pictures", "three_axes", "cross_attention", "packs")
+    }
+    assert names == {
+        "sees_pictures": FAMILIES.keys() & WITH_PICTURES.keys(),
+        "three_axes": {"qwen2_5_vl", "qwen3_vl"},
+        "cross_attention": {"mllama"},
+        "packs": {"qwen2_5_vl", "qwen3_vl", *texts},
+    }
+    assert FAMILIES.keys() - names["sees_pictures"] == texts
+
+
 def test_layers_that_the_engines_do_not_support() -> None:
     cases = [
         ({"layer_types": ["full_attention", "sliding_attention"]}, True),
