@@ -1,5 +1,6 @@
 """A busy hub is asked again after a pause; what waiting does not help is raised at once."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -53,7 +54,7 @@ def test_a_busy_hub_is_asked_again_after_growing_pauses() -> None:
     with pytest.raises(ConnectionError):  # the last attempt's error is the run's
         load_after(*[ConnectionError()] * 5)
     _, (pause,) = load_after(AnswerError(429, **{"Retry-After": "86400"}))
-    assert pause <= 1.25 * hub.LONGEST_PAUSE_S
+    assert hub.LONGEST_PAUSE_S <= pause <= 1.25 * hub.LONGEST_PAUSE_S
 
 
 def test_statuses_of_a_busy_hub() -> None:
@@ -108,6 +109,78 @@ def test_a_cached_file_is_read_without_the_hub(tmp_path: Path, monkeypatch: pyte
     (tmp_path / "a.json").write_text("ä", encoding="utf-8")
     monkeypatch.setattr(hub, "_cached", lambda *_: str(tmp_path / "a.json"))
     assert hub.read("org/name", "a.json") == "ä"
+
+
+def test_a_file_that_is_not_cached_is_downloaded(
+    tmp_path: Path, on_hub: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.json").write_text("ä", encoding="utf-8")
+    downloads: list[tuple[object, ...]] = []
+
+    def download(*place: str, revision: str | None, etag_timeout: float) -> str:
+        downloads.append((*place, revision))
+        return str(tmp_path / "a.json")
+
+    asked = on_hub(online=("a.json",))
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
+    assert hub.read("org/name", "a.json", revision="v2") == "ä"
+    assert [url.partition("/org/name/resolve/")[2] for url in asked] == ["v2/a.json"]
+    assert downloads == [("org/name", "a.json", "v2")]
+
+
+def answer_of(kind: type[Exception], status: int) -> Exception:
+    """Return an error of the hub's client, whose constructor differs between its versions."""
+    error = kind.__new__(kind)
+    error.response = SimpleNamespace(status_code=status)  # type: ignore[attr-defined]
+    return error
+
+
+def test_why_a_file_is_not_available(on_hub: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    from huggingface_hub.errors import EntryNotFoundError, GatedRepoError, HfHubHTTPError
+
+    cases: list[tuple[Exception, str]] = [
+        (answer_of(GatedRepoError, 403), "it is gated"),
+        (answer_of(HfHubHTTPError, 401), "does not have it or denies access (HTTP 401)"),
+        (ConnectionError("no route\nat all"), "cannot be reached (ConnectionError: no route)"),
+    ]
+    on_hub()
+    for error, reason in cases:
+
+        def fail(*_: object, error: Exception = error, **__: object) -> None:
+            raise error
+
+        monkeypatch.setattr(huggingface_hub, "get_hf_file_metadata", fail)
+        place = "org/name at revision v2: not in the cache, and "
+        for ask in (
+            lambda: hub.read("org/name", "a.json", revision="v2"),
+            lambda: hub.check_reachable("org/name", files=("a.json",), revision="v2"),
+        ):
+            with pytest.raises(ValueError, match="^" + re.escape(place) + ".*" + re.escape(reason)):
+                ask()
+        assert hub.refusal("org/name", error, revision="v2").startswith(place)
+        assert reason in hub.refusal("org/name", error)
+
+    def lack(*_: object, **__: object) -> None:
+        raise answer_of(EntryNotFoundError, 404)
+
+    monkeypatch.setattr(huggingface_hub, "get_hf_file_metadata", lack)
+    assert hub.read("org/name", "a.json") is None
+
+
+def test_what_the_cache_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "snapshots" / ("ab" * 20) / "config.json"
+    asked: list[tuple[str, str, str | None]] = []
+
+    def look(repository: str, name: str, *, revision: str | None) -> object:
+        asked.append((repository, name, revision))
+        return str(file) if revision == "v2" else object()  # the cache knows that the file does not exist
+
+    monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", look)
+    assert hub.commit("org/name", "config.json", revision="v2") == "ab" * 20
+    assert hub.commit("org/name", "config.json") is None
+    assert [hub.is_cached("org/name", "config.json", revision) for revision in ("v2", None)] == [True, False]
+    assert asked == [("org/name", "config.json", revision) for revision in ("v2", None, "v2", None)]
+    assert hub.is_cached(str(tmp_path), "config.json")
 
 
 def test_other_errors_are_raised_at_once() -> None:

@@ -1,5 +1,6 @@
 """The stage that draws pictures: failures of single rows, and the memory of the device."""
 
+import io
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -94,3 +95,69 @@ def test_a_model_that_changes_given_pictures_is_refused(monkeypatch: pytest.Monk
 
     with pytest.raises(ValueError, match="Changing does not draw pictures from texts"):
         stage(monkeypatch, Changing())
+
+
+def test_what_is_passed_to_the_pipeline_and_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pipeline without a safety checker; keys that are null are left to it."""
+    calls: list[dict[str, Any]] = []
+
+    class Drawing:
+        def __call__(
+            self,
+            *,
+            prompt: list[str],
+            generator: Any,
+            width: int = 9,
+            height: int = 9,
+            num_inference_steps: int = 9,
+            guidance_scale: float = 9,
+            negative_prompt: Any = None,
+        ) -> Any:
+            options = {"width": width, "height": height, "num_inference_steps": num_inference_steps}
+            seeds = [one.initial_seed() for one in generator]
+            calls.append({"prompt": prompt, "seeds": seeds, "scale": guidance_scale, "not": negative_prompt} | options)
+            return SimpleNamespace(images=[Image.new("RGB", (width, height)) for _ in prompt])
+
+    rows = stage(monkeypatch, Drawing(), width=16, height=8, steps=3, guidance=0.0, negative_prompt="text")(
+        batch("a", "b")
+    )
+    sizes = {"width": 16, "height": 8, "num_inference_steps": 3}
+    assert calls.pop() == {"prompt": ["a", "b"], "seeds": [0, 1], "scale": 0.0, "not": ["text", "text"]} | sizes
+    first = rows.to_pylist()[0]
+    assert (first["image_id"], first["rendition"], first["author"], first["licence"], first["attempts"]) == (
+        "i0", "original", "scripted", "none", 1
+    )  # fmt: skip
+    assert (first["width"], first["height"]) == Image.open(io.BytesIO(first["bytes"])).size == (16, 8)
+    stage(monkeypatch, Drawing())(batch("a"))
+    sizes = {"width": 9, "height": 9, "num_inference_steps": 9}
+    assert calls.pop() == {"prompt": ["a"], "seeds": [0], "scale": 9, "not": None} | sizes
+
+
+def test_a_row_without_a_picture_keeps_no_author(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = stage(monkeypatch, Pipeline())(batch("")).to_pylist()[0]
+    assert (row["status"], row["error_kind"], row["author"], row["rendition"]) == (
+        "missing_input", "no_prompt", None, "original"
+    )  # fmt: skip
+
+
+def test_settings_that_are_not_allowed() -> None:
+    cases: list[tuple[str, Any]] = [
+        *((key, value) for key in ("width", "height", "steps") for value in (0, -1)),
+        ("guidance", -0.5),
+    ]
+    for key, value in cases:
+        with pytest.raises(ValueError, match=f"^{key}={value}: must be"):
+            DrawingSettings(**{key: value})
+    assert DrawingSettings(width=1, height=1, steps=1, guidance=0.0).options == {
+        "width": 1, "height": 1, "num_inference_steps": 1, "guidance_scale": 0.0
+    }  # fmt: skip
+    assert DrawingSettings().options == {}
+
+
+def test_a_number_of_threads_is_torchs(monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers: list[int] = []
+    monkeypatch.setattr("torch.set_num_threads", numbers.append)
+    monkeypatch.setattr(image_generator, "load_pipeline", lambda settings: Pipeline())
+    for threads in (None, 3):
+        ImageGenerator(DrawingSettings(), model=ImageModelSettings(checkpoint="m"), author="a", threads=threads)
+    assert numbers == [3]
