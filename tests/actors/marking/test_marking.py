@@ -267,6 +267,53 @@ def test_omissions_need_the_mistakes() -> None:
     assert marks["omissions"].reason.kind == "mistakes_unknown"
 
 
+@dataclass
+class FailingReader(Reader):
+    """A reader whose score fails for one claim of one step.
+
+    Attributes:
+        fails: step, claim and kind of the error.
+    """
+
+    fails: tuple[str, str, str] = ("", "", "")
+
+    def score(self, requests: Sequence[Request]) -> list[tuple[float, ...] | ScoringError]:
+        step, claim, kind = self.fails
+        return [
+            ScoringError(kind, "no") if (request.step.name, request.words["claim"]) == (step, claim) else score
+            for request, score in zip(requests, super().score(requests), strict=True)
+        ]
+
+
+def test_one_claim_without_a_score_leaves_its_text_without_marks() -> None:
+    correct, generated = "A dog on a beach.", "An otter on a beach."
+    unknown: Any = (Status.SKIPPED, "mistakes_unknown", [])
+    right: Any = (Status.OK, None, ["otter"])
+    missing: Any = (Status.OK, None, [])
+    cases = {
+        ("mistakes", "beach", "too_long"): [(Status.ERROR, "too_long", []), unknown],
+        ("mistakes", "An", "answer_cut"): [(Status.TRUNCATED, "answer_cut", []), unknown],
+        ("omissions", "beach", "too_long"): [right, (Status.ERROR, "too_long", [])],
+        ("omissions", "sand", "too_long"): [right, missing],
+    }
+    outcomes = {}
+    for fails in cases:
+        marks = mark("claims", FailingReader({"otter": "A dog"}, fails=fails), correct, generated)
+        outcomes[fails] = [
+            (one.status, one.reason and one.reason.kind, one.quoted(text))
+            for one, text in zip(marks.values(), (generated, correct), strict=True)
+        ]
+    assert outcomes == cases
+    cut = mark("claims", Reader(first={"cut": ScoringError("answer_cut", "too long")}), correct, generated)
+    assert [marks.status for marks in cut.values()] == [Status.TRUNCATED, Status.SKIPPED]
+
+
+def test_a_claim_whose_label_cannot_be_scored_is_marked_without_one() -> None:
+    reader = FailingReader({"otter": "A dog", "beach": ""}, fails=("category", "otter", "too_long"))
+    spans = mark("claims", reader, "A dog on a beach.", "An otter on a beach.", FINE)["mistakes"].spans
+    assert [(span.start, span.category) for span in spans if span.marked] == [(3, None), (14, "noun")]
+
+
 def test_one_text_is_cut_once() -> None:
     reader = Reader()
     marking = ClaimsMarking(PROMPTS.of_method("claims"), KINDS, threshold=0.5)
