@@ -62,7 +62,7 @@ class Candidates:
     def _cut(self) -> list[str]:
         """Keep exactly the k best, with ties broken by id; return their ids."""
         ids = np.array(self._ids(self._row), object)
-        names = np.unique(ids, return_inverse=True)[1] if len(ids) else np.zeros(0, np.int64)
+        names = np.unique(ids, return_inverse=True)[1]
         order = np.lexsort((names, -self._score, self._query))
         query = self._query[order]
         rank = np.arange(len(query)) - np.searchsorted(query, query)

@@ -75,13 +75,21 @@ def test_lines() -> None:
     assert 2 in parse(QUESTIONS, answer).entries  # any number in the first step
 
 
+STEP_TEXTS = {TUPLES: "Write tuples.", QUESTIONS: "Write questions.", PARENTS: "Write parents."}
+
+
 def instructions(*graph: dict[str, Any], **changes: Any) -> SceneGraphInstructions:
     rows = graph or (
         {"tuple": "entity - whole (dog)", "question": "Is there a dog?"},
         {"tuple": "attribute - color (dog, black)", "question": "Is the dog black?", "parents": [1]},
     )
-    steps = {TUPLES: "Write tuples.", QUESTIONS: "Write questions.", PARENTS: "Write parents."}
-    data = {"name": "n", "version": 1, "source": "s", "steps": steps, "examples": [{"text": "A dog.", "graph": rows}]}
+    data = {
+        "name": "n",
+        "version": 1,
+        "source": "s",
+        "steps": STEP_TEXTS,
+        "examples": [{"text": "A dog.", "graph": rows}],
+    }
     return SceneGraphInstructions.from_dict(data | changes)
 
 
@@ -119,3 +127,47 @@ def test_examples_that_do_not_follow_the_grammar() -> None:
 
     check_cases(check, cases)
     assert len(instructions({**ROW, "parents": [2]}, ROW).examples[0].tuples) == 2
+
+
+def test_files_that_are_refused() -> None:
+    without_parents = {step: text for step, text in STEP_TEXTS.items() if step != PARENTS}
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"more": 1}, "scene_graph 'n': unknown key 'more'"),
+        ({"steps": []}, "scene_graph 'n', steps: .* must be a mapping"),
+        ({"steps": without_parents}, "scene_graph 'n', steps: missing key 'parents'"),
+        ({"steps": STEP_TEXTS | {"relations": "Write."}}, "scene_graph 'n', steps: unknown key 'relations'"),
+        *(({"steps": STEP_TEXTS | {step: " "}}, f"scene_graph 'n', step {step}: ' ' must") for step in STEP_TEXTS),
+        *(({key: True}, f"scene_graph 'n', {key}: True is a boolean") for key in ("source", "system")),
+        ({"examples": "A dog."}, "scene_graph 'n', examples: 'A dog.' must be a list"),
+        ({"examples": [{"text": "A dog.", "graph": [ROW]}, {"text": "A dog."}]},
+         "scene_graph 'n', example 2: missing key 'graph'"),
+        ({"examples": [{"text": " ", "graph": [ROW]}]}, "scene_graph 'n', example 1, text: ' ' must"),
+        ({"examples": [{"text": "a", "graph": {}}]}, "scene_graph 'n', example 1, graph: {} must be a list"),
+        ({"examples": [{"text": "a", "graph": [ROW, ROW | {"kind": 1}]}]},
+         "scene_graph 'n', example 1, graph 2: unknown key 'kind'"),
+        ({"examples": [{"text": "a", "graph": [ROW, ROW | {"parents": [0]}]}]},
+         "scene_graph 'n', example 1, graph 2: parent 0 is not another row"),
+    ]  # fmt: skip
+
+    def check(changes: dict[str, Any], message: str) -> None:
+        with pytest.raises(ValueError, match=f"^{message}"):
+            instructions(**changes)
+
+    check_cases(check, cases)
+
+
+def test_everything_that_changes_the_prompts_changes_their_hash() -> None:
+    other, first = {**ROW, "question": "Is it a dog?"}, {"text": "A dog.", "graph": [ROW]}
+    changes: list[dict[str, Any]] = [
+        {"system": "Be brief."},
+        *({"steps": STEP_TEXTS | {step: "Write."}} for step in STEP_TEXTS),
+        *({"examples": examples} for examples in (
+            [], [first], [first, first], [{"text": "A cat.", "graph": [ROW]}], [{"text": "A dog.", "graph": [other]}],
+            [{"text": "A dog.", "graph": [ROW | {"tuple": "entity - part (dog)"}]}],
+            [{"text": "A dog.", "graph": [ROW, ROW]}], [{"text": "A dog.", "graph": [ROW, ROW | {"parents": [1]}]}],
+        )),
+    ]  # fmt: skip
+    hashes = {instructions(**change).hash for change in changes}
+    assert len(hashes | {instructions().hash}) == len(changes) + 1
+    same = {"name": "m", "version": 2, "source": "t", "steps": dict(reversed(STEP_TEXTS.items()))}
+    assert instructions(**same).hash == instructions().hash
