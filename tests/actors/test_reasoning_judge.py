@@ -2,6 +2,7 @@
 
 import copy
 from dataclasses import replace
+from itertools import islice
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +13,7 @@ from actors import reasoning_judge
 from actors.reasoning_judge import turn_start
 from actors.rubrics.prompts import PromptBuilder
 from actors.vlm import families
+from actors.vlm.errors import ScoringError
 from actors.vlm.generation import Generated
 from actors.vlm.rater_settings import CLOSING_TOKENS, ReasoningSettings
 from actors.vlm.requests import Scores
@@ -101,6 +103,30 @@ def test_the_answer_is_scored_after_the_reasoning(judge: RubricStages, monkeypat
     codes = rater.scorer.check_codes(("1", "2", "3"))
     assert rows[0]["probabilities"] == pytest.approx(logits[codes].double().softmax(-1).tolist(), abs=1e-5)
     assert turn_start("") == "Final answer:"
+
+
+def test_a_reasoning_that_fails_leaves_the_others(judge: RubricStages, monkeypatch: pytest.MonkeyPatch) -> None:
+    rater = judge.rater
+    texts = [[Generated([number], "stop") for number in (3, 4)], ScoringError("not_finite", "no likelihoods")]
+    left = iter([*texts, *reversed(texts)])
+    monkeypatch.setattr(rater.engine, "generate", lambda prompts, **_: list(islice(left, len(prompts))))
+    monkeypatch.setattr(rater.chat, "decode", lambda tokens: f"Reason {tokens[0]}.")
+    rater.take_tally()
+    rows = judge(batch([[png(1)], [png(2)]], ["ok"] * 2)).to_pylist()
+    outcomes = [(row["item_id"], row["target"], row["sample"], row["error_kind"], row["comment"]) for row in rows]
+    assert outcomes == [
+        ("item0", "Japan", 0, None, "Reason 3."),
+        ("item0", "Japan", 1, None, "Reason 4."),
+        ("item0", "Brazil", 0, "not_finite", None),
+        ("item0", "Brazil", 1, "not_finite", None),
+        ("item1", "Japan", 0, "not_finite", None),
+        ("item1", "Japan", 1, "not_finite", None),
+        ("item1", "Brazil", 0, None, "Reason 3."),
+        ("item1", "Brazil", 1, None, "Reason 4."),
+    ]
+    assert [row["status"] for row in rows] == ["ok", "ok", *["error"] * 4, "ok", "ok"]
+    assert {row["error_message"] for row in rows} == {None, "no likelihoods"}
+    assert rater.take_tally()[rater.facts.tally] == 4  # answers that were scored
 
 
 def test_scores_equal_those_of_each_prompt_by_itself(judge: RubricStages, rubric: dict[str, Any]) -> None:

@@ -163,9 +163,13 @@ def test_damaged_files_and_settings_of_all_inputs_are_left_to_transformers(tmp_p
     (folder / OF_ALL).write_text("{}")
     assert read_plain(read(folder)) is None
     (folder / OF_ALL).unlink()
-    for text in ("", "{", "[1]", "[" * 100_000):
-        (folder / PICTURES).write_text(text)
-        assert read_plain(read(folder)) is None, text[:5]
+    for file in (PICTURES, CONFIG):
+        whole = (folder / file).read_text()
+        assert read_plain(read(folder)) is not None
+        for text in ("", "{", "[1]", "[" * 100_000, "null"):
+            (folder / file).write_text(text)
+            assert read_plain(read(folder)) is None, (file, text[:5])
+        (folder / file).write_text(whole)
 
 
 def test_a_transformers_that_prepares_pictures_otherwise_is_found_out(

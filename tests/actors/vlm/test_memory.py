@@ -52,8 +52,17 @@ def test_tokens_of_a_pass() -> None:
 
 
 def test_a_gpu_takes_longer_passes() -> None:
-    gpu = SimpleNamespace(**{**vars(MODEL), "device": SimpleNamespace(type="cuda")})
-    assert memory.tokens_per_pass(gpu, budget=PASS * 10**6, prefix=9, width=9, kind="cascade") == 32768
+    for device, most in (("cuda", 32768), ("cpu", 4096), ("mps", 4096)):
+        model = SimpleNamespace(**{**vars(MODEL), "device": SimpleNamespace(type=device)})
+        assert memory.tokens_per_pass(model, budget=PASS * 10**6, prefix=9, width=9, kind="cascade") == most
+        assert memory.packed_tokens(model, budget=PASS * 10**6) == most
+
+
+def test_tokens_of_a_packed_pass() -> None:
+    """The keys of a token are 128 bytes, and there are two passes at a time."""
+    token = 2 * (PASS + 128)
+    budgets = {token * 100: 100, token * 101 - 1: 100, token * 64: 64, token * 63: 64, token * 4097: 4096}
+    assert {budget: memory.packed_tokens(MODEL, budget=budget) for budget in budgets} == budgets
 
 
 @pytest.mark.parametrize(
