@@ -1,6 +1,7 @@
 """Float32 products by oneDNN: where they are enabled, and that they stay float32."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -42,6 +43,28 @@ def test_onednn_is_enabled_where_it_is_faster_and_keeps_float32(setting: Any, mo
     if onednn._is_faster():  # on the CPUs concerned: the products themselves
         assert onednn.enable.__wrapped__()
         torch.testing.assert_close(rows @ columns, expected, rtol=1e-5, atol=1e-4)
+
+
+def test_onednn_is_faster_where_mkl_does_not_use_avx_512(monkeypatch: pytest.MonkeyPatch) -> None:
+    cases = {
+        # oneDNN's setting, MKL, the instructions, a processor of Intel
+        (True, True, "AVX512", False): True,
+        (False, True, "AVX512", False): False,
+        (True, False, "AVX512", False): False,
+        (True, True, "AVX2", False): False,
+        (True, True, "AVX512", True): False,
+    }
+    outcomes = {}
+    for setting, mkl, capability, intel in cases:
+        backends = SimpleNamespace(
+            mkldnn=SimpleNamespace(**({"matmul": None} if setting else {})),
+            mkl=SimpleNamespace(is_available=lambda mkl=mkl: mkl),
+            cpu=SimpleNamespace(get_cpu_capability=lambda capability=capability: capability),
+        )
+        monkeypatch.setattr(onednn, "torch", SimpleNamespace(backends=backends))
+        monkeypatch.setattr(onednn, "_is_intel", lambda intel=intel: intel)
+        outcomes[setting, mkl, capability, intel] = onednn._is_faster()
+    assert outcomes == cases
 
 
 def test_a_product_in_bfloat16_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -144,6 +144,8 @@ def test_bounds_keep_the_aspect_ratio_and_never_pass_the_bound() -> None:
     assert PixelBounds(10_000).size(100, 100) == (100, 100)
     assert PixelBounds(1000, 1000).size(10, 10) == (31, 31)
     assert NO_BOUNDS.size(9, 7) == (9, 7)
+    # 7 x 7 / 16 = 3.06, whose root is 1: with 2, the picture would have 8 pixels.
+    assert (PixelBounds(7).size(7, 16), PixelBounds(7).size(16, 7)) == ((1, 4), (4, 1))
 
 
 def test_invalid_bounds_are_refused() -> None:
