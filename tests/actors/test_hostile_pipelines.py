@@ -5,12 +5,14 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from actors.diffusion.loading import check_image_model, load_pipeline
 from actors.diffusion.settings import ImageModelSettings
 from actors.local_models import resolve
+from tests.cases import check_cases
 
 INDEX = "model_index.json"
 
@@ -68,3 +70,46 @@ def test_hostile_pipelines_are_refused_by_name(tmp_path: Path, monkeypatch: pyte
             call(settings)
         assert str(folder) in str(caught.value), fault
         assert not (folder.parent / "ran").exists(), fault
+
+
+def test_what_is_no_pipeline_is_refused_by_its_index(tmp_path: Path) -> None:
+    pipeline = {"_class_name": "StableDiffusion3Pipeline"}
+    allowed = pipeline | {
+        "vae": ["diffusers", "AutoencoderKL"],
+        "tokenizer": ["transformers", "CLIPTokenizer"],
+        "safety_checker": ["stable_diffusion", "StableDiffusionSafetyChecker"],  # of diffusers' pipelines
+        "image_encoder": [None, None],
+        "text": ["a", "b", "c"],
+        "_evil": ["evil", "Evil"],
+    }
+    cases: list[tuple[Any, str]] = [
+        (None, "not a pipeline of diffusers"),
+        *((text, "not a pipeline of diffusers") for text in ("", "{", "[1]", "3", "{}", "[" * 100_000)),
+        ({"_class_name": "NoSuchPipeline"}, "the installed diffusers .* has no NoSuchPipeline"),
+        ({"_class_name": "__version__"}, "the installed diffusers .* has no __version__"),
+        ({"_class_name": None}, "the installed diffusers .* has no None"),
+        (allowed | {"vae": ["evil", "Evil"]}, "model_index.json: vae is of 'evil'"),
+        (allowed | {"unet": ["os", "system"]}, "model_index.json: unet is of 'os'"),
+    ]
+
+    def folder(index: Any) -> str:
+        place = tmp_path / str(len(list(tmp_path.iterdir())))
+        place.mkdir()
+        if index is not None:
+            (place / INDEX).write_text(index if isinstance(index, str) else json.dumps(index))
+        return str(place)
+
+    def check(index: Any, message: str) -> None:
+        name = folder(index)
+        with pytest.raises(ValueError, match=f"^{name}: {message}"):
+            check_image_model(ImageModelSettings(checkpoint=name))
+
+    check_cases(check, cases)
+    check_image_model(ImageModelSettings(checkpoint=folder(allowed)))
+    for name in ("/no/such/folder", "./nowhere", "~/nowhere"):
+        with pytest.raises(ValueError, match=f"^{name}: no such folder"):
+            check_image_model(ImageModelSettings(checkpoint=name))
+    wrong: list[tuple[str, Any]] = [("dtype", "int4"), ("device", "abacus")]
+    for key, value in wrong:
+        with pytest.raises(ValueError, match=f"{key}={value}"):
+            check_image_model(ImageModelSettings(checkpoint=folder(allowed), **{key: value}))
