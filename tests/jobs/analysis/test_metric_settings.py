@@ -1,5 +1,6 @@
 """Settings of metrics: what is refused, and what a report adds where the data have it."""
 
+import sys
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from jobs.analysis.metric_settings import attributes, check, check_attributes, with_available, with_conditions
 from jobs.errors import InputError
 from jobs.metrics.question import MetricSettings
+from jobs.metrics.text_overlap import MEASURES
 from tests.cases import check_cases
 
 
@@ -35,6 +37,16 @@ def test_a_setting_out_of_range_is_refused_and_one_at_its_end_is_not() -> None:
             check(MetricSettings(**{key: refused}))
 
     check_cases(check_case, cases)
+
+
+def test_measures_of_overlap_need_their_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    packages = {"bleu": "sacrebleu", "rouge_l": "rouge_score", "cider": "pycocoevalcap"}
+    assert set(packages) == set(MEASURES)
+    for measure, package in packages.items():
+        with monkeypatch.context() as patch:
+            patch.setitem(sys.modules, package, None)
+            with pytest.raises(ModuleNotFoundError, match=package):
+                check(MetricSettings(text_overlap=[measure]))
 
 
 def test_attributes_are_those_of_all_settings_and_must_exist() -> None:

@@ -12,6 +12,7 @@ from jobs.store.reading import open_table
 from jobs.viewer.corrections import Correction, Corrections
 from jobs.viewer.picture_details import LineKey
 from tests.factories import FIVE, rows_of, write_table
+from tests.jobs.viewer.small_study import viewer_of
 
 RUBRICS = Rubrics({"r": FIVE})
 FIT = LineKey("r", "fit", "", "")
@@ -72,3 +73,5 @@ def test_tables_of_others_are_not_touched(tmp_path: Path) -> None:
     for place, rater in (("A", "ben"), ("B", "ada")):
         with pytest.raises(InputError, match="ratings of another rater or rubric"):
             Corrections(str(tmp_path / place), rater, RUBRICS).check()
+    with pytest.raises(InputError, match=f"out={tmp_path}/A: "):
+        viewer_of(write_table(tmp_path / "m", "ratings", [], rubric=FIVE), tmp_path, rater="ben", out=f"{tmp_path}/A")
