@@ -270,6 +270,10 @@ def test_the_top_of_each_order_is_drawn_from_all_pictures(tmp_path):
     assert set(chosen.pictures) == {ids[n] for n in (32, 30, 35, 36, 0, 39, 1, 2)}
     excluded = gallery.choose(tables, 8, ExclusionFilter(frozenset({ids[32]})), standings=lambda: standings)
     assert {ids[30], ids[31]} <= set(excluded.pictures)
+    most = gallery.choose(tables, 39, ExclusionFilter(frozenset()), standings=lambda: standings)
+    assert len(most.tops["region"]) == 9
+    everything = gallery.choose(tables, 40, ExclusionFilter(frozenset()), standings=lambda: pytest.fail("not needed"))
+    assert (everything.pictures, everything.tops) == (tuple(ids), {})
     cards = gallery.cards(tables, chosen, {}, {}, extra=(), exclusion_filter=ExclusionFilter(frozenset()))
     assert [card.image_id for card in cards] == sorted(chosen.pictures)
 
