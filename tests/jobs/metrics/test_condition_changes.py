@@ -52,6 +52,10 @@ def test_by_hand():
     share = results["share_at_least_change", "m", "4"]
     assert (share.value, share.n) == ((1 + 1 + 0 + 0 + 0) / 5, 5)
     assert changes(b, a)["score_change", "m"].value == -score.value
+    assert {name[0] for name in results} == {"score_change", "share_at_least_change"}
+    with_people = condition("b", [[4, 1]] * 6, ["m", "p"], range(6), [0] * 6)  # under one condition only
+    for sides in ((a, with_people), (with_people, a)):
+        assert {name[0] for name in changes(*sides)} == {"score_change", "share_at_least_change"}
 
 
 def test_a_group_under_one_condition_only_has_no_change():

@@ -61,6 +61,15 @@ def test_of_several_conditions_the_chosen_one_counts():
         .value
     )
     assert "paper.condition" in str(MetricIndex(metrics).get("share", {"question": "a"}).reason)
+    index = MetricIndex([*metrics, refusals], condition="article")
+    assert index.conditions == {"", "article"}
+    assert [index.under(name).get("share", {"question": "a"}).value for name in ("", "article", "x")] == [
+        0.1,
+        0.2,
+        None,
+    ]
+    alone = MetricIndex([metric(question="a", value=0.3), refusals])
+    assert (alone.conditions, alone.under("x").get("share", {"question": "a"}).value) == (set(), 0.3)
 
 
 def test_the_scale_of_an_inverted_question_needs_no_dim():

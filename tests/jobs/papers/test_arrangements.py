@@ -1,0 +1,102 @@
+"""The parts of each paper that a report's ratings and computed metrics allow, and the settings that it adds."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from jobs.analysis.report_tables import ReportTables
+from jobs.errors import InputError
+from jobs.metrics.question import MetricSettings
+from jobs.papers import registry, report_results
+from jobs.papers.century import images, people, response_figures
+from jobs.papers.report_results import ReportSettings, check
+from jobs.papers.rome import image_models, question_answers, rating
+from jobs.papers.settings import PaperSettings
+from jobs.papers.study import Study
+from tests.factories import TableInMemory
+from tests.jobs.papers.studies import metric, study
+
+RATED = {
+    "century": {"images": "sensitive", "responses": "identification"},
+    "rome": {"rating": "match", "comparison": "preference", "scores": "with_dependencies"},
+}
+
+
+@pytest.fixture(autouse=True)
+def _without_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Study, "rated", lambda *_: None)
+    for module in (images, people, response_figures, rating, image_models, question_answers):
+        for name in {"plot", "small_multiples"} & set(vars(module)):
+            monkeypatch.setattr(module, name, lambda *_, **__: "")
+
+
+def parts(name: str, *roles: str, metrics: Any = (), computed: Any = ()) -> list[str]:
+    answered = {(role, RATED[name][role]): ["m"] for role in roles}
+    one = study(metrics, computed=computed, answered=answered, name=name)
+    summary: Any = SimpleNamespace(raters=SimpleNamespace(kinds={}), pooled=SimpleNamespace(result=list))
+    return [part.name for part in registry.arrange(replace(one, summary=summary))]
+
+
+def test_parts_of_a_paper_are_those_of_the_rated_rubrics_in_its_order() -> None:
+    of_images = ["table_1", "table_2", "figure_6", "table_8"]
+    written = [
+        metric("share_at_least", 0.5, rubric="responses", attribute=attribute, part=part)
+        for attribute, part in (("model", "w"), ("sub_region+model", "Caribbean + w"))
+    ]
+    of_responses = ["table_3", "figure_9", "figure_11", "figure_12", "figure_13"]
+    assert {
+        "images": parts("century", "images"),
+        "responses": parts("century", "responses", metrics=written),
+        "both": parts("century", "images", "responses", metrics=written),
+        "none": parts("century", metrics=written),
+    } == {
+        "images": of_images,
+        "responses": of_responses,
+        "both": ["table_1", "table_2", "table_3", "figure_6", "table_8", *of_responses[1:]],
+        "none": [],
+    }
+    of_scores = parts("rome", "scores")
+    of_rating = ["table_1", "figure_3_left", "table_3", "table_4"]
+    assert of_scores[0].startswith("figure_4")
+    assert {role: parts("rome", role) for role in ("rating", "comparison")} == {
+        "rating": of_rating, "comparison": ["table_1", "table_2"]
+    }  # fmt: skip
+    assert parts("rome", "scores", "rating", "comparison") == ["table_1", "table_2", *of_rating[1:], *of_scores]
+    assert parts("rome") == []
+
+
+def test_parts_of_tric_are_those_of_the_computed_metrics() -> None:
+    encoders, judges = metric("mrr", 0.5, table="clip", template="none"), metric("mrr@100", 0.5, ranking="encoder")
+    names = {"encoders": parts("tric", computed=[encoders]), "judges": parts("tric", computed=[judges])}
+    assert names["encoders"] == ["table_2"]
+    assert names["judges"] == parts("tric", computed=[encoders, judges])
+    assert (names["judges"][0], len(names["judges"])) == ("table_2", 2)
+    assert parts("tric", computed=[metric("mrr@100", 0.5, ranking="judge")]) == []
+
+
+def test_settings_of_a_paper_and_of_metrics_are_checked() -> None:
+    for settings, message in (
+        (ReportSettings(gallery=-1), "gallery=-1"),
+        (ReportSettings(gallery_seed=-1), "gallery_seed=-1"),
+        (ReportSettings(metrics=MetricSettings(stop=0)), "metrics.stop=0"),
+        (ReportSettings(paper=PaperSettings(name="x")), "paper.name=x"),
+    ):
+        with pytest.raises(InputError, match=f"^{message}: "):
+            check(settings)
+    check(ReportSettings(gallery=0, gallery_seed=0))
+
+
+def test_a_paper_adds_what_the_items_and_ratings_have() -> None:
+    paper = PaperSettings(
+        disaggregate=["region", "absent"], compare=["region"], contrast=["region:a-b", "absent:a-b"],
+        baseline_condition="none", reference_condition="gold",
+    )  # fmt: skip
+    item = {"item_id": "i", "kind": "image", "image_ids": [], "text_ids": [], "attributes": [("region", "a")]}
+    tables: Any = ReportTables(items=[TableInMemory("items", [item])])  # type: ignore[list-item]
+    reduction: Any = SimpleNamespace(by=("condition",), keys=[("r", "q", name) for name in ("none", "gold")])
+    items, settings = report_results._items_and_settings(ReportSettings(paper=paper), tables, reduction)
+    assert (settings.disaggregate, settings.compare, settings.contrast) == (["region"], ["region"], ["region:a-b"])
+    assert (settings.baseline_condition, settings.reference_condition) == ("none", "gold")
+    assert len(items.hashes) == 1
