@@ -10,15 +10,14 @@ from jobs.papers.study import Study
 CALIBRATED = "log-likelihood"  # suffix of the condition of ratings by jobs.calibrate
 ROLE, QUESTION = "relevance", "relevance"
 SHOWN = {
+    "encoder": "encoder",
     "none": "no context",
     "article": "linked article",
     "titles": "titles of linked articles",
     "gold": "right article",
-    "encoder": "encoder",
     "likelihood": "linked article, likelihood of labels",
     "gold likelihood": "right article, likelihood of labels",
-}  # role of a condition in the paper -> label
-ORDER = list(SHOWN)
+}  # role of a condition in the paper -> label, in the order of table 1
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ def asked(study: Study) -> list[ShownRater]:
                 role = "gold likelihood" if role == "gold" else "likelihood"
             if kind in ("model", "encoder"):
                 judges.append(ShownRater(rater, condition, role))
-    places = {role: place for place, role in enumerate(("encoder", *ORDER))}
+    places = {role: place for place, role in enumerate(SHOWN)}
     return sorted(set(judges), key=lambda j: (places.get(j.role, len(places)), j.rater, j.condition))
 
 

@@ -1,5 +1,7 @@
 """Tables of the universal set from metrics by hand: which rater, subgroup and printed number is in which cell."""
 
+from dataclasses import replace
+
 from jobs.metrics.metric import Metric
 from jobs.papers.caire.raters import ShownRater
 from jobs.papers.caire.universal import tables
@@ -122,3 +124,9 @@ def test_agreement_of_people_needs_no_judge_that_is_compared_with_them() -> None
         [(0.6, None), (0.1, 7)], [NONE, (0.2, None)], [(0.4, None), NONE], [NONE, (0.5, None)], [NONE, (None, 8)]
     ]  # fmt: skip
     assert by_name(metrics, [shown("m")]) == {}
+    under = [replace(one, dims={**one.dims, "condition": "x"}) for one in metrics]
+    other = metric("refusals", 0.9, rubric="relevance", question="relevance", condition="a")
+    assert rows_of(by_name([other, *under], [shown("m")], **PEOPLE)["table_14"])["Krippendorff's alpha, ordinal",] == [
+        (0.6, None),
+        (0.1, None),
+    ]  # which no condition changes
