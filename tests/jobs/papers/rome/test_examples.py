@@ -50,15 +50,16 @@ def test_ratings_of_one_item_by_some_raters() -> None:
 
 def test_an_item_is_shown_with_its_prompt_and_first_picture() -> None:
     items: list[dict[str, Any]] = [
-        {"item_id": "a", "text_ids": ["t1", "t2", "t3"], "image_ids": ["p1", "p2"]},
+        {"item_id": "a", "text_ids": ["t1", "t2", "t3", "t5"], "image_ids": ["p1", "p2"]},
         {"item_id": "b", "text_ids": None, "image_ids": []},
         {"item_id": "other", "text_ids": ["t1"], "image_ids": ["p3"]},
     ]
-    texts = [
+    texts: list[dict[str, Any]] = [
         {"text_id": "t1", "role": "prompt", "text": "A \n boat."},
         {"text_id": "t2", "role": "caption", "text": "A caption."},
         {"text_id": "t3", "role": "prompt", "text": "x" * (SHORT + 1)},
         {"text_id": "t4", "role": "prompt", "text": "of another item"},
+        {"text_id": "t5", "role": "prompt", "text": None},
     ]
     sources = {"items": [TableInMemory("items", items)], "texts": [TableInMemory("texts", texts, batch=2)]}
     a, b, c = (int(item) for item in HASHES[:3])

@@ -1,11 +1,19 @@
 """Tables 1 and 3 and what stands alone without scenarios, by hand."""
 
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
+import pytest
+
+from jobs.metrics.distributions import Distributions
 from jobs.metrics.metric import Metric
 from jobs.papers.rome import rating
 from jobs.papers.rome.comparison import table_2
 from jobs.papers.settings import PrintedTable
+from jobs.tables import TABLES
+from tests import factories
 from tests.jobs.papers.studies import metric, rows_of, study
 
 NONE = (None, None)
@@ -28,6 +36,55 @@ def test_table_1_counts_the_answers_of_people_in_both_tasks() -> None:
         ("Image comparison (IC)",): [NONE] * 6,
         ("Image rating (IR)",): [(14, 568), (2, None), (1, None), (13, 500), (7, 40), (None, 20)],
     }
+
+
+def test_figure_3_has_the_deviations_of_models_in_the_order_of_their_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    plots: list[Any] = []
+    monkeypatch.setattr(rating, "plot", lambda panel, **_: plots.append(panel))
+    one = Distributions()
+    answers = [factories.rating(item, "people", "match", value) | {"rubric": "rating"}
+               for item, value in (("a", "1"), ("b", "2"), ("c", "2"), ("d", "2"))]  # fmt: skip
+    answers.append(factories.rating("a", "people", "other", "1"))
+    one.add(pa.Table.from_pylist(answers, schema=TABLES["ratings"].schema()))
+    summary: Any = SimpleNamespace(raters=SimpleNamespace(kinds=RATERS["kinds"]), pooled=one)
+
+    def of_model(name: str, value: float, rater: str, **more: str) -> Metric:
+        return metric(name, value, **DIMS, rater=rater, **more)
+
+    def deviation(value: float, rater: str, step: str, group: str = "people") -> Metric:
+        return of_model("deviation_share", value, rater, deviation=step, group=group)
+
+    metrics = [
+        of_model("share", 0.6, "m", answer="1"),
+        of_model("share", 0.4, "m", answer="2"),
+        deviation(0.1, "m", "+10"),
+        deviation(0.2, "m", "+2"),
+        deviation(0.3, "m", "-1"),
+        deviation(0.9, "m", "+5", "others"),
+        deviation(0.8, "p", "-1"),
+        of_model("mean_deviation", 0.5, "m", group="people"),
+    ]
+    printed = PrintedTable("t", ["0", "-1"], {"GPT": [31, 32], "Other": [33, None]})
+    shares, deviations = rating.figure_3(
+        replace(study(metrics, printed={"figure_3_right": printed}, **RATERS), summary=summary)
+    )
+    assert rows_of(shares.numbers) == {
+        ("People",): [(0.25, None), (0.75, None)], ("m",): [(0.6, None), (0.4, None)], ("n",): [NONE, NONE]
+    }  # fmt: skip
+    assert shares.numbers.columns == (("1",), ("2",))
+    assert deviations.numbers.columns == (("-1",), ("0",), ("+2",), ("+10",), ("mean",))
+    assert rows_of(deviations.numbers) == {
+        ("m",): [(0.3, 0.32), (None, 0.31), (0.2, None), (0.1, None), (0.5, None)],
+        ("n",): [NONE] * 5,
+        ("Other (paper)",): [NONE, (None, 0.33), *[NONE] * 3],
+    }
+    bars, intervals = plots
+    assert (bars.shares[0], bars.rows) == ([0.25, 0.75], ["People", "m", "n"])
+    assert [(e.series, e.label, e.value, e.printed) for e in intervals.estimates[:2]] == [
+        ("m", "-1", 0.3, 0.32), ("m", "0", None, 0.31)
+    ]  # fmt: skip
+    of_people = [deviation(0.8, "p", "-1")]
+    assert len(list(rating.figure_3(replace(study(of_people, **RATERS), summary=summary)))) == 1
 
 
 def of_part(name: str, value: float, group: str, part: str, *pair: str) -> Metric:
@@ -59,6 +116,8 @@ def test_table_3_has_a_column_per_rater_and_scenario() -> None:
         "p-value": [(0.03, 0.01), NONE],
     }
     assert set(rows_of(table)["Samples",][4:]) == {NONE}
+    alone = rating.table_3(study(metrics, answered=RATERS["answered"], kinds={"p": "gold"}))
+    assert [rater for rater, _ in alone.columns] == ["m", "m", "n", "n"]
     assert table.notes[1:] == ("The paper, Other / Triumph: Samples 80, Average score 2.5.",)
 
 
