@@ -98,3 +98,5 @@ def test_figure_6_has_people_last_and_one_legend(monkeypatch: pytest.MonkeyPatch
     assert [row.headers for row in figure.numbers.rows[:3]] == [
         ("Sensitive", "m"), ("Sensitive", "n"), ("Sensitive", "People")
     ]  # fmt: skip
+    without_people = images.figure_6(study(metrics, answered=RATERS["answered"], kinds={"p": "gold"}))
+    assert [row.headers[1] for row in without_people.numbers.rows[:3]] == ["m", "n", "m"]
