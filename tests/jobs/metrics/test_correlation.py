@@ -85,7 +85,8 @@ def test_averages_first_then_correlates():
     assert concept_average(NOTHING, NOTHING, NOTHING.astype(int), NOTHING.astype(int)).coverage is None
     over_all = global_average(model, people, target, asked=4)
     assert (over_all.n, over_all.coverage, global_average(model, people, target).coverage) == (3, 3 / 4, None)
-    assert global_average(model[:2], people[:2], target[:2]).value is None
+    few_targets = global_average(model[:2], people[:2], target[:2], asked=4)
+    assert (few_targets.value, few_targets.n, few_targets.coverage) == (None, 2, 2 / 4)
 
 
 def test_one_by_one_statistics():
