@@ -220,6 +220,7 @@ INVALID_KEYS = [
     (["per_item=1", "only_questions=[beauty]"], "only_questions=beauty: .* image_type"),
     (["per_item=1", "span_labels=mistakes_omissions"], "span_labels: .* 'generated'"),
     (["per_item=1", "audit=0.1"], "audit= and auditor= go together"),
+    (["per_item=1", "input=[]"], r"input=\[\]: no table there"),
     (["per_item=1", "tool=excel"], "tool=excel: .* label_studio, prodigy"),
     (["per_item=1", "show_columns=[colour]"], "show_columns=colour: "),
 ]

@@ -98,6 +98,7 @@ def test_what_is_refused(ranked: str, tmp_path: Path, capsys: pytest.CaptureFixt
         ("q1,a,x\n", ["k=[1,1]"], "k=[1, 1]"),
         ("q1,a,x\n", ["k=[0]"], "k=[0]"),
         ("q1,a,x\n", ["k=[]"], "k=[]"),
+        ("q1,a,x\n", ["unlisted=right"], "unlisted=right: must be one of left_out, wrong"),
     ]
     missed = []
     for rows, keys, message in cases:

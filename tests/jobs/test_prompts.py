@@ -9,7 +9,7 @@ import pytest
 from actors.ids import content_id
 from jobs.runtime.command_line import cli
 from tests.cases import check_cases
-from tests.factories import rows_of, write_units
+from tests.factories import rows_of, write_table, write_units
 
 
 def test_caires_200_prompts(tmp_path: Path) -> None:
@@ -60,14 +60,37 @@ def test_wrong_keys_are_named(tmp_path: Path, capsys: pytest.CaptureFixture) -> 
         (["axes.concept=[]"], "axes.concept=[]: "),
         (["axes.concept=[a,a]"], "axes.concept=[a,a]: duplicate 'a'"),
         (["axes.concept=list.csv"], "or a .txt file"),
+        (["template=photo", "axes={}"], "axes={}: must have an axis"),
+        (["axes.concept={folder}/many.txt", "axes.country={folder}/many.txt"], "axes: 1,002,001 prompts; must be 1 to"),
     ]
 
     def check(keys: list[str], message: str) -> None:
         (tmp_path / "latin.txt").write_bytes(b"Per\n\xfa\n")
+        (tmp_path / "many.txt").write_text("\n".join(map(str, range(1001))))
         assert (
             cli.main("prompts", [f"out={tmp_path}/p", *(key.replace("{folder}", str(tmp_path)) for key in keys)]) == 2
         )
         assert message in capsys.readouterr().err
+
+    check_cases(check, cases)
+
+
+def test_a_choice_is_written_or_read_but_not_both(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_units(tmp_path / "near", "neighbors", [[{"query_id": "q", "rank": n, "item_id": "i"} for n in range(20_001)]])
+    write_table(tmp_path / "p", "texts", [{"text_id": "q", "role": "prompt", "text": "t"}])
+    cases = [
+        (["chosen=c.csv", "neighbors=n"], "chosen= reads the completed CSV"),
+        (["chosen=c.csv", "prompts=p"], "chosen= reads the completed CSV"),
+        (["chosen=c.csv", "images=i"], "chosen= reads the completed CSV"),
+        (["neighbors=n"], "neighbors= and prompts= are required"),
+        (["prompts=p", "images=i"], "neighbors= and prompts= are required"),
+        ([f"neighbors={tmp_path}/near", f"prompts={tmp_path}/p"], "20,001 rows; at most 20,000"),
+    ]
+
+    def check(keys: list[str], message: str) -> None:
+        assert cli.main("choose", [*keys, f"out={tmp_path}/out"]) == 2
+        assert message in capsys.readouterr().err
+        assert not (tmp_path / "out").exists()
 
     check_cases(check, cases)
 

@@ -1,9 +1,15 @@
 """Captions with dates, by hand."""
 
 from datetime import date
+from pathlib import Path
+
+import pytest
 
 from jobs.corpora.tric import Split
-from jobs.tric_captions import captions
+from jobs.errors import InputError
+from jobs.runtime.command_line import cli
+from jobs.tric_captions import TricCaptionsConfig, captions, execute
+from tests.cases import check_cases
 
 TEMPLATES = {"none": "{caption}", "year": "{date}: {caption}", "decade": "In the {date}s, {caption}"}
 
@@ -28,3 +34,21 @@ def test_a_text_for_each_template_date_and_caption() -> None:
     ]
     assert len({row["text_id"] for row in rows}) == len(rows)
     assert {(row["role"], row["language"]) for row in rows} == {("caption", "en")}
+
+
+def test_wrong_templates_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cases = [
+        ("templates.month='{caption} {date}'", "templates.month={caption} {date}: must be one of none, year, decade"),
+        ("templates.none=photo", "templates.none='photo': {caption} is missing"),
+        ("templates.none='{caption} {date}'", "templates.none='{caption} {date}': {date} is not allowed"),
+        ("templates.decade='{caption}'", "templates.decade='{caption}': {date} is missing"),
+        ("unit_rows=0", "unit_rows=0: must be at least 1"),
+    ]
+
+    def check(key: str, message: str) -> None:
+        assert cli.main("tric_captions", [f"split={tmp_path}/split", f"out={tmp_path}/out", key]) == 2
+        assert message in capsys.readouterr().err
+
+    check_cases(check, cases)
+    with pytest.raises(InputError, match=r"templates=\{\}: set at least one of none, year, decade"):
+        execute(TricCaptionsConfig(split="split", out="out"))

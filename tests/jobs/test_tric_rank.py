@@ -164,6 +164,11 @@ def test_a_table_of_another_split_or_encoder_is_refused(tmp_path: Path, capsys: 
     prepared(tmp_path, split)
     assert run(tmp_path, split, "answer=century") == 2
     assert "must be one of the templates of" in capsys.readouterr().err
+    pictures = (split / "in.tsv").read_text()
+    (split / "in.tsv").write_text("".join(f"other-{line}\n" for line in pictures.splitlines()))
+    assert run(tmp_path, split) == 2
+    assert f"pictures={tmp_path}/pictures: has no vector of a picture in" in capsys.readouterr().err
+    (split / "in.tsv").write_text(pictures)
     (split / "captions.tsv").write_text("1\tA\n2\tB\n7\tC\n8\tD\n")
     assert run(tmp_path, split) == 2
     assert "not the captions of this split" in capsys.readouterr().err

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 import yaml
 
@@ -43,9 +44,10 @@ def test_the_dashboard_shows_metrics_that_exist() -> None:
     assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
 
 
-def test_a_unit_that_an_actor_writes_has_errors_by_kind_and_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the errors of `fetch source=urls`, which are the main thing to monitor."""
-    seen: dict[str, float] = {}
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
+    """What is exported: the sums of the values by name and the metric's own labels."""
+    sums: dict[str, float] = {}
 
     class Recorder:
         def __init__(self, name: str) -> None:
@@ -53,11 +55,47 @@ def test_a_unit_that_an_actor_writes_has_errors_by_kind_and_time(monkeypatch: py
 
         def inc(self, value: float, *, tags: dict[str, str]) -> None:
             key = " ".join([self._name, *(tags[label] for label in METRICS[self._name].labels)])
-            seen[key] = seen.get(key, 0.0) + value
+            sums[key] = sums.get(key, 0.0) + value
 
         observe = inc
 
     monkeypatch.setattr(metrics, "_exported", Recorder)
+    return sums
+
+
+def test_a_batch_has_rows_by_status_errors_by_kind_pictures_and_tokens(seen: dict[str, float]) -> None:
+    rows = {"status": ["ok", "error", "error", "missing"], "error_kind": [None, "oom", None, "http_404"]}
+    exported = JobMetrics("judge", "judge")
+    pictures = pa.table({"pictures": [[b"a", b"b"], [], None, [b"c"]]})
+    exported.add_batch(pictures, pa.table(rows), {"tokens/passed": 7, "milliseconds/device": 500}, seconds=2.0)
+    assert seen == {
+        "remine_rows ok": 1,
+        "remine_rows error": 2,
+        "remine_rows missing": 1,
+        "remine_errors oom": 1,
+        "remine_errors unknown": 1,
+        "remine_pictures": 3,
+        "remine_tokens": 7,
+        "remine_device_seconds": 0.5,
+        "remine_actor_seconds": 2.0,
+    }
+    seen.clear()
+    exported = JobMetrics("embed", "embed")
+    exported.add_batch(pa.table({"bytes": [b"a", None]}), pa.table({"item": ["a", "b"]}), {}, seconds=2.0)
+    assert seen == {
+        "remine_rows ok": 2,
+        "remine_pictures": 1,
+        "remine_device_seconds": 2.0,
+        "remine_actor_seconds": 2.0,
+    }
+    seen.clear()
+    JobMetrics("", "embed").add_batch(pictures, pa.table(rows), {"tokens/passed": 7}, seconds=2.0)  # of no job
+    JobMetrics("", "embed").add_unit(Counts(1, 1), seconds=2.0)
+    assert seen == {}
+
+
+def test_a_unit_that_an_actor_writes_has_errors_by_kind_and_time(seen: dict[str, float]) -> None:
+    """With the errors of `fetch source=urls`, which are the main thing to monitor."""
     failures = {"error/dns": Failure(2, "u", "m"), "error/": Failure(1, "u", "m"), "missing/404": Failure(3, "u", "m")}
     status = Counter({"ok": 4, "error": 3, "missing": 3})
     exported = JobMetrics("fetch", "fetch")

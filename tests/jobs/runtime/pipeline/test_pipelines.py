@@ -115,10 +115,13 @@ def test_what_cannot_be_repeated_is_refused_before_the_first_step(
         ({"out": 'out: "${out}/${each.nothing}"'}, [], "variables of the step: ${each.thing}, ${each.place}"),
         ({"for_each": "{}"}, [], "variables of the step: none"),
         ({"for_each": '{thing: "${pipeline.inputs.no}", place: [a]}'}, [], "pipeline.inputs.no"),
+        ({}, ["profile={folder}/small.yaml"], "small.yaml: no such job promts; must be one of analyze, "),
     ]
+    (tmp_path / "small.yaml").write_text("name: small\nset: {promts: {language: de}}\n", encoding="utf-8")
 
     def check(changed: dict[str, str], overrides: list[str], message: str) -> None:
-        assert cli.main("run", given(tmp_path, *overrides, **changed)) == 2
+        keys = [override.replace("{folder}", str(tmp_path)) for override in overrides]
+        assert cli.main("run", given(tmp_path, *keys, **changed)) == 2
         assert message in capsys.readouterr().err
         assert not (tmp_path / "R").exists()
 

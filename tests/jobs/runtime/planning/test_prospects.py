@@ -150,6 +150,8 @@ def test_wrong_keys_of_a_plan_are_refused(
     for job, keys in (("kb", wordnet), ("terms", wikidata)):
         assert cli.main(job, [*keys, key]) == 2
         assert key.partition("=")[0] in capsys.readouterr().err
+    assert cli.main("kb", [*wordnet, "unit_rows=0"]) == 2
+    assert "unit_rows=0: must be at least 1" in capsys.readouterr().err
     assert not (tmp_path / "kb").exists()
     assert not (tmp_path / "graph").exists()
 
