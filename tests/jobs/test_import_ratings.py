@@ -241,6 +241,8 @@ def test_the_same_command_reads_answers_that_arrived_later(tmp_path: Path) -> No
     write(tmp_path / "p.csv", "item_id,rater,value\ni1,a,1\ni2,a,2\n")
     assert ratings(*command)["units"][0]["generation"] == 1
     assert [row["item_id"] for row in rows(tmp_path / "R")] == ["i1", "i2"]
+    ratings(*command, "retry=[ok]")  # the file is the same: it is read again
+    assert [row["item_id"] for row in rows(tmp_path / "R")] == ["i1", "i2"]
 
 
 @pytest.mark.parametrize(

@@ -164,6 +164,19 @@ def test_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "asks_for_the_picture 1" in printed
 
 
+def test_a_plan_of_a_file_counts_its_questions_and_a_limit_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "q.csv").write_text(FILE)
+    keys = [f"input={tmp_path}/q.csv", f"out={tmp_path}/R"]
+    assert cli.main("questions", [*keys, "plan=true"]) == 0
+    assert "would write 5 questions in 2 sets" in capsys.readouterr().out
+    for key in ("limit=3", "plan=calibrate"):
+        assert cli.main("questions", [*keys, key]) == 2
+        assert f"{key}: " in capsys.readouterr().err
+    assert not (tmp_path / "R").exists()
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

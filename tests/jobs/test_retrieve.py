@@ -1,5 +1,6 @@
 """`retrieve` from end to end: both sides resident, killed half-way, inputs that do not fit together."""
 
+import dataclasses
 import json
 import math
 from pathlib import Path
@@ -11,7 +12,9 @@ import pyarrow.compute as pc
 import pytest
 
 from jobs.errors import InputError, RunError
+from jobs.retrieve import RetrieveConfig, _calibration
 from jobs.runtime.command_line import cli
+from jobs.runtime.configuration import config
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.reading import open_table
 from jobs.store.run import open_run
@@ -332,3 +335,19 @@ def test_the_probability_is_of_cosines() -> None:
     actual = Calibration(math.log(100), -10).probability(np.array([0.1, 0.0, -1.0]))
     assert actual.tolist() == pytest.approx([0.5, 1 / (1 + math.exp(10)), 0], abs=1e-12)
     assert pc.all(pa.array(actual >= 0)).as_py()
+
+
+def test_a_scale_and_a_bias_of_the_user_replace_those_of_the_encoder(tables: dict[str, Any]) -> None:
+    """Without them, only a cosine has a probability."""
+    queries = open_table(str(tables["queries"]), "embeddings")
+    keys = [f"queries={tables['queries']}", f"corpus.path={tables['corpus']}", "out=o"]
+    of_table = {"logit_scale": None, "logit_bias": None}
+    for changes, layout, expected in (
+        (of_table, "table", (2.0, -3.0)),
+        (of_table | {"score": "cosine"}, "npy", (2.0, -3.0)),
+        (of_table | {"score": "inner_product"}, "npy", None),
+        ({"logit_scale": 1.0, "logit_bias": 0.0, "score": "inner_product"}, "npy", (1.0, 0.0)),
+    ):
+        cfg = dataclasses.replace(config.load("retrieve", RetrieveConfig, keys), **changes)
+        cfg.corpus.layout = layout
+        assert _calibration(cfg, queries) == expected

@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from ray.exceptions import RayActorError
 
 from actors import schemas
 from actors.status import INPUT_KINDS, NETWORK_KINDS
@@ -13,8 +14,10 @@ from jobs.errors import InputError, RunError
 from jobs.runtime import lifecycle, stages
 from jobs.runtime.configuration.config import FailingRows
 from jobs.runtime.configuration.resources import Resources
-from jobs.runtime.error_share import LEAST_FAILED, LEAST_ITEMS
+from jobs.runtime.error_share import ANSWER_S, LEAST_FAILED, LEAST_ITEMS, ErrorLimit
 from jobs.runtime.worker_errors import as_run_errors
+from jobs.store.failures import Failure
+from jobs.store.item_errors import ItemErrors
 from jobs.store.run import TableRun, open_run
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
@@ -163,6 +166,27 @@ def test_a_network_that_is_down_stops_the_run(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"100 of 200 items .*100 dns"):
         fetch(tmp_path / "out", {"u1-*": "dns"})
     assert written(tmp_path / "out") == {"u0"}
+
+
+def test_the_board_has_the_sum_and_a_board_that_does_not_answer_stops_nothing() -> None:
+    all_failed = ItemErrors(LEAST_ITEMS, {"error/oom": Failure(LEAST_ITEMS, "u", "m")})
+
+    class Board:
+        """Answers with errors of all workers, or not at all."""
+
+        def __init__(self, answer: ItemErrors | Exception) -> None:
+            self.answer = answer
+
+        def ask(self, method: str, unit: ItemErrors, *, timeout: float) -> ItemErrors:
+            assert (method, unit.items, timeout) == ("add_errors", 1, ANSWER_S)
+            if isinstance(self.answer, Exception):
+                raise self.answer
+            return self.answer
+
+    for error in (TimeoutError(), RayActorError()):
+        ErrorLimit(Board(error), 0.01).check(ItemErrors(items=1))
+    with pytest.raises(RunError, match="100 of 100 items"):
+        ErrorLimit(Board(all_failed), 0.01).check(ItemErrors(items=1))
 
 
 def test_a_larger_share_is_allowed_by_the_key(tmp_path: Path) -> None:
