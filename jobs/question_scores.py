@@ -93,12 +93,13 @@ def execute(cfg: QuestionScoresConfig) -> dict[str, Any] | None:
 
 
 def _has_answers(cfg: QuestionScoresConfig, sets: Any) -> bool:
-    """Return whether any rating of the rubric is about one of the sets, or about none because its item has no set."""
-    for batch in open_table(cfg.input, "ratings").batches(["item_id", "target", "rubric"]):
-        for row in batch.to_pylist():
-            if row["rubric"] == cfg.questions_rubric and (not row["target"] or row["target"] in sets):
-                return True
-    return False
+    """Return whether any rating of the rubric is about one of the sets, or all are about none: no item has a set."""
+    targets: set[str] = set()
+    for batch in open_table(cfg.input, "ratings").batches(["target", "rubric"]):
+        targets.update(row["target"] for row in batch.to_pylist() if row["rubric"] == cfg.questions_rubric)
+        if any(target in sets for target in targets):
+            return True
+    return targets == {""}
 
 
 JOB = cli.Job("question_scores", QuestionScoresConfig, execute)

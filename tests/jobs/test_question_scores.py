@@ -105,6 +105,26 @@ def test_refused(tmp_path: Path, keys: list[str], capsys: pytest.CaptureFixture[
     assert cli.main("question_scores", [*keys, "questions_rubric=other"]) == 2
     assert "no rating of rubric 'other' is about a set of" in capsys.readouterr().err
     assert not (tmp_path / "R").exists()
+    other = write_table(tmp_path / "other", "questions", [{"set_id": "t", "question_id": "1", "text": "Is it?"}])
+    assert cli.main("question_scores", [keys[0], f"questions={other}", f"out={tmp_path}/R"]) == 2
+    assert "no rating of rubric 'dsg' is about a set of" in capsys.readouterr().err
+    empty = write_table(tmp_path / "empty", "ratings", [])
+    assert cli.main("question_scores", [f"input={empty}", f"questions={other}", f"out={tmp_path}/R"]) == 0
+
+
+def test_ratings_of_items_without_a_set_are_skipped(tmp_path: Path, keys: list[str]) -> None:
+    none = answer("g", "*", "-", error_kind="no_questions") | {"target": "", "status": "skipped"}
+    ratings = write_table(tmp_path / "none", "ratings", [none])
+    assert cli.main("question_scores", [f"input={ratings}", *keys[1:]]) == 0
+    assert {(row["item_id"], row["status"]) for row in rows_of(f"{tmp_path}/R")} == {("g", "skipped")}
+
+
+def test_excluded_items_have_no_scores(tmp_path: Path, keys: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "list.txt").write_text("b\n")
+    assert cli.main("question_scores", [*keys, f"exclusions={tmp_path}/list.txt"]) == 0
+    assert {row["item_id"] for row in rows_of(f"{tmp_path}/R")} == set("acdefg")
+    assert cli.main("question_scores", keys) == 2
+    assert "exclusions" in capsys.readouterr().err
 
 
 def test_a_limit_takes_all_answers_about_the_first_items(tmp_path: Path, keys: list[str]) -> None:
