@@ -108,6 +108,13 @@ def test_the_same_seed_gives_the_same_files_and_another_is_refused_in_place(stud
         assert file.read_bytes() == (tmp_path / "B" / "prodigy" / file.name).read_bytes()
     with pytest.raises(InputError, match="another configuration"):
         annotate(study, *pictures(study), "per_item=2", "tool=prodigy", "seed=6", f"out={tmp_path / 'A'}")
+    (tmp_path / "A" / "prodigy" / "earlier.jsonl").touch()
+    for overwrite, is_kept in (("false", True), ("true", False)):  # nobody must annotate the files of another plan
+        keys = ["per_item=2", "tool=prodigy", "seed=5", f"overwrite={overwrite}", f"out={tmp_path / 'A'}"]
+        annotate(study, *pictures(study), *keys)
+        assert (tmp_path / "A" / "prodigy" / "earlier.jsonl").exists() == is_kept
+    for file in (tmp_path / "B" / "prodigy").iterdir():
+        assert file.read_bytes() == (tmp_path / "A" / "prodigy" / file.name).read_bytes()
 
 
 def test_a_draw_of_pictures(study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,6 @@
 """A batch that is not what a stage declares is refused; the error names stage, column and both types."""
 
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -14,12 +15,13 @@ from jobs.runtime.stage_workers import (
     TALLY,
     TASK,
     StageRunner,
+    UnitSink,
     merge_retried,
     replace_items,
     sum_tallies,
 )
 from jobs.store.units import Unit
-from jobs.store.writer import UnitTask
+from jobs.store.writer import Target, UnitTask
 from tests.cases import check_cases
 
 DECLARED = pa.schema({"item_id": pa.string(), "scores": pa.list_(pa.float64())})
@@ -133,6 +135,16 @@ def test_of_a_retry_only_rows_with_its_statuses_are_replaced() -> None:
     )
     with pytest.raises(RunError, match=r"unit u: the retry returned no row for \('c', 'x'\)"):
         merge_retried(written, redone.slice(1), ["item", "order"], task)
+
+
+def test_a_unit_that_did_not_arrive_whole_is_not_written(tmp_path: Path) -> None:
+    target = Target(str(tmp_path), "records", {}, "i", {}, None)
+    task = pa.array([UnitTask(Unit("u", ())).to_json()] * 2).dictionary_encode()
+    rows = pa.table({"item_id": ["a", "a"], TASK: task, EXPECTED_ROWS: [3, 3]})
+    for counts_items, arrived in ((False, "2 of 3 rows"), (True, "1 of 3 items")):
+        with pytest.raises(RunError, match=f"unit u: only {arrived} arrived"):
+            UnitSink(target, counts_items=counts_items)(rows)
+    assert not list(tmp_path.iterdir())
 
 
 def test_tallies_are_summed_by_group_and_key() -> None:

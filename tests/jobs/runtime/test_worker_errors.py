@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from actors.errors import ModelError, has_other_shapes
-from jobs.errors import RunError
+from jobs.errors import InputError, RunError
+from jobs.runtime.attempts import REMEDY
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration import config
 from jobs.runtime.worker_errors import as_run_errors, describe
@@ -46,3 +47,18 @@ def test_errors_about_shapes_are_not_those_of_a_device() -> None:
 def test_a_trace_without_an_error_ends_in_its_last_line() -> None:
     assert describe("the first line\nthe last line \n") == "the last line"
     assert describe(" \n") == "Ray gave no reason"
+
+
+def test_a_process_that_ended_is_named_by_its_stages() -> None:
+    trace = "The actor died unexpectedly.\n\tclass_name: MapWorker(MapBatches(decode_embed))\n\tactor_id: 1"
+    assert describe(trace).startswith(f"the process of decode and embed ended; {REMEDY}")
+    assert describe(f"{trace}\nValueError: a list") == "ValueError: a list"
+    wrapped = "ray.exceptions.ActorDiedError: it died\nray.exceptions.UserCodeException: no\n"
+    assert describe(f"{wrapped}KeyError: 'a'\nray.exceptions.ActorDiedError: it died") == "KeyError: 'a'"
+
+
+@pytest.mark.parametrize("error", [InputError("k=0: no"), RunError("it failed"), KeyboardInterrupt()])
+def test_errors_of_one_line_are_raised_as_they_are(error: BaseException) -> None:
+    with pytest.raises(type(error)) as raised, as_run_errors():
+        raise error
+    assert raised.value is error

@@ -181,6 +181,28 @@ def test_a_step_runs_when_the_inputs_have_its_values(tmp_path: Path) -> None:
     check_cases(check, cases)
 
 
+def test_steps_without_a_table_of_their_own_may_be_repeated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = """
+        name: own
+        steps:
+          - {job: prompts, set: {out: "${out}/p"}}
+          - {job: verify, set: {input: "${out}/p"}}
+          - {job: verify, set: {input: "${out}/p"}}
+    """
+    assert cli.main("run", given(tmp_path, file=file)) == 0
+    assert capsys.readouterr().out.count("no faults") == 2
+
+
+@pytest.mark.parametrize("job", ["promts", "run", "demo"])
+def test_steps_are_jobs_other_than_those_that_run_steps(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], job: str
+) -> None:
+    file = f"name: own\nsteps: [{{job: {job}, set: {{out: x}}}}]\n"
+    for key in ("plan=true", "limit=3"):
+        assert cli.main("run", given(tmp_path, key, file=file)) == 2
+        assert f"no such job {job}; must be one of analyze, " in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("file", "overrides", "message"),
     [

@@ -98,6 +98,14 @@ def test_rows_can_stay_together_by_column_or_attribute() -> None:
             draw(rows, n=2, by=wrong)
 
 
+def test_wrong_values_are_refused_before_a_table_is_read() -> None:
+    for keys, message in (({"n": 0}, "draw.n=0: must be at least 1"), ({"by": ""}, "draw.by=: must be picture")):
+        with pytest.raises(InputError, match=message):
+            DrawConfig(**keys).check()
+    DrawConfig(n=1).check()
+    assert (DrawConfig(n=1).is_set, DrawConfig(by="page").is_set) == (True, False)
+
+
 def test_only_complete_sets_are_drawn() -> None:
     rows = responses(10)
     rows = [row for row in rows if row["item_id"] not in ("1-a-0", "2-b-2")]
