@@ -208,6 +208,11 @@ def test_a_unit_at_which_its_actor_raises_is_left_out_and_the_next_is_done(board
     errors["u2"] = OSError("the store is gone")
     with pytest.raises(OSError, match="gone"):
         UnitRunner(stage=Stage("mine", Mine, {}), board=board, target=target)(tasks)
+    with pytest.raises(ValueError, match="cursed"):  # nothing counts the units that are left out
+        UnitRunner(stage=Stage("mine", Mine, {}), board=None, target=target)(tasks)
+    errors["u1"] = EngineError("the engine is dead")
+    with pytest.raises(EngineError):  # of the device, not of the unit
+        UnitRunner(stage=Stage("mine", Mine, {}), board=board, target=target)(tasks)
 
 
 def test_several_such_rows_cost_one_end_each(board: LocalBoard) -> None:

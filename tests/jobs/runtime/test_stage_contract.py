@@ -137,6 +137,23 @@ def test_of_a_retry_only_rows_with_its_statuses_are_replaced() -> None:
         merge_retried(written, redone.slice(1), ["item", "order"], task)
 
 
+class Failing(Labels):
+    """A stage that raises `error` at every batch."""
+
+    def __init__(self, *, error: Exception) -> None:
+        self._error = error
+
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        raise self._error
+
+
+def test_errors_of_the_run_and_of_batches_without_rows_are_not_errors_of_rows() -> None:
+    batch = pa.table({"item_id": ["i"], TASK: ["unit"], EXPECTED_ROWS: [1], EXCLUDED: ["{}"], BEGUN: [0.0]})
+    for error, rows in ((RunError("no such column"), 1), (ValueError("an empty batch"), 0)):
+        with pytest.raises(type(error), match=f"^{error}$"):
+            StageRunner(stage=Stage("judge", Failing, {"error": error}), board=None)(batch.slice(0, rows))
+
+
 def test_a_unit_that_did_not_arrive_whole_is_not_written(tmp_path: Path) -> None:
     target = Target(str(tmp_path), "records", {}, "i", {}, None)
     task = pa.array([UnitTask(Unit("u", ())).to_json()] * 2).dictionary_encode()
