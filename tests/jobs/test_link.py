@@ -303,6 +303,7 @@ def test_wrong_keys_are_named(world: dict[str, Any], tmp_path: Path, capsys: pyt
         ("contaminated=drop", ["method=lemma", "contaminated=drop"]),
         ("images= and kb.images=", ["method=lemma", "images=x"]),
         ("contaminated=skip", ["method=lemma", "images=x", "kb.images=y"]),
+        ("plan=calibrate", ["method=lemma", "plan=calibrate"]),
     ]
     missed = []
     for expected, keys in cases:
@@ -310,6 +311,9 @@ def test_wrong_keys_are_named(world: dict[str, Any], tmp_path: Path, capsys: pyt
         if code != 2 or expected not in error:
             missed.append((keys, code, error))
     assert not missed
+    assert cli.main("link", [*common, "method=lemma", "plan=true"]) == 0
+    (uses,) = (line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("  uses"))
+    assert (uses[1], uses.count("x")) == ("link", 1)  # its workers read and write
     assert not (tmp_path / "out").exists()
 
 

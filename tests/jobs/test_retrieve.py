@@ -163,7 +163,9 @@ def refused(**arguments: Any) -> str:
     return str(caught.value)
 
 
-def test_inputs_that_do_not_belong_together_are_refused(tables: dict[str, Any], tmp_path: Path) -> None:
+def test_inputs_that_do_not_belong_together_are_refused(
+    tables: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     other = embeddings(tmp_path / "other", drawn(4, 3), list("abcd"), encoder="huge@2")
     same = embeddings(tmp_path / "same", drawn(4, 3), list("abcd"), preprocessing="cropped")
     arguments = {"queries": tables["queries"], "corpus__path": tables["corpus"], "out": tmp_path / "out"}
@@ -174,12 +176,15 @@ def test_inputs_that_do_not_belong_together_are_refused(tables: dict[str, Any], 
     assert "cannot be compared" in refused(**arguments | {"queries": tmp_path / "*"})
     none = embeddings(tmp_path / "none", drawn(0, 3), [], units=1)
     assert cli.execute("retrieve", [f"queries={none}", f"corpus.path={tables['corpus']}", "out=x", "plan=true"]) is None
+    (uses,) = (line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("  uses"))
+    assert (uses[1], uses.count("x")) == ("search", 1)  # its workers read and write
     embeddings(twice := tmp_path / "twice", drawn(6, 3), list("abcabe"))
     for queries in (twice, tmp_path / "tw[i]*"):
         message = refused(**arguments | {"queries": queries})
         assert f"queries={queries}: duplicate item_id a (and 1 others)" in message
     refusals: list[tuple[dict[str, Any], tuple[str, ...]]] = [
         ({"k": 0}, ("k=0",)),
+        ({"plan": "calibrate"}, ("plan=calibrate",)),
         ({"score": "dot"}, ("score=dot", "inner_product, cosine")),
         ({"logit_scale": 1.0}, ("logit_scale=", "logit_bias=")),
         ({"resident": "both"}, ("resident=both", "auto, queries, corpus")),
