@@ -1,5 +1,7 @@
 """Why a cluster cannot be joined: told at once, with what to do about it."""
 
+import contextlib
+import os
 import signal
 import socket
 import subprocess
@@ -161,6 +163,29 @@ def test_as_many_actors_may_fail_to_start_as_there_are_places_twice() -> None:
     assert ray_session.failed_starts([head, *[worker] * 8], grows=False) == 16
     assert ray_session.failed_starts([{"CPU": 96.0, "GPU": 8.0}], grows=False) == 16
     assert ray_session.failed_starts([head], grows=True) == 3
+
+
+@pytest.mark.parametrize(
+    ("shown", "fails", "drops", "is_printed"),
+    [
+        (True, False, False, True),
+        (False, False, False, False),
+        (False, True, False, True),
+        (False, True, True, False),
+    ],
+)
+def test_what_ray_writes_while_it_starts_is_printed_if_the_start_fails(
+    capfd: pytest.CaptureFixture[str], shown: bool, fails: bool, drops: bool, is_printed: bool
+) -> None:
+    expected = pytest.raises(KeyError) if fails else contextlib.nullcontext()
+    with expected, ray_session._hold_back_stderr(shown=shown) as held:
+        os.write(2, b"a line of the raylet\n")
+        if drops:
+            held.drop()
+        if fails:
+            raise KeyError
+    os.write(2, b"later\n")
+    assert capfd.readouterr().err == "a line of the raylet\n" * is_printed + "later\n"
 
 
 def test_a_ray_of_this_machine_has_the_cpus_of_the_configuration() -> None:
