@@ -18,6 +18,7 @@ from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
 from jobs.tables import TABLES
+from jobs.verify import FAULTS_SHOWN
 from tests.factories import record, write_records
 
 
@@ -65,6 +66,18 @@ def test_a_key_in_two_units_is_found(tmp_path: Path, capsys: pytest.CaptureFixtu
     same, null = record("a", record_id="twice"), record("b", record_id="once")
     write_records(str(out), [[same, null], [same]])
     assert "key {'record_id': 'twice'} occurs 2 times" in faults(out, capsys)
+
+
+def test_the_first_faults_are_printed_and_the_others_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    units = [[record(f"r{number}")] for number in range(FAULTS_SHOWN + 1)]
+    write_records(str(tmp_path / "records"), units)
+    for file in (tmp_path / "records").glob("*.parquet"):
+        file.write_bytes(file.read_bytes()[:-1])
+    printed = faults(tmp_path / "records", capsys).splitlines()
+    assert [line.split()[0] for line in printed] == ["fault:"] * FAULTS_SHOWN + ["…"]
+    assert printed[-1].split()[2] == "2"  # a unit, and that units are missing
 
 
 def test_keys_are_compared_a_part_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
