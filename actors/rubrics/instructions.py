@@ -98,8 +98,8 @@ class Instruction:
             context: text by context field; a missing field is empty.
             values: `questions` and `target`, where the instruction uses them.
 
-        jinja2.TemplateError: a part cannot be rendered.
-            jinja2.TemplateError: a part that cannot be rendered.
+        Raises:
+            jinja2.TemplateError: a part cannot be rendered.
         """
         turn: list[Piece] = []
         for entry in self.order:
