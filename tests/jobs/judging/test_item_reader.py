@@ -134,6 +134,7 @@ def test_tables_that_do_not_fit_are_refused(tables: dict[str, str], tmp_path: Pa
     sources(tables, "items", **{**unnamed, "pictures": False, "fields": ("caption",)})
     sources(tables, "items", fields=("scenario",))
     sources(tables, "images", fields=())
+    sources(tables, "images", records=None, fields=("scenario",))
     other = sources({**tables, "records": write_file(tmp_path / "other", "records", [])}, "items")
     assert {name: table.uri for name, table in other.joined_tables.items()} == {
         "images": tables["images"], "texts": tables["texts"], "records": str(tmp_path / "other")
@@ -142,3 +143,20 @@ def test_tables_that_do_not_fit_are_refused(tables: dict[str, str], tmp_path: Pa
     assert [table and table.uri for table in of_both] == [tables["images"]] * 2
     assert set(other.identity) == {"input", "images", "texts", "records"}
     assert set(sources(tables, "images", records=None).identity) == {"input"}
+
+
+def test_tables_with_other_units_are_joined_as_a_whole(tmp_path: Path) -> None:
+    """Else an item would lack the texts and pictures that are in another unit than itself."""
+    rows = [{"item_id": f"i{n}", "kind": "image", "image_ids": [IDS[n]], "text_ids": ["abc"[n]]} for n in range(3)]
+    items = write_units(tmp_path / "items", "items", [rows[:2], rows[2:], []])
+    images = write_units(tmp_path / "images", "images", [PICTURES[:2], PICTURES[2:], []])
+    texts = write_units(tmp_path / "texts", "texts", [TEXTS[2:], TEXTS[:2]])
+    source = open_sources(items, images=images, texts=texts, records=None, fields=("text",), pictures=True)
+    assert source.texts is not None
+    assert source.images is not None
+    units = source.units()
+    assert [unit.rows for unit in units] == [2, 1, 0]
+    assert [unit.inputs[1] for unit in units] == [footer.object for footer in source.images.footers]
+    assert [unit.inputs[2] for unit in units] == [source.texts.whole()] * 3
+    reader = reading(source, fields=("text",), pictures=True)
+    assert [row["text"] for unit in units for row in reader(UnitTask(unit)).to_pylist()] == ["first", "second", "third"]
