@@ -71,7 +71,9 @@ def test_every_row_once(preparer: PromptPreparer, generator: Generator) -> None:
     )
     prepared = preparer(items)
     assert prepared.num_rows == 7
+    generator.take_tally()
     rows = conform(generator(prepared), table("responses")).to_pylist()
+    assert [generator.take_tally()[generator.facts.tally] for _ in range(2)] == [7, 0]
     assert [row["item_id"] for row in rows] == [f"item{number}" for number in range(7) for _ in range(2)]
     assert [row["sample"] for row in rows] == [0, 1] * 7
     ends = [(row["status"], row["error_kind"]) for row in rows[::2]]

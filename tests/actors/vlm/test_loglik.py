@@ -279,6 +279,14 @@ def test_ratings_by_likelihood(prompt: dict[str, Any]) -> None:
     assert labelled[0]["score"] == pytest.approx(rows[4]["score"], abs=1e-4)  # the same label among others
     assert labelled[6]["score"] == pytest.approx(labelled[4]["score"] - rater.base_rates([LABELS[2]])[0])
     assert len(calls) == 7  # two items, and the base rate of the label that is new
+    assert [rater.take_tally()[rater.facts.tally] for _ in range(2)] == [3 + 1 + 2, 0]
+    rater.scorer.score = lambda *_: ScoringError("too_long", "no room")  # type: ignore[method-assign]
+    refused = rater(preparer(batch.slice(0, 2))).to_pylist()
+    assert [(row["status"], row["error_kind"], row["score"]) for row in refused] == [
+        *[("error", "too_long", None)] * 8, *[("missing_input", "no_picture", None)] * 8
+    ]  # fmt: skip
+    with pytest.raises(ValueError, match="base rates: no room"):
+        rater.base_rates(["Mars"])
 
 
 def test_a_start_is_needed(prompt: dict[str, Any], tmp_path: Path) -> None:
