@@ -325,6 +325,7 @@ def test_the_bound_is_ours_and_not_pillows(monkeypatch):
         warnings.simplefilter("error")
         assert decode_rgb(data, max_pixels=56 * 40).size == (56, 40)
     assert kind_of(data, max_pixels=56 * 40 - 1) == "too_large"
+    assert decode_rgb(encoded(Image.new("L", (1, 1))), max_pixels=1).size == (1, 1)
     with pytest.raises(ValueError, match="max_pixels=0"):
         decode_rgb(data, max_pixels=0)
 

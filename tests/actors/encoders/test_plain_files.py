@@ -85,6 +85,13 @@ IN_CONFIG: dict[str, dict[str, Any]] = {
     "a list for a tower": {"text_config": []},
     "a number for a word": {"text_config": {"hidden_act": 5}},
     "nothing": {"pruned_heads": None},
+    "a flag for a token": {"text_config": {"pad_token_id": False}},
+    "half a token": {"text_config": {"pad_token_id": 0.0}},
+    "a negative token": {"text_config": {"pad_token_id": -1}},
+    "no width": {"vision_config": {"hidden_size": 0}},
+    "a list of lists": {"architectures": [[]]},
+    "words for a list": {"architectures": "SiglipModel"},
+    "a vast share": {"vision_config": {"attention_dropout": 10**7}},
 }
 IN_PICTURES: dict[str, dict[str, Any]] = {
     "another processor": {"image_processor_type": "ViTImageProcessor"},
@@ -109,7 +116,9 @@ def test_what_only_transformers_can_judge_is_left_to_it(tmp_path: Path) -> None:
     cases += [
         (f"without {key}", config, {k: v for k, v in pictures.items() if k != key}) for key in ("size", "resample")
     ]
-    assert read_plain(read(write(tmp_path / "right", config, pictures))) is not None
+    allowed = config | {"text_config": {"pad_token_id": 0}, "vision_config": {"hidden_size": 10**7 - 1}}
+    for number, right in enumerate((config, allowed)):
+        assert read_plain(read(write(tmp_path / f"right {number}", right, pictures))) is not None
     wrong = [
         name
         for number, (name, *files) in enumerate(cases)
@@ -156,6 +165,28 @@ def test_a_folder_is_identified_by_all_its_weights(tmp_path: Path) -> None:
     (folder / "a.bin").write_bytes(b"left aside")
     hashes = hashlib.sha256(b"first").digest() + hashlib.sha256(b"last").digest()
     assert encoder.revision() == hashlib.sha256(hashes).hexdigest()[:16]
+
+
+def test_weights_are_looked_for_at_the_models_revision(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    config, pictures = files_of("siglip", tmp_path)
+    texts = {CONFIG: json.dumps(config), PICTURES: json.dumps(pictures)}
+    asked: list[tuple[Any, ...]] = []
+
+    def read_from_hub(repository: str, name: str, *, revision: str | None) -> str | None:
+        asked.append((repository, revision))
+        return texts.get(name)
+
+    module = "actors.encoders.transformers_encoders"
+    monkeypatch.setattr(f"{module}.read", read_from_hub)
+    monkeypatch.setattr(f"{module}.check_reachable", lambda *place, **keys: asked.append((place, keys)))
+    monkeypatch.setattr(f"{module}.commit", lambda *place, revision: {"v2": "ab" * 20, "v3": None}.get(revision))
+    encoder = HubEncoder("transformers:org/name", "v2")
+    assert set(asked) == {("org/name", "v2")}
+    encoder.check_weights()
+    files = ("model.safetensors", "model.safetensors.index.json")
+    assert asked[-1] == (("org/name",), {"files": files, "revision": "v2"})
+    revisions = [HubEncoder("transformers:org/name", revision).revision() for revision in ("v2", "v3", None)]
+    assert revisions == ["ab" * 20, "v3", "main"]
 
 
 def test_damaged_files_and_settings_of_all_inputs_are_left_to_transformers(tmp_path: Path) -> None:
