@@ -1,5 +1,6 @@
 """What the metrics of a question are computed from: raters, right answers, authors, subgroups and conditions."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -66,6 +67,12 @@ def test_a_familys_responses_are_those_of_all_its_models() -> None:
     assert question.context.lengths is not None
     assert sorted(question.context.lengths[~np.isnan(question.context.lengths)].tolist()) == [10, 20, 30, 40]
     assert list(question.context.subgroups) == ["model"]  # by default, with responses
+    assert question.context.concept is None
+    dances = items_of({SETTINGS.concept: {"a": "dance", "b": "tea", "c": "dance"}})
+    (question,) = computed(rated_by("m", "abcd"), dances)[0].values()
+    assert question.context.concept is not None
+    assert sorted(Counter(question.context.concept.tolist()).values()) == [1, 1, 2]
+    assert (question.context.concept == -1).sum() == 1
     assert computed(rated_by("mn"), items_of({"model": wrote}))[0]["q", ""].context.subgroups == {}
 
 
@@ -98,6 +105,8 @@ def test_targets_are_subgroups_if_they_are_few_and_about_the_same_items() -> Non
     assert subgroups([*many, "one more"]) == {}
     of_each = [rating("a", "m", "q", "3", target="Mali"), rating("b", "m", "q", "3", target="Peru")]
     assert computed(of_each)[0]["q", ""].context.subgroups == {}
+    region = subgroups(["Mali", "Peru"], disaggregate=["region"])
+    assert region == {"region": {"East": 2, "West": 2}, "target": {"Mali": 2, "Peru": 2}}
     crossed = subgroups(["Mali", ""], disaggregate=["target+region"])["target+region"]
     assert crossed == {"East + Mali": 1, "East + none": 1, "West + Mali": 1, "West + none": 1}
 

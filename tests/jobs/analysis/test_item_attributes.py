@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from jobs.analysis.item_attributes import read_items
@@ -43,6 +44,20 @@ def test_tables_of_items_are_merged():
     assert [values[code] if code >= 0 else None for code in codes] == ["East", None, "West"]
     assert items.gold == {int(hashes[0]): (frozenset(["Mali"]), frozenset(["Mali"]))}
     assert len(items.hashes) == 3
+
+
+def test_an_item_has_the_facts_of_its_response_or_of_the_one_with_its_id():
+    responses = tables("responses", [response("s", "four"), response("t", "a", "n@1"), response("alone", "ab")])
+    items = read_items(tables("items", [item("of-s", response="s"), item("t"), item("none")]), responses, ["model"])
+    hashes = hash_texts(["of-s", "t", "alone", "none", "s"])
+    codes, values = items.codes("model", hashes)
+    assert [values[code] if code >= 0 else None for code in codes] == ["m@1", "n@1", "m@1", None, None]
+    rows = items.rows(hashes)
+    assert items.lengths is not None
+    assert [None if row < 0 else items.lengths[row] for row in rows][:3] == [4, 1, 2]
+    assert np.isnan(items.lengths[rows[3]])
+    assert rows[4] == -1
+    assert {"model", "prompt"} <= items.named
 
 
 def test_contradicting_items_are_refused_with_both_tables():

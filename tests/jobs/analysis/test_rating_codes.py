@@ -138,6 +138,17 @@ def test_people_of_a_country_rate_that_country():
     assert matrix[by_target["Brazil"], columns][[0, 2]].tolist() == [1, 2]
 
 
+def test_people_without_a_condition_rate_their_country_under_each():
+    rows = [rating("i", "m", "q", "5", target="India", condition="x"), rating("i", "p1", "q", "4"),
+            rating("i", "p2", "q", "2")]  # fmt: skip
+    with Reduction(by=["condition"]) as reduction:
+        reduction.add(batch(rows))
+        people, of_model = reduction.keys
+        joined = reduction.question(of_model, shared={people: {"p1"}}, countries={"p1": "India", "p2": "India"})
+    assert [joined.targets[code] for code in joined.target] == ["India"]
+    assert sorted(joined.answers.raters[code] for code in joined.answers.rater) == ["m", "p1"]
+
+
 def test_hashes_are_stable_and_apart():
     ids = [f"{i:032x}" for i in range(5000)]
     assert len(np.unique(hash_texts(ids))) == 5000
