@@ -258,13 +258,17 @@ def test_a_list_without_the_earlier_entries_is_refused(run: Path, tmp_path: Path
 def test_entries_without_a_picture_are_counted(run: Path, tmp_path: Path, capsys: Any) -> None:
     typos = [content_id("typo"), "https://pictures.example/typo.jpg"]
     (run / "earlier.txt").write_text("\n".join(typos))  # counts no picture
+    pages = files_of(str(run), "*.html")
     for entries, counted in (
         (typos, "2 of 2 entries match no picture"),
         ([*typos, IDS[GONE], PICTURES[0]["source_url"]], "2 of 4 entries match no picture"),
     ):
         for keys in (["plan=true"], []):
             assert cli.main("purge", [f"input={run}", listed(tmp_path, *entries), *keys]) == 0
-            assert counted in capsys.readouterr().out
+            printed = capsys.readouterr().out
+            assert counted in printed
+            assert (" other rows" in printed) == ("files removed" in printed) == (IDS[GONE] in entries)
+        assert (files_of(str(run), "*.html") == pages) == (IDS[GONE] not in entries)
 
 
 def test_files_of_others_are_reported_and_kept(run: Path, tmp_path: Path, capsys: Any) -> None:

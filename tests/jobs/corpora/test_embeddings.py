@@ -215,6 +215,10 @@ class TestRefused:
         assert "corpus.embedder.checkpoint= is required" in self.message_of(
             config(good.path, "datacomp", embedder=None)
         )
+        unknown = EmbedderConfig(name="x", checkpoint="local:no-such-encoder")
+        assert self.message_of(config(good.path, "datacomp", embedder=unknown)).startswith(
+            "corpus.embedder.checkpoint="
+        )
         assert "no files of corpus.layout=npy" in self.message_of(config(good.path, "npy"))
         assert "corpus.layout=parquet" in self.message_of(config(good.path, "parquet"))
 

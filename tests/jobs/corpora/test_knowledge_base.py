@@ -3,6 +3,7 @@
 import json
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -236,6 +237,27 @@ def test_a_node_whose_texts_cannot_be_written_affects_no_other(tmp_path: Path, m
     assert [row["source"] for row in rows_of(str(tmp_path / "out"))] == ["n1", "n3"]
     (reject,) = open_table(str(tmp_path / "out")).rejects()
     assert (reject.file, reject.position, reject.reason) == ("node n2", 1, "IndexError")
+
+
+@pytest.mark.parametrize("at_a_time", [2, 100])
+def test_rows_are_written_and_reported_in_batches(
+    at_a_time: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kb, "ROWS_AT_A_TIME", at_a_time)
+    config = KnowledgeBaseConfig(
+        name="k", path=str(tmp_path / "kb.csv"), columns=NodeColumns(node="id", lemmas="names")
+    )
+    (tmp_path / "kb.csv").write_text("id,names\n" + "".join(f"n{n},name {n}\n" for n in range(5)))
+    units = list(cut(find_files(config), node="id", unit_rows=10))
+    plan = TablePlan(str(tmp_path / "out"), "texts", {}, units, {}, {}, derived=False)
+    run = open_run(plan, resume=True, overwrite=False, retry=[])
+    reported: list[int] = []
+    report: Any = SimpleNamespace(add=reported.append)
+    with UnitWriter(run.target, run.todo[0]) as writer:
+        KnowledgeBaseUnit(part="lemmas", config=config, excluded=None)(run.todo[0], writer, report)
+    run.finish()
+    assert reported == ([2, 2, 1] if at_a_time == 2 else [5])
+    assert [row["text"] for row in rows_of(str(tmp_path / "out"))] == [f"name {n}" for n in range(5)]
 
 
 def test_units_of_a_file_write_what_the_whole_file_does(tmp_path: Path) -> None:

@@ -118,6 +118,7 @@ REFUSED = [
     ("x.csv", b"term\n", "has no terms"),
     ("x.csv", b"term\n\xe9t\xe9\n", "byte 5 is not UTF-8.*terms.encoding="),
     ("x.csv", b"term\n" + b"x" * (1 << 25) + b"\n", "line 2: not delimited text"),
+    ("x.txt", b"war\n\xe9t\xe9\n", "byte 4 is not UTF-8.*terms.encoding="),
     ("x.parquet", b"no parquet", "not a readable Parquet file"),
 ]
 
@@ -139,6 +140,13 @@ def test_places_without_one_file_are_refused(tmp_path: Path) -> None:
         read_terms(TermsConfig(path=str(tmp_path)))
     with pytest.raises(InputError, match=r"none\.csv: does not exist"):
         read_terms(TermsConfig(path=str(tmp_path / "none.csv")))
+    (tmp_path / "a.txt").write_bytes(b"caf\xe9\n")
+    assert list(read_terms(TermsConfig(path=str(tmp_path / "a.txt"), encoding="cp1252"))) == ["café"]
+    (tmp_path / "marked.txt").write_bytes("war\n".encode("utf-16"))
+    assert list(read_terms(TermsConfig(path=str(tmp_path / "marked.txt")))) == ["war"]
+    for name in ("a.csv", "a.txt"):
+        with pytest.raises(InputError, match="encoding=latin-99: unknown encoding"):
+            read_terms(TermsConfig(path=str(tmp_path / name), encoding="latin-99"))
     with pytest.raises(InputError, match="no column other"):
         read_terms(TermsConfig(path=str(tmp_path / "a.csv"), column="other"))
 

@@ -81,6 +81,22 @@ def test_different_keys_with_equal_hashes_are_not_duplicates(tmp_path: Path, mon
     assert keys.shared_key(sources, KEY, groups=GROUPS) is None
 
 
+@pytest.mark.parametrize("at_a_time", [1, 2, 100])
+def test_a_shared_key_is_found_among_many_equal_hashes(
+    at_a_time: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keys, "SUSPECTS_PER_PASS", at_a_time)
+    monkeypatch.setattr(
+        keys, "key_hashes", lambda batch, _: np.array([int(item[-1]) for item in batch["item_id"].to_pylist()], "u8")
+    )
+    sources = [open_table(put(tmp_path, name, items)) for name, items in (("a", range(8)), ("b", range(7, 17)))]
+    shared = keys.shared_key(sources, KEY, groups=GROUPS)
+    assert shared is not None
+    assert (shared.key["item_id"], shared.first, shared.second) == ("i7", *sources)
+    apart = [sources[0], open_table(put(tmp_path, "c", range(10, 20)))]
+    assert keys.shared_key(apart, KEY, groups=GROUPS) is None
+
+
 def test_raters_of_one_table_each_need_no_hashes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no(*_: Any) -> Any:
         raise AssertionError("hashed")

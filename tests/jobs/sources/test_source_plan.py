@@ -13,6 +13,9 @@ from jobs.runtime.configuration.config import load
 from jobs.sources import folder, shards, urls, wit_base
 from jobs.sources.config import FetchConfig
 from jobs.sources.source_plan import SourcePlan
+from jobs.store.run import TableRun, open_run
+from jobs.store.table_plan import TablePlan
+from jobs.workers.fetch_shards import Shards
 from tests.factories import record, write_table
 
 PLANS = {
@@ -87,6 +90,40 @@ def test_units_are_pieces_of_the_input(world: Path) -> None:
     assert [rows for rows, _ in units("wit_base", "source.path=W/rows.parquet", "input=W/records", "unit_rows=1")] == [
         1, 1
     ]  # fmt: skip
+
+
+def test_workers_get_the_keys_and_the_run_its_total(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: dict[str, Any] = {}
+
+    def start(run: TableRun, *, stage: Any = None, stages: Any = None, total: int | None = None, **_: Any) -> None:
+        (only,) = stages or [stage]
+        started.update(only.kwargs, total=total, worker=only.actor.__name__)
+
+    monkeypatch.setattr("jobs.runtime.stages.process", start)
+    monkeypatch.setattr("jobs.runtime.stages.stream", start)
+    monkeypatch.setattr("jobs.workers.cluster_limiter.start", lambda: None)
+
+    def fetched(source: str, *keys: str) -> dict[str, Any]:
+        source_plan = planned(source, world, *keys, "source.max_bytes=5", "resources.fetch.threads=3")
+        table = TablePlan(str(world / source), "images", {}, source_plan.units, {}, {}, derived=False)
+        started.clear()
+        source_plan.fetch(open_run(table, resume=True, overwrite=True, retry=[]), "L")
+        return started
+
+    urls = ["input=W/records", "source.contact=ada@uni-somewhere.edu", "width=8", "source.ca_file=null"]
+    keys = fetched("urls", *urls)
+    assert (keys["total"], keys["threads"], keys["ca_file"], keys["worker"]) == (2, 3, None, "FetchUnit")
+    assert (keys["run_files"].excluded, keys["run_files"].out) == ("L", str(world / "urls"))
+    assert (keys["settings"].width, keys["settings"].bounds.max_bytes) == (8, 5)
+    assert fetched("urls", *urls, "retry=[error]")["total"] is None
+    for path, root in (("W/rows.parquet", world), ("W/*.parquet", world), (f"{world.parent}/*/rows.*", world.parent)):
+        keys = fetched("parquet", f"source.path={path}", "width=8", "source.key_column=uid")
+        assert keys["shards"] == Shards("parquet", str(root), 5, None, "uid")
+        assert (keys["width"], keys["processes"], keys["excluded"], keys["total"]) == (8, 3, "L", None)
+    keys = fetched("folder", "source.path=W/pictures", "width=8")
+    assert (keys["max_bytes"], keys["width"], keys["processes"]) == (5, 8, 3)
+    keys = fetched("wit_base", "source.path=W/rows.parquet", "input=W/records")
+    assert (keys["max_bytes"], keys["column"], keys["rendition"]) == (5, "image", "w300")
 
 
 def test_a_changed_file_is_another_unit(world: Path) -> None:

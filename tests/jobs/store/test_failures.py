@@ -35,6 +35,12 @@ def test_each_kind_has_its_number_and_its_first_row() -> None:
 def test_a_url_or_file_names_a_row_better_than_its_id() -> None:
     named = SOME.append_column("source_url", pa.array([f"https://x/{n}" for n in range(5)]))
     assert failures.failures_of(named)["error/truncated"].where == "https://x/1"
+    pictures = SOME.append_column("image_id", pa.array([f"picture{n}" for n in range(5)]))
+    assert failures.failures_of(pictures)["error/truncated"].where == "b"
+    pictures = pictures.select(["image_id", "status", "error_kind", "error_message"])
+    assert failures.failures_of(pictures)["error/truncated"].where == "picture1"
+    others = pictures.rename_columns(["query_id", "status", "error_kind", "error_message"])
+    assert failures.failures_of(others)["error/truncated"].where == "picture1"
 
 
 def test_the_message_is_that_of_the_row_that_is_named() -> None:

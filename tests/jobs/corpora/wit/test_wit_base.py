@@ -255,6 +255,12 @@ def test_columns_of_other_types_are_refused_by_name(tmp_path: Path) -> None:
         if not re.search(rf"a\.parquet: {message}", str(raised.value)):
             missed.append((message, str(raised.value)))
     assert missed == []
+    coded = pa.dictionary(pa.int32(), pa.string())
+    for column, is_read in (("image_url", True), ("language", False)):
+        kinds = {name: coded if name == column else pa.string() for name in ("image_url", *wit_base.NEEDED_OF_ENTRY)}
+        entry = pa.struct([(name, kinds[name]) for name in wit_base.NEEDED_OF_ENTRY])
+        schema = pa.schema({"image_url": kinds["image_url"], "wit_features": pa.list_(entry)})
+        assert (wit_base._misshapen(schema) == "") == is_read, column
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
