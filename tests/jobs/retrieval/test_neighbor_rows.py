@@ -1,6 +1,7 @@
 """Rows of neighbours and their merging, by hand and against a plain sort."""
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,9 @@ import pytest
 
 from actors.search.top_k import Hits
 from jobs.retrieval import merge
-from jobs.retrieval.neighbor_rows import Calibration, neighbors
+from jobs.retrieval.neighbor_rows import Calibration, kept_calibration, neighbors
+from jobs.store.reading import open_table
+from tests.factories import DIM, embedding_rows, write_units
 
 
 def test_ranks_begin_at_1_for_each_query() -> None:
@@ -22,6 +25,16 @@ def test_ranks_begin_at_1_for_each_query() -> None:
     # 1 / (1 + exp(-(2 * 0.5 - 1))) = 1/2, and 1 / (1 + exp(0.5)) and 1 / (1 + exp(3))
     calibrated = neighbors(ids, hits, Calibration(math.log(2), -1.0))["probability"].to_pylist()
     assert calibrated == pytest.approx([0.5, 1 / (1 + math.exp(0.5)), 1 / (1 + math.exp(3))])
+
+
+def test_the_calibration_is_in_the_metadata_of_the_vectors(tmp_path: Path) -> None:
+    def calibration_of(**metadata: str) -> Calibration | None:
+        folder = tmp_path / "-".join(["table", *metadata])
+        rows = embedding_rows(["x"], "text", np.ones((1, DIM)))
+        return kept_calibration(open_table(write_units(folder, "embeddings", [rows], **metadata)))
+
+    assert calibration_of(logit_scale="4.5", logit_bias="-12.25") == Calibration(4.5, -12.25)
+    assert [calibration_of(), calibration_of(logit_scale="4.5"), calibration_of(logit_bias="0.0")] == [None] * 3
 
 
 @pytest.mark.parametrize("at_once", [1, 100])

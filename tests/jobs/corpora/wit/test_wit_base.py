@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -121,6 +122,24 @@ def test_the_same_records_as_from_tsv(
     assert actual == scan(write_tsv(tmp_path / "f.tsv", rows), language)
     assert len(actual[0]) > 10
     assert any(hit.fields["original_width"] == "" for hit in actual[0])
+
+
+def test_progress_is_the_share_of_the_file_and_the_entries_of_each_row_group(tmp_path: Path) -> None:
+    rows = pictures(50)
+    path = write(tmp_path / "a.parquet", rows, group=20)
+    size, reported, counts = path.stat().st_size, list[tuple[int, int]](), Counts()
+    hits = wit_base.scan_file(
+        str(path),
+        language=None,
+        matcher=TitleMatcher(["acre"]),
+        counts=counts,
+        reject=pytest.fail,
+        progress=lambda read, entries: reported.append((read, entries)),
+    )
+    assert list(hits)
+    entries = [sum(len(row["wit_features"]) for row in rows[first : first + 20]) for first in (0, 20, 40)]
+    ends = [size * 2 // 5, size * 4 // 5, size]
+    assert reported == list(zip(np.diff([0, *ends]).tolist(), entries, strict=True))
 
 
 def test_pictures_and_embeddings_are_never_read(tmp_path: Path) -> None:
