@@ -1,7 +1,9 @@
 """A unit is published whole: its rejects before its data, and only if its counts balance."""
 
+import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -10,9 +12,12 @@ import pytest
 from jobs.errors import RunError
 from jobs.store.counts import Counts
 from jobs.store.files import locations
+from jobs.store.files.objects import Object
+from jobs.store.footers import read_footer
 from jobs.store.object_rows import read_unit
 from jobs.store.reading import open_table
-from jobs.store.writer import REJECTS, REJECTS_HELD, Reject, UnitWriter
+from jobs.store.writer import REJECTS, REJECTS_HELD, Reject, Target, UnitTask, UnitWriter
+from jobs.tables import TABLES
 from tests.cases import check_cases
 from tests.jobs.store.small_runs import begin, contents, plan, unit, write
 
@@ -104,6 +109,48 @@ def test_row_groups_are_bounded_by_their_bytes(out: str, monkeypatch: pytest.Mon
     # 20 rows of some 110 B are 2.2 kB: 8 or 9 rows in each; a row of 5 kB is a separate group
     assert groups[0].num_row_groups == 3
     assert groups[1].num_row_groups == 20
+
+
+def test_the_record_of_a_unit_adds_up_its_batches(out: str) -> None:
+    retired: Any = {"version": "v", "generation": 0, "counts": Counts().to_json(), "begun": 1.0, "seconds": 2.0}
+    replaced: Any = {"purge": "p", "size": 3, "etag": "e"}
+    target = Target(out, "images", {"source": "hand"}, "identity", {"python": "3"})
+    task = UnitTask(unit("a", derived=True), 1, (retired,))
+    schema = TABLES["images"].schema()
+    failed = {"rendition": "w", "status": "error", "error_kind": "no_memory", "error_message": "full", "attempts": 1}
+    batches = [
+        [
+            failed | {"image_id": "a", "source_url": "https://h/a"},
+            failed | {"image_id": "b", "source_url": "https://h/b"},
+            {"image_id": "c", "rendition": "w", "status": "ok"},
+        ],
+        [failed | {"image_id": "d", "source_url": "https://h/d"}],
+    ]
+    begun = time.time()
+    with UnitWriter(target, task, replaced=replaced) as writer:
+        writer.counts.rows_in = 5
+        writer.reject(Reject("f", 0, "malformed", "no row"))
+        for rows in batches:
+            writer.write(pa.Table.from_pylist(rows, schema=schema))
+        writer.write(schema.empty_table())
+    assert (writer.errors.items, writer.errors.failed) == (4, 3)
+    footer = read_footer(Object(target.data_uri("a"), Path(out, "a.parquet").stat().st_size, ""))
+    assert footer is not None
+    assert footer.record is not None
+    record: dict[str, Any] = {**footer.record}
+    assert begun <= record.pop("begun") <= time.time()
+    assert 0 <= record.pop("seconds") <= time.time() - begun + 0.001  # rounded
+    assert record == {
+        "unit": task.unit.to_json(), "version": task.unit.version, "generation": 1, "retired": [retired],
+        "identity": "identity", "versions": {"python": "3"}, "replaced": replaced,
+        "counts": {
+            "rows_in": 5, "rows_out": 4, "filtered": {}, "rejected": {"malformed": 1},
+            "status": {"error": 3, "ok": 1}, "tallies": {},
+            "failures": {"error/no_memory": {"rows": 3, "where": "https://h/a", "message": "full"}},
+        },
+    }  # fmt: skip
+    assert Path(target.rejects_uri("a", 1)).exists()
+    assert (footer.schema.metadata or {})[b"remine.source"] == b"hand"
 
 
 def test_counts_balance_if_every_row_is_accounted_for() -> None:
