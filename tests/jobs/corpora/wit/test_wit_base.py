@@ -127,16 +127,18 @@ def test_the_same_records_as_from_tsv(
 def test_progress_is_the_share_of_the_file_and_the_entries_of_each_row_group(tmp_path: Path) -> None:
     rows = pictures(50)
     path = write(tmp_path / "a.parquet", rows, group=20)
-    size, reported, counts = path.stat().st_size, list[tuple[int, int]](), Counts()
+    size, counts = path.stat().st_size, Counts()
+    reported, rejects = list[tuple[int, int]](), list[Reject]()
     hits = wit_base.scan_file(
         str(path),
         language=None,
         matcher=TitleMatcher(["acre"]),
         counts=counts,
-        reject=pytest.fail,
+        reject=rejects.append,
         progress=lambda read, entries: reported.append((read, entries)),
     )
     assert list(hits)
+    assert rejects == []
     entries = [sum(len(row["wit_features"]) for row in rows[first : first + 20]) for first in (0, 20, 40)]
     ends = [size * 2 // 5, size * 4 // 5, size]
     assert reported == list(zip(np.diff([0, *ends]).tolist(), entries, strict=True))
