@@ -129,3 +129,10 @@ def test_pages_have_the_head_of_ours(root: Path) -> None:
     derived = {Path(file.uri).name for file in without.derived()}
     assert {"identity.json", "manifest.json"} <= derived
     assert not derived & {"places.parquet", "reported.json"}
+
+
+def test_the_first_names_are_sorted_and_the_others_counted() -> None:
+    names = [f"f{number}" for number in reversed(range(10))]
+    assert files.first_names(names[-2:]) == "f0, f1"
+    assert files.first_names(names) == ", ".join(reversed(names))
+    assert files.first_names([*names, "z", *["y"] * 1999]) == f"{', '.join(reversed(names))} and 2,000 more"

@@ -4,6 +4,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from jobs.store.failures import Failure
 from jobs.store.item_errors import LEAST_UNREACHED, count_errors
 
 SCHEMA = {"image_id": pa.string(), "status": pa.string(), "error_kind": pa.string(), "error_message": pa.string(),
@@ -38,3 +39,12 @@ def test_an_item_counts_once_and_without_attempts_there_is_no_network() -> None:
     counts = count_errors(twice)
     assert (counts.items, counts.failed, counts.of_network) == (3, 1, {})
     assert count_errors(errors.select(["image_id", "status"])).items == 0
+
+
+def test_an_example_is_the_picture_or_its_address_cut_off() -> None:
+    failed = {"status": "error", "error_kind": "no_memory", "error_message": "m" * 999, "attempts": 1}
+    named = rows((1, failed))
+    url = pa.array(["https://h/" + "u" * 999])
+    for batch, where in ((named, "i0"), (named.append_column("source_url", url), "https://h/" + "u" * 290)):
+        (failure,) = count_errors(batch).of_run.items()
+        assert failure == ("error/no_memory", Failure(1, where, "m" * 200))

@@ -10,6 +10,7 @@ import threading
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -59,6 +60,16 @@ def test_a_failed_run_leaves_no_lock_once_nothing_refers_to_it(out: str) -> None
     complete(plan(out))
     assert lock.acquire(out)
     lock.release(out)
+
+
+def test_a_lease_is_taken_once_and_only_of_a_table(out: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    complete(plan(out))
+    released: list[str] = []
+    monkeypatch.setattr(lock, "Lease", lambda uri: SimpleNamespace(release=lambda: released.append(uri)))
+    for _ in range(2):
+        assert [lock._acquire_lease(uri) for uri in (f"{out}/none", out, out)] == [False, True, False]
+        lock.release(out)
+    assert released == [out, out]
 
 
 def test_a_refusal_leaves_no_lock(out: str) -> None:

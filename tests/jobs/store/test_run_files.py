@@ -1,11 +1,13 @@
 """Files of a run that are damaged are refused by name."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from jobs.errors import InputError
 from jobs.store import run_files
+from jobs.store.files.objects import Object
 from jobs.store.units import Unit
 from tests.cases import check_cases
 
@@ -27,6 +29,30 @@ def test_json_of_another_form_is_damage(tmp_path: Path) -> None:
             run_files.read_json(str(path), dict[str, int])
 
     check_cases(check, cases)
+
+
+def test_a_unit_of_another_form_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "inputs.jsonl"
+    whole = Unit("a", (Object("u", 1, "e"),), rows=2).to_json()
+    source = whole["inputs"][0]
+    changes: list[dict[str, Any]] = [
+        {"name": 1},
+        {"inputs": {}},
+        {"inputs": [source | {"size": "1"}]},
+        {"inputs": [{"uri": "u", "size": 1}]},
+        {"rows": "2"},
+        {"rows": True},
+        {"piece": None},
+        {"extra": []},
+    ]
+
+    def check(change: dict[str, Any]) -> None:
+        lines = run_files.to_lines([whole, {**whole, **change}], lambda value: value)
+        path.write_bytes(b"".join(lines))
+        with pytest.raises(InputError, match="line 3 has unexpected keys or types"):
+            list(run_files.read_inputs(str(path)))
+
+    check_cases(check, changes)
 
 
 def test_a_list_with_more_or_fewer_units_than_it_says_is_damage(tmp_path: Path) -> None:

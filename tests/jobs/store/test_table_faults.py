@@ -4,12 +4,15 @@ import json
 import shutil
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
 from jobs.store import table_faults
+from jobs.store.files.objects import Object
+from jobs.store.footers import read_footer
 from jobs.store.json_types import FOOTER_KEY
 from jobs.store.reading import open_table
 from jobs.store.table_faults import Fault
@@ -102,6 +105,21 @@ def test_objects_of_several_configurations(table: Path) -> None:
     assert problems(table_faults.damage(str(table))) == [("records", none, None)], "nobody knows which is right"
     change(table / "unit2.parquet", identity="other")
     assert problems(table_faults.damage(str(table))) == [("records", none, "identity.json")]
+
+
+def test_an_object_without_a_record_is_the_only_fault_of_it(table: Path) -> None:
+    first, second = (table / f"unit{number}.parquet" for number in range(2))
+    counts = footer_of(second)["counts"]
+    change(second, counts=counts | {"rows_out": 3, "rows_in": 4})
+    rows = pq.read_table(first)
+    without = {key: value for key, value in rows.schema.metadata.items() if key != FOOTER_KEY}
+    pq.write_table(rows.replace_schema_metadata(without), first)
+    footers = [read_footer(Object(str(path), path.stat().st_size, "")) for path in (first, second)]
+    source: Any = SimpleNamespace(uri=str(table), footers=footers)
+    assert problems(table_faults.footer_faults(source)) == [
+        ("unit0.parquet", "not written by remine", None),
+        ("unit1.parquet", "has 1 row, its footer says 3", "unit1.parquet"),
+    ]
 
 
 def test_counts_that_do_not_fit(table: Path) -> None:
