@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from actors.titles import Fold
-from jobs.corpora.terms import FoldConfig, TermsConfig, fingerprint, fold_of, pack, read_terms, unpack
+from jobs.corpora.terms import FoldConfig, TermsConfig, fingerprint, fold_of, pack, read_phrases, read_terms, unpack
 from jobs.errors import InputError
 from jobs.store.run import open_run
 from jobs.store.table_plan import TablePlan
@@ -91,9 +91,19 @@ def test_one_of_several_tables_may_be_empty(tmp_path: Path) -> None:
     (tmp_path / "hand.txt").write_text("peace\n")
     assert read_terms(TermsConfig(path=[empty, hand])) == {"peace": ("hand",)}
     (tmp_path / "hand.txt").write_text("\n")
-    for path in (empty, [empty], [empty, hand]):
+    second = write_table(tmp_path / "second", "terms", [])
+    for path in (empty, [empty], [empty, hand], [empty, second]):
         with pytest.raises(InputError, match="no terms"):
             read_terms(TermsConfig(path=path))
+
+
+def test_phrases_are_as_written_and_at_least_one(tmp_path: Path) -> None:
+    path = tmp_path / "hand.txt"
+    path.write_text(" World War II \n\n\nPeace\n")
+    assert read_phrases(str(path)) == {"World War II", "Peace"}
+    path.write_text(" \n\n")
+    with pytest.raises(InputError, match=f"terms={path}: has no terms"):
+        read_phrases(str(path))
 
 
 def test_paths_of_terms_are_texts() -> None:
