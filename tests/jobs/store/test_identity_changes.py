@@ -42,6 +42,17 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any] | None, dict[st
         {"input": A}, {"input": B}, {"input": "R/old"}, {"input": "R/new"}, "input was 'R/old', now 'R/new'",
     ),
     (
+        {"terms": None}, {"terms": B}, {"terms": {"path": None}}, {"terms": {"path": "t.csv"}},
+        "terms.path was null, now 't.csv'",
+    ),
+    (
+        {"k": 1, "terms": A}, {"k": 1}, {"terms": {"path": "t.csv"}}, {}, "terms.path was 't.csv', now not set",
+    ),
+    (
+        {"terms": A, "in": A}, {"terms": B, "in": B}, None, {"in": "R"},
+        "in=R has other content than when the table was written (also differing: terms)",
+    ),
+    (
         {"key": "64abdcf4"}, {"key": "ef896930"}, {}, {}, "key has other content than when the table was written",
     ),
     (
