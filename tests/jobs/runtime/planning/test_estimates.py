@@ -185,7 +185,14 @@ def test_prices_of_the_repository_and_of_a_file(tmp_path: Path) -> None:
     head = "date: 2030\nregion: rack\ncurrency: EUR\nmachines: []\n"
     (tmp_path / "worse.yaml").write_text(f"{head}requests_per_1000: [1]\n")
     (tmp_path / "least.yaml").write_text(f"{head}requests_per_1000: {{put: -1}}\n")
-    for name in ("aws-mars", *(str(tmp_path / f"{file}.yaml") for file in ("bad", "worse", "least"))):
+    of_machines = head.partition("machines")[0]
+    (tmp_path / "some.yaml").write_text(
+        f"{of_machines}machines: [{{name: a, per_hour: 1}}, {{name: b, per_hour: -1}}]\n"
+    )
+    (tmp_path / "free.yaml").write_text(f"{of_machines}machines: [{{name: a, per_hour: 0}}]\n")
+    free = read_prices(str(tmp_path / "free.yaml"))
+    assert (free.machines, free.source) == ((Machine("a", 0),), str(tmp_path / "free.yaml"))
+    for name in ("aws-mars", *(str(tmp_path / f"{file}.yaml") for file in ("bad", "worse", "least", "some"))):
         with pytest.raises(InputError, match=r"aws-mars|not a table of prices .*must be one of aws-us-east-1"):
             read_prices(name)
 
@@ -212,6 +219,15 @@ def test_machines_without_a_price_are_not_free() -> None:
     many_cpus = Machine("many", 2.0, 64, 1)  # with cheaper CPUs than `cpu`, and a GPU that would be idle
     assert machines(cpu, many_cpus, cpus=32, gpus=0, gpus_of_one=0) == "2 cpu"
     assert machines(cpu, cpus=0.5, gpus=0, gpus_of_one=0) == "1 cpu"
+    assert machines(cpu, Machine("small", 0.5, 2), cpus=4, gpus=0, gpus_of_one=0) == "1 cpu"  # 0.06 a core, not 0.25
+    assert machines(cpu, one, cpus=8, gpus=1, gpus_of_one=1) == "1 one"  # whose cores are enough
+    bare = Machine("bare", 1.0, 0, 1)  # the number of its cores is not given
+    assert machines(bare, cpu, cpus=8, gpus=1, gpus_of_one=1) == "1 bare, 1 cpu"
+    desk = Machine("desk", 0.1, 96, 8, head=True)  # cheap, but it does no work
+    assert machines(desk, one, cpu, cpus=16, gpus=1, gpus_of_one=1) == "1 desk, 1 one, 1 cpu"
+    assert machines(replace(desk, num_gpus=0), cpu, cpus=16, gpus=0, gpus_of_one=0) == "1 desk, 1 cpu"
+    assert machines(bare, one, cpus=8, gpus=0, gpus_of_one=0) == "1 one"
+    assert machines(cpu, one, cpus=8, gpus=1, gpus_of_one=0) == "1 one"
     cases = {
         "num_gpus of at least 1": ([cpu], 1, 0.5),
         "num_gpus of at least 2": ([cpu, one], 4, 2),
