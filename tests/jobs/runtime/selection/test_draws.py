@@ -149,6 +149,24 @@ def test_pictures_of_excluded_ids_and_urls_and_failed_ones_are_not_usable() -> N
     assert usable(images, "images", ExclusionFilter(of_url)).tolist() == [False, True, False, True]
 
 
+def test_items_of_excluded_ids_and_pictures_and_without_a_response_are_not_usable() -> None:
+    rows: list[dict[str, Any]] = [
+        {"item_id": "plain"},
+        {"item_id": "gone"},
+        {"item_id": "of two", "image_ids": ["a", "gone"]},
+        *({"item_id": status, "attributes": [("response_status", status)]} for status in ("ok", "truncated", "error")),
+    ]
+    kept = usable(items(rows).select(draw_columns("items")), "items", ExclusionFilter(marks_of("gone")))
+    assert kept.tolist() == [True, False, False, True, True, False]
+
+
+def test_complete_sets_or_a_number_make_a_draw_and_identify_it() -> None:
+    configs = [CompleteDrawConfig(), CompleteDrawConfig(n=1), CompleteDrawConfig(complete=["model"])]
+    assert [config.is_set for config in configs] == [False, True, True]
+    draws = [{"n": n, "seed": 0, "by": "picture", "complete": complete} for n, complete in ((1, []), (None, ["model"]))]
+    assert [config.identity for config in configs] == [{}, *({"draw": values} for values in draws)]
+
+
 def test_more_than_there_are_are_all_drawn_and_reported() -> None:
     drawn, chosen = draw(responses(3), n=5)
     assert len(chosen) == 18
