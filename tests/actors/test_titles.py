@@ -146,6 +146,14 @@ def test_a_title_that_contains_the_separator_keeps_the_numbers_of_the_others() -
     assert matcher.match_all([]) == {}
 
 
+@pytest.mark.parametrize("match", MATCHES)
+def test_a_term_that_contains_the_separator_hides_no_other(match: str) -> None:
+    """Between the two titles it would be found first, and its last letter begins the other term."""
+    matcher = TitleMatcher(["r\0w", "work"], match=match)
+    assert matcher.match_joined("war\0work") == {1: ["work"]}
+    assert matcher.match_all(["r\0w", "work"]) == {0: ["r\0w"], 1: ["work"]}
+
+
 def test_a_word_stands_alone() -> None:
     cases = [
         ("Pain", True),
