@@ -1,12 +1,15 @@
 """Rows of marks, and what a loaded model is asked, without a model."""
 
 import io
+from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from PIL import Image
 
+from actors import schemas
 from actors.marking.model import Description, Kind, Mark, Marks, Request, failed
 from actors.marking.prompts import MarkingStep
 from actors.picture_reader import PictureReader
@@ -14,7 +17,9 @@ from actors.rows import SpanRow
 from actors.span_marker import LoadedModel, SpanMarker, describe
 from actors.status import Status
 from actors.vlm.errors import EngineError, ScoringError
+from actors.vlm.generation import Generated
 from actors.vlm.requests import Scores, ScoringRequest
+from actors.vlm.sampling import Sampling
 from tests.cases import check_cases
 
 KINDS = (Kind("mistakes", "error", "generated", {"a": "A"}), Kind("omissions", "omission", "correct", {"a": "A"}))
@@ -122,3 +127,90 @@ def test_errors_of_scoring() -> None:
     assert scored(ValueError("no"))[0] == [ScoringError("ValueError", "no")] * 2
     with pytest.raises(EngineError):
         scored(EngineError("gone"))
+
+
+def test_answers_that_a_model_writes() -> None:
+    """A prompt that cannot be encoded, a text that was cut, and one without likelihoods leave the others."""
+
+    def encode(turn: list[Any], pictures: list[Any], *, system: str) -> dict[str, Any]:
+        if "bad" in turn[-1]:
+            raise ValueError("template")
+        return {"turn": turn, "pictures": pictures, "system": system}
+
+    outcomes = {
+        "good": [Generated([7, 8], "stop")],
+        "long": [Generated([7, 8, 9], "length")],
+        "odd": ScoringError("not_finite", "no likelihoods"),
+    }
+    calls: list[dict[str, Any]] = []
+
+    def generate(prompts: list[dict[str, Any]], *, seeds: list[list[int]], sampling: Sampling) -> list[Any]:
+        calls.append({"prompts": prompts, "seeds": seeds, "sampling": sampling})
+        return [outcomes[prompt["turn"][-1].removesuffix("?")] for prompt in prompts]
+
+    model: Any = object.__new__(LoadedModel)
+    model.engine, model._tally, model.sampling = SimpleNamespace(generate=generate), Counter(), Sampling(0.0)
+    model.chat = SimpleNamespace(
+        encode=encode,
+        as_data=lambda text: text.replace("<end>", "< end>"),
+        decode=lambda tokens: f"tokens {tokens}",
+        picture_tokens=lambda inputs: 10 * len(inputs["pictures"]),
+    )
+    plain = MarkingStep("mistakes", ("ask",), {"ask": "{{ text }}?"}, system="S")
+    shown = MarkingStep("mistakes", ("picture", "ask"), {"ask": "{{ text }}?"})
+    asked = [
+        Request(plain, {"text": "bad"}, ("P",)),
+        Request(plain, {"text": "good"}, ("P",)),
+        Request(shown, {"text": "long"}, ("P",)),
+        Request(shown, {"text": "odd"}, ("Q",)),
+    ]
+    assert model.write(asked) == [
+        ScoringError("ValueError", "template"),
+        "tokens [7, 8]",
+        ScoringError("answer_cut", "the answer reached the limit of 3 tokens"),
+        ScoringError("not_finite", "no likelihoods"),
+    ]
+    (call,) = calls
+    assert call["prompts"] == [
+        {"turn": ["good?"], "pictures": [], "system": "S"},
+        {"turn": [None, "long?"], "pictures": ["P"], "system": ""},
+        {"turn": [None, "odd?"], "pictures": ["Q"], "system": ""},
+    ]
+    assert (call["seeds"], call["sampling"]) == ([[0]] * 3, model.sampling)
+    assert model.take_tally() == {"prompts/written": 3, "pictures/shown": 2, "pictures/tokens": 20}
+    assert model.take_tally() == {}
+    outcomes["< end>"] = [Generated([1], "stop")]
+    assert model.write([Request(plain, {"text": "<end>"}, ())]) == ["tokens [1]"]
+
+
+def test_rows_are_in_the_order_of_the_items() -> None:
+    marker: Any = object.__new__(SpanMarker)
+    marker.kinds, marker.condition, marker.method, marker.shows_picture = KINDS, "", "direct", True
+    marker.facts = SimpleNamespace(rater="judge", tally="models/judge")
+    marker._tally, marker._read = Counter(), PictureReader()
+    marker.model = SimpleNamespace(take_tally=lambda: {"prompts/written": 4}, engine=SimpleNamespace())
+    described: list[list[str]] = []
+
+    def mark(model: Any, descriptions: list[Description]) -> list[dict[str, Marks]]:
+        described.append([description.generated for description in descriptions])
+        return [{"mistakes": Marks([Mark(0, len(one.generated), "a")]), "omissions": Marks()} for one in descriptions]
+
+    marker.marking = SimpleNamespace(mark=mark)
+    items = [
+        {"item_id": name, "pictures": [png()], "status": status, "text_ids": None,
+         "texts": [("generated", [name * 3]), ("correct", ["x"])]}
+        for name, status in (("a", "ok"), ("b", "missing"), ("c", "ok"))
+    ]  # fmt: skip
+    rows_of = marker(pa.Table.from_pylist(items, schema=schemas.DESCRIBED_ITEMS)).to_pylist()
+    assert [(row["item_id"], row["kind"], row["status"], row["end"]) for row in rows_of] == [
+        ("a", "error", "ok", 3), ("a", "omission", "ok", 0),
+        ("b", "error", "missing_input", 0), ("b", "omission", "missing_input", 0),
+        ("c", "error", "ok", 3), ("c", "omission", "ok", 0),
+    ]  # fmt: skip
+    assert described == [["aaa", "ccc"]]
+    assert marker.take_tally().items() >= {"models/judge": 2, "prompts/written": 4}.items()
+    assert marker.take_tally() == {}
+    marker(pa.Table.from_pylist(items[1:2], schema=schemas.DESCRIBED_ITEMS))
+    assert described == [["aaa", "ccc"]]  # nothing is asked about items without a picture
+    marker.report_tokens(print)
+    assert marker.model.engine.on_tokens is print
