@@ -5,6 +5,7 @@ from typing import Any
 import pyarrow as pa
 
 from jobs.annotation.rows import RaterRows
+from jobs.tables import TABLES
 
 
 def test_attributes_that_conflict_are_unknown_and_counted_once() -> None:
@@ -22,3 +23,4 @@ def test_attributes_that_conflict_are_unknown_and_counted_once() -> None:
     ]  # fmt: skip
     assert people.conflicts == {"country": 1, "pool": 1}
     assert people.rows == 9
+    assert people.table().schema == TABLES["raters"].schema()

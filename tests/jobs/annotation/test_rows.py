@@ -74,6 +74,7 @@ def test_answers_become_values_scores_and_statuses() -> None:
         {"question": "tone", "answer": None, "status": "skipped", "kind": "response_issue"},
         {"question": "tone", "answer": "b", "status": "refused", "kind": "rejected"},
         {"question": ISSUE, "answer": "yes"},
+        {"question": "kind", "answer": "x\x1fy\x1f"},
     ]  # fmt: skip
     rows = ratings(
         model.table([{**shared, **row} for row in raw], model.ANSWERS), QUESTIONNAIRE, method="human", condition="d"
@@ -87,6 +88,7 @@ def test_answers_become_values_scores_and_statuses() -> None:
         (None, None, "skipped", "response_issue", None),
         (None, None, "refused", "rejected", "b"),
         ("yes", None, "ok", None, None),
+        (None, None, "out_of_range", "unknown_answer", "x\x1fy\x1f"),
     ]
     names = ("target", "condition", "order", "sample", "method", "comment", "seconds")
     assert [tuple(row[name] for name in names) for row in rows[:2]] == [
