@@ -241,6 +241,9 @@ def test_a_correction_reaches_the_report(place: str, tmp_path: Path) -> None:
     assert value("mean_score", rubric="r", question="fit", rater="ada") == 1
     with pytest.raises(InputError, match=r"rater=m: .*has ratings by this rater"):
         viewer_of(place, tmp_path / "taken", rater="m", out=str(tmp_path / "other"))
+    for key in ("rater=ada", f"out={tmp_path}/other"):
+        with pytest.raises(InputError, match=r"set both rater= .* and out="):
+            cli.execute("view", [f"inputs=[{place}]", key])
 
 
 def test_tables_and_corrections_on_s3(s3: str, tmp_path: Path) -> None:
