@@ -12,6 +12,7 @@ from actors.judge import Judge
 from actors.rubric_preparer import RubricPreparer
 from actors.rubric_rater import default_targets
 from actors.rubrics.rubric import Rubric
+from actors.vlm.errors import ScoringError
 from actors.vlm.rater_settings import ClosedSettings
 from actors.vlm.requests import Scores
 from jobs.tables import conform, table
@@ -204,6 +205,46 @@ def test_differences_after_rescoring_are_tallied(small: dict[str, Any]) -> None:
     assert rater.startswith("rater/qwen2_5_vl||float32|cascade, transformers ")
     assert rescoring.take_tally() == {}
     assert not any(name.startswith("rescored") for name in plain.take_tally())
+
+
+def test_what_rescoring_counts() -> None:
+    """Rows without scores are not scored again; the largest difference of a row's probabilities is rounded up."""
+
+    def scores(*probabilities: float) -> Scores:
+        return Scores(probabilities, probabilities, 0.0, 9)
+
+    first: list[Any] = [
+        scores(0.5, 0.25, 0.25),
+        ScoringError("too_long", "no"),
+        scores(0.75, 0.25),
+        scores(0.5, 0.5),
+        scores(1.0),
+    ]
+    again = {
+        0: scores(0.375, 0.5, 0.125),
+        2: ScoringError("not_finite", "no"),
+        3: scores(0.5 - 2**-9, 0.5 + 2**-9),
+        4: scores(1.0),
+    }
+    asked: list[list[int]] = []
+
+    def run_many(groups: list[list[int]]) -> list[dict[int, Any]]:
+        asked.extend(groups)
+        return [{index: again[index]} for (index,) in groups]
+
+    rater: Any = SimpleNamespace(rescore_fraction=1.0, _tally=Counter(), scorer=SimpleNamespace(run_many=run_many))
+    item: Any = SimpleNamespace(item_id="i", pairs=[(f"t{index}", SimpleNamespace(name="q")) for index in range(5)])
+    group: Any = SimpleNamespace(subset=list)
+    Judge._rescore(rater, item, group, dict(enumerate(first)))
+    assert asked == [[0], [2], [3], [4]]
+    assert rater._tally == {
+        "rescored/rows": 4,
+        "rescored/failed": 1,
+        "rescored/changed answers": 2,
+        "rescored difference/2.5e-01": 1,
+        "rescored difference/2.0e-03": 1,  # 2^-9 is 0.00195
+        "rescored difference/0": 1,
+    }
 
 
 def test_a_share_of_an_items_rows_is_rescored_for_each_target_and_question() -> None:
