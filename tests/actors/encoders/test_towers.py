@@ -1,9 +1,96 @@
-"""Preprocessing of a checkpoint, as passed to open_clip."""
+"""Preprocessing of a checkpoint, as passed to open_clip, and the tensors that its model gets."""
 
-from actors.encoders.facts import Preprocessing, complete
-from actors.encoders.towers import _cfg
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from actors.encoders.facts import EncoderSource, Preprocessing, complete
+from actors.encoders.towers import OpenClipTower, _cfg
 
 
 def test_the_preprocessing_of_a_checkpoint_is_passed_on_whole() -> None:
     expected = Preprocessing("longest", "bilinear", (224, 256), (0.1, 0.2, 0.3), (0.4, 0.5, 0.6), 7)
     assert Preprocessing(**complete(_cfg(expected), expected.size)) == expected
+
+
+CFG = {"mean": (0.5, 0.25, 0.125), "std": (0.5, 1.0, 2.0), "interpolation": "bicubic", "resize_mode": "squash"}
+
+
+class FakeModel:
+    """A model of open_clip that returns the pixels that it is given."""
+
+    def __init__(self, **cfg: Any) -> None:
+        self.visual = SimpleNamespace(preprocess_cfg=CFG | {"size": 2} | cfg)
+        self.logit_scale = torch.tensor(2.0)
+
+    def eval(self) -> "FakeModel":
+        return self
+
+    def encode_image(self, pixels: torch.Tensor) -> torch.Tensor:
+        return pixels
+
+    def encode_text(self, ids: torch.Tensor) -> torch.Tensor:
+        return 2 * ids
+
+
+def tower(
+    monkeypatch: pytest.MonkeyPatch, pretrained: str | None, *, dtype: str = "float32", **cfg: Any
+) -> tuple[OpenClipTower, dict[str, Any]]:
+    """Return a tower of 2 x 2 pixels and the arguments of its model; `cfg` is what open_clip does otherwise."""
+    calls: list[dict[str, Any]] = []
+
+    def create(model: str, pretrained: str | None, **options: Any) -> FakeModel:
+        calls.append({"model": model, "pretrained": pretrained} | options)
+        return FakeModel(**cfg)
+
+    monkeypatch.setattr("open_clip.create_model", create)
+    monkeypatch.setattr("actors.onednn.enable", lambda: False)
+    preprocessing = Preprocessing(**complete(CFG, 2))
+    source = EncoderSource("tiny", pretrained, {"embed_dim": 12}, preprocessing, lambda: "x")
+    built = OpenClipTower(source, device=torch.device("cpu"), dtype=dtype)
+    (call,) = calls
+    return built, call
+
+
+def test_open_clip_is_told_the_preprocessing_of_a_file_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other weights have their own, which must be the config's."""
+    common = {"model": "tiny", "precision": "fp32", "device": torch.device("cpu"), "require_pretrained": True,
+              "weights_only": True}  # fmt: skip
+    _, call = tower(monkeypatch, "webli")
+    assert call == common | {"pretrained": "webli", "force_preprocess_cfg": None}
+    _, call = tower(monkeypatch, None)
+    assert call == common | {"pretrained": None, "force_preprocess_cfg": None}
+    _, call = tower(monkeypatch, "w.safetensors")
+    assert call == common | {"pretrained": "w.safetensors", "force_preprocess_cfg": CFG | {"fill_color": 0}}
+    others: dict[str, Any] = {"mean": 0.5, "std": 1.0, "size": 3, "resize_mode": "longest", "interpolation": "bilinear"}
+    for key, value in others.items():
+        with pytest.raises(RuntimeError, match=r"^tiny: open_clip preprocesses with .* but the config has"):
+            tower(monkeypatch, "webli", **{key: value})
+
+
+def test_pixels_are_normalised_in_the_models_dtype(monkeypatch: pytest.MonkeyPatch) -> None:
+    pixels = torch.tensor([0, 51, 255], dtype=torch.uint8).view(1, 3, 1, 1)
+    for dtype, kind in (("float32", torch.float32), ("bfloat16", torch.bfloat16)):
+        encoder, _ = tower(monkeypatch, "webli", dtype=dtype)
+        features = encoder.pictures(pixels)
+        assert features.dtype == kind
+        # (0 - 0.5) / 0.5, (0.2 - 0.25) / 1, (1 - 0.125) / 2
+        assert features.flatten().tolist() == pytest.approx([-1.0, -0.05, 0.4375], rel=0.01)
+    assert (encoder.dim, encoder.size, encoder.logit_scale) == (12, (2, 2), pytest.approx(math.exp(2)))
+
+
+def test_texts_are_tokenised_by_the_models_own_tokenizer(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def get_tokenizer(model: str) -> Any:
+        asked.append(model)
+        return lambda texts: torch.tensor([[len(text)] for text in texts])
+
+    monkeypatch.setattr("open_clip.get_tokenizer", get_tokenizer)
+    encoder, _ = tower(monkeypatch, "webli")
+    for _ in range(2):
+        assert encoder.texts(("a", "bcd")).tolist() == [[2], [6]]
+    assert asked == ["tiny"]
