@@ -49,6 +49,11 @@ def test_rows_are_matched_by_key_and_compared_by_value(tmp_path: Path) -> None:
     assert (rows["x"]["value (a)"], rows["x"]["value (b)"]) == ("yes", "no")
     assert (rows["x"]["score (a)"], rows["x"]["score (b)"]) == (1.0, 0.75)
 
+    assert list(rows) == ["only a", "only b", "x", "y"]  # in order of their keys
+    for most in (0, 3):
+        assert compare(a, b, examples=most).examples["item_id"].to_pylist() == ["only a", "only b", "x"][:most]
+    assert not compare(a, b, ignored=["value", "score"]).is_equal  # a key is only in one
+
     near = compare(a, b, tolerance=1e-6, ignored=["value"])
     assert (near.changed, list(near.columns), near.columns["score"].rows) == (1, ["score"], 1)
     assert not near.is_equal
