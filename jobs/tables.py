@@ -339,13 +339,13 @@ def table(name: str, *, dim: int | None = None) -> Table:
     return replace(definition, columns=columns)
 
 
-def conform(batch: pa.Table, to: Table, *, metadata: dict[str, str] | None = None) -> pa.Table:
+def conform(batch: pa.Table, to: Table) -> pa.Table:
     """Cast `batch` to the schema of `to`, in its column order, and check the primary key inside the batch.
 
     Raises:
         TableError: names every unknown, missing, duplicate or mistyped column, a null in a key, or a duplicate key.
     """
-    schema = to.schema(**(metadata or {}))
+    schema = to.schema()
     faults = []
     if unknown := [name for name in dict.fromkeys(batch.column_names) if name not in to.columns]:
         faults.append(f"unknown columns {', '.join(unknown)}")

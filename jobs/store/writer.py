@@ -159,7 +159,7 @@ class UnitWriter:
         Raises:
             jobs.tables.TableError: the batch does not fit the table's schema.
         """
-        rows = tables.conform(batch, self._definition, metadata=self._target.metadata)
+        rows = tables.conform(batch, self._definition)
         self.counts.rows_out += rows.num_rows
         if not rows.num_rows:
             return

@@ -206,6 +206,19 @@ def test_python_reads_on_where_arrow_cannot(tmp_path: Path, monkeypatch: pytest.
     assert by_batches(str(path), None) == rows
 
 
+def test_batches_have_the_columns_in_the_order_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("a,b,c,c\n1,2,3,4\n,,5,6\n")
+    dialect = delimited.read_dialect(str(path))
+    (table,) = delimited_batches.text_batches(str(path), dialect, ["b", "a", "b"])
+    assert table.to_pydict() == {"b": ["2", None], "a": ["1", None]}
+    (table,) = delimited_batches.text_batches(str(path), dialect)
+    assert table.column_names == ["a", "b", "c", "c"]
+    for columns, message in ((["a", "d"], r"x\.csv: no column d; there are a, b, c"), (["c"], "duplicate column c")):
+        with pytest.raises(InputError, match=message):
+            list(delimited_batches.text_batches(str(path), dialect, columns))
+
+
 def test_a_field_may_end_with_a_line_break(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text('a,b\n1,"x\n"\n')

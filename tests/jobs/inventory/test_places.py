@@ -1,6 +1,7 @@
 """`ls`, `rm`, `gc`, `copy`: what lies where, and that nothing else is touched."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,15 @@ def test_ls_counts_rows_units_and_bytes_by_table(tmp_path: Path, capsys: pytest.
     assert images.size == sum(p.stat().st_size for p in (tmp_path / "images").rglob("*") if p.is_file())
     assert images.identity_hash == open_table(images.uri).identity
     assert (ratings.name, ratings.rows) == ("ratings", 2)
+    states = [
+        ({"planned": None}, False, "list of units lost"),
+        ({"planned": 1200}, False, "2 of 1,200 units"),
+        ({"planned": 3, "identity": {"limit": 4}}, False, "2 of 3 units, limit=4"),
+        ({"identity": {"limit": 4}}, True, "complete, limit=4"),
+    ]  # fmt: skip
+    for changes, is_complete, state in states:
+        changed = replace(images, **changes)  # type: ignore[arg-type]
+        assert (changed.is_complete, changed.state) == (is_complete, state)
 
     min((tmp_path / "images").glob("*.parquet"), key=lambda path: pq.read_metadata(path).num_rows).unlink()
     assert find_tables(str(tmp_path / "images"))[0].rows == 2  # not those of the manifest

@@ -17,9 +17,11 @@ UNITS = [
 def test_a_unit_that_is_done_leaves_the_work_and_inputs_of_the_others() -> None:
     amounts = Amounts(UNITS)
     assert (amounts.units, amounts.done, amounts.left, amounts.inputs_left, amounts.bytes) == (3, 0, 12, 4, 65)
+    assert amounts.remote_bytes_left == (10 + 5) + (20 + 5)
     record: Any = {"begun": 100.0, "seconds": 2.5}
     amounts.add_done(UNITS[1], record)
     assert (amounts.done, amounts.left, amounts.inputs_left, list(amounts.ended())) == (1, 8, 2, [(102.5, 4)])
+    assert amounts.remote_bytes_left == 10 + 5
 
 
 def test_work_is_counted_in_bytes_unless_a_limit_makes_them_meaningless() -> None:

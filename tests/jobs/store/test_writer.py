@@ -109,6 +109,8 @@ def test_row_groups_are_bounded_by_their_bytes(out: str, monkeypatch: pytest.Mon
     # 20 rows of some 110 B are 2.2 kB: 8 or 9 rows in each; a row of 5 kB is a separate group
     assert groups[0].num_row_groups == 3
     assert groups[1].num_row_groups == 20
+    columns = [groups[0].row_group(0).column(number) for number in range(2)]
+    assert [(column.has_dictionary_page, column.compression) for column in columns] == [(True, "ZSTD")] * 2
 
 
 def test_the_record_of_a_unit_adds_up_its_batches(out: str) -> None:
