@@ -14,7 +14,7 @@ from jobs.analysis.standings import Standings
 from jobs.judging.kept_rubric import Rubrics, of_rubric
 from jobs.judging.sent_prompts import PromptTexts
 from jobs.page import gallery
-from jobs.page.model import Page
+from jobs.page.model import FOLDED_TEXT, GalleryPicture, Page
 from jobs.page.render import render
 from jobs.runtime.command_line import cli
 from jobs.runtime.selection.exclusions import ExclusionFilter
@@ -224,6 +224,30 @@ def test_missing_pictures_are_counted_and_leave_room_for_others(tmp_path):
     assert sorted(card.status for card in cards if not card.thumbnails) == ["error"]
     excluded = ExclusionFilter(frozenset(row["image_id"] for row in rows if row["status"] == "missing"))
     assert gallery.choose(tables, 48, excluded).missing == {}
+
+
+def test_without_pictures_or_room_there_is_no_gallery(tables):
+    nothing = ExclusionFilter(frozenset())
+    assert gallery.choose(ReportTables(), 48, nothing) == gallery.choose(tables, 0, nothing) == gallery.Gallery()
+    assert gallery.titled_cards(ReportTables(), [(IDS[0], "t")], nothing) == []
+
+
+def test_titled_cards_have_the_picture_and_nothing_of_its_record(tmp_path, tables):
+    records = [{"record_id": name, "image_id": name, "caption_reference_description": "A market.", "page_title": "Page"}
+               for name in IDS]  # fmt: skip
+    corpus = tables.corpus | {"records": open_table(write_file(tmp_path / "records", "records", records))}
+    titles = [(IDS[2], "second"), ("absent", "x"), (IDS[0], "first"), (IDS[1], "excluded")]
+    titled = gallery.titled_cards(replace(tables, corpus=corpus), titles, ExclusionFilter(frozenset([IDS[1]])))
+    assert [(card.image_id, card.title, len(card.thumbnails)) for card in titled] == [
+        (IDS[2], "second", 1), (IDS[0], "first", 1)
+    ]  # fmt: skip
+    assert {(card.caption, card.facts, card.source_url) for card in titled} == {("", (), None)}
+
+
+def test_a_card_with_any_long_text_is_folded():
+    short, long = ("", "x" * FOLDED_TEXT), ("", "x" * (FOLDED_TEXT + 1))
+    cases = {(): False, (short,): False, (short, long): True, (long, long): True}
+    assert {texts: GalleryPicture("t", texts=texts).is_folded for texts in cases} == cases
 
 
 def test_another_seed_is_another_sample(tables):

@@ -35,6 +35,24 @@ def test_questions_are_in_the_rubrics_order():
     assert [block.question for block in metric_blocks] == ["z", "a", "b"]
 
 
+def test_a_heading_names_the_condition_method_and_order_that_a_block_has():
+    metrics = [alpha(0.1), alpha(0.2, question="z"), alpha(0.3, level="x")]
+    metrics[1] = replace(metrics[1], dims={**metrics[1].dims, "condition": "article", "order": "first"})
+    metrics[2] = replace(metrics[2], dims={**metrics[2].dims, "method": "loglik"})
+    assert [(block.question, block.about) for block in blocks(metrics)] == [
+        ("q", ""), ("q", "method loglik"), ("z", "condition article, order first")
+    ]  # fmt: skip
+
+
+def test_one_rater_asked_in_several_ways_is_a_family_of_its_own():
+    several = alpha(0.5)
+    several = replace(several, dims={**several.dims, "versions": "closed, open", "rater": "m"})
+    assert [[table.title for table in block.tables] for block in blocks([several])] == [
+        ["One rater asked in several ways"]
+    ]
+    assert [[table.title for table in block.tables] for block in blocks([alpha(0.5)])] == [["Agreement among raters"]]
+
+
 def test_reasons_are_printed_once_and_long_tables_are_cut():
     asked = {"rubric": "r", "question": "q", "group": "people"}
     gone = [undefined("alpha", "d", "no pairs", dims={**asked, "level": str(i)}) for i in range(MAX_ROWS + 6)]

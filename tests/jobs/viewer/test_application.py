@@ -16,6 +16,7 @@ import pytest
 
 from jobs.errors import InputError
 from jobs.runtime.command_line import cli
+from jobs.viewer import queries
 from jobs.viewer.application import Viewer
 from jobs.viewer.serving import listening, server
 from tests.browser import CHROMIUM
@@ -181,6 +182,12 @@ def test_every_list_shows_its_rows(site: Served) -> None:
     assert 'rel="next"' not in second
     picture = site.ask(f"/{site.token}/images/{RED}")
     assert (picture.status, picture.headers["content-type"], picture.text[8:12]) == (200, "image/webp", "WEBP")
+
+
+def test_links_of_a_second_page_have_the_place_of_each_picture(site: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queries, "PICTURES_PER_PAGE", 3)
+    places = {page: re.findall(r"pictures/\w+\?[^\"]*at=(\d+)", site.page(page)) for page in ("", "?page=2")}
+    assert places == {"": ["0", "1", "2"], "?page=2": ["3"]}
 
 
 def test_an_attribute_is_a_filter_of_pictures_and_ratings(tmp_path: Path) -> None:
