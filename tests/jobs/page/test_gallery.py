@@ -232,12 +232,13 @@ def test_without_pictures_or_room_there_is_no_gallery(tables):
     assert gallery.titled_cards(ReportTables(), [(IDS[0], "t")], nothing) == []
 
 
-def test_titled_cards_have_the_picture_and_nothing_of_its_record(tmp_path, tables):
+def test_titled_cards_have_the_picture_and_nothing_of_its_record(tmp_path):
     records = [{"record_id": name, "image_id": name, "caption_reference_description": "A market.", "page_title": "Page"}
                for name in IDS]  # fmt: skip
-    corpus = tables.corpus | {"records": open_table(write_file(tmp_path / "records", "records", records))}
+    rows_of = {"images": IMAGES, "records": records}
+    corpus = {name: open_table(write_table(tmp_path / name, name, rows)) for name, rows in rows_of.items()}
     titles = [(IDS[2], "second"), ("absent", "x"), (IDS[0], "first"), (IDS[1], "excluded")]
-    titled = gallery.titled_cards(replace(tables, corpus=corpus), titles, ExclusionFilter(frozenset([IDS[1]])))
+    titled = gallery.titled_cards(ReportTables(corpus=corpus), titles, ExclusionFilter(frozenset([IDS[1]])))
     assert [(card.image_id, card.title, len(card.thumbnails)) for card in titled] == [
         (IDS[2], "second", 1), (IDS[0], "first", 1)
     ]  # fmt: skip
