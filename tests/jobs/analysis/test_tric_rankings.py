@@ -129,6 +129,7 @@ def test_changes_from_the_encoder_and_between_the_conditions_of_one_judge() -> N
         ("other", "encoder", "none"): 0.0,
         ("m", "none", "day"): pytest.approx(-1 / 3),
     }
+    assert {values[1:] for name, values in metrics.items() if name[0] != "mrr@100"} == {(3, 0.75)}
     hidden = Split(SPLIT.pictures, DAYS, CAPTIONS, None)
     assert not list(tric_reranking.reranking_metrics(hidden, before, after))
 
