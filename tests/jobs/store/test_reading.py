@@ -11,8 +11,11 @@ from jobs.errors import InputError, RunError
 from jobs.store import footers, reading
 from jobs.store.files import locations
 from jobs.store.files.locations import Object
-from jobs.store.footers import data_objects
+from jobs.store.footers import Footer, data_objects
+from jobs.store.object_rows import NARROW_BYTES, weight_of
 from jobs.store.reading import open_table, open_tables, tables_in
+from jobs.tables import table
+from tests.cases import check_cases
 from tests.jobs.store.small_runs import ALL_ROWS, FILES, begin, complete, plan, unit, write
 
 
@@ -124,3 +127,25 @@ def test_a_slow_footer_on_s3_keeps_no_thread_from_those_after_it(monkeypatch: py
     monkeypatch.setattr(footers, "_read", read)
     objects = [Object(f"s3://bucket/{number}.parquet", number, "") for number in range(len(begun))]
     assert list(footers.read_footers(objects, remote=True)) == [None] * len(begun)
+
+
+def test_pictures_vectors_and_unknown_columns_weigh_as_much_as_the_object() -> None:
+    source = Object("s3://b/u", 10**6, "")
+    images = Footer(source, 3, table("images").schema(), None)
+    vectors = Footer(source, 3, table("embeddings", dim=4).schema(), None)
+    small = replace(images, object=source._replace(size=5000))
+    cases = [
+        (images, None, 10**6),
+        (images, [], 10**6),
+        (images, ["image_id", "bytes"], 10**6),
+        (vectors, ["embedding"], 10**6),
+        (images, ["image_id"], 3 * NARROW_BYTES),
+        (vectors, ["item_id", "kind"], 6 * NARROW_BYTES),
+        (images, ["image_id", "absent"], 6 * NARROW_BYTES),
+        (small, ["image_id", "status"], 5000),
+    ]
+
+    def check(footer: Footer, columns: list[str] | None, weight: int) -> None:
+        assert weight_of(footer, columns) == weight
+
+    check_cases(check, cases)

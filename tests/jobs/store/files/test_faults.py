@@ -114,6 +114,9 @@ def test_a_workers_error_is_recognised_by_its_text_alone(whole: Path) -> None:
         message = faults.sentence(raised.value)
     trace = f"ray::Worker()\n  File x\nray.exceptions.UserCodeException: failed\nOSError: {raised.value}\n"
     full = "OSError: [Errno 28] No space left on device: '/out/u.parquet'\n"
+    assert faults.sentence_of_text(" [Errno 28] No space left on device: '/out/u.parquet'\n") == (
+        "/out/u.parquet: No space left on device; free space there"
+    )
     for text, described in (
         (trace, f"{message}. {faults.KEPT}"),
         (full, f"/out/u.parquet: No space left on device; free space there. {faults.KEPT}"),
