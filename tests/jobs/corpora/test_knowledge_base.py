@@ -103,6 +103,10 @@ def test_a_span_of_a_row_group_that_is_read_in_several_batches(
     for first, last in ((4, 9), (0, 10), (8, 15), (19, 20)):
         read = entries(str(path), cfg, span=(first, last))
         assert [entry.node_id for entry in read if isinstance(entry, NodeEntry)] == [str(n) for n in range(first, last)]
+    pq.write_table(pa.table({"node": pa.array([None] * 20, pa.string())}), path, row_group_size=10)
+    for first, last in ((0, 3), (8, 12)):
+        read = entries(str(path), cfg, span=(first, last))
+        assert [entry.row for entry in read if isinstance(entry, BadRow)] == list(range(first + 1, last + 1))
 
 
 def test_languages_are_trimmed_and_a_blank_one_is_the_configured_one(tmp_path: Path) -> None:

@@ -86,10 +86,11 @@ def test_a_table_of_terms(tmp_path: Path) -> None:
     assert both == {"war": ("graph", "hand", "model"), "peace": ("hand",)}
 
 
-def test_one_of_several_tables_may_be_empty(tmp_path: Path) -> None:
+def test_one_of_several_tables_may_be_empty(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     empty, hand = write_table(tmp_path / "empty", "terms", []), str(tmp_path / "hand.txt")
     (tmp_path / "hand.txt").write_text("peace\n")
     assert read_terms(TermsConfig(path=[empty, hand])) == {"peace": ("hand",)}
+    assert f"terms.path={empty}: has no terms" in capsys.readouterr().out
     (tmp_path / "hand.txt").write_text("\n")
     second = write_table(tmp_path / "second", "terms", [])
     for path in (empty, [empty], [empty, hand], [empty, second]):

@@ -362,3 +362,15 @@ def test_real_data(data: Path) -> None:
         assert counts.filtered["title"] == seen["en"] - len(expected)
         matches += len(actual)
     assert matches == 1331
+
+
+def test_rows_of_any_allowed_length_can_be_parsed() -> None:
+    before = csv.field_size_limit()
+    raw = "\t".join(HEADER).encode() + b"\n"
+    try:
+        for limit, expected in ((10, 107), (1000, 1000)):  # csv's limit is never lowered
+            csv.field_size_limit(limit)
+            FastScan(io.BytesIO(raw), chunk=7, longest_row=100)
+            assert csv.field_size_limit() == expected
+    finally:
+        csv.field_size_limit(before)
