@@ -253,6 +253,22 @@ def test_the_products_keep_within_their_bounds(coarse, scale):
         assert (np.abs(true - products) > product.bound[:, None] * lengths / 4).any()  # no bound far from what happens
 
 
+def test_rows_that_float32_or_float64_cannot_hold():
+    """Rows of one number each; the bounds themselves are outside of what goes through the products."""
+    powers = {-481: "bad", -480: "bad", -479: "usable", -50: "usable", -49: "other", 59: "other", 60: "usable",
+              511: "usable", 512: "bad", 900: "bad", -900: "bad"}  # fmt: skip
+    values = np.array([*(2.0**power for power in powers), 0.0, np.nan, np.inf, -(2.0**60)])
+    numbers = np.arange(100, 100 + len(values))
+    rows = searcher._Rows(values[:, None], torch.from_numpy(values[:, None]), numbers)
+    lengths = torch.linalg.vector_norm(rows.tensor.float(), dim=1)
+    extremes, bad = searcher._set_extremes_aside(rows, lengths)
+    kinds = [*powers.values(), "zero", "not finite", "not finite", "usable"]
+    places = {kind: [place for place, name in enumerate(kinds) if name == kind] for kind in kinds}
+    assert (extremes.usable.tolist(), extremes.others.tolist()) == (places["usable"], places["other"])
+    outcomes = [column.tolist() for column in (bad.not_finite, bad.zero, bad.out_of_range)]
+    assert outcomes == [[100 + place for place in places[kind]] for kind in ("not finite", "zero", "bad")]
+
+
 def test_a_limit_is_rounded_down():
     draw = np.random.default_rng(2)
     limits = np.concatenate([draw.standard_normal(1000) * 10.0 ** draw.integers(-30, 30, 1000), [0.0, -0.0, -np.inf]])
