@@ -22,7 +22,7 @@ from jobs.page.choice_sheet import TEMPLATES
 from jobs.purging import files, matching, rewriting, tables
 from jobs.purging.needles import Needles
 from jobs.runtime.command_line import cli
-from jobs.runtime.selection.exclusions import marks_of
+from jobs.runtime.selection.exclusions import KEPT, marks_of
 from jobs.store import lock
 from jobs.store.files import locations
 from jobs.store.reading import TableSource, open_table
@@ -191,6 +191,7 @@ def test_commands_continue_with_the_longer_list_and_rewrite_nothing(run: Path, t
     keys = [f"input={run}", listed(tmp_path, IDS[GONE])]
     assert cli.main("purge", keys) == 0
     digest = json.loads((run / "images" / "_run" / "identity.json").read_text())["exclusions"]
+    assert (run / "images" / "_run" / KEPT).read_text().splitlines() == [IDS[GONE]]
     written = {path: path.stat().st_mtime_ns for path in run.glob("*/*.parquet")}
     write(f"{run}/images", "images", halves(PICTURES), f"{run}/records", listed=digest)
     vectors = embedding_rows(IDS, "image", VECTORS)

@@ -243,6 +243,28 @@ def test_a_node_whose_texts_cannot_be_written_affects_no_other(tmp_path: Path, m
     assert (reject.file, reject.position, reject.reason) == ("node n2", 1, "IndexError")
 
 
+def test_each_part_has_the_rows_of_its_fields() -> None:
+    entry = NodeEntry("n1", "en", ("dog", "hound"), "Dog", "an animal", "a b c", ("https://h/x.jpg", "f" * 32))
+    bare = NodeEntry("n2", "", (), "", "", "", ())
+    config = KnowledgeBaseConfig(name="k", window_words=2, overlap_words=1)
+    texts = {
+        "lemmas": ("lemma", ["dog", "hound"]),
+        "glosses": ("gloss", ["an animal"]),
+        "articles": ("article", ["a b c"]),
+        "windows": ("window", ["a b", "b c"]),
+    }
+    for part, (role, expected) in texts.items():
+        rows = list(kb._ROWS[part](entry, config))
+        assert [row.pop("text") for row in rows] == expected
+        assert [row.pop("text_id") for row in rows] == [content_id(role, "n1", "en", text) for text in expected]
+        assert rows == [{"role": role, "language": "en", "date": None, "source": "n1", "revision": None}] * len(rows)
+    assert list(kb._node_images(entry, config)) == [
+        {"node_id": "n1", "image_id": content_id("https://h/x.jpg"), "name": "https://h/x.jpg"},
+        {"node_id": "n1", "image_id": "f" * 32, "name": "f" * 32},
+    ]
+    assert [list(rows_of(bare, config)) for rows_of in kb._ROWS.values()] == [[]] * 5
+
+
 @pytest.mark.parametrize("at_a_time", [2, 100])
 def test_rows_are_written_and_reported_in_batches(
     at_a_time: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
