@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from actors.vlm.errors import EngineError
 from actors.vlm.requests import RequestGroup
 from actors.vlm.scoring import ClosedSetScorer
 from tests.cases import check_cases
@@ -59,3 +60,34 @@ def test_other_errors_are_not_tried_again() -> None:
     with pytest.raises(ValueError, match="no"):
         scorer_of(fail, budget=300, least=100)._likelihoods(RequestGroup([0]), [0])
     assert seen == [300]
+
+
+def test_groups_that_do_not_pass_together_pass_alone() -> None:
+    scarce, lost, other = MemoryError(), RuntimeError("CUDA error: device lost"), ValueError("no")
+
+    def passed(*, at_launch: Exception | None = None, waiting: Exception | None = None, least: int = 100) -> Any:
+        def wait() -> list[str]:
+            if waiting:
+                raise waiting
+            return ["together"]
+
+        def launch(chunk: Any, *, budget: int) -> Any:
+            if at_launch:
+                raise at_launch
+            return wait
+
+        scorer: Any = scorer_of(None, budget=300, least=least)
+        scorer._alone = lambda *part: ["alone", *part]
+        engine: Any = SimpleNamespace(launch=launch)
+        return scorer._launched(engine, [("a", 1), ("b", 2)])(), scorer.budget
+
+    alone = [["alone", "a", 1], ["alone", "b", 2]]
+    assert passed() == (["together"], 300)
+    assert passed(waiting=scarce) == passed(waiting=other) == passed(at_launch=other) == (alone, 300)
+    assert passed(at_launch=scarce) == (alone, 150)
+    assert passed(at_launch=scarce, least=200) == (alone, 200)
+    assert passed(at_launch=scarce, least=300) == (alone, 300)
+    with pytest.raises(EngineError, match="model tiny: CUDA error"):
+        passed(at_launch=lost)
+    with pytest.raises(EngineError, match="model tiny: CUDA error"):
+        passed(waiting=lost)

@@ -299,6 +299,27 @@ def test_weights_of_other_shapes_are_refused_by_name(tmp_path: Path) -> None:
         load_vlm(str(folder))
 
 
+def test_what_transformers_is_told_about_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+    import transformers
+
+    calls: list[dict[str, Any]] = []
+
+    def load(source: str, **options: Any) -> None:
+        calls.append(options)
+        raise OSError("no weights")
+
+    for loader in (transformers.AutoModelForImageTextToText, transformers.AutoModelForCausalLM):
+        monkeypatch.setattr(loader, "from_pretrained", load)
+    common = {"use_safetensors": True, "trust_remote_code": False, "revision": "main"}
+    for name in ("local:qwen2.5-vl-tiny", "local:llama-tiny"):
+        for room, options in ((None, {}), ({0: 9}, {"max_memory": {0: 9}})):
+            monkeypatch.setattr("actors.vlm.memory.placement", lambda room=room: room)
+            with pytest.raises(ModelError, match=f"^{name}: cannot load the model at revision main .no weights"):
+                load_vlm(name, dtype="float16", device_map="cuda:3")
+            assert calls.pop() == common | {"dtype": torch.float16, "device_map": "cuda:3"} | options
+
+
 @pytest.mark.parametrize(
     ("file", "keys"),
     [
