@@ -1,6 +1,7 @@
 """Log-likelihoods of labels equal those of whole forward passes; debiasing follows the paper."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -312,3 +313,16 @@ def test_a_prompt_that_just_fits_is_scored(vlm: tuple[Any, Any]) -> None:
     scores = scorer.score(inputs, completions)
     assert isinstance(scores, ScoringError)
     assert scores.kind == "prompt_too_long"
+
+
+def test_a_prompt_without_finite_likelihoods_does_not_settle_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_prefix, "tolerance", lambda model: 1e-3)
+    scorer: Any = object.__new__(CompletionScorer)
+    scorer.model = SimpleNamespace(config=SimpleNamespace(model_type="tiny"))
+    for values, packed, settled in (([float("nan"), -1.0], [-2.0], (False, False)), ([-1.0], [-1.0], (True, True)),
+                                    ([-1.0], [-2.0], (False, True))):  # fmt: skip
+        scorer._is_packed = scorer._is_settled = False
+        scorer._repeated = lambda *_, values=values: values
+        scorer._packed = lambda *_, packed=packed: packed
+        scorer._settle({}, [[1]])
+        assert (scorer._is_packed, scorer._is_settled) == settled
