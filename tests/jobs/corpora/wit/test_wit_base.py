@@ -179,7 +179,7 @@ def test_a_damaged_row_group_is_rejected_and_the_others_kept(tmp_path: Path, col
         assert len(hits) + len(rejects) == len(whole)
 
 
-@pytest.mark.parametrize("column", ["language", "page_url"])
+@pytest.mark.parametrize("column", ["language", "original_height"])
 def test_a_row_group_is_not_rejected_after_a_lost_connection(
     tmp_path: Path, column: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
