@@ -273,13 +273,19 @@ def test_crowdtruth_of_the_released_file(data, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("task", "metric"), [("crowdtruth", "unit_quality_mean"), ("agreement", "percent_agreement")], ids=str
+    ("task", "metric", "keys"),
+    [
+        ("crowdtruth", "unit_quality_mean", []),
+        ("agreement", "percent_agreement", []),
+        ("agreement", "unit_quality_mean", ["metrics.crowdtruth=true", "scale=[0,1]"]),
+    ],
+    ids=str,
 )
-def test_columns_of_released_files_are_found_by_their_names(tmp_path, task, metric):
+def test_columns_of_released_files_are_found_by_their_names(tmp_path, task, metric, keys):
     lines = ["!amt_annotation_ids\t!amt_worker_ids\torig_id\tresponse\tgold"]
     lines += [f"a{unit}{worker}\tw{worker}\t{unit}\t{unit % 2}\t1" for unit in range(4) for worker in range(3)]
     file = write(tmp_path / "rte.standardized.tsv", lines)
-    cli.execute("analyze", [f"task={task}", f"input={file}", f"out={tmp_path}/F"])
+    cli.execute("analyze", [f"task={task}", f"input={file}", f"out={tmp_path}/F", *keys])
     metrics = metrics_in(tmp_path / "F")
     assert [row["value"] for key, row in metrics.items() if key[0] == metric] == [1]
 

@@ -11,7 +11,7 @@ from jobs.store import run
 from jobs.store.reading import open_table
 from jobs.viewer.corrections import Correction, Corrections
 from jobs.viewer.picture_details import LineKey
-from tests.factories import FIVE, rows_of, write_table
+from tests.factories import FIVE, rating, rows_of, write_file, write_table
 from tests.jobs.viewer.small_study import viewer_of
 
 RUBRICS = Rubrics({"r": FIVE})
@@ -75,3 +75,7 @@ def test_tables_of_others_are_not_touched(tmp_path: Path) -> None:
             Corrections(str(tmp_path / place), rater, RUBRICS).check()
     with pytest.raises(InputError, match=f"out={tmp_path}/A: "):
         viewer_of(write_table(tmp_path / "m", "ratings", [], rubric=FIVE), tmp_path, rater="ben", out=f"{tmp_path}/A")
+    rows = [rating(str(n), "m", "q", "1") for n in range(100)]  # of several row groups, and the last by another rater
+    rated = write_file(tmp_path / "n", "ratings", [*rows, rating("a", "ben", "q", "1")], rubric=FIVE)
+    with pytest.raises(InputError, match="rater=ben: "):
+        viewer_of(rated, tmp_path / "db", rater="ben", out=f"{tmp_path}/C")
