@@ -132,7 +132,7 @@ def _further(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _status(statuses: Sequence[str]) -> str:
-    """Return reported or skipped if the person did so, ok if any question was answered, else the first status."""
+    """Return reported if the person did so, ok if any question was answered, else the first status, such as skipped."""
     for word in (Status.REPORTED.value, Status.OK.value):
         if word in statuses:
             return word
