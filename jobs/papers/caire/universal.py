@@ -229,16 +229,19 @@ def _single_raters(study: Study, judges: Sequence[ShownRater]) -> PaperTable:
 
 
 def _best(study: Study, judges: Sequence[ShownRater]) -> ShownRater:
-    """Return the judge set in the options, else the one with linked articles that correlates most with people."""
+    """Return the judge with linked articles that correlates most with people, of the rater set in the options if any.
+
+    Without one that was shown linked articles, return the one of all that correlates most.
+    """
     name = study.settings.options.get("rater")
-    named = [j for j in judges if name and name in (j.rater, study.name_in_paper(j.rater))]
+    among = [j for j in judges if name and name in (j.rater, study.name_in_paper(j.rater))] or judges
 
     def correlation(judge: ShownRater) -> float:
         value = _index(study, judge).get(BY_IMAGE, _with_people(study, judge)).value
         return -2.0 if value is None else value
 
-    linked = [j for j in judges if j.role in ("article", "titles")]
-    return max(named or linked or judges, key=correlation)
+    linked = [j for j in among if j.role in ("article", "titles")]
+    return max(linked or among, key=correlation)
 
 
 def _with_people(study: Study, judge: ShownRater) -> dict[str, str]:

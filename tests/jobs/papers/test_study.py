@@ -74,11 +74,12 @@ def test_ratings_are_those_of_the_configured_condition_if_there_are_several() ->
 
 @pytest.mark.parametrize(
     ("named", "best"),
-    [("gpt@1", "gpt@1"), ("", "open@1")],
+    [("gpt@1", ("gpt@1", "none")), ("open@1", ("open@1", "titles")), ("", ("open@1", "titles"))],
 )
-def test_the_judge_of_table_17_is_the_one_that_is_named_else_one_with_a_linked_context(named: str, best: str) -> None:
-    judges = [ShownRater("gpt@1", "", "none"), ShownRater("open@1", "article", "article")]
-    assert universal._best(study(rater=named), judges).rater == best
+def test_the_judge_of_table_17_has_a_linked_context_and_the_name_that_is_set(named: str, best: tuple[str, str]) -> None:
+    judges = [ShownRater("gpt@1", "", "none"), ShownRater("open@1", "", "none"), ShownRater("open@1", "t", "titles")]
+    judge = universal._best(study(rater=named), judges)
+    assert (judge.rater, judge.role) == best
 
 
 def test_concepts_are_of_judges_that_were_shown_the_article_or_of_all_without_any() -> None:
