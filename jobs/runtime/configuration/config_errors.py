@@ -19,8 +19,7 @@ _UNKNOWN_OPTION = re.compile(
 _IN_FILE = re.compile(r"In '(?P<group>[^'/]+)/(?P<option>[^']+)': (?P<kind>\w+)")
 _UNKNOWN_KEY = re.compile(r"Key '[^']+' not in '[^']+'\s+full_key: (?P<key>\S+)")
 _MISSING_VALUE = re.compile(r"Missing mandatory value: (\S+)")
-
-
+_NULL = re.compile(r"(?:field|child) '[^']+' is not Optional")
 _WRONG_TYPE = re.compile(
     r"Value '(?P<value>.*)' (?:of type '\w+' could not be converted to (?P<kind>Integer|Float)|"
     r"is not a valid (?P<bool>bool) )"
@@ -72,16 +71,25 @@ def describe(error: BaseException) -> str:
     if match := _MISSING_VALUE.search(str(cause)):
         return f"{match.group(1)}=: required"
     key = getattr(cause, "full_key", None) or getattr(error, "full_key", None)
-    if key and (match := _WRONG_TYPE.search(str(cause))):
-        return f"{key}={match['value']}: must be {_KINDS[match['kind'] or match['bool']]}"
-    if key and (match := _NOT_TEXT.search(str(cause))):
-        return f"{key}={match['value']}: must be text"
-    if key and (match := _INCOMPATIBLE.search(str(cause))):
-        allowed = "a number with a decimal point, as in 1.0" if match["kind"] == "float" else f"of type {match['kind']}"
-        return f"{key}={match['value']}: must be {allowed}"
+    if key and (problem := _wrong_value(str(cause))):
+        return f"{key}={problem}"
     if isinstance(cause, ConfigKeyError) and is_dataclass(kind := cause.object_type):
         return f"{key}: no such key; must be one of {', '.join(field.name for field in fields(kind))}"
     return f"{key}: {first_line(cause)}" if key else first_line(cause)
+
+
+def _wrong_value(text: str) -> str | None:
+    """Return the value in a message of OmegaConf and what is allowed; None if it has another cause."""
+    if _NULL.search(text):
+        return "null: this key cannot be null"
+    if match := _WRONG_TYPE.search(text):
+        return f"{match['value']}: must be {_KINDS[match['kind'] or match['bool']]}"
+    if match := _NOT_TEXT.search(text):
+        return f"{match['value']}: must be text"
+    if match := _INCOMPATIBLE.search(text):
+        allowed = "a number with a decimal point, as in 1.0" if match["kind"] == "float" else f"of type {match['kind']}"
+        return f"{match['value']}: must be {allowed}"
+    return None
 
 
 def _full_text(error: BaseException) -> str:

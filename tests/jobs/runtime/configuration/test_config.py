@@ -129,6 +129,7 @@ def test_a_mistyped_value_is_refused_by_its_key() -> None:
         ("resources.node_types=[{cpus: 2}]", "[{cpus: 2}]: cpus: no such key; must be one of num_cpus, num_gpus"),
         ("retry=ok", "retry=ok: expected a list, as in retry=[a,b]"),
         ("corpus=null", "corpus=null: this key cannot be null"),
+        ("resources.read.num_cpus=null", "resources.read.num_cpus=null: this key cannot be null"),
         ("resources.mine.memory_gb=nan", "resources.mine.memory_gb=nan: expected a number"),
         ("resources.judge.batch_size=0", "resources.judge.batch_size=0: must be at least 1"),
         ("resources.read.num_cpus=-1", "resources.read.num_cpus=-1: must be at least 0"),

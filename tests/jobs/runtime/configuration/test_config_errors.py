@@ -23,6 +23,7 @@ class Corpus:
 class Schema:
     corpus: Corpus = field(default_factory=Corpus)
     rows: int = 1
+    texts: dict[str, str] = field(default_factory=lambda: {"a": "b"})
     out: str = MISSING
 
 
@@ -64,6 +65,11 @@ def test_a_value_of_the_wrong_type(conf: Path) -> None:
     error = raised(conf, "rows=many")
     assert cause_of(error) is None
     assert describe(error) == "rows=many: must be a whole number"
+
+
+@pytest.mark.parametrize("key", ["rows", "texts", "texts.a"])
+def test_null_where_a_value_is_required(conf: Path, key: str) -> None:
+    assert describe(raised(conf, f"{key}=null")) == f"{key}=null: this key cannot be null"
 
 
 def test_any_other_error_is_described_in_one_line(conf: Path) -> None:
