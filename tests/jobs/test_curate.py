@@ -253,6 +253,9 @@ def test_the_starter_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     write_records(str(tmp_path / "again" / "m"), [rows[::-1]])
     curate(tmp_path / "again", *asked)
     assert set(titles(tmp_path / "again" / "r")) == kept
+    for other in ("starter.per_region=99", "draw.seed=1"):
+        with pytest.raises(InputError, match="starter"):
+            curate(tmp_path / "again", *asked, other)
     unsure = curate(tmp_path / "again", *asked, "starter.unsure=region", "starter.per_region=99", "overwrite=true")
     assert unsure["counts"]["tallies"]["starter_chosen"]["unsure"] == 1
 

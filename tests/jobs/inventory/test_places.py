@@ -205,6 +205,8 @@ def test_gc_removes_leftovers_and_no_row(tmp_path: Path, capsys: pytest.CaptureF
     assert cli.main("gc", [str(tmp_path)]) == 0
     assert "removed 4 files, 20 B" in capsys.readouterr().out
     assert snapshot(table) == kept
+    assert cli.main("gc", [str(tmp_path)]) == 0
+    assert capsys.readouterr().out == "gc: removed 0 files, 0 B\n"
 
 
 def test_copies_read_alike_and_continue(tmp_path: Path, s3: str, capsys: pytest.CaptureFixture[str]) -> None:

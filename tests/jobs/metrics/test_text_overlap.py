@@ -26,6 +26,7 @@ def test_by_hand() -> None:
     assert bleu(generated, correct) == pytest.approx([(5 / 6 * 3 / 5 * 1 / 4 * 1 / 6) ** (1 / 4)], abs=0.01)
     # longest common subsequence: 5 of 6 words on both sides
     assert rouge_l(generated, correct) == pytest.approx([5 / 6])
+    assert rouge_l(["painted horses"], ["painting a horse"]) == pytest.approx([4 / 5])  # words are stemmed
 
 
 def test_cider_needs_two_references() -> None:

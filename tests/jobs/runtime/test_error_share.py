@@ -191,8 +191,13 @@ def test_the_board_has_the_sum_and_a_board_that_does_not_answer_stops_nothing() 
 
 def test_a_larger_share_is_allowed_by_the_key(tmp_path: Path) -> None:
     fetch(tmp_path / "out", {"u0-*": "unreadable"}, share=1).finish()
-    with pytest.raises(InputError, match=r"max_error_share=1\.5: must be from 0 to 1"):
-        lifecycle.begin("fetch", FailingRows(out="x", max_error_share=1.5), None, pools=[])  # type: ignore[arg-type]
+    for share in (1.5, -0.1):
+        with pytest.raises(InputError, match=rf"max_error_share={share}: must be from 0 to 1"):
+            lifecycle.begin("fetch", FailingRows(out="x", max_error_share=share), None, pools=[])  # type: ignore[arg-type]
+    plan = TablePlan(str(tmp_path / "new"), "images", {}, [], {}, {}, derived=True)
+    for share in (0, 1):
+        cfg = FailingRows(out=plan.out, max_error_share=share, plan=True)
+        assert lifecycle.begin("fetch", cfg, plan, pools=[]) is None
 
 
 def test_the_sentence_of_a_worker_is_the_runs() -> None:

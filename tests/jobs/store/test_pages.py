@@ -139,6 +139,7 @@ def test_thrift_refuses_what_is_no_struct() -> None:
         11,
     )
     assert decode(bytes([0x05, 40, 6, 0x15, 1, 0x25, 2, 0])) == ({20: 3, 21: -1, 23: 1}, 8)  # the number follows
+    assert decode(bytes([0x1B, 0, 0x1B, 1, 0x58, 2, 1, 65, 0])) == ({1: {}, 2: {1: b"A"}}, 9)  # maps
     assert decode(b"x" + bytes([0x19, 0xF3, 16, *range(16), 0]), 1) == ({1: list(range(16))}, 21)  # a long list
     for damaged in (b"", b"\x18\x7f", b"\x1d", b"\x19\xff"):
         with pytest.raises(ValueError, match="Thrift"):

@@ -360,6 +360,7 @@ def test_a_picture_has_its_items_texts_spans_and_answers(cursor: Any, place: str
     of_blue = picture_details.items_of(cursor, BLUE, View(), person="", **options)[0].lines[0].by_answer
     assert [len(rating) for rating in of_blue.values()] == sorted(map(len, of_blue.values()), reverse=True)
     assert [choice.value for choice in line.choices] == list("12345")
+    assert picture.kind == "picture"
     assert (response.kind, response.texts[0]) == ("response", ("generated", "A red door, not a gate."))
     assert response.texts[1][1] == "A red door."
     assert response.spans[0][-3:] == ("A ", "red", " door, not a gate.")

@@ -15,6 +15,12 @@ def rows(text: str, *, width: int = 2) -> list[Any]:
     return [(row.position, row.message) if isinstance(row, Reject) else row for row in reader.rows()]
 
 
+def test_a_row_begins_where_the_one_before_ends() -> None:
+    reader = RowReader("f", object(), io.BytesIO(b'a\tb\nc\t"d\n1"\n'), header=["c0", "c1"])  # type: ignore[arg-type]
+    places = [(reader.row_offset, reader.offset)] + [(reader.row_offset, reader.offset) for _ in reader.rows()]
+    assert places == [(0, 0), (0, 4), (4, 12)]
+
+
 def test_rows_and_rejects() -> None:
     open_quote, narrow = "a quoted field is not closed", "1 fields instead of 2"
     cases = {

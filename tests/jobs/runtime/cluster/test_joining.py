@@ -162,6 +162,7 @@ def test_as_many_actors_may_fail_to_start_as_there_are_places_twice() -> None:
     assert ray_session.failed_starts([head, worker], grows=False) == 0
     assert ray_session.failed_starts([head, *[worker] * 8], grows=False) == 16
     assert ray_session.failed_starts([{"CPU": 96.0, "GPU": 8.0}], grows=False) == 16
+    assert ray_session.failed_starts([head, *[{"GPU": 1.0}] * 2], grows=False) == 4
     assert ray_session.failed_starts([head], grows=True) == 3
 
 
