@@ -102,6 +102,13 @@ def test_rows_that_vary_keep_the_unit_of_their_item() -> None:
     assert rows[TASK].to_pylist() == ["u", "u", "u", "v", "v", "v"]
 
 
+def test_as_many_rows_as_items_need_not_be_one_of_each() -> None:
+    columns = {TASK: ["u", "v"], EXPECTED_ROWS: [1, 1], EXCLUDED: ["{}"] * 2, BEGUN: [0.0] * 2}
+    stage = Stage("judge", Labels, {"output": pa.table({"label": ["x", "y"]})}, rows_out=lambda _: [0, 2])
+    rows = StageRunner(stage=stage, board=None)(pa.table({"item_id": ["a", "b"], **columns}))
+    assert rows[TASK].to_pylist() == ["v", "v"]
+
+
 def test_each_item_has_rows_in_order() -> None:
     cases = [["a", "b"], ["a", "c", "b"], ["a", "b", "a", "c"], ["a", "b", "c", "d"], []]
 
