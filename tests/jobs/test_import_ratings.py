@@ -187,11 +187,16 @@ def test_skips_reports_times_and_comments(tmp_path: Path) -> None:
     ("rule", "kept"),
     [("last", [("1", 0), ("4", 0)]), ("first", [("2", 0), ("4", 0)]), ("sample", [("1", 1), ("2", 0), ("4", 0)])],
 )
-def test_repeated_answers_are_counted_under_a_rule(tmp_path: Path, rule: str, kept: list[tuple[str, int]]) -> None:
+def test_repeated_answers_are_counted_under_a_rule(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], rule: str, kept: list[tuple[str, int]]
+) -> None:
     text = "item_id,rater,value,time\ni1,a,1,2026-05-02T10:00:00Z\ni1,a,2,2026-05-01\ni2,a,4,\n"
     manifest = ratings(write(tmp_path / "p.csv", text), *LIKERT, f"duplicates={rule}", f"out={tmp_path / 'R'}")
     assert sorted((row["value"], row["sample"]) for row in rows(tmp_path / "R")) == kept
     assert manifest["counts"]["filtered"] == ({} if rule == "sample" else {"repeated": 1})
+    assert f"repeated (duplicates={rule}), the first at {tmp_path}/p.csv" in capsys.readouterr().out
+    ratings(write(tmp_path / "once.csv", "item_id,rater,value\ni1,a,1\n"), *LIKERT, f"out={tmp_path / 'once'}")
+    assert "duplicates=" not in capsys.readouterr().out
     sentence = r"duplicates=refuse: .*p\.csv, position 3 .* item_id, "
     refused(sentence, f"input={tmp_path / 'p.csv'}", *LIKERT, "duplicates=refuse", f"out={tmp_path / 'S'}")
     assert not (tmp_path / "S").exists()

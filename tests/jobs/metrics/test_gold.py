@@ -187,5 +187,6 @@ def test_preferences_and_deviations_by_hand():
     assert [f.value for f in deviations(half.of_raters(["m"]), half.of_raters(["a"]))] == [-1.5]
     alone = RatingTable.from_matrix([[1, NAN], [NAN, 2]], raters=["m", "a"])
     assert preference_agreement(alone.of_raters(["m"]), alone.of_raters(["a"])).value is None
+    assert preference_agreement(model, both.of_raters([])).coverage is None
     (undefined,) = deviations(alone.of_raters(["m"]), alone.of_raters(["a"]))
     assert undefined.reason

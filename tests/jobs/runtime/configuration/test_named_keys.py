@@ -89,6 +89,7 @@ def test_a_key_without_its_value_gets_it() -> None:
         ("axes: none", "axes: none"),
         ("source: none", "source: none"),
         ("ratings=c: none is ok", "ratings=c: none is ok"),
+        ("by.name: unknown", "by.name: unknown"),
         ("other: none", "other: none"),
     ):
         assert with_value(message, "job", values) == expected
