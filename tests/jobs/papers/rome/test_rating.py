@@ -1,12 +1,15 @@
-"""Tables 1 and 3 and what stands alone without scenarios, by hand."""
+"""Tables 1, 3 and 4, and what is shown without scenarios, by hand."""
 
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import krippendorff
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from jobs.metrics.answers import RatingTable
 from jobs.metrics.distributions import Distributions
 from jobs.metrics.metric import Metric
 from jobs.papers.rome import rating
@@ -146,3 +149,36 @@ def test_table_2_of_comparison_has_agreement_in_one_order_and_over_both() -> Non
         ("n",): [NONE] * 5,
         ("Other (paper)",): [(None, 0.66), *[NONE] * 4],
     }
+
+
+def test_table_4_has_the_agreement_of_models_and_of_each_with_the_mean_of_people(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By the library krippendorff; people are one rater, and a printed row is the one of the model's name there."""
+    m, n, p, q = [1, 2, 3, 4, 2], [1, 3, 3, 5, 1], [1, 1, 4, 4, 2], [3, 1, 4, 5, 2]
+    matrix = np.array([m, n, p, q], float).T
+    answers = RatingTable.from_matrix(matrix, raters=["m", "n", "p", "q"])
+    monkeypatch.setattr(rating, "rated", lambda *_: (answers, None))
+    parts = {"inside": np.array([True, True, True, True, False]), "outside": np.array([False, True, True, True, True])}
+    printed = PrintedTable("t", ["inside", "outside"], {"models": [0.1, 0.2], "GPT and people": [0.3, None],
+                           "Other and people": [0.5, 0.6]}, percent=False)  # fmt: skip
+    whose = RATERS | {"kinds": {"p": "human", "q": "human"}, "answered": {("rating", "match"): ["m", "n", "p", "q"]}}
+    whose |= {"names": ["m=GPT", "models=models"]}
+    items = SimpleNamespace(subgroups=lambda attribute, hashes: parts)
+    rows = rows_of(rating.table_4(study(printed={"table_4": printed}, items=items, **whose)))
+
+    def alpha(raters: Any, part: str, level: Any) -> Any:
+        return pytest.approx(krippendorff.alpha(np.array(raters)[:, parts[part]], level_of_measurement=level))
+
+    mean = (np.array(p) + q) / 2
+    for level in ("ordinal", "interval"):
+        expected = {
+            ("All models", level): ([m, n], 0.1, 0.2),
+            ("m and people", level): ([m, mean], 0.3, None),
+            ("n and people", level): ([n, mean], None, None),
+        }
+        for headers, (raters, *of_paper) in expected.items():
+            values = [(alpha(raters, part, level), number) for part, number in zip(parts, of_paper, strict=True)]
+            assert rows[headers] == values, headers
+    assert rows["Other and people (paper)", "not stated"] == [(None, 0.5), (None, 0.6)]
+    assert len(rows) == 3 * len(rating.LEVELS) + 1
