@@ -1,6 +1,7 @@
 """The engine vLLM, with a fake of its interface: the same rows as other engines; prompts, statuses and failures."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -87,6 +88,9 @@ def test_a_model_is_split_over_the_gpus_of_the_actor(
     assert (options["tensor_parallel_size"], options["distributed_executor_backend"]) == (2, "mp")
     assert (options["enforce_eager"], options["kv_cache_memory_bytes"]) == (False, None)
     assert model.facts.engine.endswith(", 2 x cuda")
+    model = vllm_model.VllmModel(replace(engine_rows.model_settings(TEXT_MODEL), device_map="cpu"))
+    assert (vllm.made[1]["tensor_parallel_size"], vllm.made[1]["enforce_eager"]) == (1, True)
+    assert model.facts.engine.endswith(", cpu")
 
 
 def test_a_prompt_that_the_engine_refuses_fails_alone(
