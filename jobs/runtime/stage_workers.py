@@ -362,13 +362,16 @@ def count_rows(writer: UnitWriter, task: UnitTask, rows: int) -> None:
 
 
 def _tallies(batch: pa.Table, counts: Sequence[int], tally: Mapping[str, int]) -> pa.Array:
-    """Return column TALLY: tallies of earlier stages stay with their rows; the first row gets those of this stage."""
+    """Return column TALLY: tallies of earlier stages stay with their rows; the first row gets those of this stage.
+
+    Tallies of an item without rows are kept by the next item that has some, or by the last row.
+    """
     tallies: list[list[tuple[str, int]]] = [[] for _ in range(sum(counts))]
     row = 0
     earlier = batch[TALLY].to_pylist() if TALLY in batch.column_names else [None] * batch.num_rows
     for entries, count in zip(earlier, counts, strict=True):
-        if entries and count:
-            tallies[row] += entries
+        if entries and tallies:
+            tallies[min(row, len(tallies) - 1)] += entries
         row += count
     if tallies:
         tallies[0] += tally.items()

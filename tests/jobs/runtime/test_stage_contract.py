@@ -197,6 +197,21 @@ def test_batches_without_counts_have_the_columns_of_those_with_some() -> None:
     assert pa.concat_tables([runner(batch), runner(batch)])[TALLY].to_pylist() == [[("tokens/passed", 3)], None]
 
 
+def test_tallies_of_items_without_rows_are_kept() -> None:
+    kind = pa.map_(pa.string(), pa.int64())
+    columns = {TASK: ["u"] * 3, EXPECTED_ROWS: [3] * 3, EXCLUDED: ["{}"] * 3, BEGUN: [0.0] * 3}
+    tallies = pa.array([[("a/b", 1)], [("a/b", 2)], [("a/b", 4)]], kind)
+    batch = pa.table({"item_id": ["a", "b", "c"], **columns, TALLY: tallies})
+    for counts, expected in (
+        ([0, 2, 0], [[("a/b", 1), ("a/b", 2)], [("a/b", 4)]]),
+        ([1, 1, 0], [[("a/b", 1)], [("a/b", 2), ("a/b", 4)]]),
+        ([2, 0, 0], [[("a/b", 1)], [("a/b", 2), ("a/b", 4)]]),
+    ):
+        output = pa.table({"label": ["x"] * sum(counts)})
+        stage = Stage("judge", Labels, {"output": output}, rows_out=lambda _, counts=counts: counts)  # type: ignore[misc]
+        assert StageRunner(stage=stage, board=None)(batch)[TALLY].to_pylist() == expected
+
+
 def test_a_batch_without_rows_has_no_tallies() -> None:
     kind = pa.map_(pa.string(), pa.int64())
     batch = pa.table({"item_id": ["i"], TASK: ["unit"], EXPECTED_ROWS: [1], EXCLUDED: ["{}"], BEGUN: [0.0]})
