@@ -8,6 +8,7 @@ tokens follow from the first ones.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -32,9 +33,14 @@ class AnswerCodes(NamedTuple):
     sequences: tuple[tuple[int, ...], ...]
 
     @property
-    def inner(self) -> list[tuple[int, ...]]:
+    def inner(self) -> tuple[tuple[int, ...], ...]:
         """The distinct beginnings of answers after which another token follows."""
-        return list(dict.fromkeys(s[:cut] for s in self.sequences for cut in range(1, len(s))))
+        return _beginnings(self.sequences)
+
+
+@lru_cache(maxsize=1000)  # read several times for each request, while a device may be idle
+def _beginnings(sequences: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
+    return tuple(dict.fromkeys(sequence[:cut] for sequence in sequences for cut in range(1, len(sequence))))
 
 
 class AnswerNodes(NamedTuple):

@@ -26,7 +26,6 @@ from actors.vlm.requests import RequestGroup
 
 EngineName = Literal["auto", "packed", "cascade", "batched", "naive"]
 ENGINES: tuple[EngineName, ...] = get_args(EngineName)
-FIRST_SHARE = 4  # the first of several packed passes on a GPU has a fourth of the tokens of a full one
 log = logging.getLogger(__name__)
 
 
@@ -173,9 +172,7 @@ class PackedEngine:
     ) -> Iterator[list[tuple[RequestGroup, Sequence[int]]]]:
         """Yield lists of consecutive parts, each of which fits one forward pass; arguments as for `launch`."""
         most = memory.packed_tokens(self._model, budget=budget)
-        # A GPU is idle until the first pass is prepared, but an eighth of a pass ends before the next one is ready.
-        first = most // FIRST_SHARE if self._model.device.type == "cuda" else most
-        for places in packed.chunks([_item(*part) for part in parts], most=most, first=first):
+        for places in packed.chunks([_item(*part) for part in parts], most=most):
             yield [parts[place] for place in places]
 
 

@@ -5,6 +5,7 @@ launch the work. Several items together keep it busy: their prefixes pass as one
 its own prefix, then all their suffixes as another, in which each sees its own item's prefix and its own row.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -131,22 +132,27 @@ def _suffixes(items: Sequence[Item]) -> _Suffixes:
     return _Suffixes(rows, nodes, [item.answers for item in items])
 
 
-def chunks(items: Sequence[Item], *, most: int, first: int) -> Iterator[list[int]]:
-    """Yield indices of consecutive items that pass together.
+def chunks(items: Sequence[Item], *, most: int) -> Iterator[list[int]]:
+    """Yield indices of consecutive items that pass together: as few passes as possible, of about the same size.
+
+    A small pass takes a GPU almost as long as the process needs to launch it.
 
     Args:
         most: largest number of prefix tokens, or of suffix tokens, in a pass; a larger item passes alone.
-        first: the same for the first pass; each later pass may have twice as many as the one before.
     """
+    tokens = [item.tokens for item in items]
+    fewest = len(list(_chunks(tokens, most=most, enough=2 * most)))
+    yield from _chunks(tokens, most=most, enough=math.ceil(sum(map(sum, tokens)) / max(1, fewest)))
+
+
+def _chunks(tokens: Sequence[tuple[int, int]], *, most: int, enough: int) -> Iterator[list[int]]:
+    """Yield lists of consecutive indices of `tokens`, each of which ends once it has `enough` tokens in total."""
     chunk: list[int] = []
     prefixes = suffixes = 0
-    room = first
-    for place, item in enumerate(items):
-        shared, rest = item.tokens
-        if chunk and (prefixes + shared > room or suffixes + rest > room):
+    for place, (shared, rest) in enumerate(tokens):
+        if chunk and (prefixes + suffixes >= enough or prefixes + shared > most or suffixes + rest > most):
             yield chunk
             chunk, prefixes, suffixes = [], 0, 0
-            room = min(most, 2 * room)
         chunk.append(place)
         prefixes, suffixes = prefixes + shared, suffixes + rest
     if chunk:

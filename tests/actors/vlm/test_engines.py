@@ -328,7 +328,7 @@ def test_memory_bounds_a_pass_and_not_the_labels(load: Load) -> None:
 
 
 def test_the_rule_of_one_token_codes() -> None:
-    assert AnswerCodes("code", (), ((5,), (6,))).inner == []
+    assert AnswerCodes("code", (), ((5,), (6,))).inner == ()
 
 
 def test_likelihoods_that_are_not_near_enough_are_no_agreement() -> None:

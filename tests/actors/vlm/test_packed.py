@@ -240,11 +240,21 @@ def test_chunks_are_bounded_by_prefixes_and_by_suffixes() -> None:
         return packed.Item({}, tokens, [AnswerCodes("code", (), ((1,), (2,)))] * len(tokens), prefix)
 
     long, short, many = item(9, 1, 1), item(4, 1, 1), item(1, 4, 4)
-    assert list(packed.chunks([long, short, short, short], most=8, first=8)) == [[0], [1, 2], [3]]
-    assert list(packed.chunks([many, short, many, many], most=10, first=10)) == [[0, 1], [2], [3]]
-    assert list(packed.chunks([short] * 3, most=100, first=100)) == [[0, 1, 2]]
-    assert list(packed.chunks([], most=8, first=1)) == []
-    assert list(map(len, packed.chunks([short] * 20, most=20, first=4))) == [1, 2, 4, 5, 5, 3]
+    assert list(packed.chunks([long, short, short, short], most=8)) == [[0], [1, 2], [3]]
+    assert list(packed.chunks([many, short, many, many], most=10)) == [[0, 1], [2], [3]]
+    assert list(packed.chunks([short] * 3, most=100)) == [[0, 1, 2]]
+    assert list(packed.chunks([], most=8)) == []
+
+
+def test_chunks_have_about_the_same_size() -> None:
+    def item(prefix: int) -> packed.Item:
+        return packed.Item({}, [[1], [2]], [AnswerCodes("code", (), ((1,), (2,)))] * 2, prefix)
+
+    # 26 items fit one pass: three passes are needed for 64, and 26, 26 and 12 would leave a small one
+    assert list(map(len, packed.chunks([item(1200)] * 64, most=26 * 1200))) == [22, 22, 20]
+    assert list(map(len, packed.chunks([item(4)] * 20, most=20))) == [5, 5, 5, 5]
+    assert list(map(len, packed.chunks([item(4)] * 6, most=20))) == [3, 3]
+    assert list(packed.chunks([item(4), item(30), item(4), item(4)], most=20)) == [[0], [1], [2, 3]]
 
 
 def test_rows_that_branch_pass_with_their_padding() -> None:
