@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jobs.analysis.conditions import CONDITION, LIKELIHOOD
-from jobs.papers.model import PaperRow
+from jobs.papers.model import PaperRow, Unit
 from jobs.papers.study import Study
 
 CALIBRATED = "log-likelihood"  # suffix of the condition of ratings by jobs.calibrate
@@ -71,7 +71,7 @@ def dims(study: Study, **more: str) -> dict[str, str]:
 
 
 def with_printed(
-    study: Study, table: str, rows: Sequence[tuple[str, PaperRow]], columns: list[str]
+    study: Study, table: str, rows: Sequence[tuple[str, PaperRow]], columns: list[str], *, unit: Unit = "percent"
 ) -> tuple[PaperRow, ...]:
     """Return the report's rows, then the rows that only the paper has.
 
@@ -79,7 +79,7 @@ def with_printed(
         rows: name of the printed row, which several raters may share, and row.
         columns: the columns of the printed table, in the order of the cells.
     """
-    alone = study.printed(table).rows_alone(columns, headers=_headers, without={name for name, _ in rows})
+    alone = study.printed(table).rows_alone(columns, headers=_headers, without={name for name, _ in rows}, unit=unit)
     return (*(row for _, row in rows), *alone)
 
 

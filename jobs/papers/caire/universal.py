@@ -92,7 +92,7 @@ def _by_country(study: Study, judges: Sequence[ShownRater]) -> PaperTable:
         citation="CAIRE, table 2",
         row_headers=("Model", "Shown"),
         columns=tuple(header for _, _, header in parts),
-        rows=with_printed(study, "table_2", rows, [column for _, _, column in columns]),
+        rows=with_printed(study, "table_2", rows, [column for _, _, column in columns], unit="number"),
         notes=(
             "Pearson correlation over the countries of the raters within a picture, averaged over the pictures whose "
             "prompt names the country; n counts pictures.",
@@ -136,7 +136,7 @@ def _agreement(study: Study) -> PaperTable:
         citation="CAIRE, table 14",
         row_headers=("Measure",),
         columns=tuple(header for _, _, header in parts),
-        rows=with_printed(study, "table_14", rows, [column for _, column, _ in parts]),
+        rows=with_printed(study, "table_14", rows, [column for _, column, _ in parts], unit="number"),
         notes=(
             "The paper names neither the level of its alpha nor the weights of its weighted alpha; its numbers are "
             "shown next to the ordinal and the interval alpha.",
@@ -194,7 +194,7 @@ def _averages(study: Study, judges: Sequence[ShownRater]) -> PaperTable:
         citation="CAIRE, table 16",
         row_headers=("Model", "Shown"),
         columns=tuple((AVERAGED[name][1], source) for name, _, source in readings),
-        rows=with_printed(study, "table_16", rows, [column for _, _, column in columns]),
+        rows=with_printed(study, "table_16", rows, [column for _, _, column in columns], unit="number"),
         notes=("The paper prints these numbers times 100.",),
     )
 

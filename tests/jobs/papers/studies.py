@@ -64,6 +64,12 @@ def shown(cell: PaperCell) -> Shown:
     return cell.metric.value if cell.metric else None, cell.printed.value if cell.printed else None
 
 
+def units_of(table: PaperTable) -> list[str]:
+    """Return the unit of the cells in each column, or several units; without empty cells."""
+    columns = zip(*(row.cells for row in table.rows), strict=True)
+    return ["/".join(sorted({cell.unit for cell in cells if cell.metric or cell.printed})) for cells in columns]
+
+
 def rows_of(table: PaperTable) -> dict[tuple[str, ...], list[Shown]]:
     """Return the headers of each row -> its numbers, in the order of the table."""
     rows = {row.headers: [shown(cell) for cell in row.cells] for row in table.rows}

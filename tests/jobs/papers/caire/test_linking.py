@@ -2,7 +2,7 @@
 
 from jobs.papers.caire.linking import tables
 from jobs.papers.settings import PrintedTable
-from tests.jobs.papers.studies import metric, rows_of, study
+from tests.jobs.papers.studies import metric, rows_of, study, units_of
 
 NONE = (None, None)
 
@@ -30,7 +30,15 @@ def test_methods_and_data_sets_of_the_report_come_before_those_of_the_paper() ->
         (("ours",), [(0.8, None), NONE, NONE, NONE, NONE]),
         (("All glosses",), [NONE, NONE, (None, 0.2), NONE, NONE]),
     ]
+    assert (units_of(accuracy), units_of(sizes)) == (["percent"] * 5, ["count"])
     assert list(rows_of(sizes).items()) == [(("food",), [(20, 21)]), (("art",), [(None, 7)])]
+
+
+def test_data_sets_and_sizes_of_the_report_are_sorted() -> None:
+    names = [f"d{number}" for number in range(9, 0, -1)]
+    computed = [metric(name, 1, table="lemma", dataset=d) for d in names for name in ("accuracy@1", "right_answers")]
+    accuracy, sizes = tables(study(computed=computed))
+    assert [name for name, _ in accuracy.columns] == [name for (name,) in rows_of(sizes)] == sorted(names)
 
 
 def test_without_metrics_of_linking_there_are_no_tables() -> None:

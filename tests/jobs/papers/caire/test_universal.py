@@ -7,7 +7,7 @@ from jobs.papers.caire.raters import ShownRater
 from jobs.papers.caire.universal import tables
 from jobs.papers.model import PaperTable
 from jobs.papers.settings import PrintedTable
-from tests.jobs.papers.studies import metric, rows_of, study
+from tests.jobs.papers.studies import metric, rows_of, study, units_of
 
 NONE = (None, None)
 PEOPLE = {"kinds": {"p": "human"}, "answered": {("relevance", "relevance"): ["p"]}}
@@ -59,6 +59,7 @@ def test_countries_of_table_17_have_the_statistics_of_their_raters() -> None:
     printed = {"table_17": PrintedTable("t", ["mean ", "sd ", "average "], {"A": [11, 12, 13]}, percent=False)}
     table = by_name(metrics, [shown("m")], printed=printed)["table_17"]
     assert [header for header, _ in table.columns] == ["Mean", "Maximum", "Minimum", "Median", "SD", "With the average"]
+    assert {*units_of(table)} == {"number"}
     assert rows_of(table) == {
         ("A",): [(None, 11), NONE, NONE, NONE, (0.2, 12), (0.3, 13)],
         ("B",): [(0.1, None), *[NONE] * 5],
@@ -95,12 +96,27 @@ def test_subgroups_are_ordered_by_country_and_natural_pictures_come_first() -> N
         ("m", "linked article"): [(0.3, 1), (0.1, None), (0.2, None), (0.4, None), (0.7, 2), (0.6, None)],
         ("N", "no context"): [(None, 3), *[NONE] * 5],
     }
+    units = {name: {*units_of(table)} - {""} for name, table in tables_by_name.items() if table.rows}
+    assert units == {f"table_{number}": {"number"} for number in (2, 15, 16)}
     assert tables_by_name["table_15"].columns == (("m, linked article", ""),)
     assert rows_of(tables_by_name["table_15"]) == {("dance",): [(0.25, None)], ("tea",): [(0.15, 4)]}
     assert rows_of(tables_by_name["table_16"]) == {
         ("m", "linked article"): [NONE, (0.45, None), (0.35, 5), NONE],
         ("N", "right article"): [NONE, NONE, (None, 6), NONE],
     }
+
+
+def test_table_15_is_of_raters_that_were_shown_the_article_if_there_are_any() -> None:
+    metrics = [
+        of_judge("pearson_by_image", value, rater, **part)
+        for rater, value in (("m", 0.1), ("n", 0.2))
+        for part in ({}, {"attribute": "concept", "part": "tea"})
+    ]
+    printed = {"table_15": PrintedTable("t", ["m / ", "n / "], {"tea": [3, 4]}, percent=False)}
+    both = by_name(metrics, [shown("m"), shown("n", "none")], printed=printed)["table_15"]
+    assert (both.columns, rows_of(both)) == ((("m, linked article", ""),), {("tea",): [(0.1, 3)]})
+    alone = by_name(metrics, [shown("n", "none")], printed=printed)["table_15"]
+    assert (alone.columns, rows_of(alone)) == ((("n, no context", ""),), {("tea",): [(0.2, None)]})
 
 
 def test_agreement_of_people_needs_no_judge_that_is_compared_with_them() -> None:
@@ -120,6 +136,7 @@ def test_agreement_of_people_needs_no_judge_that_is_compared_with_them() -> None
     tables_by_name = by_name(metrics, [shown("m")], printed=printed, **PEOPLE)
     assert list(tables_by_name) == ["table_14"]
     assert tables_by_name["table_14"].columns == (("A", ""), ("B", ""))
+    assert units_of(tables_by_name["table_14"]) == ["number", "number"]
     assert [*rows_of(tables_by_name["table_14"]).values()] == [
         [(0.6, None), (0.1, 7)], [NONE, (0.2, None)], [(0.4, None), NONE], [NONE, (0.5, None)], [NONE, (None, 8)]
     ]  # fmt: skip

@@ -8,7 +8,7 @@ from jobs.metrics.metric import Metric
 from jobs.papers.century import people
 from jobs.papers.settings import PrintedTable
 from jobs.plots.panels import Histogram, Scatter
-from tests.jobs.papers.studies import metric, rows_of, study
+from tests.jobs.papers.studies import metric, rows_of, study, units_of
 
 NONE = (None, None)
 RATED: dict[str, Any] = {
@@ -35,6 +35,7 @@ def test_scales_have_a_tolerance_and_categories_have_none() -> None:
     }
     (table,) = people.reliability(study(metrics, printed=printed, **RATED), "images")
     assert table.columns == (("IRR",), ("IRR ± 1",), ("ICC(2,k)",))
+    assert units_of(table) == ["percent", "percent", "number"]
     assert rows_of(table) == {
         ("Ordinal", "Sensitive"): [(0.5, 0.51), (0.8, 0.81), (0.7, 0.71)],
         ("Categorical", "Image type"): [(0.6, None), NONE, NONE],
@@ -88,4 +89,11 @@ def test_participation_is_of_the_first_question_that_people_answered() -> None:
     assert rows_of(table) == {
         ("Pictures", "Controversial"): [(7, 70), (3, 30), (1, 10), (0.1, 0.01), (0.2, 0.02), (0.3, 0.03)]
     }
+    assert units_of(table) == ["count", "number", "number", "percent", "percent", "percent"]
     assert list(people.participation(study(metrics))) == []
+    # A question that the paper does not have, and that none of its own precedes.
+    others = [of_people("people_total", count, question) for count, question in ((4, "mood"), (3, "tone"))]
+    (table,) = people.participation(study(others, **RATED))
+    assert rows_of(table)["Pictures", "Mood"][0] == (4, None)
+    (table,) = people.participation(study(printed=printed, **RATED))
+    assert rows_of(table)["Pictures", "Sensitive"][0] == (None, 70)

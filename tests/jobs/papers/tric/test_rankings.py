@@ -2,7 +2,7 @@
 
 from jobs.papers.settings import PrintedTable
 from jobs.papers.tric.rankings import reranking, table_2
-from tests.jobs.papers.studies import metric, rows_of, study
+from tests.jobs.papers.studies import metric, rows_of, study, units_of
 
 PRINTED = {
     "table_2": PrintedTable(
@@ -25,7 +25,8 @@ def test_encoders_by_wording_next_to_the_papers() -> None:
         metric("random_mrr", 0.07, table="clip"),
         metric("random_mrr", 0.08, table="siglip"),
     ]
-    rows = rows_of(table_2(study(computed=computed, printed=PRINTED, names=["clip=big"])))
+    table = table_2(study(computed=computed, printed=PRINTED, names=["clip=big"]))
+    rows = rows_of(table)
     assert list(rows.items()) == [
         (("clip", "no date"), [(0.5, None), NONE, (None, 0.2), (None, 0.21)]),
         (("clip", "year"), [(0.6, None), (0.1, None), NONE, NONE]),
@@ -33,11 +34,13 @@ def test_encoders_by_wording_next_to_the_papers() -> None:
         (("random order", ""), [(0.07, None), NONE, (None, 0.05), (None, 0.06)]),
         (("small", ""), [NONE, NONE, (None, 0.1), NONE]),
     ]
+    assert units_of(table) == ["number"] * 4
 
 
 def test_without_random_ranks_only_the_papers_are_shown() -> None:
-    rows = rows_of(table_2(study(printed=PRINTED)))
-    assert list(rows) == [("random baseline", ""), ("big", ""), ("small", "")]
+    table = table_2(study(printed=PRINTED))
+    assert units_of(table) == ["", "", "number", "number"]
+    assert list(rows_of(table)) == [("random baseline", ""), ("big", ""), ("small", "")]
 
 
 def test_judges_are_compared_with_the_encoder_and_with_no_date() -> None:
@@ -54,7 +57,9 @@ def test_judges_are_compared_with_the_encoder_and_with_no_date() -> None:
         metric("mrr_change@100", 0.1, **table, rater="m", first="none", second="day"),
         metric("mrr_change@100", 0.7, **table, rater="n", first="none", second="none"),
     ]
-    assert list(rows_of(reranking(study(computed=computed))).items()) == [
+    table = reranking(study(computed=computed))
+    assert units_of(table) == ["number"] * 3
+    assert list(rows_of(table).items()) == [
         (("encoder", "", ""), [(0.3, None), NONE, NONE]),
         (("reranked", "m", "no date"), [(0.5, None), (0.2, None), NONE]),
         (("reranked", "m", "day"), [(0.6, None), (0.31, None), (0.1, None)]),
