@@ -5,6 +5,7 @@ import pytest
 
 from jobs.metrics.descriptions import (
     Descriptions,
+    _pearson,
     category_counts,
     correlations_with_people,
     description_scores,
@@ -28,6 +29,23 @@ def test_share_of_tokens() -> None:
     assert token_share([(2, 7), (4, 9)], "A black dog.") == 2 / 4
     assert token_share([], "A black dog.") == 0
     assert np.isnan(token_share([], " "))
+
+
+def test_precision_coverage_and_quality_follow_from_the_shares() -> None:
+    shares = {"mistake_share": np.array([0.25, NAN]), "omission_share": np.array([0.5, 0.5])}
+    derived = with_derived(shares)
+    assert {name: values[0] for name, values in derived.items()} == {
+        "mistake_share": 0.25, "omission_share": 0.5, "precision": 0.75, "coverage": 0.5, "quality": 0.625
+    }  # fmt: skip
+    assert np.isnan(derived["quality"][1])
+
+
+def test_a_correlation_of_sums_that_are_not_centred_is_numpys() -> None:
+    x, y = np.array([1.0, 2, 4, 9]), np.array([3.0, 1, 6, 5])
+    sums = np.stack([np.ones(4), x, y, x * x, y * y, x * y], axis=1).sum(0)
+    assert _pearson(sums[None])[0] == pytest.approx(np.corrcoef(x, y)[0, 1])
+    constant = np.array([2.0, 2, 4, 2, 8, 4])
+    assert np.isnan(_pearson(constant[None])[0])
 
 
 def test_means_of_all_and_of_each_writer() -> None:
@@ -76,6 +94,7 @@ def test_kinds_of_mistakes() -> None:
     counts = {"noun": np.array([1, 0, 1, 0, NAN, 0.0]), "descriptor": np.array([0, 0, 1, 0, NAN, 1.0])}
     metrics = {(m.dims["category"], m.dims.get("model", "")): m.value for m in category_counts(counts, DESCRIBED)}
     assert metrics["noun", ""] == pytest.approx(2 / 5)
+    assert list(metrics) == [(kind, writer) for kind in ("descriptor", "noun") for writer in ("", "a", "b")]
     assert metrics["noun", "a"] == 1
     assert metrics["descriptor", "b"] == pytest.approx(1 / 3)
 
@@ -87,6 +106,11 @@ def test_correlations_with_people() -> None:
     assert metrics["description_pearson"].value == pytest.approx(np.corrcoef(x[:5], people["precision"][:5])[0, 1])
     assert metrics["description_spearman"].value == pytest.approx(1)
     assert (metrics["description_pearson"].n, metrics["description_pearson"].coverage) == (5, 5 / 6)
+    assert "with people's mean precision; n counts" in metrics["description_pearson"].definition
+    (quality, _) = correlations_with_people({"quality": x}, {"quality": x}, DESCRIBED.pictures, scorer="bleu")
+    assert "mean quality (quality: the mean of precision and coverage); n" in quality.definition
+    assert quality.definition.startswith("Pearson correlation over descriptions of bleu")
+    assert quality.dims == {"score": "quality"}
     equal = {"precision": np.ones(6)}
     for metric in correlations_with_people({"precision": x}, equal, DESCRIBED.pictures, scorer="bleu"):
         assert metric.reason == "no variance of one score"

@@ -14,7 +14,7 @@ from jobs.metrics.question import MetricSettings
 from jobs.papers.century import response_figures
 from jobs.papers.settings import PrintedTable
 from jobs.papers.study import Study
-from tests.jobs.papers.studies import metric, rows_of, study
+from tests.jobs.papers.studies import metric, rows_of, study, units_of
 
 NONE = (None, None)
 
@@ -85,6 +85,8 @@ def test_figure_9_has_a_plot_per_model_and_a_colour_per_writer(panels: list[tupl
     assert rows["a", "Correct identification"] == [NONE, (0.1, None)]
     assert rows["b", "Correct identification"] == [(0.2, None), NONE]
     assert [title for title, _ in panels[:2]] == ["a", "b"]
+    assert [(panel.bounds, panel.percent) for _, panel in panels[:2]] == [((0, 1), True)] * 2
+    assert panels[-1] == ("columns", 2)
     assert [(one.series, one.value) for one in panels[0][1].estimates[:2]] == [("v", None), ("w", 0.1)]
     assert list(response_figures.figure_9(study(metrics))) == []
 
@@ -133,10 +135,12 @@ def test_figure_12_has_the_slopes_of_all_responses_and_of_each_writer(
     (figure,) = response_figures.figure_12(study(metrics, **RATERS))
     assert figure.numbers.columns == (("All writers",), ("v",), ("w",))
     rows = rows_of(figure.numbers)
+    assert units_of(figure.numbers) == ["number"] * 3
     assert rows["Correct identification",] == [(0.1, None), NONE, (0.2, None)]
     assert (len(rows), len(panels), panels[-1]) == (7, 2 * 7 + 1, ("columns", 2))
     (_, of_v), (_, of_w) = panels[:2]
     assert (len(of_v.x), len(of_v.y), of_v.x[-1]) == (response_figures.MOST_POINTS, response_figures.MOST_POINTS, 200)
+    assert of_v.bounds == of_w.bounds == (0.8, 5.2)
     assert (of_v.fit.slope, of_v.y_label, of_v.x_label) == (pytest.approx(1 / 50), "mean score", "")
     assert (of_w.x, of_w.fit, of_w.y_label) == ([], None, "")
     assert {panel.x_label for _, panel in panels[-3:-1]} == {"characters"}
@@ -173,6 +177,8 @@ def test_figure_13_averages_over_raters_by_region_in_the_papers_order(panels: li
     assert [(title, panel.values) for title, panel in panels[:2]] == [
         ("v", [[None], [0.3], [None]]), ("w", [[0.2], [0.7], [0]])
     ]  # fmt: skip
+    assert panels[2] == ("columns", 2)
+    assert figure.numbers.reasons[0] == "no response of v about Northern Europe"
     without_models = {**RATERS, "answered": {("responses", "identification"): ["p"]}}
     (figure,) = response_figures.figure_13(study(metrics, **without_models))
     assert rows_of(figure.numbers)["v", "Caribbean"][0] == (0.9, None)

@@ -8,7 +8,7 @@ from jobs.papers.century import responses
 from jobs.papers.century.responses import prompt_note, prompts, self_preference, table_3, table_12, written_by
 from jobs.papers.settings import PrintedTable
 from jobs.papers.study import Study
-from tests.jobs.papers.studies import metric, rows_of, study
+from tests.jobs.papers.studies import metric, rows_of, study, units_of
 
 NONE = (None, None)
 OF_OTHER_RUBRIC = [
@@ -86,6 +86,8 @@ def test_table_3_has_automated_ratings_before_those_of_people() -> None:
         (("Accuracy", "Correct identification", "Human"), [NONE, (0.2, 0.21), (None, 0.22)]),
     ]
     assert len(rows) == 14
+    assert units_of(table) == ["percent"] * 3
+    assert "no response was scored on due_weight" in table.reasons
 
 
 def test_table_12_has_both_prompts_and_their_difference_of_each_writer() -> None:
@@ -107,6 +109,7 @@ def test_table_12_has_both_prompts_and_their_difference_of_each_writer() -> None
     assert rows_of(table)["Accuracy", "Correct identification"] == [
         (0.6, 0.61), (0.2, 0.21), (0.4, 0.4), (None, 0.01), (None, 0.02), (None, 0.03)
     ]  # fmt: skip
+    assert units_of(table) == ["percent"] * 6
     assert list(table_12(study(metrics))) == []
 
 
@@ -117,6 +120,7 @@ def test_self_preference_of_the_judges_that_have_it() -> None:
     metrics = [of_judge(0.5, "m@1", "due_weight"), of_judge(-0.5, "m@1", "identification")]
     (table,) = self_preference(study([*OF_OTHER_RUBRIC, *metrics]))
     assert list(rows_of(table)) == [("m",)]
+    assert (set(units_of(table)), table.reasons) == ({"number"}, ("not scored",))
     by_element = dict(zip(table.columns, rows_of(table)["m",], strict=True))
     assert (by_element["Due weight",], by_element["Correct identification",]) == ((0.5, None), (-0.5, None))
     assert list(self_preference(study(OF_OTHER_RUBRIC))) == []

@@ -6,7 +6,7 @@ import pytest
 
 from jobs.papers.rome import image_models
 from jobs.plots.panels import Intervals
-from tests.jobs.papers.studies import metric, rows_of, study
+from tests.jobs.papers.studies import metric, rows_of, study, units_of
 
 NONE = (None, None)
 COMPARED = {"rubric": "comparison", "question": "preference"}
@@ -32,8 +32,10 @@ def test_strength_has_a_row_per_drawing_model_and_a_colour_per_rater(monkeypatch
     assert rows_of(figure.numbers) == {
         ("x",): [(0.5, None), (0.6, None), NONE, NONE], ("y",): [(-0.5, None), NONE, (0.1, None), NONE]
     }  # fmt: skip
+    assert units_of(figure.numbers) == ["number", "percent"] * 2
     (panel,) = plots
     assert isinstance(panel, Intervals)
+    assert (panel.label, panel.reference) == ("Bradley-Terry strength (log-odds)", 0)
     assert [(one.label, one.series, one.value) for one in panel.estimates] == [
         ("x", "m", 0.5), ("x", "people", None), ("y", "m", -0.5), ("y", "people", 0.1)
     ]  # fmt: skip
@@ -65,6 +67,7 @@ def test_scores_need_two_drawing_models(monkeypatch: pytest.MonkeyPatch) -> None
     assert rows_of(figure.numbers) == {
         ("x",): [(4, None), NONE, (0.5, None)], ("y",): [(3, None), (2, None), NONE]
     }  # fmt: skip
+    assert units_of(figure.numbers) == ["number"] * 3
     assert [(title, len(panel.estimates)) for title, panel in panels] == [
         ("Mean rating", 4), ("Mean score by questions", 2)
     ]  # fmt: skip

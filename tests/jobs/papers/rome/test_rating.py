@@ -17,7 +17,7 @@ from jobs.papers.rome.comparison import table_2
 from jobs.papers.settings import PrintedTable
 from jobs.tables import TABLES
 from tests import factories
-from tests.jobs.papers.studies import metric, rows_of, study
+from tests.jobs.papers.studies import metric, rows_of, study, units_of
 
 NONE = (None, None)
 DIMS = {"rubric": "rating", "question": "match"}
@@ -35,7 +35,10 @@ def test_table_1_counts_the_answers_of_people_in_both_tasks() -> None:
     metrics += [metric("ratings_total", 99, group="models", **DIMS), metric("ratings_per_person", 7, **DIMS)]
     columns = ["Total assessments", "After exclusions", "per person, mean", "per person, SD"]
     printed = {"table_1": PrintedTable("t", columns, {"Image rating (IR)": [568, 500, 40, 20]}, percent=False)}
-    assert rows_of(rating.table_1(study(metrics, printed=printed))) == {
+    table = rating.table_1(study(metrics, printed=printed))
+    assert (units_of(table), table.reasons) == (["count"] * 4 + ["number"] * 2, ("no ratings of people",))
+    assert table.columns[-2:] == (("Per person", "mean"), ("Per person", "SD"))
+    assert rows_of(table) == {
         ("Image comparison (IC)",): [NONE] * 6,
         ("Image rating (IR)",): [(14, 568), (2, None), (1, None), (13, 500), (7, 40), (None, 20)],
     }
@@ -81,7 +84,12 @@ def test_figure_3_has_the_deviations_of_models_in_the_order_of_their_size(monkey
         ("n",): [NONE] * 5,
         ("Other (paper)",): [NONE, (None, 0.33), *[NONE] * 3],
     }
+    assert units_of(deviations.numbers) == [*["percent"] * 4, "number"]
+    reason = "no deviation of this size, or scores that are not whole numbers"
+    assert reason in deviations.numbers.reasons
     bars, intervals = plots
+    assert (intervals.label, intervals.bounds, intervals.percent) == ("share of people's ratings", (0, 1), True)
+    assert bars.parts == ["1", "2"]
     assert (bars.shares[0], bars.rows) == ([0.25, 0.75], ["People", "m", "n"])
     assert [(e.series, e.label, e.value, e.printed) for e in intervals.estimates[:2]] == [
         ("m", "-1", 0.3, 0.32), ("m", "0", None, 0.31)
@@ -118,6 +126,7 @@ def test_table_3_has_a_column_per_rater_and_scenario() -> None:
         "SD": [NONE, (1, None)],
         "p-value": [(0.03, 0.01), NONE],
     }
+    assert [row.cells[2].unit for row in table.rows] == ["count", "number", "number", "number"]
     assert set(rows_of(table)["Samples",][4:]) == {NONE}
     alone = rating.table_3(study(metrics, answered=RATERS["answered"], kinds={"p": "gold"}))
     assert [rater for rater, _ in alone.columns] == ["m", "m", "n", "n"]
@@ -129,6 +138,7 @@ def test_without_scenarios_only_the_paper_is_shown() -> None:
     for name, arrange in (("table_3", rating.table_3), ("table_4", rating.table_4)):
         table = arrange(study(printed={name: printed}, options={"scenario": "place"}))
         assert rows_of(table) == {("GPT (paper)",): [(None, 0.5)]}
+        assert units_of(table) == ["number"]
         assert table.columns == (("Triumph",),)
         assert "'place'" in table.notes[0]
 
@@ -144,7 +154,9 @@ def test_table_2_of_comparison_has_agreement_in_one_order_and_over_both() -> Non
         metric("preference_agreement", 0.1, **dims, group="others"),
     ]
     printed = {"table_2": PrintedTable("t", ["agreement"], {"GPT": [57], "Other": [66], "empty": [None]})}
-    assert rows_of(table_2(study(metrics, printed=printed, **RATERS))) == {
+    table = table_2(study(metrics, printed=printed, **RATERS))
+    assert (units_of(table), table.reasons[0]) == (["percent"] * 5, "no answers of people to pairs")
+    assert rows_of(table) == {
         ("m",): [(0.5, 0.57), (0.6, None), (0.7, None), (0.8, None), (0.9, None)],
         ("n",): [NONE] * 5,
         ("Other (paper)",): [(None, 0.66), *[NONE] * 4],

@@ -1,0 +1,175 @@
+"""Each kind of plot as matplotlib draws it, its size, and the place of plots in a figure."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle, StepPatch
+
+from jobs.plots import figures
+from jobs.plots.colours import readable_on, shade
+from jobs.plots.panels import Estimate, HeatMap, Histogram, Intervals, Panel, Scatter, StackedBars
+from jobs.plots.svg import INK, SOFT, link_to
+from jobs.plots.tiles import TileMap, by_region
+
+BLACK, WHITE = "#000000", "#ffffff"
+
+
+def drawn(panel: Panel) -> Axes:
+    axes = Figure().subplots()
+    panel.draw(axes)
+    return axes
+
+
+def boxes(axes: Axes) -> list[Rectangle]:
+    return [patch for patch in axes.patches if isinstance(patch, Rectangle)]
+
+
+def test_sizes_in_inches() -> None:
+    estimates = [Estimate("a", 1, series="x"), Estimate("a", 2, series="y"), Estimate("b", 3)]
+    cases: list[tuple[Panel, tuple[float, float]]] = [
+        (HeatMap([], ["a", "b"], ["123", "1"]), (0.88, 0.46)),
+        (HeatMap([], ["a", "b"], ["1234", "1"]), (1.12, 0.46)),
+        (HeatMap([], [], []), (0.44, 0.23)),
+        (Intervals(estimates), (4.2, 0.3 + 0.3 + 0.32)),
+        (Intervals([], width=2), (2, 0.3)),
+        (StackedBars([], ["a", "b"], []), (4.2, 0.68)),
+        (StackedBars([], [], [], width=3), (3, 0.44)),
+        (Scatter([], []), (1.9, 1.35)),
+        (Histogram([], []), (2.6, 1.6)),
+        (TileMap({}), (5.6, 2.5)),
+    ]
+    assert [panel.size() for panel, _ in cases] == [pytest.approx(size) for _, size in cases]
+
+
+def test_a_heat_map_is_coloured_between_its_ends() -> None:
+    nothing = float("nan")
+    axes = drawn(
+        HeatMap(
+            [[-1, 0, 1], [None, nothing, -0.004]], ["r", "s"], ["a", "b", "long"], low=-1, percent=False,
+            links={(0, 2): ("cell-1", "Cards")},
+        )
+    )  # fmt: skip
+    colours = [to_hex(box.get_facecolor()) if box.get_facecolor()[3] else "none" for box in boxes(axes)]
+    assert colours == [shade(0), shade(0.5), shade(1), "none", "none", shade(0.498)]
+    assert [text.get_text() for text in axes.texts] == ["−1.00", "0.00", "1.00", "–", "–", "−0.00"]
+    assert [text.get_color() for text in axes.texts] == [BLACK, BLACK, WHITE, INK, INK, BLACK]
+    assert [text.get_position() for text in axes.texts][2:4] == [(2, 0), (0, 1)]
+    assert [box.get_url() for box in boxes(axes)] == [None, None, link_to("cell-1", "Cards"), None, None, None]
+    assert (axes.get_xlim(), axes.get_ylim()) == ((-0.5, 2.5), (1.5, -0.5))
+    assert {label.get_rotation() for label in axes.get_xticklabels()} == {40}
+    flat = drawn(HeatMap([[0.3, -0.3]], ["r"], ["a", "b"], low=1))
+    assert {to_hex(box.get_facecolor()) for box in boxes(flat)} == {shade(0)}
+    assert [text.get_text() for text in flat.texts] == ["30%", "−30%"]
+    assert {label.get_rotation() for label in flat.get_xticklabels()} == {0}
+    assert not any(spine.get_visible() for spine in flat.spines.values())
+
+
+def test_rows_of_intervals_are_links_and_shares_are_percentages() -> None:
+    axes = drawn(Intervals([Estimate("a", 0.5), Estimate("b", 0.25)], percent=True, links={"b": ("row-b", "Cards")}))
+    assert [label.get_url() for label in axes.get_yticklabels()] == [None, link_to("row-b", "Cards")]
+    assert axes.xaxis.get_major_formatter()(-0.25, 0) == "−25%"
+    assert len(axes.lines) == 1
+    assert axes.get_legend() is None
+    numbers = drawn(Intervals([Estimate("a", 0.5)], reference=0))
+    assert numbers.xaxis.get_major_formatter()(0.25, 0) != "25%"
+    assert np.asarray(numbers.lines[-1].get_xdata()).tolist() == [0, 0]
+    half = drawn(Intervals([Estimate("a", None, low=0.1), Estimate("b", None, high=0.3)]))
+    assert len(half.collections) == len(half.lines) == 0  # an interval needs both ends
+
+
+def test_bars_are_shaded_from_the_first_part_to_the_last() -> None:
+    axes = drawn(StackedBars([[0.25, 0.5, 0.25]], ["a"], ["1", "2", "3"], legend=False))
+    assert [to_hex(box.get_facecolor()) for box in boxes(axes)] == [shade(0), shade(0.5), shade(1)]
+    assert [text.get_position()[0] for text in axes.texts] == [0.125, 0.5, 0.875]
+    assert [text.get_color() for text in axes.texts] == [BLACK, BLACK, WHITE]
+    assert axes.get_legend() is None
+    assert (axes.get_xlim(), axes.get_ylim()) == ((0, 1), (0.5, -0.5))
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["a"]
+    assert not axes.spines["left"].get_visible()
+    (alone,) = boxes(drawn(StackedBars([[1]], ["a"], ["only"])))
+    assert to_hex(alone.get_facecolor()) == shade(0)
+    narrow = drawn(StackedBars([[0.075, 0.0749]], ["a"], ["1", "2"]))
+    assert [text.get_text() for text in narrow.texts] == ["8%"]
+
+
+def test_a_histogram_ends_at_its_edges() -> None:
+    axes = drawn(Histogram([2, 0, 7], [10, 20, 30, 50], "year", "pictures"))
+    (stairs,) = (patch for patch in axes.patches if isinstance(patch, StepPatch))
+    assert [np.asarray(part).tolist() for part in stairs.get_data()[:2]] == [[2, 0, 7], [10, 20, 30, 50]]
+    assert stairs.get_fill()
+    assert (axes.get_xlim(), axes.get_xlabel(), axes.get_ylabel()) == ((10, 50), "year", "pictures")
+
+
+def test_more_than_60_points_are_small() -> None:
+    sizes = [drawn(Scatter(range(n), range(n))).lines[0].get_markersize() for n in (60, 61)]
+    assert sizes == [4, 2.2]
+    axes = drawn(Scatter([1, 2], [1, float("inf")]))
+    assert np.asarray(axes.lines[0].get_xydata()).tolist() == [[1, 1]]
+    assert axes.lines[0].get_color() == SOFT
+
+
+def test_tiles_are_coloured_up_to_the_highest_share() -> None:
+    shares = {"Eastern Asia": 0.25, "northern_africa": None, "Caribbean": float("nan"), "Polynesia": 0.5, "Mars": 1.0}
+    links = {"Polynesia": ("tile-1", "Cards"), "Mars": ("tile-2", "Cards")}
+    axes = drawn(TileMap(shares, 0.5, links))
+    tiles = boxes(axes)[-4:]
+    assert [to_hex(tile.get_facecolor()) if tile.get_facecolor()[3] else "none" for tile in tiles] == [
+        shade(0.5), "none", "none", shade(1)
+    ]  # fmt: skip
+    assert [tile.get_url() for tile in tiles] == [None, None, None, link_to("tile-1", "Cards")]
+    assert [tuple(np.floor(tile.get_xy())) for tile in tiles] == [(6, 1), (4, 2), (1, 1), (9, 3)]
+    assert [text.get_text() for text in axes.texts] == [
+        "Eastern\nAsia", "25%", "northern\nafrica", "–", "Caribbean", "–", "Polynesia", "50%"
+    ]  # fmt: skip
+    assert [text.get_color() for text in axes.texts[::2]] == [BLACK, INK, INK, WHITE]
+    assert axes.texts[0].get_position() == pytest.approx((6.5, 1.36))
+    assert (axes.get_xlim(), axes.get_ylim(), axes.axison) == ((0, 10), (5, 0), False)
+    assert not boxes(drawn(TileMap({"Polynesia": 0.0}, 0.0)))[-1].get_facecolor()[3]
+    assert by_region(["Mars", "polynesia", "Venus", "North America", "Northern_Africa"]) == [
+        "North America", "Northern_Africa", "polynesia", "Mars", "Venus"
+    ]  # fmt: skip
+
+
+def test_shares_outside_the_scale_have_the_colour_of_its_ends() -> None:
+    assert (shade(-1), shade(2)) == (shade(0), shade(1)) == ("#fbeacb", "#2f2a73")
+    assert shade(0.5) == "#ce6f6d"
+    assert [readable_on(colour) for colour in ("#808080", "#7f7f7f", "#00ff00", "#ff0000", "#0000ff", "none")] == [
+        BLACK, WHITE, BLACK, WHITE, WHITE, INK
+    ]  # fmt: skip
+
+
+def test_plots_of_a_figure_have_their_own_sizes_in_rows_of_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[Figure] = []
+
+    def keep(figure: Figure, **_: Any) -> str:
+        shown.append(figure)
+        return ""
+
+    monkeypatch.setattr(figures, "as_svg", keep)
+    narrow, wide = Histogram([1], [0, 1]), Intervals([Estimate("a long label", 0.5), Estimate("b", 1)])
+    figures.small_multiples([("one", narrow), ("", wide), ("three", wide)], title="t", description="d", columns=2)
+    figures.small_multiples([("one", narrow)], title="t", description="d", columns=3)
+    figures.small_multiples([("", wide)] * 3, title="t", description="d", columns=3, shared_rows=True)
+    first, second, third = shown
+    for figure, panels in ((first, [narrow, wide, wide]), (second, [narrow])):
+        width, height = figure.get_size_inches()
+        for axes, panel in zip(figure.axes, panels, strict=True):
+            box = axes.get_position()
+            assert (box.width * width, box.height * height) == pytest.approx(panel.size())
+            tight = axes.get_tightbbox()
+            assert tight is not None
+            inches = tight.transformed(figure.dpi_scale_trans.inverted())
+            assert min(inches.x0, inches.y0) >= figures.PAD - 0.01
+            assert inches.x1 <= width - figures.PAD + 0.01
+            assert inches.y1 <= height - figures.PAD + 0.01
+    a, b, c = (axes.get_position() for axes in first.axes)
+    assert a.x0 == pytest.approx(c.x0)  # the axes of a column begin at the same place
+    assert a.y1 == pytest.approx(b.y1)
+    assert (a.x1 < b.x0, c.y1 < b.y0) == (True, True)
+    assert [axes.get_title(loc="left") for axes in first.axes] == ["one", "", "three"]
+    shown_rows = [[label.get_text() for label in axes.get_yticklabels()] for axes in third.axes]
+    assert [any(rows) for rows in shown_rows] == [True, False, False]
