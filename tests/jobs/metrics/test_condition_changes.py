@@ -110,6 +110,10 @@ def test_an_inverted_scale_inverts_the_change():
     plain = changes(*(condition(n, m, ["m"], range(5), [0] * 5) for n, m in (("a", a), ("b", b))))
     turned = changes(*(condition(n, m, ["m"], range(5), [0] * 5, inverted=True) for n, m in (("a", a), ("b", b))))
     assert turned["score_change", "m"].value == -plain["score_change", "m"].value
+    assert {name: metric.dims.get("inverted") for (name, *_), metric in (turned | plain).items()} == {
+        "score_change": None, "share_at_least_change": None
+    }  # fmt: skip
+    assert {metric.dims.get("inverted") for metric in turned.values()} == {"yes"}
     # at least 4 of 6 - score: scores 1 and 2
     assert turned["share_at_least_change", "m", "4"].value == (3 - 2) / 5
 

@@ -58,6 +58,35 @@ def test_images_are_correlated_one_by_one():
     assert nothing.value is None
 
 
+def test_reasons_and_definitions_name_the_units():
+    x = np.array([1.0, 2, 3, 2, 1, 3])
+    target = np.array([0, 1, 2] * 2)
+    cases = {
+        "pairs (3)": next(iter(correlations(x[:3], x[:3]))),
+        "images (2)": within(x, x, np.repeat([0, 1], 3), group_name="image", source="s"),
+        "countries (2)": within(x, x, np.repeat([0, 1], 3), group_name="country", source="s"),
+        "time periods (1)": within(x[:3], x[:3], np.zeros(3, int), group_name="time period", source="s"),
+        "concepts (1)": concept_average(x, x, np.zeros(6, int), target),
+        "targets (3)": global_average(x, x, target),
+        "raters (1)": next(iter(against_single_raters(x, x[:, None]))),
+        "items (4)": list(against_single_raters(x[:4], x[:4, None]))[-1],
+    }
+    assert {units: metric.reason for units, metric in cases.items()} == {
+        units: f"no interval: fewer than 5 {units}" for units in cases
+    }
+    of_period = cases["time periods (1)"]
+    assert of_period.name == "pearson_by_time_period"
+    assert "within each time period, averaged" in of_period.definition
+    assert of_period.definition.endswith("(s); n counts the time periods averaged over.")
+    spearman = within(x, x, np.repeat([0, 1], 3), group_name="concept", source="s", kind="spearman")
+    assert (spearman.name, spearman.definition[:8]) == ("spearman_by_concept", "Spearman")
+    by_name = {metric.name: metric for metric in against_single_raters(x, x[:, None])}
+    assert by_name["rater_correlation_sd"].reason == "fewer than two raters"
+    assert by_name["rater_correlation_max"].reason == "no interval: a description of these raters, not an estimate"
+    few = within(x[:2], x[:2], np.zeros(2, int), group_name="image", source="s")
+    assert (few.reason, few.coverage) == ("no image has 3 pairs and variance of both scores", 0)
+
+
 def test_averages_first_then_correlates():
     # two images of one concept in three countries: alone each correlates badly, their means go along entirely
     model = np.array([1.0, 5, 3, 3, 1, 5])  # means 2, 3, 4

@@ -21,9 +21,15 @@ def test_too_few_values_are_undefined() -> None:
     assert (one["mean"], one["standard_deviation"]) == (7, None)
     assert {metric.value for metric in describe([])} == {None}
     assert list(histogram([], 5)) == []
+    two = {metric.name: (metric.value, metric.n) for metric in describe([1, 3])}
+    assert two["standard_deviation"] == (pytest.approx(2**0.5), 2)
+    reasons = {metric.reason for metric in describe([7])}
+    assert reasons == {"1 values: at least 2 needed", "no interval: it describes these values only"}
 
 
 def test_a_histogram_has_its_empty_bins() -> None:
+    (first, *_) = histogram([3, 4, 5, 9, 21], 5)
+    assert (first.n, first.dims) == (5, {"bin": "0", "width": "5"})
     counts = {metric.dims["bin"]: metric.value for metric in histogram([3, 4, 5, 9, 21], 5)}
     assert counts == {"0": 2, "5": 2, "10": 0, "15": 0, "20": 1}
     assert {metric.dims["bin"]: metric.value for metric in histogram([3, 4, 4], 1)} == {"3": 1, "4": 2}

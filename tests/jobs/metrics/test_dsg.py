@@ -6,6 +6,7 @@ from collections import defaultdict
 import pytest
 
 from jobs.metrics.dsg import DsgQuestion, dsg_metrics, is_unclear, is_yes, parents_of, score
+from jobs.metrics.intervals import fisher
 
 
 def named(metrics):
@@ -88,6 +89,31 @@ def test_counts_of_invalid_and_unclear_answers_and_correlations_by_hand():
     nothing = named(dsg_metrics({}, {}))
     assert {metric.value for metric in nothing.values()} == {None, 0}
     assert len(nothing) == 2 + 4  # the counts, and the undefined score of each reading and convention
+
+
+def test_intervals_are_of_their_correlation_and_of_pictures():
+    asked = [f"i{number}" for number in range(6)]
+    answers = [(1, 1), (1, 1), (1, 0), (0, 0), (0, 1), (0, 0)]
+    pictures = {
+        name: [DsgQuestion(str(place), answer="yes" if yes else "no") for place, yes in enumerate(of_picture)]
+        for name, of_picture in zip(asked, answers, strict=True)
+    }
+    metrics = named(dsg_metrics(pictures, dict(zip(asked, (5.0, 4, 4, 2, 1, 3), strict=True))))
+    for kind in ("spearman", "kendall"):
+        metric = metrics[f"dsg_{kind}", "with dependencies", "answered"]
+        interval = fisher(metric.value, 6, kind=kind)
+        assert (metric.low, metric.high, metric.interval_method) == (interval.low, interval.high, interval.method)
+        assert f"{kind.capitalize()} correlation of the pictures' score, with dependencies" in metric.definition
+        assert "without pictures that have no answer" in metric.definition
+    score_of_all = metrics["dsg_score", "without dependencies", "published"]
+    assert (score_of_all.value, score_of_all.n) == (0.5, 6)
+    assert score_of_all.low < 0.5 < score_of_all.high
+    assert "without dependencies (DSG, Cho et al. 2024), pictures without an answer score 0" in score_of_all.definition
+    few = named(dsg_metrics({name: pictures[name] for name in asked[:4]}, {}))
+    reason = few["dsg_score", "with dependencies", "answered"].reason
+    assert reason == "no interval: fewer than 5 pictures (4)"
+    nothing = named(dsg_metrics({"a": []}, {}))["dsg_score", "with dependencies", "answered"]
+    assert (nothing.status, nothing.reason, nothing.coverage) == ("missing_input", "no picture has an answer", 0)
 
 
 def test_the_published_correlations(data):

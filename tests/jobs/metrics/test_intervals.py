@@ -5,8 +5,8 @@ from math import atanh, sqrt, tanh
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest, pearsonr
 from scipy.stats import bootstrap as scipy_bootstrap
-from scipy.stats import pearsonr
 
 from jobs.metrics import agreement, correlation, dsg, gold, model_scores, question, ranking, reliability, spans, suite
 from jobs.metrics.answers import RatingTable
@@ -19,6 +19,7 @@ from jobs.metrics.intervals import (
     Interval,
     block_sums,
     bootstrap,
+    cluster_sums,
     fisher,
     normal,
     percentiles,
@@ -64,6 +65,37 @@ def test_fisher_is_scipys_and_wilson_is_known():
     assert (mine.low, mine.high) == pytest.approx((interval.low, interval.high))
     assert wilson(0, 10) == pytest.approx((0, 0.2775), abs=1e-4)
     assert wilson(10, 10)[1] == 1
+
+
+def test_wilsons_interval_is_scipys():
+    for count, n in ((0, 1), (1, 1), (1, 3), (7, 20), (199, 200)):
+        theirs = binomtest(count, n).proportion_ci(0.95, method="wilson")
+        assert wilson(count, n) == pytest.approx((theirs.low, theirs.high))
+    assert wilson(7, 20, z=1.0) == pytest.approx(tuple(binomtest(7, 20).proportion_ci(0.6826894921370859, "wilson")))
+    for count, n in ((-1, 3), (4, 3), (0, 0)):
+        with pytest.raises(ValueError, match=f"count={count}, n={n}"):
+            wilson(count, n)
+
+
+def test_normal_intervals_end_at_their_bounds_and_reasons_name_the_units():
+    interval = normal(0.5, 0.1, units=5, unit_name="raters", method="m")
+    assert (interval.low, interval.high) == pytest.approx((0.5 - 0.1959964, 0.5 + 0.1959964))
+    clipped = normal(0.95, 0.1, units=5, unit_name="raters", method="m", bounds=(0.8, 1.0))
+    assert (clipped.low, clipped.high) == (0.8, 1.0)
+    reasons = [
+        normal(0.5, 0.1, units=4, unit_name="raters", method="m"), fisher(0.5, 3), fisher(0.5, 3, unit_name="targets"),
+        bootstrap(means(np.arange(4.0)), ratio), bootstrap(means(np.arange(50.0)), ratio, units=2, unit_name="texts"),
+    ]  # fmt: skip
+    assert [interval.reason for interval in reasons] == [
+        f"no interval: fewer than 5 {units}" for units in ("raters (4)", "pairs (3)", "targets (3)", "items (4)",
+                                                           "texts (2)")
+    ]  # fmt: skip
+
+
+def test_sums_by_cluster():
+    rows = np.array([[1.0, 10], [2, 20], [4, 40], [8, 80]])
+    assert cluster_sums(rows, np.array([7, 3, 7, 5])).tolist() == [[2, 20], [8, 80], [5, 50]]
+    assert cluster_sums(np.zeros((0, 2)), np.zeros(0, int)).shape == (0, 2)
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from jobs.metrics.answers import RatingTable
+from jobs.metrics.intervals import fisher
 from jobs.metrics.length_bias import length_bias, length_fit
 from jobs.metrics.model_scores import RaterGroup
 
@@ -53,3 +55,21 @@ def test_equal_lengths_have_no_slope_and_equal_scores_the_slope_0():
     assert (exact.slope, exact.low, len(exact.x)) == (pytest.approx(1), None, 0)
     few = list(length_bias(RatingTable.from_matrix([[1], [2]]), RATER, np.array([1.0, 2])))
     assert {m.reason for m in few} == {"2 responses: at least 3 are needed"}
+    assert [m.coverage for m in few] == [1, 1, 1]
+    three = list(length_bias(RatingTable.from_matrix([[1], [2], [4]]), RATER, np.array([1.0, 2, 4])))
+    assert [m.value for m in three] == pytest.approx([1, 1, 100])
+    assert {m.reason for m in same.values()} == {"all responses have the same length or the same score",
+                                                 "no interval: no variance"}  # fmt: skip
+    level = {m.name: m.reason for m in length_bias(answers, RATER, np.full(5, 7.0))}
+    assert level["length_slope"] == "all responses have the same length"
+
+
+def test_correlations_with_the_length_are_scipys():
+    x, y = np.array([100.0, 200, 300, 400, 500, 900]), np.array([1.0, 2, 2, 4, 3, 3])
+    metrics = list(length_bias(RatingTable.from_matrix(y[:, None]), RATER, x))
+    for metric, function in zip(metrics, (stats.pearsonr, stats.spearmanr), strict=False):
+        expected = float(function(x, y).statistic)
+        interval = fisher(expected, 6, kind=metric.dims["kind"])
+        assert (metric.value, metric.low, metric.high) == pytest.approx((expected, interval.low, interval.high))
+        assert metric.dims["group"] == "r0"
+        assert metric.definition.startswith(metric.dims["kind"].capitalize())

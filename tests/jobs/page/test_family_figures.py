@@ -1,12 +1,17 @@
 """Figures of families of metrics: what is drawn, in which plot, and what only the tables have."""
 
 import re
+from typing import Any
 
 import pytest
 
 from jobs.metrics.metric import Metric
+from jobs.page import family_figures as module
+from jobs.page.card_links import cards_of
 from jobs.page.family_figures import MAX_PLOTS, MAX_ROWS, family_figures
-from jobs.page.model import PageFigure
+from jobs.page.metric_families import blocks
+from jobs.page.model import PageFigure, Wording
+from jobs.plots.panels import Intervals
 
 
 def metric(name: str, value: float = 0.5, **dims: str) -> Metric:
@@ -91,3 +96,68 @@ def test_a_rater_has_one_colour_in_all_plots_of_a_figure() -> None:
         ["accent", "second"],
         ["second", "printed"],
     ]
+
+
+@pytest.fixture
+def panels(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Intervals, dict[str, str]]]:
+    """Each plot that was drawn, with its title, description and heading."""
+    drawn: list[tuple[Intervals, dict[str, str]]] = []
+
+    def draw(panel: Any, **words: str) -> str:
+        drawn.append((panel, words))
+        return ""
+
+    monkeypatch.setattr(module, "plot", draw)
+    return drawn
+
+
+def test_plots_whose_values_are_all_zero_are_left_out(panels: list[tuple[Intervals, dict[str, str]]]) -> None:
+    metrics = [
+        metric("group_mean_score", value, question=question, group=f"m{number}")
+        for question, values in (("zero", (0, 0, 0, 0)), ("some", (0, 0, 0.5, 0)))
+        for number, value in enumerate(values)
+    ]
+    (figure,) = figures(metrics)
+    ((panel, words),) = panels
+    assert (len(figure.plots), figure.notes) == (1, ())
+    assert words == {
+        "title": "Scores: mean, some",
+        "description": "Values with 95% intervals: mean, some.",
+        "heading": "mean, some",
+    }
+    assert [(e.label, e.value, e.low, e.high, e.series) for e in panel.estimates][2] == ("m2", 0.5, 0.4, 0.6, "")
+    assert (panel.reference, panel.bounds, panel.percent) == (0, None, False)
+
+
+def test_the_axis_of_shares_begins_at_0_and_ends_after_the_widest_interval(
+    panels: list[tuple[Intervals, dict[str, str]]],
+) -> None:
+    for value in (0.52, 0.15, 0.05):
+        figures([metric("percent_agreement", value, group=group) for group in ("people", "models")])
+    assert [panel.bounds for panel, _ in panels] == [(0, 0.7), (0, pytest.approx(0.3)), None]
+    assert [panel.percent for panel, _ in panels] == [True] * 3
+    assert [panel.reference for panel, _ in panels] == [None, None, 0]
+
+
+def test_subgroups_have_three_colours_of_raters_and_link_to_their_cards(
+    panels: list[tuple[Intervals, dict[str, str]]],
+) -> None:
+    metrics = [
+        metric("group_mean_score", attribute="region", part=part, group=group)
+        for group in ("people", "m1", "m2", "m3")
+        for part in ("Polynesia", "Caribbean")
+    ]
+    place = cards_of(metrics[0])
+    assert place
+    wording = {("r", "q"): Wording("How much?")}
+    (figure,) = family_figures(metrics, blocks(metrics), wording, [place])
+    ((panel, words),) = panels
+    assert [(e.label, e.series) for e in panel.estimates] == [
+        (part, name) for part in ("Caribbean", "Polynesia") for name in ("people", "m1", "m2")
+    ]
+    assert figure.notes == ("2 values are only in the tables: a plot has at most 24 rows and 3 colours.",)
+    assert panel.links == {"Polynesia": (place, "Cards: Polynesia")}
+    assert panel.colour_order == ("people", "m1", "m2")
+    assert words["heading"] == "mean by region, How much?"
+    assert not figure.folded
+    assert [label for label, _ in figure.numbers] == ["How much?"]

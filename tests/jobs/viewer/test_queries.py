@@ -369,6 +369,26 @@ def test_a_picture_has_its_items_texts_spans_and_answers(cursor: Any, place: str
     assert picture_details.find_picture(cursor, "nothing") is None
 
 
+def test_an_item_shows_the_pictures_of_its_row(tmp_path: Path) -> None:
+    """An item without pictures of its own counts the one that it is shown with."""
+    items = [
+        {"item_id": "pair", "kind": "pair", "image_ids": ["p1", "p2"], "text_ids": [],
+         "attributes": [("b", "2"), ("a", "1"), ("none", "")], "gold": ["x", "y"]},
+        {"item_id": "p1", "kind": "image", "image_ids": [], "text_ids": [], "attributes": []},
+    ]  # fmt: skip
+    cursor = loaded(
+        tmp_path,
+        images=[image_row("", image_id=name) for name in ("p1", "p2")],
+        items=items,
+        ratings=[rating(item, "m", "fit", "1") for item in ("pair", "p1")],
+    )
+    options: dict[str, Any] = {"rubrics": Rubrics({}), "texts": picture_details.Texts([]), "person": ""}
+    found = picture_details.items_of(cursor, "p1", View(), **options)
+    assert [(item.item_id, item.kind, item.pictures) for item in found] == [("p1", "image", 1), ("pair", "pair", 2)]
+    assert found[1].facts == [("a", "1"), ("b", "2"), ("correct answers", "x; y")]
+    assert found[1].context == {"a": "1", "b": "2"}
+
+
 def test_a_marked_span_has_the_text_around_it() -> None:
     row = {"rater": "p", "kind": "mistake", "category": None, "score": None, "probability": None}
     around = picture_details.AROUND
