@@ -132,6 +132,7 @@ def test_tables_without_a_rubric_are_named_up_to_three() -> None:
     for without, expected in (
         ((), []),
         (("a",), ["a keeps no rubric"]),
+        (("a", "b"), ["a, b keep no rubric"]),
         (("a", "b", "c"), ["a, b, c keep no rubric"]),
         (("a", "b", "c", "d", "e"), ["a, b, c and 2 more keep no rubric"]),
     ):

@@ -1,9 +1,17 @@
 """Heat maps of pairs of raters: who is in them, and the mean of several questions."""
 
 import re
+from typing import Any
+
+import pytest
 
 from jobs.metrics.metric import Metric, undefined
-from jobs.page.rater_figures import MAX_RATERS, agreement_map, score_map
+from jobs.metrics.suite import ACROSS
+from jobs.page import rater_figures as module
+from jobs.page.card_links import pair_anchor
+from jobs.page.metric_families import blocks
+from jobs.page.model import Wording
+from jobs.page.rater_figures import MAX_MAPS, MAX_QUESTIONS, MAX_RATERS, MAX_SCORED, agreement_map, score_map
 from tests.cases import check_cases
 
 
@@ -65,3 +73,87 @@ def test_mean_scores_of_groups_and_of_models() -> None:
         assert list(score_map(of_one_question, [], {})) == []
 
     check_cases(check, cases)
+
+
+@pytest.fixture
+def panels(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, dict[str, str]]]:
+    """Each heat map that was drawn, with its title, description and heading."""
+    drawn: list[tuple[Any, dict[str, str]]] = []
+
+    def draw(panel: Any, **words: str) -> str:
+        drawn.append((panel, words))
+        return ""
+
+    monkeypatch.setattr(module, "plot", draw)
+    return drawn
+
+
+def test_a_map_is_symmetric_with_letters_and_links(panels: list[tuple[Any, dict[str, str]]]) -> None:
+    metrics = [
+        kappa("b", "org/a@1", 0.2, group=ACROSS), kappa("zoe", "yan", 0.6, group="people"),
+        kappa("org/a@1", "c", 0.4), kappa("x", "y", 0.9, group="other"),
+    ]  # fmt: skip
+    letters = {"yan": "D", "zoe": "E", "b": "B", "c": "C", "org/a@1": "A"}
+    wording = {("r", "q"): Wording("How much?")}
+    places = [pair_anchor("b", "org/a@1"), pair_anchor("b", "b")]
+    (figure,) = agreement_map(metrics, blocks(metrics), wording, places, letters)
+    ((panel, words),) = panels
+    assert panel.rows == ["yan  D", "zoe  E", "b  B", "c  C", "a  A"]
+    assert panel.columns == ["D", "E", "B", "C", "A"]
+    assert panel.values == [
+        [None, 0.6, None, None, None], [0.6, None, None, None, None], [None, None, None, None, 0.2],
+        [None, None, None, None, 0.4], [None, None, 0.2, 0.4, None],
+    ]  # fmt: skip
+    assert panel.links == {
+        (2, 4): (places[0], "Cards on which b and a differ"), (4, 2): (places[0], "Cards on which a and b differ")
+    }  # fmt: skip
+    assert (panel.percent, panel.low, panel.high) == (False, 0, 1)
+    assert words == {
+        "title": "Pairwise agreement of raters: How much?", "heading": "How much?",
+        "description": "Heat map of Cohen's kappa of every pair of yan, zoe, b, c, a.",
+    }  # fmt: skip
+    assert [title for title, _ in figure.numbers] == ["How much?"]
+    list(agreement_map(metrics, [], {}, (), {"b": "B"}))  # a rater without a letter
+    assert panels[-1][0].columns == list("12345")
+
+
+def test_the_maps_of_questions_past_the_limit_are_counted(panels: list[tuple[Any, dict[str, str]]]) -> None:
+    def of_questions(count: int) -> Any:
+        panels.clear()
+        pairs = [kappa(*pair, 0.5, f"q{number}") for number in range(count) for pair in ("ab", "bc")]
+        (figure,) = agreement_map(pairs, [], {})
+        return [words["heading"] for _, words in panels], figure.notes
+
+    assert of_questions(1) == (["q0"], [])
+    headings, notes = of_questions(MAX_MAPS)
+    assert (headings[:2], len(headings), notes) == (["Mean of 8 questions", "q0"], MAX_MAPS + 1, [])
+    headings, notes = of_questions(MAX_MAPS + 2)
+    assert (len(headings), notes) == (MAX_MAPS + 1, ["The maps of 2 other questions are not drawn."])
+
+
+def test_colours_of_scores_go_from_the_lowest_to_the_highest(panels: list[tuple[Any, dict[str, str]]]) -> None:
+    metrics = [
+        score("m", "q", 2.5), score("m", "p", 4.5, condition="c"), score("people", "q", 1.5),
+        score("m", "q", 9.0, versions="yes"), undefined("group_mean_score", "", "none", dims=score("x", "q", 1).dims),
+    ]  # fmt: skip
+    (figure,) = score_map(metrics, blocks(metrics), {("r", "q"): Wording("How much?")})
+    ((panel, words),) = panels
+    assert (panel.rows, panel.columns) == (["people", "m"], ["How much?", "p, c"])
+    assert panel.values == [[1.5, None], [2.5, 4.5]]
+    assert (panel.low, panel.high, panel.percent) == (1.5, 4.5, False)
+    assert words["description"] == "Heat map of mean scores: 2 raters and groups by 2 questions."
+    assert (figure.title, figure.notes) == ("Mean scores by question", [])
+    assert [title for title, _ in figure.numbers] == ["p, condition c", "How much?"]
+
+
+@pytest.mark.parametrize(("raters", "questions", "noted"), [
+    (MAX_SCORED, MAX_QUESTIONS, False), (MAX_SCORED + 1, 2, True), (2, MAX_QUESTIONS + 1, True)
+])  # fmt: skip
+def test_scores_past_the_limits_are_counted(
+    panels: list[tuple[Any, dict[str, str]]], raters: int, questions: int, noted: bool
+) -> None:
+    metrics = [score(f"m{rater}", f"q{place}", rater) for rater in range(raters) for place in range(questions)]
+    (figure,) = score_map(metrics, [], {})
+    rows, columns = min(raters, MAX_SCORED), min(questions, MAX_QUESTIONS)
+    assert (len(panels[0][0].rows), len(panels[0][0].columns)) == (rows, columns)
+    assert figure.notes == [f"{rows} of {raters} raters and {columns} of {questions} questions."] * noted

@@ -6,7 +6,7 @@ import pytest
 
 from jobs.errors import InputError, RunError
 from jobs.judging import kept_rubric
-from jobs.judging.kept_rubric import Rubrics
+from jobs.judging.kept_rubric import Rubrics, of_answers
 from jobs.store import run
 from jobs.store.reading import open_table
 from jobs.viewer.corrections import Correction, Corrections
@@ -40,6 +40,23 @@ def test_a_correction_is_a_rating_that_can_be_changed_and_withdrawn(tmp_path: Pa
     record = open_table(place).footers[0].record
     assert record is not None
     assert (record["generation"], [one["generation"] for one in record["retired"]]) == (14, [*range(4, 14)])
+
+
+def test_a_table_has_the_rows_of_its_rubric_in_the_order_of_their_keys(tmp_path: Path) -> None:
+    rubrics = Rubrics({"r": FIVE, "s": of_answers("s", ["yes", "no"], ordinal=False)})
+    corrections = Corrections(str(tmp_path), "ada", rubrics)
+    kind = LineKey("s", "kind", "", "")
+    saved = corrections.save([Correction("b", FIT, "2"), Correction("a", kind, "no"), Correction("a", FIT, "4")])
+    assert [(row["rubric"], row["item_id"]) for row in saved] == [("r", "b"), ("r", "a"), ("s", "a")]
+    of_r, of_s = corrections.tables()
+    assert [(row["item_id"], row["value"], row["comment"]) for row in rows_of(of_r)] == [
+        ("a", "4", None), ("b", "2", None)
+    ]  # fmt: skip
+    assert [(row["value"], row["score"], row["order"], row["rater"]) for row in rows_of(of_s)] == [
+        ("no", None, "", "ada")
+    ]  # fmt: skip
+    assert corrections.save([Correction("nothing", FIT, None)]) == []
+    assert len(rows_of(of_r)) == 2
 
 
 @pytest.mark.parametrize("correction", [Correction("a", FIT, "6"), Correction("a", LineKey("x", "q", "", ""), "1")])

@@ -16,8 +16,9 @@ from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
 from jobs.tables import table
+from jobs.viewer import similar_pictures
 from jobs.viewer.similar_pictures import SimilarPictures
-from tests.factories import embedding_rows
+from tests.factories import embedding_rows, write_table
 
 TINY = EmbedderConfig(name="local-tiny", checkpoint="local:siglip-tiny", device="cuda")  # of another machine
 TEXTS = ["a red door", "two dogs in the snow"]
@@ -60,3 +61,32 @@ def test_the_encoder_of_the_table_finds_the_picture_like_a_text(tmp_path: Path) 
     assert both.others == [source.uri]
     with pytest.raises(InputError, match="its vectors are from another@1"):
         both.to_text("a red door")
+
+
+def test_an_example_is_compared_with_the_pictures_of_all_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cosines by hand, in blocks of one row; vectors are stored with half precision."""
+    vectors = [np.array(rows, np.float32) for rows in ([[1, 0], [0.6, 0.8]], [[0, 1], [-1, 0]])]
+    sources = [
+        open_table(write_vectors(tmp_path / name, rows, "e@1"), "embeddings")
+        for name, rows in zip("xy", vectors, strict=True)
+    ]
+    monkeypatch.setattr(similar_pictures, "BLOCK", 1)
+    similar = SimilarPictures(sources, tmp_path)
+    assert similar
+    cosines = similar.to_picture("b")
+    assert cosines is not None
+    assert cosines["image_id"].to_pylist() == ["a", "b", "a", "b"]
+    assert cosines["similarity"].to_pylist() == pytest.approx([0.6, 1, 0.8, -0.6], abs=1e-3)
+    assert (similar.others, similar.space is None) == ([], False)
+    nothing = SimilarPictures([], tmp_path)
+    assert (bool(nothing), nothing.space, nothing.others, nothing.to_picture("a")) == (False, None, [], None)
+
+
+def test_a_table_that_does_not_name_its_encoder_is_searched_by_pictures_alone(tmp_path: Path) -> None:
+    rows = embedding_rows(["a", "b"], "image", np.eye(2, dtype=np.float32))
+    similar = SimilarPictures([open_table(write_table(tmp_path / "E", "embeddings", rows))], tmp_path)
+    with pytest.raises(InputError, match="its manifest does not say which encoder made its vectors"):
+        similar.to_text("a door")
+    assert similar.to_picture("a") is not None

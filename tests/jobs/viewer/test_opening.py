@@ -1,0 +1,67 @@
+"""What the viewer prints when it opens tables, and its title."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import duckdb
+import pytest
+
+from jobs.viewer import loading, opening
+from jobs.viewer.loading import ViewedTables
+from tests.factories import image_row, rating, write_table
+from tests.jobs.viewer.small_study import GOLD, RED, viewer_of, write_study
+
+
+def test_tables_are_counted_by_name_and_what_is_left_out_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    source: Any = SimpleNamespace
+    tables = ViewedTables(
+        {"ratings": [source(rows=1200), source(rows=34)], "images": [], "texts": [source(rows=1)]},
+        {"T": "T: a trial run", "U": "U: not done"},
+    )
+    opening._show(tables, source(others=["E"]))
+    assert capsys.readouterr().out.splitlines() == [
+        "  ratings: 1,234 rows of 2 tables", "  texts: 1 row of 1 table", "  left out: T: a trial run",
+        "  left out: U: not done", "  left out of searches: E: its vectors are from another encoder",
+    ]  # fmt: skip
+
+
+def test_the_title_names_three_places() -> None:
+    assert opening._title(["/x/a", "s3://bucket/b/c"]) == "a, c"
+    assert opening._title(["/a", "/b", "/c"]) == "a, b, c"
+    assert opening._title(["/a", "/b", "/c", "/d", "/e"]) == "a, b, c, …"
+
+
+def test_a_rater_without_a_picture_is_named_with_an_example(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [rating(item, rater, "fit", "1") for rater, item in (("n", "z"), ("n", "y"), ("m", "i"), ("m", "y"))]
+    write_table(tmp_path / "R" / "ratings", "ratings", rows)
+    write_table(tmp_path / "R" / "images", "images", [image_row("", image_id=name) for name in "ij"])
+    viewer_of(str(tmp_path / "R"), tmp_path / "db").close()
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if "none of" in line)
+    assert line.strip() == (
+        "n: none of the 2 ratings is about one of these pictures: item ids of the ratings look like 'y', "
+        "those of the pictures like 'i'"
+    )
+    with duckdb.connect() as connection:
+        connection.execute("CREATE TABLE subjects (item_id VARCHAR)")
+        assert loading.without_pictures(connection) == []
+
+
+def test_the_bytes_of_a_picture_are_those_of_its_row(tmp_path: Path) -> None:
+    """Two units, the second with a picture that could not be fetched."""
+    place = write_study(tmp_path)
+    viewer = viewer_of(place, tmp_path / "db")
+    try:
+        pictures = viewer._shown.pictures
+        small = pictures.thumbnail(GOLD, 16)
+        assert small is not None
+        assert (small.width, small.height) == (16, 12)
+        assert pictures.thumbnail(RED, 16) != small
+        assert pictures.thumbnail("nothing", 16) is None
+        (missing,) = (
+            row[0] for row in viewer._shown.connection.execute(
+                "SELECT image_id FROM pictures WHERE status <> 'ok'").fetchall()
+        )  # fmt: skip
+        assert pictures.thumbnail(missing, 16) is None
+    finally:
+        viewer.close()
