@@ -383,10 +383,13 @@ def test_an_item_shows_the_pictures_of_its_row(tmp_path: Path) -> None:
         ratings=[rating(item, "m", "fit", "1") for item in ("pair", "p1")],
     )
     options: dict[str, Any] = {"rubrics": Rubrics({}), "texts": picture_details.Texts([]), "person": ""}
-    found = picture_details.items_of(cursor, "p1", View(), **options)
-    assert [(item.item_id, item.kind, item.pictures) for item in found] == [("p1", "image", 1), ("pair", "pair", 2)]
-    assert found[1].facts == [("a", "1"), ("b", "2"), ("correct answers", "x; y")]
-    assert found[1].context == {"a": "1", "b": "2"}
+    items_shown = picture_details.items_of(cursor, "p1", View(), **options)
+    assert [(item.item_id, item.kind, item.pictures) for item in items_shown] == [
+        ("p1", "image", 1),
+        ("pair", "pair", 2),
+    ]
+    assert items_shown[1].facts == [("a", "1"), ("b", "2"), ("correct answers", "x; y")]
+    assert items_shown[1].context == {"a": "1", "b": "2"}
 
 
 def test_a_marked_span_has_the_text_around_it() -> None:
