@@ -95,6 +95,10 @@ def test_agreement_between_raters():
     assert cells["span_alpha", "token"].value == pytest.approx(expected)
     alone = cells_of(span_agreement({"a": {"t": [(0, 1)]}}))
     assert alone["span_agreement", "character"].reason == "one rater"
+    assert (alone["span_agreement", "character"].coverage, alone["span_agreement", "token"].n) == (None, 0)
+    apart = cells_of(span_agreement({"a": {"t": []}, "b": {"t": []}}))["span_agreement", "span"]
+    reason = "no two raters share a text in which either marked something"
+    assert (apart.value, apart.reason, apart.coverage) == (None, reason, 0)
 
 
 def test_a_span_that_ends_before_it_starts():

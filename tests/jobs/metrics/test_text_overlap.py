@@ -24,6 +24,9 @@ def test_by_hand() -> None:
     # 5 of 6 words, 3 of 5 bigrams (an otter is replaced), 2 of 4 trigrams, 1 of 3 quadrigrams
     generated, correct = ["a brown otter on a beach"], ["a brown dog on a beach"]
     assert bleu(generated, correct) == pytest.approx([(5 / 6 * 3 / 5 * 1 / 4 * 1 / 6) ** (1 / 4)], abs=0.01)
+    assert bleu(["A Brown DOG on a beach"], correct) == pytest.approx([1])
+    assert bleu(["a brown"], ["a brown"]) == pytest.approx([1])  # without longer n-grams
+    assert cider(["A Dog!", "cat"], ["a dog", "cat"])[0] == cider(["a dog", "cat"], ["a dog", "cat"])[0]
     # longest common subsequence: 5 of 6 words on both sides
     assert rouge_l(generated, correct) == pytest.approx([5 / 6])
     assert rouge_l(["painted horses"], ["painting a horse"]) == pytest.approx([4 / 5])  # words are stemmed

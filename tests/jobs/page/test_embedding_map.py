@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from jobs.html.thumbnails import thumbnail
-from jobs.page.embedding_map import embedding_map, principal_axes
+from jobs.page.embedding_map import SIDE, embedding_map, principal_axes
 from jobs.page.model import GalleryPicture, Page
 from jobs.page.render import render
 from jobs.runtime.selection.exclusions import ExclusionFilter
@@ -34,6 +34,9 @@ def test_the_map_has_the_cards_that_have_vectors_and_links_to_them(tmp_path) -> 
     shown = embedding_map(source, cards, NONE)
     assert shown is not None
     assert ([point.image_id for point in shown.points], shown.fitted) == (["a", "b", "c"], 4)
+    assert {max(point.small.width, point.small.height) for point in shown.points} == {SIDE}
+    assert max(small.width, small.height) > SIDE
+    assert {round(value, 6) for point in shown.points for value in (point.x, point.y)} >= {0, 1}
     a, b, c = ((point.x, point.y) for point in shown.points)
     assert np.hypot(a[0] - c[0], a[1] - c[1]) < np.hypot(a[0] - b[0], a[1] - b[1])
     assert shown == embedding_map(source, cards, NONE)

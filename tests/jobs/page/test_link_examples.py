@@ -2,12 +2,13 @@
 
 import csv
 import io
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jobs.errors import InputError
-from jobs.page.link_examples import as_csv, examples
+from jobs.page.link_examples import PAGE, SHEET, as_csv, as_page, check_place, examples
 from jobs.retrieval.shown_links import ShownLink, ShownNeighbor, check_pictures, read_links, read_neighbors
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from tests.factories import TableInMemory
@@ -66,5 +67,21 @@ def test_each_picture_has_its_own_rows() -> None:
         ["p", "s", "South", "1"],
         ["p", "s", "'=South", "0.4"],
     ]
+    assert [row[1:4] for row in rows] == [
+        ["link", "title", "1"], ["neighbor", "wit", "1"], ["neighbor", "wit", "2"], ["candidate", "wit", ""],
+        ["candidate", "wit", ""], ["link", "title", "1"],
+    ]  # fmt: skip
+    html = as_page(shown, {"p": {"data": "data:image/webp;base64,AA", "source_url": ""}, "q": {"data": None}}).decode()
+    assert html.count("data:image/webp;base64,AA") == 1
+    assert "=South" in html
     with pytest.raises(InputError, match="pictures=: z is in no table"):
         check_pictures(["p", "z"], neighbors, links)
+
+
+def test_another_programs_page_is_not_overwritten(tmp_path: Path) -> None:
+    check_place(str(tmp_path))
+    (tmp_path / PAGE).touch()
+    with pytest.raises(InputError, match="this job did not write its"):
+        check_place(str(tmp_path))
+    (tmp_path / SHEET).touch()
+    check_place(str(tmp_path))

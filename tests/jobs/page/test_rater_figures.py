@@ -120,7 +120,7 @@ def test_a_map_is_symmetric_with_letters_and_links(panels: list[tuple[Any, dict[
 def test_the_maps_of_questions_past_the_limit_are_counted(panels: list[tuple[Any, dict[str, str]]]) -> None:
     def of_questions(count: int) -> Any:
         panels.clear()
-        pairs = [kappa(*pair, 0.5, f"q{number}") for number in range(count) for pair in ("ab", "bc")]
+        pairs = [kappa(pair[0], pair[1], 0.5, f"q{number}") for number in range(count) for pair in ("ab", "bc")]
         (figure,) = agreement_map(pairs, [], {})
         return [words["heading"] for _, words in panels], figure.notes
 

@@ -28,6 +28,11 @@ def boxes(axes: Axes) -> list[Rectangle]:
     return [patch for patch in axes.patches if isinstance(patch, Rectangle)]
 
 
+def colour(box: Rectangle) -> str:
+    face: Any = box.get_facecolor()
+    return to_hex(face) if face[3] else "none"
+
+
 def test_sizes_in_inches() -> None:
     estimates = [Estimate("a", 1, series="x"), Estimate("a", 2, series="y"), Estimate("b", 3)]
     cases: list[tuple[Panel, tuple[float, float]]] = [
@@ -53,7 +58,7 @@ def test_a_heat_map_is_coloured_between_its_ends() -> None:
             links={(0, 2): ("cell-1", "Cards")},
         )
     )  # fmt: skip
-    colours = [to_hex(box.get_facecolor()) if box.get_facecolor()[3] else "none" for box in boxes(axes)]
+    colours = [colour(box) for box in boxes(axes)]
     assert colours == [shade(0), shade(0.5), shade(1), "none", "none", shade(0.498)]
     assert [text.get_text() for text in axes.texts] == ["−1.00", "0.00", "1.00", "–", "–", "−0.00"]
     assert [text.get_color() for text in axes.texts] == [BLACK, BLACK, WHITE, INK, INK, BLACK]
@@ -117,7 +122,7 @@ def test_tiles_are_coloured_up_to_the_highest_share() -> None:
     links = {"Polynesia": ("tile-1", "Cards"), "Mars": ("tile-2", "Cards")}
     axes = drawn(TileMap(shares, 0.5, links))
     tiles = boxes(axes)[-4:]
-    assert [to_hex(tile.get_facecolor()) if tile.get_facecolor()[3] else "none" for tile in tiles] == [
+    assert [colour(tile) for tile in tiles] == [
         shade(0.5), "none", "none", shade(1)
     ]  # fmt: skip
     assert [tile.get_url() for tile in tiles] == [None, None, None, link_to("tile-1", "Cards")]
@@ -128,7 +133,7 @@ def test_tiles_are_coloured_up_to_the_highest_share() -> None:
     assert [text.get_color() for text in axes.texts[::2]] == [BLACK, INK, INK, WHITE]
     assert axes.texts[0].get_position() == pytest.approx((6.5, 1.36))
     assert (axes.get_xlim(), axes.get_ylim(), axes.axison) == ((0, 10), (5, 0), False)
-    assert not boxes(drawn(TileMap({"Polynesia": 0.0}, 0.0)))[-1].get_facecolor()[3]
+    assert colour(boxes(drawn(TileMap({"Polynesia": 0.0}, 0.0)))[-1]) == "none"
     assert by_region(["Mars", "polynesia", "Venus", "North America", "Northern_Africa"]) == [
         "North America", "Northern_Africa", "polynesia", "Mars", "Venus"
     ]  # fmt: skip
@@ -155,7 +160,8 @@ def test_plots_of_a_figure_have_their_own_sizes_in_rows_of_columns(monkeypatch: 
     figures.small_multiples([("one", narrow)], title="t", description="d", columns=3)
     figures.small_multiples([("", wide)] * 3, title="t", description="d", columns=3, shared_rows=True)
     first, second, third = shown
-    for figure, panels in ((first, [narrow, wide, wide]), (second, [narrow])):
+    figures_drawn: list[tuple[Figure, list[Panel]]] = [(first, [narrow, wide, wide]), (second, [narrow])]
+    for figure, panels in figures_drawn:
         width, height = figure.get_size_inches()
         for axes, panel in zip(figure.axes, panels, strict=True):
             box = axes.get_position()

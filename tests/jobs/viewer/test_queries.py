@@ -371,7 +371,7 @@ def test_a_picture_has_its_items_texts_spans_and_answers(cursor: Any, place: str
 
 def test_an_item_shows_the_pictures_of_its_row(tmp_path: Path) -> None:
     """An item without pictures of its own counts the one that it is shown with."""
-    items = [
+    items: list[dict[str, Any]] = [
         {"item_id": "pair", "kind": "pair", "image_ids": ["p1", "p2"], "text_ids": [],
          "attributes": [("b", "2"), ("a", "1"), ("none", "")], "gold": ["x", "y"]},
         {"item_id": "p1", "kind": "image", "image_ids": [], "text_ids": [], "attributes": []},

@@ -57,9 +57,9 @@ def test_judges_are_compared_with_the_encoder_and_with_no_date() -> None:
         metric("mrr_change@100", 0.1, **table, rater="m", first="none", second="day"),
         metric("mrr_change@100", 0.7, **table, rater="n", first="none", second="none"),
     ]
-    table = reranking(study(computed=computed))
-    assert units_of(table) == ["number"] * 3
-    assert list(rows_of(table).items()) == [
+    ranked = reranking(study(computed=computed))
+    assert units_of(ranked) == ["number"] * 3
+    assert list(rows_of(ranked).items()) == [
         (("encoder", "", ""), [(0.3, None), NONE, NONE]),
         (("reranked", "m", "no date"), [(0.5, None), (0.2, None), NONE]),
         (("reranked", "m", "day"), [(0.6, None), (0.31, None), (0.1, None)]),
