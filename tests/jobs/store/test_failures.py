@@ -43,6 +43,13 @@ def test_a_url_or_file_names_a_row_better_than_its_id() -> None:
     assert failures.failures_of(others)["error/truncated"].where == "picture1"
 
 
+def test_secrets_in_addresses_are_not_kept() -> None:
+    signed = rows(("https://h/x.jpg?X-Amz-Signature=abc", "error", "http_403", "GET https://u:p@h/x.jpg failed"))
+    assert failures.failures_of(signed) == {
+        "error/http_403": Failure(1, "https://h/x.jpg", "GET https://h/x.jpg failed")
+    }
+
+
 def test_the_message_is_that_of_the_row_that_is_named() -> None:
     without = rows(("a", "error", "truncated", None), ("b", "error", "truncated", "ends early"))
     assert failures.failures_of(without) == {"error/truncated": Failure(2, "a", "")}
@@ -77,4 +84,7 @@ def test_the_end_of_a_run_names_them_the_most_frequent_first() -> None:
         "1 skipped, for example e",
     ]
     many = failures.to_json(failures.failures_of(rows(*((f"{n}", "error", f"kind{n}", "x") for n in range(30)))))
-    assert len(failures.lines(many, most=10)) == 11
+    assert failures.lines(many, most=10)[10:] == ["(+20 more kinds)"]
+    assert len(failures.lines(many, most=30)) == 30
+    frequent = failures.failures_of(rows(*((f"{n}", "error", kind, None) for n, kind in enumerate(["a", "b", "b"]))))
+    assert failures.lines(failures.to_json(frequent), most=1)[0] == "2 error (b), for example 1"

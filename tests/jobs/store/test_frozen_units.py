@@ -43,3 +43,23 @@ def test_further_units_of_a_trial_come_after_those_that_were_frozen(tmp_path: Pa
     complete(plan(out, units=frozen, derived=True, limit=limit))
     planned = plan(out, units=[unit(name, derived=True) for name in "abcd"], derived=True, limit=limit)
     assert [unit.name for unit in in_frozen_order(out, planned)] == ["c", "b", "a", "d"]
+
+
+def test_the_first_by_name_of_several_inputs_is_named(out: str) -> None:
+    begin(plan(out, units=[unit(name) for name in "dabc"]))
+    for names, message in (("e", r"/corpus/a is gone \(4 gone, 1 new\)"), ("dabchfg", r"/corpus/f is new \(3 new\)")):
+        with pytest.raises(InputError, match=message):
+            begin(plan(out, units=[unit(name) for name in names]))
+
+
+def test_more_files_are_no_more_rows_of_a_trial(out: str) -> None:
+    limit = Taken(4, None, None, per_input=True, noun="rows")
+    begin(plan(out, units=[unit(name) for name in "ab"], limit=limit))
+    with pytest.raises(InputError, match=r"/corpus/c is new"):
+        begin(plan(out, units=[unit(name) for name in "abc"], limit=limit))
+
+
+def test_the_list_of_a_table_that_is_not_derived_stays_as_it_is(out: str) -> None:
+    for etag in ("1", "2"):
+        begin(plan(out, units=[unit("a", etag=etag, derived=True)]))
+    assert [of_list.inputs[0].etag for of_list in read_inputs(run_uri(out, INPUTS))] == ["1"]

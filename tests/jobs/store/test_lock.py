@@ -20,7 +20,7 @@ from jobs.store import lease, lock
 from jobs.store.files import locations
 from jobs.store.files.locations import find
 from jobs.store.lease import Holder
-from jobs.store.run import open_run, survey
+from jobs.store.run import check_place, open_run, survey
 from jobs.store.run_files import run_uri
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
@@ -47,8 +47,13 @@ def test_a_table_that_another_process_writes_is_refused_until_that_ends(out: str
         for overwrite in (False, True):
             with pytest.raises(InputError, match="another process is writing this table"):
                 begin(plan(out), overwrite=overwrite)
+            with pytest.raises(InputError, match="another process is writing this table"):
+                check_place(plan(out), resume=True, overwrite=overwrite, retry=[])
         assert contents(out) == before
         holder.kill()
+    check_place(plan(out), resume=True, overwrite=False, retry=[])
+    assert lock.acquire(out), "the check leaves no lock"
+    lock.release(out)
     assert begin(plan(out)).todo == []
 
 

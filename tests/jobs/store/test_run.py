@@ -8,13 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from jobs.errors import InputError, RunError
 from jobs.store.files import locations
+from jobs.store.json_types import FOOTER_KEY
 from jobs.store.reading import open_table
 from jobs.store.run import survey
-from jobs.store.run_files import read_manifest, read_written_units
+from jobs.store.run_files import MANIFEST, read_json, read_manifest, read_written_units, run_uri
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
 from tests.jobs.store.small_runs import ALL_ROWS, FILES, begin, complete, contents, plan, unit, write
@@ -60,6 +62,29 @@ def test_the_manifest_says_what_was_done(out: str) -> None:
     assert one["bytes"] == Path(out, f"{one['name']}.parquet").stat().st_size
 
 
+def test_the_seconds_of_the_units_are_added_and_the_first_that_were_given_up_are_named(out: str) -> None:
+    run = begin(plan(out, units=[unit(name, derived=True) for name in "abcdef"]))
+    for task in run.todo[:2]:
+        write(run, task)
+    run.given_up |= dict.fromkeys("fedc", "broken")
+    with pytest.raises(RunError, match=r"4 of 6 units were not written; c: broken; d: broken; e: broken$"):
+        run.finish()
+    seconds = [footer.record["seconds"] for footer in open_table(out, complete=False).footers if footer.record]
+    assert read_json(run_uri(out, MANIFEST))["unit_seconds"] == round(sum(seconds), 3)
+
+
+def test_a_run_with_a_unit_that_does_not_balance_fails_after_its_manifest_is_written(out: str) -> None:
+    complete(plan(out))
+    victim = Path(out, f"{unit('b').name}.parquet")
+    rows = pq.read_table(victim)
+    record = json.loads(pq.read_metadata(victim).metadata[FOOTER_KEY])
+    record["counts"]["rows_in"] += 1
+    pq.write_table(rows.replace_schema_metadata({**rows.schema.metadata, FOOTER_KEY: json.dumps(record)}), victim)
+    with pytest.raises(RunError, match="the run does not balance"):
+        begin(plan(out)).finish()
+    assert read_manifest(out)["counts"]["rows_in"] == 10
+
+
 def test_units_planned_in_another_order_are_those_that_were_frozen(out: str) -> None:
     first = begin(plan(out))
     write(first, first.todo[0])
@@ -102,7 +127,7 @@ def test_a_trial_takes_units_evenly_from_those_that_are_left(out: str) -> None:
         write(run, task)
     assert not run.finish()["complete"]
     rest = begin(plan(out, units=[unit(name, derived=True) for name in names]))
-    rest.try_some(9)
+    rest.try_some(3)  # all that are left
     assert ([task.unit.name for task in rest.todo], rest.is_trial) == (["c", "e", "g"], False)
 
 

@@ -13,6 +13,7 @@ import pytest
 from jobs.errors import InputError
 from jobs.store.files import locations
 from jobs.store.files.objects import Object
+from jobs.store.run import check_place, survey
 from jobs.store.units import Unit
 from tests.jobs.store.small_runs import ALL_ROWS, begin, complete, contents, plan, unit
 
@@ -54,8 +55,12 @@ def test_an_identity_is_compared_as_json(out: str) -> None:
 )
 def test_inputs_that_are_not_the_frozen_ones_are_refused(out: str, units: list[Unit], named: str) -> None:
     begin(plan(out))
-    with pytest.raises(InputError, match=named):
-        begin(plan(out, units=units))
+    planned = plan(out, units=units)
+    for look in (begin, survey, lambda same: check_place(same, resume=True, overwrite=False, retry=[])):
+        with pytest.raises(InputError, match=named):
+            look(planned)
+    assert survey(planned, overwrite=True).units == len(units)
+    check_place(planned, resume=False, overwrite=True, retry=[])
 
 
 def test_a_new_file_in_a_unit_of_several_is_the_one_that_is_named(out: str) -> None:

@@ -95,6 +95,8 @@ def test_many_rejects_are_all_kept_and_not_all_in_memory(out: str) -> None:
     kept = pq.read_table(run.target.rejects_uri(run.todo[0].unit.name, 0))
     assert kept.schema.equals(REJECTS)
     assert kept["position"].to_pylist() == list(range(2 * REJECTS_HELD + 1))
+    metadata = pq.read_metadata(run.target.rejects_uri(run.todo[0].unit.name, 0)).row_group(0).column(0)
+    assert metadata.compression == "ZSTD"
     assert run.finish()["counts"]["rejected"] == Counter(malformed=2 * REJECTS_HELD + 1)
 
 
@@ -153,6 +155,27 @@ def test_the_record_of_a_unit_adds_up_its_batches(out: str) -> None:
     }  # fmt: skip
     assert Path(target.rejects_uri("a", 1)).exists()
     assert (footer.schema.metadata or {})[b"remine.source"] == b"hand"
+
+
+def test_a_task_is_sent_whole_to_a_worker() -> None:
+    retired: Any = {"version": "v", "generation": 0, "counts": Counts().to_json(), "begun": 1.0, "seconds": 2.0}
+    task = UnitTask(unit("a", derived=True), 1, (retired,), ("error", "blocked"))
+    assert UnitTask.from_json(task.to_json()) == task
+    first = UnitTask(unit("a"))
+    assert (first.generation, first.retired, first.retry) == (0, (), ())
+    assert UnitTask.from_json(first.to_json()) == first
+
+
+def test_numbers_next_to_vectors_are_no_dictionaries(out: str) -> None:
+    target = Target(out, "embeddings", {}, "identity", {}, dim=2)
+    rows = [{"item_id": f"i{n}", "kind": "image", "embedding": [1.0, 0.5], "status": "ok"} for n in range(4)]
+    with UnitWriter(target, UnitTask(unit("a"))) as writer:
+        writer.counts.rows_in = len(rows)
+        writer.write(pa.Table.from_pylist(rows, schema=target.definition().schema()))
+    group = pq.read_metadata(target.data_uri(unit("a").name)).row_group(0)
+    chunks = {chunk.path_in_schema: chunk.has_dictionary_page for chunk in map(group.column, range(group.num_columns))}
+    assert chunks["item_id"]
+    assert not chunks["embedding.list.element"]
 
 
 def test_counts_balance_if_every_row_is_accounted_for() -> None:

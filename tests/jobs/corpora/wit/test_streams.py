@@ -1,11 +1,12 @@
 """Formats by their first bytes, plain and compressed."""
 
 import gzip
+import io
 from pathlib import Path
 
 import pyarrow as pa
 
-from jobs.corpora.wit.streams import foreign_format
+from jobs.corpora.wit.streams import Pushback, foreign_format
 from tests.cases import check_cases
 
 TAR = bytes(257) + b"ustar" + bytes(250)
@@ -45,3 +46,11 @@ def test_formats_that_are_not_read_have_names(tmp_path: Path) -> None:
         assert foreign_format(str(tmp_path / "file")) == name
 
     check_cases(check, cases)
+
+
+def test_bytes_that_are_returned_come_before_those_that_follow() -> None:
+    stream = Pushback(io.BytesIO(b"defg"))
+    assert stream.read(0) == b""
+    stream.push(b"c")
+    stream.push(b"ab")
+    assert [stream.read(size) for size in (1, 5, 2, 9, 9)] == [b"a", b"bc", b"de", b"fg", b""]

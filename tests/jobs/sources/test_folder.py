@@ -1,0 +1,83 @@
+"""Pictures of a folder: their units, and the files of records."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.ids import content_id
+from jobs.errors import InputError
+from jobs.sources import folder
+from jobs.store.files.objects import Object
+from jobs.store.units import Unit
+from jobs.store.writer import UnitTask
+from tests.cases import check_cases
+from tests.factories import TableInMemory, record, write_records
+
+
+def files_of(place: str, *names: str) -> list[Object]:
+    return [Object(f"{place}/{name}", 1, "e") for name in names]
+
+
+def records_of(*urls: str | None) -> Any:
+    return TableInMemory("records", [record(str(n)) | {"image_url": url} for n, url in enumerate(urls)], batch=1)
+
+
+def test_the_name_of_a_picture_is_the_last_part_of_its_url() -> None:
+    def check(url: str, name: str) -> None:
+        assert folder.file_name(url) == name
+
+    check_cases(check, [
+        ("https://h/a/b.jpg", "b.jpg"), ("https://h/a/b.jpg?width=9#x", "b.jpg"), ("b.jpg", "b.jpg"),
+        ("https://h/a%20b.jpg", "a b.jpg"), ("https://h/..", ""), ("https://h/.", ""), ("https://h/%2e%2e", ""),
+        ("https://h/a%2Fb.jpg", ""), ("https://h/", ""), ("", ""), ("https://h/.b.jpg", ".b.jpg"),
+    ])  # fmt: skip
+
+
+def test_files_are_divided_in_order_and_a_changed_file_changes_its_unit() -> None:
+    files = files_of("/f", *"abcde")
+    units = list(folder.folder_units(files, 2))
+    assert [[file.uri for file in unit.inputs] for unit in units] == [["/f/a", "/f/b"], ["/f/c", "/f/d"], ["/f/e"]]
+    assert [unit.rows for unit in units] == [2, 2, 1]
+    for change in ({"size": 2}, {"etag": "f"}, {"uri": "/f/z"}):
+        changed = [unit.name for unit in folder.folder_units([files[0]._replace(**change), *files[1:]], 2)]
+        assert [one == other.name for one, other in zip(changed, units, strict=True)] == [False, True, True]
+    assert list(folder.folder_units([], 2)) == []
+
+
+def test_records_whose_file_is_there_are_counted() -> None:
+    files = files_of("/f", "a.jpg", "b c.jpg")
+    urls = ["https://h/x/a.jpg", "https://h/b%20c.jpg", None, "https://h/none.jpg", "https://h/y/a.jpg"]
+    assert folder.count_names("/f", files, records_of(*urls)) == 3
+
+
+def test_a_folder_without_any_picture_of_the_records_is_refused() -> None:
+    files = files_of("/f", "a.jpg", "b.jpg")
+    for urls in (["https://h/none.jpg", None, "https://h/b.jpg"], [None, "https://h/"], []):
+        folder.check_names("/f", files, records_of(*urls))
+    message = r"source\.path=/f: none .* among its 2 files; .* for example 'first\.jpg'$"
+    with pytest.raises(InputError, match=message):
+        folder.check_names("/f", files, records_of(None, "https://h/first.jpg", "https://h/second.jpg"))
+
+
+def test_requests_of_files_have_ids_of_their_place_in_the_folder() -> None:
+    task = UnitTask(Unit("u", tuple(files_of("/f/sub", "a.jpg"))))
+    assert folder.requests_of_files(task, folder="/f").to_pylist() == [
+        dict(zip(folder.FolderFetcher.INPUTS.names, (content_id("sub/a.jpg"), "/f/sub/a.jpg", "/f/sub/a.jpg"),
+                 strict=True))
+    ]  # fmt: skip
+
+
+def test_requests_of_records_have_a_path_only_if_the_file_is_there(tmp_path: Path) -> None:
+    place = tmp_path / "pictures"
+    (place / "folder").mkdir(parents=True)
+    (place / "a.jpg").write_bytes(b"x")
+    urls = ["https://h/a.jpg", "https://h/none.jpg", "https://h/", "https://h/folder"]
+    rows = [record(f"r{n}") | {"image_id": f"{n:032x}", "image_url": url} for n, url in enumerate(urls)]
+    write_records(str(tmp_path / "R"), [rows])
+    file = tmp_path / "R" / "unit0.parquet"
+    task = UnitTask(Unit("u", (Object(str(file), file.stat().st_size, ""),), extra={"from": 0, "to": 4}))
+    requests = folder.requests_of_records(task, folder=str(place), repeated=None)
+    ids, of_urls, paths = (column.to_pylist() for column in requests.columns)
+    assert (ids, of_urls) == ([row["image_id"] for row in rows], urls)
+    assert paths == [f"{place}/a.jpg", None, None, None]
