@@ -11,7 +11,7 @@ from ray.exceptions import RayActorError
 from actors import schemas
 from actors.status import INPUT_KINDS, NETWORK_KINDS
 from jobs.errors import InputError, RunError
-from jobs.runtime import lifecycle, stages
+from jobs.runtime import error_share, lifecycle, stages
 from jobs.runtime.configuration.config import FailingRows
 from jobs.runtime.configuration.resources import Resources
 from jobs.runtime.error_share import ANSWER_S, LEAST_FAILED, LEAST_ITEMS, ErrorLimit
@@ -221,3 +221,34 @@ def test_every_kind_that_the_sources_name_is_documented_with_its_cause() -> None
     assert of_network == NETWORK_KINDS
     assert named - of_input - of_network - of_run == set()
     assert of_run - named == set()
+
+
+def failing(items: int, **kinds: int) -> ItemErrors:
+    return ItemErrors(items, {f"error/{kind}": Failure(n, f"at {kind}", f"it is {kind}") for kind, n in kinds.items()})
+
+
+def test_the_least_numbers_that_stop_a_run() -> None:
+    for items, failed in ((LEAST_ITEMS - 1, LEAST_ITEMS - 1), (LEAST_ITEMS, LEAST_FAILED - 1), (1000, 20)):
+        ErrorLimit(None, 0.02).check(failing(items, oom=failed))
+    for items, failed in ((LEAST_ITEMS, LEAST_FAILED), (1000, 21)):
+        with pytest.raises(RunError, match=rf"^max_error_share=0\.02: {failed} of {items:,} items"):
+            ErrorLimit(None, 0.02).check(failing(items, oom=failed))
+
+
+def test_a_unit_without_items_is_not_counted_and_others_are_added() -> None:
+    limit = ErrorLimit(None, 0.01)
+    limit.check(failing(0, oom=LEAST_ITEMS))
+    limit.check(failing(LEAST_ITEMS - 1, oom=5))
+    with pytest.raises(RunError, match=r": 10 of 104 items"):
+        limit.check(failing(5, oom=5))
+    ErrorLimit(None, None).check(failing(LEAST_ITEMS, oom=LEAST_ITEMS))
+
+
+def test_the_most_frequent_kinds_are_named_first_and_the_others_are_counted() -> None:
+    errors = failing(2000, a=1, b=1100, c=3, d=1)
+    text = error_share.sentence(errors, 0.5)
+    assert "1,105 of 2,000 items (55.2%)" in text or "1,105 of 2,000 items (55.3%)" in text
+    assert "(1,100 b, 3 c, 1 a, 1 more kinds), for example at b: it is b; what is written is kept" in text
+    assert "(1,100 b, 3 c, 1 a), for" in error_share.sentence(failing(2000, a=1, b=1100, c=3), 0.5)
+    unnamed = ItemErrors(100, {"error/": Failure(50, "u", "")})
+    assert "(50 error), for example u; what" in error_share.sentence(unnamed, 0.1)

@@ -62,3 +62,7 @@ def test_errors_of_one_line_are_raised_as_they_are(error: BaseException) -> None
     with pytest.raises(type(error)) as raised, as_run_errors():
         raise error
     assert raised.value is error
+
+
+def test_the_last_error_of_a_trace_is_the_one_that_counts() -> None:
+    assert describe("KeyError: 'first'\nDuring handling:\nValueError: last\n") == "ValueError: last"

@@ -2,6 +2,7 @@
 
 import logging
 from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -64,3 +65,41 @@ def test_a_stage_says_which_units_it_works_on(monkeypatch: pytest.MonkeyPatch) -
     })  # fmt: skip
     stage_workers.StageRunner(stage=stage, board=None)(batch)
     assert units[-1] == [text]
+
+
+def test_a_board_that_is_full_counts_the_warnings_that_it_knows() -> None:
+    """Each with the place where it was logged first."""
+    collected = Collected()
+    for number in range(MOST_TEXTS + 1):
+        collected.warn(f"number {number}", {"node": "a"})
+    for node in "bc":
+        collected.warn("number 0", {"node": node})
+    assert collected.warnings()["number 0"] == (3, {"node": "a"})
+    assert f"number {MOST_TEXTS}" not in collected.warnings()
+    assert f"number {MOST_TEXTS - 1}" in collected.warnings()
+
+
+def test_the_most_frequent_warnings_are_summed_up_first() -> None:
+    printed = PrintedWarnings()
+    for counts in ({"rare": 2, "once": 1, "often": 1200}, {"rare": 1, "often": 3}):  # the board restarted in between
+        printed.new_lines({text: (count, {}) for text, count in counts.items()})
+    assert printed.summary() == ["1,200 times: often", "2 times: rare"]
+
+
+def test_a_worker_that_is_used_again_keeps_other_handlers_and_forgets_its_units() -> None:
+    logger, other = logging.getLogger("jobs"), logging.NullHandler()
+    sent: list[tuple[Any, ...]] = []
+    board = SimpleNamespace(tell=lambda *arguments: sent.append(arguments))
+    logger.addHandler(other)
+    try:
+        worker_warnings.working_on([UnitTask(Unit("u7", ())).to_json()])
+        send_to(board)
+        logger.warning("")
+        assert sent == [("warn", "", {"units": []})]
+        send_to(None)
+        assert other in logger.handlers
+        logger.warning("x")
+        assert len(sent) == 1
+    finally:
+        send_to(None)
+        logger.removeHandler(other)

@@ -49,7 +49,7 @@ def test_a_row_group_is_a_unit(parquet: Path) -> None:
 
 def test_files_without_pictures_or_keys_are_refused(parquet: Path) -> None:
     path = f"{parquet}/p.parquet"
-    cases: list[tuple[dict[str, str], str, str]] = [
+    cases: list[tuple[dict[str, Any], str, str]] = [
         ({}, f"{parquet}/notes.txt", r"contains no \.parquet file"),
         ({"key_column": "name"}, path, r"source\.key_column=name: not a column .* its columns are image, key, n$"),
         ({"bytes_column": "key"}, path, r"source\.bytes_column=key: not a column of bytes; .* has bytes in image"),

@@ -3,7 +3,7 @@
 import pytest
 
 from jobs.errors import InputError
-from jobs.store import claim
+from jobs.store import claim, lease
 from jobs.store.claim import check_identity
 from jobs.store.files import locations
 from jobs.store.run_files import IDENTITY, run_uri
@@ -35,7 +35,7 @@ def test_a_store_without_conditions_is_checked_again_and_warned_about_once(
     complete(plan(out))
     locations.remove([run_uri(out, IDENTITY)])
     monkeypatch.setattr(locations, "creates_once", lambda _: False)
-    monkeypatch.setattr(claim.lease, "settle", lambda: None)
+    monkeypatch.setattr(lease, "settle", lambda: None)
     with pytest.raises(InputError, match="the units were written with another configuration"):
         claim.claim(out, plan(out, identity={"rules": {"x": 9}}), ())
     monkeypatch.setattr(claim, "_warned", set())

@@ -1,5 +1,7 @@
 """The hash of an identity is the same in each version and process; exclusions are not part of it."""
 
+from typing import Any
+
 from jobs.store.identity import flatten, identity_hash, stored_identity_hash
 from jobs.store.versions import PACKAGES, versions
 
@@ -10,11 +12,16 @@ def test_the_hash_is_frozen() -> None:
 
 
 def test_the_order_of_keys_exclusions_and_the_name_of_the_table_do_not_matter() -> None:
-    identity = {"a": 1, "b": [2, 3]}
+    identity: dict[str, Any] = {"a": 1, "b": [2, 3]}
     same = identity_hash(identity)
     assert identity_hash({"b": [2, 3], "a": 1}) == identity_hash(identity | {"exclusions": "x"}) == same
     assert stored_identity_hash(identity | {"table": "images", "exclusions": "y"}) == same
-    others = [identity | {"table": "images"}, {"a": 1, "b": [3, 2]}, {"a": "1", "b": [2, 3]}, {"a": 1}]
+    others: list[dict[str, Any]] = [
+        identity | {"table": "images"},
+        {"a": 1, "b": [3, 2]},
+        {"a": "1", "b": [2, 3]},
+        {"a": 1},
+    ]
     assert same not in map(identity_hash, others)
 
 

@@ -61,8 +61,8 @@ def test_distinct_values_are_counted_and_the_first_of_them_keep_all_their_rows(u
 
 def test_rows_are_found_by_their_key_in_the_order_of_the_table(uri: str) -> None:
     lookup = RowLookup([uri, uri], key="key", columns=["key", "n"])
-    found = lookup.rows(pa.array(["d", "a", "a", "absent"]))
-    assert found.to_pydict() == {"key": ["a", "a", "d"] * 2, "n": [0, 2, 5] * 2}
+    rows = lookup.rows(pa.array(["d", "a", "a", "absent"]))
+    assert rows.to_pydict() == {"key": ["a", "a", "d"] * 2, "n": [0, 2, 5] * 2}
     assert [rows.num_rows for rows in lookup.matching(pa.array(["d"]))] == [0, 1, 0, 1]
     assert pa.concat_tables(lookup.matching(None))["n"].to_pylist() == [*range(7)] * 2
     keys = RowLookup([uri], key="key", columns=[]).rows(pa.array(["b"]))

@@ -113,6 +113,16 @@ class Marked:
     hidden: Inner = field(default_factory=Inner)  # rarely: of few
 
 
+def test_a_key_that_chooses_a_file_names_those_that_there_are() -> None:
+    def shown(text: str, *options: str) -> str:
+        (line,) = help_text._lines(HelpKey("model", "a", "", text, options), 120).splitlines()
+        return line.strip()
+
+    assert shown("the model", "a", "b").endswith("  the model; one of a, b, or your own .yaml file")
+    assert shown("", "a").endswith("  one of a, or your own .yaml file")
+    assert shown("the model").endswith("  the model")
+
+
 def test_rarely_needed_keys_and_those_below_them_have_their_own_section() -> None:
     assert key_comments.explanations(Marked)["seldom"] == "says what it is"
     assert set(help_text.rare_names(Marked, "")) == {"seldom", "below.b", "hidden"}

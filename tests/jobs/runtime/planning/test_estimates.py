@@ -9,7 +9,7 @@ import pytest
 
 from jobs.errors import InputError
 from jobs.runtime.configuration.resources import Demand, Resources, StageResources, TaskResources
-from jobs.runtime.planning import summary
+from jobs.runtime.planning import estimates, summary
 from jobs.runtime.planning.estimates import (
     GETS_PER_INPUT,
     Cluster,
@@ -261,3 +261,35 @@ def test_a_plan_prints_what_is_left(tmp_path: Path, capsys: pytest.CaptureFixtur
     printed = capsys.readouterr().out
     assert "done   1 of 3 units" in printed
     assert "time   unknown for 20 bytes: nothing was measured" in printed
+
+
+def test_minutes_are_rounded_up_and_large_numbers_have_no_exponent() -> None:
+    assert estimates.hours(Spread(61, 60, 3541)) == "0:02 h (0:01 h to 1:00 h)"
+    assert estimates.hours(Spread(0, 0, 36_001)) == "0:00 h (0:00 h to 10:01 h)"
+    numbers = [estimates._rounded(number) for number in (0.12345, 999.4, 1000, 1e6, 1234567)]
+    assert numbers == ["0.123", "999", "1,000", "1,000,000", "1,230,000"]
+    assert estimates.amount(Spread(1234.56, 0, 2), 1) == "1,234.6 (0.0 to 2.0)"
+    assert estimates.requests_text(Requests()) == ""
+    assert estimates.requests_text(Requests(get=1200)) == "about 1,200 GET requests"
+
+
+def test_a_gap_is_a_pause_if_it_is_long_in_itself_and_among_the_rounds() -> None:
+    """Of at least two minutes, and of twenty rounds; the round is the median."""
+    for every, gap, units in ((1, 120, 10), (1, 121, 5), (10, 200, 10), (10, 201, 5)):
+        first = ended(5, every=every)
+        pace = pace_of([*first, *ended(5, every=every, begin=first[-1][0] + gap)])
+        assert pace is not None
+        assert pace.units == units, (every, gap)
+    uneven = [0, 1, 2, 12, 22, 32, 42, 52, 252, 262, 272]
+    pace = pace_of([(1e9 + second, 1) for second in uneven])
+    assert pace is not None
+    assert pace.units == 11
+
+
+def test_a_pace_needs_five_units_that_took_time() -> None:
+    assert pace_of(ended(4, every=1)) is None
+    assert pace_of(ended(5, every=1)) is not None
+    assert pace_of(ended(9, every=0)) is None
+    assert pace_of(ended(9, every=1, rows=0)) is None
+    assert pace_of(ended(8, every=1), together=4) is not None
+    assert pace_of(ended(7, every=1), together=4) is None
