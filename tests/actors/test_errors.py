@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
-from actors.errors import first_line
+from actors.errors import first_line, has_other_shapes
 from jobs.corpora.where import parse_where
 from jobs.errors import InputError
 
@@ -24,6 +24,11 @@ def test_first_line() -> None:
         "what failed:": "what failed:",
     }
     assert {text: first_line(ValueError(text)) for text in expected} == expected
+
+
+def test_weights_of_other_shapes_are_recognised() -> None:
+    expected = {"set ignore_mismatched_sizes=True": True, "size mismatch for head.weight": True, "no such file": False}
+    assert {text: has_other_shapes(RuntimeError(text)) for text in expected} == expected
 
 
 def test_an_error_without_text_is_named_by_its_type(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,6 +81,12 @@ def test_a_node_with_several_lemmas(aggregation: str, expected: list[tuple[str, 
     assert aggregation == "mean" or [link.node_id for link in hits] == [node for node, _, _ in expected]
 
 
+def test_equal_similarities_are_ordered_by_id_and_only_k_nodes_are_kept() -> None:
+    here, away = np.array([1.0, 0.0]), np.array([0.0, 1.0])
+    texts = {"c": [("t9", here)], "b": [("t8", here), ("t2", here), ("t1", away)], "a": [("t5", here)]}
+    assert by_similarity(QUERY, texts, 2) == [Link("a", 1.0, "t5"), Link("b", 1.0, "t2")]
+
+
 def test_an_unknown_aggregation_is_refused() -> None:
     with pytest.raises(ValueError, match=r"lemma_aggregation=worst: .*max, mean, first"):
         by_similarity(QUERY, TEXTS, 1, aggregation="worst")
@@ -98,6 +104,7 @@ SETTINGS: dict[str, Any] = {
 def test_settings_that_are_not_allowed_are_named() -> None:
     assert LinkSettings(**SETTINGS).lemma_aggregation == "mean"
     assert LinkSettings(**SETTINGS | {"k": 1, "nearest": 1}).k == 1
+    assert LinkSettings() == LinkSettings(**SETTINGS | {"lemma_aggregation": "max"})
     bad: list[dict[str, Any]] = [{"method": "magic"}, {"k": 0}, {"nearest": 0}, {"lemma_aggregation": "worst"}]
     for values in bad:
         ((key, value),) = values.items()
@@ -106,6 +113,7 @@ def test_settings_that_are_not_allowed_are_named() -> None:
     for method in ("lemma", "gloss", "article", "frequency_vision"):
         with pytest.raises(ValueError, match=r"^lemma_aggregation=mean: "):
             LinkSettings(**SETTINGS | {"method": method})
+        assert LinkSettings(method=method).method == method
 
 
 @given(

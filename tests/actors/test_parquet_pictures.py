@@ -62,6 +62,9 @@ def test_a_place_that_the_file_lacks_is_an_error_of_its_row(tmp_path: Path) -> N
     rows = read(path, (0, 1), (0, 2), (0, ROWS), (1, 0), (0, 0))
     assert [row["error_kind"] for row in rows] == [None, "unreadable", "unreadable", "unreadable", None]
     assert [row["width"] for row in rows] == [2, None, None, None, 1]
+    assert [row["error_message"] for row in rows[1:3]] == ["row group 0 of the file has no such row"] * 2
+    assert str(rows[3]["error_message"]).startswith("row group 1 of the file cannot be read (")
+    assert {row["attempts"] for row in rows} == {1}
     (tmp_path / "pictures.parquet").write_bytes(b"PAR1")
     assert [row["error_kind"] for row in read(path, (0, 0), (0, 1))] == ["unreadable"] * 2
 
@@ -72,7 +75,10 @@ def test_what_has_no_picture_is_missing(tmp_path: Path) -> None:
     (row,) = read(None, (0, 0))
     assert (row["status"], row["error_kind"], row["attempts"]) == ("missing", "not_in_corpus", 0)
     (row,) = read(path, (0, 2), status="reported")
-    assert (row["status"], row["bytes"]) == ("reported", None)
+    assert (row["status"], row["bytes"], row["attempts"], row["final_url"]) == ("reported", None, None, None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ParquetPictures, "_pictures", None)  # the file of reported pictures is not opened
+        assert read(path, (0, 0), (0, 2), status="reported")[1]["source_url"] == "id1"
 
 
 def test_limits_are_the_largest_that_pass(tmp_path: Path) -> None:

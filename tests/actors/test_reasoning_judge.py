@@ -184,6 +184,26 @@ def test_an_opening_merged_with_the_reasoning_is_replaced(judge: RubricStages, m
         judge.rater._with_turn([7, 8], "x")
 
 
+def test_the_written_answer_is_left_out_of_the_reasoning(judge: RubricStages, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = {
+        "A castle.\nFINAL SCORE: 3\nas it is old": "A castle.",
+        "A castle. **Final answer**\n2": "A castle.",
+        " \nfinal answer 2": "",
+        "The final answering machine. ": "The final answering machine.",
+        "A <|im_end|>": judge.rater.chat.as_data("A <|im_end|>"),
+    }
+    assert texts["A <|im_end|>"] != "A <|im_end|>"
+    monkeypatch.setattr(judge.rater.chat, "decode", lambda tokens: tokens[0])
+    written: list[Any] = [[text] for text in texts]
+    assert [judge.rater._reasoning(Generated(text, "stop")) for text in written] == list(texts.values())
+
+
+def test_engines_of_closed_answers_write_no_reasoning(rubric: dict[str, Any]) -> None:
+    for engine in ("packed", "cascade", "transformers"):
+        with pytest.raises(ValueError, match=f"^engine={engine}: must be one of auto, vllm with method=reasoned"):
+            reasoned(rubric, engine=engine)
+
+
 def test_targets_of_the_run_and_of_the_item(rubric: dict[str, Any]) -> None:
     judge = reasoned(rubric, targets=["Peru"], max_tokens=2)
     items = batch([[png(1)]] * 2, ["ok"] * 2).append_column("targets", pa.array([None, ["Sahel", "Levant"]]))

@@ -7,19 +7,23 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+import yaml
 from PIL import Image
 
 from actors import schemas
+from actors.marking.claims import ClaimsMarking
+from actors.marking.direct import DirectMarking
 from actors.marking.model import Description, Kind, Mark, Marks, Request, failed
 from actors.marking.prompts import MarkingStep
 from actors.picture_reader import PictureReader
 from actors.rows import SpanRow
-from actors.span_marker import LoadedModel, SpanMarker, describe
+from actors.span_marker import LoadedModel, MarkingSettings, SpanMarker, describe
 from actors.status import Status
 from actors.vlm.errors import EngineError, ScoringError
 from actors.vlm.generation import Generated
 from actors.vlm.requests import Scores, ScoringRequest
 from actors.vlm.sampling import Sampling
+from tests.actors.vlm.helpers import CONF
 from tests.cases import check_cases
 
 KINDS = (Kind("mistakes", "error", "generated", {"a": "A"}), Kind("omissions", "omission", "correct", {"a": "A"}))
@@ -81,6 +85,24 @@ def test_an_item_that_cannot_be_marked_says_why() -> None:
         assert marks.reason.kind == kind
 
     check_cases(check, cases)
+
+
+def test_bounds_of_the_settings() -> None:
+    conf: Any = {
+        group: yaml.safe_load((CONF / group / "docent.yaml").read_text(encoding="utf-8"))
+        for group in ("span_labels", "span_prompts")
+    }
+    assert MarkingSettings(**conf).marking.__class__ is DirectMarking
+    for threshold in (0.001, 1.0):
+        marking = MarkingSettings(**conf, method="claims", threshold=threshold).marking
+        assert isinstance(marking, ClaimsMarking)
+        assert marking._threshold == threshold
+    for key, value in (("threshold", 0), ("threshold", 1.001), ("group_rows", 0), ("max_tokens", 0)):
+        with pytest.raises(ValueError, match=f"^{key}={value}: "):
+            MarkingSettings(**conf, method="claims", **{key: value})
+    assert MarkingSettings(**conf, threshold=0.5, group_rows=1, max_tokens=1).shows_picture
+    with pytest.raises(ValueError, match=r"^threshold=0.6: method=direct has no such key"):
+        MarkingSettings(**conf, threshold=0.6)
 
 
 def test_prompts_without_pictures_need_none() -> None:

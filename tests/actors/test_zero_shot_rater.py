@@ -110,7 +110,13 @@ def test_wrong_templates_are_refused(template: dict[str, Any]) -> None:
             {"levels": [{"value": "1", "score": 1, "phrase": "a"}, {"value": "1", "score": 2, "phrase": "b"}]},
             "the same value",
         ),
-        ({"levels": [{"value": "1", "score": "x", "phrase": "a"}]}, "finite number"),
+        *(
+            ({"levels": [{"value": "1", "score": 1, "phrase": "a"}, {"value": "2", "score": 2, "phrase": "b"} | same]},
+             f"the same {next(iter(same))}")
+            for same in ({"score": 1}, {"phrase": " a"})
+        ),
+        *(({"levels": [{"value": "1", "score": score, "phrase": "a"}]}, "level '1' .* finite number")
+          for score in ("x", True, float("inf"), float("nan"))),
         ({"levels": [{"value": "1"}]}, "value, score and phrase"),
         ({"other": 1}, "unknown key 'other'"),
     ]
@@ -120,6 +126,13 @@ def test_wrong_templates_are_refused(template: dict[str, Any]) -> None:
             ZeroShotTemplate.from_dict(template | change)
 
     check_cases(check, cases)
+
+
+def test_two_levels_are_enough(template: dict[str, Any]) -> None:
+    levels = [{"value": 0, "score": 0, "phrase": " not "}, {"value": 1, "score": 2, "phrase": "very"}]
+    read = ZeroShotTemplate.from_dict(template | {"levels": levels, "sentence": "{{ level }}, {{ target }}"})
+    assert [(level.value, level.score, level.phrase) for level in read.levels] == [("0", 0, "not"), ("1", 2, "very")]
+    assert read.sentences(["Peru", "Chad"]) == ["not, Peru", "very, Peru", "not, Chad", "very, Chad"]
 
 
 def test_an_items_own_labels_take_precedence(rater: ZeroShotRater, decoded: pa.Table) -> None:

@@ -37,10 +37,13 @@ def test_hosts() -> None:
     for url in ("https://upload.wikimedia.org/x", "https://UPLOAD.wikimedia.org.:443/", "https://a.b.example.org/"):
         rules.check_url(url)
     assert rules.check_url("https://localhost:8443/x") == ("localhost", 8443)
+    assert Rules(("*.Example.ORG", "LOCALHOST:8443")).check_url("https://localhost:8443/x") == ("localhost", 8443)
+    assert Rules(("*.Example.ORG",)).check_url("https://a.example.org/x") == ("a.example.org", 443)
     for url, rule in {
         "http://upload.wikimedia.org/x": "not_https",
         "https://upload.wikimedia.org:444/x": "host_not_allowed",
         "https://upload.wikimedia.org.evil.net/x": "host_not_allowed",
+        "https://my-pload.wikimedia.org/x": "host_not_allowed",
         "https://upload.wikimedia.org@evil.net/x": "credentials_in_url",
         "https://:pw@upload.wikimedia.org/x": "credentials_in_url",
         "https://example.org/x": "host_not_allowed",
@@ -63,7 +66,7 @@ def test_the_resolver_refuses_a_name_with_one_private_address() -> None:
     result = asyncio.run(resolver.resolve("good", 443))
     numeric = {"hostname": "good", "port": 443, "proto": socket.IPPROTO_TCP, "flags": socket.AI_NUMERICHOST}
     assert result == [{**numeric, "host": "8.8.8.8", "family": socket.AF_INET}]
-    fixed = CheckedResolver(Rules(("*",), fixed=(("there", "2606:4700::1", 8443),)), lookup)
+    fixed = CheckedResolver(Rules(("*",), fixed=(("else", "8.8.4.4", 1), ("there", "2606:4700::1", 8443))), lookup)
     (one,) = asyncio.run(fixed.resolve("there", 443))
     assert (one["host"], one["port"], one["family"]) == ("2606:4700::1", 8443, socket.AF_INET6)
     with pytest.raises(AddressError, match=r"bad .*10\.0\.0\.1"):

@@ -56,6 +56,10 @@ def test_thumbnails() -> None:
         (f"{UPLOAD}/a/ab/P.pdf", "a/ab/P.pdf/page1-330px-P.pdf.jpg"),
         (f"{UPLOAD}/a/ab/D.djvu", "a/ab/D.djvu/page1-330px-D.djvu.jpg"),
         (f"{UPLOAD}/a/ab/V.webm", "a/ab/V.webm/330px--V.webm.jpg"),
+        *((f"{UPLOAD}/a/ab/N.{kind}", f"a/ab/N.{kind}/330px-N.{kind}.png") for kind in ("bmp", "stl")),
+        *((f"{UPLOAD}/a/ab/N.{kind}", f"a/ab/N.{kind}/330px-N.{kind}") for kind in ("jpeg", "jpe", "apng")),
+        *((f"{UPLOAD}/a/ab/N.{kind}", f"a/ab/N.{kind}/330px--N.{kind}.jpg") for kind in ("mpg", "mpeg")),
+        (f"{UPLOAD}/a/ab/N.djv", "a/ab/N.djv/page1-330px-N.djv.jpg"),
         # thumbnails of every form
         (f"{UPLOAD}/thumb/a/ab/Name.jpg/300px-Name.jpg", "a/ab/Name.jpg/330px-Name.jpg"),
         (f"{THUMB}/a/ab/Name.jpg/1280px-Name.jpg?utm_campaign=imageinfo", "a/ab/Name.jpg/330px-Name.jpg"),
@@ -85,6 +89,8 @@ def test_thumbnails() -> None:
         ("http://commons.wikimedia.org:80/wiki/File:Example.jpg", EXAMPLE),
         ("https://commons.wikimedia.org:443/wiki/File:_Example.jpg_", EXAMPLE),
         ("https://commons.wikimedia.org/wiki/File:A_%2B_B.jpg", "d/d7/A_%2B_B.jpg/330px-A_%2B_B.jpg"),
+        ("https://commons.wikimedia.org/wiki/File:A___%2B_B.jpg", "d/d7/A_%2B_B.jpg/330px-A_%2B_B.jpg"),
+        ("https://commons.wikimedia.org/w/thumb.php?f=Example.jpg&f=Other.jpg", EXAMPLE),
     ]  # fmt: skip
 
     def check(url: str, thumbnail: str) -> None:
@@ -102,7 +108,7 @@ def test_other_wikis_and_older_versions() -> None:
     assert parse("https://upload.wikimedia.org/wikisource/fr/a/ab/L.pdf").host == "fr.wikisource.org"
     for path, host in {
         "wikipedia/meta": "meta.wikimedia.org",
-        "wikipedia/commons": "commons.wikimedia.org",
+        **{f"wikipedia/{wiki}": f"{wiki}.wikimedia.org" for wiki in ("commons", "species", "incubator", "foundation")},
         "wikipedia/mediawiki": "www.mediawiki.org",
         "wikimedia/ca": "ca.wikimedia.org",
         "wikipedia/ca": "ca.wikipedia.org",
@@ -116,7 +122,7 @@ def test_other_wikis_and_older_versions() -> None:
 
 
 NO_THUMBNAIL = {
-    f"{UPLOAD}/a/ab/S.ogg": "audio",
+    **{f"{UPLOAD}/a/ab/S.{kind}": "audio" for kind in "ogg oga opus mp3 wav flac mid midi".split()},
     f"{UPLOAD}/a/ab/Notes.txt": ".txt",
     f"{UPLOAD}/a/ab/Nothing": "without extension",
     f"{UPLOAD}/temp/a/ab/20120203040506!phpX.jpg": "temporary",
@@ -138,7 +144,7 @@ NO_THUMBNAIL = {
     "https://upload.wikimedia.org/score/a/b/abc.png": "of a file",
     "https://upload.wikimedia.org/": "of a file",
     "https://commons.wikimedia.org/wiki/Category:Cats": "page of Commons",
-    "https://commons.wikimedia.org/wiki/File:": "page of Commons",
+    **{f"https://commons.wikimedia.org/wiki/File:{name}": "page of Commons" for name in ("", "_", "A/B.jpg", ".jpg")},
     "https://en.wikipedia.org/wiki/File:Example.jpg": "en.wikipedia.org",
     "https://example.org/a/ab/Name.jpg": "of Wikimedia",
     "https://notwikimedia.org/a/ab/Name.jpg": "of Wikimedia",
@@ -155,6 +161,19 @@ def test_what_has_no_thumbnail() -> None:
         url: why_no_thumbnail(url) for url, word in NO_THUMBNAIL.items() if word not in (why_no_thumbnail(url) or "")
     }
     assert misses == {}
+
+
+def test_hosts_of_wikimedia() -> None:
+    names = "wikimedia wikipedia wiktionary wikibooks wikinews wikiquote wikisource wikiversity wikivoyage wikidata"
+    domains = [f"{name}.org" for name in (*names.split(), "mediawiki")]
+    hosts = [f"{before}{domain}" for domain in domains for before in ("", "en.")]
+    assert {host for host in hosts if not is_wikimedia(f"https://{host}/x")} == set()
+    assert {host for host in domains if is_wikimedia(f"https://not{host}/x")} == set()
+
+
+def test_only_files_with_pages_or_frames_keep_those_of_a_thumbnail() -> None:
+    file = parse(f"{UPLOAD}/thumb/a/ab/Name.jpg/page3-300px-seek%3D5-Name.jpg")
+    assert (file.name, file.page, file.seek) == ("Name.jpg", None, None)
 
 
 def test_a_mime_type_may_only_take_away() -> None:
@@ -178,6 +197,8 @@ def test_long_names() -> None:
 
 def test_widths() -> None:
     assert [served_width(width) for width in (1, 20, 21, 300, 330, 1024, 3840)] == [20, 20, 40, 330, 330, 1280, 3840]
+    after = [served_width(width) for width in (41, 61, 121, 251, 331, 501, 961, 1281, 1921)]
+    assert after == [60, 120, 250, 330, 500, 960, 1280, 1920, 3840]
     for width in (0, 3841):
         with pytest.raises(ValueError, match="1 to 3840"):
             served_width(width)

@@ -35,7 +35,7 @@ def test_spans_are_sorted_and_white_space_may_differ() -> None:
 def test_words_are_not_found_inside_longer_ones() -> None:
     assert occurrences("cat", TEXT) == [(24, 27), (33, 36)]
     assert occurrences("catalog", TEXT) == [(39, 46)]  # nowhere a whole word
-    assert occurrences("", TEXT) == []
+    assert occurrences("", TEXT) == occurrences("a [[ ]] cat", TEXT) == []
     assert occurrences("the", "The dog bathes.") == [(0, 3)]
 
 
@@ -44,6 +44,7 @@ def test_repeated_words_need_their_context_or_as_many_quotations() -> None:
     assert words("a [[black]] cat") == ["black"]
     assert read_answer("a [[black]] cat", TEXT, ONE).spans[0].start == 18
     assert [span.start for span in read_answer("black\nblack", TEXT, ONE).spans] == [2, 18]
+    assert [span.start for span in read_answer('" black "\nblack', TEXT, ONE).spans] == [2, 18]
     assert reasons("black\nblack\nblack") == ["ambiguous"] * 3
 
 
@@ -60,13 +61,14 @@ def test_several_labels() -> None:
     (span,) = read_answer("- noun: dog", TEXT, labels).spans
     assert span.label == "noun"
     assert read_answer("Added detail: dog", TEXT, labels).spans[0].label == "added_detail"
+    assert read_answer("noun: dog", TEXT, ("Noun", "verb")).spans[0].label == "Noun"
     assert reasons("dog\nverb: dog", labels=labels) == ["unknown_label", "unknown_label"]
 
 
 def test_pieces_in_the_order_of_the_text() -> None:
     pieces = ["black", "dog", "black", "cat", "cat's", "small", "table"]
     assert words("\n".join(pieces), in_order=True) == pieces
-    assert reasons("dog\nblack\ncatalogue", in_order=False) == ["ambiguous"]
+    assert [fault.reason for fault in read_answer("dog\nblack\ncatalogue", TEXT, ONE).faults] == ["ambiguous"]
     between = read_answer("dog\nblack\ncatalogue", TEXT, ONE, in_order=True)
     assert [(s.start, s.end) for s in between.spans] == [(8, 11), (18, 23), (39, 48)]
 

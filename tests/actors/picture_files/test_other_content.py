@@ -40,6 +40,28 @@ def test_kinds() -> None:
 
 
 def test_names() -> None:
-    names = {b"\0\0\0\x18ftypheic": "HEIC", b"\0\0\0\x18ftypavif": "AVIF", b"\0\0\0\x18ftypqt": "a video (MP4)"}
+    box = b"\0\0\0\x18ftyp"
+    names = {
+        **{box + brand: "HEIC" for brand in (b"heic", b"hevc", b"mif1", b"msf1")},
+        box + b"avif": "AVIF",
+        box + b"avis": "AVIF",
+        box + b"qt": "a video (MP4)",
+        b"%!PS": "PostScript",
+        b"\xc5\xd0\xd3\xc6": "PostScript",
+        b"\x1a\x45\xdf\xa3": "a video (Matroska, WebM)",
+        b"ID3\4": "audio (MP3)",
+        b"RIFF1234WAVE": "audio (WAV) or a video (AVI)",
+        b"RIFF1\n34AVI LIST": "audio (WAV) or a video (AVI)",
+        b"\xff\x0a": "JPEG XL",
+        b"gimp xcf v011": "GIMP's XCF",
+        b"\0\0\1\0": "an icon",
+        b"icns": "an icon",
+        b"DDS |": "DDS",
+        b"\xd7\xcd\xc6\x9a": "WMF or EMF",
+        b"\1\0\0\0\x6c\0\0\0\0\0\0\0\0\0\0\0": "WMF or EMF",
+        b"PK\3\4": "a ZIP archive",
+        b"\x1f\x8b": "a gzip archive",
+    }
     for data, name in names.items():
         assert describe(data) == ("unsupported", f"{name}, which is not decoded")
+        assert describe(b"-" + data) is None
