@@ -31,10 +31,11 @@ LISTS = ("refusal", "offer", "but", "turn", "blocked", "drop_event")
 OPENING = 500  # characters within which a refusal must begin
 LONGEST = 20_000  # characters that are examined of a text
 SHORT = 400  # characters; only a text this short can be a filter's message
-_SENTENCES = re.compile(r"(?<=[.!?؟।…:])\s+|(?<=[。！？])|\n+")
+_SENTENCES = re.compile(r"(?<=[.!?؟।…:])\s+|(?<=。)|\n+")
 _QUOTED = re.compile(
     r"“[^”\n]{0,600}”|\"[^\"\n]{0,600}\"|«[^»\n]{0,600}»|「[^」\n]{0,600}」|『[^』\n]{0,600}』|„[^“\n]{0,600}“"
 )
+_WIDE = str.maketrans({"！": "! ", "？": "? "})  # before NFKC, after which no white space would follow these marks
 _MARKS = re.compile(r"[#*_>`]+")
 
 
@@ -126,7 +127,7 @@ def _split_at_but(language: _LanguageRules, sentence: str) -> tuple[str, str]:
 
 def _plain(text: str) -> str:
     """Return `text` without quotations and markup, with straight apostrophes; a text that is one quotation is kept."""
-    text = unicodedata.normalize("NFKC", text[:LONGEST]).replace("’", "'").replace("‘", "'")
+    text = unicodedata.normalize("NFKC", text[:LONGEST].translate(_WIDE)).replace("’", "'").replace("‘", "'")
     text = _MARKS.sub("", text).strip()
     unquoted = _QUOTED.sub(" ", text).strip()
     return unquoted if any(letter.isalpha() for letter in unquoted) else text

@@ -73,7 +73,11 @@ def test_wrong_rules_are_refused() -> None:
         ({"en": {"refuse": ["x"]}}, "unknown key 'refuse'"),
         ({"en": {"offer": ["x"]}}, "missing key 'refusal'"),
         ({"en": {"refusal": "x"}}, "must be a list"),
-        ({"en": {"refusal": ["x"], "answer_chars": {"turned": 0}}}, "answer_chars"),
+        ({"en": {"refusal": ["x", ""]}}, "must be a list"),
+        *(
+            ({"en": {"refusal": ["x"], "answer_chars": chars}}, "answer_chars")
+            for chars in ({"turned": 0}, {"plain": 0}, {"plain": 1.5}, {"turned": 9, "plain": 9, "more": 9})
+        ),
     ]
 
     def check(data: Any, message: str) -> None:
@@ -101,3 +105,39 @@ def test_only_what_comes_after_the_refusal_turns_it(rules: RefusalRules) -> None
     rest = HISTORY[HISTORY.index("It is remembered") :]  # with a turn an answer, without one not
     assert kind(rules, f"I cannot describe this image. Here is what I think. {rest}") == "hedge"
     assert kind(rules, f"Here is what I think. I cannot describe this image. {rest}") == "full"
+
+
+SMALL: dict[str, Any] = {
+    "refusal": ["^I can't"], "but": [", but "], "turn": ["^However"], "offer": ["^I can help"],
+    "blocked": ["^Filtered"], "drop_event": ["Drop it"], "answer_chars": {"turned": 10, "plain": 20},
+}  # fmt: skip
+QUOTATIONS = ("“”", '""', "«»", "「」", "『』", "„“")
+
+
+def test_borders_of_the_rules() -> None:
+    by_default = {key: value for key, value in SMALL.items() if key != "answer_chars"}
+    cases: list[tuple[dict[str, Any], str, str | None]] = [
+        *((SMALL, f"I can't. {'x' * count}.", kind) for count, kind in ((18, "full"), (19, "hedge"))),
+        *((SMALL, f"I can't. However {'x' * count}", kind) for count, kind in ((1, "full"), (2, "hedge"))),
+        *((SMALL, f"I can't, but {'x' * count}", kind) for count, kind in ((9, "full"), (10, "hedge"))),
+        *((by_default, f"I can't. {'x' * count}.", kind) for count, kind in ((398, "full"), (399, "hedge"))),
+        *((by_default, f"I can't. However {'x' * count}", kind) for count, kind in ((111, "full"), (112, "hedge"))),
+        (SMALL, f"I can't. I can help you with many other things. {'x' * 18}.", "full"),
+        *((SMALL, f"{'x' * count}. I can't.", kind) for count, kind in ((499, "hedge"), (500, None))),
+        (SMALL, f"{'x' * 249}. {'x' * 250}. I can't.", None),
+        *((SMALL, f"Filtered{'x' * count}", kind) for count, kind in ((392, "blocked"), (393, None))),
+        *((SMALL, f"{'x' * count}\nDrop it", kind) for count, kind in ((19_992, "drop_event"), (19_993, None))),
+        *((SMALL, f"Yes{mark} I can't.", "full") for mark in ".!?؟।…:"),
+        *((SMALL, f"Yes{mark}I can't.", "full") for mark in "。！？\n"),
+        *((SMALL, f"Yes{mark}I can't.", None) for mark in ".,"),
+        *((SMALL, text, "full") for text in ("**I can’t**", "# I can‘t", "i CAN'T", "Ｉ can't", "> _I can't", "`I can't`")),
+        *((SMALL, f"It says {first}Drop it{last} there", None) for first, last in QUOTATIONS),
+        *((SMALL, f"{first}Drop it{last}", "drop_event") for first, last in QUOTATIONS),
+        *((SMALL, f"It says {first}Drop it{'x' * count}{last} there", kind)
+          for first, last in QUOTATIONS for count, kind in ((593, None), (594, "drop_event"))),
+    ]  # fmt: skip
+
+    def check(data: dict[str, Any], text: str, expected: str | None) -> None:
+        assert kind(RefusalRules({"en": data}), text) == expected
+
+    check_cases(check, cases)
