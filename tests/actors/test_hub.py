@@ -49,12 +49,28 @@ def test_a_busy_hub_is_asked_again_after_growing_pauses() -> None:
     ]
     loaded, pauses = load_after(*errors)
     assert loaded == "loaded"
-    least = (hub.PAUSES_S[0], hub.PAUSES_S[1], 60.0, hub.PAUSES_S[3])
+    least = (5.0, 15.0, 60.0, 120.0)
     assert all(low <= pause <= 1.25 * low for low, pause in zip(least, pauses, strict=True))
+    _, pauses = load_after(*[TimeoutError()] * 4)
+    assert all(low <= pause <= 1.25 * low for low, pause in zip((5, 15, 45, 120), pauses, strict=True))
     with pytest.raises(ConnectionError):  # the last attempt's error is the run's
         load_after(*[ConnectionError()] * 5)
     _, (pause,) = load_after(AnswerError(429, **{"Retry-After": "86400"}))
-    assert hub.LONGEST_PAUSE_S <= pause <= 1.25 * hub.LONGEST_PAUSE_S
+    assert 300 <= pause <= 1.25 * 300
+
+
+def test_interruptions_of_every_client_are_waited_for() -> None:
+    cases = [
+        *((name, "httpx") for name in ("ConnectError", "ReadError", "RemoteProtocolError", "ChunkedEncodingError")),
+        *(("ReadTimeout", module) for module in ("httpcore", "requests.exceptions", "urllib3", "huggingface_hub.x")),
+    ]
+
+    def check(name: str, module: str) -> None:
+        assert load_after(type(name, (Exception,), {"__module__": module})())[0] == "loaded"
+
+    check_cases(check, cases)
+    with pytest.raises(Exception, match="HTTPError"):
+        load_after(type("InvalidURL", (Exception,), {"__module__": "httpx"})("HTTPError"))
 
 
 def test_statuses_of_a_busy_hub() -> None:

@@ -111,12 +111,21 @@ def test_wrong_templates_are_refused(template: dict[str, Any]) -> None:
             "the same value",
         ),
         *(
-            ({"levels": [{"value": "1", "score": 1, "phrase": "a"}, {"value": "2", "score": 2, "phrase": "b"} | same]},
-             f"the same {next(iter(same))}")
+            (
+                {
+                    "levels": [
+                        {"value": "1", "score": 1, "phrase": "a"},
+                        {"value": "2", "score": 2, "phrase": "b"} | same,
+                    ]
+                },
+                f"the same {next(iter(same))}",
+            )
             for same in ({"score": 1}, {"phrase": " a"})
         ),
-        *(({"levels": [{"value": "1", "score": score, "phrase": "a"}]}, "level '1' .* finite number")
-          for score in ("x", True, float("inf"), float("nan"))),
+        *(
+            ({"levels": [{"value": "1", "score": score, "phrase": "a"}]}, "level '1' .* finite number")
+            for score in ("x", True, float("inf"), float("nan"))
+        ),
         ({"levels": [{"value": "1"}]}, "value, score and phrase"),
         ({"other": 1}, "unknown key 'other'"),
     ]

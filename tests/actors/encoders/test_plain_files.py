@@ -103,7 +103,12 @@ IN_PICTURES: dict[str, dict[str, Any]] = {
     "one side": {"size": 224},
     "a shorter side": {"size": {"shortest_edge": 224}},
     "no size": {"size": {"height": 0, "width": 0}},
-    "an unknown interpolation": {"resample": 9},
+    "an unknown interpolation": {"resample": 6},
+    "a negative interpolation": {"resample": -1},
+    "a flag for an interpolation": {"resample": True},
+    "four channels": {"image_std": [0.5] * 4},
+    "a flag for a channel": {"image_mean": [0.5, 0.5, True]},
+    "a word for a factor": {"rescale_factor": "1"},
     "a word for a flag": {"do_resize": "yes"},
     "a word for the conversion": {"do_convert_rgb": "yes"},
 }
@@ -117,8 +122,11 @@ def test_what_only_transformers_can_judge_is_left_to_it(tmp_path: Path) -> None:
         (f"without {key}", config, {k: v for k, v in pictures.items() if k != key}) for key in ("size", "resample")
     ]
     allowed = config | {"text_config": {"pad_token_id": 0}, "vision_config": {"hidden_size": 10**7 - 1}}
-    for number, right in enumerate((config, allowed)):
-        assert read_plain(read(write(tmp_path / f"right {number}", right, pictures))) is not None
+    named = config | {"torch_dtype": "float32", "_name_or_path": "o/n", "out_features": ["stem"], "out_indices": [0]}
+    for number, right in enumerate((config, allowed, named)):
+        for resample in (0, 5):
+            folder = write(tmp_path / f"right {number} {resample}", right, pictures | {"resample": resample})
+            assert read_plain(read(folder)) is not None
     wrong = [
         name
         for number, (name, *files) in enumerate(cases)

@@ -194,18 +194,20 @@ def test_a_cancelled_request_keeps_no_place_of_a_body() -> None:
 
 
 def test_a_longer_pause_than_allowed_is_an_error() -> None:
-    async def run(retry_after: str) -> Any:
-        site = Site(reply(429, body=None, retry_after=retry_after))
+    async def run(retry_after: str, status: int = 429) -> Any:
+        site = Site(reply(status, body=None, retry_after=retry_after))
         queue = HostQueue(Limit("host", 1), shared(site, max_wait_s=0.05))
         first = await queue.ask(*requests("a.org/1"))
-        assert first.status == 429
+        assert first.status == status
         (second,) = await asyncio.gather(queue.ask(*requests("a.org/2")), return_exceptions=True)
         await queue.close()
         return second
 
-    refused = asyncio.run(run("30"))
-    assert isinstance(refused, HttpError)
-    assert (refused.kind, refused.retry) == ("busy", False)
+    for status in (429, 503):
+        refused = asyncio.run(run("30", status))
+        assert isinstance(refused, HttpError)
+        assert (refused.kind, refused.retry, str(refused)) == ("busy", False, "host demands a pause of 30 s")
+    assert asyncio.run(run("30", 504)).status == 200
     assert asyncio.run(run("0.01")).status == 200
 
 
@@ -264,13 +266,40 @@ def test_connections_whose_lease_is_lost_are_closed(monkeypatch: pytest.MonkeyPa
 
 
 def test_bytes_count_only_with_a_rate_limit() -> None:
-    async def run(limit: Limit) -> float:
+    async def run(limit: Limit) -> list[dict[str, Any]]:
         common = shared(Site())
+        settled = keep_settled(common)
         queue = HostQueue(limit, common)
         await queue.ask(*requests("a.org/1"))
-        wait = await common.limiter.settle(limit)
         await queue.close()
-        return wait
+        return [keys for keys in settled if "received" in keys]
 
-    assert asyncio.run(run(Limit("host", 1))) == 0
-    assert asyncio.run(run(Limit("host", 1, bytes_per_s=3000.0))) == pytest.approx(1 / 3 - 0.25, abs=0.09)
+    assert asyncio.run(run(Limit("host", 1))) == []
+    assert asyncio.run(run(Limit("host", 1, bytes_per_s=1e9))) == [{"received": 1000}]
+
+
+def keep_settled(common: Shared) -> list[dict[str, Any]]:
+    """Return a list that will have the arguments of each call of the limiter's `settle`."""
+    settled, settle = list[dict[str, Any]](), common.limiter.settle
+
+    async def keep(limit: Limit, **keys: Any) -> float:
+        settled.append(keys)
+        return await settle(limit, **keys)
+
+    common.limiter.settle = keep  # type: ignore[method-assign]
+    return settled
+
+
+def test_pauses_are_asked_about_before_a_connection_and_after_a_pause() -> None:
+    """After a reply without a pause the limiter is not asked again at once: it may be on another machine."""
+
+    async def run(*statuses: int) -> list[bool | None]:
+        common = shared(Site(*(reply(status, body=None, retry_after="0.01") for status in statuses)))
+        settled = keep_settled(common)
+        queue = HostQueue(Limit("host", 1), common)
+        await asyncio.gather(*map(queue.ask, requests("a.org/1", "a.org/2", "a.org/3")))
+        await queue.close()
+        return [keys.get("busy") for keys in settled]
+
+    assert asyncio.run(run(200, 200, 404)) == [None, False, False, False]
+    assert asyncio.run(run(200, 503))[:4] == [None, False, True, None]

@@ -116,6 +116,7 @@ def test_user_agent() -> None:
     agent = user_agent("ada@uni-somewhere.edu")
     assert agent.startswith("remine/")
     assert " (ada@uni-somewhere.edu) aiohttp/" in agent
+    assert user_agent(" ada@uni-somewhere.edu\n") == agent
     assert user_agent("https://lab.uni-somewhere.edu/crawler")
     placeholders = "you@example.com me@domain.com your-name@uni.edu changeme@uni.edu https://example.org/bot"
     placeholders += " https://your-lab.edu/ user@test.invalid"

@@ -1,4 +1,5 @@
 import json
+from typing import Any
 
 import pytest
 
@@ -21,9 +22,18 @@ def page(title: str, **fields: str) -> dict[str, object]:
 
 
 def test_the_form_names_the_titles() -> None:
-    asked = dict(query_form(FILES))
-    assert asked["titles"] == "File:A b.jpg|File:Ü.png"
-    assert (asked["prop"], asked["iiprop"], TITLES_PER_REQUEST) == ("imageinfo", "extmetadata", 50)
+    assert dict(query_form(FILES)) == {
+        "action": "query",
+        "format": "json",
+        "formatversion": "2",
+        "prop": "imageinfo",
+        "iiprop": "extmetadata",
+        "iiextmetadatafilter": "Artist|Attribution|Credit|LicenseShortName|UsageTerms",
+        "redirects": "1",
+        "maxlag": "5",
+        "titles": "File:A b.jpg|File:Ü.png",
+    }
+    assert TITLES_PER_REQUEST == 50
 
 
 def test_answers_in_the_order_of_the_files() -> None:
@@ -47,6 +57,9 @@ def test_what_is_missing_is_unknown_and_what_moved_is_found() -> None:
         "pages": [page("File:C", Artist="Ada", LicenseShortName="CC0"), {"title": "File:Ü.png", "missing": True}],
     }
     assert parse_answer(FILES, json.dumps({"query": query}).encode()) == [("Ada", "CC0"), (UNKNOWN, UNKNOWN)]
+    number: Any = 4
+    query = {"pages": [page("File:A b.jpg", UsageTerms=number), page("File:Ü.png")]}
+    assert parse_answer(FILES, json.dumps({"query": query}).encode()) == [(UNKNOWN, "4"), (UNKNOWN, UNKNOWN)]
     circle = {"redirects": [{"from": "File:A b.jpg", "to": "File:X"}, {"from": "File:X", "to": "File:A b.jpg"}]}
     assert parse_answer(FILES, json.dumps({"query": circle}).encode())[0] == (UNKNOWN, UNKNOWN)
 
@@ -83,6 +96,7 @@ def test_no_answer() -> None:
 
 def test_text_of() -> None:
     assert text_of("<p>A &amp; B<br>C</p><script>x()</script><style>p{}</style>  d") == "A & B C d"
+    assert text_of("A<div>B<li>C<td>D<tr>E<p>F<br>G<b>H</b></p>I") == "A B C D E F GHI"
     assert len(text_of("x" * 9999)) == 500
     assert text_of("</style>A<b>B</b>C<li>D") == "ABC D"
     assert text_of("<script>x<style>y</style>z</script>A") == "A"

@@ -24,6 +24,15 @@ def test_tuples() -> None:
         ("action - (man, chariot, drive)", "action - (man, chariot, drive)"),
         ("other - count (horses, 2)", "other - count (horses, 2)"),
         ("global - (dark)", "global - (dark)"),
+        *(
+            (text, text)
+            for text in (
+                "entity - part (wheel)",
+                *(f"attribute - {kind} (x, y)" for kind in "material scale shape state texture type".split()),
+                *(f"relation - {kind} (x, y)" for kind in ("spatial", "scale")),
+                "other - text (x)",
+            )
+        ),
         ("entity - (chariot)", None),
         ("entity - color (chariot)", None),
         ("action - state (man)", None),
