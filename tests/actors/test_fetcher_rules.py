@@ -9,8 +9,10 @@ import pytest
 
 from actors import url_fetcher
 from actors.fetching.http_connection import Bounds, HttpError, HttpRequest, Reply
-from actors.fetching.net_safety import Rules
+from actors.fetching.net_safety import BlockedError, Rules
 from actors.fetching.rate_limits import LocalLimiter
+from actors.fetching.wikimedia import NoThumbnailError
+from actors.pictures import PictureError
 from actors.url_fetcher import ImageRequest, UrlFetcher, UrlFetcherSettings, _History
 from tests.cases import check_cases
 
@@ -95,6 +97,57 @@ def test_urls_that_are_requested() -> None:
         assert fetcher(**changes)._urls(ImageRequest("i", url)) == urls
 
     check_cases(check, cases)
+
+
+def row_of(**stubs: Any) -> dict[str, Any]:
+    """Return the row of a picture that a fetcher with these methods fetches."""
+    one = fetcher()
+    for name, stub in stubs.items():
+        setattr(one, name, stub)
+    return dict(asyncio.run(one._row(ImageRequest("i", f"{UPLOAD}/a/ab/N.jpg", 99))))
+
+
+def test_rows_of_errors() -> None:
+    def check(error: Exception, status: str, kind: str, message: str, http_status: int) -> None:
+        async def fail(request: ImageRequest, history: _History) -> Any:
+            history.attempts, history.http_status, history.url = 2, 301, "https://a.org/1?sig=word"
+            raise error
+
+        assert row_of(_outcome=fail) == {
+            "image_id": "i", "rendition": "original", "source_url": f"{UPLOAD}/a/ab/N.jpg", "status": status,
+            "error_kind": kind, "error_message": message, "attempts": 2, "http_status": http_status,
+            "final_url": "https://a.org/1",
+        }  # fmt: skip
+
+    cases = [
+        (NoThumbnailError("audio"), "skipped", "no_thumbnail", "audio", 301),
+        (BlockedError("not_https", "http"), "blocked", "not_https", "http", 301),
+        (HttpError("tls", "no", retry=False), "error", "tls", "no", 301),
+        (HttpError("json", "no", retry=False, http_status=200), "error", "json", "no", 200),
+        (PictureError("html", "a page"), "error", "html", "a page", 301),
+        (ValueError("port"), "error", "bad_url", "not an http or https URL", 301),
+        *((kind("https://u:word@a.org/\nmore"), "error", kind.__name__, "https://a.org/", 301)
+          for kind in (ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, TypeError)),
+    ]  # fmt: skip
+    check_cases(check, cases)
+    with pytest.raises(ConnectionError):
+        check(ConnectionError("the limiter"), "", "", "", 0)
+
+
+def test_a_width_that_the_host_refuses_is_replaced_by_the_file() -> None:
+    def answered(*statuses: int, fallback: str | None) -> tuple[str | None, list[str]]:
+        urls: list[str] = []
+
+        async def follow(request: HttpRequest, history: _History) -> Reply:
+            urls.append(request.url)
+            return reply(statuses[len(urls) - 1])
+
+        row = row_of(_follow=follow, _urls=lambda request: ("https://t.org", fallback))
+        return row["error_message"], urls
+
+    assert answered(400, 404, fallback="https://f.org") == ("HTTP 404", ["https://t.org", "https://f.org"])
+    assert answered(400, fallback=None) == ("HTTP 400", ["https://t.org"])
+    assert answered(404, fallback="https://f.org") == ("HTTP 404", ["https://t.org"])
 
 
 def test_hosts_share_the_limits_of_their_family() -> None:

@@ -1,5 +1,6 @@
 """Rows of `generate`: each sample of each item once, with a status and a reproducible text."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -7,7 +8,7 @@ import pytest
 import yaml
 
 from actors.answer_reader import AnswerReader
-from actors.generator import Generator, GeneratorSettings, sample_seed
+from actors.generator import Generator, GeneratorSettings, pad_token, sample_seed, text_ends
 from actors.prompt_preparer import PromptPreparer
 from actors.rubrics.instructions import Instruction, identity
 from actors.vlm.encoding import from_bytes
@@ -15,6 +16,7 @@ from actors.vlm.generation import Generated
 from actors.vlm.settings import ContextSettings, ModelSettings
 from jobs.tables import conform, table
 from tests.actors.vlm.helpers import CONF, MODEL, png
+from tests.cases import check_cases
 
 PICTURES = pa.list_(pa.large_binary())
 MODEL_SETTINGS = ModelSettings(checkpoint=MODEL, dtype="float32")
@@ -92,6 +94,35 @@ def test_every_row_once(preparer: PromptPreparer, generator: Generator) -> None:
     assert rows[0]["text"] != rows[1]["text"]
     alone = generator(preparer(items.slice(5, 1))).to_pylist()
     assert alone == rows[10:12]
+
+
+def test_tokens_that_end_a_text_and_that_fill_it() -> None:
+    cases: list[tuple[Any, int | None, int | None, tuple[list[int], int]]] = [
+        (5, 3, 9, ([3, 5], 9)),
+        (5, 5, 0, ([5], 0)),
+        ([7, 2], None, None, ([2, 7], 7)),
+        (None, 4, None, ([4], 0)),
+        (None, 0, None, ([0], 0)),
+        (None, None, None, ([], 0)),
+    ]
+
+    def check(ids: Any, end: int | None, pad: int | None, expected: tuple[list[int], int]) -> None:
+        model = SimpleNamespace(generation_config=SimpleNamespace(eos_token_id=ids))
+        chat: Any = SimpleNamespace(tokenizer=SimpleNamespace(eos_token_id=end, pad_token_id=pad))
+        assert (text_ends(model, chat), pad_token(chat, model)) == expected
+
+    check_cases(check, cases)
+
+
+def test_seeds_and_ids_do_not_change_between_versions() -> None:
+    """Runs that were begun by an earlier version are continued."""
+    assert sample_seed(1, "item", 2) == 8_042_805_053_795_371_737
+    rows: Any = object.__new__(Generator)
+    rows.facts, rows.prompt, rows.prompt_hash, rows.condition = SimpleNamespace(rater="m@1"), "p", "h", "photo"
+    assert rows._key("item", 2, 7) == {
+        "response_id": "db4a971e146bd889177c47ccf3a2b356",
+        "item_id": "item", "model": "m@1", "prompt": "p", "condition": "photo", "sample": 2, "seed": 7,
+    }  # fmt: skip
 
 
 def test_the_status_of_a_text(generator: Generator, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,22 +8,41 @@ import pytest
 
 from actors import greedy_texts
 from actors.vlm.errors import ScoringError
-from actors.vlm.settings import ModelSettings
+from actors.vlm.sampling import Sampling
+from actors.vlm.settings import ModelSettings, SamplingSettings
+
+MODEL = ModelSettings(checkpoint="m")
 
 
-def texts_of(results: list[Any], monkeypatch: pytest.MonkeyPatch, **more: Any) -> greedy_texts.GreedyTexts:
+def texts_of(
+    results: list[Any], monkeypatch: pytest.MonkeyPatch, *, engine: str = "transformers", **more: Any
+) -> greedy_texts.GreedyTexts:
     """Return the texts that a model with `results` writes about two items, a third one having no prompt."""
+    settings: Any = SamplingSettings(temperature=0, max_tokens=2, memory_budget_gb=0.5)
+
+    def generate(inputs: list[str], *, seeds: list[list[int]], sampling: Sampling) -> list[Any]:
+        assert (inputs, seeds, sampling) == (["a", "b"], [[0], [0]], Sampling(0.0, 1.0, 2))
+        return results
+
+    def load(*arguments: Any) -> Any:
+        assert arguments == (settings, MODEL, None)
+        return generator, None, facts
+
+    def preparer(**keys: Any) -> Any:
+        assert keys == {"model": MODEL, "instruction": "I", "keeps_pictures": engine == "vllm"}
+        return lambda items: items
+
     generator = SimpleNamespace(
-        generate=lambda inputs, **_: results if inputs == ["a", "b"] else [],
+        generate=generate,
         token_logprobs=lambda prompt, text: [-float(token) for token in text],
     )
     facts = SimpleNamespace(dtype="float32", engine="e")
-    monkeypatch.setattr(greedy_texts, "PromptPreparer", lambda **_: lambda items: items)
+    monkeypatch.setattr(greedy_texts, "PromptPreparer", preparer)
     monkeypatch.setattr(greedy_texts, "from_bytes", bytes.decode)
-    monkeypatch.setattr(greedy_texts, "load_in_transformers", lambda *_: (generator, None, facts))
+    monkeypatch.setattr(greedy_texts, "load_in_vllm" if engine == "vllm" else "load_in_transformers", load)
     items = pa.table({"inputs": pa.array([b"a", None, b"b"], pa.binary())})
-    prepare = {"model": ModelSettings(checkpoint="m")}
-    return greedy_texts.greedy_texts(items, engine="naive", prepare=prepare, max_tokens=2, **more)
+    prepare = {"model": MODEL, "instruction": "I", "keeps_pictures": None}
+    return greedy_texts.greedy_texts(items, engine=engine, prepare=prepare, max_tokens=2, memory_budget_gb=0.5, **more)
 
 
 def test_texts_have_their_tokens_ends_and_log_probabilities(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,6 +52,7 @@ def test_texts_have_their_tokens_ends_and_log_probabilities(monkeypatch: pytest.
     ]
     result = texts_of(written, monkeypatch)
     assert result == ([[1, 2], []], ["length", "stop"], [[-1.0, -2.0], []], "float32", "e")
+    assert texts_of(written, monkeypatch, engine="vllm") == result
     others = texts_of(written, monkeypatch, texts=[[3], [4, 5]])
     assert (others.texts, others.logprobs) == ([[1, 2], []], [[-3.0], [-4.0, -5.0]])
 

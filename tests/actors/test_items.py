@@ -38,6 +38,12 @@ def test_items_that_are_skipped() -> None:
         assert (reason and (reason[0].value, reason[1].kind)) == expected
 
     check_cases(check, cases)
+    three = skip_reason({"status": "ok", "pictures": [b"x", b"y", b"z"]}, pictures=2)
+    gone = skip_reason({"status": "missing", "pictures": [b"x"]}, pictures=1)
+    assert three
+    assert three[1].message.startswith("the item has 3 pictures, but the prompt shows 2; ")
+    assert gone
+    assert gone[1].message == "the picture's status is missing"
 
 
 def test_items_without_context_are_skipped_where_it_is_required() -> None:

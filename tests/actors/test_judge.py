@@ -203,6 +203,10 @@ def test_differences_after_rescoring_are_tallied(small: dict[str, Any]) -> None:
     assert tally["tokens/of whole prompts"] > tally["tokens/passed"] > 0
     (rater,) = [name for name in tally if name.startswith("rater/")]
     assert rater.startswith("rater/qwen2_5_vl||float32|cascade, transformers ")
+    assert tally[rater] == 4
+    prompts = plain.preparer(items).to_pylist()
+    lengths = [row["shared"] + len(suffix) for row in prompts if row["inputs"] for suffix in row["suffixes"]]
+    assert tally["tokens/of whole prompts"] == sum(lengths)
     assert rescoring.take_tally() == {}
     assert not any(name.startswith("rescored") for name in plain.take_tally())
 
@@ -273,6 +277,9 @@ def test_a_share_of_an_items_rows_is_rescored_for_each_target_and_question() -> 
 def test_rows_to_rescore_are_chosen_by_their_key() -> None:
     from actors.judge import _rounded_up, _uniform
 
+    assert _uniform("i", "Nordic", "relevance") == pytest.approx(
+        0.381494911735, abs=1e-12
+    )  # the same rows in each version
     shares = [_uniform(str(i), "Nordic", "relevance") for i in range(4000)]
     assert shares == [_uniform(str(i), "Nordic", "relevance") for i in range(4000)]
     # one in a hundred of 4,000 is 40, give or take 3 standard deviations of 6.3

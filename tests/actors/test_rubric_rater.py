@@ -47,10 +47,18 @@ class Clock:
 class Rater(RubricRater):
     """Rates each item 1, in a quarter of a second; ids that begin with `bad` cannot be rated."""
 
-    def __init__(self, clock: Clock, *, together: int | None, targets: Sequence[str] | None = None) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        together: int | None,
+        targets: Sequence[str] | None = None,
+        rubric: dict[str, Any] = RUBRIC,
+        condition: str = "",
+    ) -> None:
         self.clock, self.items_at_once, self.calls = clock, together, list[list[str]]()
         unused: Any = None
-        super().__init__(RubricSettings(rubric=RUBRIC), model=unused, targets=targets)
+        super().__init__(RubricSettings(rubric=rubric, condition=condition), model=unused, targets=targets)
 
     def _load(self, model: object, threads: int | None) -> RaterFacts:
         return RaterFacts("m@1", "f", "1", "float32", "e")
@@ -106,6 +114,33 @@ def test_rows_are_in_the_order_of_the_batch(clock: Clock, together: int | None, 
     assert [row["status"] for row in rows[::3]] == ["ok", "missing", "error", "error", "ok"]
     assert (rows[3]["error_kind"], rows[3]["error_message"]) == ("http_404", "gone")
     assert rater.calls == calls
+
+
+def test_items_with_their_own_questions_have_rows_about_these_or_one(clock: Clock) -> None:
+    rater = Rater(clock, together=2, rubric=OWN, condition="photo")
+    questions = [{"set_id": "s", "question_id": name, "text": "?"} for name in ("1", "2")]
+    rows = rater(
+        batch(
+            {"item_id": "a", "questions": questions, "suffixes": [[3], [4]]},
+            {"item_id": "x", "questions": questions, **MISSING},
+            {"item_id": "y", **MISSING, "error_kind": None, "error_message": None},
+        )
+    ).to_pylist()
+    keys = [(row["item_id"], row["target"], row["question"], row["status"], row["error_kind"]) for row in rows]
+    assert keys == [
+        ("a", "s", "1", "ok", None), ("a", "s", "2", "ok", None), ("x", "s", "1", "missing", "http_404"),
+        ("x", "s", "2", "missing", "http_404"), ("y", "", "*", "missing", ""),
+    ]  # fmt: skip
+    facts = {(row["rubric"], row["rater"], row["condition"], row["method"], row["sample"]) for row in rows}
+    assert facts == {("own", "m@1", "photo", "closed", 0)}
+
+
+def test_a_row_without_an_answer_is_written_for_each_sample(clock: Clock) -> None:
+    rater = Rater(clock, together=1, targets=["joy"])
+    rater.samples = 2
+    rows = rater(batch({"item_id": "x", **MISSING})).to_pylist()
+    keys = [(row["question"], row["target"], row["sample"]) for row in rows]
+    assert keys == [("people", "", 0), ("people", "", 1), ("shown", "joy", 0), ("shown", "joy", 1)]
 
 
 def test_a_lost_device_fails_the_batch(clock: Clock) -> None:

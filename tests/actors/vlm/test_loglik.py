@@ -290,6 +290,17 @@ def test_ratings_by_likelihood(prompt: dict[str, Any]) -> None:
         rater.base_rates(["Mars"])
 
 
+def test_every_pair_of_weight_and_threshold_is_a_condition(prompt: dict[str, Any]) -> None:
+    names = [pair.name for pair in LoglikSettings(prompt=prompt).pairs]
+    assert names == [f"lambda={weight},T=-inf" for weight in ("0", "0.25", "0.5", "0.75", "1")]
+    pairs = LoglikSettings(prompt=prompt, lambdas=[1.0, 0.5], thresholds=[-3.0, -2.0]).pairs
+    assert pairs == [(1.0, -3.0), (1.0, -2.0), (0.5, -3.0), (0.5, -2.0)]
+    for key in ("lambdas", "thresholds"):
+        empty: Any = {key: []}
+        with pytest.raises(ValueError, match="at least one of each"):
+            LoglikSettings(prompt=prompt, **empty)
+
+
 def test_a_start_is_needed(prompt: dict[str, Any], tmp_path: Path) -> None:
     for start, message in (("", "has no start"), ("To ", "ends in white space")):
         with pytest.raises(ValueError, match=message):
