@@ -77,3 +77,50 @@ def test_what_a_model_lacks_is_named(tmp_path: Path) -> None:
             check_vlm(folder(tmp_path / f"m{number}", config, **files))
 
     check_cases(check, [(number, *case) for number, case in enumerate(cases)])
+
+
+TEMPLATED = {"chat_template.jinja": "x"}
+TEXT, PICTURES = {"model_type": "qwen2"}, {"model_type": "qwen2_5_vl", "architectures": ["XForConditionalGeneration"]}
+
+
+def weighted(place: Path, config: dict[str, Any], files: dict[str, str]) -> str:
+    """Write a folder as `folder` does, with a file of weights that has no tensors."""
+    name = folder(place, config, **files)
+    (place / "model.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")
+    return name
+
+
+def test_which_files_of_each_kind_are_enough(tmp_path: Path) -> None:
+    tokenizers = ["tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model", "tekken.json"]
+    templates: list[dict[str, str]] = [
+        *({name: "x"} for name in ("chat_template.jinja", "chat_template.json")),
+        *({name: '{"chat_template": "x"}'} for name in ("tokenizer_config.json", "processor_config.json")),
+    ]
+    cases: list[tuple[dict[str, Any], dict[str, str], bool]] = [
+        *((TEXT, TEMPLATED | {name: "{}"}, False) for name in tokenizers),
+        *((TEXT, template | {"vocab.txt": ""}, False) for template in templates),
+        *((PICTURES, TEMPLATED | {"vocab.txt": "", name: "{}"}, True)
+          for name in ("preprocessor_config.json", "processor_config.json")),
+        *(({**TEXT, "architectures": ["Other", name]}, TEMPLATED | {"vocab.txt": ""}, False)
+          for name in ("XForCausalLM", "XForConditionalGeneration", "GPT2LMHeadModel")),
+    ]  # fmt: skip
+
+    def check(number: int, config: dict[str, Any], files: dict[str, str], sees_pictures: bool) -> None:
+        assert check_vlm(weighted(tmp_path / f"m{number}", config, files)) == sees_pictures
+
+    check_cases(check, [(number, *case) for number, case in enumerate(cases)])
+
+
+def test_files_without_which_a_model_cannot_answer(tmp_path: Path) -> None:
+    cases: list[tuple[dict[str, Any], dict[str, str], str]] = [
+        (TEXT, {"vocab.txt": "", "tokenizer_config.json": "{}"}, "no chat template in the folder; use an instruction"),
+        (TEXT, {"vocab.txt": "", "chat_template.jinja": ""}, "no chat template in the folder; use an instruction"),
+        (TEXT, TEMPLATED | {"tokenizer_config.json": "{}"}, "no tokenizer in the folder .none of tokenizer.json, "),
+        (PICTURES, TEMPLATED | {"vocab.txt": ""}, "no processor of pictures in the folder .none of preprocessor"),
+    ]
+
+    def check(number: int, config: dict[str, Any], files: dict[str, str], message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            check_vlm(weighted(tmp_path / f"m{number}", config, files))
+
+    check_cases(check, [(number, *case) for number, case in enumerate(cases)])
