@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from actors.vlm.decoding import _hide_generation_config, advance, encode_once, repeated
+from actors.vlm.decoding import _hide_generation_config, advance, encode_once, repeated, run_custom
 
 
 class Cache:
@@ -98,6 +98,27 @@ def test_the_last_tokens_are_run_and_each_has_a_row_of_the_pictures_mask(tokens:
     assert after["cross_attention_mask"].flatten().tolist() == [1, 7, *[7] * (rows - 2)]
     assert model.updates == [{"is_encoder_decoder": False, "num_new_tokens": tokens}]
     assert model.prepared[0]["next_sequence_length"] == tokens
+
+
+@pytest.mark.parametrize(("steps", "longest"), [(0, 4), (1, 4), (5, 8)])
+def test_what_the_library_is_told(steps: int, longest: int) -> None:
+    calls: list[dict[str, Any]] = []
+    inner = SimpleNamespace(rope_deltas="of the last picture")
+    model: Any = SimpleNamespace(device=torch.device("cpu"), dtype=torch.float16, generation_config="own", model=inner)
+
+    def generate(**keys: Any) -> None:
+        calls.append(keys | {"hidden": model.generation_config != "own", "positions": inner.rope_deltas})
+
+    model.generate = generate
+    inputs = {"input_ids": torch.tensor([[1, 2, 3]]), "pixel_values": torch.ones(2)}
+    run_custom(model, inputs, "decode", pad_id=7, steps=steps)
+    (call,) = calls
+    config = call["generation_config"]
+    told = (config.max_length, config.pad_token_id, config.eos_token_id, config.do_sample, config.use_cache)
+    assert told == (longest, 7, None, False, True)
+    assert (call["custom_generate"], call["hidden"], call["positions"]) == ("decode", True, None)
+    assert (call["input_ids"].dtype, call["pixel_values"].dtype) == (torch.int64, torch.float16)
+    assert model.generation_config == "own"
 
 
 def test_the_models_own_settings_come_back_after_an_error() -> None:

@@ -91,9 +91,9 @@ def test_free_memory_of_the_machine_or_its_container(
 
 def test_actors_that_share_a_gpu_share_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     total, weights, device = 80 << 30, 16 << 30, SimpleNamespace(type="cuda")
-    cuda = memory_of_gpu(monkeypatch, total=total, free=total - weights, allocated=weights)
+    cuda = memory_of_gpu(monkeypatch, total=total, free=total - weights - 9, allocated=weights, reserved=weights + 9)
     assert (memory.gpu_share(), memory.placement()) == (1, None)
-    assert memory.free_bytes(device) == total - weights
+    assert memory.free_bytes(device) == total - weights  # also what torch has reserved and does not use
     monkeypatch.setenv(memory.GPU_SHARE, "0.5")
     # Also where the other one has not loaded its weights yet.
     assert 2 * (memory.free_bytes(device) + weights) == total
@@ -103,6 +103,11 @@ def test_actors_that_share_a_gpu_share_its_memory(monkeypatch: pytest.MonkeyPatc
     assert memory.free_bytes(device) == 0
     monkeypatch.setattr(memory, "free_cpu_bytes", lambda: 7)
     assert memory.placement() == {0: total // 2, "cpu": 7}
+    monkeypatch.setattr(memory, "gpu_bytes", lambda: [total, total + 2])
+    assert memory.placement() == {0: total // 2, 1: total // 2 + 1, "cpu": 7}
+    monkeypatch.setattr(memory, "gpu_bytes", list)
+    assert memory.placement() is None
+    assert memory.SHARE == 0.5
 
 
 def memory_of_gpu(monkeypatch: pytest.MonkeyPatch, **numbers: int) -> dict[str, int]:
@@ -110,7 +115,7 @@ def memory_of_gpu(monkeypatch: pytest.MonkeyPatch, **numbers: int) -> dict[str, 
     import torch
 
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (numbers["free"], numbers["total"]))
-    for name in ("memory_allocated", "memory_reserved"):
-        monkeypatch.setattr(torch.cuda, name, lambda device: numbers["allocated"])
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: numbers["allocated"])
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: numbers["reserved"])
     monkeypatch.setattr(memory, "gpu_bytes", lambda: [numbers["total"]])
     return numbers
