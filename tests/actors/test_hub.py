@@ -59,6 +59,19 @@ def test_a_busy_hub_is_asked_again_after_growing_pauses() -> None:
     assert 300 <= pause <= 1.25 * 300
 
 
+def test_pauses_are_up_to_a_quarter_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    bounds = {"least": min, "most": max}
+
+    def pauses(bound: str, *errors: Exception) -> list[float]:
+        monkeypatch.setattr("random.uniform", lambda *ends: bounds[bound](ends))
+        return load_after(*errors)[1]
+
+    assert pauses("least", *[TimeoutError()] * 4) == [5, 15, 45, 120]
+    assert pauses("most", *[TimeoutError()] * 4) == [6.25, 18.75, 56.25, 150]
+    asked = [AnswerError(503, **{"Retry-After": str(seconds)}) for seconds in (4, 299, 301)]
+    assert pauses("least", *asked) == [5, 299, 300]
+
+
 def test_interruptions_of_every_client_are_waited_for() -> None:
     cases = [
         *((name, "httpx") for name in ("ConnectError", "ReadError", "RemoteProtocolError", "ChunkedEncodingError")),

@@ -97,10 +97,12 @@ def test_bounds_of_the_settings() -> None:
         marking = MarkingSettings(**conf, method="claims", threshold=threshold).marking
         assert isinstance(marking, ClaimsMarking)
         assert marking._threshold == threshold
-    for key, value in (("threshold", 0), ("threshold", 1.001), ("group_rows", 0), ("max_tokens", 0)):
+    wrong: list[tuple[str, Any]] = [("threshold", 0), ("threshold", 1.001), ("group_rows", 0), ("max_tokens", 0)]
+    for key, value in wrong:
         with pytest.raises(ValueError, match=f"^{key}={value}: "):
             MarkingSettings(**conf, method="claims", **{key: value})
     assert MarkingSettings(**conf, threshold=0.5, group_rows=1, max_tokens=1).shows_picture
+    assert MarkingSettings(**conf, method="claims").shows_picture
     with pytest.raises(ValueError, match=r"^threshold=0.6: method=direct has no such key"):
         MarkingSettings(**conf, threshold=0.6)
 

@@ -196,3 +196,11 @@ def test_a_term_that_overlaps_itself_is_looked_for_at_every_place() -> None:
     assert matcher.match("ba a a") == ["a a"]
     assert matcher.inside_words("ba a a", ["a a"]) == []  # its second place is a separate word
     assert matcher.inside_words("ba a b", ["a a"]) == ["a a"]
+
+
+def test_every_dash_equals_the_hyphen() -> None:
+    dashes = {character for character in map(chr, range(0x10000)) if unicodedata.category(character) == "Pd"}
+    folded = {character: Fold(dashes=True)(f"a{character}b") for character in dashes | {"\u2212"}}
+    rare = "\u1400\u1806\u2e17\u2e1a\u2e40\u2e5d\u301c\u3030\u30a0\ufe31\ufe32"
+    assert {character for character, text in folded.items() if text != "a-b"} == set(rare)
+    assert Fold()("a\u2013b") == "a\u2013b"

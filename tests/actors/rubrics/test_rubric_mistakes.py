@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from actors.rubrics import rubric_forms
 from actors.rubrics.rubric import Rubric
 from tests.actors.vlm.helpers import ANSWERS, PEOPLE, QUESTION
 from tests.cases import check_cases
@@ -283,3 +284,57 @@ def test_all_mistakes_of_layouts_are_named_at_once(small: dict[str, Any]) -> Non
 def test_not_a_mapping() -> None:
     with pytest.raises(ValueError, match="must be a mapping"):
         Rubric.from_dict([])  # type: ignore[arg-type]
+
+
+def test_answers_that_are_no_list_are_rewritten_if_their_meaning_is_certain() -> None:
+    one_to_three = "; write [1, 2, 3]"
+    cases: list[tuple[Any, str]] = [
+        *((text, one_to_three) for text in ("1..3", "1...3", " 1 .. 3 ", "1-3", "1–3", "1…3", "1 to 3")),
+        ("-1..1", "; write [-1, 0, 1]"),
+        ("0..25", f"; write {list(range(26))}"),
+        ("0..26", ""),
+        ("3..3", ""),
+        ("3..4", "; write [3, 4]"),
+        ("3..1", ""),
+        *((text, "; write [yes, no]") for text in ("yes/no", "yes, no", "yes |no", "yes; no")),
+        ("yes", ""),
+        ("yes//no", ""),
+        ({1: "low", 2: "high"}, "; write [{value: 1, label: low, score: 1}, …] with scale: ordinal"),
+        ({"low": 1.5}, "; write [{value: low, label: low, score: 1.5}, …] with scale: ordinal"),
+        ({True: "certain"}, "; write [{value: yes, label: certain}, …] with scale: nominal"),
+        ({"a": "b"}, "; write [{value: a, label: b}, …] with scale: nominal"),
+        *((data, "") for data in ({"value": 1}, {"label": "a", "x": 1}, {}, 5, None)),
+    ]
+
+    def check(data: Any, message: str) -> None:
+        assert rubric_forms.instead_of(data) == message
+
+    check_cases(check, cases)
+
+
+def test_short_answers_are_completed() -> None:
+    def of(value: str, **more: Any) -> dict[str, Any]:
+        return {"value": value, "label": value, **more}
+
+    cases: list[tuple[dict[str, Any], Any, list[Any]]] = [
+        ({"answers": [1, 2.5]}, "ordinal", [of("1", score=1), of("2.5", score=2.5)]),
+        ({"answers": [1, 2], "scale": "nominal"}, "nominal", [of("1"), of("2")]),
+        ({"answers": [True, False]}, "nominal", [of("yes"), of("no")]),
+        ({"answers": [1, "a"]}, "nominal", [of("1"), of("a")]),
+        ({"answers": [1, True]}, "nominal", [of("1"), of("yes")]),
+        ({"answers": []}, "nominal", []),
+        ({"answers": ["a", {"value": "b"}]}, None, [of("a"), {"value": "b"}]),
+        ({"answers": ["a", None], "scale": "ordinal"}, "ordinal", [of("a"), None]),
+    ]
+
+    def check(question: dict[str, Any], scale: Any, answers: list[Any]) -> None:
+        (full,) = rubric_forms.completed({"name": "r", "questions": [question]})["questions"]
+        assert (full.get("scale"), full["answers"]) == (scale, answers)
+
+    check_cases(check, cases)
+    assert rubric_forms.completed({"questions": "a"})["questions"] == "a"
+    assert rubric_forms.completed({"questions": [{"answers": "1..3"}, 5]})["questions"] == [{"answers": "1..3"}, 5]
+    mapping: dict[str, Any] = {"answers": ["a", {"value": "b"}]}
+    assert rubric_forms.required_keys_of_question(mapping) == ("name", "text", "scale", "answers")
+    for plain in (mapping | {"scale": "nominal"}, {"answers": ["a"]}, {"answers": 5}, {}):
+        assert rubric_forms.required_keys_of_question(plain) == ("name", "text", "answers")

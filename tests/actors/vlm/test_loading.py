@@ -12,6 +12,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ from actors.prompt_preparer import PromptPreparer
 from actors.rubric_preparer import RubricPreparer
 from actors.vlm.encoding import tokens_of_sizes
 from actors.vlm.families import FAMILIES
-from actors.vlm.loading import check_placement, load_vlm, model_facts, rater_name
+from actors.vlm.loading import TextProcessor, check_placement, completed, load_vlm, model_facts, rater_name
 from actors.vlm.model_checks import check_vlm
 from actors.vlm.rater_settings import RubricSettings
 from actors.vlm.settings import ContextSettings, ModelSettings
@@ -35,6 +36,7 @@ def test_rater_names(tmp_path: Path) -> None:
     assert rater_name("Qwen/Qwen2.5-VL-7B-Instruct") == "Qwen/Qwen2.5-VL-7B-Instruct@main"
     assert rater_name("local:qwen2.5-vl-tiny", revision="main") == "local:qwen2.5-vl-tiny"
     assert rater_name(str(tmp_path / "mine")) == "mine"
+    assert rater_name("s3://bucket/models/mine/", revision="abc") == rater_name("s3://mine") == "mine"
 
 
 def test_facts(vlm: tuple[Any, Any]) -> None:
@@ -49,6 +51,63 @@ def test_facts(vlm: tuple[Any, Any]) -> None:
         "dtype": "float32",
         "engine": f"transformers {transformers.__version__} / torch {torch.__version__}, {vlm[0].device.type}",
     }
+
+
+def test_facts_of_a_hubs_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    monkeypatch.setattr("transformers.__version__", "5")
+    monkeypatch.setattr(torch, "__version__", "2")
+    monkeypatch.setattr("actors.vlm.fused.library", lambda model: "liger 1")
+    config = SimpleNamespace(model_type="qwen2", _commit_hash="c0")
+    loaded = SimpleNamespace(config=config, dtype=torch.bfloat16, device=torch.device("cpu"))
+    facts = model_facts(loaded, model="a/b", revision="v1", engine="packed")
+    assert facts == ("a/b@v1", "qwen2", "c0", "bfloat16", "packed, transformers 5 / torch 2 / liger 1, cpu")
+    assert facts.tally == f"rater/qwen2|c0|bfloat16|{facts.engine}"
+    config._commit_hash = None
+    assert model_facts(loaded, model="a/b", revision="v1").revision == "v1"
+    assert model_facts(loaded, model="a/b").engine == "transformers 5 / torch 2 / liger 1, cpu"
+
+
+def test_what_a_processors_files_leave_open_is_filled_in() -> None:
+    vision = SimpleNamespace(patch_size=14, model_type="clip_vision_model")
+    config = SimpleNamespace(vision_config=vision, vision_feature_select_strategy="full")
+
+    def filled(**values: Any) -> dict[str, Any]:
+        return vars(completed(SimpleNamespace(**values), config))
+
+    old = {"patch_size": None, "vision_feature_select_strategy": None, "num_additional_image_tokens": 0}
+    expected = {"patch_size": 14, "vision_feature_select_strategy": "full", "num_additional_image_tokens": 1}
+    assert filled(**old) == expected
+    vision.model_type = "siglip_vision_model"
+    assert filled(**old) == expected | {"num_additional_image_tokens": 0}
+    for whole in ({"patch_size": 7, "vision_feature_select_strategy": None}, {"patch_size": None}, {}):
+        assert filled(**whole) == whole
+
+
+def test_a_text_models_processor_leaves_pictures_out() -> None:
+    calls: list[Any] = []
+
+    class Tokenizer:
+        def __call__(self, text: Any, **options: Any) -> str:
+            calls.append((text, options))
+            return "tokens"
+
+        def apply_chat_template(self, messages: Any, **options: Any) -> Any:
+            return messages, options
+
+        def batch_decode(self, ids: Any, *, skip: bool) -> list[str]:
+            return [f"{ids} {skip}"]
+
+    processor = TextProcessor(Tokenizer())
+    assert processor(["a"], images=["P"], add_special_tokens=False) == "tokens"
+    assert calls == [(["a"], {"add_special_tokens": False})]
+    pieces = [{"type": "text", "text": "A"}, {"type": "image", "image": "P"}, {"type": "text", "text": "B"}]
+    turns: list[dict[str, Any]] = [{"role": "system", "content": "S"}, {"role": "user", "content": pieces}]
+    texts = [{"role": "system", "content": "S"}, {"role": "user", "content": "AB"}]
+    assert processor.apply_chat_template(turns, tokenize=False) == (texts, {"tokenize": False})
+    assert processor.batch_decode([1], skip=True) == ["[1] True"]
+    assert not processor.sees_pictures
 
 
 def test_bfloat16_is_loaded_when_asked_for() -> None:
@@ -374,3 +433,5 @@ def test_weights_outside_of_the_gpus_are_refused() -> None:
     for places in ({"vision": 0, "layers.0": "cpu"}, {"vision": 0, "head": "disk"}, {"": "disk"}):
         with pytest.raises(ValueError, match=r"^gemma: 1 of its \d parts .* model\.offload=true"):
             check_placement("gemma", places)
+    with pytest.raises(ValueError, match=r"^gemma: 2 of its 3 parts .* were put on cpu and disk; "):
+        check_placement("gemma", {"vision": 0, "head": "disk", "layers.0": "cpu"})

@@ -111,7 +111,7 @@ SMALL: dict[str, Any] = {
     "refusal": ["^I can't"], "but": [", but "], "turn": ["^However"], "offer": ["^I can help"],
     "blocked": ["^Filtered"], "drop_event": ["Drop it"], "answer_chars": {"turned": 10, "plain": 20},
 }  # fmt: skip
-QUOTATIONS = ("“”", '""', "«»", "「」", "『』", "„“")
+QUOTATIONS = [("“", "”"), ('"', '"'), ("«", "»"), ("「", "」"), ("『", "』"), ("„", "“")]
 
 
 def test_borders_of_the_rules() -> None:
