@@ -313,18 +313,18 @@ def test_answers_that_are_no_list_are_rewritten_if_their_meaning_is_certain() ->
 
 
 def test_short_answers_are_completed() -> None:
-    def of(value: str, **more: Any) -> dict[str, Any]:
+    def labelled(value: str, **more: Any) -> dict[str, Any]:
         return {"value": value, "label": value, **more}
 
     cases: list[tuple[dict[str, Any], Any, list[Any]]] = [
-        ({"answers": [1, 2.5]}, "ordinal", [of("1", score=1), of("2.5", score=2.5)]),
-        ({"answers": [1, 2], "scale": "nominal"}, "nominal", [of("1"), of("2")]),
-        ({"answers": [True, False]}, "nominal", [of("yes"), of("no")]),
-        ({"answers": [1, "a"]}, "nominal", [of("1"), of("a")]),
-        ({"answers": [1, True]}, "nominal", [of("1"), of("yes")]),
+        ({"answers": [1, 2.5]}, "ordinal", [labelled("1", score=1), labelled("2.5", score=2.5)]),
+        ({"answers": [1, 2], "scale": "nominal"}, "nominal", [labelled("1"), labelled("2")]),
+        ({"answers": [True, False]}, "nominal", [labelled("yes"), labelled("no")]),
+        ({"answers": [1, "a"]}, "nominal", [labelled("1"), labelled("a")]),
+        ({"answers": [1, True]}, "nominal", [labelled("1"), labelled("yes")]),
         ({"answers": []}, "nominal", []),
-        ({"answers": ["a", {"value": "b"}]}, None, [of("a"), {"value": "b"}]),
-        ({"answers": ["a", None], "scale": "ordinal"}, "ordinal", [of("a"), None]),
+        ({"answers": ["a", {"value": "b"}]}, None, [labelled("a"), {"value": "b"}]),
+        ({"answers": ["a", None], "scale": "ordinal"}, "ordinal", [labelled("a"), None]),
     ]
 
     def check(question: dict[str, Any], scale: Any, answers: list[Any]) -> None:

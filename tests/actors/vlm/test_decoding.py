@@ -114,8 +114,8 @@ def test_what_the_library_is_told(steps: int, longest: int) -> None:
     run_custom(model, inputs, "decode", pad_id=7, steps=steps)
     (call,) = calls
     config = call["generation_config"]
-    told = (config.max_length, config.pad_token_id, config.eos_token_id, config.do_sample, config.use_cache)
-    assert told == (longest, 7, None, False, True)
+    keys = (config.max_length, config.pad_token_id, config.eos_token_id, config.do_sample, config.use_cache)
+    assert keys == (longest, 7, None, False, True)
     assert (call["custom_generate"], call["hidden"], call["positions"]) == ("decode", True, None)
     assert (call["input_ids"].dtype, call["pixel_values"].dtype) == (torch.int64, torch.float16)
     assert model.generation_config == "own"
