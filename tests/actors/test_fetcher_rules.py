@@ -1,6 +1,7 @@
 """Rows that `UrlFetcher` returns for each kind of reply, and its settings; no request is sent."""
 
 import asyncio
+import json
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -8,10 +9,12 @@ from typing import Any
 import pytest
 
 from actors import url_fetcher
+from actors.fetching import wikimedia
 from actors.fetching.http_connection import Bounds, HttpError, HttpRequest, Reply
 from actors.fetching.net_safety import BlockedError, Rules
 from actors.fetching.rate_limits import LocalLimiter
-from actors.fetching.wikimedia import NoThumbnailError
+from actors.fetching.wikimedia import NoThumbnailError, WikimediaFile
+from actors.fetching.wikimedia_credits import query_form
 from actors.pictures import PictureError
 from actors.url_fetcher import ImageRequest, UrlFetcher, UrlFetcherSettings, _History
 from tests.cases import check_cases
@@ -270,3 +273,67 @@ def test_errors_are_tried_again_if_that_may_help(monkeypatch: pytest.MonkeyPatch
     assert persisted(monkeypatch, [lost, reply(200)], 2)[1:] == (_History(2, 200, "https://a.org/1"), [0.5])
     assert persisted(monkeypatch, [lost, lost], 2)[0] is lost
     assert persisted(monkeypatch, [wrong, reply(200)], 2)[0] is wrong
+
+
+def test_credits_are_requested_from_each_wiki_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("actors.fetching.wikimedia_credits.TITLES_PER_REQUEST", 2)
+    calls: list[tuple[str, list[str]]] = []
+
+    async def ask(api: str, files: list[WikimediaFile]) -> list[tuple[str, str]]:
+        calls.append((api, [file.name for file in files]))
+        return [] if len(calls) == 3 else [(file.name, "CC0") for file in files]
+
+    def credits_of(**changes: Any) -> dict[str, tuple[str, str]]:
+        one = fetcher(**changes)
+        one._request_credits = ask  # type: ignore[method-assign]
+        wikis = {"A": "commons", "B": "commons", "C": "commons", "D": "en"}
+        requests = [
+            ImageRequest(name.lower(), f"https://upload.wikimedia.org/wikipedia/{wiki}/a/ab/{name}.jpg")
+            for name, wiki in wikis.items()
+        ]
+        other = [ImageRequest("r", f"{UPLOAD}/a/ab/R.jpg", reported=True), ImageRequest("o", "https://a.org/O.jpg")]
+        return asyncio.run(one._credits([*other, *requests]))
+
+    assert credits_of() == {name.lower(): (f"{name}.jpg", "CC0") for name in "ABC"}
+    apis = [f"https://{wiki}.org/w/api.php" for wiki in ("commons.wikimedia", "en.wikipedia")]
+    assert calls == [(apis[0], ["A.jpg", "B.jpg"]), (apis[0], ["C.jpg"]), (apis[1], ["D.jpg"])]
+    assert credits_of(credits=False) == credits_of(verify_only=True) == {}
+    assert len(calls) == 3
+
+
+def test_an_api_that_is_behind_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = wikimedia.parse(f"{UPLOAD}/a/ab/A.jpg")
+    page = {"title": "File:A.jpg", "imageinfo": [{"extmetadata": {"Artist": {"value": "Ada"}}}]}
+    right, behind = json.dumps({"query": {"pages": [page]}}).encode(), b'{"error": {"code": "maxlag"}}'
+
+    def asked(*outcomes: Any) -> tuple[list[tuple[str, str]], list[float], int]:
+        """Return the credits, the pauses and the number of bodies whose memory was released."""
+        pauses: list[float] = []
+        left = list(outcomes)
+
+        async def sleep(seconds: float) -> None:
+            pauses.append(seconds)
+
+        async def persist(request: HttpRequest, history: _History) -> Reply:
+            assert (request.method, request.url, request.data) == ("POST", "https://api", query_form([file]))
+            if isinstance(outcome := left.pop(0), Exception):
+                raise outcome
+            return outcome
+
+        released: list[bool] = []
+        monkeypatch.setattr(url_fetcher, "asyncio", SimpleNamespace(sleep=sleep))
+        one: Any = fetcher(attempts=3, backoff_s=0.5)
+        one._persist = persist
+        one._shared = SimpleNamespace(bodies=SimpleNamespace(release=lambda: released.append(True)))
+        credits = asyncio.run(one._request_credits("https://api", [file]))
+        return credits, pauses, len(released)
+
+    def answer(body: bytes | None, retry_after: str | None = None) -> Reply:
+        return Reply(200, body, None, retry_after, ())
+
+    assert asked(answer(right)) == ([("Ada", "unknown")], [], 1)
+    assert asked(answer(behind, "7"), answer(behind), answer(right)) == ([("Ada", "unknown")], [7.0, 0.5], 3)
+    assert asked(*[answer(behind)] * 3) == ([], [0.5] * 3, 3)
+    assert asked(answer(None)) == ([], [], 0)
+    for error in (HttpError("busy", "no", retry=False), BlockedError("not_https", "no"), ValueError("no URL")):
+        assert asked(error) == ([], [], 0)

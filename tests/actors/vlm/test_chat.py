@@ -260,3 +260,29 @@ def test_a_template_that_leaves_the_text_out(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(chat, "rendered", lambda *_: "user: <end>")
     with pytest.raises(ValueError, match="drops the user's text"):
         chat.tokens(prompts("Is it blue?"), None)
+
+
+def test_special_tokens_in_data_are_broken_up() -> None:
+    """The longest of several that begin alike; a token of one letter is none."""
+    tokenizer: Any = Tokenizer()
+    tokenizer.all_special_tokens = ("<end>", "<end><end>", "|")
+    tokens = {1: "<added>", 2: "<plain>"}
+    tokenizer.added_tokens_decoder = {number: Added(text, special=number == 1) for number, text in tokens.items()}
+    processor: Any = TextProcessor(tokenizer)
+    processor.image_token, processor.video_token, processor.boi_token = "<image>", None, "<boi>"
+    chat = Chat(processor, name="words")
+    assert chat.as_data("<end><end>|<added><plain>") == "< end><end>|< added><plain>"
+    assert chat.as_data("<image><video><boi>") == "< image><video>< boi>"
+    processor.video_token = "<video>"
+    assert Chat(processor, name="words").as_data("a <video> b") == "a < video> b"
+
+
+class Added(str):
+    """An added token of a tokenizer."""
+
+    special: bool
+
+    def __new__(cls, text: str, *, special: bool) -> "Added":
+        token = super().__new__(cls, text)
+        token.special = special
+        return token
