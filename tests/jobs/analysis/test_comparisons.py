@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from actors.items import FIRST, PAIR, PAIR_SET, SECOND
+from jobs.analysis import comparisons
 from jobs.analysis.comparisons import comparison_metrics, read_pairs
 from jobs.analysis.rater_attributes import Raters
 from jobs.runtime.selection.exclusions import ExclusionFilter
@@ -112,3 +113,35 @@ def test_excluded_items_do_not_count() -> None:
     by = metrics(ROWS, excluded=ExclusionFilter(frozenset({"ab"})))
     assert by["first_position_share", "m", "", ""].value == pytest.approx((0.5 + 0) / 2)
     assert by["first_position_share", "people", "", ""].n == 2
+
+
+def test_models_beyond_the_most_have_no_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(comparisons, "MAX_LINES", 2)
+    by = metrics([answered("ab", name, FIRST) for name in ("c", "a", "b", "p1")])
+    assert list(dict.fromkeys(key[1] for key in by)) == ["a", "b", "people"]
+
+
+def test_people_and_models_under_a_condition_share_it() -> None:
+    """Only people's answers without a condition count under the others; models' are a separate condition."""
+    rows = [answered("ab", "m", FIRST, condition="x"), answered("ab", "p1", FIRST, condition="x")]
+    assert {key[1] for key in metrics(rows)} == {"m", "people"}
+    both = metrics([*rows, answered("ab", "m", FIRST), answered("ba", "p2", FIRST)])
+    assert {key[3] for key in both} == {"", "x"}
+    assert [both["first_position_share", "m", "", name].n for name in ("", "x")] == [1, 1]
+    assert [both["first_position_share", "people", "", name].n for name in ("", "x")] == [1, 2]
+    assert {key[3] for key in metrics([*rows, answered("ba", "p2", FIRST, condition="y")])} == {""}, "y is people's"
+    other = metrics([*rows, answered("ab", "n", FIRST)])
+    assert {(key[1], key[3]) for key in other if key[0] == "first_position_share"} == {
+        ("m", "x"), ("people", "x"), ("n", "")
+    }  # fmt: skip
+    alone = metrics([answered("ab", "p1", FIRST, condition=name) for name in ("y", "x")])
+    assert sorted({(key[1], key[3]) for key in alone}) == [("people", "x"), ("people", "y")]
+
+
+def test_questions_are_in_order() -> None:
+    rows = [answered("ab", "m", FIRST) | {"question": name} for name in "cab"]
+    results = comparison_metrics(
+        tables("ratings", rows), tables("items", ITEMS), Raters(KINDS, {}, {}, {}), competitors="model",
+        exclusion_filter=NOBODY,
+    )  # fmt: skip
+    assert list(dict.fromkeys(metric.dims["question"] for metric in results)) == ["a", "b", "c"]

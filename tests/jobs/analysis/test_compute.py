@@ -3,12 +3,14 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from jobs.analysis import compute
 from jobs.analysis.compute import MOST_TARGETS, question_metrics
 from jobs.analysis.conditions import CONDITION
 from jobs.analysis.item_attributes import Items, items_of
@@ -17,10 +19,12 @@ from jobs.analysis.rating_codes import Reduction
 from jobs.errors import InputError
 from jobs.metrics.metric import Metric
 from jobs.metrics.question import MetricSettings, RatedQuestion
+from jobs.store.hashing import hash_texts
 from jobs.tables import table
+from tests.cases import check_cases
 from tests.factories import rating
 
-KINDS = {"m": "model", "n": "model", "p": "human", "key": "gold"}
+KINDS = {"m": "model", "n": "model", "p": "human", "key": "gold", "lock": "gold"}
 SETTINGS = MetricSettings()
 Observed = dict[tuple[str, ...], RatedQuestion]
 
@@ -123,3 +127,88 @@ def test_questions_are_left_out_and_conditions_of_settings_must_exist() -> None:
         with pytest.raises(InputError, match=rf"^metrics.{key}='nowhere': .*'with', 'without'"):
             computed(rows, None, MetricSettings(**absent))
         computed(rows, None, MetricSettings(**absent | {key: "with"}))
+
+
+def test_changes_are_between_compared_conditions_and_from_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Too many to compare each with each are named, unless the baseline is set."""
+    pairs: list[tuple[str, str]] = []
+    module = compute.condition_changes
+    monkeypatch.setattr(module, "compared", lambda by_name, baseline: pairs)
+    monkeypatch.setattr(module, "too_many", lambda count: f"{count} conditions")
+    monkeypatch.setattr(module, "condition_changes", lambda one, other: [f"{one.name}>{other.name}"])
+    monkeypatch.setattr(module, "f1_ratios", lambda one, other: [f"{one.name}/{other.name}"])
+
+    def changes(names: str, *, baseline: str | None = None, reference: str | None = None) -> list[Any]:
+        answered: Any = [SimpleNamespace(name=name) for name in names]
+        settings: Any = SimpleNamespace(baseline_condition=baseline, reference_condition=reference)
+        return list(compute._changes(answered, settings))
+
+    assert (changes(""), changes("a"), changes("abc"), changes("abc", baseline="a")) == ([], [], ["3 conditions"], [])
+    assert changes("abc", baseline="a", reference="b") == ["b/a", "b/c"]
+    assert changes("ab", baseline="a", reference="z") == []
+    pairs += [("a", "b"), ("c", "a")]
+    assert changes("abc") == ["a>b", "c>a"]
+
+
+def test_subgroups_of_targets_are_crossed_where_there_are_such_items() -> None:
+    hashes = hash_texts(["a", "b"])
+    order = np.argsort(hashes)
+    codes = np.array([0, 1], np.int32)[order]
+    attributes = Items(hashes[order], {"region": (codes, ("East", "West"))}, named=frozenset({"region"}))
+    reduced: Any = SimpleNamespace(item=hashes[[0, 0, 1]], target=np.array([0, 1, 1]), targets=("", "Mali"))
+
+    def subgroups(attribute: str) -> dict[str, list[bool]]:
+        groups = compute._subgroups(attribute, reduced, attributes)
+        return {value: members.tolist() for value, members in groups.items()}
+
+    assert subgroups("target") == {"none": [True, False, False], "Mali": [False, True, True]}
+    assert subgroups("region+target") == {
+        "East + none": [True, False, False], "East + Mali": [False, True, False], "West + Mali": [False, False, True]
+    }  # fmt: skip
+    assert subgroups("region") == {"East": [True, True, False], "West": [False, False, True]}
+
+
+def test_gold_of_zero_and_one_is_a_label_unless_they_are_on_the_scale() -> None:
+    cases: list[tuple[list[float], tuple[float, float] | None, bool]] = [
+        ([0, 1], None, True), ([0, 1], (0, 1), True), ([0, 1], (1, 5), True), ([1], (1, 5), False),
+        ([0, 1], (0, 5), False), ([0, 0.5], None, False), ([2], None, False), ([1], (0, 1), True),
+    ]  # fmt: skip
+
+    def check(levels: list[float], scale: tuple[float, float] | None, is_label: bool) -> None:
+        assert compute._are_labels(np.array(levels), scale) is is_label
+
+    check_cases(check, cases)
+
+
+def test_labels_of_experts_are_right_from_one_half_and_their_categories_are_all_right() -> None:
+    def context(answers: dict[str, str | None], second: dict[str, str] | None = None, **changes: Any) -> dict[str, Any]:
+        rows = rated_by("m", "abcd", changes.pop("of_model", "3"), **changes)
+        for expert, of_expert in (("key", answers), ("lock", second or {})):
+            rows += [rating(item, expert, "q", value, **changes) for item, value in of_expert.items()]
+        of_question = computed(rows, scale=lambda *_: (None, "none"))[0]["q", ""].context
+        return {name: getattr(of_question, name) for name in ("right", "gold_scores", "judged", "right_values")}
+
+    labels = context({"a": "1", "b": "0", "c": None})
+    assert (labels["right"].sum(), labels["judged"].sum(), labels["gold_scores"]) == (1, 2, None)
+    half = context({"a": "1", "b": "0"}, {"a": "0"})  # one expert of two
+    assert (half["right"].sum(), half["judged"].sum()) == (1, 2)
+    scores = context({"a": "4", "b": "2"})
+    assert (scores["right"], scores["judged"].sum(), np.nansum(scores["gold_scores"])) == (None, 2, 6)
+    values = context({"a": "tea", "b": "art", "c": "tea"}, of_model="art", score=None)
+    assert sorted(map(sorted, values["right_values"])) == [[], ["art"], ["tea"], ["tea"]]
+    assert (values["right"], values["gold_scores"], values["judged"]) == (None, None, None)
+
+
+def test_right_targets_of_items_are_judged_where_they_are_known() -> None:
+    """An item without known targets has the answer for all; without gold, for none."""
+    hashes = hash_texts(["a", "b", "c"])
+    attributes = Items(gold={
+        int(hashes[0]): (frozenset(), frozenset(["Mali"])), int(hashes[1]): (frozenset(["Peru"]), frozenset(["Peru"])),
+    })  # fmt: skip
+    rows = [row for target in ("Mali", "Peru") for row in rated_by("m", "abc", target=target)]
+    context = computed(rows, attributes)[0]["q", ""].context
+    assert context.judged is not None
+    assert context.right is not None
+    assert (context.judged.sum(), context.right.sum(), (context.judged & context.right).sum()) == (3, 2, 2)
+    without_targets = computed(rated_by("m"), attributes)[0]["q", ""].context
+    assert sorted(map(sorted, without_targets.right_values or [])) == [[], ["Mali"], ["Peru"]]

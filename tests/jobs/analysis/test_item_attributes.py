@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jobs.analysis.item_attributes import read_items
+from jobs.analysis.item_attributes import SHORT, read_items
 from jobs.analysis.rater_attributes import read_raters
 from jobs.analysis.responses import refusal_rates
 from jobs.analysis.span_marks import read_texts
@@ -139,3 +139,45 @@ def test_report_takes_globs_and_refuses_a_span_of_two_tables(tmp_path):
     write_file(tmp_path / "spans" / "again", "spans", [mark])
     with pytest.raises(InputError, match=r"spans=.*/spans/1: .*/spans/again .*rater=p1"):
         cli.execute("report", [keys[0], f"out={tmp_path}/other"])
+
+
+def test_items_without_responses_have_neither_lengths_nor_their_attributes():
+    items = read_items(tables("items", [item("a", region="East")]), [], ["region"])
+    assert (items.named, items.lengths, items.gold) == ({"region"}, None, {})
+    nothing = read_items([], [], ["region"])
+    assert (nothing.named, nothing.lengths, len(nothing.hashes)) == (frozenset(), None, 0)
+
+
+def test_an_empty_attribute_of_a_response_leaves_that_of_the_item():
+    responses = tables("responses", [response("s") | {"condition": "", "text": None}])
+    of_response = item("a", response="s", condition="x", model="old")
+    items = read_items(tables("items", [of_response]), responses, ["condition", "model"])
+    assert [items.columns[name][1] for name in ("condition", "model")] == [("x",), ("m@1",)]
+    assert items.lengths is not None
+    assert np.isnan(items.lengths).all()
+
+
+def test_values_are_sorted_and_crossed_where_both_are_set():
+    rows = [item("a", region="West", theme="sea"), item("b", region="West"), item("c", theme="art")]
+    rows += [item("d", region="East", theme="art")]
+    items = read_items(tables("items", rows), [], ["region+theme"])
+    assert [items.columns[name][1] for name in ("region", "theme")] == [("East", "West"), ("art", "sea")]
+    hashes = hash_texts(["a", "b", "c", "d", "unknown"])
+    codes, values = items.codes("region+theme", hashes)
+    assert values == ("East + art", "East + sea", "West + art", "West + sea")
+    assert codes.tolist() == [3, -1, -1, 0, -1]
+    groups = items.subgroups("region+theme", hashes)
+    assert {value: members.tolist() for value, members in groups.items()} == {
+        "East + art": [False, False, False, True, False], "West + sea": [True, False, False, False, False]
+    }  # fmt: skip
+
+
+def test_long_values_and_sets_are_shortened_in_messages():
+    cases = [("x" * SHORT, "'" + "x" * SHORT + "'"), ("x" * (SHORT + 1), "'" + "x" * SHORT + "…'")]
+    for value, shown in cases:
+        with pytest.raises(InputError) as refused:
+            read_items(tables("items", [item("a", region=value)], [item("a", region="y")]), [], ["region"])
+        assert f"({shown} and 'y')" in str(refused.value)
+    names = [f"target {number}" for number in range(9)]
+    with pytest.raises(InputError, match=r"another targets .*\('target 0, target 1, target 2"):
+        read_items(tables("items", [item("a", targets=names[::-1])], [item("a", targets=["y"])]), [], [])

@@ -5,7 +5,14 @@ from typing import Any
 
 import pytest
 
-from jobs.analysis.metric_settings import attributes, check, check_attributes, with_available, with_conditions
+from jobs.analysis.metric_settings import (
+    attributes,
+    check,
+    check_attributes,
+    check_groups,
+    with_available,
+    with_conditions,
+)
 from jobs.errors import InputError
 from jobs.metrics.question import MetricSettings
 from jobs.metrics.text_overlap import MEASURES
@@ -83,3 +90,10 @@ def test_conditions_are_compared_where_there_are_several() -> None:
         assert (settings.baseline_condition, settings.reference_condition) == chosen
 
     check_cases(check_case, cases)
+
+
+def test_groups_of_people_need_a_table_of_raters_unless_they_are_the_usual_ones() -> None:
+    for groups, has_raters in (([], False), (MetricSettings().groups, False), (["age"], True)):
+        check_groups(MetricSettings(groups=list(groups)), has_raters=has_raters)
+    with pytest.raises(InputError, match=r"^metrics\.groups=\[age,sex\]: needs a table of raters"):
+        check_groups(MetricSettings(groups=["age", "sex"]), has_raters=False)

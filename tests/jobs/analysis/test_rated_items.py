@@ -1,5 +1,6 @@
 """Tables of ratings whose items or targets do not meet those of the others."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -71,3 +72,25 @@ def test_questions_with_many_targets_are_not_compared():
     assert len(mismatches([with_targets(0, MOST_TARGETS), other])) == 1
     assert mismatches([with_targets(0, MOST_TARGETS + 1), other]) == []
     assert mismatches([with_targets(0, MOST_TARGETS + 50), other]) == []
+
+
+def test_groups_of_tables_are_named_by_their_first_and_the_larger_is_the_one_compared_with():
+    apart = [rated(f"R/p{n}", f"p{n}", ["x"]) for n in range(3)]
+    large = rated("R/m", "m", list("abcde"))
+    large.add(pa.Table.from_pylist([rating("f", "m", "shown", "1")]))
+    (sentence,) = mismatches([*apart, large])
+    assert sentence.startswith("R/p0 and 2 more and R/m answer rubric r but share no item: ")
+    assert "items such as 'x', the second such as 'a'" in sentence
+    (sentence,) = mismatches([large, *apart[:1]])
+    assert sentence.startswith("R/p0 and R/m answer")
+
+
+def test_the_first_target_and_the_first_item_are_the_examples():
+    tables = [rated("R/m", "m", ["a"], target="joy"), rated("R/p", "p", ["a"], target="sea")]
+    tables[1].add(pa.Table.from_pylist([{**rating("a", "p", "shown", "1"), "target": "art"}]))
+    (sentence,) = mismatches(tables)
+    assert "about the target 'art', the other tables about the target 'joy'" in sentence
+    batches = [pa.table({"item_id": pa.array(names, pa.string())}) for names in ([], ["q"])]
+    source: Any = SimpleNamespace(uri="R/items", batches=lambda _: iter(batches))
+    (sentence,) = mismatches(tables[:1], [source], hash_texts(["q"]))
+    assert "is in items=R/items (such as 'q')" in sentence

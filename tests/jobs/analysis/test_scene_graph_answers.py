@@ -74,3 +74,13 @@ def test_people_who_rated_under_the_condition_precede_those_without_one() -> Non
     assert scores(rows, of_people="people/match")["dsg_spearman", ""][0] < 0
     rows += [likert("k", 3, condition="a"), *of_condition]
     assert scores(rows, of_people="people/match")["dsg_spearman", ""][0] > 0
+
+
+def test_raters_are_in_order_and_people_without_a_score_do_not_count() -> None:
+    rows = [answer("i", "1", "yes") | {"rater": name} for name in ("n", "m")]
+    rows += [likert("i", 3), likert("i", None) | {"status": "ok"}]
+    metrics = dsg_metrics(
+        [TableInMemory("ratings", rows)],  # type: ignore[list-item]
+        QUESTIONS, rubric="dsg", likert="people/match", exclusion_filter=ExclusionFilter(frozenset()),
+    )  # fmt: skip
+    assert list(dict.fromkeys(metric.dims["rater"] for metric in metrics)) == ["m", "n"]

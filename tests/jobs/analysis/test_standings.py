@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from jobs.analysis.rating_codes import Reduction
-from jobs.analysis.standings import pair_distances, standings
+from jobs.analysis.standings import Standings, pair_distances, standings
 from jobs.metrics.answers import RatingTable
 from jobs.page.card_orders import disagreement
 from jobs.page.model import PictureRating
@@ -67,3 +67,11 @@ def test_the_scores_are_of_the_first_question_of_the_page_with_a_scale() -> None
         ):
             result = standings(reduction, [("r", question) for question in order], scale)
             assert (result.scored, result.score.tolist()) == (("r", scored), [score])
+
+
+def test_nothing_rated_has_no_standing_and_a_scale_of_one_point_no_distance() -> None:
+    nothing = np.zeros(0)
+    empty = Standings(np.zeros(0, np.uint64), nothing, nothing, None)
+    assert np.isnan(empty.of(hash_texts(["a", "b"]))).tolist() == [[True, True]] * 2
+    items, distances = pair_distances(RatingTable.from_matrix(np.array([[1.0, 1.0], [1.0, NAN]])), (1, 1))
+    assert (items.tolist(), distances.tolist()) == ([0], [0])

@@ -239,3 +239,30 @@ def test_any_plan_is_complete_or_refused(
     # Equal loads: nobody has two more than somebody whose limit leaves room for another task.
     spare = [r.name for r in raters if (r.limit is None or loads[r.name] < r.limit) and loads[r.name] < items]
     assert not spare or max(loads.values(), default=0) - min(loads[name] for name in spare) <= 1
+
+
+def test_a_plan_with_sets_does_not_depend_on_the_order_of_items() -> None:
+    together = {item: f"set {number // 3}" for number, item in enumerate(ITEMS)}
+    plans = [assign(items, TEN, seed=1, per_item=2, together=together) for items in (ITEMS, ITEMS[::-1])]
+    assert plans[0] == plans[1]
+
+
+def test_a_plan_is_frozen() -> None:
+    """Frozen: a study that continues, or is planned again, must show each person the same items in the same order."""
+    plan = assign(list("abcdef"), [Rater(name) for name in "xyz"], seed=7, per_item=1, shared=1, audit=0.5)
+    words = [task.rater + task.item + "*" * task.shared + "!" * task.audit for task in plan]
+    assert " ".join(words) == "xc! xb* yb* yf! yd! ze! zb*! za"
+
+
+def test_all_items_may_be_shared_up_to_the_limits_of_the_raters() -> None:
+    plan = assign(["a", "b"], [Rater("x", limit=2), Rater("y")], seed=1, per_item=1, shared=2)
+    assert sorted((task.rater, task.item, task.shared) for task in plan) == [
+        (rater, item, True) for rater in "xy" for item in "ab"
+    ]
+    with pytest.raises(PlanError, match=r"^shared=2: rater 'x' takes at most 1 tasks"):
+        assign(["a", "b"], [Rater("x", limit=1), Rater("y")], seed=1, per_item=1, shared=2)
+    with pytest.raises(PlanError, match=r"^shared=3: must be from 0 to the number of items, 2"):
+        assign(["a", "b"], [Rater("x")], seed=1, per_item=1, shared=3)
+    sets = {"a": "s", "b": "s"}
+    with pytest.raises(PlanError, match=r"^shared=2: must be from 0 to the number of sets, 1"):
+        assign(["a", "b"], [Rater("x")], seed=1, per_item=1, shared=2, together=sets)

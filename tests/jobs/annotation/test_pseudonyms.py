@@ -4,7 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from jobs.annotation.pseudonyms import KEY_VARIABLE, MIN_KEY_BYTES, PSEUDONYM_DIGITS, PseudonymsOnDemand, read_key
+from jobs.annotation.pseudonyms import (
+    KEY_VARIABLE,
+    MIN_KEY_BYTES,
+    PSEUDONYM_DIGITS,
+    Pseudonyms,
+    PseudonymsOnDemand,
+    read_key,
+)
 from jobs.errors import InputError
 
 KEY = "k" * MIN_KEY_BYTES
@@ -33,3 +40,9 @@ def test_a_key_is_asked_for_once_there_is_a_name(monkeypatch: pytest.MonkeyPatch
         replace("ada")
     monkeypatch.setenv(KEY_VARIABLE, KEY)
     assert replace("ada") == read_key(None)("ada")
+
+
+def test_a_pseudonym_is_frozen() -> None:
+    """Frozen: another value would make a person of earlier tables someone else."""
+    pseudonyms = Pseudonyms(b"k" * 16)
+    assert (pseudonyms("ada"), pseudonyms.fingerprint) == ("p-bfcca7e8b1e9e010d48ce652", "79a18da7")

@@ -8,7 +8,9 @@ import pyarrow.parquet as pq
 
 from jobs.corpora import repeats
 from jobs.corpora.records import cut, open_records, read_records
+from jobs.store.pieces import BegunCut
 from jobs.store.reading import open_table
+from jobs.store.units import Unit
 from tests.factories import record, write_records
 from tests.forwarding import counted_s3
 
@@ -108,3 +110,15 @@ def test_a_unit_of_records_without_rows_is_a_unit(tmp_path: Path) -> None:
     records = open_records(str(tmp_path / "records"), 1, {})
     assert [(unit.name, unit.rows) for unit in records.units] == [("unit0", 0), ("unit1", 1)]
     assert read_records(records.units[0], ["image_id"], None).num_rows == 0
+
+
+def test_units_without_rows_of_a_begun_table_have_names_of_their_own() -> None:
+    """A purge left two of four rows; the table has four units, of which a trial wrote the first."""
+    parent = Unit("u", (), rows=2)
+    units = list(cut([parent], {}, 1, {"u": BegunCut(4, {0: "first"})}))
+    assert [(unit.name, unit.rows) for unit in units] == [
+        ("first", 1), ("u-000000001", 1), ("u-000000002-2", 0), ("u-000000002-3", 0)
+    ]  # fmt: skip
+    assert [unit.extra["number"] for unit in units] == [0, 1, 2, 3]
+    (whole,) = cut([parent], {}, 5, {})
+    assert whole.name == "u"

@@ -6,6 +6,7 @@ import pytest
 
 from jobs.curation.config import CurationRules, PageRule
 from jobs.curation.near import MAX_DISTANCE
+from jobs.curation.starter import StarterConfig
 from jobs.errors import InputError
 from jobs.runtime.selection.draws import DrawConfig
 from tests.cases import check_cases
@@ -31,6 +32,7 @@ def test_other_values_are_refused_by_their_key() -> None:
         ({"thumbnails": "some"}, "^thumbnails=some: must be one of any, wikimedia, all$"),
         ({"page_rule": PageRule("url")}, r"^page_rule\.by=url: must be one of page_url, page_title$"),
         ({"near_duplicates": "x"}, "^near_duplicates=x: must be one of keep, report, drop$"),
+        ({"starter": StarterConfig(per_region=0)}, r"^starter\.per_region=0"),
         ({"select": "some"}, "^select=some: must be one of all, starter$"),
         ({"precedence": ["a", "b", "a"]}, r"^precedence=\[a,b,a\]: duplicate a$"),
     ])  # fmt: skip

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from jobs.errors import InputError
+from jobs.runtime import progress
 from jobs.runtime.board import Board, Reporter, RunBoard, Totals, board_options
 from jobs.runtime.progress import INTERVAL, SUBMITTED, StageProgress, line, line_interval
 from tests.cases import check_cases
@@ -118,3 +119,25 @@ def test_a_board_that_restarts_elsewhere_loses_no_counts() -> None:
     options = board_options("0" * 56)
     assert options["max_restarts"] == -1
     assert options["scheduling_strategy"].soft
+
+
+def test_the_facts_of_a_stage_are_its_counts() -> None:
+    stage = StageProgress("judge", 9, done=3, errors=2, notes=Counter(tokens=5))
+    assert stage.facts() == {
+        "stage": "judge", "done": 3, "total": 9, "unit": "rows", "errors": 2, "counts": {"tokens": 5}
+    }  # fmt: skip
+
+
+def test_seconds_that_are_left_are_rounded() -> None:
+    stage = StageProgress("embed", 10, done=1, first=(0.0, 0), changed=3.3)
+    assert line(stage, 3.3, now=3.3, job="embed").endswith("  0:30 left")  # 29.7 s
+    stage.changed = 400.0
+    assert line(stage, 400.0, now=400.4, job="embed").endswith("  1:00:00 left")  # 3599.6 s
+
+
+def test_the_rate_of_a_stage_is_since_its_first_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress.time, "monotonic", lambda: 110.0)
+    printed: Any = object.__new__(progress.Progress)
+    printed._job, printed._begun = "judge", 10.0
+    printed._stages = [StageProgress("judge", None, done=50, since=since) for since in (0.0, 60.0)]
+    assert [text.split("  ")[-1] for text in printed.lines()] == ["0.5 rows/s", "1.0 rows/s"]

@@ -218,3 +218,12 @@ def test_a_batch_without_rows_has_no_tallies() -> None:
     stage = Stage("judge", Labels, {"output": pa.table({"label": pa.array([], pa.string())})})
     rows = StageRunner(stage=stage, board=None)(batch.append_column(TALLY, pa.array([None], kind)).slice(1))
     assert (rows.num_rows, rows[TALLY].type, rows["label"].type) == (0, kind, pa.string())
+
+
+def test_the_number_of_rows_that_is_expected_is_named() -> None:
+    rows = pa.table({"n": [0, 1, 2]})
+    for rows_out, expected in ((2, "2 per row"), (lambda _: [2, 1, 3], "6"), (lambda _: [3, 3, 3], "3 per row")):
+        stage = Stage("judge", object, {}, rows_out=rows_out)
+        with pytest.raises(RunError, match=rf"^stage object: returned 3 rows for 3, expected {expected}$"):
+            stage.returned_counts(rows, rows)
+    assert Stage("judge", object, {}).returned_counts(rows, rows) == [1, 1, 1]

@@ -19,8 +19,8 @@ def files_of(place: str, *names: str) -> list[Object]:
     return [Object(f"{place}/{name}", 1, "e") for name in names]
 
 
-def records_of(*urls: str | None) -> Any:
-    return TableInMemory("records", [record(str(n)) | {"image_url": url} for n, url in enumerate(urls)], batch=1)
+def records_of(*urls: str | None, batch: int = 1) -> Any:
+    return TableInMemory("records", [record(str(n)) | {"image_url": url} for n, url in enumerate(urls)], batch=batch)
 
 
 def test_the_name_of_a_picture_is_the_last_part_of_its_url() -> None:
@@ -54,7 +54,8 @@ def test_records_whose_file_is_there_are_counted() -> None:
 def test_a_folder_without_any_picture_of_the_records_is_refused() -> None:
     files = files_of("/f", "a.jpg", "b.jpg")
     for urls in (["https://h/none.jpg", None, "https://h/b.jpg"], [None, "https://h/"], []):
-        folder.check_names("/f", files, records_of(*urls))
+        for batch in (1, 3):
+            folder.check_names("/f", files, records_of(*urls, batch=batch))
     message = r"source\.path=/f: none .* among its 2 files; .* for example 'first\.jpg'$"
     with pytest.raises(InputError, match=message):
         folder.check_names("/f", files, records_of(None, "https://h/first.jpg", "https://h/second.jpg"))

@@ -3,8 +3,11 @@
 import io
 from typing import Any
 
+import pytest
+
 from jobs.corpora.wit.csv_rows import RowReader
-from jobs.store.writer import Reject
+from jobs.errors import InputError
+from jobs.store.writer import RAW_KEPT, Reject
 from tests.cases import check_cases
 
 
@@ -39,3 +42,19 @@ def test_rows_and_rejects() -> None:
         assert rows(text) == expected
 
     check_cases(check, cases)
+
+
+def test_a_reject_keeps_the_start_of_its_line() -> None:
+    source: Any = None
+    text = "x" * (RAW_KEPT + 5) + "\n\udcff\n"
+    reader = RowReader("f", source, io.BytesIO(text.encode("utf-8", "surrogateescape")), header=["a", "b"])
+    rejects = [row for row in reader.rows() if isinstance(row, Reject)]
+    assert [(row.reason, row.raw) for row in rejects] == [("malformed", "x" * RAW_KEPT), ("malformed", "\ufffd\n")]
+
+
+def test_a_header_is_read_without_its_mark_and_outer_spaces() -> None:
+    source: Any = None
+    reader = RowReader("f", source, io.BytesIO("\ufeff a \tb\n1\t2\n".encode()))
+    assert (reader.header, list(reader.rows())) == (["a", "b"], [["1", "2"]])
+    with pytest.raises(InputError, match=r"^f: empty; a header is required$"):
+        RowReader("f", source, io.BytesIO(b""))

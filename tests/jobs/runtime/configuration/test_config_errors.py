@@ -79,6 +79,10 @@ def test_any_other_error_is_described_in_one_line(conf: Path) -> None:
     assert "\n" not in describe(error)
 
 
+def test_an_error_without_a_key_is_its_first_line() -> None:
+    assert describe(ValueError("no such thing\nmore")) == "no such thing"
+
+
 def test_a_missing_value_is_named_by_its_key() -> None:
     structured = OmegaConf.structured(Schema)
     with pytest.raises(OmegaConfBaseException) as caught:

@@ -293,3 +293,20 @@ def test_a_pace_needs_five_units_that_took_time() -> None:
     assert pace_of(ended(9, every=1, rows=0)) is None
     assert pace_of(ended(8, every=1), together=4) is not None
     assert pace_of(ended(7, every=1), together=4) is None
+
+
+def test_an_estimate_from_a_measurement_has_no_coverage_and_machines_have_a_price_per_hour() -> None:
+    of_units = Forecast(10, "rows", pace_of(ended(9, every=1)), Requests(), Cluster(0)).to_json()
+    measured = estimates.Pace(Spread(1, 1, 1), 0, source="measured")
+    assert (of_units["coverage"], of_units["units"]) == (estimates.COVERAGE, 9)
+    of_measurement = Forecast(10, "rows", measured, Requests(1, 2), Cluster(0)).to_json()
+    assert (of_measurement["coverage"], of_measurement["source"]) == (None, "measured")
+    assert of_measurement["requests"] == {"put": 1, "get": 2}
+    took = estimates.actual(Cluster(2, PRICES, per_hour=3.0, cpus=4), 1800.5, 7, "rows", 2)
+    assert {name: took[name] for name in ("done", "counted", "devices", "seconds", "cpu_hours", "gpu_hours")} == {
+        "done": 7, "counted": "rows", "devices": 2.0, "seconds": 1800.5, "cpu_hours": 2.0006, "gpu_hours": 1.0003
+    }  # fmt: skip
+    assert (took["money"], took["currency"]) == (1.5004, "USD")
+    assert estimates.actual(Cluster(2), 1, 7, "rows", 2)["money"] is None
+    assert comparison({"source": "measured"}, {}) == ""
+    assert comparison({"source": "measured"}, {"seconds": 2.0}) == "2.0 s; estimate: measured"

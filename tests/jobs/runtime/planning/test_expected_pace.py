@@ -105,6 +105,17 @@ def test_how_many_actors_work_with_how_many_cores(
     assert lanes_of(pool, cores=cores, threads=threads) == Lanes(*expected)
 
 
+def test_few_pieces_keep_few_actors_busy() -> None:
+    busy = [Lanes(8, 0.5).limited(pieces) for pieces in (0, 1, 8, 9, 12, 16)]
+    assert [lanes.actors for lanes in busy] == [8, 1, 8, 4.5, 6, 8]
+    assert [lanes.total for lanes in busy[:3]] == [4, 0.5, 4]
+
+
+def test_a_driver_that_works_itself_hands_out_nothing() -> None:
+    pace = measured_pace(measurement(pools=[], seconds=[1e-6]), amounts(1000), lanes=Lanes(1, 1), work=None)
+    assert pace.per_s.value == pytest.approx(1e8)
+
+
 def test_a_driver_hands_out_units_no_faster_than_it_can() -> None:
     pace = measured_pace(measurement(seconds=[1e-6]), amounts(1000), lanes=Lanes(64, 1), work=None)
     assert pace.per_s.value == pytest.approx(100 / DRIVER_S)

@@ -53,11 +53,11 @@ def test_a_table_that_would_be_deleted_has_nothing_done(
 
 def test_rows_add_up_with_ok_first() -> None:
     counts = {
-        "rows_in": 1500, "rows_out": 1000, "filtered": {"b": 300, "a": 150}, "rejected": {"malformed": 50},
+        "rows_in": 1500, "rows_out": 1000, "filtered": {"b": 300, "a": 150}, "rejected": {"z": 20, "malformed": 30},
         "status": {"error": 10, "ok": 980, "blocked": 10}, "failures": {},
     }  # fmt: skip
     assert summary.reconciliation(counts).splitlines() == [
-        "  1,500 in = 1,000 out + 150 filtered by a + 300 filtered by b + 50 rejected as malformed",
+        "  1,500 in = 1,000 out + 150 filtered by a + 300 filtered by b + 30 rejected as malformed + 20 rejected as z",
         "  1,000 asked = 980 ok + 10 blocked + 10 error",
     ]
 
@@ -68,6 +68,8 @@ def test_the_most_frequent_entries_come_first_and_others_are_counted(capsys: pyt
     summary.show_tally("many", {f"n{number:02}": 1 for number in range(summary.TALLY_LINES + 2)})
     few, many = lines(capsys)
     assert few == "  few: c 1,000, a 1, b 1"
+    summary.show_tally("all", {f"n{number:02}": 1 for number in range(summary.TALLY_LINES)})
+    assert lines(capsys)[0].endswith(f"n{summary.TALLY_LINES - 1:02} 1")
     assert many.endswith("n09 1 (+2 more)")
 
 

@@ -171,3 +171,14 @@ def test_more_than_there_are_are_all_drawn_and_reported() -> None:
     drawn, chosen = draw(responses(3), n=5)
     assert len(chosen) == 18
     assert str(drawn) == "drew 3 of 3 pictures; there are fewer than draw.n=5"
+
+
+def test_columns_are_read_once_and_numbers_can_group_rows() -> None:
+    config = CompleteDrawConfig(n=1, by="model", complete=["model", "sample"])
+    assert Draw(config, "responses").columns == ["response_id", "model", "sample"]
+    assert Draw(CompleteDrawConfig(n=1, by="sample"), "responses").columns == ["response_id", "sample"]
+    assert Draw(CompleteDrawConfig(n=1, complete=["a", "b"]), "items").columns == ["item_id", "image_ids", "attributes"]
+    with pytest.raises(InputError, match=r"^draw\.by=absent: must be picture or one of .*model"):
+        Draw(DrawConfig(n=1, by="absent"), "responses")
+    with pytest.raises(InputError, match=r"^with=absent: must be picture or one of"):
+        Draw(DrawConfig(n=1, by="absent"), "responses", by="with")

@@ -4,6 +4,8 @@ import itertools
 import re
 import string
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -303,3 +305,16 @@ def test_curate_drops_excluded_pictures_after_its_own_rules(tmp_path: Path) -> N
     assert isinstance(manifest, dict)
     assert manifest["counts"]["filtered"] == {"one_row_an_image": 1, "excluded": 1}
     assert manifest["identity"]["rules"][-1] == "one_row_an_image"  # the list is another entry, which may grow
+
+
+def test_the_list_of_a_run_is_read_by_its_workers(tmp_path: Path) -> None:
+    listed = exclusions.Exclusions(("a",), (frozenset({"a", "b"}),))
+    files: dict[str, bytes] = {}
+    run: Any = SimpleNamespace(keep=lambda name, data: files.setdefault(name, data) and f"{tmp_path}/{name}")
+    uri = exclusions.keep(run, listed)
+    assert files == {"exclusions.txt": b"a\nb"}
+    assert uri is not None
+    Path(uri).write_bytes(files["exclusions.txt"])
+    assert [exclusions.load(uri).hit(name) for name in ("a", "b", "c")] == [True, True, False]
+    assert not exclusions.load(None)
+    assert exclusions.keep(run, exclusions.Exclusions()) is None
