@@ -253,3 +253,24 @@ def test_options_to_report_and_lines_of_other_kinds(tmp_path: Path) -> None:
     assert [tuple(row[name] for name in ("item_id", "field", "text", "annotation")) for row in rows] == [
         ("g", "why", "because", 7), ("g", "other", "x", 7), ("h", "other", None, 8)
     ]  # fmt: skip
+
+
+def test_an_issue_counts_if_it_is_offered_or_chosen_and_a_task_needs_no_question(tmp_path: Path) -> None:
+    issue = prodigy.ISSUE_OPTION
+    options = [{"id": "1"}, {"id": issue}]
+    lines = [
+        line(item_id="chosen", accept=[issue]),
+        line(item_id="offered", options=options),
+        line(item_id="both", accept=["1", issue], options=options),
+        line(item_id="neither"),
+        line(item_id="no question", question=None, comment="x"),
+    ]
+    done: list[Any] = []
+    for number, data in enumerate(lines, start=1):
+        reading = ToolReading(table="ratings" if number < 5 else "raters")
+        done.append(prodigy._done("f", number, data, reading, lambda reject: None))
+    assert [(task.issue, task.skipped) for task in done] == [
+        (True, True), (False, False), (True, False), (None, False), (None, False)
+    ]  # fmt: skip
+    assert done[0].data["questions"] == ["q"]
+    assert "questions" not in done[4].data

@@ -3,8 +3,18 @@
 import json
 from collections import Counter
 
-from jobs.items_from.concepts import NO_ARTICLE, NO_LABEL, NOT_JSON, concepts_of, sheet_row
+from jobs.items_from.concepts import (
+    NO_ARTICLE,
+    NO_LABEL,
+    NOT_JSON,
+    Proposal,
+    concepts_of,
+    proposals,
+    proxy_item,
+    sheet_row,
+)
 from jobs.retrieval.lemma_index import NamedNode
+from tests.cases import check_cases
 
 LABELS = ["Zebra", "Ant", "wild boar"]
 NODES = {"safari": [NamedNode(0, "n1", "Safari"), NamedNode(1, "n2", "Safari")], "hunt": [NamedNode(0, "n3", "hunt")]}
@@ -31,3 +41,30 @@ def test_a_concept_has_the_labels_of_the_set_in_its_order() -> None:
     assert (row["labels"], row["gold"], row["gold_node"], row["proposals"]) == (
         "Zebra; Ant; wild boar", "Zebra; Ant", "n2", "3"
     )  # fmt: skip
+
+
+def test_a_response_is_read_as_a_list_or_line_by_line() -> None:
+    one, other = '{"concept": " tea ", "labels": ["a", 2]}', '{"concept": "art", "labels": []}'
+    tea, art = Proposal("tea", ("a", "2")), Proposal("art", ())
+    cases = [
+        (f"[{one}, {other}]", [tea, art]), (one, [tea]), (f"{one},\n{other},\n", [tea, art]),
+        (f"```json\n{one}\n\n{other}\n```", [tea, art]), (f"Sure:\n{one}", [None, tea]), ("", []),
+        ('{"concept": " ", "labels": []}', [None]), ('{"concept": 3, "labels": []}', [None]),
+        ('{"concept": "tea", "labels": "a"}', [None]), ("[3]", [None]), ("3", [None]),
+    ]  # fmt: skip
+
+    def check(text: str, expected: list[Proposal | None]) -> None:
+        assert list(proposals(text)) == expected
+
+    check_cases(check, cases)
+
+
+def test_a_set_of_labels_has_the_words_of_its_name() -> None:
+    item, texts = proxy_item("wild_animals", ["Zebra", "Ant"])
+    assert [(text["role"], text["text"], text["source"]) for text in texts] == [
+        ("proxy", "wild animals", "wild_animals"), ("labels", "Zebra, Ant", "wild_animals")
+    ]  # fmt: skip
+    assert item["text_ids"] == [text["text_id"] for text in texts]
+    assert (item["targets"], item["attributes"]) == (["Zebra", "Ant"], [("proxy", "wild animals")])
+    others = [proxy_item("wild_animals", ["Ant", "Zebra"])[0], proxy_item("tame", ["Zebra", "Ant"])[0]]
+    assert len({item["item_id"], *(other["item_id"] for other in others)}) == 3

@@ -2,10 +2,11 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from jobs.errors import InputError
-from jobs.items_from.labels import NO_RATING, read_labels
+from jobs.items_from.labels import NO_RATING, QuestionLabels, read_labels
 from jobs.metrics.answers import MAX_LEVELS
 from jobs.metrics.majority import NO_MAJORITY
 from tests.factories import TableInMemory, rating
@@ -56,3 +57,11 @@ def test_what_has_no_labels_is_refused() -> None:
     twice: Any = [TableInMemory("ratings", [ROWS[0], ROWS[1] | {"condition": "x"}])]
     with pytest.raises(InputError, match="several ways"):
         read_labels(twice, questions=(), by="everyone")
+
+
+def test_a_question_without_an_answer_gives_no_label() -> None:
+    source: Any = TableInMemory("ratings", [rating("a", "p1", "kind", None)])
+    (of_question,) = read_labels([source], questions=(), by="everyone").values()
+    assert of_question.of(["a", "b"]) == [NO_RATING] * 2
+    empty = QuestionLabels(np.zeros(0, np.uint64), np.zeros(0, np.int16), ())
+    assert empty.of(["a"]) == [NO_RATING]
