@@ -188,3 +188,15 @@ def test_an_unknown_fold_is_refused(config: FoldConfig) -> None:
 def test_terms_travel_packed() -> None:
     terms = {"a": ("x",), "b": ("x", "y"), "é": ("x",)}
     assert unpack(pack(terms)) == terms
+
+
+def test_a_single_empty_table_is_refused_and_a_path_is_read_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    empty = write_table(tmp_path / "empty", "terms", [])
+    with pytest.raises(InputError, match=rf"^terms\.path={empty}: has no terms; at least one is required$"):
+        read_terms(TermsConfig(path=empty))
+    (tmp_path / "a.txt").write_text("war\n")
+    paths = [empty, f"{tmp_path}/a.txt", empty]
+    assert read_terms(TermsConfig(path=paths)) == {"war": ("a",)}
+    assert capsys.readouterr().out.count("has no terms") == 1

@@ -71,6 +71,15 @@ def test_alike_beyond_reason_is_an_error_not_a_full_memory(monkeypatch: pytest.M
         near_pairs(np.arange(64, dtype=np.uint64), 10)
 
 
+def test_as_many_pairs_as_are_allowed_are_returned(monkeypatch: pytest.MonkeyPatch) -> None:
+    hashes = np.arange(4, dtype=np.uint64)  # six pairs within two bits
+    monkeypatch.setattr(near, "MAX_PAIRS", 6)
+    assert len(near_pairs(hashes, 2).left) == 6
+    monkeypatch.setattr(near, "MAX_PAIRS", 5)
+    with pytest.raises(near.TooManyPairsError):
+        near_pairs(hashes, 2)
+
+
 def test_nothing_to_compare() -> None:
     for n in (0, 1):
         assert len(near_pairs(np.arange(n, dtype=np.uint64), 4).left) == 0

@@ -1,9 +1,15 @@
 """The pictures that a search found, by hand."""
 
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
 from actors.ids import content_id
-from jobs.retrieval.candidate_rows import best_neighbors, candidates
+from jobs.errors import InputError
+from jobs.retrieval.candidate_rows import MetadataConfig, best_neighbors, candidates, find_metadata, read_metadata
 from jobs.runtime.selection.exclusions import ExclusionFilter, marks_of
 from tests.factories import TableInMemory
 
@@ -55,3 +61,21 @@ def test_exclusions_by_the_id_of_the_corpus_and_by_url() -> None:
     for name in ("e", "https://h/e.jpg", content_id("https://h/e.jpg")):
         result = candidates(best(None), DESCRIBED, ExclusionFilter(marks_of(name)))
         assert (result.left_out["excluded"], len(result.records)) == (1, 1)
+
+
+def test_the_first_row_of_an_id_describes_it(tmp_path: Path) -> None:
+    for name, texts in (("a", ["first", "second"]), ("b", ["third", "other"])):
+        ids = ["x", "x"] if name == "a" else ["x", "y"]
+        pq.write_table(pa.table({"uid": ids, "url": texts, "text": texts}), tmp_path / f"{name}.parquet")
+    (tmp_path / "notes.txt").write_text("x")
+    config = MetadataConfig(path=str(tmp_path))
+    files = find_metadata(config)
+    assert [Path(file.uri).name for file in files] == ["a.parquet", "b.parquet"]
+    ids = pa.array(["x", "y", "z"])
+    assert read_metadata(files, config, ids) == {"x": ("first", "first"), "y": ("other", "other")}
+    config.caption = None
+    assert read_metadata(files, config, ids) == {"x": ("first", None), "y": ("other", None)}
+    with pytest.raises(InputError, match=r"no column link; there are uid, url, text \(choose with corpus\.id="):
+        read_metadata(files, MetadataConfig(path=str(tmp_path), url="link"), ids)
+    with pytest.raises(InputError, match=r"corpus\.path=.*notes\.txt: has no \.parquet file"):
+        find_metadata(MetadataConfig(path=f"{tmp_path}/notes.txt"))

@@ -57,3 +57,16 @@ def test_only_wanted_names_are_held() -> None:
     assert len(index) == 1
     assert not index.nodes("easter")
     assert not LemmaIndex(TABLE, np.empty(0, np.uint64))
+
+
+def test_nodes_of_a_name_are_sorted_and_a_node_keeps_its_first_match() -> None:
+    """By the place of the name among the node's names, then by id."""
+    rows: list[dict[str, Any]] = [
+        {"node_id": node, "lemmas": [("en", lemmas)]}
+        for node, lemmas in (("z", ["roe"]), ("c", ["x", "roe"]), ("a", ["roe"]), ("b", ["y", "roe"]), ("y", ["roe"]))
+    ]
+    table: Any = TableInMemory("nodes", rows)
+    index = LemmaIndex(table, phrase_hashes(["roe x"], lines=1, longest=1))
+    assert [node.node_id for node in index.nodes("roe")] == ["a", "y", "z", "b", "c"]
+    assert (len(index), index.nodes("absent")) == (2, [])
+    assert found("Easter egg\nEaster egg hunt\negg") == found("Easter egg\negg")

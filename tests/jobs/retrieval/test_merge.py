@@ -112,3 +112,12 @@ def test_a_pass_reads_only_the_rows_of_its_queries(tmp_path: Path, monkeypatch: 
     assert Counter(read) == Counter({
         (0, 12): 2, (12, 27): 2, (27, 33): 2, (0, 8): 1, (8, 18): 1, (18, 22): 1
     })  # fmt: skip
+
+
+def test_equal_scores_are_in_order_of_their_items() -> None:
+    rows = [(0, 1.0, "b"), (1, 2.0, "a"), (0, 1.0, "a"), (0, 2.0, "c"), (1, 2.0, "b"), (0, 1.0, "d")]
+    query, score, item = (list(column) for column in zip(*rows, strict=True))
+    columns = {"item_id": item, "score": score, "query": pa.array(query, pa.int64())}
+    best_rows = merging._first_k(pa.table(columns), 3)
+    assert best_rows["query"].to_pylist() == [0, 0, 0, 1, 1]
+    assert best_rows["item_id"].to_pylist() == ["c", "a", "b", "a", "b"]
