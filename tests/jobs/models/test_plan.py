@@ -16,6 +16,7 @@ JUDGE = ModelConfig(name="seven", checkpoint="me/seven", revision="abc", memory_
 def test_memory_next_to_what_there_is() -> None:
     cases = [
         ("auto", StageResources(actors=1, num_gpus=1), 24.0, ["20 GB per actor in bfloat16 x 1 = 20 GB", "24.0 GB"]),
+        ("auto", StageResources(actors=1, num_gpus=1), 20.0, ["GPUs of this machine: 20.0 GB"]),
         ("auto", StageResources(actors=2, num_gpus=1), 24.0, ["x 2 = 40 GB", "too little"]),
         ("float32", StageResources(actors=1, num_gpus=1), 24.0, ["40 GB per actor in float32", "too little"]),
         ("auto", StageResources(actors=1), 64.0, ["40 GB per actor in float32", "free on this machine: 64.0 GB"]),

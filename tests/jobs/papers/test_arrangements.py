@@ -10,18 +10,34 @@ from jobs.analysis.report_tables import ReportTables
 from jobs.errors import InputError
 from jobs.metrics.question import MetricSettings
 from jobs.papers import registry, report_results
+from jobs.papers.caire import arrangement as caire
+from jobs.papers.caire.raters import ShownRater
 from jobs.papers.century import images, people, response_figures
+from jobs.papers.model import PaperFigure, PaperPart
 from jobs.papers.report_results import ReportSettings, check
 from jobs.papers.rome import image_models, question_answers, rating
 from jobs.papers.settings import PaperSettings
 from jobs.papers.study import Study
+from jobs.papers.tric import splits
 from tests.factories import TableInMemory
 from tests.jobs.papers.studies import metric, study
 
 RATED = {
+    "caire": {"relevance": "relevance"},
     "century": {"images": "sensitive", "responses": "identification"},
     "rome": {"rating": "match", "comparison": "preference", "scores": "with_dependencies"},
 }
+CENTURY = {
+    "table_1": 1, "table_2": 1, "table_3": 2, "table_6": 1, "table_7": 1, "figure_6": 1, "table_8": 1, "table_9": 1,
+    "figure_7": 1, "figure_9": 2, "table_12": 1, "figure_11": 2, "figure_12": 2, "self_preference": 1, "table_13": 1,
+    "figure_13": 2, "people": 1,
+}  # fmt: skip
+ROME = {"table_1": 0, "table_2": 1, "figure_3_left": 0, "table_3": 1, "table_4": 1, "figure_4": 1, "by_scenario": 0}
+TRIC = {"table_1": 1, "section_6": 1, "figure_mine": 0, "table_2": 1, "reranking": 1}
+CAIRE = {
+    "table_1": 2, "table_2": 1, "table_3": 1, "table_4": 1, "table_8": 2, "table_10": 2, "table_11": 1, "table_14": 1,
+    "table_15": 1, "table_16": 1, "table_17": 1,
+}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -32,11 +48,22 @@ def _without_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.setattr(module, name, lambda *_, **__: "")
 
 
+def arranged(name: str, *roles: str, metrics: Any = (), computed: Any = (), **more: Any) -> list[PaperPart]:
+    answered = {(role, RATED[name][role]): ["m", "p"] if more else ["m"] for role in roles}
+    one = study(metrics, computed=computed, answered=answered, name=name, contrast=more.get("contrast", []))
+    raters = SimpleNamespace(kinds=more.get("kinds", {}))
+    summary: Any = SimpleNamespace(raters=raters, pooled=SimpleNamespace(result=list))
+    return list(registry.arrange(replace(one, summary=summary)))
+
+
 def parts(name: str, *roles: str, metrics: Any = (), computed: Any = ()) -> list[str]:
-    answered = {(role, RATED[name][role]): ["m"] for role in roles}
-    one = study(metrics, computed=computed, answered=answered, name=name)
-    summary: Any = SimpleNamespace(raters=SimpleNamespace(kinds={}), pooled=SimpleNamespace(result=list))
-    return [part.name for part in registry.arrange(replace(one, summary=summary))]
+    return [part.name for part in arranged(name, *roles, metrics=metrics, computed=computed)]
+
+
+def notes(of_paper: list[PaperPart]) -> dict[str, int]:
+    """Return the number of notes of each part."""
+    tables = [part.numbers if isinstance(part, PaperFigure) else part for part in of_paper]
+    return {table.name: sum(map(bool, table.notes)) for table in tables}
 
 
 def test_parts_of_a_paper_are_those_of_the_rated_rubrics_in_its_order() -> None:
@@ -74,6 +101,37 @@ def test_parts_of_tric_are_those_of_the_computed_metrics() -> None:
     assert names["judges"] == parts("tric", computed=[encoders, judges])
     assert (names["judges"][0], len(names["judges"])) == ("table_2", 2)
     assert parts("tric", computed=[metric("mrr@100", 0.5, ranking="judge")]) == []
+
+
+def test_parts_say_what_they_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number of notes of each table and of the numbers of each figure."""
+    for module in (splits, response_figures):
+        monkeypatch.setattr(module, "small_multiples", lambda *_, **__: "")
+    written = {"rubric": "responses", "question": "identification", "attribute": "model", "part": "w"}
+    people = {"rubric": "images", "question": "sensitive", "group": "people"}
+    region = {"attribute": "sub_region+model", "part": "Caribbean + w"}
+    of_century = [
+        metric("share_at_least", 0.5, **written), metric("share_at_least", 0.5, **written | region),
+        metric("entities", 3, concept="war"), metric("self_preference", 1, rubric="responses", rater="m"),
+        metric("agreement_with_majority", 0.5, rater="p", **people), metric("people_total", 3, **people),
+    ]  # fmt: skip
+    century = arranged("century", "images", "responses", metrics=of_century, kinds={"p": "human"},
+                       contrast=["prompt:long-short"])  # fmt: skip
+    assert list(notes(century).items()) == list(CENTURY.items())
+    assert notes(arranged("rome", *RATED["rome"])) == ROME
+    computed = [
+        metric("mrr", 0.5, table="clip", template="none"), metric("mrr@100", 0.5, ranking="encoder"),
+        metric("instances", 3, split="mine"),
+        *(metric("histogram_count", 1, split="mine", column=column, bin="0", width="1") for column in splits.LABELS),
+    ]  # fmt: skip
+    assert notes(arranged("tric", computed=computed)) == TRIC
+    monkeypatch.setattr(caire, "asked", lambda _: [ShownRater("m", "", "article")])
+    of_caire = [
+        metric("f1", 0.5, rubric="relevance", question="relevance"),
+        metric("pearson_by_image", 0.5, rubric="relevance", question="relevance", rater="m", group="people"),
+    ]
+    linked = [metric("accuracy@1", 0.5, table="lemma")]
+    assert notes(arranged("caire", "relevance", metrics=of_caire, computed=linked, kinds={"p": "human"})) == CAIRE
 
 
 def test_settings_of_a_paper_and_of_metrics_are_checked() -> None:

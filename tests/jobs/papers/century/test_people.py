@@ -71,6 +71,8 @@ def test_agreement_with_the_majority_by_person(monkeypatch: pytest.MonkeyPatch) 
         ("all: pictures with unit quality 0",): [(0.4, 0.3)],
     }  # fmt: skip
     assert list(people.rater_agreement(study(metrics[3:]))) == []
+    (alone,) = people.rater_agreement(study(metrics[:3]))
+    assert alone.numbers.reasons == ("needs metrics.crowdtruth=true",)
 
 
 def test_participation_is_of_the_first_question_that_people_answered() -> None:
@@ -96,5 +98,9 @@ def test_participation_is_of_the_first_question_that_people_answered() -> None:
     others = [of_people("people_total", count, question) for count, question in ((4, "mood"), (3, "tone"))]
     (table,) = people.participation(study(others, **RATED))
     assert rows_of(table)["Pictures", "Mood"][0] == (4, None)
+    both = {**RATED, "answered": {**RATED["answered"], ("responses", "identification"): ["p"]}}
+    of_response = metric("people_total", 2, rubric="responses", question="identification", group="people")
+    (table,) = people.participation(study([of_response], **both))
+    assert rows_of(table)["Responses", "Correct identification"][0] == (2, None)
     (table,) = people.participation(study(printed=printed, **RATED))
     assert rows_of(table)["Pictures", "Sensitive"][0] == (None, 70)

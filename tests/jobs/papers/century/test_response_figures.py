@@ -142,7 +142,7 @@ def test_figure_12_has_the_slopes_of_all_responses_and_of_each_writer(
     assert (len(of_v.x), len(of_v.y), of_v.x[-1]) == (response_figures.MOST_POINTS, response_figures.MOST_POINTS, 200)
     assert of_v.bounds == of_w.bounds == (0.8, 5.2)
     assert (of_v.fit.slope, of_v.y_label, of_v.x_label) == (pytest.approx(1 / 50), "mean score", "")
-    assert (of_w.x, of_w.fit, of_w.y_label) == ([], None, "")
+    assert (of_w.x, of_w.y, of_w.fit, of_w.y_label) == ([], [], None, "")
     assert {panel.x_label for _, panel in panels[-3:-1]} == {"characters"}
     assert list(response_figures.figure_12(study(**RATERS))) == []
     assert list(response_figures.figure_12(study(metrics))) == []

@@ -35,11 +35,15 @@ def test_encoders_by_wording_next_to_the_papers() -> None:
         (("small", ""), [NONE, NONE, (None, 0.1), NONE]),
     ]
     assert units_of(table) == ["number"] * 4
+    assert table.notes == ("n counts pictures. The paper's numbers are for other splits; its encoders see no date.",)
 
 
 def test_without_random_ranks_only_the_papers_are_shown() -> None:
     table = table_2(study(printed=PRINTED))
     assert units_of(table) == ["", "", "number", "number"]
+    own = table_2(study(computed=[metric("mrr", 0.3, table="small", template="none")], printed=PRINTED))
+    assert rows_of(own)["small", "no date"][0::2] == [(0.3, None), (None, 0.1)]  # named as in the paper
+    assert ("small", "") not in rows_of(own)
     assert list(rows_of(table)) == [("random baseline", ""), ("big", ""), ("small", "")]
 
 
@@ -59,6 +63,7 @@ def test_judges_are_compared_with_the_encoder_and_with_no_date() -> None:
     ]
     ranked = reranking(study(computed=computed))
     assert units_of(ranked) == ["number"] * 3
+    assert ranked.notes == ("Changes are paired by picture; n counts pictures.",)
     assert list(rows_of(ranked).items()) == [
         (("encoder", "", ""), [(0.3, None), NONE, NONE]),
         (("reranked", "m", "no date"), [(0.5, None), (0.2, None), NONE]),
