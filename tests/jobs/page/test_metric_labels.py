@@ -1,7 +1,7 @@
 """Labels of metrics: phrases of a metric's name and what it depends on."""
 
 from jobs.metrics.metric import Metric
-from jobs.page.metric_labels import label
+from jobs.page.metric_labels import label, name_of, rater_words
 from jobs.page.model import letters_of
 from jobs.page.short_names import rater_hues, rater_letters
 from tests.cases import check_cases
@@ -41,6 +41,44 @@ def test_a_label_is_a_phrase() -> None:
 def test_only_the_dims_asked_for_are_named() -> None:
     metric = Metric(name="alpha", definition="d", value=0.5, n=9, reason="r", dims={"level": "ordinal", "group": "g"})
     assert (label(metric, ["group"]), label(metric, ["metric", "first"])) == ("g", "Krippendorff’s α (ordinal)")
+
+
+def test_a_detail_of_the_name_is_named_alone_without_it() -> None:
+    cases = [
+        ("alpha", {"level": "ordinal"}, "ordinal"),
+        ("share_at_least", {"threshold": "4", "rule": "any"}, ""),
+        ("share_difference", {"threshold": "4"}, "≥ 4"),
+        ("kappa", {"inverted": "yes", "bins": "3"}, "scale inverted, bins = 3"),
+        ("kappa", {"part": "Africa", "first": "a"}, "Africa, a"),
+        ("kappa", {"threshold": "", "k": ""}, ""),
+    ]
+
+    def check(name: str, dims: dict[str, str], phrase: str) -> None:
+        metric = Metric(name=name, definition="d", value=0.5, n=9, reason="r", dims=dims)
+        names = ["level", "threshold", "rule", "inverted", "bins", "k", "part", "attribute", "first", "second"]
+        assert label(metric, names) == phrase
+
+    check_cases(check, cases)
+
+
+def test_words_for_raters() -> None:
+    cases = [
+        ("kappa", {"rater_a": "anna", "rater_b": "bo", "group": "people"}, "anna and bo"),
+        ("kappa", {"rater_a": "anna", "group": "Kenya"}, "Kenya, anna"),
+        ("accuracy", {"rater": "m", "group": "models"}, "m"),
+        ("accuracy", {"group": "people"}, "people"),
+        ("people_total", {"group": "people"}, ""),
+        ("people_total", {"group": "Kenya"}, "Kenya"),
+    ]
+
+    def check(name: str, dims: dict[str, str], phrase: str) -> None:
+        metric = Metric(name=name, definition="d", value=0.5, n=9, reason="r", dims=dims)
+        assert rater_words(metric, ("rater", "rater_a", "rater_b", "group")) == phrase
+        assert rater_words(metric, ()) == ""
+
+    check_cases(check, cases)
+    other = Metric(name="rater_correlation_mean", definition="d", value=0.5, n=9, reason="r")
+    assert name_of(other) == "mean"
 
 
 def test_letters_and_colours_of_raters_follow_their_names() -> None:

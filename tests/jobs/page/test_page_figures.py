@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,8 +12,10 @@ from jobs.metrics.answers import RatingTable
 from jobs.metrics.confusion import Confusion
 from jobs.metrics.metric import Metric
 from jobs.metrics.observations import Observations
+from jobs.metrics.paired_scores import LENGTH, PairedScores
 from jobs.metrics.question import MetricSettings, QuestionContext, RatedQuestion
 from jobs.metrics.suite import question_metrics
+from jobs.page import page_figures as module
 from jobs.page.card_links import drawn_matrices
 from jobs.page.card_orders import answer_anchor
 from jobs.page.metric_families import blocks
@@ -156,6 +159,35 @@ def test_truncation_is_reported():
     scores = next(figure for figure in figures if figure.title == "Scores")
     assert "6 of 9 plots" in scores.notes[0]
     assert "36 values are only in the tables" in scores.notes[1]
+
+
+def test_plots_are_in_the_order_of_the_questions_and_limited_in_size(monkeypatch):
+    keys = [("r", "second"), ("r", "first"), ("r", "other")]
+    matrices: list[Any] = [
+        ({"rubric": r, "question": q}, Confusion("m", "gold", ("1",), np.ones((1, 1), int))) for r, q in keys
+    ]
+    points: list[Any] = [
+        ({"rubric": r, "question": q}, PairedScores(LENGTH, "m", np.arange(3.0), np.arange(3.0), 3, None))
+        for r, q in keys
+    ]
+    order = {("r", "first"): Wording("First"), ("r", "second"): Wording("Second")}
+    figures, left = page_figures([], Observations(matrices, points), order)
+    titles = [[text for text in texts("".join(figure.plots)) if "(n " in text] for figure in figures]
+    assert titles == [[f"m, {name} (n {n})" for name in ("First", "Second", "other")] for n in (1, 3)]
+    sizes = [sum(map(len, figure.plots)) for figure in figures]
+    for limit, expected in ((sum(sizes), (2, 0)), (sum(sizes) - 1, (1, 1)), (min(sizes) - 1, (0, 2))):
+        monkeypatch.setattr(module, "MAX_BYTES", limit)
+        shown, left = page_figures([], Observations(matrices, points), order)
+        assert (len(shown), left) == expected
+
+
+def test_a_funnel_has_three_steps():
+    steps = [FunnelStep("Read", 5, "rows"), FunnelStep("Kept", 3), FunnelStep("Shown", 1)]
+    assert list(funnel_figures(steps[:2])) == []
+    (figure,) = funnel_figures(steps)
+    assert "<desc" in figure.plots[0]
+    assert "Read: 5 rows; Kept: 3; Shown: 1." in figure.plots[0]
+    assert figure.numbers == [("steps", "steps")]
 
 
 def test_mean_scores_are_those_of_all_items():

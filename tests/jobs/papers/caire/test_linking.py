@@ -38,6 +38,8 @@ def test_data_sets_and_sizes_of_the_report_are_sorted() -> None:
     names = [f"d{number}" for number in range(9, 0, -1)]
     computed = [metric(name, 1, table="lemma", dataset=d) for d in names for name in ("accuracy@1", "right_answers")]
     accuracy, sizes = tables(study(computed=computed))
+    sizes_of_one = [metric(f"accuracy@{k}", 1, table="lemma") for k in (100, 5, 33)]
+    assert [k for _, k in next(tables(study(computed=sizes_of_one))).columns] == ["@5", "@33", "@100"]
     assert [name for name, _ in accuracy.columns] == [name for (name,) in rows_of(sizes)] == sorted(names)
 
 

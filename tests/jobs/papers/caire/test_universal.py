@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from jobs.metrics.metric import Metric
+from jobs.papers.caire import universal
 from jobs.papers.caire.raters import ShownRater
 from jobs.papers.caire.universal import tables
 from jobs.papers.model import PaperTable
@@ -117,6 +118,20 @@ def test_table_15_is_of_raters_that_were_shown_the_article_if_there_are_any() ->
     assert (both.columns, rows_of(both)) == ((("m, linked article", ""),), {("tea",): [(0.1, 3)]})
     alone = by_name(metrics, [shown("n", "none")], printed=printed)["table_15"]
     assert (alone.columns, rows_of(alone)) == ((("n, no context", ""),), {("tea",): [(0.2, None)]})
+
+
+def test_other_sources_and_conditions_are_in_alphabetical_order() -> None:
+    parts = [("zoo + A", "a"), ("drawn + A", "c"), ("generated + A", "b"), ("late + A", "d"), ("new + A", "e")]
+    metrics = [
+        of_judge("pearson_by_image", 0.1, "m", attribute="source+country", part=part, condition=condition)
+        for part, condition in reversed(parts)
+    ]
+    one = study(metrics)
+    assert [header for _, _, header in universal._parts(one, "country", "pearson_by_image")] == [
+        ("A", source) for source in ("drawn", "late", "new", "zoo", "generated")
+    ]
+    names = [index.find("pearson_by_image")[0].dims["part"] for index in universal._indexes(one)[1:]]
+    assert names == ["zoo + A", "generated + A", "drawn + A", "late + A", "new + A"]  # of conditions a to e
 
 
 def test_agreement_of_people_needs_no_judge_that_is_compared_with_them() -> None:

@@ -27,5 +27,11 @@ def test_concepts_by_number_then_name_and_the_papers_that_are_missing() -> None:
     }  # fmt: skip
 
 
+def test_a_concept_without_a_number_comes_last() -> None:
+    metrics = [metric("entities", value, concept=name) for name, value in (("a", None), ("b", 2.0), ("c", 3.0))]
+    concepts, _ = terms.arrange(study(metrics))
+    assert list(rows_of(concepts)) == [("C",), ("B",), ("A",)]
+
+
 def test_without_terms_there_are_no_tables() -> None:
     assert list(terms.arrange(study())) == []

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from jobs.metrics.metric import Metric
 from jobs.papers.rome import image_models
-from jobs.plots.panels import Intervals
+from jobs.plots.panels import Estimate, Intervals
 from tests.jobs.papers.studies import metric, rows_of, study, units_of
 
 NONE = (None, None)
@@ -68,7 +69,17 @@ def test_scores_need_two_drawing_models(monkeypatch: pytest.MonkeyPatch) -> None
         ("x",): [(4, None), NONE, (0.5, None)], ("y",): [(3, None), (2, None), NONE]
     }  # fmt: skip
     assert units_of(figure.numbers) == ["number"] * 3
+    assert figure.numbers.notes == ("Intervals are over pictures; n counts pictures.",)
     assert [(title, len(panel.estimates)) for title, panel in panels] == [
         ("Mean rating", 4), ("Mean score by questions", 2)
     ]  # fmt: skip
     assert list(image_models.scores(study([metrics[0]], answered=answered))) == []
+    panels.clear()
+    list(image_models.scores(study(metrics[:2], answered=answered)))
+    assert [title for title, _ in panels] == ["Mean rating"]
+
+
+def test_a_mark_has_its_interval_and_colour() -> None:
+    mean = Metric(name="m", definition="d", value=3, low=2, high=5, interval_method="b", n=9)
+    assert image_models._estimate("x", mean, "people") == Estimate("x", 3, 2, 5, "people")
+    assert image_models._estimate("x", None, "people") == Estimate("x", None, series="people")

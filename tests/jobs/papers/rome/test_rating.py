@@ -177,7 +177,9 @@ def test_table_4_has_the_agreement_of_models_and_of_each_with_the_mean_of_people
     whose = RATERS | {"kinds": {"p": "human", "q": "human"}, "answered": {("rating", "match"): ["m", "n", "p", "q"]}}
     whose |= {"names": ["m=GPT", "models=models"]}
     items = SimpleNamespace(subgroups=lambda attribute, hashes: parts)
-    rows = rows_of(rating.table_4(study(printed={"table_4": printed}, items=items, **whose)))
+    table = rating.table_4(study(printed={"table_4": printed}, items=items, **whose))
+    rows = rows_of(table)
+    assert units_of(table) == ["number", "number"]
 
     def alpha(raters: Any, part: str, level: Any) -> Any:
         return pytest.approx(krippendorff.alpha(np.array(raters)[:, parts[part]], level_of_measurement=level))
