@@ -58,6 +58,17 @@ def test_means_of_all_and_of_each_writer() -> None:
     assert metrics["description_mistakes", ""].reason == "no interval: fewer than 5 pictures (3)"
 
 
+def test_writers_are_in_alphabetical_order_and_those_without_a_name_count_in_all() -> None:
+    writers = ["", *(f"w{number}" for number in range(9, 0, -1))]
+    described = Descriptions(np.arange(10), writers)
+    values = with_derived({name: np.ones(10) for name in ("mistakes", "mistake_share", "omissions", "omission_share")})
+    metrics = [metric for metric in description_scores(values, described) if metric.name == "description_mistakes"]
+    assert [metric.dims.get("model", "") for metric in metrics] == sorted(writers)
+    assert [metric.n for metric in metrics] == [10, *[1] * 9]
+    kinds = list(category_counts({"b": np.ones(10), "a": np.ones(10)}, described))
+    assert [metric.dims.get("model", "") for metric in kinds] == sorted(writers) * 2
+
+
 def test_an_interval_draws_pictures_not_descriptions() -> None:
     # Four equal descriptions of each of 8 pictures: as many as 8 values, not 32.
     counts = np.array([0, 1, 0, 3, 2, 1, 0, 1.0])
@@ -111,6 +122,7 @@ def test_correlations_with_people() -> None:
     assert "mean quality (quality: the mean of precision and coverage); n" in quality.definition
     assert quality.definition.startswith("Pearson correlation over descriptions of bleu")
     assert quality.dims == {"score": "quality"}
+    assert metrics["description_pearson"].reason == "no interval: fewer than 5 pictures (3)"
     equal = {"precision": np.ones(6)}
     for metric in correlations_with_people({"precision": x}, equal, DESCRIBED.pictures, scorer="bleu"):
         assert metric.reason == "no variance of one score"

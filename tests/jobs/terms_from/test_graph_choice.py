@@ -2,6 +2,7 @@
 
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -102,3 +103,21 @@ def test_entities_of_other_concepts_or_another_graph_are_refused() -> None:
             other: Any = Entities(metadata=changed)
             with pytest.raises(InputError, match=f"^{key}=.*: E was collected with other {key}"):
                 graph_choice._check_same(other, graph)
+
+
+def test_entities_are_those_of_the_run_unless_others_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They must have been collected with the same concepts."""
+    opened: list[str] = []
+
+    def open_table(uri: str, *_: str) -> Entities:
+        opened.append(uri)
+        return Entities(metadata={"remine.concepts": "other"})
+
+    monkeypatch.setattr(graph_choice, "open_table", open_table)
+    graph: Any = SimpleNamespace(
+        hashes={"concepts": "abc"}, concepts=SimpleNamespace(name="list"), graph=SimpleNamespace(name="wikidata")
+    )
+    for keys in ([], ["entities=null", "source.path=dump"]):
+        with pytest.raises(InputError, match="concepts=list: E was collected with other concepts"):
+            graph_choice.write_terms(config(*keys), graph)
+    assert opened == ["E", "O/entities"]

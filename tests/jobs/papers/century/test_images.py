@@ -8,7 +8,7 @@ from jobs.metrics.metric import Metric
 from jobs.papers.century import images
 from jobs.papers.settings import PrintedTable
 from jobs.plots.panels import StackedBars
-from tests.jobs.papers.studies import metric, rows_of, study
+from tests.jobs.papers.studies import metric, rows_of, study, units_of
 
 NONE = (None, None)
 RATERS: dict[str, Any] = {
@@ -46,6 +46,12 @@ def test_table_8_has_models_before_people_and_the_papers_others_last() -> None:
     printed = {"table_8": PrintedTable("t", ["Other", "M", "People"], {"concept / war": [1, 2, 3]})}
     table = images.table_8(study(metrics, printed=printed, **RATERS))
     assert table.columns == (("m",), ("n",), ("People",), ("All models",), ("Other",))
+    assert units_of(table) == ["percent"] * 5
+    assert {one.citation for one in (table, images.table_1(study(metrics, **RATERS)))} == {
+        "Century, table 8", "Century, table 1"
+    }  # fmt: skip
+    missing = images.table_8(study(metrics[:2], printed=printed, **RATERS)).reasons
+    assert "no ok rating of concept by People, or nobody gave this answer" in missing
     assert rows_of(table)["Concept", "War"] == [(0.1, 0.02), (0.2, None), (0.3, 0.03), (0.4, None), (None, 0.01)]
 
 
