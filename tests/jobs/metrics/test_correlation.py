@@ -111,6 +111,11 @@ def test_averages_first_then_correlates():
         np.concatenate([target, [0, 1]]),
     )
     assert (few.n, few.coverage) == (1, 1 / 2)
+    # Targets with 2, 1 and 3 pictures: the means are 2, 3, 5 and 3, 2, 4.
+    unequal = np.array([1.0, 3, 3, 4, 5, 6]), np.array([2.0, 4, 2, 3, 4, 5]), np.array([0, 0, 1, 2, 2, 2])
+    expected = stats.pearsonr([2, 3, 5], [3, 2, 4]).statistic
+    assert global_average(*unequal).value == pytest.approx(expected)
+    assert concept_average(*unequal[:2], np.full(6, 7), unequal[2]).value == pytest.approx(expected)
     assert concept_average(NOTHING, NOTHING, NOTHING.astype(int), NOTHING.astype(int)).coverage is None
     over_all = global_average(model, people, target, asked=4)
     assert (over_all.n, over_all.coverage, global_average(model, people, target).coverage) == (3, 3 / 4, None)
@@ -135,3 +140,6 @@ def test_one_by_one_statistics():
     assert (by_key["correlation_with_average"].n, by_key["correlation_with_average"].coverage) == (4, 4 / 5)
     empty = {f.name: f for f in against_single_raters(np.full(3, NAN), np.full((3, 1), NAN))}
     assert all(f.value is None for f in empty.values())
+    assert {f.coverage for f in empty.values()} == {0}
+    nobody = {f.name: f for f in against_single_raters(model, np.zeros((5, 0)))}
+    assert {nobody[f"rater_correlation_{name}"].coverage for name in ("mean", "max", "sd")} == {None}

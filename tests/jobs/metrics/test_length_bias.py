@@ -60,6 +60,8 @@ def test_equal_lengths_have_no_slope_and_equal_scores_the_slope_0():
     assert [m.value for m in three] == pytest.approx([1, 1, 100])
     assert {m.reason for m in same.values()} == {"all responses have the same length or the same score",
                                                  "no interval: no variance"}  # fmt: skip
+    equal = length_bias(RatingTable.from_matrix([[1], [2], [3]]), RATER, np.full(3, 7.0))
+    assert "3 responses: at least 3 are needed" not in {m.reason for m in equal}
     level = {m.name: m.reason for m in length_bias(answers, RATER, np.full(5, 7.0))}
     assert level["length_slope"] == "all responses have the same length"
 

@@ -53,6 +53,14 @@ def test_an_item_without_ratings_never_has_a_majority():
 def test_no_item_with_enough_ratings():
     (result,) = majority_shares(worded([["event", None]]), group="people", at_least=3)
     assert (result.value, result.reason) == (None, "no item has 3 ratings of people")
+    assert (result.coverage, result.dims["answer"]) == (0, "all")
+    nothing = RatingTable.from_matrix(np.zeros((0, 1)))
+    assert [metric.coverage for metric in majority_shares(nothing, group="people")] == [None]
+
+
+def test_categories_have_no_mean():
+    names = {metric.name for metric in rater_unit_agreement(worded([["event", "person"]], raters=["a", "b"]))}
+    assert names == {"agreement_with_majority"}
 
 
 def test_words_for_none_are_pooled_whatever_their_case():

@@ -11,6 +11,7 @@ def test_an_anchor_has_the_words_of_the_last_part_and_a_hash_of_all() -> None:
     long = anchor("x" * 39 + " yz").rpartition("-")
     assert (long[0], len(long[2])) == ("x" * 39, 8)
     assert anchor("x" * 45).rpartition("-")[0] == "x" * 40
+    assert anchor("A 1").startswith("a-1-")
     assert anchor("a", "b") != anchor("b") != anchor("ab")
     for without in ("2nd", "?!", "", "Ω"):  # an id begins with a letter
         assert anchor(without) == f"at-{sha256(without.encode()).hexdigest()[:8]}"

@@ -1,16 +1,31 @@
 """The CSV and the page on which a person chooses, and the items that follow from them."""
 
+import base64
 import csv
 import io
 from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from jobs.errors import InputError
-from jobs.page.choice_sheet import COLUMNS, PAGE, SHEET, as_csv, as_page, check_not_completed, item_of, sheet_rows
+from jobs.page.choice_sheet import (
+    COLUMNS,
+    PAGE,
+    SHEET,
+    THUMBNAIL_SIDE,
+    as_csv,
+    as_page,
+    check_not_completed,
+    item_of,
+    read_pictures,
+    sheet_rows,
+)
 from jobs.runtime.selection.exclusions import ExclusionFilter
-from tests.factories import TableInMemory
+from jobs.store.reading import open_table
+from tests.factories import TableInMemory, write_table
+from tests.jobs.page.sample import drawn
 
 ROW: dict[str, Any] = {
     "query_id": "t1", "prompt": "A <b>red</b> door", "values": '{"colour": "red", "n": 3}', "rank": 1, "item_id": "p1",
@@ -94,3 +109,19 @@ def test_an_item_has_the_values_of_its_prompt() -> None:
     for values in ("a book", "[1]"):
         assert item_of(ROW | {"values": values})["attributes"][0] == ("source", values)
     assert item_of(ROW | {"values": ""})["attributes"] == [("prompt", "A <b>red</b> door")]
+
+
+def test_pictures_are_small_and_those_without_bytes_have_an_address_alone(tmp_path: Path) -> None:
+    rows = [
+        {"image_id": "p1", "rendition": "original", "source_url": "u1", "status": "ok", "bytes": drawn(1)},
+        {"image_id": "p2", "rendition": "original", "source_url": "u2", "status": "missing", "bytes": None},
+        {"image_id": "p3", "rendition": "original", "source_url": "u3", "status": "ok", "bytes": b"no picture"},
+        {"image_id": "p4", "rendition": "original", "source_url": "u4", "status": "ok", "bytes": drawn(2)},
+    ]
+    images = open_table(write_table(tmp_path / "images", "images", rows))
+    pictures = read_pictures(images, {"p3", "p2", "p1", "gone"})
+    assert {name: picture["source_url"] for name, picture in pictures.items()} == {"p1": "u1", "p2": "u2", "p3": "u3"}
+    assert (pictures["p2"]["data"], pictures["p3"]["data"]) == (None, None)
+    kind, _, data = pictures["p1"]["data"].partition(",")
+    assert kind == "data:image/webp;base64"
+    assert max(Image.open(io.BytesIO(base64.b64decode(data))).size) == THUMBNAIL_SIDE

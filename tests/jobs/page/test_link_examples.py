@@ -78,6 +78,14 @@ def test_each_picture_has_its_own_rows() -> None:
         check_pictures(["p", "z"], neighbors, links)
 
 
+def test_methods_are_sorted_and_texts_are_escaped() -> None:
+    links = {("p", method): [ShownLink(1, "n", "<b>North</b>", 0.5)] for method in ("title", "article", "gloss")}
+    (shown,) = examples(["p"], {("p", "wit"): []}, links, {})
+    assert list(shown.links) == ["article", "gloss", "title"]
+    html = as_page([shown], {}).decode()
+    assert ("&lt;b&gt;North" in html, "<b>North" in html) == (True, False)
+
+
 def test_another_programs_page_is_not_overwritten(tmp_path: Path) -> None:
     check_place(str(tmp_path))
     (tmp_path / PAGE).touch()

@@ -10,6 +10,7 @@ def test_a_name_is_cut_unless_two_would_be_the_same() -> None:
         "org/a@1": "a", "b": "b", "c/": "c/", "@2": "@2", f"{long}x@1": f"{long}x@1", f"{long}y@1": f"{long}y@1",
         names[-1]: "n" * (LONGEST - 1) + "…",
     }  # fmt: skip
+    assert [short_names([name]) for name in ("c/", "@2")] == [{"c/": "c/"}, {"@2": "@2"}]
     assert short_names(["lab/a@1", "org/a@1", "org/b"]) == {"lab/a@1": "lab/a@1", "org/a@1": "org/a@1", "org/b": "b"}
 
 

@@ -23,6 +23,7 @@ class Hub(ThreadingHTTPServer):
     files: dict[str, str]
     tokens: set[str | None]
     revision = ""
+    committed_to = ""
     refuses = False
 
 
@@ -71,7 +72,7 @@ class Handler(BaseHTTPRequestHandler):
             self._commit(body)
 
     def _commit(self, body: bytes) -> None:
-        self.server.revision = self.path.rsplit("/", 1)[-1]
+        self.server.committed_to, _, self.server.revision = self.path.rpartition("/")
         for line in map(json.loads, body.splitlines()):
             if line["key"] == "file":
                 self.server.files[line["value"]["path"]] = base64.b64decode(line["value"]["content"]).decode()
@@ -113,7 +114,7 @@ def test_a_release_is_one_commit_that_replaces_the_earlier_files(hub: Hub, folde
     assert set(hub.files) == {"data/pictures.csv", "README.md", "notes.txt"}
     assert hub.files["data/pictures.csv"] == "image_url\n"
     assert hub.tokens == {"Bearer hf_secret"}
-    assert hub.revision == "main"
+    assert (hub.committed_to, hub.revision) == (f"/api/datasets/{REPO}/commit", "main")
 
 
 def test_a_data_set_is_public_and_on_another_branch_on_request(hub: Hub, folder: Path) -> None:
