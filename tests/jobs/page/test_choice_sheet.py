@@ -112,7 +112,7 @@ def test_an_item_has_the_values_of_its_prompt() -> None:
 
 
 def test_pictures_are_small_and_those_without_bytes_have_an_address_alone(tmp_path: Path) -> None:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"image_id": "p1", "rendition": "original", "source_url": "u1", "status": "ok", "bytes": drawn(1)},
         {"image_id": "p2", "rendition": "original", "source_url": "u2", "status": "missing", "bytes": None},
         {"image_id": "p3", "rendition": "original", "source_url": "u3", "status": "ok", "bytes": b"no picture"},

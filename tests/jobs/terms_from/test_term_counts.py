@@ -56,7 +56,13 @@ def test_counts_are_those_of_the_papers_tables(tmp_path: Path, capsys: pytest.Ca
     }
     assert list(counts["entities_by_concept"]) == ["flood", "art", "war"]  # most first, then by name
     show_counts(counts)
-    assert "3 entities, 5 distinct terms; 2 names changed" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "3 entities, 5 distinct terms; 2 names changed" in printed
+    titles = ("entities by concept (table 6)", "entities by type (table 7)", "entities by theme",
+              "entities by property", "terms by kind of name")  # fmt: skip
+    places = [printed.index(title) for title in titles]
+    assert places == sorted(places)
+    assert [word in printed for word in ("flood", "event", "part of", "alias")] == [True] * 4
 
 
 def test_a_table_without_entities_has_counts_of_nothing(tmp_path: Path) -> None:

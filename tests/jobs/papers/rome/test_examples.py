@@ -1,16 +1,20 @@
 """Pictures of figure 5, with their ratings and prompts."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 
 from jobs.metrics.answers import RatingTable
 from jobs.papers.rome import examples
-from jobs.papers.rome.examples import SHORT
+from jobs.papers.rome.examples import SHORT, _Labelled
+from jobs.papers.settings import PrintedTable
+from jobs.plots.panels import Estimate
 from jobs.store.hashing import hash_texts
 from tests.factories import TableInMemory
-from tests.jobs.papers.studies import study
+from tests.jobs.papers.studies import rows_of, study, units_of
 
 ITEMS = ["a", "b", "c", "d", "e"]
 HASHES = hash_texts(ITEMS)
@@ -67,3 +71,46 @@ def test_an_item_is_shown_with_its_prompt_and_first_picture() -> None:
     assert {number: (one.name, one.image_id) for number, one in shown.items()} == {
         a: (f"a: A boat.: {'x' * SHORT}…", "p1"), b: ("b", None), c: ("", None)
     }  # fmt: skip
+
+
+def test_figure_5_has_a_figure_per_model_with_its_ratings_and_peoples(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[tuple[Any, dict[str, Any]]] = []
+
+    def draw(panels: Any, **words: Any) -> str:
+        drawn.append((panels, words))
+        return "svg"
+
+    tables = {
+        "scores": rated({"m": [0.5, 0.1, 0.9, 0.3, 0.7], "n": [0.2, 0.4, 0.6, 0.8, 1.0]}),
+        "rating": rated({"m": [1, 2, 3, 4, 5], "p": [5, 4, 3, 2, 1], "q": [5, 5, 5, 5, 5]}),
+    }
+    monkeypatch.setattr(examples, "small_multiples", draw)
+    monkeypatch.setattr(examples, "rated", lambda _, role: tables.get(role))
+    labels = {int(number): _Labelled(name, f"picture-{name}" if name != "b" else None)
+              for number, name in zip(HASHES, ITEMS, strict=True)}  # fmt: skip
+    monkeypatch.setattr(examples, "_shown", lambda *_: labels)
+    printed = PrintedTable("t", ["score", "people", "GPT"], {"lowest": [0.15, 2, 3]}, percent=False)
+    answered = {("scores", "with_dependencies"): ["n", "m"], ("rating", "match"): ["m", "p", "q"]}
+    one = study(kinds={"p": "human", "q": "human"}, answered=answered, printed={"figure_5": printed})
+    one = replace(one, rubrics=SimpleNamespace(scale=lambda *_: ((1, 5), ())))  # type: ignore[arg-type]
+    of_m, of_n = examples.figure_5(one)
+    assert (of_m.name, of_n.name, of_m.numbers.name) == ("figure_5", "figure_5_2", "figure_5")
+    assert rows_of(of_m.numbers) == {
+        ("lowest", "b"): [(0.1, 0.15), (4.5, 2), (2, 3)], ("middle", "a"): [(0.5, None), (5, None), (1, None)],
+        ("highest", "c"): [(0.9, None), (4, None), (3, None)],
+    }  # fmt: skip
+    assert rows_of(of_n.numbers)["lowest", "a"] == [(0.2, 0.15), (5, 2), (None, 3)]
+    assert (units_of(of_m.numbers), len(of_m.numbers.notes)) == (["number"] * 3, 1)
+    assert of_m.pictures == (("picture-a", "middle: 0.50"), ("picture-c", "highest: 0.90"))
+    metrics = [cell.metric for cell in of_m.numbers.rows[0].cells]
+    assert [(mean.name, mean.n) for mean in metrics if mean] == [("score", 1), ("rating", 2), ("rating", 1)]
+    panels, words = drawn[0]
+    (title, scores), (other, ratings) = panels
+    assert (title, other, words["columns"]) == ("Score by questions", "Rating", 1)
+    assert (scores.bounds, ratings.bounds) == ((0, 1), (1, 5))
+    assert scores.estimates[0] == Estimate("lowest", 0.1, printed=0.15)
+    assert [(mark.series, mark.label, mark.value) for mark in ratings.estimates[::3]] == [
+        ("People", "lowest", 4.5), ("m", "lowest", 2)
+    ]  # fmt: skip
+    tables.clear()
+    assert list(examples.figure_5(one)) == []

@@ -41,9 +41,9 @@ def test_encoders_by_wording_next_to_the_papers() -> None:
 def test_without_random_ranks_only_the_papers_are_shown() -> None:
     table = table_2(study(printed=PRINTED))
     assert units_of(table) == ["", "", "number", "number"]
-    own = table_2(study(computed=[metric("mrr", 0.3, table="small", template="none")], printed=PRINTED))
-    assert rows_of(own)["small", "no date"][0::2] == [(0.3, None), (None, 0.1)]  # named as in the paper
-    assert ("small", "") not in rows_of(own)
+    named_alike = table_2(study(computed=[metric("mrr", 0.3, table="small", template="none")], printed=PRINTED))
+    assert rows_of(named_alike)["small", "no date"][0::2] == [(0.3, None), (None, 0.1)]  # named as in the paper
+    assert ("small", "") not in rows_of(named_alike)
     assert list(rows_of(table)) == [("random baseline", ""), ("big", ""), ("small", "")]
 
 

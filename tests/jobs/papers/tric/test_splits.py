@@ -53,6 +53,15 @@ def test_the_papers_unions_have_its_figures(monkeypatch: pytest.MonkeyPatch) -> 
     }
 
 
+def test_an_unknown_count_has_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    panels: list[Any] = []
+    monkeypatch.setattr(splits, "small_multiples", lambda of_figure, **_: panels.extend(of_figure))
+    unknown = metric("histogram_count", None, split="a", column="year", bin="1900", width="5")
+    (figure, *_) = splits.figures(study(computed=[metric("instances", 1, split="a"), unknown, *of_split("a")[2:]]))
+    assert panels[0][1].counts[0] == 0
+    assert {cell.unit for row in figure.numbers.rows for cell in row.cells} == {"count"}
+
+
 def test_other_splits_have_a_figure_each(monkeypatch: pytest.MonkeyPatch) -> None:
     figures = drawn(monkeypatch, "train", "dev-0")
     assert set(figures) == {"figure_train", "figure_dev-0"}
