@@ -6,16 +6,19 @@ from typing import Any
 
 import pytest
 
-from jobs import curate, import_ratings, link, loglik, purge, retrieve, verify
+from jobs import concepts, curate, evaluate, import_ratings, link, loglik, purge, retrieve, tric_statistics, verify
+from jobs.analysis.gold_answers import GoldAnswers
 from jobs.curation.apply_rules import CurationTables
 from jobs.errors import InputError, RunError
 from jobs.purging import files
 from jobs.retrieval.link_unit import NEAR, SHORT, UNKNOWN
 from jobs.retrieval.neighbor_rows import Calibration
+from jobs.runtime import lifecycle
 from jobs.runtime.selection.draws import DrawConfig
 from jobs.runtime.selection.exclusions import Exclusions
 from jobs.store.table_faults import Fault
 from tests.cases import check_cases
+from tests.factories import TableInMemory
 
 Printed = pytest.CaptureFixture[str]
 
@@ -204,3 +207,106 @@ def test_the_limit_of_a_table_is_read_from_its_manifest(tmp_path: Path) -> None:
     ):
         manifest.write_text(f'{{"limit": {limit}}}')
         assert str(verify._kept_limit(str(tmp_path))) == text
+
+
+def test_ranked_lists_are_evaluated_over_all_and_by_group() -> None:
+    """Recall is given only where a query has several right answers; queries without a list lower the coverage."""
+    right = {"a": {"x", "y"}, "b": {"z"}, "c": {"w"}, "d": {"v"}}
+    gold = GoldAnswers(right, {"a": "g", "b": "g", "c": "h", "d": "h"})
+    ranks = {"c": [2], "a": [1, 3], "b": list[int]()}
+    metrics = list(evaluate.ranking_metrics(ranks, gold, [1, 2], group_by="kind"))
+    groups = list(dict.fromkeys(metric.dims.get("kind", "all") for metric in metrics))
+    assert groups == ["all", "g", "h"]
+    values = {
+        (metric.name, metric.dims.get("k", ""), metric.dims.get("kind", "all")): (
+            metric.value,
+            metric.n,
+            metric.coverage,
+        )
+        for metric in metrics
+    }
+    first = {
+        group: [values[name] for name in values if name[0].startswith("accuracy") and name[2] == group]
+        for group in groups
+    }
+    assert first == {
+        "all": [(1 / 3, 3, 0.75), (2 / 3, 3, 0.75)],
+        "g": [(0.5, 2, 1), (0.5, 2, 1)],
+        "h": [(0, 1, 0.5), (1, 1, 0.5)],
+    }
+    assert {name[2] for name in values if name[0].startswith("recall")} == {"all", "g"}
+    (reciprocal,) = (values[name] for name in values if name[0] == "mrr" and name[2] == "all")
+    assert reciprocal == ((1 + 0 + 0.5) / 3, 3, 0.75)
+
+
+def test_intervals_do_not_depend_on_the_order_of_the_lists() -> None:
+    ranks = {f"q{number:02}": [number * number % 7 + 1] for number in range(40)}
+    gold = GoldAnswers({query: {"x"} for query in ranks}, {})
+    orders = (ranks, dict(reversed(ranks.items())))
+    first, second = (list(evaluate.ranking_metrics(order, gold, [1], group_by=None)) for order in orders)
+    assert first == second
+    assert any(metric.low is not None for metric in first)
+
+
+def test_ids_of_lists_and_of_gold_are_shown_side_by_side(capsys: Printed) -> None:
+    links: Any = TableInMemory("links", [{"image_id": "i", "rank": 1, "node_id": "n1", "method": "m", "score": 0.0}])
+    links.name = "links"
+    evaluate._show_ids(links, "gold.csv", GoldAnswers({"i": {"Q5"}}, {}), "i")
+    assert capsys.readouterr().out == (
+        "  no list contains a right answer: node_id has ids like 'n1', gold.csv like 'Q5'; use one kind\n"
+    )
+
+
+def test_texts_of_a_models_proposals_are_in_order_and_usable() -> None:
+    rows = [
+        {"response_id": f"r{n}", "item_id": item, "model": "m", "prompt": "p", "condition": "", "sample": sample,
+         "text": text, "status": status}
+        for n, (item, sample, text, status) in enumerate([
+            ("b", 1, "b1", "ok"), ("a", 1, "a1", "truncated"), ("a", 0, "a0", "ok"), ("a", 2, "a2", "error"),
+            ("a", 3, "", "ok"), ("a", 4, None, "ok"),
+        ])
+    ]  # fmt: skip
+    responses: Any = TableInMemory("responses", rows, batch=10)
+    assert dict(concepts._texts_by_item(responses)) == {"a": ["a0", "a1"], "b": ["b1"]}
+
+
+def test_titles_are_of_articles_in_the_preferred_language() -> None:
+    rows: list[dict[str, Any]] = [
+        {"node_id": "a", "titles": [("de", "Tee"), ("en", "Tea")]}, {"node_id": "b", "titles": [("de", "Kunst")]},
+        {"node_id": "c", "article_text_ids": [("en", "t")], "lemmas": [("en", ["first", "second"])]},
+        {"node_id": "d", "article_text_ids": [("en", "t")]}, {"node_id": "e", "lemmas": [("en", ["bare"])]},
+        {"node_id": "f", "titles": [("en", "Unwanted")]},
+    ]  # fmt: skip
+    nodes: Any = TableInMemory("nodes", rows)
+    assert concepts._titles(nodes, set("abcde"), "en") == {"a": "Tea", "b": "Kunst", "c": "first", "d": "d"}
+    assert concepts._titles(nodes, {"a"}, "de") == {"a": "Tee"}
+
+
+def test_splits_of_a_release_are_those_with_pictures_in_its_order(tmp_path: Path) -> None:
+    for name in ("test-A", "train", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "in.tsv").write_text("x")
+    (tmp_path / "dev-0").mkdir()
+    (tmp_path / "dev-0" / "captions.tsv").write_text("x")
+    assert tric_statistics._present(str(tmp_path)) == ["train", "test-A"]
+    for name in ("test-A", "train"):
+        (tmp_path / name / "in.tsv").unlink()
+    with pytest.raises(InputError, match=r"has none of the folders train, .* with in\.tsv"):
+        tric_statistics._present(str(tmp_path))
+
+
+def test_a_calibration_tries_some_units_and_a_complete_table_needs_no_ray(tmp_path: Path) -> None:
+    def complete(manifest: str | None, **keys: Any) -> bool:
+        folder = tmp_path / "t" / "_run"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "manifest.json").unlink(missing_ok=True)
+        if manifest is not None:
+            (folder / "manifest.json").write_text(manifest)
+        cfg: Any = SimpleNamespace(**{"overwrite": False, "retry": [], **keys})
+        plan: Any = SimpleNamespace(out=f"{tmp_path}/t")
+        return lifecycle._is_complete(cfg, plan)
+
+    whole = '{"complete": true}'
+    assert complete(whole)
+    assert not any([complete(None), complete('{"complete": false}'), complete("{}"), complete(whole, overwrite=True)])
+    assert not complete(whole, retry=["error"])

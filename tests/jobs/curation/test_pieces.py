@@ -31,6 +31,7 @@ def test_pieces_cover_every_row_once_and_in_order(tmp_path: Path) -> None:
     for unit_rows in (1, 3, 4, 100):
         cut = list(pieces(source, selection, unit_rows))
         assert len({u.name for u in cut}) == len(cut)
+        assert [u.parent for u in cut if not u.rows] == ["unit1"], "the unit without rows"
         seen: list[str] = []
         for unit in cut:
             ids = read_unit(unit.inputs[0].uri)["record_id"].to_pylist()[unit.extra["from"] : unit.extra["to"]]

@@ -9,6 +9,7 @@ import pytest
 
 from jobs.curation.hash_index import HashIndex, unique_codes
 from jobs.curation.starter import (
+    MAX_LABELS,
     PictureRatings,
     StarterConfig,
     question_counts,
@@ -187,6 +188,11 @@ def test_ratings_that_cannot_serve_are_refused_in_a_sentence() -> None:
         read(good, region_by=["models", "people"])
     with pytest.raises(InputError, match=r"starter\.region_question=sub_region: more than 255"):
         read([model("a", 3), *(century_rating("a", "sub_region", f"r{n}", sample=n) for n in range(256))])
+
+
+def test_as_many_labels_as_a_byte_distinguishes_are_read() -> None:
+    rows = [century_rating("a", "sub_region", f"r{n}", sample=n) for n in range(MAX_LABELS)]
+    assert len(read([model("a", 3), *rows])[0].labels) == MAX_LABELS
 
 
 def test_another_rubrics_ratings_do_not_count_unless_asked_for() -> None:
