@@ -30,7 +30,12 @@ from jobs.runtime.selection import exclusions
 from jobs.store.files import locations
 from jobs.store.identity import EXCLUSIONS
 from jobs.store.reading import TableSource
-from jobs.store.run_files import FOLDER, INPUTS, UNITS
+
+# What to do about a file that mentions a picture and is kept.
+REMEDY = (
+    "names a picture and was not changed; if a job wrote it (release, export, concepts, tric_rank, report), run that "
+    "job again; otherwise remove it yourself"
+)
 
 
 @dataclass
@@ -82,7 +87,7 @@ def _purge(cfg: PurgeConfig, root: str, excluded: exclusions.Exclusions) -> dict
         kept = (listed, "\n".join(sorted(excluded.marks)).encode())
         result = rewriting.rewrite_tables(sources, needles, kept, purge=begun.purge)
         for uri in set(tables.uris_below(root)) - {source.uri for source in sources}:
-            rewriting.keep_list(uri, *kept)
+            rewriting.purge_begun(uri, needles, kept)
         changed.left += files.purge_files(others.derived(), others, needles, act=False).found
         if result.rows or result.mentions or earlier:
             pages = [uri for uri in pages if uri not in changed.removed]
@@ -122,22 +127,11 @@ def _show(verb: str, rows: Mapping[str, int], mentions: Mapping[str, int], chang
         if names:
             say(f"  files {title}: {files.first_names(names)}")
     for uri in changed.left[: files.SHOWN]:
-        say(f"  {uri}: {_remedy(uri)}")
+        say(f"  {uri}: {REMEDY}")
     if len(changed.left) > files.SHOWN:
         say(f"  {len(changed.left) - files.SHOWN:,} more files name a picture")
     if changed.unchecked:
         say(f"  files {files.not_checked(changed.unchecked)}")
-
-
-def _remedy(uri: str) -> str:
-    """Return what to do about a file that mentions a picture and is kept."""
-    folder, _, name = uri.rpartition("/")
-    if folder.endswith(f"/{FOLDER}") and name in (INPUTS, UNITS):
-        return "lists the source files of its units, one of which is a picture's; keep it, because the table needs it"
-    return (
-        "names a picture and was not changed; if a job wrote it (release, export, concepts, tric_rank, report), run "
-        "that job again; otherwise remove it yourself"
-    )
 
 
 JOB = cli.Job("purge", PurgeConfig, execute)

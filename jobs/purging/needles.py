@@ -36,6 +36,10 @@ class Needles:
             return True
         return "//" in text and (any(url in text for url in self._urls) or self._addresses.hit(*_addresses(text)))
 
+    def is_source(self, uri: str) -> bool:
+        """Return whether the file `uri`, an input of a table, is one of the pictures."""
+        return self._addresses.hit(uri)
+
     def mask(self, rows: pa.Table) -> np.ndarray:
         """Return bool [rows]: whether a row has one of the ids or URLs in a column for ids or URLs."""
         return matches(rows, self._filter)

@@ -1,10 +1,10 @@
 """Rewriting of the units of tables without the removed rows, in a form that later runs can continue.
 
 A unit that loses rows becomes a new generation with the same identity and inputs; its counts say how many rows were
-`purged`. Units of derived tables name the objects that they were made from: if one of these was rewritten, the derived
-unit names the new object, so that the next run does not process it again. A piece of a rewritten unit then covers the
-remaining rows of its range. Only a unit that covers another kind of part of a rewritten unit (a draw) is left to the
-next run, because the draw may now select other rows.
+`purged`. Units of a folder's pictures no longer name the removed ones. Units of derived tables name the objects that
+they were made from: if one of these was rewritten, the derived unit names the new object, so that the next run does not
+process it again. A piece of a rewritten unit then covers the remaining rows of its range. Only a unit that covers
+another kind of part of a rewritten unit (a draw) is left to the next run, because the draw may now select other rows.
 """
 
 import contextlib
@@ -138,7 +138,7 @@ def _rewrite_table(
     *,
     purge: str,
 ) -> None:
-    purged, mentioning, rewritten, again = 0, 0, 0, 0
+    purged, mentioning, rewritten, again, is_changed = 0, 0, 0, 0, False
     units = {unit.name: unit for unit in _frozen(table)}
     originals = []
     for footer in table.footers:
@@ -149,7 +149,7 @@ def _rewrite_table(
             rewritten += 1
         unit, its_range = moved.renewed(footer.unit)
         again += unit is None
-        task_unit = unit or footer.unit
+        task_unit = _without_pictures(unit or footer.unit, needles)
         rows, mentions = _matching(footer.object.uri, needles, TABLES[table.name].key)
         rejects = list(_rejects(table.uri, footer))
         kept_rejects = [reject for reject in rejects if not _names(reject, needles)]
@@ -173,14 +173,28 @@ def _rewrite_table(
     written = {footer.unit.name for footer in table.footers}
     for unit in [unit for name, unit in units.items() if name not in written]:  # of an incomplete run
         renewed, its_range = moved.renewed(unit)
-        units[unit.name] = renewed or replace(unit, extra={**unit.extra, **its_range})
-    if rewritten:
+        renewed = renewed or replace(unit, extra={**unit.extra, **its_range})
+        units[unit.name] = _without_unread_pictures(renewed, needles)
+        is_changed |= units[unit.name].inputs != renewed.inputs
+    if rewritten or is_changed:
         _write_run_files(table.uri, list(units.values()))
         moved.objects[whole_of(table.uri, originals)] = open_table(table.uri, complete=False).whole()
     result.rows |= {table.uri: purged} if purged else {}
     result.mentions |= {table.uri: mentioning} if mentioning else {}
     result.units |= {table.uri: rewritten} if rewritten else {}
     result.again |= {table.uri: again} if again else {}
+
+
+def _without_pictures(unit: Unit, needles: Needles) -> Unit:
+    """Return the unit without the inputs that are withdrawn pictures: files of a folder."""
+    kept = tuple(source for source in unit.inputs if not needles.is_source(source.uri))
+    return unit if len(kept) == len(unit.inputs) else replace(unit, inputs=kept)
+
+
+def _without_unread_pictures(unit: Unit, needles: Needles) -> Unit:
+    """Return `_without_pictures` of a unit that is not written yet, which then reads as many rows as it has files."""
+    kept = _without_pictures(unit, needles)
+    return unit if kept is unit else replace(kept, rows=len(kept.inputs))
 
 
 def _original(footer: Footer, purge: str) -> Object:
@@ -300,6 +314,15 @@ def _write_run_files(uri: str, units: Sequence[Unit]) -> None:
     if locations.exists(run_uri(uri, MANIFEST)):
         manifest: dict[str, Any] = run_files.read_json(run_uri(uri, MANIFEST))
         locations.replace(run_uri(uri, MANIFEST), run_files.to_json({**manifest, "counts": total.to_json()}))
+
+
+def purge_begun(uri: str, needles: Needles, kept: tuple[str, bytes]) -> None:
+    """Remove the pictures from the inputs of a table without a unit, and keep the list as `rewrite_tables` does."""
+    before = list(run_files.begun_units(uri))
+    units = [_without_unread_pictures(unit, needles) for unit in before]
+    if units != before:
+        locations.replace(run_uri(uri, INPUTS), run_files.to_lines(units, Unit.to_json))
+    keep_list(uri, *kept)
 
 
 def keep_list(uri: str, digest: str, marks: bytes) -> None:

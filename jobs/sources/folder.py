@@ -1,6 +1,6 @@
 """source=folder: pictures in a folder or under an `s3://` prefix, either all of them or those of the records."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -14,8 +14,10 @@ from actors.quantities import quantity
 from jobs.corpora.picture_folder import list_files, name_in
 from jobs.corpora.records import RecordsInput, open_records, read_records
 from jobs.errors import InputError
+from jobs.runtime.selection.exclusions import ExclusionFilter, read_exclusions
 from jobs.sources.config import FetchConfig, required_path
 from jobs.sources.source_plan import SourcePlan
+from jobs.store import run_files
 from jobs.store.files import locations
 from jobs.store.files.locations import Object
 from jobs.store.pieces import begun_cuts
@@ -42,7 +44,7 @@ def plan(cfg: FetchConfig) -> SourcePlan:
     if cfg.input is None:
         unit_rows = cfg.unit_rows or UNIT_FILES
         return SourcePlan(
-            units=list(folder_units(files, unit_rows)),
+            units=_begun_or_new(cfg, folder, files, unit_rows),
             identity={"path": folder, "unit_rows": unit_rows},
             note=note,
             streamed=True,
@@ -110,6 +112,24 @@ def check_names(folder: str, files: Sequence[Object], records: TableSource) -> N
             f"source.path={folder}: none of the records' pictures is among its {quantity(len(files), 'file')}; a "
             f"picture's name is the last part of its image_url, for example {looked_for!r}"
         )
+
+
+def _begun_or_new(cfg: FetchConfig, folder: str, files: Sequence[Object], unit_rows: int) -> Sequence[Unit]:
+    """Return the units of the files; those of the table at `out=` if only excluded pictures came or went since.
+
+    A withdrawn picture is deleted from the folder, and `purge` removes it from the units of the table. Without it, all
+    later files would be in other units.
+    """
+    units = list(folder_units(files, unit_rows))
+    begun = [] if cfg.overwrite or not cfg.exclusions else list(run_files.begun_units(cfg.out))
+    if not begun or units == begun:
+        return units
+    excluded = ExclusionFilter(read_exclusions(cfg.exclusions).marks)
+
+    def used(some: Iterable[Object]) -> set[Object]:
+        return {file for file in some if not excluded.hit(content_id(name_in(folder, file.uri)), file.uri)}
+
+    return begun if used(files) == used(file for unit in begun for file in unit.inputs) else units
 
 
 def folder_units(files: Sequence[Object], unit_rows: int) -> Iterator[Unit]:

@@ -33,20 +33,56 @@ def test_real_jobs_continue_after_a_purge(tmp_path: Path, capsys: pytest.Capture
     embed = [f"input={root}/images", "embedder=local-tiny", f"out={root}/embeddings"]
     for job, keys in (("fetch", fetch), ("embed", embed)):
         assert cli.main(job, keys) == 0
-    withdrawn = listed(tmp_path, rows_of(f"{root}/images")[5]["image_id"])
+    ids = {row["source_url"].rpartition("/")[2]: row["image_id"] for row in rows_of(f"{root}/images")}
+    withdrawn = listed(tmp_path, ids["05.png"], f"{tmp_path}/pictures/02.png")
     capsys.readouterr()
     assert cli.main("purge", [f"input={root}", withdrawn]) == 0
-    printed = capsys.readouterr().out
-    assert f"{root}/images/_run/inputs.jsonl: lists the source files of its units" in printed
-    assert "remove it yourself" not in printed
+    assert "names a picture" not in capsys.readouterr().out
     assert cli.main("verify", [f"input={root}", withdrawn]) == 0
+    written_files = [path.read_bytes() for path in root.rglob("*") if path.is_file() and path.name != "exclusions.txt"]
+    assert not [data for data in written_files if b"05.png" in data or b"02.png" in data]
     written = {path: path.stat().st_mtime_ns for path in root.glob("*/*.parquet")}
     for job, keys in (("fetch", fetch), ("embed", embed)):
         assert cli.main(job, keys) == 2  # without the list
         assert cli.main(job, [*keys, withdrawn]) == 0
         assert cli.main("verify", [f"input={keys[-1].removeprefix('out=')}"]) == 0
     assert {path: path.stat().st_mtime_ns for path in written} == written
-    assert [len(rows_of(f"{root}/{name}")) for name in ("images", "embeddings")] == [11, 11]
+    assert [len(rows_of(f"{root}/{name}")) for name in ("images", "embeddings")] == [10, 10]
+
+    # the pictures leave the folder too, in which those after them would now be in other units
+    for name in ("02.png", "05.png"):
+        (tmp_path / "pictures" / name).unlink()
+    assert cli.main("fetch", [*fetch, withdrawn]) == 0
+    assert {path: path.stat().st_mtime_ns for path in written} == written
+    (tmp_path / "pictures" / "09.png").unlink()
+    capsys.readouterr()
+    assert cli.main("fetch", [*fetch, withdrawn]) == 2
+    assert "the inputs changed since this run started" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("in_process")
+@pytest.mark.parametrize("done", [0, 1])
+def test_an_interrupted_fetch_of_a_folder_continues_after_a_purge(tmp_path: Path, done: int) -> None:
+    names = [f"{number:02}.png" for number in range(12)]
+    for name in names:
+        put(f"{tmp_path}/pictures/{name}", "no picture")
+    root = tmp_path / "R"
+    fetch = ["source=folder", f"source.path={tmp_path}/pictures", "unit_rows=4", f"out={root}/images"]
+    assert cli.main("fetch", fetch) == 0
+    for path in sorted((root / "images").glob("*.parquet"))[done:]:
+        path.unlink()
+    for name in ("manifest.json", "units.jsonl"):
+        (root / "images" / "_run" / name).unlink()
+    gone = [f"{tmp_path}/pictures/{name}" for name in (names[1], *names[4:8])]  # all of one unit
+    withdrawn = listed(tmp_path, *gone)
+    assert cli.main("purge", [f"input={root}", withdrawn]) == 0
+    for name in gone:
+        Path(name).unlink()
+    assert cli.main("fetch", [*fetch, withdrawn]) == 0
+    assert sorted(row["source_url"].rpartition("/")[2] for row in rows_of(f"{root}/images")) == sorted(
+        name for name in names if f"{tmp_path}/pictures/{name}" not in gone
+    )
+    assert cli.main("verify", [f"input={root}", withdrawn]) == 0
 
 
 @pytest.mark.parametrize("first", ["without", "with"])
