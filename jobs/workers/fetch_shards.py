@@ -45,7 +45,7 @@ class ShardEntry:
 
 @dataclass(frozen=True)
 class Shards:
-    """The way in which workers read the files.
+    """Reader of pictures inside files, in the processes of workers.
 
     Attributes:
         kind: `webdataset` or `parquet`.
@@ -59,6 +59,79 @@ class Shards:
     max_bytes: int
     bytes_column: str | None
     key_column: str | None
+
+    # Not methods of the fetcher: if the thread that reads dropped its last reference, the loop would wait for itself.
+    def entries(self, unit: Unit, writer: UnitWriter) -> Iterator[ShardEntry]:
+        """Yield the pictures of a unit in the order of the file; what is left out is counted by `writer`."""
+        if self.kind == "webdataset":
+            return self._tar(unit.inputs[0].uri, writer)
+        return self._group(unit, writer)
+
+    def _tar(self, uri: str, writer: UnitWriter) -> Iterator[ShardEntry]:
+        position = 0
+        with read_ahead.opened(uri) as stream:
+            try:
+                with tarfile.open(fileobj=stream, mode="r|*", tarinfo=_Member, bufsize=READ_BYTES) as tar:
+                    for member in tar:
+                        position = member.offset
+                        if not member.isfile() or PurePosixPath(member.name).suffix.lower() not in SUFFIXES:
+                            writer.counts.rows_in += 1
+                            writer.counts.filtered["no_picture_by_name"] += 1
+                            continue
+                        yield self._member(tar, member)
+            except (tarfile.TarError, EOFError, OSError) as error:
+                if faults.is_of_store(error):
+                    raise
+                writer.counts.rows_in += 1
+                message = f"the archive is damaged or ends early ({error})"
+                writer.reject(Reject(uri, position, "damaged_archive", message))
+
+    def _member(self, tar: tarfile.TarFile, member: tarfile.TarInfo) -> ShardEntry:
+        if member.size > self.max_bytes:
+            return ShardEntry(member.name, None, self._too_large(member.size))
+        file = tar.extractfile(member)
+        data = file.read() if file else b""
+        if len(data) < member.size:
+            raise ReadError(f"{member.name} ends early")
+        return ShardEntry(member.name, data)
+
+    def _group(self, unit: Unit, writer: UnitWriter) -> Iterator[ShardEntry]:
+        """Yield the pictures of a row group up to the first damaged page."""
+        uri, number = unit.inputs[0].uri, 0
+        try:
+            for entry in self._parquet(uri, int(unit.piece.rsplit(" ", 1)[1])):
+                yield entry
+                number += 1
+        except (pa.ArrowInvalid, OSError) as error:
+            if faults.is_of_store(error):
+                raise
+            writer.counts.rows_in += 1
+            message = f"{unit.piece} is damaged after {number} pictures ({first_line(error)})"
+            writer.reject(Reject(uri, number, "damaged_row_group", message))
+
+    def _parquet(self, uri: str, group: int) -> Iterator[ShardEntry]:
+        fs, path = locations.filesystem(uri)
+        with fs.open_input_file(path) as stream, pq.ParquetFile(stream) as file:
+            column = bytes_column(file.schema_arrow, self.bytes_column, uri)
+            key = self.key_column
+            columns = [column, *([key] if key else [])]
+            number = 0
+            for batch in file.iter_batches(batch_size=BATCH_ROWS, row_groups=[group], columns=columns):
+                for row in batch.to_pylist():
+                    name = str(row[key]) if key and row[key] is not None else f"{group}/{number}"
+                    cell = row[column]
+                    yield self._cell(name, cell.get("bytes") if isinstance(cell, dict) else cell)
+                    number += 1
+
+    def _cell(self, name: str, data: bytes | None) -> ShardEntry:
+        if data is None:
+            return ShardEntry(name, None, image_rows.failed(Status.MISSING, "no_bytes", "the row has no picture"))
+        if len(data) > self.max_bytes:
+            return ShardEntry(name, None, self._too_large(len(data)))
+        return ShardEntry(name, data)
+
+    def _too_large(self, size: int) -> ImageRow:
+        return image_rows.undecodable(image_rows.too_many_bytes(size, self.max_bytes))
 
 
 def bytes_column(schema: pa.Schema, configured: str | None, uri: str) -> str:
@@ -129,8 +202,7 @@ class ShardUnit:
         self._loop.run(self._write(task, writer, report))
 
     async def _write(self, task: UnitTask, writer: UnitWriter, report: Reporter) -> None:
-        uri = task.unit.inputs[0].uri
-        entries = self._tar(uri, writer) if self._shards.kind == "webdataset" else self._group(task.unit, writer)
+        entries = self._shards.entries(task.unit, writer)
         with ImageWriter(writer) as images:
             async for row in self._rows(task.unit, islice(entries, task.unit.limit)):
                 writer.counts.rows_in += 1
@@ -172,69 +244,3 @@ class ShardUnit:
         except Exception as error:
             return row | image_rows.failed(Status.ERROR, type(error).__name__, first_line(error))
         return row | image_rows.stored_picture(entry.data if rendered.data is None else rendered.data, rendered.facts)
-
-    def _tar(self, uri: str, writer: UnitWriter) -> Iterator[ShardEntry]:
-        position = 0
-        with read_ahead.opened(uri) as stream:
-            try:
-                with tarfile.open(fileobj=stream, mode="r|*", tarinfo=_Member, bufsize=READ_BYTES) as tar:
-                    for member in tar:
-                        position = member.offset
-                        if not member.isfile() or PurePosixPath(member.name).suffix.lower() not in SUFFIXES:
-                            writer.counts.rows_in += 1
-                            writer.counts.filtered["no_picture_by_name"] += 1
-                            continue
-                        yield self._member(tar, member)
-            except (tarfile.TarError, EOFError, OSError) as error:
-                if faults.is_of_store(error):
-                    raise
-                writer.counts.rows_in += 1
-                message = f"the archive is damaged or ends early ({error})"
-                writer.reject(Reject(uri, position, "damaged_archive", message))
-
-    def _member(self, tar: tarfile.TarFile, member: tarfile.TarInfo) -> ShardEntry:
-        if member.size > self._shards.max_bytes:
-            return ShardEntry(member.name, None, self._too_large(member.size))
-        file = tar.extractfile(member)
-        data = file.read() if file else b""
-        if len(data) < member.size:
-            raise ReadError(f"{member.name} ends early")
-        return ShardEntry(member.name, data)
-
-    def _group(self, unit: Unit, writer: UnitWriter) -> Iterator[ShardEntry]:
-        """Yield the pictures of a row group up to the first damaged page."""
-        uri, number = unit.inputs[0].uri, 0
-        try:
-            for entry in self._parquet(uri, int(unit.piece.rsplit(" ", 1)[1])):
-                yield entry
-                number += 1
-        except (pa.ArrowInvalid, OSError) as error:
-            if faults.is_of_store(error):
-                raise
-            writer.counts.rows_in += 1
-            message = f"{unit.piece} is damaged after {number} pictures ({first_line(error)})"
-            writer.reject(Reject(uri, number, "damaged_row_group", message))
-
-    def _parquet(self, uri: str, group: int) -> Iterator[ShardEntry]:
-        fs, path = locations.filesystem(uri)
-        with fs.open_input_file(path) as stream, pq.ParquetFile(stream) as file:
-            column = bytes_column(file.schema_arrow, self._shards.bytes_column, uri)
-            key = self._shards.key_column
-            columns = [column, *([key] if key else [])]
-            number = 0
-            for batch in file.iter_batches(batch_size=BATCH_ROWS, row_groups=[group], columns=columns):
-                for row in batch.to_pylist():
-                    name = str(row[key]) if key and row[key] is not None else f"{group}/{number}"
-                    cell = row[column]
-                    yield self._cell(name, cell.get("bytes") if isinstance(cell, dict) else cell)
-                    number += 1
-
-    def _cell(self, name: str, data: bytes | None) -> ShardEntry:
-        if data is None:
-            return ShardEntry(name, None, image_rows.failed(Status.MISSING, "no_bytes", "the row has no picture"))
-        if len(data) > self._shards.max_bytes:
-            return ShardEntry(name, None, self._too_large(len(data)))
-        return ShardEntry(name, data)
-
-    def _too_large(self, size: int) -> ImageRow:
-        return image_rows.undecodable(image_rows.too_many_bytes(size, self._shards.max_bytes))
