@@ -147,3 +147,11 @@ def test_the_encoders_ranking_is_read_in_order_of_rank() -> None:
             tric_reranking.best_captions(SPLIT, neighbors(row), texts)
     with pytest.raises(InputError, match="no ranked picture"):
         tric_reranking.best_captions(SPLIT, neighbors(), texts)
+
+
+def test_equal_scores_keep_the_order_of_the_file() -> None:
+    vectors = np.array([[n % 3 / 4, 0.5] for n in range(60)], np.float16)
+    names = [str(n) for n in range(60)]
+    ranking = tric_ranking.rank(np.array([1, 0], np.float16), WordedCaptions(names, names, vectors))
+    assert ranking.positions.tolist() == [*range(2, 60, 3), *range(1, 60, 3), *range(0, 60, 3)]
+    assert ranking.scores.tolist() == [0.5] * 20 + [0.25] * 20 + [0] * 20

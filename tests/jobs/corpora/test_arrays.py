@@ -127,3 +127,16 @@ def test_a_stored_member_is_not_read_beyond_its_end(tmp_path: Path) -> None:
             archive.writestr("next.npy", data)
         with pytest.raises(InputError, match="is shorter than its header says"):
             read(tmp_path / "f.npz", [(0, 1), (1, 2)], "mine")
+
+
+def test_a_single_row_may_be_in_column_order(tmp_path: Path) -> None:
+    """NumPy writes such a row in row order, other programs may not."""
+    for rows in (1, 2):
+        values = np.arange(3 * rows, dtype="<f4")
+        with (tmp_path / f"{rows}.npy").open("wb") as file:
+            header = {"descr": "<f4", "fortran_order": True, "shape": (rows, 3)}
+            np.lib.format.write_array_header_1_0(file, header)
+            file.write(values.tobytes())
+    assert read(tmp_path / "1.npy", [(0, 1)])[0].tolist() == [[0, 1, 2]]
+    with pytest.raises(InputError, match="is in column order; save it"):
+        find_matrix(f"{tmp_path}/2.npy")

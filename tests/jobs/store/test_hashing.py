@@ -26,4 +26,6 @@ def test_128_bits_are_two_independent_words() -> None:
 
 def test_columns_are_joined_so_that_no_two_rows_look_alike() -> None:
     rows = pa.table({"a": ["x", "xy", None], "b": ["yz", "z", "xyz"]})
-    assert len(set(joined_columns(rows, ["a", "b"]).to_pylist())) == 3
+    assert joined_columns(rows, ["a", "b"]).to_pylist() == ["x\x1fyz", "xy\x1fz", "\x1fxyz"]
+    assert joined_columns(rows, ["b", "a"]).to_pylist()[2] == "xyz\x1f"
+    assert joined_columns(pa.table({"n": [1, None]}), ["n"]).to_pylist() == ["1", ""]
