@@ -60,6 +60,13 @@ def test_rows_are_matched_by_key_and_compared_by_value(tmp_path: Path) -> None:
     assert compare(a, a).is_equal
 
 
+def test_twenty_examples_are_kept_by_default(tmp_path: Path) -> None:
+    rows = [[rating(f"i{n:02}", "ann", "q", value) for n in range(30)] for value in ("yes", "no")]
+    a, b = (write_table(tmp_path / name, "ratings", of_table) for name, of_table in zip("ab", rows, strict=True))
+    differences = compare(a, b)
+    assert (differences.changed, differences.examples.num_rows) == (30, 20)
+
+
 def test_a_table_that_lost_its_identity_is_compared(tmp_path: Path) -> None:
     a, b = two(tmp_path)
     (tmp_path / "a" / "_run" / "identity.json").unlink()

@@ -14,6 +14,7 @@ from hypothesis.extra.numpy import arrays
 from jobs.metrics.agreement import (
     LEVELS,
     MAX_COMPARED,
+    MAX_LEVELS_OF_A_SCALE,
     agreement,
     alpha_of_moments,
     cohen_kappa,
@@ -301,3 +302,23 @@ def test_raters_without_a_common_item_have_no_kappa():
     apart = RatingTable.from_matrix([[1, NAN], [NAN, 2]], raters=["p", "m"])
     assert kappas_across(apart, [("p",), ("m",)]) == []
     assert kappas_across(replace(apart, score=np.full(2, NAN), value=np.full(2, -1), values=()), [("p",), ("m",)]) == []
+
+
+def test_a_kappa_says_its_weights_and_how_many_raters_it_lacks() -> None:
+    two = RatingTable.from_matrix(np.array([[1.0, 1], [2, 3], [3, 3]]))
+    for weights in (None, "linear", "quadratic"):
+        metric = cohen_kappa(two, weights=weights)
+        assert metric.dims["weights"] == (weights or "none")
+        assert (weights or "unweighted") in metric.definition
+    three = cohen_kappa(RatingTable.from_matrix(np.ones((2, 3))))
+    assert three.reason == "3 raters: kappa is defined for two"
+    assert "unweighted" in three.definition
+
+
+def test_too_many_scores_are_not_compared_for_equality() -> None:
+    scores = np.arange(2.0 * MAX_LEVELS_OF_A_SCALE + 2).reshape(-1, 2)
+    equal, alpha = agreement(RatingTable.from_matrix(scores))
+    assert (equal.name, equal.value, equal.coverage) == ("percent_agreement", None, 1)
+    assert equal.reason == f"{scores.size} different scores: equal scores are too rare to measure agreement"
+    assert equal.definition == percent_agreement(RatingTable.from_matrix([[1, 1], [2, 3]])).definition
+    assert (alpha.name, alpha.dims) == ("alpha", alpha_of_moments(RatingTable.from_matrix(scores)).dims)

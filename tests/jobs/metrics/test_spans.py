@@ -101,6 +101,13 @@ def test_agreement_between_raters():
     assert (apart.value, apart.reason, apart.coverage) == (None, reason, 0)
 
 
+def test_an_overlap_is_reached_in_spite_of_rounding():
+    """Three of ten characters, of at least 0.1 + 0.2 > 0.3."""
+    assert matched([(0, 3)], [(0, 10)], overlap=0.1 + 0.2) == 1
+    assert matched([(0, 3)], [(0, 10)], overlap=0.31) == 0
+    assert matched([(0, 3)], [(3, 10)], overlap=0) == 0
+
+
 def test_a_span_that_ends_before_it_starts():
     with pytest.raises(ValueError, match="span from 5 to 3"):
         merged([(5, 3)])

@@ -44,6 +44,7 @@ def test_the_map_has_the_cards_that_have_vectors_and_links_to_them(tmp_path) -> 
     section = html[html.index('<ul class="map">') :]
     assert [f'<a href="#picture-{number}"' in section for number in (1, 2, 3, 4, 5)] == [True, False, True, True, False]
     assert embedding_map(source, cards[:3], NONE) is None
+    assert embedding_map(source, [*cards, GalleryPicture("D", image_id="d")], NONE) == shown  # without a picture
     without = embedding_map(source, [*cards, GalleryPicture("D", image_id="d", thumbnails=[small])],
                             ExclusionFilter(frozenset("b")))  # fmt: skip
     assert without is not None

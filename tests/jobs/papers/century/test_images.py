@@ -106,3 +106,14 @@ def test_figure_6_has_people_last_and_one_legend(monkeypatch: pytest.MonkeyPatch
     ]  # fmt: skip
     without_people = images.figure_6(study(metrics, answered=RATERS["answered"], kinds={"p": "gold"}))
     assert [row.headers[1] for row in without_people.numbers.rows[:3]] == ["m", "n", "m"]
+
+
+def test_answers_for_none_and_without_a_majority_are_listed_if_anybody_has_them() -> None:
+    metrics = [of_group("majority_share", 0.1, "people", "concept", answer=answer) for answer in ("war", "all")]
+    one = study(metrics, **RATERS)
+    assert images._answers(one, "concept", []) == ["war"]
+    assert images._answers(one, "concept", [images.NO_MAJORITY, "riot", images.NONE, "war"]) == [
+        "war", "riot", images.NONE, images.NO_MAJORITY
+    ]  # fmt: skip
+    more = [of_group("majority_share", 0.1, "people", "concept", answer=images.NONE), *metrics]
+    assert images._answers(study(more, **RATERS), "concept", ["riot"]) == ["war", "riot", images.NONE]
