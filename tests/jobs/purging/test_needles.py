@@ -49,6 +49,26 @@ def test_rows_and_files_that_name_it() -> None:
     assert [NEEDLES.is_picture(name) for name in names] == [True, True, False, False]
 
 
+def test_any_of_several_addresses_is_found() -> None:
+    urls = {URL, "https://h.example/q.png"}
+    needles = Needles(Gone({"item-7"}, urls))
+    assert [needles.in_text(f"see {url}?w=1") for url in (*sorted(urls), "https://h.example/r.png")] == [
+        True, True, False
+    ]  # fmt: skip
+
+
+def test_rows_that_name_it_are_removed_and_texts_that_mention_it_changed() -> None:
+    needles = Needles(Gone(set(marks_of(ID)), set(), pictures={ID}))
+    rows = pa.table({"image_id": [ID, ID, "x", "y"], "comment": ["a", f"see {ID}", f"see {ID}", "b"]})
+    gone, mention = needles.masks(rows, ["image_id"])
+    assert (gone.tolist(), mention.tolist()) == ([True, True, False, False], [False, False, True, False])
+    gone, mention = needles.masks(rows, ["comment"])  # a mention in a key cannot be deleted
+    assert (gone.tolist(), mention.tolist()) == ([True, True, True, False], [False] * 4)
+    assert needles.without_mentions(rows, ["comment"])["comment"].to_pylist() == rows["comment"].to_pylist()
+    assert ID not in str(needles.without_mentions(rows, ["image_id"])["comment"].to_pylist())
+    assert [needles.in_any_column(rows.slice(place, 1)) for place in range(4)] == [True, True, True, False]
+
+
 def test_lines_entries_and_cells_are_removed_and_the_rest_stays() -> None:
     lines = [json.dumps(value) for value in ({"a": 1}, {"id": ID}, {"e": {}, "by": {ID: 2, "x": 3}}, {"by": {ID: 2}})]
     kept = without("\n".join(lines) + "\n", "x.jsonl", NEEDLES)
