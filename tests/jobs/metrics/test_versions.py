@@ -56,3 +56,17 @@ def test_six_versions_are_compared_and_seven_are_not() -> None:
 def test_a_version_without_answers_is_named() -> None:
     (metric,) = version_metrics(table([1, 2, 3], [np.nan] * 3))
     assert (metric.value, metric.reason) == (None, "only the version 'version 0' has answers")
+    assert metric.coverage == 3 / 6
+    (nothing,) = version_metrics(table([np.nan] * 2, [np.nan] * 2))
+    assert (nothing.reason, nothing.coverage) == ("no version has answers", 0)
+
+
+def test_the_tolerance_is_that_of_the_settings_or_one_point() -> None:
+    answers = table([1, 2, 3], [1, 3, 5])
+    shares = [
+        next(metric for metric in version_metrics(answers, **keys) if metric.name == "percent_agreement_within")
+        for keys in ({}, {"tolerance": 2}, {"tolerance": 0.5})
+    ]
+    assert [(share.value, share.dims["tolerance"]) for share in shares] == [
+        (pytest.approx(2 / 3), "1"), (1, "2"), (pytest.approx(1 / 3), "0.5")
+    ]  # fmt: skip
