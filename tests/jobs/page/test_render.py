@@ -14,7 +14,7 @@ from jobs.html.thumbnails import Thumbnail, thumbnail
 from jobs.metrics.distributions import Share
 from jobs.metrics.metric import Metric
 from jobs.page.model import FOLDED_TEXT, FunnelStep, GalleryPicture, Page, PictureRating, TableSummary, Wording
-from jobs.page.render import MAX_ANSWERS, PRINTED_CARDS, kept, render
+from jobs.page.render import MAX_ANSWERS, PRINTED_CARDS, kept, render, spans
 from tests.jobs.page import sample
 
 HOSTILE = (
@@ -108,6 +108,12 @@ def test_hostile_text_stays_text():
     assert {attrs["alt"] for attrs in elements.all("img")} == {HOSTILE}
     assert "{{ 7 * 7 }}" in elements.text
     assert elements.text.count("<script>alert(1)</script>") > 20
+
+
+def test_adjacent_columns_share_a_header_above_the_last_level():
+    columns = [("a", "x"), ("a", "y"), ("b", "y"), ("a", "y"), ("a", "y")]
+    assert spans(columns, 0) == [("a", 2), ("b", 1), ("a", 2)]
+    assert spans(columns, 1) == [("x", 1), ("y", 1), ("y", 1), ("y", 1), ("y", 1)]
 
 
 def test_links_are_only_http_addresses_or_places_on_the_page():

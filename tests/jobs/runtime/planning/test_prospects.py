@@ -11,8 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from jobs.runtime.command_line import cli
+from jobs.runtime.configuration.resources import Resources
 from jobs.runtime.planning import prospects
 from jobs.runtime.planning.estimates import Cluster, Forecast, Pace, Requests, Spread
+from jobs.runtime.planning.prices import read_prices
 from jobs.store.run import TableRun
 from jobs.workers.kb import PARTS
 from tests.factories import write_table
@@ -204,3 +206,10 @@ def test_the_devices_of_a_run_are_those_that_its_remaining_units_keep_busy(tmp_p
     assert (len(opened.units), len(opened.todo)) == (3, 2)
     assert opened.account is not None
     assert opened.account(opened, 5.0)["actual"]["devices"] == 2.0
+
+
+def test_the_kind_of_gpu_is_unknown_without_prices_and_without_gpus() -> None:
+    machines = read_prices("aws-us-east-1")
+    assert prospects._gpu(Resources(), None, 1.0) is None
+    assert prospects._gpu(Resources(), machines, 0.0) is None
+    assert prospects._gpu(Resources(), machines, 1.0) is not None

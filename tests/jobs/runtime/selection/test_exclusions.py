@@ -92,6 +92,8 @@ def test_which_pictures_an_entry_names(tmp_path: Path) -> None:
         ("http://upload.example/a.jpg", URL, True),
         ("HTTPS://Upload.Example:443/a.jpg#top", URL, True),
         ("//upload.example/%61.jpg", URL, True),
+        ("http://upload.example:80/a.jpg", URL, True),
+        ("http://upload.example:81/a.jpg", URL, False),
         ("https://upload.example:8443/a.jpg", URL, False),
         ("https://upload.example/A.jpg", URL, False),
         # queries count where both have one
