@@ -134,6 +134,15 @@ def test_a_model_is_looked_for_in_the_cache_and_on_the_hub(tmp_path: Path, on_hu
             hub.read("org/name", "a.json")
 
 
+def test_the_reason_of_a_failed_request_is_the_setting_if_it_forbids_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    for offline, reason in (
+        (True, "HF_HUB_OFFLINE forbids"),
+        (False, "the hub cannot be reached (TimeoutError: slow)"),
+    ):
+        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", offline)
+        assert hub._reason(TimeoutError("slow")).startswith(reason)
+
+
 def test_a_cached_file_is_read_without_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.json").write_text("ä", encoding="utf-8")
     monkeypatch.setattr(hub, "_cached", lambda *_: str(tmp_path / "a.json"))

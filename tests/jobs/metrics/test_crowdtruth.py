@@ -193,6 +193,17 @@ def test_three_different_bins_make_quality_zero():
     assert (zero.value, zero.n) == (1 / 4, 4)
 
 
+def test_answers_without_a_score_count_only_where_answers_are_the_annotations():
+    answers = RatingTable.from_matrix([[1, 5, 5], [1, 1, 5]])
+    answers.score[1] = np.nan  # an answer such as "other", which is not on the scale
+
+    def raters_of_a(task):
+        return {f.n for f in task.metrics() if f.name == "unit_quality" and f.dims["unit"] == "a"}
+
+    assert raters_of_a(task_of(answers, ["a", "b"])) == {3}
+    assert raters_of_a(task_of(answers, ["a", "b"], bins=(1, 5))) == {2}
+
+
 def test_annotations_that_nobody_shares_make_every_quality_zero():
     """Each then has the lowest quality, and so the length of every vector is the lowest that counts."""
     metrics = list(task_of(RatingTable.from_matrix([[1, 2], [3, 4]]), ["a", "b"]).metrics())

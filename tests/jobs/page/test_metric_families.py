@@ -87,6 +87,8 @@ def test_values_without_an_interval_are_remarked_on_once_with_their_names():
     assert text.count("26 of 40 rated items") == 2  # in the cell's title and under the table
     counts = [Metric(name="ratings_total", definition="d", value=3, n=3, reason="a count: no interval")]
     assert blocks(counts)[0].tables[0].remarks == ()
+    without_reason = [alpha(0.1, reason=None, low=0.0, high=0.2, interval_method="m")]
+    assert blocks(without_reason)[0].tables[0].remarks == ()
 
 
 def test_groups_of_one_rater_make_no_table_of_dashes():

@@ -52,6 +52,15 @@ def test_a_reject_keeps_the_start_of_its_line() -> None:
     assert [(row.reason, row.raw) for row in rejects] == [("malformed", "x" * RAW_KEPT), ("malformed", "\ufffd\n")]
 
 
+def test_a_row_after_a_line_that_is_too_long_has_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jobs.corpora.wit.csv_rows.MAX_LINE", 8)
+    monkeypatch.setattr("jobs.corpora.wit.csv_rows.CHUNK", 4)
+    text = b"a\tb\n" + b"x" * 30 + b"\nc\td\ne\tf\n"
+    reader = RowReader("f", object(), io.BytesIO(text), header=["c0", "c1"])  # type: ignore[arg-type]
+    places = {row[0]: reader.row_offset for row in reader.rows() if not isinstance(row, Reject)}
+    assert places == {"a": 0, "c": text.index(b"c\td"), "e": text.index(b"e\tf")}
+
+
 def test_a_header_is_read_without_its_mark_and_outer_spaces() -> None:
     source: Any = None
     reader = RowReader("f", source, io.BytesIO("\ufeff a \tb\n1\t2\n".encode()))
