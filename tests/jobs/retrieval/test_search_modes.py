@@ -20,11 +20,16 @@ def test_the_smaller_side_stays_in_memory_unless_the_other_is_set() -> None:
         search_modes.check_side("both")
 
 
-def test_nothing_is_searched_if_nothing_is_left() -> None:
-    run: Any = SimpleNamespace(todo=[])
+def test_remaining_units_are_searched_by_the_side_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[str] = []
     unused: Any = None
-    for side in (search_modes.QUERIES, search_modes.CORPUS):
-        search_modes.search(run, unused, unused, side=side, resources=unused, overwrite=False)
+    monkeypatch.setattr(search_modes, "_scan_corpus", lambda *_, **__: searched.append("corpus scanned"))
+    monkeypatch.setattr(search_modes, "_stream_queries", lambda *_, **__: searched.append("queries streamed"))
+    for todo in ([], ["unit"]):
+        run: Any = SimpleNamespace(todo=todo)
+        for side in (search_modes.QUERIES, search_modes.CORPUS):
+            search_modes.search(run, unused, unused, side=side, resources=unused, overwrite=False)
+        assert searched == (["corpus scanned", "queries streamed"] if todo else [])
 
 
 def test_every_row_of_the_corpus_is_accounted_for(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,9 +14,8 @@ from jobs.store.reading import open_table
 from jobs.viewer import loading, picture_details, queries
 from jobs.viewer.queries import View, view_of
 from tests.factories import image_row, rating, write_table
+from tests.jobs.viewer.queried import NOTHING, loaded, shown
 from tests.jobs.viewer.small_study import BLUE, GOLD, GREEN, IDS, RED, URLS, write_study
-
-NOTHING = ExclusionFilter(frozenset())
 
 
 @pytest.fixture(scope="module")
@@ -29,10 +28,6 @@ def cursor(place: str) -> Iterator[Any]:
     with duckdb.connect() as connection:
         loading.load(connection, loading.open_places([place]), NOTHING)
         yield connection
-
-
-def shown(cursor: Any, **view: str) -> list[str]:
-    return [row["image_id"] for row in queries.pictures(cursor, view_of(view)).rows]
 
 
 def test_pictures_are_filtered_by_facts_and_by_ratings(cursor: Any) -> None:
@@ -166,15 +161,6 @@ def test_lists_of_rows_have_pages(cursor: Any, monkeypatch: pytest.MonkeyPatch) 
     assert ([row["image_id"] for row in pairs.rows], pairs.total) == ([GOLD], 4)
 
 
-def loaded(folder: Path, excluded: ExclusionFilter = NOTHING, **tables: list[dict[str, Any]]) -> Any:
-    """Return a cursor of a database of these tables."""
-    for name, rows in tables.items():
-        write_table(folder / name, name, rows)
-    connection = duckdb.connect()
-    loading.load(connection, loading.open_places([str(folder)]), excluded)
-    return connection
-
-
 def described_items(count: int) -> dict[str, Any]:
     """Return pictures and items with the columns of a user's file; the last picture has a record with another title."""
     names = [f"i{n}" for n in range(count)]
@@ -251,68 +237,6 @@ def test_an_item_shows_60_lines(tmp_path: Path) -> None:
         cursor, "i", View(), rubrics=Rubrics({}), texts=picture_details.Texts([]), person=""
     )
     assert ([line.key.target for line in item.lines], item.lines_left_out) == (targets[:60], 2)
-
-
-def test_raters_disagree_by_the_share_of_pairs_with_different_categories(tmp_path: Path) -> None:
-    rows = [rating("i", rater, "hue", hue) for rater, hue in zip("abcd", ("red", "red", "red", "blue"), strict=True)]
-    (line,) = queries.fetch(loaded(tmp_path, ratings=rows), "SELECT * FROM lines")
-    assert line["disagreement"] == pytest.approx(3 / 6)
-
-
-def test_only_answers_count_for_the_width_of_a_scale(tmp_path: Path) -> None:
-    rows = [rating("i", "a", "fit", "1"), rating("i", "b", "fit", "2"), rating("j", "a", "fit", "3")]
-    rows.append(rating("j", "b", "fit", "9", status="refused"))
-    lines = queries.fetch(loaded(tmp_path, ratings=rows), "SELECT * FROM lines ORDER BY item_id")
-    assert [(line["n"], line["disagreement"]) for line in lines] == [(2, 0.5), (1, None)]
-
-
-def test_likelihoods_are_not_on_the_scale_of_other_answers(tmp_path: Path) -> None:
-    """A prompt of `loglik` may have the name of a rubric; its scores have no bounds and conditions of their own."""
-
-    def likelihoods(question: str) -> list[dict[str, Any]]:
-        pairs = [("i", "m", -1.0), ("i", "n", -7.0), ("j", "m", -3.0), ("j", "n", -31.0)]
-        return [
-            rating(item, rater, question, str(score), score=score, method="loglik", condition="lambda=0")
-            for item, rater, score in pairs
-        ]
-
-    answers = [("i", "p1", "1"), ("i", "p2", "5"), ("j", "p1", "2"), ("j", "p2", "3")]
-    of_people = [rating(item, rater, "relevance", value, answers=list("12345")) for item, rater, value in answers]
-    images = [image_row("", image_id=name) for name in "ij"]
-    rows = [*likelihoods("relevance"), *of_people, *likelihoods("other")]
-    cursor = loaded(tmp_path, ratings=rows, images=images)
-    lines = queries.fetch(cursor, "SELECT * FROM lines ORDER BY question, item_id")
-    assert [(line["question"], line["item_id"], line["score"], line["disagreement"]) for line in lines] == [
-        ("other", "i", -4, pytest.approx(6 / 30)), ("other", "j", -17, pytest.approx(28 / 30)),
-        ("relevance", "i", 3, 1), ("relevance", "j", 2.5, 0.25),
-    ]  # fmt: skip
-    assert shown(cursor, sort="highest", question="r/relevance") == ["i", "j"]
-
-
-def test_an_answer_that_the_question_does_not_allow_has_no_distance(tmp_path: Path) -> None:
-    rows = [rating("i", rater, "fit", value, answers=list("12345")) for rater, value in (("a", "1"), ("b", "9"))]
-    (line,) = queries.fetch(loaded(tmp_path, ratings=rows), "SELECT * FROM lines")
-    assert (line["n"], line["score"], line["disagreement"]) == (1, 1, None)
-
-
-def test_a_changed_answer_replaces_the_numbers_of_its_item(tmp_path: Path) -> None:
-    rows = [rating(item, rater, "fit", value) for item in "ij" for rater, value in (("a", "1"), ("b", "5"))]
-    cursor = loaded(tmp_path, ratings=rows)
-    cursor.execute("UPDATE ratings SET value = '4', score = 4 WHERE item_id = 'i' AND rater = 'a'")
-    loading.refresh_lines(cursor, "i")
-    lines = queries.fetch(cursor, "SELECT * FROM lines ORDER BY item_id")
-    assert [(line["item_id"], line["score"], line["disagreement"]) for line in lines] == [("i", 4.5, 0.25), ("j", 3, 1)]
-
-
-def test_an_answer_beyond_all_others_makes_the_scale_of_its_question_wider(tmp_path: Path) -> None:
-    answers = [("i", "a", "1"), ("i", "b", "3"), ("j", "a", "1"), ("j", "b", "2")]
-    rows = [rating(item, rater, question, value) for question in ("fit", "hue") for item, rater, value in answers]
-    cursor = loaded(tmp_path, ratings=rows)
-    for score, of_i, of_j in ((5, 1, 0.25), (4, 0.75, 0.25), (0, 0.2, 0.2)):  # widths 4, 4 and 5
-        cursor.execute(f"UPDATE ratings SET score = {score} WHERE item_id = 'i' AND rater = 'b' AND question = 'fit'")
-        loading.refresh_lines(cursor, "i")
-        lines = queries.fetch(cursor, "SELECT * FROM lines ORDER BY question, item_id")
-        assert [line["disagreement"] for line in lines] == pytest.approx([of_i, of_j, 1, 0.5]), score
 
 
 def test_spans_that_are_not_marked_are_left_out_unless_they_failed(tmp_path: Path) -> None:
@@ -467,8 +391,8 @@ def test_the_trial_run_of_a_pipeline_is_left_out(tmp_path: Path) -> None:
     rows = [rating(f"i{n}", "m", "fit", "1") for n in range(3)]
     whole_links = write_table(tmp_path / "R/links", "links", [])  # the viewer does not show them
     trial_links = write_table(tmp_path / "R/trials/links", "links", [], limit=1)
-    for out, shown, links in (("R", rows, whole_links), ("R/trials", rows[:1], trial_links)):
-        write_table(tmp_path / out / "ratings", "ratings", shown, links=open_table(links).identity)
+    for out, of_run, links in (("R", rows, whole_links), ("R/trials", rows[:1], trial_links)):
+        write_table(tmp_path / out / "ratings", "ratings", of_run, links=open_table(links).identity)
     tables = loading.open_places([f"{tmp_path}/R"])
     assert [source.uri for source in tables.of("ratings")] == [f"{tmp_path}/R/ratings"]
     assert tables.left_out == {
