@@ -48,7 +48,7 @@ class ChangedFiles:
     Attributes:
         rewritten, removed: changed files.
         left: unchanged files that name a picture.
-        unchecked: files that were not read, because they are binary or too large.
+        unchecked: files that were not read, because they are binary, damaged or too large.
     """
 
     rewritten: list[str] = field(default_factory=list)
@@ -145,7 +145,10 @@ def purge_files(files: Sequence[Object], others: OtherFiles, needles: Needles, *
             if name == INDEX_IDS and any(needles.ids.intersection(rows["item_id"].to_pylist()) for rows in _ids(uri)):
                 changed.removed += [uri, f"{_folder(uri)}/{INDEX}"]
         elif name.lower().endswith(".parquet"):
-            _purge_parquet(file, needles, ours, changed, act=act)
+            try:
+                _purge_parquet(file, needles, ours, changed, act=act)
+            except pa.ArrowInvalid:  # not Parquet, or damaged
+                changed.unchecked.append(uri)
         elif (text := _text(file)) is None:
             changed.unchecked.append(uri)
         elif needles.in_text(_without_matches(text) if others.is_of(uri, FOLDER) else text):
@@ -163,7 +166,7 @@ def first_names(uris: Sequence[str]) -> str:
 
 def not_checked(uris: Sequence[str]) -> str:
     """Return the end of a message about files that were not read."""
-    return f"not checked, because they are not text or are larger than 1 GiB: {first_names(uris)}"
+    return f"not checked, because they are not text, damaged or larger than 1 GiB: {first_names(uris)}"
 
 
 def pages_with_pictures(others: OtherFiles) -> list[str]:
@@ -280,14 +283,10 @@ def _purge_parquet(file: Object, needles: Needles, ours: _Ours, changed: Changed
 def _has_rows(uri: str, names: Callable[[pa.Table], bool]) -> bool:
     """Return whether `names` is true for the string columns of any row group of a Parquet file."""
     fs, path = locations.filesystem(uri)
-    with locations.named_errors(uri), fs.open_input_file(path) as stream:
-        try:
-            with pq.ParquetFile(stream) as parquet:
-                columns = [field.name for field in parquet.schema_arrow if has_strings(field.type)]
-                groups = range(parquet.num_row_groups if columns else 0)
-                return any(names(parquet.read_row_group(group, columns=columns)) for group in groups)
-        except pa.ArrowInvalid:
-            return False
+    with locations.named_errors(uri), fs.open_input_file(path) as stream, pq.ParquetFile(stream) as parquet:
+        columns = [field.name for field in parquet.schema_arrow if has_strings(field.type)]
+        groups = range(parquet.num_row_groups if columns else 0)
+        return any(names(parquet.read_row_group(group, columns=columns)) for group in groups)
 
 
 def _in_rejects(needles: Needles, rows: pa.Table) -> bool:

@@ -19,9 +19,12 @@ from jobs.purging.matching import Gone, columns_of
 HASHES = ("record_id", "sha256", "phash")  # columns of hexadecimal digits that name no picture
 _ID = r"\b[0-9a-f]{32}\b"
 _SUFFIX = r"(?i)\.(?:jpe?g|png|gif|webp|tiff?|bmp|avif|jp2|ppm|svg|djvu|pdf)\b"
-_NO_WORD, _NO_ADDRESS = r"[^0-9A-Za-z_]+", r"[\s\"'<>,]+"
-_ADDRESS = re.compile(r"[^\s\"'<>,]*//[^\s\"'<>,]+")
-_AROUND = "()[]{};:.!?\\"  # signs around an address
+_NO_WORD, _NO_ADDRESS, _NO_LONG_ADDRESS = r"[^0-9A-Za-z_]+", r"[\s\"'<>,]+", r"[\s\"<>]+"
+_LONG = r"//[^\s\"<>]*[',]"  # an address may contain these signs, and they may end it
+# The long ones first: their parts are no addresses of pictures.
+_ADDRESSES = (re.compile(rf"[^\s\"<>]*{_LONG}[^\s\"<>]*"), re.compile(r"[^\s\"'<>,]*//[^\s\"'<>,]+"))
+_AROUND = "()[]{};:.!?\\',"  # signs around an address
+_BEFORE = r"^.*?(https?://)"  # what an address follows without a space, as in [text](https://…)
 
 
 def columns_of_texts(schema: pa.Schema) -> list[str]:
@@ -83,6 +86,7 @@ class Mentions:
         forms: tuple[tuple[pa.Array, str, Callable[[pa.Array], np.ndarray]], ...] = (
             (pc.match_substring_regex(texts, _ID), _NO_WORD, self._are_ids),
             (pc.match_substring(texts, "//"), _NO_ADDRESS, self._are_addresses),
+            (pc.match_substring_regex(texts, _LONG), _NO_LONG_ADDRESS, self._are_addresses),
         )
         for possible, separator, test in forms:
             positions = np.flatnonzero(_bools(possible))
@@ -91,8 +95,9 @@ class Mentions:
             encoded = texts.take(pa.array(positions)).dictionary_encode()
             values = encoded.dictionary
             words = pc.split_pattern_regex(values, separator)
-            of_value = test(values)  # an address may have commas and quotes
-            of_value[pc.list_parent_indices(words).to_numpy()[test(words.flatten())]] = True
+            plain = pc.replace_substring_regex(words.flatten(), _BEFORE, r"\1")
+            of_value = test(values)  # an address may have spaces and quotes
+            of_value[pc.list_parent_indices(words).to_numpy()[test(plain)]] = True
             hit[positions] |= of_value[encoded.indices.to_numpy()]
         return hit
 
@@ -124,14 +129,21 @@ class Mentions:
             return ""
 
         def address(match: re.Match[str]) -> str:
-            plain = match[0].strip(_AROUND)
+            plain = bare(match[0])
             gone = self._are_addresses(pa.array([plain], pa.string()))[0]
             return match[0].replace(plain, "") if gone else match[0]
 
         def word(match: re.Match[str]) -> str:
             return "" if match[0] in self._names else match[0]
 
-        return re.sub(_ID, word, _ADDRESS.sub(address, text), flags=re.ASCII)
+        for addresses in _ADDRESSES:
+            text = addresses.sub(address, text)
+        return re.sub(_ID, word, text, flags=re.ASCII)
+
+
+def bare(word: str) -> str:
+    """Return the address in a word, without the signs around it and what is in front of it."""
+    return re.sub(_BEFORE, r"\1", word.strip(_AROUND))
 
 
 def _texts_of(chunk: pa.Array) -> Iterator[tuple[pa.Array, np.ndarray]]:

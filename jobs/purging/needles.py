@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from jobs.purging.matching import DIMS, Gone, columns_of, matches
-from jobs.purging.mentions import Mentions, columns_of_texts
+from jobs.purging.mentions import Mentions, bare, columns_of_texts
 
 PICTURES = (".jpg", ".jpeg", ".png", ".gif", ".webp", ".tif", ".tiff", ".bmp", ".avif", ".jp2", ".ppm")
 _WORDS = (re.compile(r"\w+"), re.compile(r"\w+", re.ASCII))  # scripts without spaces go on next to an id
@@ -34,7 +34,8 @@ class Needles:
         """Return whether `text` contains one of the ids as a word, or one of the URLs."""
         if any(word in self.ids for word in _words(text)):
             return True
-        return "//" in text and (any(url in text for url in self._urls) or self._addresses.hit(*_addresses(text)))
+        plain = text.replace("\\/", "/")  # as JSON may escape it
+        return "//" in plain and (any(url in plain for url in self._urls) or self._addresses.hit(*_addresses(plain)))
 
     def is_source(self, uri: str) -> bool:
         """Return whether the file `uri`, an input of a table, is one of the pictures."""
@@ -85,5 +86,7 @@ def _words(text: str) -> Iterator[str]:
 
 
 def _addresses(text: str) -> list[str]:
-    parts = text.replace("\\/", "/").replace('"', " ").replace("'", " ").replace("<", " ").replace(",", " ").split()
-    return [part.strip("()[]{};") for part in parts if "//" in part]
+    """Return the possible addresses in a text; one that contains a comma or an apostrophe also as a whole."""
+    words = [word for word in text.replace('"', " ").replace("<", " ").split() if "//" in word]
+    parts = [part for word in words for part in word.replace("'", ",").split(",") if "//" in part]
+    return list(dict.fromkeys(map(bare, [*words, *parts])))

@@ -120,7 +120,7 @@ def test_verify_reads_all_files_but_lists(tmp_path: Path, file: str, content: An
     write(f"{root}/images", "images", halves(PICTURES[2:]))
     keys = [f"input={root}", listed(tmp_path, IDS[GONE])]
     matched = {"counts": {"tallies": {"exclusions": {IDS[GONE]: 3}}}}  # what the list itself matched
-    put(f"{root}/images/_run/units.jsonl", f"2\n{json.dumps(matched)}\n{json.dumps(matched)}\n")
+    put(f"{root}/images/_run/units.jsonl", f"2\n{json.dumps(matched)}\n{json.dumps({'retired': [matched]})}\n")
     put(f"{root}/images/_run/exclusions.txt", IDS[GONE])
     assert cli.main("verify", keys) == 0
     if isinstance(content, list):

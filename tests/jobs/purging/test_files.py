@@ -41,6 +41,7 @@ CONTENT: dict[str, bytes] = {
     "study/pictures/" + KEPT + ".jpg": b"bytes",
     "images/_run/places.parquet": parquet(image_url=[URL, "https://h.example/kept.jpg"], row=[0, 1]),
     "images/_run/reported.json": json.dumps({GONE: 2, KEPT: 1}).encode(),
+    "images/notes.txt": GONE.encode(),
     "images/_rejects/old.parquet": parquet(file=["f"], position=[1], reason=["r"], message=[f"no {GONE}"], raw=[""]),
     "search/corpus.faiss": b"\0index",
     "search/ids.parquet": parquet(item_id=[KEPT, GONE]),
@@ -48,20 +49,29 @@ CONTENT: dict[str, bytes] = {
     "others/mine.jsonl": lines(GONE),
     "others/notes.txt.gz": gzip.compress(f"see {URL}".encode()),
     "others/plain.txt": b"nothing",
+    "others/page.txt": GENERATOR + GONE.encode(),
+    "others/OLD.PARQUET": parquet(note=[f"see {URL}"]),
+    "others/KEPT.JPG": b"\0picture",  # not read
+    "others/binary.gz": gzip.compress(b"\0" + GONE.encode()),
+    "others/cut.parquet": parquet(item_id=[GONE])[:-1],
+    "others/cut.gz": gzip.compress(GONE.encode())[:-9],
+    "others/damaged.gz": gzip.compress(b"")[:10] + b"\xff" * 9,
     "others/binary.dat": b"\0" + GONE.encode(),
     f"others/{GONE}.png": b"bytes",
     "page/index.html": b"<head>" + GENERATOR + b"</head>" + GONE.encode(),
-    "page/choose.csv": f"item_id,chosen\n{GONE},yes\n{KEPT},\n".encode(),
+    "page/choose.csv": f"item_id,chosen\n{GONE},yes\n{KEPT},".encode() + b"\xe9\n",  # saved as Latin-1
+    "page/rankings.csv": f"item_id\n{GONE}\n".encode(),
     "other page/index.html": GONE.encode(),
 }
 CHANGED: dict[str, list[str]] = {
     "rewritten": ["images/_run/places.parquet", "images/_run/reported.json", "page/choose.csv",
-                  "study/prodigy/anna.jsonl"],
+                  "page/rankings.csv", "study/prodigy/anna.jsonl"],
     "removed": ["images/_rejects/old.parquet", "page/index.html", "search/corpus.faiss", "search/ids.parquet",
                 f"study/pictures/{GONE}.jpg"],
-    "left": ["other page/index.html", f"others/{GONE}.png", "others/ids.parquet", "others/mine.jsonl",
-             "others/notes.txt.gz"],
-    "unchecked": ["others/binary.dat"],
+    "left": ["images/notes.txt", "other page/index.html", "others/OLD.PARQUET", f"others/{GONE}.png",
+             "others/ids.parquet", "others/mine.jsonl", "others/notes.txt.gz", "others/page.txt"],
+    "unchecked": ["others/binary.dat", "others/binary.gz", "others/cut.gz", "others/cut.parquet",
+                  "others/damaged.gz"],
 }  # fmt: skip
 
 
@@ -104,21 +114,23 @@ def test_a_purge_rewrites_and_removes_and_a_second_one_has_only_others_files_to_
     assert set(CONTENT) - set(after) == set(CHANGED["removed"])
     assert {name for name in after if after[name] != CONTENT[name]} == set(CHANGED["rewritten"])
     assert after["study/prodigy/anna.jsonl"] == lines(KEPT)
-    assert after["page/choose.csv"].decode().split() == ["item_id,chosen", f"{KEPT},"]
+    assert after["page/choose.csv"].split() == [b"item_id,chosen", f"{KEPT},".encode() + b"\xe9"]
     assert json.loads(after["images/_run/reported.json"]) == {KEPT: 1}
     places = pq.read_table(io.BytesIO(after["images/_run/places.parquet"]))
     assert places.to_pylist() == [{"image_url": "https://h.example/kept.jpg", "row": 1}]
     assert purge(root, act=True)[0] == {**CHANGED, "rewritten": [], "removed": []}
 
 
-def test_a_compressed_file_is_read_up_to_the_largest_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_read_up_to_the_largest_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "LARGEST", 64)
-    texts = {}
-    for size in (0, 64, 65):
-        data = gzip.compress(b"x" * size)
-        (tmp_path / "x.gz").write_bytes(data)
-        texts[size] = files._text(Object(str(tmp_path / "x.gz"), len(data), ""))
-    assert texts == {0: "", 64: "x" * 64, 65: None}
+    for name in ("x.gz", "x.txt"):
+        texts = {}
+        for size in (0, 64, 65):
+            data = b"x" * size
+            data = gzip.compress(data) if name == "x.gz" else data
+            (tmp_path / name).write_bytes(data)
+            texts[size] = files._text(Object(str(tmp_path / name), len(data), ""))
+        assert texts == {0: "", 64: "x" * 64, 65: None}
 
 
 def test_pages_have_the_head_of_ours(root: Path) -> None:

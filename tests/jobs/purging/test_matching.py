@@ -37,6 +37,7 @@ def test_texts_go_with_a_picture_unless_an_item_of_any_table_uses_them(tmp_path:
     }
     near = {"item_id": content_id("near"), "image_ids": [OTHER], "text_ids": [text["here"]]}
     later = {"item_id": content_id("later"), "image_ids": [OTHER], "text_ids": [text["there"], text["elsewhere"]]}
+    numbered = {"item_id": "7", "image_ids": [GONE], "text_ids": ["8"]}  # ids that may be words of any text
     texts = [
         {"text_id": text["of item"], "source": about["item_id"]},
         {"text_id": text["elsewhere"], "source": near["item_id"]},
@@ -44,13 +45,13 @@ def test_texts_go_with_a_picture_unless_an_item_of_any_table_uses_them(tmp_path:
     tables = [
         open_table(write_table(tmp_path / out, name, rows))
         for out, name, rows in (
-            ("first", "items", [about, near]), ("second", "items", [later]), ("texts", "texts", texts)
+            ("first", "items", [about, near, numbered]), ("second", "items", [later]), ("texts", "texts", texts)
         )
     ]  # fmt: skip
     gone = gather(tables, frozenset({GONE}))
-    assert gone.marks == {GONE, about["item_id"], text["alone"], text["of item"]}
-    assert gone.others == gone.marks - {GONE}
-    assert (gone.pictures, gone.urls, gone.matched) == ({GONE}, set(), {GONE, about["item_id"]})
+    assert gone.marks == {GONE, about["item_id"], text["alone"], text["of item"], "7", "8"}
+    assert gone.others == gone.marks - {GONE, "7", "8"}
+    assert (gone.pictures, gone.urls, gone.matched) == ({GONE}, set(), {GONE, about["item_id"], "7"})
 
 
 def test_a_picture_with_another_id_is_removed_with_all_rows_about_it(tmp_path: Path) -> None:

@@ -12,9 +12,11 @@ from jobs.tables import TABLES
 
 ID, URL, PLAIN = content_id("a picture"), "https://h.example/p.jpg", "https://h.example/picture?id=7"
 FILE = "https://upload.wikimedia.org/wikipedia/commons/a/a9/Example.jpg"
-OTHER = "https://h.example/another.png"
+OTHERS = ("https://h.example/another.png", "https://h.example/ANOTHER.PNG")
+COMMA = "https://h.example/a,b's.jpg"
 GONE = Gone(
-    {*marks_of(ID), *marks_of(FILE), "7", content_id(OTHER)}, {URL, PLAIN}, pictures={ID, content_id(OTHER)}
+    {*marks_of(ID), *marks_of(FILE), "7", *map(content_id, OTHERS)}, {URL, PLAIN, COMMA},
+    pictures={ID, *map(content_id, OTHERS)},
 )  # fmt: skip
 MENTIONS = Mentions(GONE)
 
@@ -39,10 +41,16 @@ def test_a_text_loses_its_mentions_and_no_more() -> None:
         f"<img src='{URL}'>": "<img src=''>",
         f'{{"a":"{ID}","b":1}}': '{"a":"","b":1}',
         "https://commons.wikimedia.org/wiki/File:Example.jpg": "",  # by what it names
-        f"of {OTHER}": "of ",  # by its hash, where the list has the id
+        **{f"of {other}": "of " for other in OTHERS},  # by their hashes, where the list has the ids
+        COMMA: "",
+        f"see {COMMA}, '{COMMA}' and {URL}": "see , '' and ",
+        f"[text]({URL}), [text]({COMMA})": "[text](), [text]()",
+        f"{URL},{URL}": ",",
+        f'{{"a":"{{\\"b\\":\\"{URL}\\"}}"}}': '{"a":"{\\"b\\":\\"\\"}"}',  # JSON in JSON
         f"見{ID}é": "見é",  # letters of other scripts are no part of an id
     }
     same = [None, "", "7", f"{ID}0", f"a{ID}", "https://h.example/q.jpg", "https://h.example/picture?id=8", "//"]
+    same += [COMMA.replace("b", "c"), f"see {COMMA}.png"]
     assert cleaned([*texts, *same], pa.string()) == [*texts.values(), *same]
 
 

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from typing import Any
+from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,7 +15,9 @@ from jobs.purging.needles import Needles
 from jobs.runtime.selection.exclusions import marks_of
 
 ID, URL = "0123456789abcdef0123456789abcdef", "https://h.example/p.jpg"
-NEEDLES = Needles(Gone(set(marks_of(ID) | {"item-7"}), {URL, "https://"}))
+FILE = "https://upload.wikimedia.org/wikipedia/commons/a/a9/Paris,_l'Arc.jpg"
+PAGE = "https://commons.wikimedia.org/wiki/File:Paris,_l'Arc.jpg"  # of the same picture
+NEEDLES = Needles(Gone({*marks_of(ID), *marks_of(FILE), "item-7"}, {URL, "https://"}))
 
 
 def test_texts_that_name_it() -> None:
@@ -28,12 +31,17 @@ def test_texts_that_name_it() -> None:
         f"<img src={URL}>",
         f"a {URL}?w=1",
         f"写真{ID}です",  # no spaces between words
+        f"at {PAGE}, now",
+        f"[text]({PAGE})",
+        f"<a>{PAGE}</a>",
+        *(json.dumps({"url": url}).replace("/", "\\/") for url in (PAGE, URL)),  # as PHP writes JSON
+        f"https://h.example/q.jpg,{quote(PAGE, ':/')},x",
     ]
     assert {text for text in texts if not NEEDLES.in_text(text)} == set()
 
 
 def test_texts_that_do_not() -> None:
-    texts = ["", f"{ID}0", f"a{ID}", "item-70", "item 7", "https://h.example/q.jpg", "https://"]
+    texts = ["", f"{ID}0", f"a{ID}", "item-70", "item 7", "https://h.example/q.jpg", "https://", PAGE.replace("l'", "")]
     assert {text for text in texts if NEEDLES.in_text(text)} == set()
 
 
@@ -45,6 +53,8 @@ def test_rows_and_files_that_name_it() -> None:
     assert NEEDLES.mask(pa.concat_tables(chunks)).tolist() == [False, False, True, False, True, False]
     urls = pa.table({"comment": [ID, "a", "b"], "query_id": ["b", "item-7", "c"], "final_url": [None, "d", "item-7"]})
     assert NEEDLES.mask(urls).tolist() == [False, True, True]
+    for name in ("image_id", "item_id", "query_id", "response_id", "text_id", "set_id", "record_id"):
+        assert NEEDLES.mask(pa.table({name: ["x", ID]})).tolist() == [False, True]
     names = ("item-7.JPG", f"{ID}.png", f"{ID}.txt", "other.jpg")
     assert [NEEDLES.is_picture(name) for name in names] == [True, True, False, False]
 
@@ -64,6 +74,9 @@ def test_rows_that_name_it_are_removed_and_texts_that_mention_it_changed() -> No
     assert (gone.tolist(), mention.tolist()) == ([True, True, False, False], [False, False, True, False])
     gone, mention = needles.masks(rows, ["comment"])  # a mention in a key cannot be deleted
     assert (gone.tolist(), mention.tolist()) == ([True, True, True, False], [False] * 4)
+    metrics = pa.table({"metric": ["m", "m"], "dims": [json.dumps({"picture": ID}), json.dumps({"picture": "x"})]})
+    gone, mention = needles.masks(metrics, ["metric", "dims"])
+    assert (gone.tolist(), mention.tolist()) == ([True, False], [False, False])
     assert needles.without_mentions(rows, ["comment"])["comment"].to_pylist() == rows["comment"].to_pylist()
     assert ID not in str(needles.without_mentions(rows, ["image_id"])["comment"].to_pylist())
     assert [needles.in_any_column(rows.slice(place, 1)) for place in range(4)] == [True, True, True, False]
@@ -71,6 +84,7 @@ def test_rows_that_name_it_are_removed_and_texts_that_mention_it_changed() -> No
 
 def test_lines_entries_and_cells_are_removed_and_the_rest_stays() -> None:
     lines = [json.dumps(value) for value in ({"a": 1}, {"id": ID}, {"e": {}, "by": {ID: 2, "x": 3}}, {"by": {ID: 2}})]
+    lines += [json.dumps({"in": {"by": {ID: 2}}}), json.dumps({"t": f"写真{ID}です"}, ensure_ascii=False)]
     kept = without("\n".join(lines) + "\n", "x.jsonl", NEEDLES)
     assert [json.loads(line) for line in str(kept).splitlines()] == [{"a": 1}, {"e": {}, "by": {"x": 3}}]
     tasks: list[Any] = [{"id": ID, "n": 1}, {"id": "x", "by": {}}, "item-7"]

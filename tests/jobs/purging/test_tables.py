@@ -6,9 +6,13 @@ from typing import Any
 
 import pytest
 
+from actors.ids import content_id
 from jobs.errors import InputError
-from jobs.purging.tables import check_list, open_tables_below
+from jobs.purging.matching import Gone
+from jobs.purging.needles import Needles
+from jobs.purging.tables import check_list, counts_by_table, locked, open_tables_below
 from jobs.runtime.selection.exclusions import KEPT, Exclusions
+from jobs.store import lock
 from tests.factories import rating, write_table, write_units
 
 
@@ -45,3 +49,22 @@ def test_tables_without_a_unit_are_left_out(tmp_path: Path) -> None:
     next((tmp_path / "R" / "a").rglob("*.parquet")).unlink()
     with pytest.raises(InputError):
         open_tables_below(str(tmp_path / "R"), interrupted=False)
+
+
+def test_rows_of_all_units_are_counted_and_tables_without_any_left_out(tmp_path: Path) -> None:
+    gone = content_id("gone")
+    for name, items in (("a", [gone, "x", gone, "y"]), ("b", ["x", "y"])):
+        rows = [rating(item, f"m{n}", "q", "1") | {"comment": f"not {gone}"} for n, item in enumerate(items)]
+        write_units(tmp_path / name, "ratings", [rows[:1], rows[1:]])
+    write_table(tmp_path / "c", "ratings", [rating("x", "m", "q", "1")])
+    needles = Needles(Gone({gone}, pictures={gone}))
+    counts = counts_by_table(open_tables_below(str(tmp_path)), needles)
+    assert counts == ({str(tmp_path / "a"): 2}, {str(tmp_path / "a"): 2, str(tmp_path / "b"): 2})
+
+
+def test_locks_are_released_at_the_end(tmp_path: Path) -> None:
+    uri = write_table(tmp_path / "R" / "a", "ratings", [])
+    with locked(str(tmp_path)):
+        assert not lock.acquire(str(uri)), "this process has it already"
+    assert lock.acquire(str(uri))
+    lock.release(str(uri))
