@@ -33,6 +33,7 @@ class RowLookup:
         for uri in self._uris:
             fs, path = locations.filesystem(uri)
             with reading_rows(uri), fs.open_input_file(path) as stream, open_rows(uri, stream) as file:
+                file.check_columns([self._key, *self._columns])
                 yield file.schema_arrow.empty_table().select([self._key, *self._columns])
                 for group in range(file.num_row_groups):
                     rows = file.read_row_group(group, columns=[self._key])

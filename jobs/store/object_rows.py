@@ -31,8 +31,18 @@ class RowGroups(pq.ParquetFile):  # type: ignore[misc] # pyarrow has no types
         self._uri = uri
 
     def read_row_group(self, *arguments: Any, **options: Any) -> pa.Table:
-        """Return the row group as `ParquetFile` does, but repeat reads that a busy store refuses."""
+        """Return the row group as `ParquetFile` does, but repeat reads that a busy store refuses.
+
+        Raises:
+            pa.ArrowInvalid: a column of `columns=` is absent, which `ParquetFile` would leave out.
+        """
+        self.check_columns(options.get("columns") or ())
         return repeated(self._uri, partial(super().read_row_group, *arguments, **options))
+
+    def check_columns(self, columns: Sequence[str]) -> None:
+        """Raise pa.ArrowInvalid if a column is absent."""
+        if absent := [name for name in columns if name not in self.schema_arrow.names]:
+            raise pa.ArrowInvalid(f"no column {', '.join(absent)}")
 
 
 def open_rows(uri: str, stream: Any, *, dictionaries: Sequence[str] = ()) -> RowGroups:
@@ -98,6 +108,7 @@ def read_rows(uri: str, columns: Sequence[str], first: int, last: int) -> pa.Tab
     """
     fs, path = locations.filesystem(uri)
     with reading_rows(uri), fs.open_input_file(path) as stream, open_rows(uri, stream) as file:
+        file.check_columns(columns)
         schema, paged = file.schema_arrow, {}
         for name in (name for name in columns if pa.types.is_large_binary(schema.field(name).type)):
             if (pages := column_pages(uri, stream, name)) is not None:

@@ -73,15 +73,18 @@ def test_rows_are_found_by_their_key_in_the_order_of_the_table(uri: str) -> None
 @pytest.mark.parametrize(
     "read",
     [
-        read_unit,
-        lambda uri: list(row_groups(uri, None, None, ())),
+        lambda uri: read_unit(uri, columns=["key", "text"]),
+        lambda uri: list(row_groups(uri, None, ["key", "text"], ())),
         lambda uri: read_rows(uri, ["text"], 0, 7),
         lambda uri: RowLookup([uri], key="key", columns=["text"]).rows(pa.array(["a"])),
     ],
 )
-def test_a_changed_byte_of_a_page_is_damage(uri: str, read: Callable[[str], object]) -> None:
+def test_a_changed_byte_of_a_page_and_a_changed_name_of_a_column_are_damage(uri: str, read: Callable[[str], object]) -> None:
     data = bytearray(Path(uri).read_bytes())
     data[data.index(b"\x06\0\0\0text 2") + 4] ^= 1  # not in the statistics
     Path(uri).write_bytes(data)
     with pytest.raises(RunError, match=r"u\.parquet: damaged, its rows cannot be read .*repair=true"):
+        read(uri)
+    Path(uri).write_bytes(data.replace(b"text", b"tent"))  # among them the column's name, which has no checksum
+    with pytest.raises(RunError, match=r"u\.parquet: damaged, its rows cannot be read .*text.*repair=true"):
         read(uri)
