@@ -41,7 +41,7 @@ from jobs.runtime.selection import exclusions
 from jobs.store import limits
 from jobs.store.files import locations
 from jobs.store.reading import open_table
-from jobs.store.run import open_run
+from jobs.store.runs.table_run import open_run
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter

@@ -32,7 +32,7 @@ from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
 from jobs.store.object_rows import read_unit
 from jobs.store.reading import TableSource, open_table, open_tables
-from jobs.store.run import check_place, open_run
+from jobs.store.runs.table_run import check_place, open_run
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter

@@ -35,7 +35,7 @@ from jobs.runtime.selection import exclusions
 from jobs.store import limits
 from jobs.store.keys import duplicate_keys
 from jobs.store.reading import open_table
-from jobs.store.run import TableRun, open_run
+from jobs.store.runs.table_run import TableRun, open_run
 from jobs.store.table_plan import TablePlan
 from jobs.store.writer import UnitWriter
 

@@ -34,8 +34,8 @@ from jobs.runtime.planning import summary
 from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
 from jobs.store.files import locations
-from jobs.store.place import check_creatable
 from jobs.store.reading import open_table, open_tables
+from jobs.store.runs.place import check_creatable
 
 FORMATS = (".parquet", ".csv")
 

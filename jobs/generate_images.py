@@ -34,7 +34,7 @@ from jobs.runtime.stage_contract import Stage
 from jobs.store.files import locations
 from jobs.store.limits import limited
 from jobs.store.reading import refuse_absent
-from jobs.store.run import RunPart
+from jobs.store.runs.table_run import RunPart
 from jobs.store.table_plan import TablePlan
 
 

@@ -23,7 +23,7 @@ from jobs.runtime.configuration.config import Writing
 from jobs.runtime.selection import exclusions
 from jobs.store import limits, run_files
 from jobs.store.files import locations
-from jobs.store.written_units import rows_of_units
+from jobs.store.runs.written_units import rows_of_units
 
 
 @dataclass

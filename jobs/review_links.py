@@ -33,7 +33,7 @@ from jobs.runtime.selection import exclusions
 from jobs.store import limits
 from jobs.store.files import locations
 from jobs.store.reading import open_table, tables_in
-from jobs.store.single_unit import write_small
+from jobs.store.runs.single_unit import write_small
 from jobs.tables import TABLES
 
 PICTURE = "entity_picture_"  # attributes: web addresses of a node's pictures, numbered from 1

@@ -47,7 +47,7 @@ SLOW = tuple(
     jobs/runtime/cluster/test_cluster_of_nodes jobs/runtime/configuration/test_config
     jobs/runtime/command_line/test_help_text jobs/runtime/test_lifecycle jobs/runtime/pipeline/test_pipelines
     jobs/runtime/planning/test_plans jobs/runtime/command_line/test_refusals jobs/runtime/cluster/test_spot_machines
-    jobs/store/test_damage jobs/store/test_memory jobs/store/files/test_private_networks jobs/store/test_two_runs
+    jobs/store/test_damage jobs/store/test_memory jobs/store/files/test_private_networks jobs/store/runs/test_two_runs
     jobs/testbed jobs/viewer models test_cluster test_site test_types
     """.split()
 )
@@ -61,7 +61,7 @@ LONGEST = tuple(
     actors/vlm/test_fused jobs/page/test_browser jobs/test_caire_pipeline jobs/runtime/configuration/test_config
     jobs/test_run_pipeline actors/vlm/test_real_configs actors/vlm/test_attacks jobs/test_purge actors/vlm/test_vllm
     jobs/runtime/test_stages jobs/store/files/test_storage_faults jobs/test_rome jobs/test_caire_planted
-    jobs/test_docent_pipeline jobs/test_rome_documents jobs/store/test_two_runs jobs/test_commands
+    jobs/test_docent_pipeline jobs/test_rome_documents jobs/store/runs/test_two_runs jobs/test_commands
     jobs/runtime/command_line/test_refusals jobs/papers/test_caire jobs/test_corridors jobs/test_resume gpu/test_gpu
     """.split()
 )

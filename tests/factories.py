@@ -16,8 +16,8 @@ from actors.ids import content_id
 from jobs.judging.kept_rubric import KeptRubric, of_answers
 from jobs.store.files import locations
 from jobs.store.reading import open_table
-from jobs.store.run import open_run
 from jobs.store.run_files import IDENTITY, read_json
+from jobs.store.runs.table_run import open_run
 from jobs.store.table_plan import TablePlan
 from jobs.store.trials import trials
 from jobs.store.units import Unit

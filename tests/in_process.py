@@ -20,7 +20,7 @@ import pytest
 from jobs.errors import InputError, RunError
 from jobs.runtime.configuration.resources import Resources
 from jobs.runtime.stage_contract import Read, Stage
-from jobs.store.run import RunPart, TableRun
+from jobs.store.runs.table_run import RunPart, TableRun
 from jobs.store.writer import UnitTask, UnitWriter
 
 

@@ -15,7 +15,7 @@ from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.hashing import hash_texts
 from jobs.store.object_rows import read_unit
 from jobs.store.reading import TableSource, open_table
-from jobs.store.run import TableRun
+from jobs.store.runs.table_run import TableRun
 
 
 def refusal_rates(

@@ -17,7 +17,7 @@ from jobs.store.files.compact_list import CompactList
 from jobs.store.object_rows import read_rows
 from jobs.store.pieces import FROM, NUMBER, PIECES, TO, UNCUT, BegunCut, ranges
 from jobs.store.reading import TableSource, open_table
-from jobs.store.run import TableRun
+from jobs.store.runs.table_run import TableRun
 from jobs.store.units import Unit
 
 UNIT_ROWS = 256  # records per unit, as in the units of `curate`

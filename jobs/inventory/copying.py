@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jobs.errors import InputError
-from jobs.store import lease, place
 from jobs.store.files import locations
 from jobs.store.files.objects import Object
 from jobs.store.files.threads import in_threads
 from jobs.store.run_files import FOLDER, IDENTITY, MANIFEST, UNITS
+from jobs.store.runs import lease, place
 
 THREADS = 8
 _CHUNK = 8 << 20

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from jobs.inventory.found import FoundTable
-from jobs.store import lock, place
 from jobs.store.files import locations
 from jobs.store.files.objects import Object
 from jobs.store.footers import data_objects, read_footers
 from jobs.store.run_files import FOLDER, IDENTITY, INPUTS, read_inputs, run_uri
+from jobs.store.runs import lock, place
 
 
 def remove_table(table: FoundTable) -> list[str]:

@@ -11,7 +11,7 @@ from jobs.errors import InputError
 from jobs.models.vlm import ModelConfig
 from jobs.store.files import locations
 from jobs.store.reading import TableSource
-from jobs.store.run import TableRun
+from jobs.store.runs.table_run import TableRun
 from jobs.tables import conform, table
 
 FILE = "raters.parquet"  # in _run/

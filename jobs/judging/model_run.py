@@ -13,7 +13,7 @@ from jobs.runtime import lifecycle
 from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.exclusions import Exclusions
 from jobs.runtime.stage_contract import Stage
-from jobs.store.run import TableRun
+from jobs.store.runs.table_run import TableRun
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask

@@ -16,7 +16,7 @@ from jobs.judging.rating_tables import open_ratings
 from jobs.runtime.process.console import say
 from jobs.store.object_rows import read_unit
 from jobs.store.reading import open_table
-from jobs.store.run import TableRun
+from jobs.store.runs.table_run import TableRun
 
 Reference = dict[tuple[str, str], float]  # (item_id, target) -> mean score
 

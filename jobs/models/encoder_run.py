@@ -8,7 +8,7 @@ import pyarrow as pa
 from jobs.models.encoder import EmbedderConfig
 from jobs.models.encoder_inputs import EncoderInput
 from jobs.runtime.configuration.resources import Resources
-from jobs.store.run import TableRun
+from jobs.store.runs.table_run import TableRun
 
 
 def stream_encoded(

@@ -23,11 +23,11 @@ from jobs.purging import contents
 from jobs.purging.mentions import has_strings
 from jobs.purging.needles import PICTURES, Needles
 from jobs.runtime.selection.exclusions import KEPT, TALLY
-from jobs.store import lease
 from jobs.store.files import locations
 from jobs.store.files.objects import Object
 from jobs.store.reading import TableSource
 from jobs.store.run_files import FOLDER, IDENTITY
+from jobs.store.runs import lease
 from jobs.store.writer import REJECTS, rejects_uri
 
 LARGEST = 1 << 30  # bytes; larger files, and compressed ones that hold more, are not read

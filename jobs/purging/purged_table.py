@@ -7,8 +7,8 @@ from typing import Any
 from jobs.purging.rewriting import PURGED
 from jobs.store import run_files
 from jobs.store.identity import TABLE
-from jobs.store.identity_changes import RUN_KEYS, differing_keys
 from jobs.store.run_files import IDENTITY, MANIFEST, run_uri
+from jobs.store.runs.identity_changes import RUN_KEYS, differing_keys
 from jobs.store.table_plan import TablePlan
 
 

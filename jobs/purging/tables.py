@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from jobs.errors import InputError
 from jobs.purging.needles import Needles, columns_to_read
 from jobs.runtime.selection.exclusions import KEPT, Exclusions
-from jobs.store import lock, table_faults
+from jobs.store import table_faults
 from jobs.store.files import locations
 from jobs.store.footers import data_objects
 from jobs.store.reading import TableSource, open_table
 from jobs.store.run_files import FOLDER, IDENTITY, run_uri
+from jobs.store.runs import lock
 from jobs.tables import TABLES
 
 

@@ -14,7 +14,7 @@ from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
 from jobs.store.files import locations
 from jobs.store.reading import open_table
-from jobs.store.run import TableRun
+from jobs.store.runs.table_run import TableRun
 
 
 @dataclass

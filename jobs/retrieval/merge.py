@@ -15,7 +15,7 @@ from jobs.store.files.threads import ahead
 from jobs.store.footers import Footer
 from jobs.store.object_rows import read_rows, read_unit
 from jobs.store.reading import TableSource
-from jobs.store.run import TableRun
+from jobs.store.runs.table_run import TableRun
 from jobs.store.writer import UnitTask, UnitWriter
 
 PAIRS_AT_ONCE = 2_000_000  # pairs of a query and one of its k ranks, merged in one pass; about 0.5 kB each

@@ -15,7 +15,7 @@ from jobs.runtime.planning import summary
 from jobs.runtime.selection import exclusions
 from jobs.store.files import locations
 from jobs.store.reading import open_table
-from jobs.store.run import TableRun, open_run
+from jobs.store.runs.table_run import TableRun, open_run
 
 AUTO, QUERIES, CORPUS = SIDES = ("auto", "queries", "corpus")  # the side that stays in memory; auto: the smaller one
 PARTIAL = "_partial"  # the scan's table, in the folder of the neighbors

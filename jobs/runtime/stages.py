@@ -31,7 +31,7 @@ from jobs.runtime.stage_workers import TASK, StageChain, UnitReader, UnitRunner,
 from jobs.runtime.worker_errors import as_run_errors
 from jobs.store.files.compact_list import CompactList
 from jobs.store.pieces import PIECES_PER_ACTOR
-from jobs.store.run import RunPart, TableRun
+from jobs.store.runs.table_run import RunPart, TableRun
 from jobs.store.writer import UnitTask, UnitWriter
 
 __all__ = ["Read", "Stage", "process", "stream"]

@@ -22,7 +22,7 @@ from jobs.store.files import locations
 from jobs.store.files.locations import Object
 from jobs.store.pieces import begun_cuts
 from jobs.store.reading import TableSource
-from jobs.store.run import TableRun
+from jobs.store.runs.table_run import TableRun
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask
 

@@ -12,7 +12,7 @@ from jobs.sources.config import FetchConfig, SourceConfig, required_path
 from jobs.sources.source_plan import SourcePlan
 from jobs.store.files import locations
 from jobs.store.files.locations import Object
-from jobs.store.run import TableRun
+from jobs.store.runs.table_run import TableRun
 from jobs.store.units import Unit, unit_of_file
 from jobs.workers import fetch_shards
 

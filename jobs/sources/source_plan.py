@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobs.store.reading import TableSource
-from jobs.store.run import TableRun
+from jobs.store.runs.table_run import TableRun
 from jobs.store.units import Unit
 
 

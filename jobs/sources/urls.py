@@ -14,7 +14,7 @@ from jobs.errors import InputError
 from jobs.sources.config import FetchConfig, TestingConfig, required_input
 from jobs.sources.source_plan import SourcePlan
 from jobs.store.pieces import begun_cuts
-from jobs.store.run import TableRun
+from jobs.store.runs.table_run import TableRun
 from jobs.workers import fetch_urls
 
 _HOST = re.compile(r"(\*|(\*\.)?[\w-]+(\.[\w-]+)*|\d+(\.\d+){3})(:\d{1,5})?")

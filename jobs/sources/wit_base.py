@@ -16,7 +16,7 @@ from jobs.sources.source_plan import SourcePlan
 from jobs.store.files import locations
 from jobs.store.files.locations import Object
 from jobs.store.pieces import begun_cuts
-from jobs.store.run import TableRun
+from jobs.store.runs.table_run import TableRun
 
 
 def plan(cfg: FetchConfig) -> SourcePlan:

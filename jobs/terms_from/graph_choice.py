@@ -20,7 +20,7 @@ from jobs.store.files import locations
 from jobs.store.limits import limited
 from jobs.store.object_rows import reading_rows
 from jobs.store.reading import TableSource, open_table
-from jobs.store.run import TableRun
+from jobs.store.runs.table_run import TableRun
 from jobs.store.table_plan import TablePlan
 from jobs.store.writer import UnitWriter
 from jobs.tables import TABLES

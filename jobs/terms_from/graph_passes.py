@@ -20,7 +20,7 @@ from jobs.runtime.process.console import say
 from jobs.store.files import locations, read_ahead
 from jobs.store.limits import limited
 from jobs.store.reading import open_table
-from jobs.store.run import TableRun
+from jobs.store.runs.table_run import TableRun
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.terms_from import dump

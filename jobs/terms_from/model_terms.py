@@ -20,7 +20,7 @@ from jobs.store.keys import refuse_shared_keys
 from jobs.store.limits import limited
 from jobs.store.object_rows import read_unit
 from jobs.store.reading import TableSource, open_table, open_tables
-from jobs.store.run import TableRun
+from jobs.store.runs.table_run import TableRun
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask, UnitWriter

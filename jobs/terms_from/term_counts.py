@@ -11,7 +11,7 @@ from jobs.runtime.planning import summary
 from jobs.runtime.process.console import say
 from jobs.store.hashing import hash_texts
 from jobs.store.reading import open_table
-from jobs.store.run import TableRun
+from jobs.store.runs.table_run import TableRun
 
 COUNTS = "term_counts.json"
 

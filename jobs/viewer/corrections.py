@@ -15,8 +15,8 @@ from jobs.judging.kept_rubric import KeptRubric, Rubrics
 from jobs.store.files import locations
 from jobs.store.identity import TABLE
 from jobs.store.object_rows import read_unit
-from jobs.store.run import open_run
 from jobs.store.run_files import IDENTITY, read_json, run_uri
+from jobs.store.runs.table_run import open_run
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter

@@ -166,7 +166,7 @@ def test_templates_have_the_scale_of_the_judges_rubric(path: Path) -> None:
 
 def test_embeddings_of_another_encoder_are_refused(tmp_path: Any) -> None:
     from jobs.errors import InputError
-    from jobs.store.run import open_run
+    from jobs.store.runs.table_run import open_run
     from jobs.store.table_plan import TablePlan
 
     metadata = {"encoder": "ViT-B-32@openai", "preprocessing": "x"}

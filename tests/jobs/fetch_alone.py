@@ -10,7 +10,7 @@ from actors.fetching.rate_limits import LocalLimiter
 from actors.url_fetcher import UrlFetcherSettings
 from jobs.corpora.records import open_records
 from jobs.runtime.board import Reporter
-from jobs.store.run import open_run
+from jobs.store.runs.table_run import open_run
 from jobs.store.table_plan import TablePlan
 from jobs.store.writer import UnitWriter
 from jobs.workers.fetch_urls import FetchUnit, RunFiles

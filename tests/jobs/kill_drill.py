@@ -37,10 +37,10 @@ KILL = (signal.SIGKILL,)
 SIGNAL_PAUSE_S = 0.3  # between the signals of a victim that gets several
 # Exit codes of a driver by its first signal; before remine listens, Python ends by the signal itself, or with 1.
 ENDED = {signal.SIGKILL: (-9,), signal.SIGTERM: (143, -15), signal.SIGINT: (130, -2, 1)}
-PRELOADED = [
-    *("jobs.runtime.command_line.cli", "jobs.runtime.lifecycle", "jobs.store.run", "pyarrow.parquet", "s3fs", "psutil"),
-    *("ray", "ray.data"),
-]
+PRELOADED = """
+    jobs.runtime.command_line.cli jobs.runtime.lifecycle jobs.store.runs.table_run pyarrow.parquet s3fs psutil ray
+    ray.data
+""".split()
 Tables = tuple[list[str], list[pa.Table], list[Counts]]
 Victims = Callable[[BaseProcess], list[psutil.Process]]
 

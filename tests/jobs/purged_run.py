@@ -14,7 +14,7 @@ from jobs.corpora.wit.wit_base import PLACES_FILE
 from jobs.curation.config import NEAR_FILE
 from jobs.store.files import locations
 from jobs.store.reading import open_table
-from jobs.store.run import open_run
+from jobs.store.runs.table_run import open_run
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import REJECTS, Reject, UnitWriter

@@ -20,7 +20,7 @@ from jobs.sources.shards import parquet_units, tar_units
 from jobs.store.files import locations
 from jobs.store.limits import limited
 from jobs.store.reading import open_table
-from jobs.store.run import open_run
+from jobs.store.runs.table_run import open_run
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter

@@ -18,7 +18,7 @@ from jobs.runtime.command_line import cli
 from jobs.runtime.selection.draws import CompleteDrawConfig
 from jobs.runtime.selection.exclusions import ExclusionFilter, read_exclusions, withhold
 from jobs.store.reading import open_table
-from jobs.store.run import open_run
+from jobs.store.runs.table_run import open_run
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask, UnitWriter

@@ -23,9 +23,9 @@ from jobs.purging import files, matching, rewriting, tables
 from jobs.purging.needles import Needles
 from jobs.runtime.command_line import cli
 from jobs.runtime.selection.exclusions import KEPT, marks_of
-from jobs.store import lock
 from jobs.store.files import locations
 from jobs.store.reading import TableSource, open_table
+from jobs.store.runs import lock
 from jobs.store.writer import REJECTS
 from jobs.tables import TABLES
 from tests.factories import embedding_rows, rows_of

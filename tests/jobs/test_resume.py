@@ -13,7 +13,7 @@ from actors.ids import content_id
 from jobs.models.encoder import EmbedderConfig, encoder_facts
 from jobs.runtime.command_line import cli
 from jobs.store.reading import open_table
-from jobs.store.run import open_run
+from jobs.store.runs.table_run import open_run
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter

@@ -17,7 +17,7 @@ from jobs.runtime.command_line import cli
 from jobs.runtime.configuration import config
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.reading import open_table
-from jobs.store.run import open_run
+from jobs.store.runs.table_run import open_run
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from jobs.runtime.command_line import cli
-from jobs.store import lease
 from jobs.store.files import locations
 from jobs.store.run_files import IDENTITY, run_uri
+from jobs.store.runs import lease
 from tests import reliability
 from tests.in_process import stages_in_process
 from tests.jobs import kill_drill

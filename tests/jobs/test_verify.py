@@ -13,7 +13,7 @@ from jobs.runtime.command_line import cli
 from jobs.store import keys
 from jobs.store.json_types import FOOTER_KEY
 from jobs.store.reading import open_table
-from jobs.store.run import open_run
+from jobs.store.runs.table_run import open_run
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter

@@ -19,8 +19,8 @@ from jobs.runtime.configuration import config, config_files, named_keys
 from jobs.runtime.configuration.key_types import UNKNOWN, type_of
 from jobs.runtime.process import console, signals, timings
 from jobs.runtime.process.console import say
-from jobs.store import lock
 from jobs.store.files import faults
+from jobs.store.runs import lock
 
 FORMS = """
 A key is written key=value, --key value or --key=value; a list key=[a,b] or --key a b; a Boolean also without a value

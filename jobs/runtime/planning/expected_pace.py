@@ -9,7 +9,7 @@ from jobs.runtime.configuration.resources import Resources, StageResources
 from jobs.runtime.planning.estimates import Pace, Spread, pace_of
 from jobs.runtime.planning.gpus import Gpu, read_gpus
 from jobs.runtime.planning.measured import CPU, MACHINES_DIFFER, Measurement, Wanted, find
-from jobs.store.amounts import Amounts
+from jobs.store.runs.amounts import Amounts
 
 CALIBRATION = "plan=calibrate does some units, which are kept, and measures the pace"
 DRIVER_S = 0.012  # seconds of a driver's core per unit (docs/benchmarks.md, Scale)

@@ -18,9 +18,9 @@ from jobs.runtime.planning.plan_sums import PlanSums
 from jobs.runtime.planning.prices import Prices, gpu_of, read_prices
 from jobs.runtime.process.console import say
 from jobs.store import run_files
-from jobs.store.amounts import Amounts
 from jobs.store.files import locations
-from jobs.store.run import TableRun, open_run
+from jobs.store.runs.amounts import Amounts
+from jobs.store.runs.table_run import TableRun, open_run
 from jobs.store.table_plan import TablePlan
 
 
@@ -70,7 +70,7 @@ class Prospect:
         """Open the run; its manifest will have the estimate next to what it took.
 
         Raises:
-            InputError: as `jobs.store.run.open_run`.
+            InputError: as `jobs.store.runs.table_run.open_run`.
         """
         cfg = self.cfg
         run = open_run(self.plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)

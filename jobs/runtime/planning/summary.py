@@ -11,9 +11,9 @@ from jobs.runtime.planning import estimates
 from jobs.runtime.process.console import say
 from jobs.runtime.selection.exclusions import Exclusions
 from jobs.store import failures
-from jobs.store.amounts import Amounts
 from jobs.store.files import locations
-from jobs.store.run import TableRun, survey
+from jobs.store.runs.amounts import Amounts
+from jobs.store.runs.table_run import TableRun, survey
 from jobs.store.table_plan import TablePlan
 
 TALLY_LINES = 10

@@ -30,7 +30,7 @@ from jobs.store.counts import Counts
 from jobs.store.files import locations
 
 if TYPE_CHECKING:
-    from jobs.store.run import TableRun
+    from jobs.store.runs.table_run import TableRun
 
 KEPT = "exclusions.txt"
 TALLY = "exclusions"  # name of the tally in a unit's counts: mark -> rows that it matched

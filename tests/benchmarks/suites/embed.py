@@ -62,7 +62,7 @@ def noise(count: int) -> list[bytes]:
 
 def write_table(out: Path, data: Sequence[bytes], *, rows: int) -> None:
     """Write the pictures as a table `images`, in units of so many rows."""
-    from jobs.store.run import open_run
+    from jobs.store.runs.table_run import open_run
     from jobs.store.table_plan import TablePlan
     from jobs.store.units import Unit
     from jobs.store.writer import UnitWriter

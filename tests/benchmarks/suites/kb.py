@@ -66,7 +66,7 @@ def written(workdir: Path, part: str, name: str) -> Result:
     from jobs.kb import KbConfig
     from jobs.runtime.board import Reporter
     from jobs.runtime.configuration.config import load
-    from jobs.store.run import open_run
+    from jobs.store.runs.table_run import open_run
     from jobs.store.table_plan import TablePlan
     from jobs.store.units import unit_of_file
     from jobs.store.writer import UnitWriter

@@ -187,7 +187,7 @@ def _units(terms: str, files: Sequence[str]) -> tuple["Counts", float, float]:
     from jobs.corpora.terms import TermsConfig, pack, read_terms
     from jobs.runtime.board import Reporter
     from jobs.store.files import locations
-    from jobs.store.run import open_run
+    from jobs.store.runs.table_run import open_run
     from jobs.store.table_plan import TablePlan
     from jobs.store.units import unit_of_file
     from jobs.store.writer import UnitWriter

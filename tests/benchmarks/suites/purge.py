@@ -25,7 +25,7 @@ def prepare(workdir: Path, size: Size) -> None:
     """Write the tables of a run and the two lists."""
     import numpy as np
 
-    from jobs.store.run import open_run
+    from jobs.store.runs.table_run import open_run
     from jobs.store.table_plan import TablePlan
     from jobs.store.units import Unit
     from jobs.store.writer import UnitWriter

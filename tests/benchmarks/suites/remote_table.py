@@ -18,7 +18,7 @@ from tests.forwarding import counted_s3
 
 if TYPE_CHECKING:
     from jobs.store.reading import TableSource
-    from jobs.store.run import TableRun
+    from jobs.store.runs.table_run import TableRun
 
 UNITS: dict[Size, int] = {"smoke": 8, "default": 512, "full": 4096}
 ROWS, WRITERS, DELAY_S = 8, 8, 0.03
@@ -91,7 +91,7 @@ def _written(units: int) -> "TableRun":
 
     import pyarrow as pa
 
-    from jobs.store.run import open_run
+    from jobs.store.runs.table_run import open_run
     from jobs.store.table_plan import TablePlan
     from jobs.store.units import Unit
     from jobs.store.writer import UnitTask, UnitWriter

@@ -55,7 +55,7 @@ def prepare(workdir: Path, size: Size) -> None:
 
 def _write_neighbors(folder: Path, shape: Shape) -> None:
     from jobs.retrieval.neighbor_rows import CORPUS_TALLY
-    from jobs.store.run import open_run
+    from jobs.store.runs.table_run import open_run
     from jobs.store.table_plan import TablePlan
     from jobs.store.units import Unit
     from jobs.store.writer import UnitWriter
@@ -110,7 +110,7 @@ def merged(workdir: Path, shape: Shape, size: Size) -> Result:
     _check(shape, size)
     from jobs.retrieval.merge import merge
     from jobs.store.reading import open_table
-    from jobs.store.run import open_run
+    from jobs.store.runs.table_run import open_run
     from jobs.store.table_plan import TablePlan
     from jobs.store.units import Unit
 

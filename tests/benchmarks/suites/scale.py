@@ -153,7 +153,7 @@ def measured(shape: Shape, size: Size) -> Result:
         raise SkippedError(f"{shape.actors} actors need {needed / 1e9:.0f} GB of memory, {free / 1e9:.0f} are free")
     from jobs.runtime import stages
     from jobs.runtime.configuration.resources import Resources, StageResources, TaskResources
-    from jobs.store.run import open_run, survey
+    from jobs.store.runs.table_run import open_run, survey
     from jobs.store.table_plan import TablePlan
     from jobs.store.units import Unit
 

@@ -146,7 +146,7 @@ def _written(worker: Any, path: Path, table: str) -> Result:
     import pyarrow as pa
 
     from jobs.runtime.board import Reporter
-    from jobs.store.run import open_run
+    from jobs.store.runs.table_run import open_run
     from jobs.store.table_plan import TablePlan
     from jobs.store.writer import UnitWriter
     from jobs.tables import TABLES

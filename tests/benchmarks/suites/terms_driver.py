@@ -29,7 +29,7 @@ def _write_entities(folder: Path, count: int) -> None:
     import pyarrow as pa
 
     from jobs.store.files.objects import Object
-    from jobs.store.run import open_run
+    from jobs.store.runs.table_run import open_run
     from jobs.store.table_plan import TablePlan
     from jobs.store.units import Unit
     from jobs.store.writer import UnitWriter

@@ -26,7 +26,7 @@ from jobs.corpora.knowledge_base_units import SPAN, cut
 from jobs.errors import InputError
 from jobs.runtime.board import Reporter
 from jobs.store.reading import open_table
-from jobs.store.run import open_run
+from jobs.store.runs.table_run import open_run
 from jobs.store.table_plan import TablePlan
 from jobs.store.writer import UnitWriter
 from jobs.workers import kb

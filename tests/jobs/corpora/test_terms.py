@@ -10,7 +10,7 @@ import pytest
 from actors.titles import Fold
 from jobs.corpora.terms import FoldConfig, TermsConfig, fingerprint, fold_of, pack, read_phrases, read_terms, unpack
 from jobs.errors import InputError
-from jobs.store.run import open_run
+from jobs.store.runs.table_run import open_run
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter

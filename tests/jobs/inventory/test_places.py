@@ -14,10 +14,11 @@ from jobs.inventory.rated_run import find_rated_run
 from jobs.inventory.shown import age, in_columns, size
 from jobs.runtime.command_line import cli
 from jobs.runtime.process import console
-from jobs.store import lease, run_files
+from jobs.store import run_files
 from jobs.store.files import locations
 from jobs.store.files.objects import Object
 from jobs.store.reading import open_table
+from jobs.store.runs import lease
 from tests.factories import picture, rating, rows_of, write_table, write_units
 from tests.jobs.store import small_runs
 

@@ -9,7 +9,7 @@ import pytest
 from jobs.corpora.records import open_records
 from jobs.errors import InputError
 from jobs.judging.items import ItemTables, Reader, open_sources
-from jobs.store.run import open_run
+from jobs.store.runs.table_run import open_run
 from jobs.store.table_plan import TablePlan
 from jobs.store.writer import UnitTask, UnitWriter
 from jobs.tables import TABLES

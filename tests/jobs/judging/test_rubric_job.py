@@ -13,7 +13,7 @@ from jobs.judging.own_questions import OwnQuestionsReader
 from jobs.judging.rubric_job import JudgingJob
 from jobs.runtime.configuration import config
 from jobs.runtime.selection.exclusions import read_exclusions
-from jobs.store.run import open_run
+from jobs.store.runs.table_run import open_run
 from jobs.store.table_plan import TablePlan
 from tests.factories import picture, write_table
 

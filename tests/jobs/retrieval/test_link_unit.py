@@ -11,7 +11,7 @@ from actors.linking import Link, LinkSettings
 from jobs.retrieval.contamination import Overlap
 from jobs.retrieval.link_unit import NEAR, SHORT, UNKNOWN, LinkUnit, _vectors
 from jobs.store.reading import open_table
-from jobs.store.run import open_run
+from jobs.store.runs.table_run import open_run
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter

@@ -12,7 +12,7 @@ from jobs.retrieval import merge as merging
 from jobs.retrieval.neighbor_rows import CORPUS_TALLY
 from jobs.retrieval.queries import QueryUnit
 from jobs.store.reading import TableSource, open_table
-from jobs.store.run import TableRun, open_run
+from jobs.store.runs.table_run import TableRun, open_run
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter

@@ -15,7 +15,7 @@ from jobs.errors import InputError, RunError
 from jobs.retrieval.search import ScanUnit, SearchQueries, SearchTask
 from jobs.retrieval.search_modes import account_corpus, check_side, resident_side
 from jobs.store.reading import open_table
-from jobs.store.run import open_run
+from jobs.store.runs.table_run import open_run
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import Reject, UnitWriter

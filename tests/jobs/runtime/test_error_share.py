@@ -18,7 +18,7 @@ from jobs.runtime.error_share import ANSWER_S, LEAST_FAILED, LEAST_ITEMS, ErrorL
 from jobs.runtime.worker_errors import as_run_errors
 from jobs.store.failures import Failure
 from jobs.store.item_errors import ItemErrors
-from jobs.store.run import TableRun, open_run
+from jobs.store.runs.table_run import TableRun, open_run
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask, UnitWriter

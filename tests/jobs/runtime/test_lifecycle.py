@@ -18,7 +18,7 @@ from jobs.runtime.configuration.config import RayConfig
 from jobs.runtime.configuration.resources import Demand, Resources
 from jobs.runtime.process import signals
 from jobs.store.files.locations import Object
-from jobs.store.run import check_place, open_run
+from jobs.store.runs.table_run import check_place, open_run
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from tests.in_process import stages_in_process

@@ -15,7 +15,7 @@ from jobs.errors import RunError
 from jobs.runtime import progress, stages
 from jobs.runtime.board import Reporter
 from jobs.runtime.configuration.resources import Resources
-from jobs.store.run import TableRun
+from jobs.store.runs.table_run import TableRun
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask, UnitWriter
 from tests.jobs.runtime.cluster.numbered_units import (

@@ -21,7 +21,7 @@ from jobs.runtime.configuration.resources import Resources, StageResources
 from jobs.store.files import locations
 from jobs.store.files.locations import Object
 from jobs.store.reading import open_table
-from jobs.store.run import open_run
+from jobs.store.runs.table_run import open_run
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask, UnitWriter

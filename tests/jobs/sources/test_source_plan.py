@@ -13,7 +13,7 @@ from jobs.runtime.configuration.config import load
 from jobs.sources import folder, shards, urls, wit_base
 from jobs.sources.config import FetchConfig
 from jobs.sources.source_plan import SourcePlan
-from jobs.store.run import TableRun, open_run
+from jobs.store.runs.table_run import TableRun, open_run
 from jobs.store.table_plan import TablePlan
 from jobs.workers.fetch_shards import Shards
 from tests.factories import record, write_table

@@ -9,15 +9,15 @@ ROOT = Path(__file__).resolve().parents[3]
 RUN = """
 import logging, sys
 from jobs.errors import InputError, RunError
-from jobs.store import run
+from jobs.store.runs import table_run
 from tests.jobs.store.small_runs import begin, plan, write
 
 def pause(word):
     print(word, flush=True)
     sys.stdin.readline()
 
-claim = run.claim
-run.claim = lambda *arguments: (pause("ready"), claim(*arguments))
+claim = table_run.claim
+table_run.claim = lambda *arguments: (pause("ready"), claim(*arguments))
 logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stdout)
 try:
     opened = begin(plan(sys.argv[1], identity={"rules": {"x": int(sys.argv[2])}}))
@@ -34,16 +34,16 @@ except (InputError, RunError) as error:
 COMMAND = """
 import sys
 from jobs.runtime.command_line import cli
-from jobs.store import run
+from jobs.store.runs import table_run
 
-claim = run.claim
+claim = table_run.claim
 
 def pause_and_claim(*arguments):
     print("ready", flush=True)
     sys.stdin.readline()
     claim(*arguments)
 
-run.claim = pause_and_claim
+table_run.claim = pause_and_claim
 sys.stderr = sys.stdout
 print(f"exit code {cli.main(sys.argv[1], sys.argv[2:])}", flush=True)
 """

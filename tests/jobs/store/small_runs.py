@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from jobs.store.files.locations import Object
 from jobs.store.reading import open_table
-from jobs.store.run import TableRun, open_run
+from jobs.store.runs.table_run import TableRun, open_run
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit, unit_of_file
 from jobs.store.writer import Reject, UnitTask, UnitWriter

@@ -20,8 +20,8 @@ from jobs.store.files.locations import Object
 from jobs.store.footers import Footer, read_footer
 from jobs.store.json_types import FOOTER_KEY, FooterJson, fits
 from jobs.store.reading import open_table
-from jobs.store.run import open_run
 from jobs.store.run_files import read_inputs, read_json, read_manifest, read_written_units
+from jobs.store.runs.table_run import open_run
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter

@@ -3,7 +3,7 @@
 from typing import Any
 
 from jobs.store.identity import flatten, identity_hash, stored_identity_hash
-from jobs.store.versions import PACKAGES, versions
+from jobs.store.runs.versions import PACKAGES, versions
 
 
 def test_the_hash_is_frozen() -> None:

@@ -7,7 +7,7 @@ import pytest
 from jobs.errors import InputError
 from jobs.store.limits import limited, taken
 from jobs.store.reading import open_table
-from jobs.store.run import check_place
+from jobs.store.runs.table_run import check_place
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from tests.factories import write_units

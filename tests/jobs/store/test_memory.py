@@ -15,7 +15,7 @@ import pytest
 from jobs.store.files.compact_list import CompactList
 from jobs.store.files.locations import Object
 from jobs.store.reading import open_table
-from jobs.store.run import TableRun, open_run
+from jobs.store.runs.table_run import TableRun, open_run
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter

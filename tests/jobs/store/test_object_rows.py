@@ -79,7 +79,7 @@ def test_rows_are_found_by_their_key_in_the_order_of_the_table(uri: str) -> None
         lambda uri: RowLookup([uri], key="key", columns=["text"]).rows(pa.array(["a"])),
     ],
 )
-def test_a_changed_byte_of_a_page_and_a_changed_name_of_a_column_are_damage(uri: str, read: Callable[[str], object]) -> None:
+def test_a_changed_byte_of_a_page_or_of_a_column_name_is_damage(uri: str, read: Callable[[str], object]) -> None:
     data = bytearray(Path(uri).read_bytes())
     data[data.index(b"\x06\0\0\0text 2") + 4] ^= 1  # not in the statistics
     Path(uri).write_bytes(data)

@@ -35,7 +35,7 @@ from jobs.store.pieces import (
     with_range,
 )
 from jobs.store.reading import open_table
-from jobs.store.run import open_run
+from jobs.store.runs.table_run import open_run
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import LIMIT, Unit
 from jobs.store.writer import UnitTask

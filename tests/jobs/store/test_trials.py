@@ -13,7 +13,7 @@ from jobs.judging.rating_tables import open_ratings
 from jobs.store.files.objects import Object
 from jobs.store.identity import stored_identity_hash
 from jobs.store.reading import open_table
-from jobs.store.run import open_run
+from jobs.store.runs.table_run import open_run
 from jobs.store.table_plan import TablePlan
 from jobs.store.trials import WHOLE, limit_of, trials
 from jobs.store.writer import UnitWriter

@@ -7,8 +7,8 @@ import pytest
 from jobs.errors import InputError, RunError
 from jobs.judging import kept_rubric
 from jobs.judging.kept_rubric import Rubrics, of_answers
-from jobs.store import run
 from jobs.store.reading import open_table
+from jobs.store.runs import table_run
 from jobs.viewer.corrections import Correction, Corrections
 from jobs.viewer.picture_details import LineKey
 from tests.factories import FIVE, rating, rows_of, write_file, write_table
@@ -74,7 +74,7 @@ def test_a_killed_viewer_loses_nothing(tmp_path: Path, monkeypatch: pytest.Monke
         raise RunError("killed")
 
     with monkeypatch.context() as patch:  # after the new list of units, before the rows
-        patch.setattr(run, "with_footers", killed)
+        patch.setattr(table_run, "with_footers", killed)
         with pytest.raises(RunError):
             corrections.save([Correction("a", FIT, "3")])
     place = corrections.tables()[0]

@@ -11,7 +11,7 @@ from actors.embedder import TextEmbedder
 from jobs.errors import InputError
 from jobs.models.encoder import EmbedderConfig, encoder_facts
 from jobs.store.reading import open_table
-from jobs.store.run import open_run
+from jobs.store.runs.table_run import open_run
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter

@@ -343,7 +343,7 @@ def test_mined_and_fetched(tmp_path: Path) -> None:
 
 
 def _write_records(folder: Path, rows: list[dict[str, Any]]) -> None:
-    from jobs.store.run import open_run
+    from jobs.store.runs.table_run import open_run
     from jobs.store.table_plan import TablePlan
     from jobs.store.units import Unit
     from jobs.store.writer import UnitWriter

@@ -19,7 +19,7 @@ from jobs.runtime.board import Reporter
 from jobs.runtime.cluster import ray_session
 from jobs.runtime.configuration.config import RayConfig
 from jobs.runtime.configuration.resources import Demand, NodeType, Resources, StageResources
-from jobs.store.run import open_run
+from jobs.store.runs.table_run import open_run
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask, UnitWriter

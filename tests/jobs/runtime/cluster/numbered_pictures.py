@@ -8,7 +8,7 @@ import pyarrow as pa
 from actors import schemas
 from jobs.runtime import stages
 from jobs.runtime.configuration.resources import Resources, StageResources
-from jobs.store.run import open_run
+from jobs.store.runs.table_run import open_run
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask

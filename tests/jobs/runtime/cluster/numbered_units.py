@@ -22,7 +22,7 @@ from actors.fetching import image_rows
 from jobs.runtime import stages
 from jobs.runtime.board import Reporter
 from jobs.runtime.configuration.resources import Resources, TaskResources
-from jobs.store.run import TableRun, open_run
+from jobs.store.runs.table_run import TableRun, open_run
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask, UnitWriter

@@ -29,7 +29,7 @@ from jobs.runtime.cluster import ray_session
 from jobs.runtime.configuration.config import RayConfig
 from jobs.runtime.configuration.resources import Demand, NodeType, Resources, StageResources, TaskResources
 from jobs.store.reading import open_table
-from jobs.store.run import TableRun, open_run
+from jobs.store.runs.table_run import TableRun, open_run
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask

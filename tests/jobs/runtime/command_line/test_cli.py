@@ -16,8 +16,8 @@ from jobs.runtime.command_line import cli, commands, help_text
 from jobs.runtime.configuration.key_types import UNKNOWN, type_of
 from jobs.runtime.process import signals
 from jobs.runtime.process.console import say
-from jobs.store import lease, lock
 from jobs.store.files import locations
+from jobs.store.runs import lease, lock
 from jobs.verify import VerifyConfig
 from tests.cases import check_cases
 from tests.factories import write_table

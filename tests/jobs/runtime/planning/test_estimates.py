@@ -25,8 +25,8 @@ from jobs.runtime.planning.estimates import (
 from jobs.runtime.planning.plan_sums import PlanSums
 from jobs.runtime.planning.prices import FOLDER, Machine, Prices, UnpricedError, machines_for, read_prices
 from jobs.runtime.planning.summary import PlannedTable
-from jobs.store.amounts import Amounts
 from jobs.store.files.objects import Object
+from jobs.store.runs.amounts import Amounts
 from jobs.store.units import Unit
 from tests.jobs.store.small_runs import begin, plan, write
 

@@ -20,9 +20,9 @@ from jobs.runtime.planning.expected_pace import DRIVER_S, Expectation, Lanes, Wo
 from jobs.runtime.planning.gpus import read_gpus
 from jobs.runtime.planning.measured import MACHINES_DIFFER, Measurement, Wanted, find, read_measurements
 from jobs.runtime.planning.prospects import own_cpus, prospect
-from jobs.store.amounts import Amounts
 from jobs.store.files.objects import Object
 from jobs.store.json_types import FooterJson
+from jobs.store.runs.amounts import Amounts
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 

@@ -15,7 +15,7 @@ from jobs.runtime.configuration.resources import Resources
 from jobs.runtime.planning import prospects
 from jobs.runtime.planning.estimates import Cluster, Forecast, Pace, Requests, Spread
 from jobs.runtime.planning.prices import read_prices
-from jobs.store.run import TableRun
+from jobs.store.runs.table_run import TableRun
 from jobs.workers.kb import PARTS
 from tests.factories import write_table
 from tests.jobs.store import small_runs

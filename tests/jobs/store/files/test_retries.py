@@ -7,7 +7,7 @@ import pytest
 
 from jobs.errors import InputError, RunError
 from jobs.store.reading import open_table
-from jobs.store.run import survey
+from jobs.store.runs.table_run import survey
 from jobs.store.table_plan import TablePlan
 from jobs.store.writer import UnitTask, UnitWriter
 from tests.jobs.store.small_runs import begin, complete, contents, plan, unit, write

@@ -18,12 +18,12 @@ import pyarrow.compute as pc
 import pytest
 
 from jobs.runtime.command_line import cli
-from jobs.store import claim
 from jobs.store.files import locations
 from jobs.store.files.faults import CHECKSUM_SETTINGS
 from jobs.store.files.s3 import client, key_path
 from jobs.store.reading import open_table
 from jobs.store.run_files import IDENTITY, read_json, run_uri
+from jobs.store.runs import claim
 from jobs.testbed import environment
 from jobs.testbed.synthetic import write_corpus
 from tests import reliability

@@ -12,7 +12,7 @@ from jobs.store.files.objects import Object
 from jobs.store.limits import Taken
 from jobs.store.reading import open_table
 from jobs.store.run_files import read_inputs
-from jobs.store.single_unit import UNIT_ROWS, write_small
+from jobs.store.runs.single_unit import UNIT_ROWS, write_small
 from jobs.store.writer import Reject
 from jobs.tables import TABLES
 

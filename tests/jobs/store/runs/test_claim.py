@@ -3,10 +3,10 @@
 import pytest
 
 from jobs.errors import InputError
-from jobs.store import claim, lease
-from jobs.store.claim import check_identity
 from jobs.store.files import locations
 from jobs.store.run_files import IDENTITY, run_uri
+from jobs.store.runs import claim, lease
+from jobs.store.runs.claim import check_identity
 from tests.jobs.store.small_runs import complete, plan
 
 

@@ -13,7 +13,7 @@ import pytest
 from jobs.errors import InputError
 from jobs.store.files import locations
 from jobs.store.files.objects import Object
-from jobs.store.run import check_place, survey
+from jobs.store.runs.table_run import check_place, survey
 from jobs.store.units import Unit
 from tests.jobs.store.small_runs import ALL_ROWS, begin, complete, contents, plan, unit
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from jobs.store.amounts import Amounts
 from jobs.store.files.objects import Object
+from jobs.store.runs.amounts import Amounts
 from jobs.store.units import Unit
 
 SHARED = Object("s3://b/shared", 5, "")

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from jobs.store.footers import Footer
-from jobs.store.run import survey
+from jobs.store.runs.table_run import survey
+from jobs.store.runs.written_units import rows_of_units, with_footers
 from jobs.store.writer import UnitWriter
-from jobs.store.written_units import rows_of_units, with_footers
 from tests.jobs.store.small_runs import FILES, begin, complete, plan, unit, write
 
 

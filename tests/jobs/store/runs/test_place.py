@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from jobs.errors import InputError
-from jobs.store import place
 from jobs.store.files.objects import Object
+from jobs.store.runs import place
 from jobs.store.units import Unit
 from tests.cases import check_cases
 from tests.factories import record, write_records

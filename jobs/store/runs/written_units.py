@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from jobs.store.amounts import Amounts
 from jobs.store.files import locations
 from jobs.store.files.compact_list import CompactList, HashSet
 from jobs.store.footers import Footer, data_objects, read_footers
 from jobs.store.json_types import FooterJson, GenerationJson, WrittenUnitJson
+from jobs.store.runs.amounts import Amounts
 from jobs.store.units import Unit
 from jobs.store.writer import Target, UnitTask
 

@@ -6,13 +6,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from jobs.errors import InputError
-from jobs.store import lease, run_files
+from jobs.store import run_files
 from jobs.store.files import locations, s3
 from jobs.store.files.objects import Object
 from jobs.store.footers import data_objects, read_footers
 from jobs.store.identity import EXCLUSIONS, TABLE, identity_hash
-from jobs.store.identity_changes import describe, differing_keys
 from jobs.store.run_files import CONFIG, IDENTITY, run_uri
+from jobs.store.runs import lease
+from jobs.store.runs.identity_changes import describe, differing_keys
 from jobs.store.table_plan import TablePlan
 
 _warned: set[str] = set()  # buckets about which a warning was logged

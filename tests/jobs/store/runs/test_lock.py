@@ -16,20 +16,24 @@ from typing import Any
 import pytest
 
 from jobs.errors import InputError
-from jobs.store import lease, lock
 from jobs.store.files import locations
 from jobs.store.files.locations import find
-from jobs.store.lease import Holder
-from jobs.store.run import check_place, open_run, survey
 from jobs.store.run_files import run_uri
+from jobs.store.runs import lease, lock
+from jobs.store.runs.lease import Holder
+from jobs.store.runs.table_run import check_place, open_run, survey
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from tests.jobs.store.small_runs import begin, complete, contents, plan, write
 
-ROOT = Path(__file__).resolve().parents[3]
-HOLDER = (
-    "import sys; from jobs.store import lock; lock.acquire(sys.argv[1]); print('held', flush=True); sys.stdin.read()"
-)
+ROOT = Path(__file__).resolve().parents[4]
+HOLDER = """
+import sys
+from jobs.store.runs import lock
+lock.acquire(sys.argv[1])
+print('held', flush=True)
+sys.stdin.read()
+"""
 
 
 @pytest.fixture

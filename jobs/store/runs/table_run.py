@@ -7,22 +7,23 @@ from typing import Any, NamedTuple
 
 from actors.status import STATUSES
 from jobs.errors import InputError, RunError
-from jobs.store import lease, lock, place, run_files
-from jobs.store.amounts import Amounts
-from jobs.store.claim import check_identity, claim, warn_of_store
+from jobs.store import run_files
 from jobs.store.counts import Counts
 from jobs.store.files import locations
 from jobs.store.files.compact_list import CompactList
 from jobs.store.files.objects import Object
-from jobs.store.frozen_units import freeze, has_inputs, in_frozen_order
 from jobs.store.identity import identity_hash
 from jobs.store.json_types import WrittenUnitJson
 from jobs.store.run_files import CONFIG, IDENTITY, MANIFEST, UNITS, run_uri
+from jobs.store.runs import lease, lock, place
+from jobs.store.runs.amounts import Amounts
+from jobs.store.runs.claim import check_identity, claim, warn_of_store
+from jobs.store.runs.frozen_units import freeze, has_inputs, in_frozen_order
+from jobs.store.runs.versions import versions
+from jobs.store.runs.written_units import count_done, is_current, remaining_tasks, with_footers, written_unit
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit, check_distinct
-from jobs.store.versions import versions
 from jobs.store.writer import Target, UnitTask
-from jobs.store.written_units import count_done, is_current, remaining_tasks, with_footers, written_unit
 
 GIVEN_UP_NAMED = 3  # units that the message lists
 

@@ -15,8 +15,8 @@ from jobs.errors import InputError, RunError
 from jobs.store.files import locations
 from jobs.store.json_types import FOOTER_KEY
 from jobs.store.reading import open_table
-from jobs.store.run import survey
 from jobs.store.run_files import MANIFEST, read_json, read_manifest, read_written_units, run_uri
+from jobs.store.runs.table_run import survey
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
 from tests.jobs.store.small_runs import ALL_ROWS, FILES, begin, complete, contents, plan, unit, write

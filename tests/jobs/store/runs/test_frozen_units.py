@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from jobs.errors import InputError
-from jobs.store.frozen_units import in_frozen_order
 from jobs.store.limits import Taken
 from jobs.store.run_files import INPUTS, read_inputs, run_uri
+from jobs.store.runs.frozen_units import in_frozen_order
 from tests.jobs.store.small_runs import FILES, begin, complete, plan, unit
 
 

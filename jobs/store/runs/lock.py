@@ -1,4 +1,4 @@
-"""A lock that lets only one process write a table: on the table's folder `_run`, or on S3 a lease (`jobs.store.lease`).
+"""A lock that lets only one process write a table: on its folder `_run`, or on S3 a lease (`jobs.store.runs.lease`).
 
 A lock ends with its process, however that ends; the lease of a process on another machine ends some minutes later.
 """
@@ -10,8 +10,8 @@ from pathlib import Path
 
 from jobs.errors import InputError, RunError
 from jobs.store.files import locations
-from jobs.store.lease import Lease
 from jobs.store.run_files import FOLDER, IDENTITY, run_uri
+from jobs.store.runs.lease import Lease
 
 _leases: dict[str, Lease] = {}  # uri of a table -> its lease
 _held: dict[str, int] = {}  # path of a table -> descriptor of its folder; a process may reopen its own table

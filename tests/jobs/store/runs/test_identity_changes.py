@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from jobs.store.identity_changes import describe
+from jobs.store.runs.identity_changes import describe
 from tests.cases import check_cases
 
 A, B = "38932c0f84bb8d1e4ac9f3a3f3c9f2bd", "9eba846c6c4d3f0fa5b8c7d6e5f4a3b2"

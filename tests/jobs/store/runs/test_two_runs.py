@@ -13,9 +13,9 @@ import pytest
 from jobs.errors import InputError, RunError
 from jobs.runtime.command_line import cli
 from jobs.runtime.process import signals
-from jobs.store import lease
 from jobs.store.files import locations
 from jobs.store.run_files import IDENTITY, read_json, run_uri
+from jobs.store.runs import lease
 from tests.fault_proxy import FaultProxy, through
 from tests.jobs.store.racing import Racer, race
 from tests.jobs.store.small_runs import ALL_ROWS, begin, complete, contents, plan, write
@@ -23,7 +23,7 @@ from tests.jobs.store.small_runs import ALL_ROWS, begin, complete, contents, pla
 TAKE = """
 import sys
 from jobs.errors import InputError
-from jobs.store import lease
+from jobs.store.runs import lease
 refuse = lease.Lease._refuse_other
 calls = []
 
