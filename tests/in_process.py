@@ -60,7 +60,8 @@ def _without_event_loop(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def _stream(run: TableRun | RunPart, *, name: str, read: Read, stages: Sequence[Stage], resources: Resources) -> None:
-    from jobs.runtime.stage_workers import StageRunner, UnitReader, UnitSink, count_rows
+    from jobs.runtime.stage_runners import StageRunner
+    from jobs.runtime.unit_blocks import UnitReader, UnitSink, count_rows
 
     with _as_run_errors():
         sent_read, target, sent_stages = _sent((read, run.target, list(stages)))
@@ -84,7 +85,7 @@ def _stream(run: TableRun | RunPart, *, name: str, read: Read, stages: Sequence[
 
 
 def _process(run: TableRun, *, stage: Stage, resources: Resources, **_: Any) -> None:
-    from jobs.runtime.stage_workers import UnitRunner
+    from jobs.runtime.stage_runners import UnitRunner
 
     if run.todo:
         with _as_run_errors():
@@ -94,7 +95,7 @@ def _process(run: TableRun, *, stage: Stage, resources: Resources, **_: Any) -> 
 
 
 def _block(task: UnitTask) -> pa.Table:
-    from jobs.runtime.stage_workers import TASK
+    from jobs.runtime.unit_columns import TASK
 
     return pa.table({TASK: [task.to_json()]})
 

@@ -96,7 +96,7 @@ SHAPES = (
     Shape(2_000, 2, on_s3=True),
     Shape(100, 2, model_s=1.0),
     Shape(400, 8, 4, model_s=1.0),
-    Shape(512, 64, 16, model_s=20.0, lean=True),
+    Shape(1_344, 64, 16, model_s=20.0, lean=True),
 )
 
 

@@ -18,17 +18,9 @@ from jobs.runtime.attempts import DEVICE_FAULTS, STARTS, UNIT_ATTEMPTS, Attempts
 from jobs.runtime.bad_devices import BadDevices, Device
 from jobs.runtime.board import RunBoard, RunRecords
 from jobs.runtime.stage_contract import Read, Stage
-from jobs.runtime.stage_workers import (
-    BEGUN,
-    EXCLUDED,
-    EXPECTED_ROWS,
-    TASK,
-    StageRunner,
-    UnitReader,
-    UnitRunner,
-    UnitSink,
-    sum_tallies,
-)
+from jobs.runtime.stage_runners import StageRunner, UnitRunner
+from jobs.runtime.unit_blocks import UnitReader, UnitSink
+from jobs.runtime.unit_columns import BEGUN, EXCLUDED, EXPECTED_ROWS, TASK, sum_tallies
 from jobs.store.units import Unit
 from jobs.store.writer import Target, UnitTask
 

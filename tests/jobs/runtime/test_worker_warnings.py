@@ -7,8 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from jobs.runtime import stage_workers, worker_warnings
+from jobs.runtime import worker_warnings
 from jobs.runtime.stage_contract import Stage
+from jobs.runtime.stage_runners import StageRunner
+from jobs.runtime.unit_columns import BEGUN, EXCLUDED, EXPECTED_ROWS, TASK
 from jobs.runtime.worker_warnings import MOST_TEXTS, Collected, PrintedWarnings, send_to
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask
@@ -60,10 +62,10 @@ def test_a_stage_says_which_units_it_works_on(monkeypatch: pytest.MonkeyPatch) -
     stage = Stage("same", Same, {})
     text = UnitTask(Unit("u7", ())).to_json()
     batch = pa.table({
-        "item": ["a", "b"], "number": [1, 2], stage_workers.TASK: [text] * 2, stage_workers.EXPECTED_ROWS: [2, 2],
-        stage_workers.EXCLUDED: ["{}"] * 2, stage_workers.BEGUN: [0.0, 0.0],
+        "item": ["a", "b"], "number": [1, 2], TASK: [text] * 2, EXPECTED_ROWS: [2, 2],
+        EXCLUDED: ["{}"] * 2, BEGUN: [0.0, 0.0],
     })  # fmt: skip
-    stage_workers.StageRunner(stage=stage, board=None)(batch)
+    StageRunner(stage=stage, board=None)(batch)
     assert units[-1] == [text]
 
 

@@ -1,0 +1,252 @@
+"""What the actors of stages receive and return, and what is reported of it, without Ray."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from actors import schemas
+from jobs.errors import RunError
+from jobs.runtime import attempts, board
+from jobs.runtime.bad_devices import Device
+from jobs.runtime.board import Reporter, RunBoard, RunRecords
+from jobs.runtime.stage_contract import Stage
+from jobs.runtime.stage_runners import StageRunner, UnitRunner, reason_of
+from jobs.runtime.unit_columns import BEGUN, EXCLUDED, EXPECTED_ROWS, TALLY, TASK
+from jobs.store.units import Unit
+from jobs.store.writer import Target, UnitTask, UnitWriter
+from tests.cases import check_cases
+
+
+class RecordingBoard(RunBoard):
+    """Keeps the counts that are sent to it, in this process."""
+
+    sent: list[tuple[Any, ...]]
+    records: RunRecords
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        object.__setattr__(self, "sent", [])
+        object.__setattr__(self, "records", RunRecords("r"))
+
+    def tell(self, method: str, *arguments: Any) -> None:
+        getattr(self.records, method)(*arguments)
+
+    def ask(self, method: str, *arguments: Any, timeout: float) -> Any:
+        return getattr(self.records, method)(*arguments)
+
+    def add(self, stage: str, done: int, errors: int, notes: dict[str, int]) -> None:
+        self.sent.append((stage, done, errors, notes))
+
+
+@pytest.fixture
+def recording(monkeypatch: pytest.MonkeyPatch) -> RecordingBoard:
+    """A board to which counts are sent only when they are flushed."""
+    monkeypatch.setattr(attempts, "device_of_process", lambda: Device("10.0.0.7", "n", (), 0.0))
+    monkeypatch.setattr(attempts, "_actor", lambda _: "a1")
+    monkeypatch.setattr(board, "REPORT_EVERY_S", float("inf"))
+    return RecordingBoard()
+
+
+class Tallying:
+    """Returns its rows, of which the second is an error, and counts them and their tokens."""
+
+    INPUTS = OUTPUTS = schemas.RATED_ITEMS
+
+    def report_tokens(self, callback: Any) -> None:
+        self._callback = callback
+
+    def __call__(self, rows: pa.Table) -> pa.Table:
+        self._callback(10 * rows.num_rows)
+        status = pa.array(["error" if name == "i1" else "ok" for name in rows["item_id"].to_pylist()])
+        return rows.set_column(rows.column_names.index("status"), "status", status)
+
+    def take_tally(self) -> dict[str, int]:
+        return {"seen/calls": 1}
+
+
+def batch(items: int) -> pa.Table:
+    rows = pa.Table.from_pylist(
+        [{"item_id": f"i{n}", "status": "ok", TASK: "t", EXCLUDED: "{}"} for n in range(items)],
+        schema=pa.schema([*schemas.RATED_ITEMS, (TASK, pa.string()), (EXCLUDED, pa.string())]),
+    )
+    task = UnitTask(Unit("u", ())).to_json()
+    rows = rows.set_column(rows.column_names.index(TASK), TASK, pa.array([task] * items))
+    rows = rows.append_column(BEGUN, pa.array([1.0] * items, pa.float64()))
+    return rows.append_column(EXPECTED_ROWS, pa.array([items] * items, pa.int64()))
+
+
+def test_a_stage_reports_its_rows_errors_and_tokens_after_each_batch(recording: RecordingBoard) -> None:
+    runner = StageRunner(stage=Stage("judge", Tallying, {}), board=recording)
+    for items in (3, 1):
+        runner(batch(items))
+    assert recording.sent == [("judge", 3, 1, {"tokens": 30}), ("judge", 1, 0, {"tokens": 10})]
+
+
+def test_a_batch_keeps_the_columns_of_its_unit_and_the_first_row_has_the_tally(recording: RecordingBoard) -> None:
+    rows = batch(2)
+    runner = StageRunner(stage=Stage("judge", Tallying, {}), board=recording)
+    for _ in range(2):
+        returned = runner(rows)
+    for column in (TASK, EXCLUDED, BEGUN, EXPECTED_ROWS):
+        assert returned[column].to_pylist() == rows[column].to_pylist()
+    assert returned[TALLY].to_pylist() == [[("seen/calls", 1)], None]
+
+
+def test_several_rows_for_one_keep_the_unit_of_that_row(recording: RecordingBoard) -> None:
+    class Twice(Tallying):
+        def __call__(self, rows: pa.Table) -> pa.Table:
+            return rows.take(pa.array([row for row in range(rows.num_rows) for _ in range(2)]))
+
+    rows, tasks = batch(2), [UnitTask(Unit(name, ())).to_json() for name in "uv"]
+    rows = rows.set_column(rows.column_names.index(TASK), TASK, pa.array(tasks))
+    returned = StageRunner(stage=Stage("judge", Twice, {}, rows_out=2), board=recording)(rows)
+    assert returned[TASK].to_pylist() == [tasks[0], tasks[0], tasks[1], tasks[1]]
+
+
+def test_a_unit_is_reported_when_it_is_written(recording: RecordingBoard, tmp_path: Path) -> None:
+    class Mine:
+        def __call__(self, task: UnitTask, writer: UnitWriter, report: Reporter) -> None:
+            report.add(5, errors=1)
+
+    target = Target(str(tmp_path), "records", {}, "i", {}, None)
+    tasks = pa.table({TASK: [UnitTask(Unit(name, ())).to_json() for name in ("u1", "u2")]})
+    UnitRunner(stage=Stage("mine", Mine, {}), board=recording, target=target)(tasks)
+    assert recording.sent == [("mine", 5, 1, {}), ("mine", 5, 1, {})]
+
+
+class Labels:
+    """A stage whose output is `output`, whatever it declares."""
+
+    INPUTS = pa.schema({"item_id": pa.string()})
+    OUTPUTS = pa.schema({"label": pa.string()})
+
+    def __init__(self, *, output: pa.Table) -> None:
+        self._output = output
+
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        return self._output
+
+
+def run_stage(item: Any, label: Any) -> pa.Table:
+    """Return one row of column `item_id` through the runner; the stage returns one row of column `label`."""
+    batch = pa.table({"item_id": [item], TASK: ["unit"], EXPECTED_ROWS: [1], EXCLUDED: ["{}"], BEGUN: [0.0]})
+    stage = Stage("judge", Labels, {"output": pa.table({"label": [label]})})
+    return StageRunner(stage=stage, board=None)(batch)
+
+
+def test_the_runner_checks_both_sides() -> None:
+    assert run_stage("a", "good")["label"].to_pylist() == ["good"]
+    with pytest.raises(RunError, match=r"Labels, input: column item_id is int64"):
+        run_stage(1, "good")
+    with pytest.raises(RunError, match=r"Labels, output: column label is double"):
+        run_stage("a", 0.5)
+
+
+VARYING = pa.schema({"item_id": pa.string(), "span": pa.int32()})
+
+
+class Spans:
+    """A stage that returns any number of rows per item."""
+
+    INPUTS = pa.schema({"item_id": pa.string()})
+    OUTPUTS = VARYING
+
+    def __init__(self, *, items: list[str]) -> None:
+        self._items = items
+
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        return pa.table({"item_id": self._items, "span": range(len(self._items))}, schema=VARYING)
+
+
+def varying(items: list[str]) -> pa.Table:
+    columns = {TASK: ["u", "u", "v"], EXPECTED_ROWS: [2, 2, 1], EXCLUDED: ["{}"] * 3, BEGUN: [0.0] * 3}
+    batch = pa.table({"item_id": ["a", "b", "c"], **columns})
+    return StageRunner(stage=Stage("judge", Spans, {"items": items}, rows_out=None), board=None)(batch)
+
+
+def test_rows_that_vary_keep_the_unit_of_their_item() -> None:
+    rows = varying(["a", "a", "b", "c", "c", "c"])
+    assert rows[TASK].to_pylist() == ["u", "u", "u", "v", "v", "v"]
+
+
+def test_as_many_rows_as_items_need_not_be_one_of_each() -> None:
+    columns = {TASK: ["u", "v"], EXPECTED_ROWS: [1, 1], EXCLUDED: ["{}"] * 2, BEGUN: [0.0] * 2}
+    stage = Stage("judge", Labels, {"output": pa.table({"label": ["x", "y"]})}, rows_out=lambda _: [0, 2])
+    rows = StageRunner(stage=stage, board=None)(pa.table({"item_id": ["a", "b"], **columns}))
+    assert rows[TASK].to_pylist() == ["v", "v"]
+
+
+def test_each_item_has_rows_in_order() -> None:
+    cases = [["a", "b"], ["a", "c", "b"], ["a", "b", "a", "c"], ["a", "b", "c", "d"], []]
+
+    def check(items: list[str]) -> None:
+        with pytest.raises(RunError, match="stage Spans: returned rows that are not those of its 3 items"):
+            varying(items)
+
+    check_cases(check, cases)
+
+
+class Failing(Labels):
+    """A stage that raises `error` at every batch."""
+
+    def __init__(self, *, error: Exception) -> None:
+        self._error = error
+
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        raise self._error
+
+
+def test_errors_of_the_run_and_of_batches_without_rows_are_not_errors_of_rows() -> None:
+    batch = pa.table({"item_id": ["i"], TASK: ["unit"], EXPECTED_ROWS: [1], EXCLUDED: ["{}"], BEGUN: [0.0]})
+    for error, rows in ((RunError("no such column"), 1), (ValueError("an empty batch"), 0)):
+        with pytest.raises(type(error), match=f"^{error}$"):
+            StageRunner(stage=Stage("judge", Failing, {"error": error}), board=None)(batch.slice(0, rows))
+
+
+class Counting(Labels):
+    """A stage that counts something in its first batch only."""
+
+    def __init__(self, *, output: pa.Table) -> None:
+        super().__init__(output=output)
+        self._tallies = [{"tokens/passed": 3}, {}]
+
+    def take_tally(self) -> dict[str, int]:
+        return self._tallies.pop(0)
+
+
+def test_batches_without_counts_have_the_columns_of_those_with_some() -> None:
+    runner = StageRunner(stage=Stage("judge", Counting, {"output": pa.table({"label": ["a"]})}), board=None)
+    batch = pa.table({"item_id": ["i"], TASK: ["unit"], EXPECTED_ROWS: [1], EXCLUDED: ["{}"], BEGUN: [0.0]})
+    assert pa.concat_tables([runner(batch), runner(batch)])[TALLY].to_pylist() == [[("tokens/passed", 3)], None]
+
+
+def test_tallies_of_items_without_rows_are_kept() -> None:
+    kind = pa.map_(pa.string(), pa.int64())
+    columns = {TASK: ["u"] * 3, EXPECTED_ROWS: [3] * 3, EXCLUDED: ["{}"] * 3, BEGUN: [0.0] * 3}
+    tallies = pa.array([[("a/b", 1)], [("a/b", 2)], [("a/b", 4)]], kind)
+    batch = pa.table({"item_id": ["a", "b", "c"], **columns, TALLY: tallies})
+    for counts, expected in (
+        ([0, 2, 0], [[("a/b", 1), ("a/b", 2)], [("a/b", 4)]]),
+        ([1, 1, 0], [[("a/b", 1)], [("a/b", 2), ("a/b", 4)]]),
+        ([2, 0, 0], [[("a/b", 1)], [("a/b", 2), ("a/b", 4)]]),
+    ):
+        output = pa.table({"label": ["x"] * sum(counts)})
+        stage = Stage("judge", Labels, {"output": output}, rows_out=lambda _, counts=counts: counts)  # type: ignore[misc]
+        assert StageRunner(stage=stage, board=None)(batch)[TALLY].to_pylist() == expected
+
+
+def test_a_batch_without_rows_has_no_tallies() -> None:
+    kind = pa.map_(pa.string(), pa.int64())
+    batch = pa.table({"item_id": ["i"], TASK: ["unit"], EXPECTED_ROWS: [1], EXCLUDED: ["{}"], BEGUN: [0.0]})
+    stage = Stage("judge", Labels, {"output": pa.table({"label": pa.array([], pa.string())})})
+    rows = StageRunner(stage=stage, board=None)(batch.append_column(TALLY, pa.array([None], kind)).slice(1))
+    assert (rows.num_rows, rows[TALLY].type, rows["label"].type) == (0, kind, pa.string())
+
+
+def test_a_reason_is_the_error_or_too_little_memory() -> None:
+    cases = [(MemoryError("x"), "out_of_memory"), (KeyError("x"), "KeyError"), (ValueError("a\nb"), "ValueError")]
+    reasons = [reason_of(error) for error, _ in cases]
+    assert [reason.kind for reason in reasons] == [kind for _, kind in cases]
+    assert reasons[2].message == "ValueError: a"
