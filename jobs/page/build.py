@@ -1,19 +1,16 @@
 """Assemble the report's `Page` from tables, rubrics and metrics."""
 
 import time
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from actors.local_models import has_random_weights
 from actors.quantities import quantity
 from jobs.analysis.report_tables import RatingSummary, ReportTables
-from jobs.analysis.span_metrics import SpanTables
 from jobs.judging.kept_rubric import ANY, CONTINUOUS, Rubrics, full_data
 from jobs.judging.sent_prompts import PromptTexts
 from jobs.metrics.distributions import Distribution, Distributions
-from jobs.metrics.metric import Metric
-from jobs.metrics.observations import Observations
 from jobs.page.card_links import CardLinks, card_links
 from jobs.page.card_marks import card_marks
 from jobs.page.card_orders import answer_index
@@ -28,7 +25,7 @@ from jobs.store import run_files
 from jobs.store.reading import TableSource
 
 if TYPE_CHECKING:
-    from jobs.papers.model import PaperPart
+    from jobs.papers.report_results import ReportResults
 
 TABLES_NAMED = 3  # most tables named in a notice
 RULE_LABELS = {  # rule of curate, in order of application -> label on the page
@@ -52,34 +49,25 @@ def report_page(
     title: str,
     tables: ReportTables,
     summary: RatingSummary,
-    metrics: Sequence[Metric],
+    results: "ReportResults",
     *,
-    observations: Observations,
-    mismatches: Sequence[str],
     rubrics: Rubrics,
     models: Sequence[Mapping[str, Any]],
-    methods: Mapping[str, set[str]],
     gallery: Gallery,
     rows_of: Mapping[str, Sequence[Mapping[str, Any]]],
     exclusion_filter: ExclusionFilter,
     versions: Mapping[str, str],
-    spans: SpanTables | None = None,
-    paper: Sequence["PaperPart"] = (),
     paper_title: str = "",
     paper_pictures: Mapping[str, Sequence[tuple[str, str]]] = MappingProxyType({}),
 ) -> Page:
     """Return the page of a report.
 
     Args:
-        observations: the data of each question that plots need besides its metrics.
-        mismatches: sentences about tables of ratings that cannot be compared.
         models: rows of table `raters`, of the models that rated or wrote.
-        methods: rater -> the methods of its ratings.
         gallery: the pictures and items to show; rows_of: id -> its rows of `ratings`.
         exclusion_filter: the exclusions.
         versions: name -> version, of this software (`code`) and its libraries.
-        spans: the spans that raters marked, None without tables of spans.
-        paper: tables and figures in the shape of the paper `paper_title`.
+        paper_title: the paper in whose shape `results.parts` are.
         paper_pictures: name of a figure -> image_id and title of the pictures that it is about.
     """
     words, images = wording(rubrics), tables.corpus.get("images")
@@ -93,17 +81,16 @@ def report_page(
         extra=summary.distributions.extra,
         exclusion_filter=exclusion_filter,
         prompts=PromptTexts(rubrics, []),
-        marks=card_marks(spans, gallery.ids) if spans else {},
+        marks=card_marks(results.spans, gallery.ids) if results.spans else {},
     )
-    distributions = summary.shown(methods)
-    single = {rater for rater, used in methods.items() if used <= {HUMAN, GOLD}}
-    links, figures, left_out = _linked_figures(metrics, observations, distributions, pictures, words, single=single)
+    distributions = summary.shown(results.methods)
+    links, figures, left_out = _linked_figures(results, distributions, pictures, words)
     return Page(
         title=title,
         lede=_lede(images, summary.distributions),
         provenance=_provenance(tables.sources, versions),
         models=[_model(row) for row in models],
-        notices=[*mismatches, *_random_weights(tables.sources), *_without_rubric(rubrics)],
+        notices=[*results.mismatches, *_random_weights(tables.sources), *_without_rubric(rubrics)],
         steps=steps,
         funnel=list(funnel_figures(steps)),
         links=links.lists,
@@ -112,7 +99,7 @@ def report_page(
         tables=[_table(name, source) for name, source in tables.corpus.items()]
         + [_table(f"ratings by {_rater(source)}", source) for source in tables.ratings],
         distributions=distributions,
-        metrics=metrics,
+        metrics=results.metrics,
         wording=words,
         pictures=pictures,
         pictures_missing=gallery.missing,
@@ -121,7 +108,7 @@ def report_page(
         prompts=prompts(rubrics),
         pictures_total=images.rows if images else None,
         raters_total=len({d.rater for d in summary.distributions.result()}),
-        paper=paper,
+        paper=results.parts,
         paper_title=paper_title,
         paper_pictures={
             name: titled_cards(tables, titles, exclusion_filter) for name, titles in paper_pictures.items()
@@ -130,18 +117,18 @@ def report_page(
 
 
 def _linked_figures(
-    metrics: Sequence[Metric],
-    observations: Observations,
+    results: "ReportResults",
     distributions: Sequence[Distribution],
     pictures: Sequence[GalleryPicture],
     words: Mapping[tuple[str, str], Wording],
-    *,
-    single: Container[str],
 ) -> tuple[CardLinks, list[PageFigure], int]:
     """Return the cards that plots link to, the plots, and how many were left out for their size."""
+    single = {rater for rater, used in results.methods.items() if used <= {HUMAN, GOLD}}
     with_cards = [card for card in pictures if card.thumbnails]
-    links = card_links(observations.confusions, metrics, with_cards, words)
-    figures, left_out = page_figures(metrics, observations, words, links.places, letters_of(distributions, pictures))
+    links = card_links(results.observations.confusions, results.metrics, with_cards, words)
+    figures, left_out = page_figures(
+        results.metrics, results.observations, words, links.places, letters_of(distributions, pictures)
+    )
     answered = {answer.name for entry in answer_index(with_cards, words) for answer in entry.answers}
     return links, [*figures, *region_figures(distributions, words, answered, single)], left_out
 

@@ -17,6 +17,7 @@ from jobs.metrics.observations import Observations
 from jobs.page.build import RULE_LABELS, funnel, prompts, report_page
 from jobs.page.gallery import Gallery
 from jobs.page.model import Page
+from jobs.papers.report_results import ReportResults
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.counts import Counts
 from jobs.store.reading import open_table
@@ -71,18 +72,16 @@ def page(tables: ReportTables, rows: list[dict[str, Any]], **changes: Any) -> Pa
     distributions = Distributions()
     distributions.add(pa.Table.from_pylist(rows, schema=TABLES["ratings"].schema()))
     summary = RatingSummary(distributions, Distributions(), Raters({}, {}, {}, {}))
+    results = ReportResults([], [], Observations(), ["a mismatch"], methods={}, parts=[], spans=None)
     settings: dict[str, Any] = {
-        "observations": Observations(),
-        "mismatches": ["a mismatch"],
         "rubrics": Rubrics({}),
         "models": [],
-        "methods": {},
         "gallery": Gallery(),
         "rows_of": {},
         "exclusion_filter": ExclusionFilter(frozenset()),
         "versions": {"code": "1"},
     }
-    return report_page("t", tables, summary, [], **(settings | changes))
+    return report_page("t", tables, summary, results, **(settings | changes))
 
 
 def test_a_page_names_its_inputs_with_their_counts_and_times(tmp_path: Path) -> None:
@@ -136,8 +135,8 @@ def test_tables_without_a_rubric_are_named_up_to_three() -> None:
         (("a", "b", "c"), ["a, b, c keep no rubric"]),
         (("a", "b", "c", "d", "e"), ["a, b, c and 2 more keep no rubric"]),
     ):
-        notices = page(ReportTables(), [], rubrics=Rubrics({}, without), mismatches=()).notices
-        assert [notice.partition(":")[0] for notice in notices] == expected
+        notices = page(ReportTables(), [], rubrics=Rubrics({}, without)).notices
+        assert [notice.partition(":")[0] for notice in notices] == ["a mismatch", *expected]
 
 
 def test_prompts_are_the_parts_of_the_rubrics_that_have_some() -> None:

@@ -1,12 +1,10 @@
 """Figures of families of metrics: what is drawn, in which plot, and what only the tables have."""
 
 import re
-from typing import Any
 
 import pytest
 
 from jobs.metrics.metric import Metric
-from jobs.page import family_figures as module
 from jobs.page.card_links import cards_of
 from jobs.page.family_figures import MAX_PLOTS, MAX_ROWS, family_figures
 from jobs.page.metric_families import blocks
@@ -96,19 +94,6 @@ def test_a_rater_has_one_colour_in_all_plots_of_a_figure() -> None:
         ["accent", "second"],
         ["second", "printed"],
     ]
-
-
-@pytest.fixture
-def panels(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Intervals, dict[str, str]]]:
-    """Each plot that was drawn, with its title, description and heading."""
-    drawn: list[tuple[Intervals, dict[str, str]]] = []
-
-    def draw(panel: Any, **words: str) -> str:
-        drawn.append((panel, words))
-        return ""
-
-    monkeypatch.setattr(module, "plot", draw)
-    return drawn
 
 
 def test_plots_whose_values_are_all_zero_are_left_out(panels: list[tuple[Intervals, dict[str, str]]]) -> None:

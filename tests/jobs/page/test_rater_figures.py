@@ -7,7 +7,6 @@ import pytest
 
 from jobs.metrics.metric import Metric, undefined
 from jobs.metrics.suite import ACROSS
-from jobs.page import rater_figures as module
 from jobs.page.card_links import pair_anchor
 from jobs.page.metric_families import blocks
 from jobs.page.model import Wording
@@ -73,19 +72,6 @@ def test_mean_scores_of_groups_and_of_models() -> None:
         assert list(score_map(of_one_question, [], {})) == []
 
     check_cases(check, cases)
-
-
-@pytest.fixture
-def panels(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, dict[str, str]]]:
-    """Each heat map that was drawn, with its title, description and heading."""
-    drawn: list[tuple[Any, dict[str, str]]] = []
-
-    def draw(panel: Any, **words: str) -> str:
-        drawn.append((panel, words))
-        return ""
-
-    monkeypatch.setattr(module, "plot", draw)
-    return drawn
 
 
 def test_a_map_is_symmetric_with_letters_and_links(panels: list[tuple[Any, dict[str, str]]]) -> None:
