@@ -14,6 +14,8 @@ _PLACEHOLDER = re.compile(
     r"^(you|me|name|user|email|mail|someone|foo|contact)@(domain|mail|email|foo|bar|company|host)\.",
     re.I,
 )
+_NAME = re.compile(r"[\w*.-]+")  # of an agent; the time of day in a date contains a colon too
+_RULES_WITH_VALUES = ("unavailable_after", "max-snippet", "max-image-preview", "max-video-preview")
 
 
 def user_agent(contact: str) -> str:
@@ -63,7 +65,7 @@ def opted_out(headers: Iterable[str], words: Collection[str]) -> str | None:
         applies = True
         for part in header.lower().split(","):
             agent, colon, rest = part.partition(":")
-            if colon and agent.strip() not in ("unavailable_after", "max-snippet", "max-image-preview"):
+            if colon and _NAME.fullmatch(agent.strip()) and agent.strip() not in _RULES_WITH_VALUES:
                 applies = agent.strip() in (AGENT, "*")
                 part = rest  # noqa: PLW2901
             if applies and part.strip() in forbidden:

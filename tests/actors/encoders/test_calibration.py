@@ -72,3 +72,32 @@ def test_scalars_of_a_model_of_the_hub_are_read_from_its_cache(tmp_path: Path, m
     cached.clear()
     assert logit_scalars("m", pretrained=None) is None
     assert len(asked) == 5
+
+
+def test_scalars_that_are_not_in_the_cache_are_read_from_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the revision of the weights, and from the first of the files that exists there."""
+    weights = {
+        (f"org/name/{NAMES[1]}", "ab"): tensors(3.0),
+        (f"org/name/{NAMES[2]}", "ab"): tensors(4.0),
+        (f"org/name/{NAMES[0]}", None): tensors(5.0),
+    }
+
+    class Hub:
+        def exists(self, path: str, *, revision: str | None = None) -> bool:
+            return (path, revision) in weights
+
+        def open(self, path: str, *, revision: str | None = None) -> io.BytesIO:
+            return io.BytesIO(save(weights[path, revision]))
+
+    source: Any = SimpleNamespace(model="hf-hub:org/name", pretrained=None, commit="ab")
+    monkeypatch.setattr(calibration, "find_source", lambda model, pretrained: source)
+    monkeypatch.setattr(calibration, "HubEncoder", lambda *_: SimpleNamespace(folder=None, name="org/name"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", lambda *_, **__: None)
+    monkeypatch.setattr(huggingface_hub, "HfFileSystem", Hub)
+    for model in ("hf-hub:org/name", "transformers:org/name"):
+        assert logit_scalars(model, pretrained="ab") == (3.0, -10.0)
+    source.commit = None
+    assert logit_scalars("hf-hub:org/name", pretrained=None) == (5.0, -10.0)
+    weights.clear()
+    assert logit_scalars("hf-hub:org/name", pretrained=None) is None

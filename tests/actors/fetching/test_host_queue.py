@@ -265,6 +265,32 @@ def test_connections_whose_lease_is_lost_are_closed(monkeypatch: pytest.MonkeyPa
     asyncio.run(run())
 
 
+def test_another_connection_serves_what_waits_when_a_lease_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_queue, "RENEW_S", 0.001)
+
+    async def run() -> Site:
+        site = Site()
+        site.open.clear()
+        common = shared(site)
+        queue = HostQueue(Limit("host", 1), common)
+        asked = [asyncio.create_task(queue.ask(request)) for request in requests("a.org/1", "a.org/2")]
+        while not common.opened:
+            await asyncio.sleep(0.001)
+        renewing = asyncio.create_task(keep_leases(common))
+        (leased,) = common.opened.values()
+        await common.limiter.release(leased.lease)
+        while not leased.lost:
+            await asyncio.sleep(0.001)
+        site.open.set()
+        async with asyncio.timeout(20):
+            await asyncio.gather(*asked)
+        renewing.cancel()
+        await queue.close()
+        return site
+
+    assert asyncio.run(run()).asked == [["https://a.org/1"], ["https://a.org/2"]]
+
+
 def test_bytes_count_only_with_a_rate_limit() -> None:
     async def run(limit: Limit) -> list[dict[str, Any]]:
         common = shared(Site())

@@ -76,6 +76,13 @@ def test_a_private_address_is_no_failure_of_the_network() -> None:
     assert str(long) == f"not a valid URL ({'x' * 200})"
 
 
+def test_the_messages_of_errors_are_short_and_without_secrets() -> None:
+    refused = aiohttp.ClientResponseError(INFO, (), status=400, message="Invalid header:\n\n  Set-Cookie: a=word")
+    assert str(_classify(refused)) == "not a valid HTTP reply (400, Invalid header)"
+    broken = aiohttp.ClientError("no proxy http://user:word@a.org/?sig=word\nmore")
+    assert str(_classify(broken)) == "the connection failed (no proxy http://a.org/)"
+
+
 def test_trusted_authorities(tmp_path: Any) -> None:
     assert tls_context().verify_mode == ssl.CERT_REQUIRED
     assert tls_context().check_hostname

@@ -78,6 +78,8 @@ def test_the_resolver_refuses_a_name_with_one_private_address() -> None:
 def test_every_socket_is_checked_even_if_the_resolver_were_not() -> None:
     async def open_one(address: str) -> None:
         connection = connector(Rules(("*",)), ssl=True)
+        assert (connection.limit, connection.use_dns_cache) == (1, False)
+        assert connection._happy_eyeballs_delay is None  # two addresses at once would be two connections
         assert connection._socket_factory is not None
         info = (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (address, 443))
         try:
@@ -155,6 +157,10 @@ def test_opt_out_headers() -> None:
     assert opted_out(["googlebot: noindex, remine: noai"], words) == "noai"
     assert opted_out(["unavailable_after: 25 Jun 2026 15:00:00 PST, noai"], words) == "noai"
     assert opted_out(["googlebot: noindex", "noai"], words) == "noai"
-    assert opted_out(["max-image-preview: large, noai"], words) == "noai"
+    for rule in ("max-snippet: -1", "max-image-preview: large", "max-video-preview:-1"):
+        assert opted_out([f"{rule}, noai"], words) == "noai"
+    for date in ("Wed, 25 Jun 2026 15:00:00 GMT", "Wednesday, 25-Jun-26 15:00:00 UTC", "2026-06-25T15:00:00+00:00"):
+        assert opted_out([f"googlebot: unavailable_after: {date}, noai"], words) is None
+        assert opted_out([f"unavailable_after: {date}, noai"], words) == "noai"
     assert opted_out(["noaiming"], words) is None
     assert opted_out([], words) is None

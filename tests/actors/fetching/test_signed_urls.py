@@ -33,6 +33,20 @@ def test_signatures_and_credentials_are_left_out() -> None:
     check_cases(check, cases)
 
 
+def test_parameters_that_give_access() -> None:
+    names = (
+        "api_key apiKey auth Authorization AWSAccessKeyId client_secret GoogleAccessId hdnea hdnts hmac jwt "
+        "Key-Pair-Id oauth_token OSSAccessKeyId passwd password sessionid sig Signature token X-Amz-Date X-Goog-Date "
+        "x-oss-date"
+    )
+    kept = [
+        name for name in names.split() if without_signature(f"https://a.org/1?w=3&{name}=x") != "https://a.org/1?w=3"
+    ]
+    assert kept == []
+    for name in ("author", "tokens", "size", "design", "passwords", "hash"):
+        assert not gives_access(f"https://a.org/1?w=3&{name}=x")
+
+
 def test_texts_without_secrets() -> None:
     for text in (
         "",

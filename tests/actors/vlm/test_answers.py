@@ -42,12 +42,13 @@ def expected(model: Model, hidden: Any, asked: list[AnswerNodes], cap: float | N
 
 
 def test_likelihoods_do_not_depend_on_the_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    def check(nodes_at_once: int, cap: float | None) -> None:
+    def check(nodes_at_once: int, cap: float | None, dtype: str) -> None:
         import torch
 
         model = Model(cap)
         torch.manual_seed(1)
-        hidden = torch.randn(8, WIDTH) * 3
+        hidden = (torch.randn(8, WIDTH) * 3).to(getattr(torch, dtype))
+        model.head.to(hidden.dtype)
         # Six nodes are read, two of the eight are not.
         asked = [AnswerNodes(MADE, 6, (0, 3)), AnswerNodes(MADE, 1, (7, 2))]
         monkeypatch.setattr(answers, "LOGITS_BYTES", 4 * VOCABULARY * nodes_at_once)
@@ -60,4 +61,4 @@ def test_likelihoods_do_not_depend_on_the_chunks(monkeypatch: pytest.MonkeyPatch
             for one, other in zip(likelihoods, expected(model, hidden, asked, cap), strict=True):
                 assert one == pytest.approx(other, abs=1e-5)
 
-    check_cases(check, itertools.product([1, 2, 3, 4, 100], [None, 0.5]))
+    check_cases(check, itertools.product([1, 2, 3, 4, 100], [None, 0.5], ["float32", "bfloat16"]))

@@ -1,14 +1,20 @@
 """The memory budget of a scorer while the memory of the device is exhausted."""
 
+import math
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
-from actors.vlm.errors import EngineError
+from actors.vlm.errors import EngineError, ScoringError
+from actors.vlm.generation import TextGenerator
+from actors.vlm.loglik import CompletionScorer
 from actors.vlm.requests import RequestGroup
 from actors.vlm.scoring import ClosedSetScorer
 from tests.cases import check_cases
+
+PROMPT = {"input_ids": np.zeros((1, 3))}
 
 
 def scorer_of(likelihoods: Any, *, budget: int, least: int) -> ClosedSetScorer:
@@ -20,16 +26,17 @@ def scorer_of(likelihoods: Any, *, budget: int, least: int) -> ClosedSetScorer:
     return scorer
 
 
-def test_the_budget_is_halved_until_a_group_fits() -> None:
-    cases = [
-        (300, 100, [300], 300),
-        (150, 100, [300, 150], 150),
-        (100, 100, [300, 150, 100], 100),  # 75 is below the least
-        (0, 100, [300, 150, 100], 300),  # one large picture must not slow all others
-        (0, 150, [300, 150], 300),
-        (0, 300, [300], 300),
-    ]
+BUDGETS = [  # the memory needed, the least budget, the budgets tried, and the budget afterwards
+    (300, 100, [300], 300),
+    (150, 100, [300, 150], 150),
+    (100, 100, [300, 150, 100], 100),  # 75 is below the least
+    (0, 100, [300, 150, 100], 300),  # one large picture must not slow all others
+    (0, 150, [300, 150], 300),
+    (0, 300, [300], 300),
+]
 
+
+def test_the_budget_is_halved_until_a_group_fits() -> None:
     def check(fits: int, least: int, tried: list[int], after: int) -> None:
         seen = []
 
@@ -47,7 +54,56 @@ def test_the_budget_is_halved_until_a_group_fits() -> None:
                 scorer._likelihoods(RequestGroup([0]), [0])
         assert (seen, scorer.budget) == (tried, after)
 
-    check_cases(check, cases)
+    check_cases(check, BUDGETS)
+
+
+def completions_of(likelihoods: Any, *, least: int = 100) -> Any:
+    scorer: Any = object.__new__(CompletionScorer)
+    config = SimpleNamespace(model_type="tiny")
+    scorer.model = SimpleNamespace(device=SimpleNamespace(type="cpu"), config=config)
+    scorer.max_positions, scorer.budget, scorer._least_budget = None, 300, least
+    scorer._log_likelihoods = likelihoods
+    return scorer
+
+
+def test_the_budget_is_halved_until_the_completions_of_a_prompt_fit() -> None:
+    def check(fits: int, least: int, tried: list[int], after: int) -> None:
+        seen = []
+
+        def scarce(*_: Any) -> list[float]:
+            seen.append(scorer.budget)
+            if scorer.budget > fits:
+                raise MemoryError
+            return [-1.0]
+
+        scorer = completions_of(scarce, least=least)
+        scores = scorer.score(PROMPT, [[1]])
+        assert scores == [-1.0] if fits else scores.kind == "out_of_memory"
+        assert (seen, scorer.budget) == (tried, after)
+
+    check_cases(check, BUDGETS)
+
+
+def test_completions_without_likelihoods() -> None:
+    def fail(error: Exception) -> Any:
+        def compute(*_: Any) -> list[float]:
+            raise error
+
+        return completions_of(compute).score(PROMPT, [[1], [2]])
+
+    for values in ([-1.0, math.nan], [-math.inf, -1.0]):
+        assert completions_of(lambda *_, values=values: values).score(PROMPT, [[1], [2]]).kind == "not_finite"
+    assert fail(ValueError("no")).kind == "ValueError"
+    with pytest.raises(EngineError, match="model 'tiny': CUDA error"):
+        fail(RuntimeError("CUDA error: device lost"))
+
+
+def test_the_budget_of_texts_is_halved_down_to_the_least() -> None:
+    for budget, after in ((200, 100), (100, 64), (64, 64), (10, 10)):
+        generator: Any = object.__new__(TextGenerator)
+        generator.model, generator._budget = SimpleNamespace(device="cpu"), budget << 20
+        generator._halve()
+        assert generator.budget() == after << 20
 
 
 def test_other_errors_are_not_tried_again() -> None:
@@ -60,6 +116,8 @@ def test_other_errors_are_not_tried_again() -> None:
     with pytest.raises(ValueError, match="no"):
         scorer_of(fail, budget=300, least=100)._likelihoods(RequestGroup([0]), [0])
     assert seen == [300]
+    errors = scorer_of(fail, budget=300, least=100)._alone(RequestGroup([4, 5, 6]), [1, 2])  # the others were too long
+    assert [error.message for error in errors if isinstance(error, ScoringError)] == ["no", "no"]
 
 
 def test_groups_that_do_not_pass_together_pass_alone() -> None:

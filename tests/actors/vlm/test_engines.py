@@ -2,6 +2,7 @@
 
 import logging
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,9 +12,10 @@ from actors.vlm import attention, families, forward, memory
 from actors.vlm.answers import AnswerCodes
 from actors.vlm.chat import Chat
 from actors.vlm.encoding import ChatEncoder
-from actors.vlm.engines import RequestLikelihoods, disagreement
+from actors.vlm.engines import NaiveEngine, RequestLikelihoods, disagreement
 from actors.vlm.errors import ScoringError
 from actors.vlm.families import language_model
+from actors.vlm.loglik import CompletionScorer
 from actors.vlm.requests import Scores, ScoringRequest
 from actors.vlm.scoring import ClosedSetScorer
 from tests.actors.vlm.helpers import DIGITS, Load, distance, logprobs, picture, scores_of
@@ -277,13 +279,33 @@ def test_a_first_group_without_likelihoods_leaves_the_engine_unproven(
     load: Load, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scorer = ClosedSetScorer(*load("qwen2.5-vl-tiny"))
-    without = RequestLikelihoods([math.nan] * len(DIGITS), 1)
-    with monkeypatch.context() as patch:
-        patch.setattr(scorer.engines.reference, "log_likelihoods", lambda *_, **__: [without])
-        scorer.score(requests())
-    assert (scorer.engines.is_settled, scorer.engines.current.name) == (False, "cascade")
+    for values in ([math.nan] * len(DIGITS), [math.nan, *[-1.0] * (len(DIGITS) - 1)]):
+        without = RequestLikelihoods(values, 1)
+        with monkeypatch.context() as patch:
+            patch.setattr(scorer.engines.reference, "log_likelihoods", lambda *_, without=without, **__: [without])
+            scorer.score(requests())
+        assert (scorer.engines.is_settled, scorer.engines.current.name) == (False, "cascade")
     scores_of(scorer.score(requests()))
     assert (scorer.engines.is_settled, scorer.engines.current.name) == (True, "cascade")
+
+
+def test_likelihoods_are_not_rounded_to_the_precision_of_the_weights() -> None:
+    import torch
+
+    logits = 3 * torch.randn(1, 4, 50, generator=torch.Generator().manual_seed(0)).bfloat16()
+    expected = logits[0].double().log_softmax(-1)
+
+    class HalfModel:
+        def forward(self, logits_to_keep: int = 0) -> None: ...
+
+        def __call__(self, **_: Any) -> Any:
+            return SimpleNamespace(logits=logits)
+
+    rows = NaiveEngine(HalfModel()).log_probabilities({}, last=3)
+    assert torch.allclose(rows, expected[1:], atol=1e-5)
+    scorer: Any = object.__new__(CompletionScorer)
+    logprobs = scorer._group(torch.zeros(1, 4), logits[:, -1:], {}, [[3], [5]])
+    assert logprobs == pytest.approx(expected[-1, [3, 5]].tolist(), abs=1e-5)
 
 
 def test_answers_behind_ever_new_thoughts_are_not_kept_for_ever(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:

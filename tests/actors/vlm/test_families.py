@@ -9,7 +9,7 @@ import pytest
 from actors.rubrics.prompts import Prompt
 from actors.vlm import forward, prefix
 from actors.vlm.chat import Chat, SplitTokens
-from actors.vlm.families import FAMILIES, cut, extended, family_of
+from actors.vlm.families import FAMILIES, cut, extended, family_of, packs
 from actors.vlm.forward import PassKind
 from actors.vlm.requests import ScoringRequest
 from actors.vlm.scoring import ClosedSetScorer
@@ -75,20 +75,22 @@ def test_what_sets_the_families_apart() -> None:
 
 
 def test_layers_that_the_engines_do_not_support() -> None:
+    """Prompts pass as one sequence only if each layer sees all earlier tokens."""
     cases = [
-        ({"layer_types": ["full_attention", "sliding_attention"]}, True),
-        ({"layer_types": ["full_attention"], "use_sliding_window": True}, True),
-        ({"use_sliding_window": False}, True),
-        ({}, True),
-        ({"layer_types": ["full_attention", "linear_attention"]}, False),
-        ({"layer_types": ["chunked_attention"], "use_sliding_window": True}, False),
-        ({"use_sliding_window": True}, False),  # a window without the list of layers that have it
+        ({"layer_types": ["full_attention", "sliding_attention"], "sliding_window": 4}, True, False),
+        ({"layer_types": ["full_attention", "attention"], "use_sliding_window": True}, True, True),
+        ({"use_sliding_window": False}, True, True),
+        ({}, True, True),
+        ({"layer_types": ["full_attention", "linear_attention"]}, False, False),
+        ({"layer_types": ["chunked_attention"], "use_sliding_window": True}, False, False),
+        ({"use_sliding_window": True}, False, False),  # a window without the list of layers that have it
     ]
 
-    def check(facts: dict[str, Any], supported: bool) -> None:
+    def check(facts: dict[str, Any], supported: bool, packed: bool) -> None:
         config = SimpleNamespace(model_type="qwen2", **facts)
         config.get_text_config = lambda: config
-        assert (family_of(SimpleNamespace(config=config)) is not None) == supported
+        model = SimpleNamespace(config=config)
+        assert (family_of(model) is not None, packs(model)) == (supported, packed)
 
     check_cases(check, cases)
 

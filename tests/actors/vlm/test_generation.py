@@ -9,7 +9,7 @@ import pytest
 
 from actors.vlm import generation
 from actors.vlm.encoding import ChatEncoder, collate, from_bytes, to_bytes
-from actors.vlm.errors import ScoringError
+from actors.vlm.errors import EngineError, ScoringError
 from actors.vlm.families import PER_TOKEN
 from actors.vlm.generation import Generated, TextGenerator
 from actors.vlm.prefix import forget_positions
@@ -254,6 +254,29 @@ def test_out_of_memory_halves_the_groups_until_they_fit(
     assert engine.budget() == before // 4  # each group that is too large halves it
 
 
+def test_a_group_that_fails_is_asked_prompt_by_prompt(
+    engine: TextGenerator, prompts: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = engine._group
+    expected = engine.generate(prompts[1:], seeds=SEEDS[1:], sampling=SHORT)
+
+    def fail(group: Any, *rest: Any) -> Any:
+        if len(group) > 1:
+            raise ValueError("together")
+        if group[0] is prompts[0]:
+            raise MemoryError
+        return real(group, *rest)
+
+    monkeypatch.setattr(engine, "_group", fail)
+    refused, written = engine.generate(prompts, seeds=SEEDS, sampling=SHORT)
+    assert [written] == expected
+    assert isinstance(refused, ScoringError)
+    assert refused.kind == "out_of_memory"
+    monkeypatch.setattr(engine, "_group", lambda *_: (_ for _ in ()).throw(RuntimeError("CUDA error: device lost")))
+    with pytest.raises(EngineError, match="device lost"):
+        engine.generate(prompts, seeds=SEEDS, sampling=SHORT)
+
+
 def test_groups_keep_to_the_budget_and_to_like_lengths(vlm: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     engine = TextGenerator(vlm[0], pad_id=0, ends=[], budget=1)
     row = (100 + 20) * engine._token_bytes + engine._row_bytes
@@ -306,9 +329,10 @@ def test_invalid_sampling_is_refused() -> None:
 def test_inputs_survive_the_way_between_stages(prompts: list[dict[str, Any]]) -> None:
     import torch
 
-    again = from_bytes(to_bytes(prompts[0]))
-    assert again.keys() == prompts[0].keys()
-    assert all(torch.equal(again[name], prompts[0][name]) for name in again)
+    inputs = prompts[0] | {"mask": torch.arange(6).reshape(2, 3).T}  # not contiguous
+    again = from_bytes(to_bytes(inputs))
+    assert again.keys() == inputs.keys()
+    assert all(torch.equal(again[name], inputs[name]) for name in again)
 
 
 def test_tiles_that_a_picture_lacks_are_zeros() -> None:

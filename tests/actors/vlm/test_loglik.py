@@ -99,6 +99,8 @@ def test_labels_pass_as_many_at_a_time_as_the_memory_holds(
     length, longest = int(inputs["input_ids"].shape[1]), max(map(len, completions))
     assert scorer._rows(length, longest) == loglik.LABELS_AT_ONCE  # however much there is
     needed = (length + longest) * scorer._token_bytes + longest * scorer._logit_bytes
+    for scorer.budget, rows in ((3 * needed, 3), (3 * needed - 1, 2), (needed - 1, 1)):
+        assert scorer._rows(length, longest) == rows
 
     def scarce(input_ids: Any, logits: Any, state: Any, chosen: Any) -> Any:
         sizes.append(len(chosen))

@@ -1,14 +1,18 @@
 """Closed-set likelihoods equal those of a plain forward pass of transformers."""
 
+import math
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from actors.rubrics.prompts import Prompt
+from actors.vlm import memory
 from actors.vlm.answers import AnswerCodes
 from actors.vlm.engines import RequestLikelihoods
 from actors.vlm.errors import EngineError, ScoringError
+from actors.vlm.generation import MIN_BUDGET, TextGenerator
+from actors.vlm.loglik import CompletionScorer
 from actors.vlm.requests import Scores, ScoringRequest, group_by_prefix
 from actors.vlm.scoring import ClosedSetScorer, _scores
 from tests.actors.vlm.helpers import DIGITS, picture, scores_of
@@ -84,6 +88,10 @@ def test_shares_of_answers_that_are_all_unlikely() -> None:
     scores = _scores(RequestLikelihoods([-2000.0, -2000.0, -4000.0], tokens=7), group, 0)
     assert isinstance(scores, Scores)
     assert (scores.probabilities, scores.outside_mass, scores.prompt_tokens) == ((0.5, 0.5, 0.0), 1.0, 0)
+    for impossible in (math.nan, math.inf, -math.inf):
+        refused = _scores(RequestLikelihoods([-1.0, impossible, -2.0], tokens=7), group, 0)
+        assert isinstance(refused, ScoringError)
+        assert refused.kind == "not_finite"
     certain = _scores(RequestLikelihoods([1e-9, -40.0, -50.0], tokens=7), group, 0)
     assert isinstance(certain, Scores)
     assert certain.outside_mass == 0
@@ -125,6 +133,16 @@ def test_codes_are_one_token(scorer: ClosedSetScorer) -> None:
         scorer.check_codes(("1", "10"))
     with pytest.raises(ValueError, match="apart"):
         scorer.check_codes(("1", "1"))
+
+
+def test_a_code_behind_a_token_of_white_space_is_not_one_token(
+    vlm: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scorer = ClosedSetScorer(*vlm)
+    bridged = AnswerCodes("code", (9,), ((1,), (2,)))
+    monkeypatch.setattr(scorer.chat, "answers", lambda codes, start: bridged)
+    with pytest.raises(ValueError, match="answer code 'A'"):
+        scorer.check_codes(("A", "B"))
 
 
 def test_codes_follow_the_space_that_a_template_puts_before_answers(vlm: tuple[Any, Any]) -> None:
@@ -184,6 +202,41 @@ def test_a_prompt_longer_than_the_model_is_its_own_error(vlm: tuple[Any, Any]) -
     assert isinstance(second, ScoringError)
     assert second.kind == "prompt_too_long"
     assert str(fits.prompt_tokens) in second.message
+
+
+@pytest.mark.parametrize("engine", ["naive", "cascade", "packed"])
+def test_each_prompt_about_a_picture_is_measured_by_itself(vlm: tuple[Any, Any], engine: str) -> None:
+    """Of four prompts in one group, the first and the third are too long; the others get their usual likelihoods."""
+    shown, shared = picture(2, width=56, height=56), ("Look.\n\n", None, "An article.\n\n")
+    first, second = QUESTIONS
+    texts = {first * 5: DIGITS, first: ("North", "Northern Africa"), first * 7: DIGITS, second: ("A", "B")}
+    asked = [ScoringRequest(Prompt(shared, text), shown, codes) for text, codes in texts.items()]
+    scorer = ClosedSetScorer(*vlm, engine=engine)
+    together = scores_of(scorer.score(asked))
+    assert [scores.rule for scores in together] == ["code", "sequence", "code", "code"]
+    scorer.max_tokens = max(scores.prompt_tokens for scores in together[1::2])
+    passed: list[int] = []
+    hook = vlm[0].get_input_embeddings().register_forward_hook(lambda _, ids, __: passed.append(ids[0].numel()))
+    results = scorer.score(asked)
+    hook.remove()
+    others = results[1::2]
+    assert [result.message for result in results if isinstance(result, ScoringError)] == [
+        f"{scores.prompt_tokens} tokens; the model takes {scorer.max_tokens}" for scores in together[::2]
+    ]
+    for scores, usual in zip(scores_of(others), together[1::2], strict=True):
+        assert scores.logprobs == pytest.approx(usual.logprobs, abs=1e-4)
+        assert (scores.rule, scores.prompt_tokens) == (usual.rule, usual.prompt_tokens)
+    assert sum(scores.passed_tokens for scores in scores_of(others)) == pytest.approx(sum(passed))
+
+
+def test_a_pass_takes_half_of_the_free_memory_by_default(vlm: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "free_bytes", lambda device: 10**9)
+    half = 5 * 10**8
+    assert ClosedSetScorer(*vlm).budget == ClosedSetScorer(*vlm, memory_budget_gb=0.5).budget == half
+    assert CompletionScorer(vlm[0], pad_id=0).budget == TextGenerator(vlm[0], pad_id=0).budget() == half
+    monkeypatch.setattr(memory, "free_bytes", lambda device: 10)
+    assert TextGenerator(vlm[0], pad_id=0).budget() == MIN_BUDGET
+    assert TextGenerator(vlm[0], pad_id=0, budget=7).budget() == 7
 
 
 def test_one_bad_request_leaves_the_others(scorer: ClosedSetScorer) -> None:
