@@ -18,13 +18,15 @@ from jobs.purging.matching import Gone, columns_of
 
 HASHES = ("record_id", "sha256", "phash")  # columns of hexadecimal digits that name no picture
 _ID = r"\b[0-9a-f]{32}\b"
-_SUFFIX = r"(?i)\.(?:jpe?g|png|gif|webp|tiff?|bmp|avif|jp2|ppm|svg|djvu|pdf)\b"
+_PICTURE = r"\.(?:jpe?g|png|gif|webp|tiff?|bmp|avif|jp2|ppm|svg|djvu|pdf)"
+_SUFFIX = rf"(?i){_PICTURE}\b"
 _NO_WORD, _NO_ADDRESS, _NO_LONG_ADDRESS = r"[^0-9A-Za-z_]+", r"[\s\"'<>,]+", r"[\s\"<>]+"
 _LONG = r"//[^\s\"<>]*[',]"  # an address may contain these signs, and they may end it
 # The long ones first: their parts are no addresses of pictures.
 _ADDRESSES = (re.compile(rf"[^\s\"<>]*{_LONG}[^\s\"<>]*"), re.compile(r"[^\s\"'<>,]*//[^\s\"'<>,]+"))
 _AROUND = "()[]{};:.!?\\',"  # signs around an address
 _BEFORE = r"^.*?(https?://)"  # what an address follows without a space, as in [text](https://…)
+_AFTER = rf"(?i)({_PICTURE})[^\x00-\x7f].*"  # scripts without spaces go on next to an address
 
 
 def columns_of_texts(schema: pa.Schema) -> list[str]:
@@ -85,8 +87,8 @@ class Mentions:
         hit = np.zeros(len(texts), bool)
         forms: tuple[tuple[pa.Array, str, Callable[[pa.Array], np.ndarray]], ...] = (
             (pc.match_substring_regex(texts, _ID), _NO_WORD, self._are_ids),
-            (pc.match_substring(texts, "//"), _NO_ADDRESS, self._are_addresses),
-            (pc.match_substring_regex(texts, _LONG), _NO_LONG_ADDRESS, self._are_addresses),
+            (pc.match_substring(texts, "//"), _NO_ADDRESS, self._have_addresses),
+            (pc.match_substring_regex(texts, _LONG), _NO_LONG_ADDRESS, self._have_addresses),
         )
         for possible, separator, test in forms:
             positions = np.flatnonzero(_bools(possible))
@@ -95,14 +97,22 @@ class Mentions:
             encoded = texts.take(pa.array(positions)).dictionary_encode()
             values = encoded.dictionary
             words = pc.split_pattern_regex(values, separator)
-            plain = pc.replace_substring_regex(words.flatten(), _BEFORE, r"\1")
-            of_value = test(values)  # an address may have spaces and quotes
-            of_value[pc.list_parent_indices(words).to_numpy()[test(plain)]] = True
+            of_value = self._are_addresses(values)  # which may have spaces and quotes
+            of_value[pc.list_parent_indices(words).to_numpy()[test(words.flatten())]] = True
             hit[positions] |= of_value[encoded.indices.to_numpy()]
         return hit
 
     def _are_ids(self, words: pa.Array) -> np.ndarray:
         return _bools(pc.is_in(words, self._ids))
+
+    def _have_addresses(self, words: pa.Array) -> np.ndarray:
+        words = pc.replace_substring_regex(words, _BEFORE, r"\1")
+        hit = self._are_addresses(words)
+        positions = np.flatnonzero(_bools(pc.match_substring_regex(words, _AFTER)))
+        if len(positions):
+            cut = pc.replace_substring_regex(words.take(pa.array(positions)), _AFTER, r"\1")
+            hit[positions] |= self._are_addresses(cut)
+        return hit
 
     def _are_addresses(self, words: pa.Array) -> np.ndarray:
         words = pc.utf8_trim(words, _AROUND)
@@ -129,21 +139,22 @@ class Mentions:
             return ""
 
         def address(match: re.Match[str]) -> str:
-            plain = bare(match[0])
-            gone = self._are_addresses(pa.array([plain], pa.string()))[0]
-            return match[0].replace(plain, "") if gone else match[0]
+            names = pa.array(addresses_in(match[0]), pa.string())
+            gone = names.filter(pa.array(self._are_addresses(names))).to_pylist()
+            return match[0].replace(gone[0], "") if gone else match[0]
 
         def word(match: re.Match[str]) -> str:
             return "" if match[0] in self._names else match[0]
 
-        for addresses in _ADDRESSES:
-            text = addresses.sub(address, text)
+        for pattern in _ADDRESSES:
+            text = pattern.sub(address, text)
         return re.sub(_ID, word, text, flags=re.ASCII)
 
 
-def bare(word: str) -> str:
-    """Return the address in a word, without the signs around it and what is in front of it."""
-    return re.sub(_BEFORE, r"\1", word.strip(_AROUND))
+def addresses_in(word: str) -> list[str]:
+    """Return the address in a word without the signs around it and what is in front of it, and up to its suffix."""
+    address = re.sub(_BEFORE, r"\1", word.strip(_AROUND))
+    return list(dict.fromkeys([address, re.sub(_AFTER, r"\1", address)]))
 
 
 def _texts_of(chunk: pa.Array) -> Iterator[tuple[pa.Array, np.ndarray]]:

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from jobs.purging.matching import DIMS, Gone, columns_of, matches
-from jobs.purging.mentions import Mentions, bare, columns_of_texts
+from jobs.purging.mentions import Mentions, addresses_in, columns_of_texts
 
 PICTURES = (".jpg", ".jpeg", ".png", ".gif", ".webp", ".tif", ".tiff", ".bmp", ".avif", ".jp2", ".ppm")
 _WORDS = (re.compile(r"\w+"), re.compile(r"\w+", re.ASCII))  # scripts without spaces go on next to an id
@@ -89,4 +89,4 @@ def _addresses(text: str) -> list[str]:
     """Return the possible addresses in a text; one that contains a comma or an apostrophe also as a whole."""
     words = [word for word in text.replace('"', " ").replace("<", " ").split() if "//" in word]
     parts = [part for word in words for part in word.replace("'", ",").split(",") if "//" in part]
-    return list(dict.fromkeys(map(bare, [*words, *parts])))
+    return list(dict.fromkeys(address for part in [*words, *parts] for address in addresses_in(part)))

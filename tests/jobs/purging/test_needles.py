@@ -33,6 +33,7 @@ def test_texts_that_name_it() -> None:
         f"写真{ID}です",  # no spaces between words
         f"at {PAGE}, now",
         f"[text]({PAGE})",
+        f"見{PAGE}です",
         f"<a>{PAGE}</a>",
         *(json.dumps({"url": url}).replace("/", "\\/") for url in (PAGE, URL)),  # as PHP writes JSON
         f"https://h.example/q.jpg,{quote(PAGE, ':/')},x",
