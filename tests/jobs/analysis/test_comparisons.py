@@ -48,6 +48,7 @@ def test_pairs_with_their_prompt_and_competitors() -> None:
     assert (pairs.count, pairs.table.group.tolist()) == (4, [0, 0, 1, 2])
     names = [tuple(pairs.table.names[n] if n >= 0 else "" for n in row) for row in pairs.table.competitors.tolist()]
     assert names == [("x", "y"), ("y", "x"), ("x", "x"), ("", "")]
+    assert pairs.table.names == ("x", "y")
     assert read_pairs(tables("items", ITEMS[5:]), "model") is None
 
 

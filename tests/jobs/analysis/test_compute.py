@@ -122,6 +122,8 @@ def test_questions_are_left_out_and_conditions_of_settings_must_exist() -> None:
     assert set(observed) == {("q", "with"), ("q", "without")}
     assert {metric.dims["question"] for metric in metrics} == {"q"}
     assert all(sorted(question.answers.raters) == ["m", "n", "p"] for question in observed.values())
+    changes = {metric.dims["group"] for metric in metrics if metric.name == "score_change"}
+    assert changes == {"models", "m", "n"}, "p answered without a condition"
     for key in ("baseline_condition", "reference_condition"):
         absent: dict[str, Any] = {key: "nowhere"}
         with pytest.raises(InputError, match=rf"^metrics.{key}='nowhere': .*'with', 'without'"):

@@ -42,6 +42,15 @@ def test_each_element_is_read_once_however_the_chunks_cut_it(tmp_path: Path, mon
     check_cases(check, [1, 2, 3, 7, 1000])
 
 
+def test_half_characters_become_question_marks(tmp_path: Path) -> None:
+    escaped = {r"\ud83d\ude00": "\U0001f600", r"a\ud83d": "a?", r"\uDE00b": "?b", r"\u00e9": "é"}
+    array, lines = tmp_path / "a.json", tmp_path / "b.jsonl"
+    array.write_text("[" + ", ".join(f'"{text}"' for text in escaped) + "]")
+    lines.write_text("".join(f'{{"t": "{text}"}}\n' for text in escaped))
+    assert list(json_files.elements(str(array))) == [*escaped.values()]
+    assert [row["t"] for _, row in json_files.lines(str(lines), lambda _: None)] == [*escaped.values()]
+
+
 def test_what_is_no_array_is_refused(tmp_path: Path) -> None:
     cases = [
         (b"", "empty"),

@@ -58,12 +58,15 @@ def chosen(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 LINKS = [{"label": "page", "url": "{page_url}"}, {"label": "search", "url": "https://s/?q={source_url}"}]
+ATTRIBUTES = [("page_url", "https://w/of-the-item")]  # the record has one too
 LOOK = Showing(columns=["page_title"], links=LINKS, base=None)
 
 
 def test_an_item_is_shown_with_its_texts_pictures_and_first_record(tmp_path: Path) -> None:
     held = tables(tmp_path)
-    (shown,) = show_items(chosen([item("i", ["p", "q"], ["c", "a"], response_id="r")]), held, LOOK)
+    (shown,) = show_items(
+        chosen([item("i", ["p", "q"], ["c", "a"], response_id="r", attributes=ATTRIBUTES)]), held, LOOK
+    )
     assert shown.pictures == ("https://i/p.jpg", "https://i/q")
     assert list(shown.texts.items()) == [
         ("article", ("a", "the article")), ("caption", ("c", "")), ("generated", ("r", "from the responses"))

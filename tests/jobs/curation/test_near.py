@@ -1,5 +1,6 @@
 """Near-duplicates: exactly the pairs that comparing all with all finds, and a choice that no order changes."""
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -99,6 +100,9 @@ def test_a_chain_keeps_pictures_that_are_near_no_kept_one() -> None:
 def test_the_keeper_is_the_nearest_kept_picture() -> None:
     pairs = Pairs(np.array([0, 1], np.int32), np.array([2, 2], np.int32), np.array([4, 1], np.uint8))
     assert choose_keepers(pairs, np.arange(3)).keeper.tolist() == [0, 1, 1]
+    equally = replace(pairs, distance=np.array([2, 2], np.uint8))
+    keepers = [choose_keepers(equally, np.array(rank)).keeper.tolist() for rank in ([0, 1, 2], [1, 0, 2])]
+    assert keepers == [[0, 1, 0], [0, 1, 1]], "at a tie, the one with the better rank"
 
 
 @settings(max_examples=50, deadline=None)

@@ -41,9 +41,21 @@ def test_files_of_others_stay(folder: Path) -> None:
     assert not (folder / "_rejects").exists()
 
 
-def test_a_table_alone_leaves_no_folder(folder: Path) -> None:
+def test_a_table_alone_leaves_no_folder_and_its_identity_goes_last(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    removed: list[list[str]] = []
+    remove = locations.remove
+
+    def recorded(uris: list[str]) -> None:
+        removed.append(names(folder, uris))
+        remove(uris)
+
+    monkeypatch.setattr(locations, "remove", recorded)
     assert remove_table(opened(folder)) == []
     assert not folder.exists()
+    assert removed[-1] == ["_run/identity.json"]
+    assert "_run/identity.json" not in removed[0]
 
 
 def test_leftovers_are_what_no_reader_uses(folder: Path) -> None:

@@ -106,7 +106,9 @@ def test_faults_are_refused_or_marked() -> None:
     empty = row("1", question="")
     with pytest.raises(InputError, match="F: line 2: the question is empty"):
         read(empty)
-    assert not read(empty, row("2"), faults="mark").sets["s"][0].valid
+    for valid in ("yes", "no"):
+        marked = read(empty | {"valid": valid}, row("2"), faults="mark").sets["s"][0]
+        assert (marked.valid, marked.fault) == (False, "no_question")
     for wrong, name in ((row(""), "id"), (row("1", set_id=""), "set")):
         for faults in ("refuse", "mark"):
             with pytest.raises(InputError, match=f"the {name} is empty"):

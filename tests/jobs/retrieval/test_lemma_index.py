@@ -27,6 +27,7 @@ def test_words_have_no_case_accents_or_punctuation() -> None:
     assert words_of("Día de_Muertos, (2nd)!") == ["dia", "de", "muertos", "2nd"]
     assert words_of("ᴱgg 卵") == ["egg", "卵"]
     assert lines_of("1. A b\n\n- c\n(2) d\n", 2) == [["a", "b"], ["c"]]
+    assert lines_of("99) a\n101. b", 9) == [["a"], ["101", "b"]], "a list has no numbers of three digits"
 
 
 def test_runs_of_words_begin_with_the_longest() -> None:

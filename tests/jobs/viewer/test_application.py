@@ -237,6 +237,7 @@ def test_a_correction_reaches_the_report(place: str, tmp_path: Path) -> None:
         assert reply.headers["location"].startswith(path)
         assert '<option value="4" selected>' in site.page(f"pictures/{RED}")
         assert "1 picture" in site.page("?rater=ada")
+        assert '<option value="ada"' in site.page(""), "the filter of raters has the new one"
     assert [(row["rater"], row["value"], row["comment"]) for row in rows_of(str(out / "r"))] == [("ada", "4", "é")]
     again = viewer_of(place, tmp_path / "again", rater="ada", out=str(out))
     with served(again) as site:
