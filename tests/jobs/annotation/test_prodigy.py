@@ -73,7 +73,7 @@ def test_spans_without_whole_numbers_or_outside_of_the_text_are_rejected(tmp_pat
         for number, (start, end) in enumerate(ends)
     ]  # fmt: skip
     rows, rejects = read(tmp_path, lines, table="spans", span_labels=docent())
-    assert [(row["start"], row["end"]) for row in rows] == [(0, 1), (0, 6)]
+    assert [(row["start"], row["end"], row["text_id"]) for row in rows] == [(0, 1, "t"), (0, 6, "t")]
     assert rejects == [*((n, "bad_span") for n in (2, 3, 4)), *((n, "span_outside_text") for n in (5, 6, 7))]
 
 

@@ -1,5 +1,6 @@
 """Rows that a selection leaves out, and the fingerprint by which only changed pieces are written again."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,12 +9,35 @@ from jobs.curation.apply_rules import CurationTables, Selection, select
 from jobs.curation.config import CurationRules
 from jobs.curation.rules import Decision
 from jobs.runtime.selection.exclusions import ExclusionFilter
-from tests.factories import TableInMemory, record
+from jobs.store.reading import open_table
+from tests.factories import TableInMemory, image_row, record, write_table
 
 
-def selection(rows: list[dict[str, Any]], excluded: str = "") -> Selection:
+def selection(rows: list[dict[str, Any]], excluded: str = "", **keys: Any) -> Selection:
     tables: Any = CurationTables(TableInMemory("records", rows))  # type: ignore[arg-type]
-    return select(CurationRules(), tables, ExclusionFilter(frozenset({excluded} - {""})))
+    return select(CurationRules(**keys), tables, ExclusionFilter(frozenset({excluded} - {""})))
+
+
+def test_only_rules_that_were_applied_are_named() -> None:
+    rules = {form: selection([record("a")], thumbnails=form).decision.applied for form in ("any", "wikimedia")}
+    assert rules["any"] == ("is_main_image", "one_image_a_page", "https", "one_row_an_image")
+    assert rules["wikimedia"] == ("is_main_image", "one_image_a_page", "https", "thumbnail_form", "one_row_an_image")
+
+
+def test_the_method_decides_between_near_pictures_before_their_titles(tmp_path: Path) -> None:
+    methods = {"a": "with_foundation_model", "b": "manually_curated", "c": "with_foundation_model"}
+    rows = [record(title) | {"methods": [method]} for title, method in methods.items()]
+    images = [
+        image_row(row["image_url"], image_id=row["image_id"], phash=f"{7 >> number:016x}")
+        for number, row in enumerate(rows)
+    ]
+    source = open_table(write_table(tmp_path / "images", "images", images))
+    kept = {}
+    for first in ("manually_curated", "with_foundation_model"):
+        settings = CurationRules(near_duplicates="drop", precedence=[first])
+        tables: Any = CurationTables(TableInMemory("records", rows), source)  # type: ignore[arg-type]
+        kept[first] = select(settings, tables, ExclusionFilter(frozenset())).decision.remaining().tolist()
+    assert kept == {"manually_curated": [1], "with_foundation_model": [0]}
 
 
 def test_an_excluded_url_leaves_out_all_records_of_its_picture() -> None:

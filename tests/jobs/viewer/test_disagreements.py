@@ -64,9 +64,10 @@ def test_a_changed_answer_replaces_the_numbers_of_its_item(tmp_path: Path) -> No
 def test_an_answer_beyond_all_others_makes_the_scale_of_its_question_wider(tmp_path: Path) -> None:
     answers = [("i", "a", "1"), ("i", "b", "3"), ("j", "a", "1"), ("j", "b", "2")]
     rows = [rating(item, rater, question, value) for question in ("fit", "hue") for item, rater, value in answers]
+    rows += [rating("words", rater, "fit", value) for rater, value in (("a", "yes"), ("b", "no"))]  # not on the scale
     cursor = loaded(tmp_path, ratings=rows)
     for score, of_i, of_j in ((5, 1, 0.25), (4, 0.75, 0.25), (0, 0.2, 0.2)):  # widths 4, 4 and 5
         cursor.execute(f"UPDATE ratings SET score = {score} WHERE item_id = 'i' AND rater = 'b' AND question = 'fit'")
         loading.refresh_lines(cursor, "i")
         lines = queries.fetch(cursor, "SELECT * FROM lines ORDER BY question, item_id")
-        assert [line["disagreement"] for line in lines] == pytest.approx([of_i, of_j, 1, 0.5]), score
+        assert [line["disagreement"] for line in lines] == pytest.approx([of_i, of_j, 1, 1, 0.5]), score
