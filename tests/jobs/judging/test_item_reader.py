@@ -22,13 +22,14 @@ TEXTS: list[dict[str, Any]] = [
     {"text_id": "b", "role": "caption", "text": "second"},
     {"text_id": "c", "role": "generated", "text": "third"},
     {"text_id": "d", "role": "", "text": None},
+    {"text_id": "e", "role": "page_title", "text": "of a text"},
 ]
 ITEMS: list[dict[str, Any]] = [
     {"item_id": "both", "image_ids": [IDS[1], IDS[0]], "text_ids": ["c", "b", "a"], "targets": ["joy"],
      "attributes": [("scenario", "x"), ("caption", ""), ("response_status", "truncated")]},
     {"item_id": "failed", "image_ids": [IDS[0], IDS[2]], "text_ids": ["gone", "d"],
      "attributes": [("page_title", "of the item")]},
-    {"item_id": "gone", "image_ids": ["gone", IDS[3]], "attributes": [("response_status", "ok")]},
+    {"item_id": "gone", "image_ids": ["gone", IDS[3]], "text_ids": ["e"], "attributes": [("response_status", "ok")]},
     {"item_id": "refused", "image_ids": [IDS[0]], "attributes": [("response_status", "refused")]},
     {"item_id": "plain", "image_ids": None, "text_ids": ["b"], "targets": []},
 ]  # fmt: skip
@@ -74,7 +75,7 @@ def test_items_have_their_pictures_texts_and_attributes(tables: dict[str, str]) 
     assert [tuple(row[name] for name in FIELDS) for row in rows] == [
         ("zero", "third\n\nfirst", "second", "third\n\nsecond\n\nfirst", "x"),
         ("of the item", None, None, "", None),
-        ("three", None, None, None, None),
+        ("of a text", None, None, "of a text", None),
         ("zero", None, None, None, None),
         (None, None, "second", "second", None),
     ]
@@ -100,7 +101,7 @@ def test_whole_texts_keep_their_roles_and_ids(tables: dict[str, str]) -> None:
     assert rows[0]["texts"] == [("generated", ["third", "first"]), ("caption", ["second"])]
     assert rows[0]["text_ids"] == [("generated", ["c", "a"]), ("caption", ["b"])]
     assert (rows[1]["texts"], rows[1]["text_ids"]) == ([("", [None])], [("", ["d"])])
-    assert [row["texts"] for row in rows[2:]] == [[], [], [("caption", ["second"])]]
+    assert [row["texts"] for row in rows[2:]] == [[("page_title", ["of a text"])], [], [("caption", ["second"])]]
 
 
 def test_each_picture_of_images_is_an_item(tables: dict[str, str]) -> None:
