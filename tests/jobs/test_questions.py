@@ -96,6 +96,7 @@ def test_invalid_questions() -> None:
         "Is the image created?": "asks_for_the_picture",
         "Is this a scene?": "asks_for_the_picture",
         "Is there a picture frame?": "",
+        "Is there a picture? Of a dog?": "",
         "Is there a painting on the wall?": "",
         "Is this a photo?": "",
         "Is the scene set in Rome?": "",

@@ -8,7 +8,7 @@ import pytest
 
 from actors.rubrics.people import FreeText
 from jobs.annotation import label_studio, model
-from jobs.annotation.answers import ISSUE
+from jobs.annotation.answers import ISSUE, AnswerSet, Questionnaire
 from jobs.annotation.spans import SpanLabels
 from jobs.annotation.tools import ToolReading
 from jobs.errors import InputError
@@ -43,6 +43,16 @@ def read_with_messages(folder: Path, tasks: list[Any], **reading: Any) -> tuple[
     rejects: list[Reject] = []
     batches = label_studio.read(str(path), ToolReading(**{"table": "ratings", **reading}), rejects.append)
     return [row for batch in batches for row in batch.to_pylist()], rejects
+
+
+def test_without_a_list_the_mapped_questions_are_asked_or_else_the_rubrics() -> None:
+    answers = AnswerSet(("1",), (1.0,), {"1": 0})
+    questionnaire = Questionnaire("r", {"q": answers, "p": answers}, {"q": "q", "p": "p"}, ("q", "p"))
+    mapped = ToolReading("ratings", questionnaire, controls={"p": "control"})
+    assert [mapped.questions(data) for data in ({}, {"questions": ["q"]})] == [("p",), ("q",)]
+    assert (ToolReading("ratings", questionnaire).questions({}), ToolReading("ratings").questions({})) == (
+        ("q", "p"), ()
+    )  # fmt: skip
 
 
 def test_tasks_after_a_rejected_one_are_read(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ from omegaconf import OmegaConf
 
 from actors.rubrics.rubric import Rubric
 from jobs.annotation.annotate_config import AnnotateConfig
-from jobs.annotation.study_form import asks_targets, read_questions
+from jobs.annotation.own_questions import OwnSet
+from jobs.annotation.study_form import asks_targets, read_questions, showing
 from jobs.errors import InputError
 from jobs.runtime.configuration.config_files import CONF
 from tests.cases import check_cases
@@ -53,3 +54,13 @@ def test_keys_and_rubrics_that_do_not_fit_are_refused() -> None:
             read_questions(AnnotateConfig(**keys))
 
     check_cases(check, cases)
+
+
+def test_people_see_what_models_see_if_they_answer_questions_of_the_items() -> None:
+    rubric = Rubric.from_dict(SHORT)
+    own_sets = {"i": OwnSet("s", (("1", "Is it red?"),))}
+    files = AnnotateConfig(pictures="files", picture_base="https://h/")
+    assert showing(files, rubric, own_sets).roles == rubric.context_fields
+    assert [showing(files, *keys).roles for keys in ((rubric, {}), (None, own_sets))] == [None, None]
+    assert showing(AnnotateConfig(span_labels={"name": "s"}), rubric, own_sets).roles is None
+    assert [showing(cfg, rubric, {}).base for cfg in (files, AnnotateConfig())] == ["https://h/", None]

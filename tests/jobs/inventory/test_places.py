@@ -1,5 +1,6 @@
 """`ls`, `rm`, `gc`, `copy`: what lies where, and that nothing else is touched."""
 
+import gzip
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -236,6 +237,8 @@ def test_copies_read_alike_and_continue(tmp_path: Path, s3: str, capsys: pytest.
 
 def test_identities_are_copied_first_and_manifests_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     two_tables(tmp_path / "R")
+    compressed = gzip.compress(b"notes")
+    (tmp_path / "R" / "notes.gz").write_bytes(compressed)
     (tmp_path / "R" / "images" / "_run" / lease.NAME).write_text("{}")  # of a run that is writing
     plan = plan_copy(str(tmp_path / "R"), str(tmp_path / "out"))
     copied: list[str] = []
@@ -248,6 +251,7 @@ def test_identities_are_copied_first_and_manifests_last(tmp_path: Path, monkeypa
     monkeypatch.setattr(locations, "replace", noted)
     copy_files(plan)
     assert sorted(copied) == sorted(target for _, target in plan.files)
+    assert (tmp_path / "out" / "notes.gz").read_bytes() == compressed
     for order in (copied, [target for _, target in plan.files]):
         names = [uri.rsplit("/", 1)[-1] for uri in order]
         assert names[:2] == ["identity.json"] * 2

@@ -77,5 +77,8 @@ def test_the_first_row_of_an_id_describes_it(tmp_path: Path) -> None:
     assert read_metadata(files, config, ids) == {"x": ("first", None), "y": ("other", None)}
     with pytest.raises(InputError, match=r"no column link; there are uid, url, text \(choose with corpus\.id="):
         read_metadata(files, MetadataConfig(path=str(tmp_path), url="link"), ids)
+    (tmp_path / "c.parquet").write_bytes(b"PAR1")
+    with pytest.raises(InputError, match=r"c\.parquet: cannot be read \("):
+        read_metadata(find_metadata(config), config, ids)
     with pytest.raises(InputError, match=r"corpus\.path=.*notes\.txt: has no \.parquet file"):
         find_metadata(MetadataConfig(path=f"{tmp_path}/notes.txt"))

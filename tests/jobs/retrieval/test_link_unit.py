@@ -84,3 +84,15 @@ def test_the_counts_of_a_unit(tmp_path: Path) -> None:
     assert counts.filtered == {"excluded": 1, "in_knowledge_base": 1, "bytes_in_knowledge_base": 1}
     assert (counts.tallies[SHORT], counts.tallies[UNKNOWN], counts.tallies[NEAR]) == ({"": 2}, {"": 3}, {"": 1})
     assert (counts.rows_in, done) == (3 + 3, [len(rows) - 1])
+
+
+def test_texts_that_the_knowledge_base_lacks_are_counted_and_left_out() -> None:
+    table = pa.table({"text_id": ["t"], "source": ["n"], "text": ["a dog"]})
+    lookups: Any = SimpleNamespace(texts=SimpleNamespace(rows=lambda _: table))
+    settings = LinkSettings(method="gloss", k=2)
+    unit = LinkUnit(settings=settings, lookups=lookups, kb_pictures=None, excluded=None)
+    rejects: list[Any] = []
+    writer: Any = SimpleNamespace(counts=SimpleNamespace(tallies={}), reject=rejects.append)
+    ranked = unit._by_text({"q": [("gone", 0.9), ("t", 0.8)]}, writer)
+    assert {query: [link.node_id for link in links] for query, links in ranked.items()} == {"q": ["n"]}
+    assert (writer.counts.tallies, rejects) == ({UNKNOWN: {"": 1}}, [])

@@ -230,13 +230,16 @@ def test_corrections_are_refused_from_elsewhere_and_without_a_rater(site: Served
 
 def test_a_correction_reaches_the_report(place: str, tmp_path: Path) -> None:
     out = tmp_path / "corrections"
-    with served(viewer_of(place, tmp_path / "db", rater="ada", out=str(out))) as site:
+    viewer = viewer_of(place, tmp_path / "db", rater="ada", out=str(out))
+    with served(viewer) as site:
         path = f"/{site.token}/pictures/{RED}"
         reply = site.ask(path, method="POST", body=urlencode({"item_id": RED, LINE: "4", "comment": "é"}))
         assert reply.status == 303
         assert reply.headers["location"].startswith(path)
         assert '<option value="4" selected>' in site.page(f"pictures/{RED}")
         assert "1 picture" in site.page("?rater=ada")
+        of_red = "SELECT n FROM lines WHERE question = 'fit' AND item_id = ?"
+        assert viewer._shown.connection.cursor().execute(of_red, [RED]).fetchall() == [(4,)], "with the new answer"
         assert '<option value="ada"' in site.page(""), "the filter of raters has the new one"
     assert [(row["rater"], row["value"], row["comment"]) for row in rows_of(str(out / "r"))] == [("ada", "4", "é")]
     again = viewer_of(place, tmp_path / "again", rater="ada", out=str(out))

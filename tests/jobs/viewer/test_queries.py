@@ -357,13 +357,17 @@ def test_what_is_about_an_item_with_an_excluded_picture_is_left_out(tmp_path: Pa
     response = {"model": "w", "prompt": "", "condition": "", "sample": 0, "text": "", "status": "ok"}
     tables = {
         "images": [image_row("", image_id=name) for name in "ij"],
-        "items": items,
+        "items": [
+            *items,
+            *({"item_id": f"text-{name}", "kind": "response", "response_id": f"of-{name}"} for name in "xy"),
+        ],
         "responses": [{"response_id": f"of-{name}", "item_id": name, **response} for name in "xy"],
         "ratings": [rating(f"of-{name}", "m", "fit", "1") for name in "xy"],
     }
     cursor = loaded(tmp_path, ExclusionFilter(frozenset("i")), **tables)
     assert [row["response_id"] for row in queries.responses(cursor, View()).rows] == ["of-y"]
     assert [row["item_id"] for row in queries.ratings(cursor, View()).rows] == ["of-y"]
+    assert queries.fetch(cursor, "SELECT item_id FROM items ORDER BY ALL") == [{"item_id": "text-y"}, {"item_id": "y"}]
 
 
 def test_trial_runs_below_a_folder_are_left_out_and_named(tmp_path: Path) -> None:
