@@ -159,13 +159,13 @@ def test_an_empty_attribute_of_a_response_leaves_that_of_the_item():
 
 def test_values_are_sorted_and_crossed_where_both_are_set():
     rows = [item("a", region="West", theme="sea"), item("b", region="West"), item("c", theme="art")]
-    rows += [item("d", region="East", theme="art")]
+    rows += [item("d", region="East", theme="art"), item("e", theme="war")]
     items = read_items(tables("items", rows), [], ["region+theme"])
-    assert [items.columns[name][1] for name in ("region", "theme")] == [("East", "West"), ("art", "sea")]
+    assert [items.columns[name][1] for name in ("region", "theme")] == [("East", "West"), ("art", "sea", "war")]
     hashes = hash_texts(["a", "b", "c", "d", "unknown"])
     codes, values = items.codes("region+theme", hashes)
-    assert values == ("East + art", "East + sea", "West + art", "West + sea")
-    assert codes.tolist() == [3, -1, -1, 0, -1]
+    assert values == tuple(f"{region} + {theme}" for region in ("East", "West") for theme in ("art", "sea", "war"))
+    assert codes.tolist() == [4, -1, -1, 0, -1]
     groups = items.subgroups("region+theme", hashes)
     assert {value: members.tolist() for value, members in groups.items()} == {
         "East + art": [False, False, False, True, False], "West + sea": [True, False, False, False, False]

@@ -34,3 +34,12 @@ def test_shares_by_model_need_no_key_but_the_attribute():
     assert parts(items) == [(None, None, 0.5), *by_model]
     assert parts(items, disaggregate=["model"]) == [(None, None, 0.5), *by_model]
     assert parts(read_items([table("items", rows)], [], [])) == [(None, None, 0.5)]
+
+
+def test_only_answers_of_people_about_items_that_are_not_excluded_count() -> None:
+    remarks = [table("remarks", [remark("a"), remark("out")]), table("remarks", [remark("b"), remark("unrated")])]
+    ratings = [rating(item, "p", "q", "3") for item in ("a", "b", "c", "out")]
+    ratings += [rating("d", "m", "q", "3"), rating("e", "p", "q", None)]  # of a model; not answered
+    excluded = ExclusionFilter(frozenset({"out"}))
+    (share,) = remark_metrics(remarks, [table("ratings", ratings)], read_items([], [], []), MetricSettings(), excluded)
+    assert (share.n, share.value) == (3, 2 / 3)

@@ -19,6 +19,7 @@ HEADER = (
 URL = "https://upload.example/{}.jpg"
 ANSWERS = ["event", "conflict", "Western Europe", "yes"]
 # picture -> (sensitive of three people, of a model)
+PEOPLE = [("Human", "crowd"), ("manual", "HUMAN raters"), ("human", "human")]  # method and source
 SENSITIVE = {0: ((1, 1, 1), 1), 1: ((3, 4, 2), 5), 2: ((2, 2, 4), 1)}
 
 
@@ -33,7 +34,7 @@ def annotations(tmp_path: Path) -> str:
     rows: list[list[object]] = []
     for picture, (people, model) in SENSITIVE.items():
         for number, score in enumerate(people):
-            rows.append([URL.format(picture), picture, "Human", "human", f"w{number}", *ANSWERS, score, 1, 2])
+            rows.append([URL.format(picture), picture, *PEOPLE[number], f"w{number}", *ANSWERS, score, 1, 2])
         rows.append([URL.format(picture), picture, "auto", "gpt-4-turbo", "", *ANSWERS, model, 1, 2])
     return write(tmp_path / "annotations.csv", rows)
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from jobs.curation.apply_rules import CurationTables, Selection, select
-from jobs.curation.config import CurationRules
+from jobs.curation.config import CurationRules, PageRule
 from jobs.curation.rules import Decision
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.reading import open_table
@@ -22,6 +22,15 @@ def test_only_rules_that_were_applied_are_named() -> None:
     rules = {form: selection([record("a")], thumbnails=form).decision.applied for form in ("any", "wikimedia")}
     assert rules["any"] == ("is_main_image", "one_image_a_page", "https", "one_row_an_image")
     assert rules["wikimedia"] == ("is_main_image", "one_image_a_page", "https", "thumbnail_form", "one_row_an_image")
+
+
+def test_methods_of_a_rule_without_records_are_named() -> None:
+    rows = [record("a") | {"methods": ["manual"]}]
+    rule = PageRule(methods=["manual", "other", "mined"])
+    assert selection(rows, page_rule=rule).notes == [
+        "page_rule.methods: no records of mined, other; there are manual"
+    ]  # fmt: skip
+    assert selection(rows, page_rule=PageRule(methods=["manual"])).notes == []
 
 
 def test_the_method_decides_between_near_pictures_before_their_titles(tmp_path: Path) -> None:

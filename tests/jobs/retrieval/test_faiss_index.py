@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from jobs.corpora.vectors import VectorBlock
 from jobs.errors import RunError
 from jobs.retrieval import faiss_index
 
@@ -51,6 +52,26 @@ def test_the_sample_is_spread_over_the_corpus(monkeypatch: pytest.MonkeyPatch) -
     assert sample == [0, 3, 6, 9, 12, 15, 18, 21, 24, 25, 28, 31, 34]  # every third vector of each block
     assert index.added == list(range(35))
     assert ids == [f"i{n}" for n in range(35)]
+
+
+def test_vectors_have_length_1_for_cosines_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = np.array([[3, 4], [0, 0], [np.nan, 1], [0, 2]], np.float16)
+
+    class Unit:
+        """Takes the place of UnitVectors."""
+
+        def __init__(self, *_: Any, **__: Any) -> None:
+            self.ids = lambda places: [f"i{place}" for place in places.tolist()]
+
+        def blocks(self, rows: int) -> list[VectorBlock]:
+            return [VectorBlock(stored, np.arange(len(stored)))]
+
+    monkeypatch.setattr(faiss_index, "UnitVectors", Unit)
+    corpus: Any = SimpleNamespace(units=[None])
+    unused: Any = None
+    for cosine, expected in ((True, [[0.6, 0.8], [0, 1]]), (False, [[3, 4], [0, 2]])):
+        ((vectors, ids),) = faiss_index._vectors(corpus, unused, cosine, unused)
+        assert (vectors.tolist(), ids) == (pytest.approx(np.array(expected)), ["i0", "i3"])
 
 
 def test_a_small_corpus_is_used_whole(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,3 +71,16 @@ def test_an_answer_beyond_all_others_makes_the_scale_of_its_question_wider(tmp_p
         loading.refresh_lines(cursor, "i")
         lines = queries.fetch(cursor, "SELECT * FROM lines ORDER BY question, item_id")
         assert [line["disagreement"] for line in lines] == pytest.approx([of_i, of_j, 1, 1, 0.5]), score
+
+
+def test_pictures_are_in_order_of_the_mean_of_their_lines(tmp_path: Path) -> None:
+    images = [image_row("", image_id=name) for name in "ij"]
+    items = [{"item_id": "x", "kind": "image", "image_ids": ["i"]}]
+    answers = {"i": "15", "x": "33", "j": "14"}  # disagreements 1 and 0 of i, 3/4 of j
+    ratings = [
+        rating(item, rater, "fit", value)
+        for item, values in answers.items()
+        for rater, value in zip("ab", values, strict=True)
+    ]
+    cursor = loaded(tmp_path, images=images, items=items, ratings=ratings)
+    assert shown(cursor, sort="disagreement") == ["j", "i"]
