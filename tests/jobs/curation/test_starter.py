@@ -12,6 +12,7 @@ from jobs.curation.starter import (
     MAX_LABELS,
     PictureRatings,
     StarterConfig,
+    majority_label,
     question_counts,
     rated_above,
     read_ratings,
@@ -218,3 +219,11 @@ def test_values_that_are_not_allowed() -> None:
     check_cases(check, cases)
     with pytest.raises(InputError, match=r"starter\.region_by=\[\]"):
         StarterConfig(region_by=[]).check()
+
+
+def test_a_label_without_votes_has_no_majority() -> None:
+    for majority in ("half", "most"):
+        assert majority_label(np.array([[0], [2]]), majority).tolist() == [-1, 0]
+        assert majority_label(np.array([[0, 0], [2, 1], [1, 1]]), majority).tolist() == [-1, 0, -1]
+        assert majority_label(np.zeros((2, 0), np.int64), majority).tolist() == [-1, -1]
+    assert [majority_label(np.array([[2, 1, 1]]), majority).tolist() for majority in ("half", "most")] == [[-1], [0]]

@@ -3,9 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
+from actors.diffusion.settings import DrawingSettings
 from actors.generator import sample_seed
 from actors.ids import content_id
 from jobs.items_from.drawn_pictures import DrawnPictures, model_of
+from jobs.models.image_model import ImageModelConfig
 from jobs.store.units import Unit
 
 DRAWN = DrawnPictures("prompt", samples=2, seed=7, model="m@1", settings="s")
@@ -47,3 +49,12 @@ def test_each_sample_of_a_prompt_is_a_request_with_its_seed_and_an_item() -> Non
         assert item["attributes"] == [
             ("theme", "sea"), ("prompt_id", "p"), ("image_model", "m@1"), ("sample", str(number))
         ]  # fmt: skip
+
+
+def test_the_settings_cover_the_model_how_it_draws_and_the_seed() -> None:
+    def settings(seed: int = 0, steps: int | None = None, revision: str = "r") -> str:
+        model = ImageModelConfig(name="m", checkpoint="c", revision=revision)
+        return DrawnPictures.by(model, DrawingSettings(seed=seed, steps=steps), role="prompt", samples=1).settings
+
+    assert settings() == settings()
+    assert len({settings(), settings(seed=1), settings(steps=4), settings(revision="s")}) == 4

@@ -312,6 +312,8 @@ def test_an_item_shows_the_pictures_of_its_row(tmp_path: Path) -> None:
         ("p1", "image", 1),
         ("pair", "pair", 2),
     ]
+    listed = {row["item_id"]: row["image_id"] for row in queries.ratings(cursor, View()).rows}
+    assert listed == {"pair": "p1", "p1": "p1"}, "each with its first picture"
     assert items_shown[1].facts == [("a", "1"), ("b", "2"), ("correct answers", "x; y")]
     assert items_shown[1].context == {"a": "1", "b": "2"}
 
