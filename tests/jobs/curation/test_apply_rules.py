@@ -4,10 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from jobs.curation.apply_rules import CurationTables, Selection, select
 from jobs.curation.config import CurationRules, PageRule
 from jobs.curation.rules import Decision
+from jobs.errors import InputError
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.reading import open_table
 from tests.factories import TableInMemory, image_row, record, write_table
@@ -47,6 +49,16 @@ def test_the_method_decides_between_near_pictures_before_their_titles(tmp_path: 
         tables: Any = CurationTables(TableInMemory("records", rows), source)  # type: ignore[arg-type]
         kept[first] = select(settings, tables, ExclusionFilter(frozenset())).decision.remaining().tolist()
     assert kept == {"manually_curated": [1], "with_foundation_model": [0]}
+
+
+def test_hashes_are_read_for_near_pictures_only(tmp_path: Path) -> None:
+    rows = [record("a")]
+    images = [image_row(rows[0]["image_url"], image_id=rows[0]["image_id"])]  # has no hash
+    source = open_table(write_table(tmp_path / "images", "images", images))
+    tables: Any = CurationTables(TableInMemory("records", rows), source)  # type: ignore[arg-type]
+    assert len(select(CurationRules(), tables, ExclusionFilter(frozenset())).decision.remaining()) == 1
+    with pytest.raises(InputError, match="no phash in any row"):
+        select(CurationRules(near_duplicates="report"), tables, ExclusionFilter(frozenset()))
 
 
 def test_an_excluded_url_leaves_out_all_records_of_its_picture() -> None:

@@ -74,7 +74,10 @@ def test_nodes_of_a_name_are_sorted_and_a_node_keeps_its_first_match() -> None:
 
 
 def test_a_title_is_a_first_name() -> None:
-    nodes = [{"node_id": "n1", "lemmas": [("en", ["roe", "egg"])]}, {"node_id": "n2", "titles": [("en", "Egg")]}]
+    nodes: list[dict[str, Any]] = [
+        {"node_id": "n1", "lemmas": [("en", ["roe", "egg"])]},
+        {"node_id": "n2", "titles": [("en", "Egg")]},
+    ]
     table: Any = TableInMemory("nodes", nodes)
     index = LemmaIndex(table, phrase_hashes(["egg"], lines=1, longest=1))
     assert [node.node_id for node in index.nodes("egg")] == ["n2", "n1"]

@@ -59,7 +59,10 @@ def test_a_table_has_the_rows_of_its_rubric_in_the_order_of_their_keys(tmp_path:
     assert len(rows_of(of_r)) == 2
 
 
-@pytest.mark.parametrize("correction", [Correction("a", FIT, "6"), Correction("a", LineKey("x", "q", "", ""), "1")])
+@pytest.mark.parametrize(
+    "correction",
+    [Correction("a", FIT, "6"), *(Correction("a", LineKey("x", "q", "", ""), value) for value in ("1", None))],
+)
 def test_other_answers_are_refused(tmp_path: Path, correction: Correction) -> None:
     with pytest.raises(InputError, match="not an answer; must be one of "):
         Corrections(str(tmp_path), "ada", RUBRICS).save([correction])

@@ -262,7 +262,11 @@ def test_a_picture_in_several_tables_and_its_region_and_responses(tmp_path: Path
         images=rows,
         items=items,
         responses=[{"response_id": "s", **response}],
-        ratings=[*(rating(item, "m", "region", "South") for item in "ij"), rating("s", "judge", "fit", "3")],
+        ratings=[
+            *(rating(item, "m", "region", "South") for item in "ij"),
+            *(rating("j", rater, "region", answer) for rater, answer in (("n", "East"), ("o", "South"))),
+            rating("s", "judge", "fit", "3"),
+        ],
     )
     assert shown(cursor) == ["i", "j"]
     assert [shown(cursor, region=region) for region in ("North", "South")] == [["i"], ["j"]]
@@ -357,7 +361,7 @@ def test_a_picture_is_left_out_by_the_address_in_its_record(tmp_path: Path) -> N
 def test_what_is_about_an_item_with_an_excluded_picture_is_left_out(tmp_path: Path) -> None:
     items = [{"item_id": name, "kind": "image", "image_ids": [picture]} for name, picture in (("x", "i"), ("y", "j"))]
     response = {"model": "w", "prompt": "", "condition": "", "sample": 0, "text": "", "status": "ok"}
-    tables = {
+    tables: dict[str, list[dict[str, Any]]] = {
         "images": [image_row("", image_id=name) for name in "ij"],
         "items": [
             *items,
