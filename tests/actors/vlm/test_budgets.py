@@ -85,8 +85,11 @@ def test_the_budget_is_halved_until_the_completions_of_a_prompt_fit() -> None:
 
 
 def test_completions_without_likelihoods() -> None:
+    asked = []
+
     def fail(error: Exception) -> Any:
         def compute(*_: Any) -> list[float]:
+            asked.append(error)
             raise error
 
         return completions_of(compute).score(PROMPT, [[1], [2]])
@@ -96,6 +99,7 @@ def test_completions_without_likelihoods() -> None:
     assert fail(ValueError("no")).kind == "ValueError"
     with pytest.raises(EngineError, match="model 'tiny': CUDA error"):
         fail(RuntimeError("CUDA error: device lost"))
+    assert len(asked) == 2  # once each
 
 
 def test_the_budget_of_texts_is_halved_down_to_the_least() -> None:

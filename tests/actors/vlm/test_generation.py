@@ -142,7 +142,11 @@ def test_a_text_ends_where_the_model_ends_it(
     assert not isinstance(texts, ScoringError)
     end = texts[0].tokens[2]
     ending = TextGenerator(vlm[0], pad_id=0, ends=[end])
+    drawn: list[int] = []
+    ending.on_tokens = drawn.append
     (again,) = ending.generate(prompts[:1], seeds=SEEDS[:1], sampling=SHORT)
+    assert not isinstance(again, ScoringError)
+    assert sum(drawn) == sum(len(text.tokens) + (text.finish_reason == "stop") for text in again)
     first = texts[0].tokens
     assert again[0] == Generated(first[: first.index(end)], "stop")
     assert [len(one.tokens) for one in again[1:] if one.finish_reason == "length"] == [

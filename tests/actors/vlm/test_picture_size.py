@@ -9,6 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
+from actors.errors import ModelError
 from actors.vlm import encoding
 from actors.vlm.encoding import ChatEncoder, tokens_of_sizes
 from actors.vlm.families import FAMILIES, picture_tokens
@@ -343,16 +344,25 @@ def test_nothing_is_built_or_downloaded_to_count_tokens(tmp_path: Any, monkeypat
 
 
 def test_a_processor_that_is_not_cached_is_not_asked_from_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[bool] = []
+    asked: list[Any] = []
+    absent: list[Exception] = []
 
-    def load(model: str, *, revision: str | None, local_only: bool) -> Any:
-        asked.append(local_only)
-        raise OSError("not in the cache")
+    def load(model: str, *, revision: str | None = None, local_only: bool = False) -> Any:
+        asked.append((model, revision, local_only))
+        raise absent[0]
+
+    def is_cached(*place: Any) -> bool:
+        asked.append(place)
+        return True
 
     monkeypatch.setattr(encoding, "load_processor", load)
-    monkeypatch.setattr("actors.hub.is_cached", lambda *_: True)
-    assert tokens_of_sizes("org/half-cached", [CAMERA], bounds=NO_BOUNDS) is None
-    assert asked == [True]
+    monkeypatch.setattr("actors.hub.is_cached", is_cached)
+    for absent[:] in ([OSError("not in the cache")], [ModelError("not in the cache")]):
+        assert tokens_of_sizes("org/half-cached", [CAMERA], bounds=NO_BOUNDS, revision="r") is None
+        assert asked == [("org/half-cached", "config.json", "r"), ("org/half-cached", "r", True)]
+        asked.clear()
+    assert tokens_of_sizes("s3://bucket/model", [CAMERA], bounds=NO_BOUNDS) is None
+    assert asked == []
 
 
 def test_a_model_without_picture_tokens() -> None:
