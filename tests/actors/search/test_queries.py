@@ -54,7 +54,23 @@ def test_queries_are_converted_in_pieces(monkeypatch: pytest.MonkeyPatch) -> Non
             lengths[[4, 1]] * lengths[:2] if score == COSINE else 1))  # fmt: skip
 
 
-@pytest.mark.parametrize("bad", [np.zeros((1, 3)), np.array([[1, np.nan]]), np.array([[1, np.inf]]), np.ones(3)])
+def test_lengths_and_scores_are_summed_in_float64() -> None:
+    """The square of 300 is infinite in float16. TensorFloat-32 would exceed the bound of a float32 product."""
+    torch.backends.cuda.matmul.allow_tf32 = True
+    vectors = np.full((2, 4), 300, np.float16)
+    queries = Queries(vectors, ON_CPU)
+    assert not torch.backends.cuda.matmul.allow_tf32
+    assert queries.lengths.tolist() == [600, 600]
+    assert queries.exact(np.array([0, 1]), vectors).tolist() == [360_000, 360_000]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        *(np.zeros((1, 3)), np.array([[1, np.nan]]), np.array([[1, np.inf]]), np.ones(3)),
+        np.array([[1.0, 2.0], [0.0, 0.0]]),
+    ],
+)
 def test_queries_without_a_direction_are_refused(bad: np.ndarray) -> None:
     with pytest.raises(ValueError, match="queries of shape"):
         Queries(bad, ON_CPU)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from actors.rubrics.prompts import Prompt
 from actors.vlm import chat as chat_module
 from actors.vlm.chat import Chat, SplitTokens
+from actors.vlm.encoding import ChatEncoder
 from actors.vlm.loading import TextProcessor
 from tests.cases import check_cases
 
@@ -260,6 +262,33 @@ def test_a_template_that_leaves_the_text_out(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(chat, "rendered", lambda *_: "user: <end>")
     with pytest.raises(ValueError, match="drops the user's text"):
         chat.tokens(prompts("Is it blue?"), None)
+
+
+def test_turns_of_text_models_are_paragraphs() -> None:
+    chat = ChatEncoder(TextProcessor(Tokenizer()))
+    assert chat.text(["The sea.", "", "Is it blue?"], 0) == f"user: The sea.\n\nIs it blue?{END}"
+    assert chat.text(["Is it blue?"], 0, start=" It is") == f"user: Is it blue?{END} It is"
+
+
+def test_what_is_encoded_and_decoded() -> None:
+    """The pictures in the order of the turn, and of generated tokens the text alone."""
+    chat: Any = object.__new__(ChatEncoder)
+    chat.sees_pictures = True
+    chat.text = lambda *turn, **options: (turn, options)
+    chat.inputs = lambda text, pictures: (text, pictures)
+    turn = [2, "or", 1]
+    asked = (turn, 2), {"start": "It", "system": "You compare."}
+    assert chat.encode(turn, ["P1", "P2"], start="It", system="You compare.") == (asked, ["P2", "P1"])
+    chat.tokenizer = SimpleNamespace(decode=lambda ids, **options: f" {ids} {options}\n")
+    assert chat.decode((5, 6)) == "[5, 6] {'skip_special_tokens': True, 'clean_up_tokenization_spaces': False}"
+
+
+def test_tokens_after_the_start_of_a_turn() -> None:
+    chat = ChatEncoder(TextProcessor(Tokenizer()))
+    assert chat.tokenizer.decode(chat.continuation(" It is", " blue")) == " blue"
+    for start, words in ((" It i", "s blue"), (" It is", "")):
+        with pytest.raises(ValueError, match="do not split"):
+            chat.continuation(start, words)
 
 
 def test_special_tokens_in_data_are_broken_up() -> None:

@@ -343,10 +343,12 @@ def test_tiles_that_a_picture_lacks_are_zeros() -> None:
     import torch
 
     def inputs(length: int, tiles: int) -> dict[str, Any]:
-        return {"input_ids": torch.ones(1, length, dtype=torch.long), "pixel_values": torch.ones(1, tiles, 2)}
+        ids = torch.ones(1, length, dtype=torch.long)
+        return {"input_ids": ids, "attention_mask": ids, "pixel_values": torch.ones(1, tiles, 2)}
 
     collated = collate([inputs(2, 3), inputs(4, 1)], pad_id=7)
     assert collated["input_ids"].tolist() == [[7, 7, 1, 1], [1, 1, 1, 1]]
+    assert collated["attention_mask"].tolist() == [[0, 0, 1, 1], [1, 1, 1, 1]]
     assert collated["pixel_values"].sum(dim=(1, 2)).tolist() == [6.0, 2.0]
     assert collated["pixel_values"].shape == (2, 3, 2)
 

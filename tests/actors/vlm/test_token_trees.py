@@ -33,10 +33,10 @@ def test_every_suffix_and_answer_is_a_path(suffixes: list[list[int]], answers: l
 
 def test_long_common_beginnings_are_computed_once() -> None:
     label = list(range(100, 100 + 2 * MIN_SHARED))
-    suffixes = [[*label, 1, 2], [7, 8], [*label, 3], [9]]
-    rows, places = rows_of(suffixes, [()] * 4)
-    # 16 of the label + 2 + 1, and the two others apart
-    assert sorted(len(row.tokens) for row in rows) == [1, 2, 2 * MIN_SHARED + 3]
+    suffixes = [[*label, 1, 2], [7, 8], [*label, 3], [9], [200] * len([*label, 3])]
+    rows, places = rows_of(suffixes, [()] * 5)
+    # 16 of the label + 2 + 1, and the three others apart
+    assert sorted(len(row.tokens) for row in rows) == [1, 2, 2 * MIN_SHARED + 1, 2 * MIN_SHARED + 3]
     assert places[0].row == places[2].row
     assert rows[places[1].row].is_chain
     assert not rows[places[0].row].is_chain
@@ -72,6 +72,7 @@ def test_shared_length_leaves_each_a_token(suffixes: list[list[int]]) -> None:
     assert all(common(suffixes[0], suffix) >= length for suffix in suffixes)
     at_least = min(*(common(suffixes[0], t) for t in suffixes), min(map(len, suffixes)) - 1)
     assert length == at_least
+    assert all(common(first, second) <= min(len(first), len(second)) for first in suffixes for second in suffixes)
 
 
 @settings(deadline=None, max_examples=100)
