@@ -22,8 +22,9 @@ _PICTURE = r"\.(?:jpe?g|png|gif|webp|tiff?|bmp|avif|jp2|ppm|svg|djvu|pdf)"
 _SUFFIX = rf"(?i){_PICTURE}\b"
 _NO_WORD, _NO_ADDRESS, _NO_LONG_ADDRESS = r"[^0-9A-Za-z_]+", r"[\s\"'<>,]+", r"[\s\"<>]+"
 _LONG = r"//[^\s\"<>]*[',]"  # an address may contain these signs, and they may end it
-# The long ones first: their parts are no addresses of pictures.
-_ADDRESSES = (re.compile(rf"[^\s\"<>]*{_LONG}[^\s\"<>]*"), re.compile(r"[^\s\"'<>,]*//[^\s\"'<>,]+"))
+# Words that may be addresses, the long ones first: their parts are no addresses of pictures. A pattern of the two signs
+# within a word would take the square of its length, and a text may be one word of a megabyte.
+_LONG_WORD, _WORD = re.compile(r"[^\s\"<>]+"), re.compile(r"[^\s\"'<>,]+")
 _AROUND = "()[]{};:.!?\\',"  # signs around an address
 _BEFORE = r"^.*?(https?://)"  # what an address follows without a space, as in [text](https://…)
 _AFTER = rf"(?i)({_PICTURE})[^\x00-\x7f].*"  # scripts without spaces go on next to an address
@@ -139,6 +140,8 @@ class Mentions:
             return ""
 
         def address(match: re.Match[str]) -> str:
+            if "//" not in match[0]:
+                return match[0]
             names = pa.array(addresses_in(match[0]), pa.string())
             gone = names.filter(pa.array(self._are_addresses(names))).to_pylist()
             return match[0].replace(gone[0], "") if gone else match[0]
@@ -146,7 +149,7 @@ class Mentions:
         def word(match: re.Match[str]) -> str:
             return "" if match[0] in self._names else match[0]
 
-        for pattern in _ADDRESSES:
+        for pattern in (_LONG_WORD, _WORD):
             text = pattern.sub(address, text)
         return re.sub(_ID, word, text, flags=re.ASCII)
 

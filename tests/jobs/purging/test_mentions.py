@@ -3,6 +3,7 @@
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from actors.ids import content_id
 from jobs.purging.matching import Gone
@@ -54,6 +55,12 @@ def test_a_text_loses_its_mentions_and_no_more() -> None:
     same = [None, "", "7", f"{ID}0", f"a{ID}", "https://h.example/q.jpg", "https://h.example/picture?id=8", "//"]
     same += [COMMA.replace("b", "c"), f"see {COMMA}.png"]
     assert cleaned([*texts, *same], pa.string()) == [*texts.values(), *same]
+
+
+@pytest.mark.timeout(60)
+def test_a_long_word_does_not_take_the_square_of_its_length() -> None:
+    for word in ("a" * 300_000, "/" * 300_000, "a//b," * 3_000, "https" * 60_000):
+        assert cleaned([f"{word} {URL}"], pa.string()) == [f"{word} "]
 
 
 def test_lists_and_maps_lose_them_too() -> None:
