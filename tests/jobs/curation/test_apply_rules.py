@@ -8,11 +8,11 @@ import pytest
 
 from jobs.curation.apply_rules import CurationTables, Selection, select
 from jobs.curation.config import CurationRules, PageRule
-from jobs.curation.rules import Decision
+from jobs.curation.rules import NUMBER, Decision
 from jobs.errors import InputError
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.reading import open_table
-from tests.factories import TableInMemory, image_row, record, write_table
+from tests.factories import TableInMemory, century_rating, image_row, record, write_table
 
 
 def selection(rows: list[dict[str, Any]], excluded: str = "", **keys: Any) -> Selection:
@@ -49,6 +49,17 @@ def test_the_method_decides_between_near_pictures_before_their_titles(tmp_path: 
         tables: Any = CurationTables(TableInMemory("records", rows), source)  # type: ignore[arg-type]
         kept[first] = select(settings, tables, ExclusionFilter(frozenset())).decision.remaining().tolist()
     assert kept == {"manually_curated": [1], "with_foundation_model": [0]}
+
+
+def test_a_picture_leaves_the_starter_set_by_the_first_rule_that_it_fails() -> None:
+    rows = [record(title) for title in "abcd"]
+    ids = [row["image_id"] for row in rows]
+    ratings = [century_rating(name, "sensitive", score) for name, score in zip(ids[1:], (2, 4, 4), strict=True)]
+    ratings += [century_rating(ids[number], "sub_region", "Western Europe") for number in (0, 3)]
+    tables: Any = CurationTables(TableInMemory("records", rows), None, [TableInMemory("ratings", ratings)])  # type: ignore[arg-type, list-item]
+    decision = select(CurationRules(select="starter"), tables, ExclusionFilter(frozenset())).decision
+    expected = ["starter_rated", "starter_mean", "starter_region"]
+    assert decision.rule.tolist() == [*(NUMBER[rule] for rule in expected), 0]
 
 
 def test_hashes_are_read_for_near_pictures_only(tmp_path: Path) -> None:

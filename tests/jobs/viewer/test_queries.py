@@ -66,6 +66,7 @@ def test_a_page_of_the_list_and_its_address(cursor: Any, monkeypatch: pytest.Mon
     rows = queries.pictures(cursor, View(page="2"))
     assert ([row["image_id"] for row in rows.rows], rows.total) == ([GOLD], 4)
     assert [row["image_id"] for row in queries.pictures(cursor, View(), offset=1, limit=2).rows] == [GREEN, BLUE]
+    assert [row["image_id"] for row in queries.pictures(cursor, View(page="2"), offset=0, limit=1).rows] == [RED]
     view = view_of({"q": " a&b ", "page": "3", "rater": "", "other": "x"})
     assert view.address() == "?q=a%26b&page=3"
     assert view.address(rater="é") == "?q=a%26b&rater=%C3%A9"
@@ -80,6 +81,7 @@ def test_ratings_responses_and_spans_have_their_pictures(cursor: Any) -> None:
     assert queries.ratings(cursor, View(region="North", sort="highest")).rows[0]["score"] == 4
     (first, *_) = queries.ratings(cursor, View(rater="m")).rows
     assert (first["value"], first["probability"]) == ("1", 0.6)
+    assert {row["item_id"] for row in queries.ratings(cursor, View(q="About-RED")).rows} == {"about-red"}
     (response,) = queries.responses(cursor, View(q="red DOOR")).rows
     assert response["image_id"] == RED
     assert queries.responses(cursor, View(model="x")) == ([], 0)
