@@ -14,9 +14,10 @@ from jobs.tables import TABLES
 ID, URL, PLAIN = content_id("a picture"), "https://h.example/p.jpg", "https://h.example/picture?id=7"
 FILE = "https://upload.wikimedia.org/wikipedia/commons/a/a9/Example.jpg"
 OTHERS = ("https://h.example/another.png", "https://h.example/ANOTHER.PNG")
+SPACED = 'https://h.example/a "b" c.jpg'
 COMMA = "https://h.example/a,b's.jpg"
 GONE = Gone(
-    {*marks_of(ID), *marks_of(FILE), "7", *map(content_id, OTHERS)}, {URL, PLAIN, COMMA},
+    {*marks_of(ID), *marks_of(FILE), "7", *map(content_id, OTHERS)}, {URL, PLAIN, COMMA, SPACED},
     pictures={ID, *map(content_id, OTHERS)},
 )  # fmt: skip
 MENTIONS = Mentions(GONE)
@@ -44,6 +45,7 @@ def test_a_text_loses_its_mentions_and_no_more() -> None:
         "https://commons.wikimedia.org/wiki/File:Example.jpg": "",  # by what it names
         **{f"of {other}": "of " for other in OTHERS},  # by their hashes, where the list has the ids
         COMMA: "",
+        SPACED: "",
         f"see {COMMA}, '{COMMA}' and {URL}": "see , '' and ",
         f"[text]({URL}), [text]({COMMA})": "[text](), [text]()",
         f"{URL},{URL}": ",",
