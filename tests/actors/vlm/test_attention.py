@@ -6,7 +6,17 @@ from typing import Any
 
 import pytest
 
-from actors.vlm.attention import AttentionPlan, _additive, _aligned, _on_cpu, _plain, active, cascade
+from actors.vlm import attention
+from actors.vlm.attention import (
+    AttentionPlan,
+    _additive,
+    _aligned,
+    _on_cpu,
+    _plain,
+    active,
+    active_plan,
+    cascade,
+)
 from tests.cases import check_cases
 
 HEADS, KEY_HEADS, SIZE, PREFIX = 4, 2, 8, 5
@@ -21,7 +31,7 @@ def attended(suffix: int, *, scaling: float | None, window: int | None) -> tuple
     keys, values = (torch.randn(1, KEY_HEADS, PREFIX + suffix, SIZE, generator=random) for _ in range(2))
     plan = AttentionPlan(
         prefix={0: (keys[:, :, :PREFIX], values[:, :, :PREFIX])},
-        windows={} if window is None else {0: window},
+        windows={1: 1} | ({} if window is None else {0: window}),
         rows=1,
         width=suffix,
         places=None,
@@ -72,6 +82,41 @@ def test_attention_without_a_kernel_is_that_of_the_kernel() -> None:
     check_cases(check, itertools.product([False, True], [False, True]))
 
 
+def test_a_layer_without_a_plan_attends_as_usual() -> None:
+    import torch
+
+    random = torch.Generator().manual_seed(0)
+    query = torch.randn(1, HEADS, 3, SIZE, generator=random)
+    key, value = (torch.randn(1, KEY_HEADS, 5, SIZE, generator=random) for _ in range(2))
+    layer = SimpleNamespace(layer_idx=0, num_key_value_groups=HEADS // KEY_HEADS, is_causal=False)
+    for scaling in (None, 0.1):
+        dense = torch.nn.functional.scaled_dot_product_attention(
+            query, key.repeat_interleave(2, 1), value.repeat_interleave(2, 1), scale=scaling
+        )
+        assert torch.allclose(cascade(layer, query, key, value, None, scaling=scaling)[0], dense.transpose(1, 2))
+
+
+def test_a_plan_ends_with_its_pass() -> None:
+    def fail() -> None:
+        with active("a plan"):
+            raise KeyError(active_plan())
+
+    with pytest.raises(KeyError, match="a plan"):
+        fail()
+    assert active_plan() is None
+
+
+def test_a_full_memory_is_not_a_kernel_without_support(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    def fail(*_: Any, **__: Any) -> Any:
+        raise torch.cuda.OutOfMemoryError
+
+    monkeypatch.setattr(attention, "_on_cpu", fail)
+    with pytest.raises(torch.cuda.OutOfMemoryError):
+        attention.attend(*torch.zeros(3, 1, 1, 2, SIZE), scale=1.0)
+
+
 def test_masks() -> None:
     """Finite, in the dtype of the query, and with rows that begin at multiples of 16 elements."""
     import torch
@@ -79,7 +124,7 @@ def test_masks() -> None:
     seen = torch.tensor([[True, False], [False, False]])
     mask = _additive(seen, torch.zeros(1, dtype=torch.float16))
     assert (mask.dtype, mask.tolist()) == (torch.float16, [[0, -65504], [-65504, -65504]])
-    for length, stride in ((16, 16), (17, 32), (31, 32), (32, 32)):
+    for length, stride in ((16, 16), (17, 32), (24, 32), (31, 32), (32, 32)):
         mask = torch.arange(3.0 * length).reshape(3, length)
         aligned = _aligned(mask)
         assert aligned.equal(mask)

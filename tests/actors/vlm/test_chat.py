@@ -108,6 +108,11 @@ def test_a_short_prompt_is_tokenised_again_as_a_whole() -> None:
     assert (shared, suffixes[1]) == ("", f"user: The sea.\n\nIs it deep?{END}")
 
 
+def test_a_text_may_contain_the_mark_of_the_suffix() -> None:
+    asked = prompts("Is it blue?", "Is it deep?", shared=f"The {chat_module._SUFFIX_MARK} sea.\n\n")
+    assert split(chat_of(), asked)[1][1].endswith(f"The {chat_module._SUFFIX_MARK} sea.\n\nIs it deep?{END}")
+
+
 def test_only_the_end_of_a_long_prompt_is_tokenised_again() -> None:
     def check(length: int) -> None:
         chat = chat_of()
@@ -246,15 +251,18 @@ def test_answers_that_cannot_be_scored() -> None:
             chat.answers(codes)
 
     check_cases(check, cases)
+    with pytest.raises(ValueError, match="'~'"):
+        chat_of(r"<end>|\w+|\n+|[^~]", after="").answers(("1", "~"))  # no token at all
 
 
 def test_a_processor_that_disagrees_with_its_tokenizer() -> None:
     chat = chat_of()
     with pytest.raises(ValueError, match="differently"):
         chat._split_whole(["The sea", "The sand"], chat.ids("The sky"))
-    assert chat._split_whole(["The sea", "The sand"], chat.ids("<end>The sea")) == SplitTokens(
-        2, [chat.ids(" sea"), chat.ids(" sand")]
-    )
+    for second in ("sand", "sea"):
+        assert chat._split_whole(["The sea", f"The {second}"], chat.ids("<end>The sea")) == SplitTokens(
+            2, [chat.ids(" sea"), chat.ids(f" {second}")]
+        )
 
 
 def test_a_template_that_leaves_the_text_out(monkeypatch: pytest.MonkeyPatch) -> None:

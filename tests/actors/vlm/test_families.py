@@ -9,6 +9,7 @@ import pytest
 from actors.rubrics.prompts import Prompt
 from actors.vlm import forward, prefix
 from actors.vlm.chat import Chat, SplitTokens
+from actors.vlm.engines import supported_families
 from actors.vlm.families import FAMILIES, cut, extended, family_of, packs
 from actors.vlm.forward import PassKind
 from actors.vlm.requests import ScoringRequest
@@ -72,6 +73,8 @@ def test_what_sets_the_families_apart() -> None:
         "packs": {"qwen2_5_vl", "qwen3_vl", *texts},
     }
     assert FAMILIES.keys() - names["sees_pictures"] == texts
+    assert set(supported_families("packed")) == names["packs"]
+    assert set(supported_families("cascade")) == set(supported_families("batched")) == set(FAMILIES)
 
 
 def test_layers_that_the_engines_do_not_support() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -152,6 +153,13 @@ def test_a_text_ends_where_the_model_ends_it(
     assert [len(one.tokens) for one in again[1:] if one.finish_reason == "length"] == [
         6 for one in texts[1:] if end not in one.tokens
     ]
+
+
+def test_each_of_several_tokens_ends_a_text(vlm: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert TextGenerator(vlm[0], pad_id=0, ends=[9, 3]).ends == [9, 3]
+    for ids, ends in ((5, [5]), ([7, 2], [7, 2]), (None, [])):
+        monkeypatch.setattr(vlm[0], "generation_config", SimpleNamespace(eos_token_id=ids))
+        assert TextGenerator(vlm[0], pad_id=0).ends == ends
 
 
 def test_greedy_is_what_the_library_gives(

@@ -101,6 +101,18 @@ def test_labels_pass_as_many_at_a_time_as_the_memory_holds(
     needed = (length + longest) * scorer._token_bytes + longest * scorer._logit_bytes
     for scorer.budget, rows in ((3 * needed, 3), (3 * needed - 1, 2), (needed - 1, 1)):
         assert scorer._rows(length, longest) == rows
+    scorer.budget, scorer._logit_bytes = 3 * (length + longest) * scorer._token_bytes, 0
+    with monkeypatch.context() as patch:
+
+        def watched(*arguments: Any) -> list[float]:
+            sizes.append(len(arguments[-1]))
+            return some(*arguments)
+
+        patch.setattr(scorer, "_group", watched)
+        assert scorer.score(inputs, completions) == pytest.approx(expected, abs=1e-5)
+    assert sizes == [3, 1]  # each has a copy of the prompt's cache
+    sizes.clear()
+    scorer._logit_bytes = (needed - (length + longest) * scorer._token_bytes) // longest
 
     def scarce(input_ids: Any, logits: Any, state: Any, chosen: Any) -> Any:
         sizes.append(len(chosen))

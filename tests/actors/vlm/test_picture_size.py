@@ -145,6 +145,7 @@ def test_bounds_keep_the_aspect_ratio_and_never_pass_the_bound() -> None:
     assert PixelBounds(10_000).size(100, 100) == (100, 100)
     assert PixelBounds(1000, 1000).size(10, 10) == (31, 31)
     assert NO_BOUNDS.size(9, 7) == (9, 7)
+    assert (PixelBounds(100).size(1, 9000), PixelBounds(100).size(9000, 1)) == ((1, 100), (100, 1))
     # 7 x 7 / 16 = 3.06, whose root is 1: with 2, the picture would have 8 pixels.
     assert (PixelBounds(7).size(7, 16), PixelBounds(7).size(16, 7)) == ((1, 4), (4, 1))
 
