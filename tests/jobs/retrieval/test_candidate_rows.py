@@ -61,7 +61,8 @@ def test_exclusions_by_the_id_of_the_corpus_and_by_url() -> None:
     for name in ("e", "https://h/e.jpg", content_id("https://h/e.jpg")):
         result = candidates(best(None), DESCRIBED, ExclusionFilter(marks_of(name)))
         assert (result.left_out["excluded"], len(result.records)) == (1, 1)
-    of_wikimedia = DESCRIBED | {"e": ("https://upload.wikimedia.org/wikipedia/commons/a/a9/Example.jpg", None)}
+    thumbnail = "https://upload.wikimedia.org/wikipedia/commons/thumb/a/a9/Example.jpg/300px-Example.jpg"
+    of_wikimedia = DESCRIBED | {"e": (thumbnail, None)}
     other_spelling = ExclusionFilter(marks_of("https://commons.wikimedia.org/wiki/File:Example.jpg"))
     assert candidates(best(None), of_wikimedia, other_spelling).left_out["excluded"] == 1
 
