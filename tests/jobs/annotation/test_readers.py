@@ -96,6 +96,16 @@ def test_readers_of_tools_get_the_keys_of_tools(readings: Readings) -> None:
     assert labels.name == spans["name"]
 
 
+def test_names_of_items_stay_out_of_rejects_with_pseudonyms(
+    readings: Readings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[tuple[str, bool]] = []
+    monkeypatch.setattr(readers.item_names, "opened", lambda items, *, private: opened.append((items, private)))
+    for pseudonyms in (None, lambda name: name):
+        importer(rubric=RUBRIC, items="R/items", pseudonyms=pseudonyms)
+    assert opened == [("R/items", False), ("R/items", True)]
+
+
 def test_questions_by_name_or_text(readings: Readings) -> None:
     cases = {
         "shown": ({"rubric": RUBRIC, "question": "shown"}, "shown"),
