@@ -58,6 +58,7 @@ def test_pictures_without_a_vector_are_not_ranked_and_dates_choose_the_wording()
     assert metrics["mrr", "decade", "1890s"] == (pytest.approx(1 / 3), 1, 0.5)
     changes = [values for name, values in metrics.items() if name[1:] == ("none", "decade")]
     assert changes == [(pytest.approx(2 / 3 - 3 / 4), 2, 0.5)] * 2
+    assert not [name for name in metrics if name[1:] == ("none", "none")], "no change from the first to itself"
     hidden = Split(SPLIT.pictures, DAYS, CAPTIONS, None)
     assert len(list(tric_ranking.ranking_metrics(hidden, captions, rankings))) == 2
 

@@ -93,7 +93,7 @@ def test_a_kind_of_spans_whose_text_the_item_lacks_has_no_task() -> None:
 
 
 SPAN_LABELS = SpanLabels.from_dict({"name": "s", "kinds": [
-    {"name": "slips", "kind": "slip", "text": "generated", "title": "Slips", "guidance": "Mark each.", "labels": [
+    {"name": "slips", "kind": "slip", "text": "generated", "title": "A & B", "guidance": "Mark each.", "labels": [
         {"value": "swap", "label": "Mix-up", "colour": "#d62728", "hotkey": "1", "guidance": "Two things."},
         {"value": "other", "label": "Else"},
     ]},
@@ -180,7 +180,7 @@ def test_an_item_has_a_task_per_question_and_per_text_to_mark() -> None:
         ["tone", "clear", None], False
     )  # fmt: skip
     assert "<h3>Tone &amp; mood?</h3>" in pages[0]
-    assert all(text in pages[2] for text in ("<h3>Slips</h3>", "Mark each.", "swap: Mix-up. Two things."))
+    assert all(text in pages[2] for text in ("<h3>A &amp; B</h3>", "Mark each.", "swap: Mix-up. Two things."))
     assert "<h3>gaps</h3>" in pages[3]
     assert all("remine-blurred" in page and "https://x/1.jpg" in page for page in pages)
     assert tasks[2]["tokens"] == [

@@ -1,5 +1,6 @@
 """Rows that a selection leaves out, and the fingerprint by which only changed pieces are written again."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,9 @@ import pytest
 from jobs.curation.apply_rules import CurationTables, Selection, select
 from jobs.curation.config import CurationRules, PageRule
 from jobs.curation.rules import NUMBER, Decision
+from jobs.curation.starter import StarterConfig
 from jobs.errors import InputError
+from jobs.runtime.selection.draws import CompleteDrawConfig
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.reading import open_table
 from tests.factories import TableInMemory, century_rating, image_row, record, write_table
@@ -62,14 +65,45 @@ def test_a_picture_leaves_the_starter_set_by_the_first_rule_that_it_fails() -> N
     assert decision.rule.tolist() == [*(NUMBER[rule] for rule in expected), 0]
 
 
+def test_pages_of_several_images_are_left_out_of_the_methods_of_the_rule() -> None:
+    rows = [
+        record(title, page="https://p/same") | {"methods": [method]}
+        for title, method in zip("abcd", "mmnn", strict=True)
+    ]
+    kept = {
+        methods: selection(rows, page_rule=PageRule(methods=list(methods))).decision.remaining().tolist()
+        for methods in ("mn", "m", "n")
+    }
+    assert kept == {"mn": [], "m": [2, 3], "n": [0, 1]}
+
+
+def test_the_seed_decides_which_pictures_of_a_region_stay() -> None:
+    rows = [record(title) for title in "abcdefgh"]
+    ids = [row["image_id"] for row in rows]
+    ratings = [century_rating(name, "sensitive", 4) for name in ids]
+    ratings += [century_rating(name, "sub_region", "Western Europe") for name in ids]
+    tables: Any = CurationTables(TableInMemory("records", rows), None, [TableInMemory("ratings", ratings)])  # type: ignore[arg-type, list-item]
+    stays = set()
+    for seed in range(6):
+        settings = CurationRules(
+            select="starter", starter=StarterConfig(per_region=1), draw=CompleteDrawConfig(seed=seed)
+        )
+        stays.add(tuple(select(settings, tables, ExclusionFilter(frozenset())).decision.remaining().tolist()))
+    assert {len(positions) for positions in stays} == {1}
+    assert len(stays) > 1
+
+
 def test_hashes_are_read_for_near_pictures_only(tmp_path: Path) -> None:
     rows = [record("a")]
     images = [image_row(rows[0]["image_url"], image_id=rows[0]["image_id"])]  # has no hash
     source = open_table(write_table(tmp_path / "images", "images", images))
     tables: Any = CurationTables(TableInMemory("records", rows), source)  # type: ignore[arg-type]
     assert len(select(CurationRules(), tables, ExclusionFilter(frozenset())).decision.remaining()) == 1
+    near = CurationRules(near_duplicates="report")
     with pytest.raises(InputError, match="no phash in any row"):
-        select(CurationRules(near_duplicates="report"), tables, ExclusionFilter(frozenset()))
+        select(near, tables, ExclusionFilter(frozenset()))
+    gone = open_table(write_table(tmp_path / "gone", "images", [images[0] | {"status": "missing"}]))
+    assert select(near, replace(tables, images=gone), ExclusionFilter(frozenset())).near == b""
 
 
 def test_an_excluded_url_leaves_out_all_records_of_its_picture() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from jobs.errors import InputError
 from jobs.items_from.drawn_pictures import DrawnPictures, model_of
-from jobs.items_from.image_prompts import ImagePromptReader, open_prompts
+from jobs.items_from.image_prompts import ImagePromptReader, _item_of_text, open_prompts
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask
 from tests.factories import write_table, write_units
@@ -118,3 +118,10 @@ def test_tables_without_a_prompt_are_refused(tmp_path: Path) -> None:
     assert refused(none, None).endswith("has this role; its texts have none")
     assert "set texts= to the table of their texts" in refused(items, None)
     assert "allowed only for a table of items" in refused(texts, texts)
+
+
+def test_sources_that_are_no_objects_become_an_attribute() -> None:
+    for source in ("a file", "[1]", "7"):
+        row = {"text_id": "t", "source": source}
+        assert _item_of_text(row) == {"text_ids": ["t"], "attributes": [("source", source)]}
+    assert _item_of_text({"text_id": "t", "source": None})["attributes"] == []

@@ -42,6 +42,8 @@ def test_the_best_neighbours_by_query_and_rank() -> None:
     assert of_first[0] == [("r", 1), ("r", 2)]
     assert of_first[1] == [("q", 1), ("r", 1)]
     assert len(of_first[2]) == 8
+    later: Any = TableInMemory("neighbors", [*NEIGHBORS, *(row | {"query_id": "s"} for row in NEIGHBORS[:2])])
+    assert set(best_neighbors(later, None, queries=2)["query_id"].to_pylist()) == {"q", "r"}, "of all batches"
 
 
 def test_a_picture_is_one_record_and_one_neighbour_of_a_query() -> None:
@@ -70,7 +72,8 @@ def test_exclusions_by_the_id_of_the_corpus_and_by_url() -> None:
 def test_the_first_row_of_an_id_describes_it(tmp_path: Path) -> None:
     for name, texts in (("a", ["first", "second"]), ("b", ["third", "other"])):
         ids = ["x", "x"] if name == "a" else ["x", "y"]
-        pq.write_table(pa.table({"uid": ids, "url": texts, "text": texts}), tmp_path / f"{name}.parquet")
+        urls = pa.array(texts, pa.large_string())
+        pq.write_table(pa.table({"uid": ids, "url": urls, "text": texts}), tmp_path / f"{name}.parquet")
     (tmp_path / "notes.txt").write_text("x")
     config = MetadataConfig(path=str(tmp_path))
     files = find_metadata(config)
