@@ -1,9 +1,12 @@
 """Counts of the rows of a unit: by rule, and by sub-region for the starter set."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 
 from jobs.curation import statistics
-from jobs.curation.rules import NUMBER, Decision
+from jobs.curation.rules import KEPT, NO_METHOD, NUMBER, Decision
 
 
 def test_counts_are_of_the_rows_of_the_unit() -> None:
@@ -20,3 +23,17 @@ def test_counts_are_of_the_rows_of_the_unit() -> None:
     }  # fmt: skip
     assert statistics.filtered(decision, 0, 6) == {"starter_per_region": 2, "starter_region": 1}
     assert statistics.filtered(decision, 2, 4) == {"starter_region": 1}
+
+
+def test_a_record_counts_after_each_step_until_the_rule_that_drops_it() -> None:
+    rows: Any = SimpleNamespace(methods=("m", "n"), splits=("train", "test"), split=np.array([0, 0, 1, 0]))
+    dropped = ["draw", "https", "one_row_an_image"]
+    rule = np.array([0, *(NUMBER[name] for name in dropped)], np.uint8)
+    reached = np.array([[KEPT, KEPT, NUMBER["https"], KEPT], [0] * 4], np.uint8)
+    credit = np.array([0, 0, NO_METHOD, 0], np.uint8)
+    decision = Decision(rule, reached, credit, ("https", "one_row_an_image", "draw"))
+    left = {"matched": 3, "https": 3, "one_row_an_image": 2, "draw": 1}
+    assert statistics.steps(rows, decision, 0, 4) == {
+        **{f"m/train/{step}": count for step, count in left.items()},
+        **{f"m/test/{step}": int(step == "matched") for step in left},
+    }
