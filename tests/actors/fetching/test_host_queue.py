@@ -86,6 +86,24 @@ def test_as_many_connections_as_are_allowed_and_needed(connections: int, asked: 
     assert urls == {f"https://a.org/{number}" for number in range(asked)}
 
 
+def test_a_request_does_not_wait_for_another_while_a_connection_is_allowed() -> None:
+    async def run() -> int:
+        site = Site()
+        site.open.clear()
+        queue = HostQueue(Limit("host", 2), shared(site))
+        asked = []
+        for request in requests("a.org/1", "a.org/2"):
+            asked.append(asyncio.create_task(queue.ask(request)))
+            await asyncio.sleep(0.01)  # it is sent
+        busy = site.busy
+        site.open.set()
+        await asyncio.gather(*asked)
+        await queue.close()
+        return busy
+
+    assert asyncio.run(run()) == 2
+
+
 def test_no_more_tasks_than_connections_wait() -> None:
     async def run() -> int:
         site = Site()

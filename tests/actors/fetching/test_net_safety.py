@@ -1,5 +1,6 @@
 import asyncio
 import socket
+import time
 
 import pytest
 
@@ -46,6 +47,7 @@ def test_hosts() -> None:
         "https://my-pload.wikimedia.org/x": "host_not_allowed",
         "https://upload.wikimedia.org@evil.net/x": "credentials_in_url",
         "https://:pw@upload.wikimedia.org/x": "credentials_in_url",
+        "https://@upload.wikimedia.org/x": "credentials_in_url",
         "https://example.org/x": "host_not_allowed",
         "https://localhost/x": "host_not_allowed",
     }.items():
@@ -135,7 +137,7 @@ def test_user_agent() -> None:
             user_agent(wrong)
 
 
-def test_retry_after() -> None:
+def test_retry_after(monkeypatch: pytest.MonkeyPatch) -> None:
     from datetime import UTC, datetime
 
     now = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
@@ -143,7 +145,11 @@ def test_retry_after() -> None:
     assert retry_after(" 1.5 ") == 1.5
     assert retry_after("Thu, 01 Jan 2026 12:01:00 GMT", now) == 60
     assert retry_after("Thu, 01 Jan 2026 11:00:00 GMT", now) == 0
-    assert retry_after("Thu, 01 Jan 2026 12:00:30 -0000", now) == 30  # without a time zone
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        assert retry_after("Thu, 01 Jan 2026 12:00:30 -0000", now) == 30  # without a time zone
+    time.tzset()
     assert retry_after("Thu, 01 Jan 2026 14:00:30 +0200", now) == 30
     assert [retry_after(text) for text in (None, "", "soon", "-5", "9" * 40)] == [None] * 5
 
@@ -162,5 +168,6 @@ def test_opt_out_headers() -> None:
     for date in ("Wed, 25 Jun 2026 15:00:00 GMT", "Wednesday, 25-Jun-26 15:00:00 UTC", "2026-06-25T15:00:00+00:00"):
         assert opted_out([f"googlebot: unavailable_after: {date}, noai"], words) is None
         assert opted_out([f"unavailable_after: {date}, noai"], words) == "noai"
+    assert opted_out(["noai"], ["NoAI"]) == "noai"
     assert opted_out(["noaiming"], words) is None
     assert opted_out([], words) is None

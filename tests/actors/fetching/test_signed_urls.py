@@ -60,6 +60,7 @@ def test_texts_without_secrets() -> None:
     ):
         assert without_secrets(text) == text
     assert without_secrets("https://u:word@[half/a?sig=word") == "https://[half/a"
+    assert without_secrets("https://u:w@rd@[half/a") == "https://[half/a"
     assert without_secrets("GET /a?size=1&sig=word HTTP") == "GET /a?size=1&sig=… HTTP"
     assert without_secrets("GET /a?Signature=word&size=1") == "GET /a?Signature=…&size=1"
     assert without_secrets("proxy http://u:word@127.0.0.1:9/, then") == "proxy http://127.0.0.1:9/, then"

@@ -59,12 +59,14 @@ def test_bounds_by_the_longest_edge() -> None:
 def test_bounds_of_processors_with_fixed_sizes() -> None:
     """One whose largest size is within the bound gets the picture as it is, or enlarged to the lower bound."""
     grid = {"image_grid_pinpoints": [[200, 100], [100, 200], [200, 200]]}
+    published = {"image_grid_pinpoints": [[336, 672], [672, 336], [672, 672], [1008, 336], [336, 1008]]}
     tiles = {"size": {"height": 50, "width": 50}, "max_image_tiles": 4}
     square = {"size": {"height": 100, "width": 100}}
     large, smaller = (400, 300), (115, 86)
     cases: list[tuple[str, dict[str, Any], PixelBounds, tuple[int, int], tuple[int, int]]] = [
         ("LlavaNextImageProcessor", grid, PixelBounds(40_000), large, large),
         ("LlavaNextImageProcessor", grid, PixelBounds(20_000), (400, 400), (100, 100)),  # 141 would become 200
+        ("LlavaNextImageProcessor", published, PixelBounds(146_086), (325, 1215), (179, 672)),  # 89 x 336 fits too
         ("MllamaImageProcessor", tiles, PixelBounds(10_000), large, large),
         ("MllamaImageProcessor", tiles, PixelBounds(9_999), large, smaller),
         ("Gemma3ImageProcessor", square, PixelBounds(10_000), large, large),
