@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from jobs.errors import InputError
 from jobs.inventory.copying import copy_files, plan_copy
 from jobs.inventory.found import files_by_table, find_tables
 from jobs.inventory.rated_run import find_rated_run
@@ -237,6 +238,9 @@ def test_copies_read_alike_and_continue(tmp_path: Path, s3: str, capsys: pytest.
 
 def test_identities_are_copied_first_and_manifests_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     two_tables(tmp_path / "R")
+    for source, out in (("R", "R/images"), ("R/images", "R"), ("R", "R")):
+        with pytest.raises(InputError, match="must not be input="):
+            plan_copy(str(tmp_path / source), str(tmp_path / out))
     compressed = gzip.compress(b"notes")
     (tmp_path / "R" / "notes.gz").write_bytes(compressed)
     (tmp_path / "R" / "images" / "_run" / lease.NAME).write_text("{}")  # of a run that is writing

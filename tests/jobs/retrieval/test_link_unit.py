@@ -65,7 +65,9 @@ def test_the_counts_of_a_unit(tmp_path: Path) -> None:
     lookups: Any = SimpleNamespace(
         nodes=SimpleNamespace(rows=lambda _: nodes), node_images=SimpleNamespace(rows=lambda _: pairs)
     )
-    pictures: Any = SimpleNamespace(overlap=lambda queries: Overlap(*([name] for name in "efa" if name in queries)))
+    pictures: Any = SimpleNamespace(  # d is excluded already
+        overlap=lambda queries: Overlap(*([name for name in names if name in queries] for names in ("de", "f", "a")))
+    )
     unit = LinkUnit(
         settings=LinkSettings(method="frequency_vision", k=2, nearest=2), lookups=lookups, kb_pictures=pictures,
         excluded=str(tmp_path / "list.txt"),

@@ -84,3 +84,16 @@ def test_pictures_are_in_order_of_the_mean_of_their_lines(tmp_path: Path) -> Non
     ]
     cursor = loaded(tmp_path, images=images, items=items, ratings=ratings)
     assert shown(cursor, sort="disagreement") == ["j", "i"]
+
+
+def test_answers_are_compared_under_their_condition_and_equal_scores_do_not_differ(tmp_path: Path) -> None:
+    answers = {"x": ("red", "blue"), "y": ("red", "red", "blue")}
+    rows = [
+        rating("i", f"r{number}", "hue", value, condition=condition)
+        for condition, values in answers.items()
+        for number, value in enumerate(values)
+    ]
+    rows += [rating("i", rater, "fit", "3") for rater in "ab"]
+    cursor = loaded(tmp_path, ratings=rows)
+    lines = queries.fetch(cursor, "SELECT condition, disagreement FROM lines ORDER BY question, condition")
+    assert [tuple(line.values()) for line in lines] == [("", 0), ("x", 1), ("y", pytest.approx(2 / 3))]

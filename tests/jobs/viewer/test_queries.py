@@ -263,17 +263,18 @@ def test_a_picture_in_several_tables_and_its_region_and_responses(tmp_path: Path
         tmp_path,
         images=rows,
         items=items,
-        responses=[{"response_id": "s", **response}],
+        responses=[{"response_id": "s", **response}, {"response_id": "t", **response, "item_id": "j"}],
         ratings=[
             *(rating(item, "m", "region", "South") for item in "ij"),
             *(rating("j", rater, "region", answer) for rater, answer in (("n", "East"), ("o", "South"))),
             rating("s", "judge", "fit", "3"),
+            rating("t", "other", "fit", "3"),
         ],
     )
     assert shown(cursor) == ["i", "j"]
     assert [shown(cursor, region=region) for region in ("North", "South")] == [["i"], ["j"]]
     assert queries.responses(cursor, View()).rows[0]["image_id"] == "i"
-    assert shown(cursor, rater="judge") == ["i"]
+    assert [shown(cursor, rater=rater) for rater in ("judge", "other")] == [["i"], ["j"]]
 
 
 def test_a_picture_has_its_items_texts_spans_and_answers(cursor: Any, place: str) -> None:
