@@ -214,6 +214,20 @@ def test_a_cancelled_request_keeps_no_place_of_a_body() -> None:
     asyncio.run(run())
 
 
+def test_a_request_ends_with_its_queue() -> None:
+    async def run() -> list[Any]:
+        site = Site()
+        site.open.clear()
+        queue = HostQueue(Limit("host", 1), shared(site))
+        asked = asyncio.create_task(queue.ask(*requests("a.org/1")))
+        await asyncio.sleep(0.005)
+        await queue.close()
+        async with asyncio.timeout(20):
+            return list(await asyncio.gather(asked, return_exceptions=True))
+
+    assert [type(error) for error in asyncio.run(run())] == [asyncio.CancelledError]
+
+
 def test_a_longer_pause_than_allowed_is_an_error() -> None:
     async def run(retry_after: str, status: int = 429) -> Any:
         site = Site(reply(status, body=None, retry_after=retry_after))
@@ -238,14 +252,22 @@ def test_a_host_whose_requests_time_out_in_a_row_is_given_up() -> None:
         common = shared(site)
         common.max_timeouts = 3
         queue = HostQueue(Limit("host", 1), common)
-        urls = requests(*(f"a.org/{number}" for number in range(6)))
+        urls = requests(*(f"a.org/{number}" for number in range(7)))
         outcomes = await asyncio.gather(*map(queue.ask, urls), return_exceptions=True)
         await queue.close()
         return [outcome.kind if isinstance(outcome, HttpError) else "" for outcome in outcomes]
 
-    given_up = ["host_timeouts"] * 3
+    given_up = ["host_timeouts"] * 4
     assert asyncio.run(run("timeout", "timeout", "timeout")) == ["timeout", "timeout", "timeout", *given_up]
-    broken = ["timeout", "timeout", "", "timeout", "connection", "timeout"]  # a reply, then other errors in between
+    broken = [
+        "timeout",
+        "timeout",
+        "",
+        "timeout",
+        "connection",
+        "timeout",
+        "timeout",
+    ]  # a reply, then other errors in between
     assert asyncio.run(run(*broken)) == broken
 
 
