@@ -20,7 +20,7 @@ from tests.factories import record, write_records
 
 def test_pieces_cover_every_row_once_and_in_order(tmp_path: Path) -> None:
     units = [
-        [record(f"{u}{i}", main="true" if i % 3 else "false") for i in range(n)]
+        [record(f"{u}{i}", main="true" if (i + (u == "c")) % 3 else "false") for i in range(n)]
         for u, n in (("a", 20), ("b", 0), ("c", 4))
     ]
     write_records(str(tmp_path / "m"), units)
@@ -38,6 +38,7 @@ def test_pieces_cover_every_row_once_and_in_order(tmp_path: Path) -> None:
             assert len(ids) == unit.rows
             assert sum(i in staying for i in ids) <= unit_rows
             assert unit.extra["offset"] + unit.extra["from"] == len(seen)
+            assert unit.piece.endswith(selection.fingerprint(len(seen), len(seen) + len(ids)))
             seen += ids
         assert seen == [row["record_id"] for rows in units for row in rows]
         more = {unit.parent: 2 + [u.parent for u in cut].count(unit.parent) for unit in cut}

@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pytest
 
 from jobs.judging.kept_rubric import Rubrics, of_levels
 from jobs.runtime.selection.exclusions import ExclusionFilter
+from jobs.viewer import facets as module
 from jobs.viewer import loading
 from jobs.viewer.facets import Facets, read_facets
 from tests.factories import image_row, rating, write_table
@@ -71,6 +73,16 @@ def test_questions_of_several_rubrics_name_theirs(tmp_path: Path) -> None:
     shown = facets(tmp_path, second=True)
     assert shown.questions == [("r/fit", "r: fit", 7), ("s/warm_hue", "s: warm_hue", 1)]
     assert shown.values["s/warm_hue"] == [("d", "d", 1)]
+
+
+def test_the_answers_of_a_question_are_limited_by_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_ANSWERS", 2)
+    rows = [rating(f"i{n}", "m", "fit", "abbccc"[n]) for n in range(6)] + [rating("i0", "m", "hue", "d")]
+    write_table(tmp_path / "ratings", "ratings", rows)
+    with duckdb.connect() as connection:
+        loading.load(connection, loading.open_places([str(tmp_path)]), ExclusionFilter(frozenset()))
+        values = read_facets(connection, Rubrics({"r": LEVELS})).values
+    assert values == {"r/fit": [("b", "b — fair", 2), ("c", "c — good", 3)], "r/hue": [("d", "d", 1)]}
 
 
 def test_each_filter_has_the_values_of_its_column(tmp_path: Path) -> None:
