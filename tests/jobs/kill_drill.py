@@ -286,7 +286,8 @@ def arguments_of(job: str, inputs: Path) -> list[str]:
         "retrieve": [f"queries={vectors[0]}", f"corpus.path={vectors[0]}", "k=3", *few],
         "zero_shot": [f"input={vectors[0]}", "embedder=local-tiny", "targets=[war,peace]", *few],
         "judge": [*tiny, "rubric=cultural_relevance", "targets=[Brazil,Japan]"],
-        "generate": [*tiny, "prompt=minimal", "samples=2", "max_tokens=8"],
+        # group_rows: a text of a model of random weights may change with the other prompts of its batch
+        "generate": [*tiny, "prompt=minimal", "samples=2", "group_rows=2", "max_tokens=8"],
         "fetch from parquet": ["source=parquet", f"source.path={inputs}/shards", *few],
         "fetch from webdataset": ["source=webdataset", f"source.path={inputs}/shards", *few],
         "kb": ["knowledge_base=table", f"knowledge_base.path={inputs}/kb/*.csv", "knowledge_base.language=en"],
