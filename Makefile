@@ -28,10 +28,10 @@ SUPPORTED := import sys; sys.exit(sys.version_info < (3, 11))
 BROKEN := $(shell $(PY) -c '$(SUPPORTED)' >/dev/null 2>&1 || echo FORCE)
 
 # Processes of the tests, at most 8. Tests with Ray wait for a third of their time, for its processes and for signals, so
-# that there are two per processor, if each has 4 GB of memory: it may start its own Ray. The others only compute.
+# that there are three for two processors, if each has 4 GB of memory: it may start its own Ray. The others only compute.
 PROCESSORS := $(shell $(PYTHON) -c 'import os; print(min(os.cpu_count() or 1, 8))')
 WORKERS ?= $(shell $(PYTHON) -c 'import os; gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30; \
-  print(max(1, min((os.cpu_count() or 1) * 2, round(gb / 4), 8)))')
+  print(max(1, min((os.cpu_count() or 1) * 3 // 2, round(gb / 4), 8)))')
 
 # Tests start hundreds of processes: each would compile the same modules again.
 unexport PYTHONDONTWRITEBYTECODE
