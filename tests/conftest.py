@@ -31,24 +31,26 @@ settings.load_profile("remine")
 ROOT = Path(__file__).resolve().parents[1]
 
 # Folders and files of tests/ that `make fast` leaves out, besides all tests with Ray: tests of whole commands, of
-# models, servers, browsers and processes, of the site, and those that resample for seconds.
+# models, servers, browsers and processes, of the site, random inputs, and those that resample for seconds.
 SLOW = tuple(
     """
-    actors/encoders actors/local_models actors/vlm/test_attacks actors/vlm/test_engines actors/vlm/test_families
-    actors/vlm/test_generation actors/vlm/test_loading actors/vlm/test_loglik actors/vlm/test_picture_size
-    actors/vlm/test_real_configs actors/vlm/test_scoring actors/vlm/test_system_turn actors/vlm/test_token_trees
-    actors/vlm/test_vllm actors/fetching/test_decoders actors/test_devices actors/test_embedder
+    actors/encoders actors/fetching/test_decoders actors/local_models actors/test_devices actors/test_embedder
     actors/test_folder_fetcher actors/test_generator actors/test_hostile_pipelines actors/test_judge
     actors/test_model_files actors/test_onednn actors/test_picture_reader actors/test_pinned_weights
-    actors/test_reasoning_judge actors/test_searcher actors/test_two_pictures actors/test_url_fetcher
-    actors/test_zero_shot_rater benchmarks gpu supply_chain jobs/test_ jobs/annotation/test_century_annotations
-    jobs/corpora/test_delimited jobs/items_from/test_responses jobs/judging jobs/metrics/test_every_metric
-    jobs/page/test_browser jobs/papers/test_ jobs/runtime/command_line/test_cli
-    jobs/runtime/cluster/test_cluster_of_nodes jobs/runtime/configuration/test_config
-    jobs/runtime/command_line/test_help_text jobs/runtime/test_lifecycle jobs/runtime/pipeline/test_pipelines
-    jobs/runtime/planning/test_plans jobs/runtime/command_line/test_refusals jobs/runtime/cluster/test_spot_machines
-    jobs/store/test_damage jobs/store/test_memory jobs/store/files/test_private_networks jobs/store/runs/test_two_runs
-    jobs/testbed jobs/viewer models test_cluster test_site test_types
+    actors/test_reasoning_judge actors/test_searcher actors/test_two_pictures actors/test_uploads
+    actors/test_url_fetcher actors/test_zero_shot_rater actors/vlm/test_attacks actors/vlm/test_decode_graph
+    actors/vlm/test_engines actors/vlm/test_families actors/vlm/test_fused actors/vlm/test_generation
+    actors/vlm/test_loading actors/vlm/test_loglik actors/vlm/test_packed actors/vlm/test_picture_size
+    actors/vlm/test_real_configs actors/vlm/test_scoring actors/vlm/test_system_turn actors/vlm/test_token_trees
+    actors/vlm/test_vllm jobs/annotation/test_century_annotations jobs/corpora/test_delimited
+    jobs/items_from/test_responses jobs/judging jobs/metrics/test_every_metric jobs/page/test_browser
+    jobs/papers/test_ jobs/runtime/cluster/test_cluster_of_nodes jobs/runtime/cluster/test_ray_processes
+    jobs/runtime/cluster/test_spot_machines jobs/runtime/command_line/test_cli
+    jobs/runtime/command_line/test_help_text jobs/runtime/command_line/test_refusals
+    jobs/runtime/configuration/test_config jobs/runtime/pipeline/test_pipelines jobs/runtime/planning/test_plans
+    jobs/runtime/planning/test_requests jobs/runtime/test_lifecycle jobs/store/files/test_private_networks
+    jobs/store/runs/test_two_runs jobs/store/test_damage jobs/store/test_memory jobs/test_ jobs/testbed jobs/viewer
+    benchmarks gpu models supply_chain test_cluster test_fuzzing test_site test_types
     """.split()
 )
 # The files that take longest, by measured seconds of CPU. They start before others of their kind: a process of xdist
