@@ -20,11 +20,13 @@ HASHES = ("record_id", "sha256", "phash")  # columns of hexadecimal digits that 
 _ID = r"\b[0-9a-f]{32}\b"
 _PICTURE = r"\.(?:jpe?g|png|gif|webp|tiff?|bmp|avif|jp2|ppm|svg|djvu|pdf)"
 _SUFFIX = rf"(?i){_PICTURE}\b"
-_NO_WORD, _NO_ADDRESS, _NO_LONG_ADDRESS = r"[^0-9A-Za-z_]+", r"[\s\"'<>,]+", r"[\s\"<>]+"
+_NO_WORD = r"[^0-9A-Za-z_]+"
+# What is between addresses: those with none of these signs, those that may have brackets, and those with any but quotes
+_NO_SHORT_ADDRESS, _NO_ADDRESS, _NO_LONG_ADDRESS = r"[\s\"'<>,;|()\[\]{}]+", r"[\s\"'<>,]+", r"[\s\"<>]+"
 _LONG = r"//[^\s\"<>]*[',]"  # an address may contain these signs, and they may end it
 # Words that may be addresses, the long ones first: their parts are no addresses of pictures. A pattern of the two signs
 # within a word would take the square of its length, and a text may be one word of a megabyte.
-_LONG_WORD, _WORD = re.compile(r"[^\s\"<>]+"), re.compile(r"[^\s\"'<>,]+")
+_WORDS = (re.compile(r"[^\s\"<>]+"), re.compile(r"[^\s\"'<>,]+"), re.compile(r"[^\s\"'<>,;|()\[\]{}]+"))
 _AROUND = "()[]{};:.!?\\',"  # signs around an address
 _BEFORE = r"^.*?(https?://)"  # what an address follows without a space, as in [text](https://…)
 _AFTER = rf"(?i)({_PICTURE})[^\x00-\x7f].*"  # scripts without spaces go on next to an address
@@ -88,6 +90,7 @@ class Mentions:
         hit = np.zeros(len(texts), bool)
         forms: tuple[tuple[pa.Array, str, Callable[[pa.Array], np.ndarray]], ...] = (
             (pc.match_substring_regex(texts, _ID), _NO_WORD, self._are_ids),
+            (pc.match_substring(texts, "//"), _NO_SHORT_ADDRESS, self._have_addresses),
             (pc.match_substring(texts, "//"), _NO_ADDRESS, self._have_addresses),
             (pc.match_substring_regex(texts, _LONG), _NO_LONG_ADDRESS, self._have_addresses),
         )
@@ -149,7 +152,7 @@ class Mentions:
         def word(match: re.Match[str]) -> str:
             return "" if match[0] in self._names else match[0]
 
-        for pattern in (_LONG_WORD, _WORD):
+        for pattern in _WORDS:
             text = pattern.sub(address, text)
         return re.sub(_ID, word, text, flags=re.ASCII)
 

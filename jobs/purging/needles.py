@@ -10,6 +10,7 @@ from jobs.purging.matching import DIMS, Gone, columns_of, matches
 from jobs.purging.mentions import Mentions, addresses_in, columns_of_texts
 
 PICTURES = (".jpg", ".jpeg", ".png", ".gif", ".webp", ".tif", ".tiff", ".bmp", ".avif", ".jp2", ".ppm")
+_SEPARATORS = (re.compile("[',]"), re.compile(r"[',;|()\[\]{}]"))  # of addresses; names of files may have them
 _WORDS = (re.compile(r"\w+"), re.compile(r"\w+", re.ASCII))  # scripts without spaces go on next to an id
 
 
@@ -86,7 +87,7 @@ def _words(text: str) -> Iterator[str]:
 
 
 def _addresses(text: str) -> list[str]:
-    """Return the possible addresses in a text; one that contains a comma or an apostrophe also as a whole."""
+    """Return the possible addresses in a text, with and without what commas, apostrophes and brackets separate."""
     words = [word for word in text.replace('"', " ").replace("<", " ").split() if "//" in word]
-    parts = [part for word in words for part in word.replace("'", ",").split(",") if "//" in part]
-    return list(dict.fromkeys(address for part in [*words, *parts] for address in addresses_in(part)))
+    parts = [part for word in words for signs in _SEPARATORS for part in signs.split(word) if "//" in part]
+    return list(dict.fromkeys(address for word in (*words, *parts) for address in addresses_in(word)))

@@ -46,7 +46,7 @@ def test_a_model_is_placed_and_prepared_as_asked(monkeypatch: pytest.MonkeyPatch
         assert raised.value is error
 
 
-def test_what_transformers_is_told_about_a_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_that_transformers_gets_for_a_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     processor, asked = SimpleNamespace(image_processor="of pictures"), []
     outcomes: list[Any] = [processor]
 

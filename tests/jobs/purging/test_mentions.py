@@ -49,6 +49,9 @@ def test_a_text_loses_its_mentions_and_no_more() -> None:
         f"see {COMMA}, '{COMMA}' and {URL}": "see , '' and ",
         f"[text]({URL}), [text]({COMMA})": "[text](), [text]()",
         f"{URL},{URL}": ",",
+        f"[a]({URL})[b]({URL})": "[a]()[b]()",
+        f"|{URL}|{URL}|x|": "|||x|",
+        f"{URL};{PLAIN}": ";",
         f"見{URL}です。": "見です。",
         f"見て {COMMA}。": "見て 。",
         f'{{"a":"{{\\"b\\":\\"{URL}\\"}}"}}': '{"a":"{\\"b\\":\\"\\"}"}',  # JSON in JSON

@@ -37,6 +37,7 @@ def test_texts_that_name_it() -> None:
         f"<a>{PAGE}</a>",
         *(json.dumps({"url": url}).replace("/", "\\/") for url in (PAGE, URL)),  # as PHP writes JSON
         f"https://h.example/q.jpg,{quote(PAGE, ':/')},x",
+        f"[a]({quote(PAGE, ':/')})[b](https://h.example/q.jpg)",
     ]
     assert {text for text in texts if not NEEDLES.in_text(text)} == set()
 
