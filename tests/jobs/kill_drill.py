@@ -18,11 +18,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from actors.ids import content_id
 from jobs.store.counts import Counts
 from jobs.store.files import locations
 from jobs.store.files.spool import sweep
@@ -296,6 +299,10 @@ def arguments_of(job: str, inputs: Path) -> list[str]:
         "generate_images": [f"input={inputs}/prompts", "image_model=local-tiny", "steps=2", "samples=2", *few],
         "loglik": [*tiny, "prompt=relevant_to", "targets=[Brazil,Japan]"],
         "terms": ["source=wikidata", f"source.path={inputs}/dumps", f"concepts={inputs}/concepts.yaml"],
+        "link": [
+            *(f"{key}={inputs}/links/{key}" for key in ("neighbors", "pictures")),
+            *(f"kb.vectors={inputs}/links/vectors", f"kb.path={inputs}/links/kb", *few),
+        ],
         "mark_spans": [
             *(f"input={inputs}/described/items", f"texts={inputs}/described/texts", f"images={inputs}/photos"),
             *("model=local-tiny", "max_tokens=4", "resources.judge.threads=1", *few),
@@ -348,6 +355,7 @@ def write_further_inputs(folder: Path) -> None:
                 tar.addfile(member, io.BytesIO(data))
     _write_dumps(folder)
     _write_descriptions(folder)
+    _write_links(folder / "links")
     texts = [{"text_id": f"t{n}", "role": "prompt", "text": f"Two dogs and {n} cats."} for n in range(16)]
     factories.write_table(folder / "texts", "texts", texts)
     axes = ["axes.concept=[dance,dinner,house,market]", "axes.country=[Brazil,Japan,Mali]"]
@@ -365,6 +373,38 @@ def _write_dumps(folder: Path) -> None:
         name = f"{number}.json.gz"
         dump = wikidata.dump([*(wikidata.CLASSES if number == 0 else ()), *entities])
         (folder / "dumps" / name).write_bytes(wikidata.compress(dump, name))
+
+
+def _write_links(folder: Path) -> None:
+    """Write a knowledge base with pictures and vectors of its lemmas, and twelve units of queries with neighbors."""
+    from jobs.runtime.command_line import cli
+
+    folder.mkdir()
+    draw, nodes = np.random.default_rng(5), 600
+    lines = [f"n{n},lemma {n}|other {n},{n}.jpg|{n * 7 % nodes}.jpg" for n in range(nodes)]
+    (folder / "kb.csv").write_text("\n".join(["node,lemmas,images", *lines]) + "\n")
+    keys = ["columns.lemmas=lemmas", "columns.gloss=null", "columns.images=images", "separator='|'", "language=en"]
+    keys = [f"knowledge_base.{key}" for key in (f"path={folder}/kb.csv", *keys)]
+    assert cli.main("kb", ["knowledge_base=table", *keys, f"out={folder}/kb"]) == 0
+    lemmas = pa.concat_tables(open_table(f"{folder}/kb/lemmas").batches(["text_id"]))["text_id"].to_pylist()
+    queries = [[f"q{unit:02}-{n}" for n in range(20)] for unit in range(12)]
+    near = [
+        [
+            {"query_id": query, "rank": rank, "item_id": content_id(f"{image}.jpg"), "score": 1 - rank / 100}
+            for query in of_unit
+            for rank, image in enumerate(draw.choice(nodes, 20, replace=False), 1)
+        ]
+        for of_unit in queries
+    ]
+    factories.write_units(folder / "neighbors", "neighbors", near)
+
+    def vectors(names: Sequence[str], kind: str) -> list[dict[str, Any]]:
+        return factories.embedding_rows(names, kind, draw.normal(size=(len(names), factories.DIM)))
+
+    files = {"encoder": "e", "preprocessing": "p"}
+    pictures = [vectors(of_unit, "image") for of_unit in queries]
+    factories.write_units(folder / "pictures", "embeddings", pictures, **files)
+    factories.write_units(folder / "vectors", "embeddings", [vectors(lemmas, "text")], **files)
 
 
 def _write_descriptions(folder: Path) -> None:

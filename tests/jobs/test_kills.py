@@ -39,6 +39,7 @@ FURTHER = (
     "loglik",
     "terms",
     "mark_spans",
+    "link",
 )
 FEW = ("pairs", "tric_rank")  # small jobs that `make test` kills too
 ELSEWHERE = {  # jobs with `out=` that no drill of this module kills
@@ -46,7 +47,6 @@ ELSEWHERE = {  # jobs with `out=` that no drill of this module kills
     "run": "runs the others",
     "diff": "writes no table",
     "view": "writes corrections one by one while a person rates",
-    "link": "tests/jobs/test_resume.py",
     "choose": "writes a page and a sheet, or one object",
     "export": "writes no table",
     "release": "writes no table",
