@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from actors.ids import content_id
 from jobs.models.encoder import EmbedderConfig, encoder_facts
 from jobs.runtime.command_line import cli
 from jobs.store.reading import open_table
@@ -18,7 +17,6 @@ from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
 from jobs.testbed.synthetic import write_corpus
-from tests.factories import DIM, embedding_rows, write_units
 from tests.jobs.running_job import Running
 
 ROOT = Path(__file__).parents[2]
@@ -173,56 +171,6 @@ def test_retrieve_killed_then_finished(tmp_path: Path) -> None:
     assert ours.num_rows == 64 * 8
     shutil.rmtree(corpus)  # half a gigabyte
     assert cli.main("verify", [f"input={out}"]) == 0
-
-
-@pytest.mark.torture  # units that look up what they need in other tables
-def test_link_killed_then_finished(tmp_path: Path) -> None:
-    draw = np.random.default_rng(5)
-    nodes, units, queries = 3000, 2 * FILES, 60
-    lines = [f"n{n},lemma {n}|other {n},{n}.jpg|{n * 7 % nodes}.jpg" for n in range(nodes)]
-    (tmp_path / "kb.csv").write_text("\n".join(["node,lemmas,images", *lines, ",nobody,"]) + "\n")
-    keys = ["columns.lemmas=lemmas", "columns.gloss=null", "columns.images=images", "separator='|'", "language=en"]
-    kb = ["knowledge_base=table", f"knowledge_base.path={tmp_path}/kb.csv", *(f"knowledge_base.{key}" for key in keys)]
-    assert cli.main("kb", [*kb, f"out={tmp_path}/kb"]) == 0
-    lemmas = pa.concat_tables(open_table(f"{tmp_path}/kb/lemmas").batches(["text_id"]))["text_id"].to_pylist()
-    names = [[f"q{unit:02}-{n:03}" for n in range(queries)] for unit in range(units)]
-    near = [
-        [
-            {"query_id": query, "rank": rank, "item_id": content_id(f"{image}.jpg"), "score": 1 - rank / 100}
-            for query in some
-            for rank, image in enumerate(draw.choice(nodes, 20, replace=False), 1)
-        ]
-        for some in names
-    ]
-    files = {"encoder": "e", "preprocessing": "p"}
-    vectors = [embedding_rows(some, "image", draw.normal(size=(queries, DIM))) for some in names]
-    tables = {
-        "neighbors": write_units(tmp_path / "near", "neighbors", near),
-        "pictures": write_units(tmp_path / "pictures", "embeddings", vectors, **files),
-        "kb.vectors": write_units(
-            tmp_path / "vectors",
-            "embeddings",
-            [embedding_rows(lemmas, "text", draw.normal(size=(len(lemmas), DIM)))],
-            **files,
-        ),
-    }
-    arguments = [f"{key}={place}" for key, place in tables.items()]
-    arguments += [f"kb.path={tmp_path}/kb", *FEW_PROCESSES]
-    out, calm = tmp_path / "out", tmp_path / "calm"
-
-    done = kill_midway("link", arguments, out, units=units, log=tmp_path / "killed.log")
-
-    assert cli.main("link", [*arguments, f"out={out}"]) == 0
-    assert cli.main("link", [*arguments, f"out={calm}"]) == 0
-    assert {name: (out / name).stat().st_mtime_ns for name in done} == done
-    order = [("image_id", "ascending"), ("rank", "ascending")]
-    ours, undisturbed = (pa.concat_tables(open_table(str(place)).batches()).sort_by(order) for place in (out, calm))
-    assert {path.name for path in out.glob("*.parquet")} == {path.name for path in calm.glob("*.parquet")}
-    assert ours.equals(undisturbed)
-    assert ours.num_rows == units * queries * 20
-    assert open_table(str(out)).counts() == open_table(str(calm)).counts()
-    assert cli.main("verify", [f"input={out}"]) == 0
-    assert not list(out.glob(".*.tmp"))
 
 
 def embeddings_table(out: Path, vectors: np.ndarray) -> Path:
