@@ -79,6 +79,12 @@ class TestClusterYaml:
         assert cluster["file_mounts"]["/home/ubuntu/.ray/auth_token"] == "~/.ray/auth_token"
         assert "--dashboard-host=127.0.0.1" in cluster["head_start_ray_commands"][-1]
 
+    def test_idle_processes_of_tasks_are_kept(self, cluster: dict[str, Any]) -> None:
+        starts = [cluster[f"{part}_start_ray_commands"][-1] for part in ("head", "worker")]
+        limits = {re.search(r"export .* RAY_num_workers_soft_limit=(\d+); ray start", start)[1] for start in starts}  # type: ignore[index]
+        # Two tasks per CPU of the largest machine, as the default shares of `read` and `write` allow.
+        assert limits == {str(2 * max(node["resources"]["CPU"] for node in cluster["available_node_types"].values()))}
+
 
 class TestFigures:
     """All files that name machines have the figures of conf/cluster/machines.yaml."""

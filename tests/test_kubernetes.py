@@ -180,5 +180,13 @@ def test_pods_know_the_hubs_cache_and_token(ray_cluster: dict[str, Any]) -> None
         }
 
 
+def test_pods_keep_as_many_idle_processes_as_machines(ray_cluster: dict[str, Any], ray_job: dict[str, Any]) -> None:
+    start = load(ROOT / "cluster.yaml")["worker_start_ray_commands"][-1]
+    for spec in (ray_cluster["spec"], ray_job["spec"]["rayClusterSpec"]):
+        for template in pod_templates(spec):
+            env = {variable["name"]: variable.get("value") for variable in template["containers"][0]["env"]}
+            assert f"RAY_num_workers_soft_limit={env['RAY_num_workers_soft_limit']};" in start
+
+
 def test_token_authentication_is_on(ray_cluster: dict[str, Any]) -> None:
     assert ray_cluster["spec"]["authOptions"] == {"mode": "token"}
