@@ -1,7 +1,5 @@
 """Rows that end their process in every attempt are found and left out; the loss of a machine is not attributed."""
 
-import os
-import weakref
 from pathlib import Path
 from typing import Any
 
@@ -9,101 +7,18 @@ import pyarrow as pa
 import pytest
 
 from actors import schemas
-from actors.devices import MissingDeviceError
-from actors.status import PROCESS_DIED, Reason, Status, failed_reason
+from actors.status import PROCESS_DIED, Reason, failed_reason
 from actors.vlm.errors import EngineError
 from jobs.errors import RunError
 from jobs.runtime import attempts
-from jobs.runtime.attempts import DEVICE_FAULTS, STARTS, UNIT_ATTEMPTS, Attempts, Ledger, mark_failed
-from jobs.runtime.bad_devices import BadDevices, Device
-from jobs.runtime.board import RunBoard, RunRecords
+from jobs.runtime.attempts import STARTS, UNIT_ATTEMPTS, Attempts, mark_failed
 from jobs.runtime.stage_contract import Read, Stage
 from jobs.runtime.stage_runners import StageRunner, UnitRunner
 from jobs.runtime.unit_blocks import UnitReader, UnitSink
-from jobs.runtime.unit_columns import BEGUN, EXCLUDED, EXPECTED_ROWS, TASK, sum_tallies
+from jobs.runtime.unit_columns import TASK, sum_tallies
 from jobs.store.units import Unit
 from jobs.store.writer import Target, UnitTask
-
-
-class Ended(BaseException):
-    """Stands for the end of a process."""
-
-
-class LocalBoard(RunBoard):
-    """A ledger with the interface of a `RunBoard`, in this process."""
-
-    ledger: RunRecords
-
-    def __init__(self) -> None:
-        super().__init__(None)
-        object.__setattr__(self, "ledger", RunRecords("r"))
-
-    def tell(self, method: str, *arguments: Any) -> None:
-        getattr(self.ledger, method)(*arguments)
-
-    def ask(self, method: str, *arguments: Any, timeout: float) -> Any:
-        return getattr(self.ledger, method)(*arguments)
-
-    def add(self, *_: Any) -> None:
-        """Counters are not read here."""
-
-
-class Rater:
-    """Ends its process at some items, as often as `deaths` says."""
-
-    INPUTS = schemas.RATED_ITEMS
-    OUTPUTS = schemas.RATED_ITEMS
-    deaths: dict[str, int] = {}
-    raises: dict[str, Exception] = {}
-    tally = 0
-    lost = 0  # times that the device fails
-
-    def __call__(self, batch: pa.Table) -> pa.Table:
-        if Rater.lost and "ok" in batch["status"].to_pylist():
-            Rater.lost -= 1
-            raise EngineError("CUDA error: an illegal memory access was encountered")
-        for item, status in zip(batch["item_id"].to_pylist(), batch["status"].to_pylist(), strict=True):
-            if status == Status.OK and self.deaths.get(item):
-                self.deaths[item] -= 1
-                raise Ended
-            if status == Status.OK and item in self.raises:
-                self.tally += 1
-                raise self.raises[item]
-        self.tally += batch.num_rows
-        return batch
-
-    def take_tally(self) -> dict[str, int]:
-        tally, self.tally = {"seen/rows": self.tally}, 0
-        return tally
-
-
-@pytest.fixture
-def board(monkeypatch: pytest.MonkeyPatch) -> LocalBoard:
-    monkeypatch.setattr(attempts, "device_of_process", lambda: Device("10.0.0.7", "n", ("0",), 1.0))
-    monkeypatch.setattr(attempts, "_cluster_gpus", lambda: 1.0)
-    monkeypatch.setattr(attempts, "_actor", lambda _: "a1")
-    return LocalBoard()
-
-
-def batch(items: int = 6) -> pa.Table:
-    rows = pa.table({"item_id": [f"i{n}" for n in range(items)], "status": ["ok"] * items})
-    for name in ("error_kind", "error_message"):
-        rows = rows.append_column(name, pa.nulls(items, pa.string()))
-    for name, value in ((TASK, "t"), (EXCLUDED, "{}")):
-        column = pa.DictionaryArray.from_arrays(pa.array([0] * items, pa.int32()), [value])
-        rows = rows.append_column(name, column)
-    rows = rows.append_column(BEGUN, pa.array([0.0] * items, pa.float64()))
-    return rows.append_column(EXPECTED_ROWS, pa.array([items] * items, pa.int64()))
-
-
-def restarted_until_done(board: LocalBoard, most: int = 10) -> tuple[pa.Table, int]:
-    """Return what the stage returns, and the number of times that its process ended before."""
-    for ended in range(most):
-        try:
-            return StageRunner(stage=Stage("judge", Rater, {}), board=board)(batch()), ended
-        except Ended:
-            pass
-    raise AssertionError("it never ends")
+from tests.jobs.runtime.ending_stage import Ended, LocalBoard, Rater, batch, restarted_until_done
 
 
 def test_a_row_that_ends_its_process_each_time_is_an_error_after_three(board: LocalBoard) -> None:
@@ -112,7 +27,7 @@ def test_a_row_that_ends_its_process_each_time_is_an_error_after_three(board: Lo
     assert ended == 3
     assert returned["status"].to_pylist() == ["ok", "ok", "error", "ok", "ok", "ok"]
     assert returned["error_kind"].to_pylist()[2] == PROCESS_DIED.kind == "process_died"
-    assert len(board.ledger._open) == 1  # what is done is forgotten, but not the row
+    assert len(board.records._open) == 1  # what is done is forgotten, but not the row
 
 
 @pytest.mark.parametrize("counted", [True, False])
@@ -127,7 +42,7 @@ def test_rows_at_which_the_stage_raises_are_errors_of_their_kind(
     assert returned["error_kind"].to_pylist() == [None, "ValueError", None, None, "out_of_memory", None]
     assert returned["error_message"].to_pylist()[1] == "ValueError: cursed"
     assert sum_tallies(returned) == {"seen": {"rows": 6}}  # nothing twice
-    assert not board.ledger._open or not counted
+    assert not board.records._open or not counted
 
 
 def test_a_stage_that_raises_at_the_marked_row_or_breaks_its_contract_ends_the_run(board: LocalBoard) -> None:
@@ -170,7 +85,7 @@ def test_units_that_end_the_process_that_reads_or_writes_them_are_left_out(board
     target = Target(str(tmp_path), "records", {}, "i", {}, None)
     for stage in ("UnitReader", "UnitSink"):
         for _ in range(UNIT_ATTEMPTS):
-            board.ledger.begin(Attempts(board, stage)._key(("u1",)), None)
+            board.records.begin(Attempts(board, stage)._key(("u1",)), None)
     task = pa.table({TASK: [UnitTask(Unit("u1", ()), 0, ()).to_json()]})
 
     def rows(_: UnitTask) -> pa.Table:
@@ -178,9 +93,9 @@ def test_units_that_end_the_process_that_reads_or_writes_them_are_left_out(board
 
     reader = UnitReader(Read(rows, "item_id", "item_id"), target, [Stage("judge", Rater, {})], board)
     assert reader(task).num_rows == 0
-    assert board.ledger.given_up() == {"u1": f"the process that reads it ended 3 times; {attempts.REMEDY}"}
+    assert board.records.given_up() == {"u1": f"the process that reads it ended 3 times; {attempts.REMEDY}"}
     UnitSink(target, board=board)(task.set_column(0, TASK, task[TASK].dictionary_encode()))
-    assert board.ledger.given_up() == {"u1": f"the process that writes it ended 3 times; {attempts.REMEDY}"}
+    assert board.records.given_up() == {"u1": f"the process that writes it ended 3 times; {attempts.REMEDY}"}
     assert not list(tmp_path.iterdir())
 
 
@@ -194,9 +109,9 @@ def test_a_unit_at_which_its_actor_raises_is_left_out_and_the_next_is_done(board
     target = Target(str(tmp_path), "records", {}, "i", {}, None)
     tasks = pa.table({TASK: [UnitTask(Unit(name, ()), 0, ()).to_json() for name in ("u1", "u2")]})
     UnitRunner(stage=Stage("mine", Mine, {}), board=board, target=target)(tasks)
-    assert board.ledger.given_up() == {"u1": "Mine failed: ValueError: cursed"}
+    assert board.records.given_up() == {"u1": "Mine failed: ValueError: cursed"}
     assert [path.name for path in tmp_path.iterdir()] == ["u2.parquet"]
-    assert not board.ledger._open
+    assert not board.records._open
     errors["u2"] = OSError("the store is gone")
     with pytest.raises(OSError, match="gone"):
         UnitRunner(stage=Stage("mine", Mine, {}), board=board, target=target)(tasks)
@@ -235,7 +150,7 @@ def test_a_stage_that_ends_even_at_the_marked_row_ends_the_run(board: LocalBoard
 
 def test_a_unit_that_ends_its_process_each_time_is_left_out(board: LocalBoard, tmp_path: Path) -> None:
     for attempt in range(UNIT_ATTEMPTS):
-        assert board.ledger.begin(Attempts(board, "Mine")._key(("unit", "u1")), None) == attempt
+        assert board.records.begin(Attempts(board, "Mine")._key(("unit", "u1")), None) == attempt
 
     class Mine:
         def __call__(self, *_: Any) -> None:
@@ -244,7 +159,7 @@ def test_a_unit_that_ends_its_process_each_time_is_left_out(board: LocalBoard, t
     target = Target(str(tmp_path), "records", {}, "i", {}, None)
     task = UnitTask(Unit("u1", ()), 0, ())
     UnitRunner(stage=Stage("mine", Mine, {}), board=board, target=target)(pa.table({TASK: [task.to_json()]}))
-    assert list(board.ledger.given_up()) == ["u1"]
+    assert list(board.records.given_up()) == ["u1"]
     assert not list(tmp_path.iterdir())
 
 
@@ -255,189 +170,10 @@ def test_a_constructor_that_ends_its_process_each_time_ends_the_run(board: Local
     message = "the process of Judge ended 4 times while it started; there is too little memory"
     with pytest.raises(RunError, match=message), Attempts(board, "Judge").start():
         pass
-    board.ledger._open.clear()
+    board.records._open.clear()
     for _ in range(2 * STARTS):  # a spot machine a day
         with Attempts(board, "Judge").start():
             pass
-
-
-def test_a_failed_device_restarts_the_actor_until_it_never_yields_a_result(
-    board: LocalBoard, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def leave(_: int) -> None:
-        raise Ended
-
-    monkeypatch.setattr(os, "_exit", leave)
-    Rater.deaths, Rater.lost = {}, 2
-    returned, ended = restarted_until_done(board)
-    assert (ended, set(returned["status"].to_pylist())) == (2, {"ok"})
-    Rater.lost = DEVICE_FAULTS  # the result in between starts the count anew
-    with pytest.raises(RunError, match=r"machine 10\.0\.0\.7, GPU 0 failed 5 times without a result \(CUDA error"):
-        restarted_until_done(board)
-
-
-def test_a_failed_device_restarts_the_actor_while_the_board_restarts(
-    board: LocalBoard, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import ray
-
-    def leave(_: int) -> None:
-        raise Ended
-
-    def ask(*_: Any, **__: Any) -> Any:
-        raise errors.pop()
-
-    errors = [TimeoutError(), ray.exceptions.ActorDiedError()]
-    monkeypatch.setattr(os, "_exit", leave)
-    attempts = Attempts(board, "Judge")
-    monkeypatch.setattr(LocalBoard, "ask", ask)
-    while errors:
-        with pytest.raises(Ended):
-            attempts.leave(EngineError("CUDA error"))
-
-
-class Cluster:
-    """GPUs of which the lowest free one is given to whom asks next, and the rows that stages returned on them."""
-
-    def __init__(self, board: LocalBoard, monkeypatch: pytest.MonkeyPatch, *, gpus: int) -> None:
-        self.free, self.board, self.monkeypatch = list(range(gpus)), board, monkeypatch
-        self.holders: list[Device] = []
-        board.ledger._start_holder = self.hold
-        monkeypatch.setattr(attempts, "LEAVE_S", 0)
-        monkeypatch.setattr(attempts, "_cluster_gpus", lambda: float(gpus))
-        monkeypatch.setattr(attempts, "device_of_process", self.device)
-        monkeypatch.setattr(os, "_exit", self.ended)
-
-    def device(self) -> Device:
-        return Device("10.0.0.7", "n", (str(self.free[0]),), 1.0)
-
-    def hold(self, device: Device, _: int) -> None:
-        self.holders.append(device)
-
-    def ended(self, _: int) -> None:
-        """Record that a process has ended: its GPU goes to a holder, if one waits."""
-        for device in self.holders:
-            self.free = [gpu for gpu in self.free if str(gpu) not in device.gpus]
-        raise Ended
-
-
-def test_what_failed_on_a_bad_device_is_retried_on_another(board: LocalBoard, monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = Cluster(board, monkeypatch, gpus=2)
-
-    class OnGpuZero(Rater):
-        def __call__(self, batch: pa.Table) -> pa.Table:
-            if cluster.free[0] == 0 and "ok" in batch["status"].to_pylist():
-                raise EngineError("CUDA error: an illegal memory access was encountered")
-            return batch
-
-    stage, ended = Stage("judge", OnGpuZero, {}), 0
-    while True:
-        try:
-            returned = StageRunner(stage=stage, board=board)(batch())
-            break
-        except Ended:
-            ended += 1
-    assert ended == DEVICE_FAULTS
-    assert set(returned["status"].to_pylist()) == {"ok"}  # rows that were marked on the way are not lost
-    assert [device.gpus for device in cluster.holders] == [("0",)]
-    assert "machine 10.0.0.7, GPU 0 failed 5 times without a result" in next(iter(board.ledger.warnings()))
-    assert not board.ledger._open
-
-
-def test_a_device_without_a_driver_is_left_at_once(board: LocalBoard, monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = Cluster(board, monkeypatch, gpus=2)
-
-    def start(error: Exception | None) -> None:
-        with Attempts(board, "Judge").start():
-            if error:
-                raise error
-
-    with pytest.raises(MissingDeviceError):
-        start(MissingDeviceError("no driver"))
-    assert len(cluster.holders) == 1
-    with pytest.raises(Ended):  # Ray was faster than the holder, and gives the same GPU again
-        start(None)
-    start(None)
-    assert cluster.free == [1]
-    message = r"GPU 0 cannot start Judge \(no driver\); machine 10\.0\.0\.7, GPU 1 .*; no other GPU is left"
-    with pytest.raises(RunError, match=message):
-        start(EngineError("CUDA error: unknown error"))
-
-
-def test_other_errors_of_constructors_count_only_where_others_start(
-    board: LocalBoard, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cluster = Cluster(board, monkeypatch, gpus=3)
-
-    def fail() -> None:
-        with pytest.raises(OSError, match="full"), Attempts(board, "Judge").start():
-            raise OSError("the disk is full")
-
-    for _ in range(5):
-        fail()
-    assert not board.ledger.bad_devices()  # all may fail
-    board.ledger.started("Judge", cluster.device().name)
-    fail()
-    assert not board.ledger.bad_devices()  # this one too, though an earlier actor started on it
-    board.ledger.started("Judge", "another")
-    fail()
-    assert [device.gpus for device in board.ledger.bad_devices()] == [("0",)]
-    assert len(cluster.holders) == 1
-
-
-def test_a_result_of_a_device_ends_what_its_failures_say_about_attempts() -> None:
-    """An attempt that began later counts, even if the device is given up afterwards."""
-    ledger = Ledger()
-    ledger.begin("row", None)
-    ledger.fault("GPU 0", ["row"])
-    ledger.end("row", "GPU 0")
-    assert ledger.begin("row", None) == 0
-    ledger.forget_attempts("GPU 0")
-    assert ledger.begin("row", None) == 1
-
-
-def test_what_was_attempted_on_a_bad_device_has_its_whole_time_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 100.0
-    monkeypatch.setattr(attempts.time, "monotonic", lambda: now)
-    ledger = Ledger()
-    for began, is_over in ((100.0, False), (129.0, False), (159.0, True)):  # from the last attempt
-        now = began
-        ledger.begin("slow", 30.0)
-        assert ledger.timed_out("slow") == is_over
-    ledger.begin("lost", 30.0)
-    ledger.fault("GPU 0", ["lost"])
-    ledger.forget_attempts("GPU 0")
-    now += 1000
-    assert ledger.begin("lost", 30.0) == 0
-    assert not ledger.timed_out("lost")
-    ledger.end("slow", "")
-    assert not ledger.timed_out("slow")
-
-
-def test_holders_that_were_given_other_gpus_stay_until_one_has_the_right_one() -> None:
-    class Handle:
-        pass
-
-    started: list[int] = []
-    living = weakref.WeakValueDictionary[int, Handle]()
-
-    def start_holder(_: Device, number: int) -> Handle:
-        started.append(number)
-        living[number] = handle = Handle()
-        return handle
-
-    devices, bad = BadDevices(start_holder), Device("m", "n", ("3",), 1.0)
-    devices.occupy(bad)
-    devices.occupy(bad)  # the actor came back to it: one is on the way
-    assert started == [0]
-    devices.placed(bad, 0, ("5",))
-    devices.placed(bad, 1, ("6",))
-    assert sorted(living) == started == [0, 1, 2]
-    devices.placed(bad, 2, ("3",))
-    assert sorted(living) == [2]
-    devices.placed(bad, 2, ("3",))
-    devices.occupy(bad)  # the other half of the GPU
-    assert sorted(living) == [2, 3]
 
 
 def test_without_a_board_errors_pass_unchanged() -> None:

@@ -8,45 +8,21 @@ import pytest
 
 from actors import schemas
 from jobs.errors import RunError
-from jobs.runtime import attempts, board
-from jobs.runtime.bad_devices import Device
-from jobs.runtime.board import Reporter, RunBoard, RunRecords
+from jobs.runtime.board import Reporter
 from jobs.runtime.stage_contract import Stage
 from jobs.runtime.stage_runners import StageRunner, UnitRunner, reason_of
 from jobs.runtime.unit_columns import BEGUN, EXCLUDED, EXPECTED_ROWS, TALLY, TASK
 from jobs.store.units import Unit
 from jobs.store.writer import Target, UnitTask, UnitWriter
 from tests.cases import check_cases
-
-
-class RecordingBoard(RunBoard):
-    """Keeps the counts that are sent to it, in this process."""
-
-    sent: list[tuple[Any, ...]]
-    records: RunRecords
-
-    def __init__(self) -> None:
-        super().__init__(None)
-        object.__setattr__(self, "sent", [])
-        object.__setattr__(self, "records", RunRecords("r"))
-
-    def tell(self, method: str, *arguments: Any) -> None:
-        getattr(self.records, method)(*arguments)
-
-    def ask(self, method: str, *arguments: Any, timeout: float) -> Any:
-        return getattr(self.records, method)(*arguments)
-
-    def add(self, stage: str, done: int, errors: int, notes: dict[str, int]) -> None:
-        self.sent.append((stage, done, errors, notes))
+from tests.jobs.runtime.ending_stage import LocalBoard, batch
 
 
 @pytest.fixture
-def recording(monkeypatch: pytest.MonkeyPatch) -> RecordingBoard:
-    """A board to which counts are sent only when they are flushed."""
-    monkeypatch.setattr(attempts, "device_of_process", lambda: Device("10.0.0.7", "n", (), 0.0))
-    monkeypatch.setattr(attempts, "_actor", lambda _: "a1")
-    monkeypatch.setattr(board, "REPORT_EVERY_S", float("inf"))
-    return RecordingBoard()
+def board(board: LocalBoard, monkeypatch: pytest.MonkeyPatch) -> LocalBoard:
+    """The board, to which counts are sent only when they are flushed."""
+    monkeypatch.setattr("jobs.runtime.board.REPORT_EVERY_S", float("inf"))
+    return board
 
 
 class Tallying:
@@ -66,27 +42,16 @@ class Tallying:
         return {"seen/calls": 1}
 
 
-def batch(items: int) -> pa.Table:
-    rows = pa.Table.from_pylist(
-        [{"item_id": f"i{n}", "status": "ok", TASK: "t", EXCLUDED: "{}"} for n in range(items)],
-        schema=pa.schema([*schemas.RATED_ITEMS, (TASK, pa.string()), (EXCLUDED, pa.string())]),
-    )
-    task = UnitTask(Unit("u", ())).to_json()
-    rows = rows.set_column(rows.column_names.index(TASK), TASK, pa.array([task] * items))
-    rows = rows.append_column(BEGUN, pa.array([1.0] * items, pa.float64()))
-    return rows.append_column(EXPECTED_ROWS, pa.array([items] * items, pa.int64()))
-
-
-def test_a_stage_reports_its_rows_errors_and_tokens_after_each_batch(recording: RecordingBoard) -> None:
-    runner = StageRunner(stage=Stage("judge", Tallying, {}), board=recording)
+def test_a_stage_reports_its_rows_errors_and_tokens_after_each_batch(board: LocalBoard) -> None:
+    runner = StageRunner(stage=Stage("judge", Tallying, {}), board=board)
     for items in (3, 1):
         runner(batch(items))
-    assert recording.sent == [("judge", 3, 1, {"tokens": 30}), ("judge", 1, 0, {"tokens": 10})]
+    assert board.sent == [("judge", 3, 1, {"tokens": 30}), ("judge", 1, 0, {"tokens": 10})]
 
 
-def test_a_batch_keeps_the_columns_of_its_unit_and_the_first_row_has_the_tally(recording: RecordingBoard) -> None:
+def test_a_batch_keeps_the_columns_of_its_unit_and_the_first_row_has_the_tally(board: LocalBoard) -> None:
     rows = batch(2)
-    runner = StageRunner(stage=Stage("judge", Tallying, {}), board=recording)
+    runner = StageRunner(stage=Stage("judge", Tallying, {}), board=board)
     for _ in range(2):
         returned = runner(rows)
     for column in (TASK, EXCLUDED, BEGUN, EXPECTED_ROWS):
@@ -94,26 +59,26 @@ def test_a_batch_keeps_the_columns_of_its_unit_and_the_first_row_has_the_tally(r
     assert returned[TALLY].to_pylist() == [[("seen/calls", 1)], None]
 
 
-def test_several_rows_for_one_keep_the_unit_of_that_row(recording: RecordingBoard) -> None:
+def test_several_rows_for_one_keep_the_unit_of_that_row(board: LocalBoard) -> None:
     class Twice(Tallying):
         def __call__(self, rows: pa.Table) -> pa.Table:
             return rows.take(pa.array([row for row in range(rows.num_rows) for _ in range(2)]))
 
     rows, tasks = batch(2), [UnitTask(Unit(name, ())).to_json() for name in "uv"]
     rows = rows.set_column(rows.column_names.index(TASK), TASK, pa.array(tasks))
-    returned = StageRunner(stage=Stage("judge", Twice, {}, rows_out=2), board=recording)(rows)
+    returned = StageRunner(stage=Stage("judge", Twice, {}, rows_out=2), board=board)(rows)
     assert returned[TASK].to_pylist() == [tasks[0], tasks[0], tasks[1], tasks[1]]
 
 
-def test_a_unit_is_reported_when_it_is_written(recording: RecordingBoard, tmp_path: Path) -> None:
+def test_a_unit_is_reported_when_it_is_written(board: LocalBoard, tmp_path: Path) -> None:
     class Mine:
         def __call__(self, task: UnitTask, writer: UnitWriter, report: Reporter) -> None:
             report.add(5, errors=1)
 
     target = Target(str(tmp_path), "records", {}, "i", {}, None)
     tasks = pa.table({TASK: [UnitTask(Unit(name, ())).to_json() for name in ("u1", "u2")]})
-    UnitRunner(stage=Stage("mine", Mine, {}), board=recording, target=target)(tasks)
-    assert recording.sent == [("mine", 5, 1, {}), ("mine", 5, 1, {})]
+    UnitRunner(stage=Stage("mine", Mine, {}), board=board, target=target)(tasks)
+    assert board.sent == [("mine", 5, 1, {}), ("mine", 5, 1, {})]
 
 
 class Labels:
