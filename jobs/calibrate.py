@@ -3,7 +3,7 @@
     remine calibrate input=R/loglik 'items=[R/items]' out=R/ratings/loglik
     remine calibrate input=R/loglik criterion=pearson reference=R/people out=R/ratings/loglik
 
-`input` is a table that jobs.loglik wrote with several lambdas and thresholds. CAIRE (appendix B.1) publishes neither
+`input` is a table that remine loglik wrote with several lambdas and thresholds. CAIRE (appendix B.1) publishes neither
 them nor the log-likelihood from which a label counts as relevant. criterion=f1 chooses all three by the gold labels of
 `items=`, and each label becomes the highest or the lowest answer of `rubric=`; criterion=pearson chooses lambda and T
 by people's ratings, and the scores stay log-likelihoods. The choice and its value on both halves are printed, stored in

@@ -4,9 +4,9 @@
     remine fetch source=urls input=R/candidates/records source.contact=you@example.org out=R/images
     remine choose neighbors=R/candidates/neighbors prompts=R/prompts images=R/images out=R/choose
 
-A search in published vectors (jobs.retrieve corpus=datacomp) returns ids of the corpus; the corpus' Parquet files have
-their URLs. OUT/records has each distinct picture once, with the corpus' id as record_id; OUT/neighbors has the same
-queries, ranks and scores as the search, with the image_id that jobs.fetch gives to the picture.
+A search in published vectors (remine retrieve corpus=datacomp) returns ids of the corpus; the corpus' Parquet files
+have their URLs. OUT/records has each distinct picture once, with the corpus' id as record_id; OUT/neighbors has the
+same queries, ranks and scores as the search, with the image_id that remine fetch gives to the picture.
 """
 
 import sys
@@ -42,7 +42,7 @@ class CandidatesConfig:
     """Keys of `candidates`."""
 
     out: str = MISSING  # folder or s3://bucket/prefix of the tables `records` and `neighbors`
-    neighbors: str = MISSING  # a table of neighbors (jobs.retrieve)
+    neighbors: str = MISSING  # a table of neighbors (remine retrieve)
     corpus: MetadataConfig = field(default_factory=MetadataConfig)
     k: int | None = None  # number of best neighbours per query; null: all
     limit: int | None = None  # the neighbours of the first queries only, for a trial run in separate tables; null: all

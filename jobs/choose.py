@@ -39,7 +39,7 @@ class ChooseConfig:
     """Keys of `choose`."""
 
     out: str = MISSING  # a folder for the page and its CSV; with chosen=, the table items
-    neighbors: str | None = None  # a table of neighbors (jobs.retrieve)
+    neighbors: str | None = None  # a table of neighbors (remine retrieve)
     prompts: str | None = None  # the table of texts that were searched for
     images: str | None = None  # a table of images; null: a page without pictures, a CSV without URLs
     chosen: str | None = None  # the completed CSV, from which items are written
@@ -84,7 +84,7 @@ def write_sheet(cfg: ChooseConfig, excluded: Exclusions) -> None:
         locations.replace(sheet, choice_sheet.as_csv(rows))
         locations.replace(page, choice_sheet.as_page(rows, pictures))
     say(f"choose: {quantity(len(rows), 'row')} for {len({row['query_id'] for row in rows}):,} prompts")
-    say(f"  {sheet}: put an x into the column `chosen`, then run jobs.choose chosen=…")
+    say(f"  {sheet}: put an x into the column `chosen`, then run remine choose chosen=…")
     say(f"  {page}: the same rows with {quantity(len(pictures), 'picture')}")
     summary.show_exclusions(excluded, exclusion_filter.matched)
 

@@ -9,7 +9,7 @@ The specific set of CAIRE (section 4.1). The first command writes an item per se
 the model. The third writes OUT/concepts.csv: one row per concept whose name is a lemma or title of an entity with an
 article. Its columns are the labels of the set, the labels that the model assigns to the concept (`gold`), the entity
 (`gold_node`), and an empty column `picture`. A person checks the labels and enters the file name of a picture in each
-row that is to be used; jobs.items input=concepts.csv then makes the items to be judged.
+row that is to be used; remine items input=concepts.csv then makes the items to be judged.
 """
 
 import sys
@@ -43,7 +43,7 @@ READ = (Status.OK, Status.TRUNCATED)  # statuses of responses with concepts
 class ConceptsKb:
     """The knowledge base whose entities are concepts."""
 
-    path: str | None = None  # the folder that jobs.kb wrote
+    path: str | None = None  # the folder that remine kb wrote
     language: str = "en"  # preferred language of the titles
 
 
@@ -53,7 +53,7 @@ class ConceptsConfig:
 
     out: str = MISSING  # a folder: for the tables items and texts, or for concepts.csv
     lists: list[str] = field(default_factory=list)  # sets of labels: names of conf/target_lists, or files
-    responses: str | None = None  # the model's proposals (jobs.generate prompt=rare_concepts)
+    responses: str | None = None  # the model's proposals (remine generate prompt=rare_concepts)
     input_items: str | None = None  # the items that it was asked about
     kb: ConceptsKb = field(default_factory=ConceptsKb)
 

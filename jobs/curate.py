@@ -44,10 +44,10 @@ from jobs.store.writer import UnitWriter
 class CurateConfig(CurationRules, Writing):
     """Keys of `curate`."""
 
-    input: str = MISSING  # a table of records (jobs.mine, or an earlier curate)
+    input: str = MISSING  # a table of records (remine mine, or an earlier curate)
     limit: int | None = None  # read only the first records, for a trial run in a separate table; null: all
     unit_rows: int = 256  # rarely: selected rows per unit, the granularity of resuming in the jobs that follow
-    images: str | None = None  # a table of images (jobs.fetch): which pictures are missing, and their perceptual hashes
+    images: str | None = None  # a table of images (remine fetch): missing pictures and perceptual hashes
     ratings: list[str] = field(default_factory=list)  # tables of ratings, or globs of tables
 
 

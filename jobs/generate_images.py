@@ -4,7 +4,7 @@
     remine generate_images input=R/rome/items texts=R/rome/texts samples=6 \\
         'image_models=[sd3-medium,sdxl-base]' out=R/generated
 
-`input` is a table of texts (jobs.prompts) or of items with a text of role `prompt` in `texts=`. OUT/images has the
+`input` is a table of texts (remine prompts) or of items with a text of role `prompt` in `texts=`. OUT/images has the
 pictures as PNG. OUT/items has one item per picture, with the values or attributes, targets and texts of its prompt, so
 that people and models can judge it. Each picture has its own seed, derived from the prompt and its number. Several
 models draw one after another into the same tables; the attribute `image_model` of an item is the name of its model.

@@ -4,9 +4,10 @@
     remine kb knowledge_base=babelnet knowledge_base.path='babelnet/*.tsv' out=R/kb
 
 Writes R/kb/nodes, R/kb/lemmas, R/kb/glosses, R/kb/windows, R/kb/articles and R/kb/node_images. Lemmas, glosses and
-windows are embedded (jobs.embed) and searched (jobs.retrieve) separately: CAIRE's three indices (A.3). A window is a
-part of an article that a text tower can read; `articles` has whole articles, from which jobs.items takes the context of
-linked pictures. The column `source` of a text is its node. Pictures on the list `exclusions=` are not in `node_images`.
+windows are embedded (remine embed) and searched (remine retrieve) separately: CAIRE's three indices (A.3). A window is
+a part of an article that a text tower can read; `articles` has whole articles, from which remine items takes the
+context of linked pictures. The column `source` of a text is its node. Pictures on the list `exclusions=` are not in
+`node_images`.
 """
 
 import sys

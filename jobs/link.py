@@ -9,7 +9,7 @@ CAIRE's methods (sections 3.1, A.3, A.4). The vision methods take the nodes of t
 base (neighbors: pictures searched in the pictures of the knowledge base, k=20) and rank them by lemma, by gloss or by
 how many of the nearest pictures each has. The other methods search all texts of the knowledge base (neighbors: pictures
 searched in the embedded R/kb/lemmas, glosses or windows, with k well above the number of nodes wanted, because a node
-has several texts). jobs.evaluate computes how often the right node is among the first.
+has several texts). remine evaluate computes how often the right node is among the first.
 """
 
 import sys
@@ -40,7 +40,7 @@ CONTAMINATED = ("keep", "skip")
 class LinkConfig(LinkSettings, ReadingRows):
     """Keys of `link`."""
 
-    neighbors: str = MISSING  # a table of neighbors (jobs.retrieve): of pictures, or of the knowledge base's texts
+    neighbors: str = MISSING  # a table of neighbors (remine retrieve): of pictures, or of the knowledge base's texts
     kb: LinkedKbConfig = field(default_factory=LinkedKbConfig)
     pictures: str | None = None  # the queries' embeddings, for lemma_vision and gloss_vision
     contaminated: str = "keep"  # skip: no links for a query that is a picture of the knowledge base

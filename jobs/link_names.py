@@ -45,14 +45,14 @@ NOT_NAMED, NO_RESPONSE = "no name is in the knowledge base", "no response"  # fi
 class NamedKb:
     """The knowledge base."""
 
-    path: str = MISSING  # the folder that jobs.kb wrote
+    path: str = MISSING  # the folder that remine kb wrote
 
 
 @dataclass
 class LinkNamesConfig(Writing):
     """Keys of `link_names`."""
 
-    responses: str = MISSING  # a table of responses about pictures (jobs.generate prompt=name_entity)
+    responses: str = MISSING  # a table of responses about pictures (remine generate prompt=name_entity)
     kb: NamedKb = field(default_factory=NamedKb)
     k: int = 20  # nodes per picture
     names: int = 5  # number of lines of a response that are read as names

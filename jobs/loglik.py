@@ -5,7 +5,7 @@
 
 CAIRE, appendix B.1: score = log P(label | picture, text) - lambda x max(log P(label | nothing), T); higher is more
 relevant. An item's own targets take precedence over `targets=`. Every pair of `lambdas` and `thresholds` is stored as a
-`condition`, after `condition=` if that is set; jobs.calibrate chooses among them on half of the items. With
+`condition`, after `condition=` if that is set; remine calibrate chooses among them on half of the items. With
 `reference=` (for example, people's ratings) the job prints the Pearson correlation of each pair with the reference and
 stores it in `_run/sweep.json`.
 """

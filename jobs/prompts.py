@@ -4,7 +4,7 @@
     remine prompts template='a photo of {thing}' axes='{thing: [bread, rice]}' out=R/prompts
 
 An axis is a list of values, or a text file with one value per line. The column `source` has a text's values as JSON.
-Next steps: jobs.embed input=R/prompts, jobs.retrieve queries=… k=8, jobs.choose.
+Next steps: remine embed input=R/prompts, remine retrieve queries=… k=8, remine choose.
 """
 
 import itertools

@@ -43,7 +43,7 @@ class ReleaseConfig:
 
     out: str = MISSING  # a separate folder or s3://bucket/prefix
     records: str = MISSING  # table of the pictures
-    starter: str | None = None  # records of the starter set (jobs.curate select=starter)
+    starter: str | None = None  # records of the starter set (remine curate select=starter)
     images: str | None = None  # images table: authors and licences
     # tables, or globs, or .csv, .tsv, .txt and .parquet files: search terms
     terms: list[str] = field(default_factory=list)

@@ -43,7 +43,7 @@ PICTURE = "entity_picture_"  # attributes: web addresses of a node's pictures, n
 class ReviewedKb:
     """The knowledge base of the links."""
 
-    path: str = MISSING  # folder that jobs.kb wrote
+    path: str = MISSING  # folder that remine kb wrote
     images: str | None = None  # table of its pictures, whose web addresses people see as links
 
 
@@ -66,7 +66,7 @@ def execute(cfg: ReviewLinksConfig) -> dict[str, Any]:
     if cfg.ranks < 1:
         raise InputError(f"ranks={cfg.ranks}: must be at least 1")
     if not cfg.links:
-        raise InputError("links= is required: tables that jobs.link wrote")
+        raise InputError("links= is required: tables that remine link wrote")
     if cfg.pictures < 1:
         raise InputError(f"pictures={cfg.pictures}: must be at least 1")
     limits.check(cfg.limit)

@@ -33,7 +33,7 @@ MAX_PICTURES = 100  # most pictures on one page
 class ShownKb:
     """The knowledge base of the links."""
 
-    path: str = MISSING  # folder that jobs.kb wrote
+    path: str = MISSING  # folder that remine kb wrote
     images: str | None = None  # table of its pictures; null: a page without them
 
 

@@ -3,7 +3,7 @@
     remine tric_captions split=tric/dev-0 out=R/captions
 
 The table has one text for each template, caption and date of a picture in the split. The template (`none`, `year`,
-`decade`) determines how the text gives the date; jobs.tric_rank compares the templates. The column `source` has the
+`decade`) determines how the text gives the date; remine tric_rank compares the templates. The column `source` has the
 index of the caption, `revision` the template, and `date` the date in the text.
 """
 

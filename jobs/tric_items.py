@@ -35,8 +35,8 @@ class TricItemsConfig:
     """Keys of `tric_items`."""
 
     split: str = MISSING  # the folder with in.tsv and captions.tsv
-    neighbors: str = MISSING  # the ranking (jobs.tric_rank)
-    captions: str = MISSING  # texts (jobs.tric_captions)
+    neighbors: str = MISSING  # the ranking (remine tric_rank)
+    captions: str = MISSING  # texts (remine tric_captions)
     out: str = MISSING  # the table of items to write
     k: int = 50  # captions per picture, from the best
     dates: str = "day"  # how the prompt words the newspaper's date: none, year, decade or day
@@ -49,7 +49,7 @@ def execute(cfg: TricItemsConfig) -> dict[str, Any]:
     if cfg.dates not in DATES:
         raise InputError(f"dates={cfg.dates}: must be one of {', '.join(DATES)}")
     if not 1 <= cfg.k <= ANSWERS:
-        raise InputError(f"k={cfg.k}: must be 1 to {ANSWERS}, the captions that jobs.tric_rank keeps")
+        raise InputError(f"k={cfg.k}: must be 1 to {ANSWERS}, the captions that remine tric_rank keeps")
     if cfg.unit_rows < 1:
         raise InputError(f"unit_rows={cfg.unit_rows}: must be at least 1")
     split = read_split(cfg.split)

@@ -45,7 +45,7 @@ class TricRankConfig:
 
     split: str = MISSING  # the folder with in.tsv, captions.tsv and, if public, expected.tsv
     pictures: str = MISSING  # embeddings of the split's pictures
-    captions: str = MISSING  # texts (jobs.tric_captions)
+    captions: str = MISSING  # texts (remine tric_captions)
     vectors: str = MISSING  # embeddings of the captions
     out: str = MISSING  # a folder: the tables neighbors and metrics, and out.tsv
     answer: str = "none"  # the template of the rankings in out.tsv and neighbors

@@ -3,11 +3,11 @@
     remine tric_rerank split=tric/dev-0 neighbors=R/tric/neighbors captions=R/captions \\
         'ratings=[R/ratings/*]' out=R/reranked
 
-The captions that the judge was asked about (jobs.tric_items, then jobs.judge rubric=caption_match) are sorted by the
-probability of yes; the others follow in the encoder's order. The table OUT/metrics has the mean reciprocal rank, cut at
-100, before and after, for each rater and condition, with bootstrap intervals, and their changes paired by picture:
-from the encoder to the judge, and from one condition (such as the wording of the date) to another. OUT/RATER/CONDITION/
-out.tsv is the challenge's output of each.
+The captions that the judge was asked about (remine tric_items, then remine judge rubric=caption_match) are sorted by
+the probability of yes; the others follow in the encoder's order. The table OUT/metrics has the mean reciprocal rank,
+cut at 100, before and after, for each rater and condition, with bootstrap intervals, and their changes paired by
+picture: from the encoder to the judge, and from one condition (such as the wording of the date) to another.
+OUT/RATER/CONDITION/out.tsv is the challenge's output of each.
 """
 
 import re
@@ -49,8 +49,8 @@ class TricRerankConfig:
     """Keys of `tric_rerank`."""
 
     split: str = MISSING  # the folder with in.tsv, captions.tsv and, if public, expected.tsv
-    neighbors: str = MISSING  # the encoder's ranking (jobs.tric_rank)
-    captions: str = MISSING  # texts (jobs.tric_captions)
+    neighbors: str = MISSING  # the encoder's ranking (remine tric_rank)
+    captions: str = MISSING  # texts (remine tric_captions)
     ratings: list[str] = field(default_factory=list)  # tables of ratings, or globs
     out: str = MISSING  # a folder: the table metrics, and out.tsv of each rater and condition
     exclusions: str | None = None  # pictures that must not be used (jobs.runtime.selection.exclusions)
@@ -59,7 +59,9 @@ class TricRerankConfig:
 def execute(cfg: TricRerankConfig) -> dict[str, Any]:
     """Run the job and return the manifest of the metrics; see the module's docstring."""
     if not cfg.ratings:
-        raise InputError("ratings=[]: name at least one table of ratings (jobs.judge on the items of jobs.tric_items)")
+        raise InputError(
+            "ratings=[]: name at least one table of ratings (remine judge on the items of remine tric_items)"
+        )
     split = read_split(cfg.split)
     neighbors, captions = open_table(cfg.neighbors, "neighbors"), open_table(cfg.captions, "texts")
     ratings = open_ratings(cfg.ratings)

@@ -81,7 +81,7 @@ def read_pairs(items: Sequence[TableSource], competitors: str) -> ComparedPairs 
             for row in batch.filter(pc.equal(batch["kind"], PAIR)).to_pylist():
                 attributes = dict(row["attributes"] or ())
                 if not {PAIR, FIRST, SECOND} <= attributes.keys():
-                    continue  # a pair of pictures that was not written by jobs.pairs
+                    continue  # a pair of pictures that was not written by remine pairs
                 turned = attributes[FIRST] > attributes[SECOND]
                 code = codes.setdefault(attributes[PAIR], len(codes))
                 if code == len(of_pair):

@@ -17,7 +17,7 @@ class ReportInputs:
     images: str | None = None  # images table: thumbnails and fetch status
     records: str | None = None  # records of these pictures
     terms: list[str] = field(default_factory=list)  # tables, or globs: search terms, for the numbers of entities
-    matches: str | None = None  # rarely: output of jobs.mine, for the funnel of counts
+    matches: str | None = None  # rarely: output of remine mine, for the funnel of counts
     embeddings: str | None = None  # embeddings table, for its counts
     raters: list[str] = field(default_factory=list)  # tables, or globs: kinds, families, countries of raters
     # tables, or globs: attributes to disaggregate by, targets, right values

@@ -49,7 +49,7 @@ class Reranking:
 
 
 def best_captions(split: Split, neighbors: TableSource, captions: TableSource) -> Ranked:
-    """Return the ranking in table `neighbors` (jobs.tric_rank) by position in the split.
+    """Return the ranking in table `neighbors` (remine tric_rank) by position in the split.
 
     Raises:
         InputError: the tables are not of this split, or there is no ranked picture.
@@ -63,7 +63,7 @@ def best_captions(split: Split, neighbors: TableSource, captions: TableSource) -
         columns = (batch[name].to_pylist() for name in ("query_id", "rank", "item_id"))
         for query, rank, item in zip(*columns, strict=True):
             if query not in position_of:
-                raise InputError(f"{neighbors.uri}: {query} is not a picture of this split; run jobs.tric_rank on it")
+                raise InputError(f"{neighbors.uri}: {query} is not a picture of this split; run remine tric_rank on it")
             if index_of.get(item) not in split.captions:
                 raise InputError(
                     f"{neighbors.uri}: {item} is not in {captions.uri}, or not a caption of this split; run "
@@ -71,7 +71,7 @@ def best_captions(split: Split, neighbors: TableSource, captions: TableSource) -
                 )
             places[position_of[query]][rank] = index_of[item]
     if not places:
-        raise InputError(f"{neighbors.uri}: no ranked picture; run jobs.tric_rank on this split")
+        raise InputError(f"{neighbors.uri}: no ranked picture; run remine tric_rank on this split")
     return {position: [of_rank[rank] for rank in sorted(of_rank)] for position, of_rank in sorted(places.items())}
 
 

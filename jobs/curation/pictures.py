@@ -43,7 +43,7 @@ def read_facts(source: TableSource, pictures: HashIndex, *, hashes: bool) -> Cur
     """
     columns = ["image_id", "rendition", "status", *(["phash"] if hashes else [])]
     if absent := [c for c in columns if c not in source.footers[0].schema.names]:
-        raise InputError(f"images={source.uri}: no column {absent[0]}; use a table that jobs.fetch wrote")
+        raise InputError(f"images={source.uri}: no column {absent[0]}; use a table that remine fetch wrote")
     missing, fine = np.zeros(len(pictures), bool), np.zeros(len(pictures), bool)
     first = FirstHashes(len(pictures))
     n_others = 0

@@ -35,7 +35,7 @@ def as_csv(rows: Sequence[Mapping[str, str]]) -> bytes:
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, concepts.COLUMNS)
     writer.writeheader()
-    # A name that begins with the mark is not a formula, and jobs.items reads cells literally.
+    # A name that begins with the mark is not a formula, and remine items reads cells literally.
     writer.writerows(
         {key: cell if cell.startswith(MARK) else escaped(cell) for key, cell in row.items()} for row in rows
     )

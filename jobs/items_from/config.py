@@ -90,7 +90,7 @@ class ResponseKeys(LimitKeys, InputKeys):
 class ItemsKb:
     """The knowledge base of the links."""
 
-    path: str | None = None  # the folder that jobs.kb wrote
+    path: str | None = None  # the folder that remine kb wrote
     language: str = "en"  # of titles and articles, if the entity has them in it
 
 
@@ -98,7 +98,7 @@ class ItemsKb:
 class LinksKeys(InputKeys):
     """Keys of items from links (`links=`)."""
 
-    links: str | None = None  # a table of links (jobs.link), of one method
+    links: str | None = None  # a table of links (remine link), of one method
     kb: ItemsKb = field(default_factory=ItemsKb)
     context: str = "article"  # article of the best entity, titles of the k best, article of the gold entity, or none
     k: int = 20  # titles, with context=titles (CAIRE: 20)

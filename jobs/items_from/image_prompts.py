@@ -153,6 +153,6 @@ def _item_of_text(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a prompt's row of `items` without its picture; the values of `jobs.prompts` become attributes."""
     try:
         attributes = [(str(name), str(value)) for name, value in json.loads(row["source"] or "{}").items()]
-    except (ValueError, AttributeError):  # texts that jobs.prompts did not write
+    except (ValueError, AttributeError):  # texts that remine prompts did not write
         attributes = [("source", row["source"])]
     return {"text_ids": [row["text_id"]], "attributes": attributes}

@@ -214,7 +214,7 @@ def _check(cfg: ItemsConfig) -> None:
     if cfg.k < 1:
         raise InputError(f"k={cfg.k}: must be at least 1")
     if cfg.context != "none" and cfg.kb.path is None:
-        raise InputError(f"context={cfg.context}: kb.path= is required: the folder that jobs.kb wrote")
+        raise InputError(f"context={cfg.context}: kb.path= is required: the folder that remine kb wrote")
     if cfg.texts and not cfg.input_items:
         raise InputError(f"texts={cfg.texts}: allowed only with input_items=, whose texts it has; omit it")
     if cfg.context == "gold" and not cfg.input_items:
@@ -237,7 +237,7 @@ def _open(cfg: ItemsConfig) -> dict[str, TableSource]:
             if not tables["articles"].rows:
                 raise InputError(
                     f"kb.path={cfg.kb.path}: has no articles, which context={cfg.context} needs; "
-                    "run jobs.kb with knowledge_base.columns.article="
+                    "run remine kb with knowledge_base.columns.article="
                 )
     return tables
 

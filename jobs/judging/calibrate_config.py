@@ -18,7 +18,7 @@ from jobs.runtime.configuration.config import Writing
 class CalibrateConfig(ConditionSettings, Writing):
     """Keys of `calibrate`."""
 
-    input: str = MISSING  # a table of ratings by jobs.loglik, of one model and one condition
+    input: str = MISSING  # a table of ratings by remine loglik, of one model and one condition
     items: list[str] = field(default_factory=list)  # tables of items with gold, or globs; also for split_by=
     criterion: str = "f1"  # f1 with the gold of items=, or pearson with reference=
     reference: str | None = None  # people's ratings, for criterion=pearson: a table or a glob

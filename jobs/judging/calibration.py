@@ -68,7 +68,7 @@ def facts(source: TableSource) -> tuple[str, list[str]]:
             values.update(pc.unique(batch[name]).to_pylist())
     bases = {condition.rpartition("; ")[0] for condition in names["condition"]}
     if names["method"] != {METHOD} or len(bases) != 1:
-        raise InputError(f"input={source.uri}: must be ratings by jobs.loglik under one condition")
+        raise InputError(f"input={source.uri}: must be ratings by remine loglik under one condition")
     return bases.pop(), sorted(names["rater"])
 
 

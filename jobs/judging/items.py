@@ -85,7 +85,7 @@ class ItemTables:
             if self.items.name == "images" and units and not any(matches):
                 raise InputError(
                     f"{name}={table.uri}: {self.items.uri} was not fetched for it (they have no unit in common); "
-                    f"set {name}= to the table that jobs.fetch read"
+                    f"set {name}= to the table that remine fetch read"
                 )
             if all(matches):
                 inputs_by_table.append([source for source in matches if source is not None])

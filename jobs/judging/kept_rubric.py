@@ -3,8 +3,8 @@
 Reports read question texts, labels and scales from this file and never from `conf/`, which may have changed since.
 Its content:
 
-    {"kind": "rubric",            rubric, answers (jobs.import_ratings answers=), zero_shot_template, or prompt
-                                  (jobs.loglik)
+    {"kind": "rubric",            rubric, answers (remine import_ratings answers=), zero_shot_template, or prompt
+                                  (remine loglik)
      "name": "century_labels",    column `rubric` of the ratings
      "sha256": "…",               see `KeptRubric.sha256`
      "questions": [{"name": …, "text": …, "note": …, "scale": "ordinal", "answers": [{"value", "label", "score"}]}],

@@ -36,7 +36,7 @@ def check(cfg: OwnQuestionsConfig, rubric: Rubric) -> None:
     if rubric.asks_own_questions and not cfg.questions:
         raise InputError(
             f"questions=null: rubric {rubric.name!r} asks each item its own questions; set questions= to their table "
-            "(jobs.questions)"
+            "(remine questions)"
         )
     if cfg.questions and not rubric.asks_own_questions:
         raise InputError(

@@ -111,7 +111,7 @@ def item_of(row: Mapping[str, str]) -> dict[str, Any]:
     """Return the row of table `items` for a chosen row of the sheet; the prompt's values become attributes."""
     try:
         values = {name: str(value) for name, value in json.loads(row["values"] or "{}").items()}
-    except (ValueError, AttributeError):  # the texts are not from jobs.prompts
+    except (ValueError, AttributeError):  # the texts are not from remine prompts
         values = {"source": row["values"]}
     return {
         "item_id": content_id(row["item_id"], row["query_id"]),

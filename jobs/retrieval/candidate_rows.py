@@ -32,7 +32,7 @@ class MetadataConfig:
     """The Parquet files that describe a corpus's pictures."""
 
     path: str = MISSING  # a file, a folder or a glob of Parquet files
-    id: str = "uid"  # column of the ids that the search returned: corpus.id of jobs.retrieve
+    id: str = "uid"  # column of the ids that the search returned: corpus.id of remine retrieve
     url: str = "url"  # column of the pictures' URLs
     caption: str | None = "text"  # column of the pictures' captions; null: there is none
 

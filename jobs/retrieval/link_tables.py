@@ -21,9 +21,9 @@ TEXT_TABLES = {  # the table of the knowledge base's texts that each method read
 
 @dataclass
 class LinkedKbConfig:
-    """The knowledge base that jobs.kb wrote."""
+    """The knowledge base that remine kb wrote."""
 
-    path: str = MISSING  # the folder that jobs.kb wrote
+    path: str = MISSING  # the folder that remine kb wrote
     vectors: str | None = None  # embeddings of its lemmas or glosses, for lemma_vision and gloss_vision
     images: str | None = None  # its pictures, a table of images: contaminated=skip also compares bytes
 

@@ -20,7 +20,7 @@ from jobs.store.reading import TableSource, open_table, tables_in
 from jobs.store.units import Unit
 
 NOT_FINITE, ZERO, OUT_OF_RANGE = "not_finite", "zero_vector", "length_out_of_range"
-MOST_COMPARED = 5_000_000  # queries; with more, ids are not compared before the search but by jobs.verify afterwards
+MOST_COMPARED = 5_000_000  # queries; with more, ids are not compared before the search but by remine verify afterwards
 
 
 class QueryUnit(NamedTuple):

@@ -75,7 +75,7 @@ class TermSourcesConfig(GraphKeys, ResponsesKeys, ReadingRows):
         if self.period.first > self.period.last:
             raise InputError(f"period.first={self.period.first}: must not be after period.last={self.period.last}")
         if self.exclusions is not None:
-            raise InputError(f"exclusions={self.exclusions}: terms have no pictures; use the list with jobs.mine")
+            raise InputError(f"exclusions={self.exclusions}: terms have no pictures; use the list with remine mine")
         self._check_inputs()
 
     def _check_inputs(self) -> None:
@@ -87,6 +87,6 @@ class TermSourcesConfig(GraphKeys, ResponsesKeys, ReadingRows):
                 "source=wikidata: set either source.path=, a dump, or entities=, a table of an earlier run"
             )
         if self.source.name == LANGUAGE_MODEL and not self.responses:
-            raise InputError("responses= is required with source=language_model: tables that jobs.generate wrote")
+            raise InputError("responses= is required with source=language_model: tables that remine generate wrote")
         if self.source.name == LANGUAGE_MODEL and (key := next((key for key, value in inputs.items() if value), None)):
             raise InputError(f"{key}={inputs[key]}: only read with source=wikidata; set it, or omit {key}=")

@@ -201,7 +201,7 @@ def test_wrong_values_are_refused_before_anything_is_written(tables: Path, tmp_p
         (["criterion=pearson"], "criterion=pearson: reference= is required"),
         (["items=[{}/items]", "choose_on=c"], "choose_on=c: must be one of a, b"),
         (["items=[{}/items]", "rubric=century_labels"], "rubric=century_labels: must have one question"),
-        (["items=[{}/items]", "split_by=prompt", "choose_on=a", "input={}/people"], "must be ratings by jobs.loglik"),
+        (["items=[{}/items]", "split_by=prompt", "choose_on=a", "input={}/people"], "must be ratings by remine loglik"),
         (["split_by=prompt"], "split_by=prompt: set items="),
         (["items=[{}/items]", "split_by=nothing"], "item .* does not have the attribute"),
         (["items=[{}/nogold]"], "choose_on=a: f1 is undefined for every setting: no right label"),

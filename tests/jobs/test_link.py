@@ -44,7 +44,7 @@ def test_a_run_without_any_link_fails_unless_its_pictures_were_left_out() -> Non
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory, in_process: None) -> dict[str, Any]:
-    """A knowledge base of nodes a to d read by jobs.kb, with two queries, their neighbours and random vectors."""
+    """A knowledge base of nodes a to d read by remine kb, with two queries, their neighbours and random vectors."""
     folder = tmp_path_factory.mktemp("link")
     (folder / "kb.csv").write_text(
         "node,lemmas,gloss,images,title,article\n"

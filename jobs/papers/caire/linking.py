@@ -1,4 +1,4 @@
-"""Tables of entity linking, from the metrics of jobs.evaluate (tables 3 and 4)."""
+"""Tables of entity linking, from the metrics of remine evaluate (tables 3 and 4)."""
 
 import re
 from collections.abc import Iterator
@@ -60,7 +60,7 @@ def _accuracy(study: Study, metrics: dict[tuple[str, str, int], Metric]) -> Pape
         row_headers=("Method",),
         columns=tuple(levels),
         rows=tuple(rows),
-        notes=("Each row is a table of jobs.evaluate named after the method; n counts pictures.",),
+        notes=("Each row is a table of remine evaluate named after the method; n counts pictures.",),
     )
 
 

@@ -7,7 +7,7 @@ from jobs.analysis.conditions import CONDITION, LIKELIHOOD
 from jobs.papers.model import PaperRow, Unit
 from jobs.papers.study import Study
 
-CALIBRATED = "log-likelihood"  # suffix of the condition of ratings by jobs.calibrate
+CALIBRATED = "log-likelihood"  # suffix of the condition of ratings by remine calibrate
 ROLE, QUESTION = "relevance", "relevance"
 SHOWN = {
     "encoder": "encoder",

@@ -231,5 +231,5 @@ def test_files_of_models() -> None:
         data = yaml.safe_load(text)
         assert list(data) == ["name", "checkpoint", "revision", "dtype", "device_map", "memory_gb", "licence"], path
         assert data["name"] == path.stem
-        assert text.startswith("#   python -m jobs.judge"), path
+        assert text.startswith("#   remine judge"), path
         assert f"model={path.stem} " in text, path

@@ -119,7 +119,7 @@ def test_a_score_at_the_threshold_has_the_highest_answer() -> None:
 def test_ratings_of_several_runs_are_refused(changes: dict[str, Any]) -> None:
     one = [rated("i", "Peru", -1.0, condition=f"article; lambda={n}") for n in range(2)]
     assert facts(TableInMemory("ratings", one)) == ("article", ["m"])  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"must be ratings by jobs\.loglik under one condition"):
+    with pytest.raises(InputError, match=r"must be ratings by remine loglik under one condition"):
         facts(TableInMemory("ratings", [*one, {**one[0], **changes}]))  # type: ignore[arg-type]
 
 

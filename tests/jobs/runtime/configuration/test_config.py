@@ -281,7 +281,7 @@ def test_every_file_opens_with_the_command_that_runs_it() -> None:
         text = path.read_text("utf-8")
         lines = text.splitlines()
         end = next((number for number, line in enumerate(lines) if not line.startswith("#")), len(lines))
-        command = "kubectl" if path.parent.name == "kubernetes" else "python -m jobs."
+        command = {"kubernetes": "kubectl", "cluster": "python -m jobs."}.get(path.parent.name, "remine ")
         if command not in "\n".join(lines[:end]) or not list(yaml.safe_load_all(text)):
             without_command.append(path.relative_to(CONF).as_posix())
     assert without_command == []
