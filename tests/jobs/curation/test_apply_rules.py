@@ -1,5 +1,6 @@
 """Rows that a selection leaves out, and the fingerprint by which only changed pieces are written again."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -130,3 +131,31 @@ def test_a_fingerprint_changes_with_every_decision_about_its_rows() -> None:
     inside = {fingerprint(name, 1) for name in ("rule", "credit", "region")}
     inside |= {fingerprint("reached", method, 1) for method in range(2)}
     assert len(inside | behind) == 6
+
+
+def test_the_order_of_methods_in_the_table_changes_no_fingerprint() -> None:
+    tables = [
+        [record("a") | {"methods": methods}, record("b") | {"methods": ["manual"], "is_main_image": "false"}]
+        for methods in (["manual", "own"], ["own", "manual"])
+    ]
+    first, second = (selection(rows) for rows in tables)
+    assert first.rows.methods == second.rows.methods[::-1]
+    assert first.fingerprint(0, 2) == second.fingerprint(0, 2)
+
+
+def test_groups_of_near_pictures_are_in_order_of_their_ids(tmp_path: Path) -> None:
+    rows = [record(title) for title in "abcdefgh"]
+    images = [
+        image_row(row["image_url"], image_id=row["image_id"], phash=f"{0xFFFF << 16 * (n % 3) | n // 3 << 60:016x}")
+        for n, row in enumerate(rows)
+    ]
+    tables: Any = CurationTables(
+        TableInMemory("records", rows),  # type: ignore[arg-type]
+        open_table(write_table(tmp_path / "images", "images", images)),
+    )
+    settings = CurationRules(near_duplicates="report", near_distance=2)
+    listed = select(settings, tables, ExclusionFilter(frozenset())).near
+    groups = [json.loads(line) for line in (listed or b"").splitlines()]
+    ids = [row["image_id"] for row in rows]
+    of_group = {ids[n]: sorted(ids[n + 3 :: 3]) for n in range(3)}
+    assert [(group["stays"], list(group["near"])) for group in groups] == sorted(of_group.items())

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from jobs.curation.hash_index import HashIndex
 from jobs.curation.pictures import CurationFacts, read_facts
 from jobs.curation.rows import read_rows
 from jobs.errors import InputError
@@ -64,4 +65,7 @@ def test_useless_tables_are_refused(tmp_path: Any) -> None:
     with pytest.raises(InputError, match="no phash"):
         looks(tmp_path / "2", [of("a")])
     assert not looks(tmp_path / "3", [of("a")], hashes=False).hashed.any()
+    nothing = HashIndex(np.empty((0, 2), np.uint64))
+    others = open_table(write_table(tmp_path / "5", "images", [of("a")]))
+    assert read_facts(others, nothing, hashes=False).counts["of_others"] == 1
     assert np.array_equal(looks(tmp_path / "4", [], hashes=False).gone, np.zeros(6, bool))

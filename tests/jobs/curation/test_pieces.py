@@ -63,4 +63,10 @@ def test_rows_are_read_a_row_group_at_a_time(tmp_path: Path, monkeypatch: pytest
             assert max(map(len, parts), default=0) < at_a_time + 10  # the last row group may be whole
         files.append(parent._file)
     assert all(file is files[0] for file in files)  # it is opened once
-    parent.close()
+    other = str(tmp_path / "y.parquet")
+    pq.write_table(pa.table({"n": list(range(100, 110))}), other)
+    for source, first, is_last in ((path, 0, False), (other, 100, True), (other, 100, False), (path, 0, True)):
+        (rows,) = parent.selected(source, 0, np.array([True, False, True]))
+        assert rows["n"].to_pylist() == [first, first + 2]
+        if is_last:
+            parent.close()

@@ -34,6 +34,9 @@ def test_rows_without_a_method_or_a_split_count_as_unknown() -> None:
     assert len(rows) == 4
     with pytest.raises(InputError, match=r"more than 64 values of method \(the last is 'm64'\)"):
         read(*({"methods": [f"m{n}"]} for n in range(65)))
+    assert len(read(*({"split": f"s{n}"} for n in range(256))).splits) == 256
+    with pytest.raises(InputError, match=r"more than 256 values of split \(the last is 's256'\)"):
+        read(*({"split": f"s{n}"} for n in range(257)))
 
 
 def test_flags_are_those_of_the_text_of_the_columns() -> None:
@@ -44,6 +47,18 @@ def test_flags_are_those_of_the_text_of_the_columns() -> None:
     )
     assert (rows.main.tolist(), rows.https.tolist()) == ([True, False, False], [True, False, False])
     assert rows.thumbnail.tolist() == [True] * 3
+
+
+def test_what_is_not_a_picture_has_no_resized_form() -> None:
+    url = "https://upload.wikimedia.org/wikipedia/commons/a/ab/x.jpg"
+    changes: list[dict[str, Any]] = [
+        {"image_url": url, "mime_type": None},
+        {"image_url": url, "mime_type": "image/jpeg"},
+        {"image_url": url, "mime_type": "audio/ogg"},
+        {"image_url": None},
+    ]
+    resized = {form: read(*changes, thumbnails=form).thumbnail.tolist() for form in ("wikimedia", "all")}
+    assert resized == {"wikimedia": [True, True, False, True], "all": [True, True, False, False]}
 
 
 def test_equal_pages_addresses_and_pictures_have_equal_numbers() -> None:

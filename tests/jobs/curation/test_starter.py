@@ -77,6 +77,16 @@ def test_pooled_and_mean_of_means() -> None:
     assert above(SCORES, above=2.7)[1] == ["a", "b", "c", "d"]
 
 
+def test_pictures_whose_raters_all_refused_have_no_mean() -> None:
+    assert above([model("a", None), person("b", None)]) == ([], [])
+
+
+def test_no_pictures_have_no_ratings() -> None:
+    sources: Any = [TableInMemory("ratings", [model("a", 5), century_rating("a", "sub_region", "Caribbean")])]
+    ratings = read_ratings(sources, HashIndex(np.empty((0, 2), np.uint64)), StarterConfig())
+    assert question_counts(ratings.tally, "sensitive") == [("of other pictures", 1)]
+
+
 def test_the_mean_of_means_weighs_each_kind_by_its_own_number_of_ratings() -> None:
     rows = [person("a", 2), *(model("a", score, f"m{n}") for n, score in enumerate((3, 3.5, 4)))]
     assert above(rows, mean="of_means") == (["a"], [])  # (2 + 3.5) / 2 = 2.75
@@ -162,9 +172,10 @@ def test_whose_label_counts() -> None:
 def test_ratings_that_cannot_serve_are_refused_in_a_sentence() -> None:
     good = [model("a", 3), century_rating("a", "sub_region", "Caribbean")]
     with pytest.raises(
-        InputError, match=re.escape("starter.question=shocking: no such question in these ratings; there are sens")
+        InputError,
+        match=r"starter\.question=shocking: no such question in these ratings; there are sensitive, sub_region$",
     ):
-        read(good, question="shocking")
+        read([*good, {**model("a", 3), "rubric": "mine", "question": "other"}], question="shocking")
     with pytest.raises(
         InputError, match=re.escape("starter.region_question=where: no such question in these ratings; there are")
     ):
