@@ -172,6 +172,11 @@ def test_every_list_shows_its_rows(site: Served) -> None:
     assert "A red door." in site.page("responses")
     assert "<mark>red</mark>" in site.page("spans")
     assert "va=3&amp;vb=1" in site.page("compare?a=m&b=p1&question=r/fit")
+    chosen = {
+        query: re.findall(r'<option value="(\w+)" selected', site.page(f"compare{query}"))
+        for query in ("", "?a=p1", "?b=p1", "?a=n&b=p1")
+    }
+    assert chosen == {"": ["m", "n"], "?a=p1": ["m", "n"], "?b=p1": ["m", "n"], "?a=n&b=p1": ["n", "p1"]}
     similar = site.page(f"?like={RED}")
     assert [similar.index(f"pictures/{name}?") for name in (RED, GOLD, BLUE)] == sorted(
         similar.index(f"pictures/{name}?") for name in (RED, GOLD, BLUE)
@@ -205,6 +210,7 @@ def test_an_attribute_is_a_filter_of_pictures_and_ratings(tmp_path: Path) -> Non
             assert count in page
             assert '<select name="attribute.film &lt;stock&gt;">' in page
             assert '<option value="b" selected>b (2)</option>' in page
+        assert '<option value="m">' in site.page("compare")  # the only rater
 
 
 def test_the_start_counts_rows_and_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -231,16 +231,6 @@ def test_samples_are_compared_one_by_one_and_the_first_is_the_raters_answer(tmp_
     assert {value: len(raters) for (value, _), raters in item.lines[0].by_answer.items()} == {"1": 2}
 
 
-def test_an_item_shows_60_lines(tmp_path: Path) -> None:
-    targets = [f"t{n:02}" for n in range(62)]
-    rows = [rating("i", "m", "fit", "1", target=target) for target in targets]
-    cursor = loaded(tmp_path, ratings=rows, images=[image_row("", image_id="i")])
-    (item,) = picture_details.items_of(
-        cursor, "i", View(), rubrics=Rubrics({}), texts=picture_details.Texts([]), person=""
-    )
-    assert ([line.key.target for line in item.lines], item.lines_left_out) == (targets[:60], 2)
-
-
 def test_spans_that_are_not_marked_are_left_out_unless_they_failed(tmp_path: Path) -> None:
     span = {"item_id": "i", "rater": "m", "condition": "", "method": "claims", "kind": "mistake", "start": 0, "end": 1}
     rows = [
@@ -300,41 +290,6 @@ def test_a_picture_has_its_items_texts_spans_and_answers(cursor: Any, place: str
     assert picture_details.find_picture(cursor, "nothing") is None
 
 
-def test_an_item_shows_the_pictures_of_its_row(tmp_path: Path) -> None:
-    """An item without pictures of its own counts the one that it is shown with."""
-    items: list[dict[str, Any]] = [
-        {"item_id": "pair", "kind": "pair", "image_ids": ["p1", "p2"], "text_ids": [],
-         "attributes": [("b", "2"), ("a", "1"), ("none", "")], "gold": ["x", "y"]},
-        {"item_id": "p1", "kind": "image", "image_ids": [], "text_ids": [], "attributes": []},
-    ]  # fmt: skip
-    cursor = loaded(
-        tmp_path,
-        images=[image_row("", image_id=name) for name in ("p1", "p2")],
-        items=items,
-        ratings=[rating(item, "m", "fit", "1") for item in ("pair", "p1")],
-    )
-    options: dict[str, Any] = {"rubrics": Rubrics({}), "texts": picture_details.Texts([]), "person": ""}
-    items_shown = picture_details.items_of(cursor, "p1", View(), **options)
-    assert [(item.item_id, item.kind, item.pictures) for item in items_shown] == [
-        ("p1", "image", 1),
-        ("pair", "pair", 2),
-    ]
-    listed = {row["item_id"]: row["image_id"] for row in queries.ratings(cursor, View()).rows}
-    assert listed == {"pair": "p1", "p1": "p1"}, "each with its first picture"
-    assert items_shown[1].facts == [("a", "1"), ("b", "2"), ("correct answers", "x; y")]
-    assert items_shown[1].context == {"a": "1", "b": "2"}
-
-
-def test_a_marked_span_has_the_text_around_it() -> None:
-    row = {"rater": "p", "kind": "mistake", "category": None, "score": None, "probability": None}
-    around = picture_details.AROUND
-    text = "<" + "b" * around + "span" + "a" * around + ">"
-    marked = picture_details.marked_text({**row, "start": around + 1, "end": around + 5}, text)
-    assert marked[-3:] == ("b" * around, "span", "a" * around)
-    near = picture_details.marked_text({**row, "start": 1, "end": 3}, "a " + "b" * 2 * around)
-    assert near[-3:] == ("a", " b", "b" * around)
-
-
 @pytest.mark.parametrize("entry", [RED, URLS[0]])
 def test_excluded_pictures_and_all_about_them_are_left_out(place: str, entry: str) -> None:
     with duckdb.connect() as connection:
@@ -385,6 +340,7 @@ def test_trial_runs_below_a_folder_are_left_out_and_named(tmp_path: Path) -> Non
     whole = write_table(place / "whole", "ratings", rows)
     same = write_table(place / "same", "ratings", rows[:1], limit=1)
     changed = write_table(place / "changed", "ratings", rows[:2], limit=2, rubric_hash="earlier")
+    last = write_table(place / "z", "ratings", rows[2:], limit=1, rubric_hash="older")
     alone = write_table(place / "alone", "ratings", [rating("i0", "n", "fit", "1")], limit=1, model="n")
     responses = [{"response_id": "s", "item_id": "i0", "model": "w", "prompt": "", "condition": "", "sample": 0,
                   "text": "", "status": "ok"}]  # fmt: skip
@@ -392,12 +348,16 @@ def test_trial_runs_below_a_folder_are_left_out_and_named(tmp_path: Path) -> Non
     again = write_table(place / "responses-trial", "responses", responses, model="w", limit=1)
     tables = loading.open_places([str(place)])
     assert {source.uri for source in tables.of("ratings")} == {whole, alone}
-    assert set(tables.left_out) == {same, changed, again}
+    assert set(tables.left_out) == {same, changed, last, again}
     assert f"limit=2); {whole}" in tables.left_out[changed]
+    assert f"limit=1); {whole}" in tables.left_out[last]
     assert [source.uri for source in loading.open_places([same]).of("ratings")] == [same]
     for listed in ([str(place), same], [whole, changed]):
         with pytest.raises(InputError, match=r"is a trial run \(limit="):
             loading.open_places(listed)
+    write_table(place / "another", "ratings", rows, rubric_hash="earlier")
+    with pytest.raises(InputError, match="same key"):
+        loading.open_places([str(place)])
 
 
 def test_the_trial_run_of_a_pipeline_is_left_out(tmp_path: Path) -> None:

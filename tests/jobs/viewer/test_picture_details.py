@@ -1,0 +1,130 @@
+"""The details of a picture: its items, their lines, texts, responses and spans, in order."""
+
+from pathlib import Path
+from typing import Any
+
+from jobs.judging.kept_rubric import KeptQuestion, KeptRubric, Rubrics
+from jobs.viewer import loading, picture_details, queries
+from jobs.viewer.queries import View
+from tests.factories import image_row, rating
+from tests.jobs.viewer.queried import loaded
+
+NOTHING_KEPT: dict[str, Any] = {"rubrics": Rubrics({}), "texts": picture_details.Texts([]), "person": ""}
+
+
+def test_an_item_shows_60_lines(tmp_path: Path) -> None:
+    targets = [f"t{n:02}" for n in range(62)]
+    rows = [rating("i", "m", "fit", "1", target=target) for target in targets]
+    cursor = loaded(tmp_path, ratings=rows, images=[image_row("", image_id="i")])
+    (item,) = picture_details.items_of(cursor, "i", View(), **NOTHING_KEPT)
+    assert ([line.key.target for line in item.lines], item.lines_left_out) == (targets[:60], 2)
+
+
+def test_lines_are_in_the_order_of_their_rubric_and_those_of_other_questions_come_last(tmp_path: Path) -> None:
+    questions = ("second", "first", "b", "a")
+    rows = [
+        rating("i", "m", question, "1", condition=condition) | {"answers": ["2", "1"], "probabilities": [0.25, 0.75]}
+        for question in questions
+        for condition in "yx"
+    ]
+    cursor = loaded(tmp_path, ratings=rows, images=[image_row("", image_id="i")])
+    asked = tuple(KeptQuestion(name, f"About {name}?", "", "ordinal", ()) for name in ("second", "first"))
+    options = NOTHING_KEPT | {"rubrics": Rubrics({"r": KeptRubric("rubric", "r", asked)})}
+    (item,) = picture_details.items_of(cursor, "i", View(), **options)
+    assert [(line.key.question, line.key.condition) for line in item.lines] == [
+        (question, condition) for question in ("second", "first", "a", "b") for condition in "xy"
+    ]
+    assert [line.text for line in item.lines[::2]] == ["About second?", "About first?", "", ""]
+    assert item.lines[0].by_answer["1", "1"][0].probability == 0.75
+    (item,) = picture_details.items_of(cursor, "i", View(question="r/a"), **options)
+    assert [line.key.question for line in item.lines] == ["a", "a"]
+
+
+def test_a_picture_shows_40_items(tmp_path: Path) -> None:
+    items = [{"item_id": f"a{n:02}", "kind": "pair", "image_ids": ["i"], "attributes": [("n", "1")]} for n in range(42)]
+    rows = [rating("i", "m", "fit", "1")]
+    cursor = loaded(tmp_path, images=[image_row("", image_id="i")], items=items, ratings=rows)
+    shown_items = picture_details.items_of(cursor, "i", View(), **NOTHING_KEPT)
+    assert [item.item_id for item in shown_items] == ["i", *(f"a{n:02}" for n in range(39))]
+
+
+def test_an_item_has_its_texts_by_role_and_the_responses_of_its_models(tmp_path: Path) -> None:
+    texts = [{"text_id": f"t{n}", "role": role, "text": f"Text {n}."} for n, role in enumerate(("title", "title", ""))]
+    response = {"item_id": "i", "prompt": "describe", "condition": "", "refusal_kind": None, "status": "ok"}
+    responses = [
+        {**response, "response_id": f"s{n}", "model": model, "sample": sample, **more}
+        for n, (model, sample, more) in enumerate((
+            ("w", 1, {"text": "Second."}),
+            ("w", 0, {"text": "First."}),
+            ("v", 0, {"text": None, "status": "refused", "refusal_kind": "policy", "condition": "strict"}),
+        ))
+    ]  # fmt: skip
+    items = [{"item_id": "i", "kind": "", "image_ids": ["i"], "text_ids": ["t2", "t1", "t0", "gone"], "attributes": []}]
+    images = [image_row("", image_id="i")]
+    cursor = loaded(tmp_path, images=images, items=items, texts=texts, responses=responses)
+    kept = picture_details.Texts(loading.open_places([str(tmp_path)]).of("texts"))
+    item, *answered = picture_details.items_of(cursor, "i", View(), **NOTHING_KEPT | {"texts": kept})
+    assert item.kind == "picture"
+    assert item.context == {"text": "Text 2.", "title": "Text 1.\n\nText 0."}
+    assert item.texts == [("text", "Text 2."), ("title", "Text 1."), ("title", "Text 0.")]
+    assert [(about.item_id, *about.texts) for about in answered] == [
+        ("s0", ("w · describe", "Second.")),
+        ("s1", ("w · describe", "First.")),
+        ("s2", ("v · describe · strict · policy · refused", "")),
+    ]
+
+
+def test_an_item_shows_the_pictures_of_its_row(tmp_path: Path) -> None:
+    """An item without pictures of its own counts the one that it is shown with."""
+    items: list[dict[str, Any]] = [
+        {"item_id": "pair", "kind": "pair", "image_ids": ["p1", "p2"], "text_ids": [],
+         "attributes": [("b", "2"), ("a", "1"), ("none", "")], "gold": ["x", "y"]},
+        {"item_id": "p1", "kind": "image", "image_ids": [], "text_ids": [], "attributes": []},
+    ]  # fmt: skip
+    cursor = loaded(
+        tmp_path,
+        images=[image_row("", image_id=name) for name in ("p1", "p2")],
+        items=items,
+        ratings=[rating(item, "m", "fit", "1") for item in ("pair", "p1")],
+    )
+    items_shown = picture_details.items_of(cursor, "p1", View(), **NOTHING_KEPT)
+    assert [(item.item_id, item.kind, item.pictures) for item in items_shown] == [
+        ("p1", "image", 1),
+        ("pair", "pair", 2),
+    ]
+    listed = {row["item_id"]: row["image_id"] for row in queries.ratings(cursor, View()).rows}
+    assert listed == {"pair": "p1", "p1": "p1"}, "each with its first picture"
+    assert items_shown[1].facts == [("a", "1"), ("b", "2"), ("correct answers", "x; y")]
+    assert items_shown[1].context == {"a": "1", "b": "2"}
+
+
+def test_spans_of_an_item_are_in_order_of_their_raters_and_places(tmp_path: Path) -> None:
+    places = [("q", 3, 5), ("p", 4, 6), ("p", 0, 9), ("p", 0, 2), ("q", 0, 1)]
+    common = {"item_id": "i", "condition": "", "method": "human", "kind": "mistake", "category": "c", "status": "ok"}
+    spans = [
+        {**common, "rater": rater, "text_id": "t", "start": start, "end": end, "marked": True}
+        for rater, start, end in places
+    ]
+    spans.append({**spans[0], "start": 6, "end": 7, "marked": False})
+    spans.append({**spans[0], "start": 8, "end": 9, "text_id": "in no table"})
+    cursor = loaded(
+        tmp_path,
+        images=[image_row("", image_id="i")],
+        texts=[{"text_id": "t", "role": "generated", "text": "012345678"}],
+        spans=spans,
+    )
+    texts = picture_details.Texts(loading.open_places([str(tmp_path)]).of("texts"))
+    (item,) = picture_details.items_of(cursor, "i", View(), rubrics=Rubrics({}), texts=texts, person="")
+    assert [(span[0], span[-2]) for span in item.spans] == [
+        ("p", "01"), ("p", "012345678"), ("p", "45"), ("q", "0"), ("q", "34"), ("q", "")
+    ]  # fmt: skip
+
+
+def test_a_marked_span_has_the_text_around_it() -> None:
+    row = {"rater": "p", "kind": "mistake", "category": None, "score": None, "probability": None}
+    around = picture_details.AROUND
+    text = "<" + "b" * around + "span" + "a" * around + ">"
+    marked = picture_details.marked_text({**row, "start": around + 1, "end": around + 5}, text)
+    assert marked[-3:] == ("b" * around, "span", "a" * around)
+    near = picture_details.marked_text({**row, "start": 1, "end": 3}, "a " + "b" * 2 * around)
+    assert near[-3:] == ("a", " b", "b" * around)
