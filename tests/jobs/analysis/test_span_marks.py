@@ -4,7 +4,14 @@ from typing import Any
 
 import pytest
 
-from jobs.analysis.span_marks import MarkedItem, SpanRater, TextOfItem, read_marked_items, read_marks
+from jobs.analysis.span_marks import (
+    MarkedItem,
+    SpanRater,
+    TextOfItem,
+    read_marked_items,
+    read_marks,
+    read_texts,
+)
 from jobs.analysis.span_metrics import read_span_tables, span_metrics
 from jobs.errors import InputError
 from jobs.metrics.question import MetricSettings
@@ -122,3 +129,21 @@ def test_mistakes_are_counted_by_each_of_their_categories() -> None:
     read = read_span_tables(*tables, kinds={"anna": "human"}, exclusion_filter=ExclusionFilter(frozenset()))
     metrics = [m for m in span_metrics(read, MetricSettings()) if m.dims.get("category")]
     assert {(m.dims["category"], m.value) for m in metrics if m.n == 2} == {("colour", 1.0), ("size", 1.0)}
+
+
+def test_texts_of_several_tables_have_the_same_words() -> None:
+    tables: list[Any] = [
+        TableInMemory(name, [{"text_id": text_id, "text": text} for text_id, text in rows])
+        for name, rows in (
+            ("texts", [("t", CORRECT), ("other", "x")]),
+            ("texts", [("t", CORRECT), ("other", "y"), ("u", "A cat."), ("null", None)]),
+            ("texts", [("t", "Another.")]),
+        )
+    ]
+    for number, table in enumerate(tables):
+        table.uri = f"place{number}"
+    assert read_texts(tables[:2], {"t", "u"}) == {"t": CORRECT, "u": "A cat."}
+    with pytest.raises(InputError, match="texts=place0: text t differs in place2"):
+        read_texts(tables, {"t", "u"})
+    with pytest.raises(InputError, match=r"texts=place0: 2 of the 3 texts with spans are in no table, such as gone;"):
+        read_texts(tables[:2], {"t", "null", "gone"})

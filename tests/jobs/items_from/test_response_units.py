@@ -146,7 +146,9 @@ def test_texts_of_responses_that_are_not_drawn_are_left_out(tmp_path: Path) -> N
     read = reader.read(unit)
     assert read.tables["items"].column("item_id").to_pylist() == ["b1", "b2"]
     assert read.tables["texts"].column("text").to_pylist() == ["b1.", "b2."]
-    assert (read.rows_in, read.filtered) == (3, {"draw": 1})
+    assert (read.rows_in, dict(read.filtered)) == (3, {"draw": 1})
+    reader.drawn = {unit.name: np.ones(3, bool)}
+    assert dict(reader.read(unit).filtered) == {}
 
 
 def test_an_item_of_several_pictures_has_its_own_label_only(tmp_path: Path) -> None:

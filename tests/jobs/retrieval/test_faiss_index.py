@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jobs.corpora.vectors import VectorBlock
-from jobs.errors import RunError
+from jobs.errors import InputError, RunError
 from jobs.retrieval import faiss_index
 
 
@@ -93,3 +93,39 @@ def test_an_index_that_needs_no_training_gets_none(monkeypatch: pytest.MonkeyPat
     assert built(monkeypatch, [3], index) == ([], ["i0", "i1", "i2"])
     with pytest.raises(RunError, match=r"faiss\.factory=F: cannot be trained on 1 vectors \(too few\)"):
         built(monkeypatch, [1], Index())
+
+
+def test_trials_double_the_vectors_until_faiss_accepts_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    trials: list[tuple[str, int]] = []
+    accepts = 9
+
+    def refusal(factory: str, sample: np.ndarray, block: np.ndarray) -> faiss_index._Refusal | None:
+        trials.append((factory, len(sample)))
+        assert sample.shape[1] == block.shape[1] == 3
+        return None if len(sample) >= accepts else faiss_index._Refusal("too few", adding=factory == "adding")
+
+    ivf = SimpleNamespace(nlist=4)
+    monkeypatch.setattr(faiss_index, "_try", refusal)
+    monkeypatch.setattr(faiss_index, "_empty_index", lambda factory, dim: factory)
+    monkeypatch.setattr(faiss_index, "_ivf", lambda index: ivf if "IVF" in index else None)
+    faiss_index.check("IVF4,PQ8", 1, dim=3, rows=20)
+    assert trials == [("IVF1,PQ8", n) for n in (1, 2, 4, 8, 16)]
+    trials.clear()
+    with pytest.raises(InputError, match=r"faiss\.factory=F: cannot be built from 6 vectors of 3 numbers \(too few\)"):
+        faiss_index.check("F", 1, dim=3, rows=6)
+    assert [n for _, n in trials] == [1, 2, 4, 6]
+    trials.clear()
+    with pytest.raises(InputError, match="cannot be built"):
+        faiss_index.check("adding", 1, dim=3, rows=20)
+    assert trials == [("adding", 1)], "more vectors would not help"
+    monkeypatch.setattr(faiss_index, "TRAINED_ON", 5)
+    trials.clear()
+    with pytest.raises(InputError, match="cannot be built from 20 vectors"):
+        faiss_index.check("F", 1, dim=3, rows=20)
+    assert [n for _, n in trials] == [1, 2, 4, 5]
+    accepts = 1
+    faiss_index.check("IVF4,Flat", 1, dim=3, rows=4)
+    with pytest.raises(InputError, match="4 lists for 3 vectors; use fewer lists, or Flat"):
+        faiss_index.check("IVF4,Flat", 1, dim=3, rows=3)
+    with pytest.raises(InputError, match=r"faiss\.nprobe=0: must be at least 1"):
+        faiss_index.check("F", 0, dim=3, rows=3)

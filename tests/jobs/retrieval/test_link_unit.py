@@ -5,11 +5,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from actors.linking import Link, LinkSettings
 from jobs.retrieval.contamination import Overlap
-from jobs.retrieval.link_unit import NEAR, SHORT, UNKNOWN, LinkUnit, _vectors
+from jobs.retrieval.link_unit import NEAR, SHORT, UNKNOWN, LinkUnit, _each, _vectors
+from jobs.store.counts import Counts
 from jobs.store.reading import open_table
 from jobs.store.runs.table_run import open_run
 from jobs.store.table_plan import TablePlan
@@ -98,3 +100,37 @@ def test_texts_that_the_knowledge_base_lacks_are_counted_and_left_out() -> None:
     ranked = unit._by_text({"q": [("gone", 0.9), ("t", 0.8)]}, writer)
     assert {query: [link.node_id for link in links] for query, links in ranked.items()} == {"q": ["n"]}
     assert (writer.counts.tallies, rejects) == ({UNKNOWN: {"": 1}}, [])
+
+
+def test_queries_without_a_vector_are_counted_and_left_out() -> None:
+    kind = pa.list_(pa.float32(), 2)
+    columns = pa.schema([("item_id", pa.string()), ("status", pa.string()), ("embedding", kind)])
+
+    def vectors(**rows: list[float] | None) -> Any:
+        """Return a lookup of vectors, of which those that are None failed."""
+        table = pa.Table.from_pylist(
+            [{"item_id": name, "status": "ok" if row else "error", "embedding": row} for name, row in rows.items()],
+            schema=columns,
+        )
+        return SimpleNamespace(rows=lambda ids: table.filter(pc.is_in(table["item_id"], ids)))
+
+    texts = pa.table({"text_id": ["t1", "t2", "t3"], "source": ["n", "m", "o"], "text": ["a", "b", "c"]})
+    lookups: Any = SimpleNamespace(
+        texts=SimpleNamespace(rows=lambda ids: texts.filter(pc.is_in(texts["source"], ids))),
+        text_vectors=vectors(t1=[1, 0], t2=[0, 1], t3=None),
+        query_vectors=vectors(p=[0.6, 0.8], q=None),
+    )
+    unit = LinkUnit(settings=LinkSettings(k=2), lookups=lookups, kb_pictures=None, excluded=None)
+    rejects: list[Any] = []
+    writer: Any = SimpleNamespace(counts=Counts(), reject=rejects.append)
+    ranked = unit._by_similarity({"p": ["n", "m", "o"], "q": ["n"], "r": ["m"]}, writer)
+    assert {query: [link.node_id for link in links] for query, links in ranked.items()} == {"p": ["m", "n"]}
+    assert (writer.counts.filtered, rejects) == ({"no_vector": 2}, [])
+
+
+def test_a_query_that_cannot_be_ranked_is_rejected_with_its_name() -> None:
+    rejects: list[Any] = []
+    writer: Any = SimpleNamespace(reject=rejects.append)
+    links = [Link("n", 1.0, None)]
+    assert _each("ab", lambda query: {"b": links}[query], writer) == {"b": links}
+    assert [(reject.file, reject.position, reject.reason) for reject in rejects] == [("a", 0, "KeyError")]

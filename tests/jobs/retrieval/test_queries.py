@@ -45,6 +45,19 @@ def test_a_limit_counts_rows_that_are_not_searched(tmp_path: Path) -> None:
     assert (read.absent, read.excluded) == ({"reported": 1, "missing": 1}, {"a": 1})
 
 
+def test_vectors_that_cannot_be_compared_are_counted_by_their_reason(tmp_path: Path) -> None:
+    vectors = {"a": [1, 0, 0, 0], "b": [0] * DIM, "c": [np.nan, 1, 0, 0], "d": [0] * DIM, "e": [np.inf, 0, 0, 0]}
+    rows = [
+        {"item_id": name, "kind": "image", "embedding": vector, "status": "error" if name in "de" else "ok"}
+        for name, vector in vectors.items()
+    ]
+    source = open_table(write_table(tmp_path / "q", "embeddings", rows))
+    unit = Unit("unit", tuple(footer.object for footer in source.footers), rows=5)
+    read, searched = read_queries(unit, ExclusionFilter(frozenset()))
+    assert (read.ids.to_pylist(), searched.tolist()) == (["a"], [[1, 0, 0, 0]])
+    assert read.absent == {"zero_vector": 1, "not_finite": 1, "error": 2}
+
+
 def test_only_queries_that_are_searched_must_differ(tmp_path: Path) -> None:
     first = queries(tmp_path / "first", "a", "b", "c")
     check_distinct("q", [first, queries(tmp_path / "second", "d", "c", failed="c")])

@@ -51,14 +51,15 @@ def test_a_picture_shows_40_items(tmp_path: Path) -> None:
 def test_an_item_has_its_texts_by_role_and_the_responses_of_its_models(tmp_path: Path) -> None:
     texts = [{"text_id": f"t{n}", "role": role, "text": f"Text {n}."} for n, role in enumerate(("title", "title", ""))]
     response = {"item_id": "i", "prompt": "describe", "condition": "", "refusal_kind": None, "status": "ok"}
+    answers: list[tuple[str, int, dict[str, Any]]] = [
+        ("w", 1, {"text": "Second."}),
+        ("w", 0, {"text": "First."}),
+        ("v", 0, {"text": None, "status": "refused", "refusal_kind": "policy", "condition": "strict"}),
+    ]
     responses = [
-        {**response, "response_id": f"s{n}", "model": model, "sample": sample, **more}
-        for n, (model, sample, more) in enumerate((
-            ("w", 1, {"text": "Second."}),
-            ("w", 0, {"text": "First."}),
-            ("v", 0, {"text": None, "status": "refused", "refusal_kind": "policy", "condition": "strict"}),
-        ))
-    ]  # fmt: skip
+        {**response, "response_id": f"s{n}", "model": model, "sample": sample, **columns}
+        for n, (model, sample, columns) in enumerate(answers)
+    ]
     items = [{"item_id": "i", "kind": "", "image_ids": ["i"], "text_ids": ["t2", "t1", "t0", "gone"], "attributes": []}]
     images = [image_row("", image_id="i")]
     cursor = loaded(tmp_path, images=images, items=items, texts=texts, responses=responses)
