@@ -1,0 +1,117 @@
+"""What identifies the tables of jobs that the driver does alone: every key and table on which their rows depend."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from actors.ids import content_id
+from actors.rubrics.rubric import Rubric
+from jobs.judging import kept_rubric
+from jobs.judging.targets import read_targets
+from jobs.page.choice_sheet import item_of
+from jobs.runtime.command_line import cli
+from jobs.runtime.configuration.config_files import CONF
+from jobs.runtime.selection.exclusions import identity, read_exclusions
+from jobs.store.reading import open_table
+from jobs.store.run_files import MANIFEST, begun_units, read_json, run_uri
+from tests.cases import check_cases
+from tests.factories import write_csv
+from tests.jobs.small_jobs import CAPTIONS, DAYS, IMAGES, write_small_jobs
+
+OF_ROWS = ("rows", "units")  # keys of tables that are written at once
+SHEET = ["query_id", "prompt", "values", "rank", "item_id", "score", "url", "chosen"]
+CHOSEN = [["q", "a thing", "{}", "1", image, "0.5", "", "x"] for image in IMAGES[:2]]
+WITHOUT_PICTURES = ("prompts", "concepts", "tric_captions", "tric_statistics")  # have no key exclusions=
+
+
+@pytest.fixture(scope="module")
+def commands(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    folder = tmp_path_factory.mktemp("small")
+    (folder / "list.txt").write_text("https://pictures.example/gone.jpg\n")
+    commands = write_small_jobs(folder / "in")
+    return commands | {"choose": [f"chosen={write_csv(folder / 'choose.csv', SHEET, CHOSEN)}"]}
+
+
+def test_an_identity_has_every_key_and_table_of_which_the_rows_follow(
+    commands: dict[str, list[str]], tmp_path: Path
+) -> None:
+    folder = Path(commands["evaluate"][0].removeprefix("ranked=")).parent
+    listed = folder.parent / "list.txt"
+    excluded = identity(read_exclusions(str(listed)))
+    relevance = yaml.safe_load((CONF / "rubric" / "cultural_relevance.yaml").read_text(encoding="utf-8"))
+    religions = ",".join(read_targets("world_religions") or ())
+    split = {"expected": content_id("0", "1", "2"), **excluded}
+
+    def identities(*tables: str) -> list[str]:
+        return [open_table(f"{folder}/{table}").identity for table in tables]
+
+    def check(job: str, tables: str, keys: list[str], inputs: str, expected: dict[str, Any]) -> None:
+        out, more = tmp_path / job, [] if job in WITHOUT_PICTURES else [f"exclusions={listed}"]
+        assert cli.main(job, [*commands[job], *keys, *more, f"out={out}"]) == 0
+        for name in tables.split():
+            manifest = read_json(run_uri(f"{out}/{name}", MANIFEST))
+            kept = {key: value for key, value in manifest["identity"].items() if key not in OF_ROWS}
+            assert kept == expected | ({"template": "none"} if (job, name) == ("tric_rank", "neighbors") else {})
+            assert manifest["config"]["out"] == str(out)
+            uris = {o.uri for unit in begun_units(f"{out}/{name}") for o in unit.inputs}
+            places = {
+                uri.removesuffix(f"/{uri.rsplit('/', 1)[-1]}") if uri.endswith(".parquet") else uri for uri in uris
+            }
+            assert {place.removeprefix(f"{folder}/") for place in places} == set(inputs.split()), inputs
+
+    tric = ("tric/pictures", "tric/captions", "tric/vectors")
+    check_cases(check, [
+        ("prompts", ".", ["language=de"], "", {
+            "template": "A realistic photo of {concept} in {country}", "language": "de",
+            "axes": {"concept": ["bread", "rice"], "country": ["Peru", "Chad"]},
+        }),
+        ("evaluate", ".", ["k=[2]", "group_by=node_id", "unlisted=wrong"], "links", {
+            "ranked": identities("links")[0], "k": [2], "group_by": "node_id", "unlisted": "wrong",
+        }),
+        ("candidates", "records neighbors", ["k=1"], "near", {
+            "neighbors": identities("near")[0], "k": 1, **excluded,
+            "corpus": {"path": f"{folder}/corpus", "id": "uid", "url": "url", "caption": "text"},
+        }),
+        ("choose", ".", [], f"{folder.parent}/choose.csv", {
+            **excluded,
+            "chosen": content_id(*(item_of(dict(zip(SHEET, row, strict=True)))["item_id"] for row in CHOSEN)),
+        }),
+        ("review_links", "items texts", ["ranks=2", "pictures=2", "language=de"], "links kb/nodes kb/articles", {
+            "links": identities("links"),
+            "kb": dict(zip(("nodes", "articles"), identities("kb/nodes", "kb/articles"), strict=True)),
+            "ranks": 2, "pictures": 2, "language": "de", **excluded,
+        }),
+        ("link_names", ".", ["k=3", "names=4", "longest=2"], "names kb/nodes", {
+            "k": 3, "names": 4, "longest": 2, **excluded,
+            "responses": identities("names")[0], "nodes": identities("kb/nodes")[0],
+        }),
+        ("concepts", "items texts", [], "", {"lists": content_id(f"world_religions:{religions}")}),
+        ("calibrate", ".", ["cross=true", "choose_on=b", "threshold=-1.5"], "loglik labelled", {
+            "criterion": "f1", "threshold": -1.5, "choose_on": "b", "cross": True, "split_by": None, "seed": 0,
+            "condition": "log-likelihood",
+            "rubric": kept_rubric.of_rubric(Rubric.from_dict(relevance), relevance).sha256,
+            "inputs": identities("loglik", "labelled"), **excluded,
+        }),
+        ("question_scores", ".", [], "answers", {
+            "ratings": identities("answers")[0], "questions": identities("questions")[0], "rubric": "dsg", **excluded,
+        }),
+        ("tric_captions", ".", ["unit_rows=3"], "tric/dev-0/in.tsv tric/dev-0/captions.tsv", {
+            "captions": content_id(*CAPTIONS.values()), "templates": {
+                "none": "{caption}", "year": "{caption} A newspaper picture of {date}.",
+                "decade": "{caption} A newspaper picture of the {date}s.",
+            },
+        }),
+        ("tric_rank", "neighbors metrics", [], " ".join(tric), {"sources": identities(*tric), **split}),
+        ("tric_items", ".", ["k=2", "dates=year"], "tric/neighbors", {
+            "neighbors": identities("tric/neighbors")[0], "k": 2, "dates": "year", **excluded,
+        }),
+        ("tric_rerank", "metrics", [], "tric/neighbors tric/captions tric/ratings", {
+            "sources": identities("tric/neighbors", "tric/captions", "tric/ratings"), **split,
+        }),
+        ("tric_statistics", ".", ["bins.words=2", "unions.own=[dev-0]"], "tric/dev-0/in.tsv tric/dev-0/captions.tsv", {
+            "splits": {"dev-0": content_id(*DAYS, *DAYS.values(), *CAPTIONS.values())}, "unions": {"own": ["dev-0"]},
+            "bins": {"year": 1, "words": 2, "characters": 10},
+        }),
+    ])  # fmt: skip
