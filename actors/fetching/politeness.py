@@ -10,7 +10,9 @@ AGENT = "remine"
 _EMAIL = re.compile(r"[^@\s()<>]+@[\w-]+(\.[\w-]+)+")
 _PAGE = re.compile(r"https?://[\w-]+(\.[\w-]+)+(/[^\s()<>]*)?")
 _PLACEHOLDER = re.compile(
-    r"example\.|\.(invalid|test|example)\b|(^|[/@.])(your|my)[-_.]?\w*|change[-_ ]?me|fill[-_ ]?me|placeholder|"
+    r"example\.|\.(invalid|test|example)\b|change[-_ ]?me|fill[-_ ]?me|placeholder|(^|[/@.])(your[-_]|(your|my)("
+    r"[-_.]?(first|last|full|user|e?mail|name|lab|group|uni|university|institut\w*|organi[sz]ation|site|website|page|"
+    r"domain|company|project|host)(\b|_|name)|\.(com|org|net|edu)\b))|"  # not John.Myers@ or my.harvard.edu
     r"^(you|me|name|user|email|mail|someone|foo|contact)@(domain|mail|email|foo|bar|company|host)\.",
     re.I,
 )

@@ -10,7 +10,7 @@ import zlib
 import imagehash
 import numpy as np
 import pytest
-from PIL import Image, ImageOps, features
+from PIL import Image, ImageOps, JpegImagePlugin, features
 
 from actors.pictures import PictureError, decode_rgb, inspect, render
 from tests.cases import check_cases
@@ -232,7 +232,8 @@ def test_a_resized_form_fails_for_the_same_reason():
     def check(data):
         assert render(data, width=20).facts.width == 20
         for length in (0, len(data) // 3, len(data) // 2, len(data) - 20):
-            assert outcome(decode_rgb, data[:length]) == outcome(lambda cut: render(cut, width=20), data[:length])
+            cut = data[:length]
+            assert outcome(decode_rgb, cut) == outcome(lambda cut: render(cut, width=20), cut) == outcome(inspect, cut)
 
     check_cases(check, ENCODINGS)
 
@@ -285,7 +286,14 @@ def test_the_height_of_a_resized_picture_is_rounded():
 
 def test_lossy_input_becomes_a_jpeg():
     def check(data):
-        assert render(data, width=20).facts.format == "JPEG"
+        rendered = render(data, width=20)
+        assert rendered.facts.format == "JPEG"
+        assert rendered.data is not None
+        stored, plain = (
+            Image.open(io.BytesIO(jpeg)) for jpeg in (rendered.data, encoded(textured(), "JPEG", quality=95))
+        )
+        assert JpegImagePlugin.get_sampling(stored) == 0  # full colour resolution
+        assert stored.quantization == plain.quantization
 
     check_cases(check, lossy())
 
@@ -340,6 +348,9 @@ def test_orientation():
         assert decode_rgb(data).size == ((56, 40) if orientation < 5 else (40, 56))
         assert np.array_equal(np.asarray(decode_rgb(data)), np.asarray(expected))
         assert inspect(data)[1:3] == expected.size
+        hashes = [imagehash.phash(shown) for shown in (expected, ImageOps.flip(expected), ImageOps.mirror(expected))]
+        distances = [imagehash.hex_to_hash(inspect(data).phash) - other for other in hashes]
+        assert distances[0] <= 4 < min(distances[1:])
         small = render(data, width=20)
         assert small.data is not None
         with Image.open(io.BytesIO(small.data)) as stored:
@@ -418,6 +429,8 @@ def test_wide_grey_keeps_its_steps():
 
 def test_not_a_number_and_flat_pictures():
     values = np.full((4, 4), np.nan, np.float32)
+    values[:2] = np.inf
+    values[2:, 0] = -np.inf
     values[0, 0] = 1
     assert np.asarray(decode_rgb(encoded(Image.fromarray(values), "TIFF")))[..., 0].sum() == 255
     flat = np.full((4, 4), -5, np.int32)

@@ -3,6 +3,7 @@
 import queue
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing
 
@@ -184,6 +185,43 @@ def test_an_end_in_between_waits_for_the_copies(
         next(coming)
     assert lane.copies._tasks.empty()  # the caller may free what it sent
     assert all(torch.equal(array, expected) for array, expected in zip(upload(sent), sent, strict=True))
+
+
+def test_an_end_in_between_waits_for_the_thread(
+    lanes: Callable[..., LateLane], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be beginning a copy, of which the caller may free the source."""
+    lane, begun, release = lanes(), threading.Event(), threading.Event()
+    monkeypatch.setattr(torch.Tensor, "is_pinned", lambda _: True)
+    send, events = lane.send, []
+
+    def slow(target: torch.Tensor, source: torch.Tensor) -> LateEvent:
+        events.append("begun")
+        if len(events) > 1:  # after the first array, which the caller gets
+            begun.set()
+            assert release.wait(30)
+        events.append("ended")
+        return send(target, source)
+
+    monkeypatch.setattr(lane, "send", slow)
+    with closing(Uploads(lane)(arrays(8))) as coming:
+        next(coming)
+        assert begun.wait(30)
+        threading.Timer(0.1, release.set).start()
+    assert events.count("begun") == events.count("ended") < AT_A_TIME + 1
+
+
+def test_memory_of_arrays_is_shared_without_a_warning() -> None:
+    array = np.frombuffer(b"abcd", np.uint8)  # read-only
+    torch.set_warn_always(True)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            tensor = uploads.tensor_of(array)
+    finally:
+        torch.set_warn_always(False)
+    assert tensor.data_ptr() == array.ctypes.data
+    assert tensor.tolist() == [97, 98, 99, 100]
 
 
 def test_an_error_of_the_device_reaches_the_caller(

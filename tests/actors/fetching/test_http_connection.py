@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 import ssl
 from collections.abc import AsyncIterator
 from typing import Any
@@ -12,7 +13,17 @@ from aiohttp.client_reqrep import ConnectionKey
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
-from actors.fetching.http_connection import Bounds, Connection, HttpError, HttpRequest, Reply, _classify, tls_context
+from actors.fetching import http_connection
+from actors.fetching.http_connection import (
+    CLOSING_S,
+    Bounds,
+    Connection,
+    HttpError,
+    HttpRequest,
+    Reply,
+    _classify,
+    tls_context,
+)
 from actors.fetching.net_safety import AddressError, BlockedError, Rules
 from tests.cases import check_cases
 
@@ -132,6 +143,9 @@ def test_a_body_may_have_as_many_bytes_as_allowed() -> None:
         with pytest.raises(HttpError) as refused:
             asyncio.run(body(answer))
         assert (refused.value.kind, refused.value.retry, answer.closed) == (kind, False, True)
+        assert refused.value.http_status == 200
+    with pytest.raises(HttpError, match=rf"^the body is compressed \({'x' * 40}\), which"):
+        asyncio.run(body(Answer(1, 1, "X" * 41)))
 
 
 class Session:
@@ -166,7 +180,8 @@ def asked(answer: ScriptedAnswer, request: HttpRequest, **settings: Any) -> tupl
     """Return the reply, the number of bytes that arrived, and the session."""
 
     async def ask() -> tuple[Reply, int, Session]:
-        connection = Connection(agent="me", rules=Rules(("*",)), bounds=Bounds(10**6), tls=TLS, **settings)
+        keys: dict[str, Any] = {"bounds": Bounds(10**6), **settings}
+        connection = Connection(agent="me", rules=Rules(("*",)), tls=TLS, **keys)
         await connection.close()
         session: Any = Session(answer)
         connection._session = session
@@ -214,6 +229,77 @@ def test_a_short_body_that_is_not_needed_keeps_the_connection() -> None:
         reply, arrived, _ = asked(answer, HttpRequest("https://a.org/1"))
         assert (reply.body, reply.location, reply.retry_after, reply.robots) == (None, None, None, ())
         assert (arrived, answer.closed) == (size, closed)
+
+
+def test_a_request_ends_in_time_and_its_failures_have_kinds() -> None:
+    class Late(ScriptedAnswer):
+        async def read(self, most: int) -> bytes:
+            await asyncio.sleep(30)
+            return b""
+
+    class Failed(ScriptedAnswer):
+        async def read(self, most: int) -> bytes:
+            raise failures[-1]
+
+    request = HttpRequest("https://a.org/1")
+    with pytest.raises(HttpError, match="the reply took too long") as late:
+        asked(Late(200), request, bounds=Bounds(9, total_s=0.01))
+    assert (late.value.kind, late.value.retry, late.value.http_status) == ("timeout", True, None)
+    failures: list[Exception] = []
+    for failure, kind in (
+        (aiohttp.ClientPayloadError("cut"), "incomplete_body"),
+        (OSError("lost"), "connection"),
+        (ValueError("x"), "bad_url"),
+    ):
+        failures.append(failure)
+        with pytest.raises(HttpError) as failed:
+            asked(Failed(200), request)
+        assert failed.value.kind == kind
+
+
+def test_another_host_gets_another_connection_after_the_first_was_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[str] = []
+
+    class Noted(Session):
+        async def close(self) -> None:
+            events.append(f"close {sessions.index(self)}")
+
+        @contextlib.asynccontextmanager
+        async def request(self, *place: Any, **options: Any) -> AsyncIterator[Any]:
+            events.append(f"{sessions.index(self)}: {place[1]}")
+            yield ScriptedAnswer(204)
+
+    sessions: list[Noted] = []
+
+    def new_session(_: Connection) -> Noted:
+        sessions.append(Noted(None))
+        return sessions[-1]
+
+    async def pause(seconds: float) -> None:
+        events.append(f"pause of {seconds}")
+
+    async def use() -> None:
+        connection = Connection(agent="me", rules=Rules(("*",)), bounds=Bounds(9), tls=TLS)
+        for url in ("https://a.org/1", "https://A.org/2", "https://a.org:8443/1", "https://b.org/1"):
+            await connection.ask(HttpRequest(url), received=lambda _: pause(0))
+        assert connection.origin == ("https", "b.org")
+
+    monkeypatch.setattr(Connection, "_new_session", new_session)
+    monkeypatch.setattr(http_connection.asyncio, "sleep", pause)
+    asyncio.run(use())
+    ours = [event for event in events if event != "pause of 0"]
+    assert ours == [
+        "0: https://a.org/1", "0: https://a.org/2", "close 0", f"pause of {CLOSING_S}",
+        "1: https://a.org:8443/1", "close 1", f"pause of {CLOSING_S}", "2: https://b.org/1",
+    ]  # fmt: skip
+
+
+def test_limits_are_greater_than_nothing() -> None:
+    assert Bounds(1, connect_s=0.1, read_s=0.1, total_s=0.1).total_s == 0.1
+    for name in ("max_bytes", "connect_s", "read_s", "total_s"):
+        for wrong in (0, -1, math.nan):
+            with pytest.raises(ValueError, match=f"^{name}={wrong}: must be greater than 0$"):
+                Bounds(**{"max_bytes": 1, name: wrong})
 
 
 def test_what_a_request_sends() -> None:

@@ -1,6 +1,8 @@
 import asyncio
 import socket
 import time
+from importlib import metadata
+from typing import Any
 
 import pytest
 
@@ -18,9 +20,8 @@ from actors.fetching.politeness import opted_out, retry_after, user_agent
 
 
 def test_public() -> None:
-    addresses = (
-        "8.8.8.8 93.184.216.34 2606:4700::1 2606:4700::1%eth0 ::ffff:8.8.8.8 64:ff9b::808:808 2002:808:808::1".split()
-    )
+    addresses = """8.8.8.8 93.184.216.34 2606:4700::1 2606:4700::1%eth0 2606:4700::1%eth0%1 2606:4700::1% ::ffff:8.8.8.8
+    64:ff9b::808:808 2002:808:808::1""".split()
     assert {address for address in addresses if not is_public(address)} == set()
 
 
@@ -40,6 +41,7 @@ def test_hosts() -> None:
     assert rules.check_url("https://localhost:8443/x") == ("localhost", 8443)
     assert Rules(("*.Example.ORG", "LOCALHOST:8443")).check_url("https://localhost:8443/x") == ("localhost", 8443)
     assert Rules(("*.Example.ORG",)).check_url("https://a.example.org/x") == ("a.example.org", 443)
+    assert Rules(("2606:4700::AB",)).check_url("https://[2606:4700::ab]/x") == ("2606:4700::ab", 443)
     for url, rule in {
         "http://upload.wikimedia.org/x": "not_https",
         "https://upload.wikimedia.org:444/x": "host_not_allowed",
@@ -54,10 +56,15 @@ def test_hosts() -> None:
         with pytest.raises(BlockedError) as caught:
             rules.check_url(url)
         assert caught.value.rule == rule, url
-    with pytest.raises(BlockedError, match="not a public address"):
-        Rules(("*",)).check_url("https://[::ffff:10.0.0.1]/")
-    with pytest.raises(ValueError, match="http or https"):
-        rules.check_url("file:///etc/passwd")
+    for host in ("[::ffff:10.0.0.1]", "10.0.0.1%25eth0", "10.0.0.1."):
+        with pytest.raises(BlockedError, match="not a public address"):
+            Rules(("*",)).check_url(f"https://{host}/")
+    for pattern in ("2606:4700::443", "2606:4700:443"):  # the last part of an address is no port
+        with pytest.raises(BlockedError, match="allow_hosts"):
+            Rules((pattern,)).check_url("https://[2606:4700::]/")
+    for url in ("file:///etc/passwd", "file://a.org/x", "https:///x"):
+        with pytest.raises(ValueError, match="http or https"):
+            Rules(("*",)).check_url(url)
 
 
 def test_the_resolver_refuses_a_name_with_one_private_address() -> None:
@@ -75,6 +82,31 @@ def test_the_resolver_refuses_a_name_with_one_private_address() -> None:
         asyncio.run(resolver.resolve("bad", 443))
     with pytest.raises(OSError, match="no address"):
         asyncio.run(resolver.resolve("none", 443))
+
+
+def test_names_are_resolved_for_a_connection_as_it_was_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, int, int]] = []
+
+    async def lookup(host: str, port: int) -> list[str]:
+        return ["8.8.4.4"]
+
+    async def addresses(host: str, port: int, *, type: int) -> list[tuple[object, ...]]:
+        asked.append((host, port, type))
+        places = (("9.9.9.9", port), ("2620:fe::9", port, 0, 0), ("9.9.9.9", port))
+        return [(socket.AF_INET, type, 6, "", place) for place in places]
+
+    async def resolved(**settings: Any) -> list[str]:
+        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", addresses)
+        opened = connector(Rules(("*",)), ssl=True, **settings)
+        try:
+            return [place["host"] for place in await opened._resolver.resolve("a.org", 443)]
+        finally:
+            await opened.close()
+
+    assert asyncio.run(resolved(lookup=lookup)) == ["8.8.4.4"]
+    assert asked == []
+    assert asyncio.run(resolved()) == ["9.9.9.9", "2620:fe::9"]
+    assert asked == [("a.org", 443, socket.SOCK_STREAM)]
 
 
 def test_every_socket_is_checked_even_if_the_resolver_were_not() -> None:
@@ -116,14 +148,32 @@ def test_an_address_error_is_found_among_the_causes() -> None:
     assert address_error(circle) is address_error(None) is None
 
 
+def test_user_agent_of_a_copy_of_the_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    def version(package: str) -> str:
+        if package == "aiohttp":
+            return "3.14"
+        raise metadata.PackageNotFoundError(package)
+
+    monkeypatch.setattr(metadata, "version", version)
+    assert user_agent("ada@uni-somewhere.edu") == "remine/0 (ada@uni-somewhere.edu) aiohttp/3.14"
+
+
 def test_user_agent() -> None:
     agent = user_agent("ada@uni-somewhere.edu")
     assert agent.startswith("remine/")
     assert " (ada@uni-somewhere.edu) aiohttp/" in agent
     assert user_agent(" ada@uni-somewhere.edu\n") == agent
-    assert user_agent("https://lab.uni-somewhere.edu/crawler")
+    others = """https://lab.uni-somewhere.edu/crawler http://uni-somewhere.edu https://my.harvard.edu/~ada?a=b
+    amy@uni.edu me@uni.edu some@domain.com ada@mail.uni.edu ada@a.testing.edu fillmore@uni.edu john.myers@uni.edu
+    youri@uni.nl my-linh@uni.edu ada@army-lab.edu ada@mysites.edu ada@mynet.edu"""
+    for contact in others.split():
+        assert f" ({contact}) " in user_agent(contact)
     placeholders = "you@example.com me@domain.com your-name@uni.edu changeme@uni.edu https://example.org/bot"
-    placeholders += " https://your-lab.edu/ user@test.invalid"
+    placeholders += " https://your-lab.edu/ user@test.invalid ada@uni.test ada@uni.example ada@my-lab.edu"
+    placeholders += " my_name@uni.edu your-x@uni.edu yourname@a.edu your.email@a.edu my_first_name@a.edu ada@your.org"
+    placeholders += " ada@yourdomain.com ada@my.com yourlastname@a.edu https://mywebsite.org/"
+    placeholders += " ChangeMe@uni.edu change-me@uni.edu fill_me@uni.edu placeholder@uni.edu name@mail.org mail@foo.org"
+    placeholders += " someone@company.com email@bar.org foo@email.com contact@host.net"
     for wrong in [
         "",
         "ada",
@@ -151,7 +201,10 @@ def test_retry_after(monkeypatch: pytest.MonkeyPatch) -> None:
         assert retry_after("Thu, 01 Jan 2026 12:00:30 -0000", now) == 30  # without a time zone
     time.tzset()
     assert retry_after("Thu, 01 Jan 2026 14:00:30 +0200", now) == 30
-    assert [retry_after(text) for text in (None, "", "soon", "-5", "9" * 40)] == [None] * 5
+    assert retry_after("Thu, 02 Jan 2020 11:00:00 GMT") == 0
+    assert (retry_after("Thu, 02 Jan 2126 11:00:00 GMT") or 0) > 86_400
+    assert [retry_after(text) for text in (None, "", "soon", "-5", "9" * 10)] == [None] * 5
+    assert retry_after("9" * 9) == 999_999_999
 
 
 def test_opt_out_headers() -> None:

@@ -96,6 +96,9 @@ def test_pauses() -> None:
         clock.now += book.settle(HOST)
         assert book.settle(HOST, busy=True) <= LONGEST_BACKOFF_S * 1.25
     assert book.needed_until() > clock.now
+    assert book.settle(Limit("soon", 1), busy=True, retry_after=0.2) == pytest.approx(0.2)
+    assert book.settle(Limit("soon", 1), busy=False) == pytest.approx(0.2)
+    assert book.settle(Limit("soon", 1), busy=True) >= 1.0  # sent before the pause, received after a good answer
 
 
 def test_a_host_that_demands_no_pause_gets_none() -> None:

@@ -16,6 +16,10 @@ def test_signatures_and_credentials_are_left_out() -> None:
         ("https://user:w@rd@files.example/a.jpg", "https://files.example/a.jpg"),
         ("https://files.example/a.jpg?%74oken=t&a=1#access_token=u", "https://files.example/a.jpg?a=1"),
         ("s3://key:word@bucket/a", "s3://bucket/a"),
+        ("https://b.example/a.jpg?sig=x&sip=1&ske=1&skoid=1&sks=1&skt=1&sktid=1&skv=1&sp=1&spr=1&sr=1&st=1&size=1",
+         "https://b.example/a.jpg?size=1"),
+        ("https://b.example/a.jpg?Policy=1&w=3&sig=x#expires=1", "https://b.example/a.jpg?w=3#expires=1"),
+        ("https://b.example/a.jpg?a=sig&b&=token", None),
         ("https://wiki.example/index.php?title=File:A.jpg&width=300", None),
         ("https://files.example/a.jpg?", None),
         ("https://files.example/a.jpg?sp=2&st=3", None),
@@ -43,6 +47,8 @@ def test_parameters_that_give_access() -> None:
         name for name in names.split() if without_signature(f"https://a.org/1?w=3&{name}=x") != "https://a.org/1?w=3"
     ]
     assert kept == []
+    for name in ("api_secret_v2", "secrets"):
+        assert gives_access(f"https://a.org/1?w=3&{name}=x")
     for name in ("author", "tokens", "size", "design", "passwords", "hash"):
         assert not gives_access(f"https://a.org/1?w=3&{name}=x")
 
@@ -61,6 +67,11 @@ def test_texts_without_secrets() -> None:
         assert without_secrets(text) == text
     assert without_secrets("https://u:word@[half/a?sig=word") == "https://[half/a"
     assert without_secrets("https://u:w@rd@[half/a") == "https://[half/a"
+    assert without_secrets("//u:word@a.org/1, HTTPS://u:word@a.org/2; x") == "//a.org/1, https://a.org/2; x"
+    assert without_secrets("src=//u:word@a.org/1: (//u:word@a.org/2)") == "src=//a.org/1: (//a.org/2)"
+    assert without_secrets('"//u:word@a.org/1"') == '"//a.org/1"'
+    assert without_secrets("https://a.org/1?sig=word; https://a.org/2?sig=word:") == "https://a.org/1; https://a.org/2:"
+    assert without_secrets("GET /a#token=word&sig='x'&w=1") == "GET /a#token=…&sig='x'&w=1"
     assert without_secrets("GET /a?size=1&sig=word HTTP") == "GET /a?size=1&sig=… HTTP"
     assert without_secrets("GET /a?Signature=word&size=1") == "GET /a?Signature=…&size=1"
     assert without_secrets("proxy http://u:word@127.0.0.1:9/, then") == "proxy http://127.0.0.1:9/, then"

@@ -46,7 +46,7 @@ def test_thumbnails() -> None:
         (f"{UPLOAD}/a/ab/What%3F.jpg", "a/ab/What%3F.jpg/330px-What%3F.jpg"),
         (f"{UPLOAD}/a/ab/A+B's_&_C%2B.jpg.jpg", "a/ab/A%2BB%27s_%26_C%2B.jpg.jpg/330px-A%2BB%27s_%26_C%2B.jpg.jpg"),
         (f"{UPLOAD}/a/ab/Name.jpg?20230101120000", "a/ab/Name.jpg/330px-Name.jpg"),
-        (f"{UPLOAD}/3/30/%C4rzte.jpg", "3/30/%C4rzte.jpg/330px-%C4rzte.jpg"),  # Latin-1, as it is
+        *((f"{UPLOAD}/3/30/{name}rzte.jpg", "3/30/%C4rzte.jpg/330px-%C4rzte.jpg") for name in ("%C4", "%25C4")),
         # formats
         (f"{UPLOAD}/a/ab/D.svg", "a/ab/D.svg/330px-D.svg.png"),
         (f"{UPLOAD}/a/ab/W.webp", "a/ab/W.webp/330px-W.webp.png"),
@@ -72,6 +72,8 @@ def test_thumbnails() -> None:
         (f"{UPLOAD}/thumb/a/ab/V.ogv/300px-seek%3D5.5-V.ogv.jpg", "a/ab/V.ogv/330px-seek%3D5.5-V.ogv.jpg"),
         (f"{UPLOAD}/thumb/a/ab/D.svg/langzh-hans-300px-D.svg.png", "a/ab/D.svg/langzh-hans-330px-D.svg.png"),
         (f"{UPLOAD}/thumb/a/ab/D.djvu/page3-300px-D.djvu.jpg", "a/ab/D.djvu/page3-330px-D.djvu.jpg"),
+        (f"{UPLOAD}/thumb/a/ab/D.svg/langde-qlow-300px-D.svg.png", "a/ab/D.svg/langde-330px-D.svg.png"),
+        (f"{UPLOAD}/thumb/a/ab/W.webp/langde-300px-W.webp.png", "a/ab/W.webp/330px-W.webp.png"),
         (f"{UPLOAD}/thumb/a/ab/Name.jpg", "a/ab/Name.jpg/330px-Name.jpg"),
         (f"{UPLOAD}/transcoded/a/ab/V.webm/V.webm.480p.webm", "a/ab/V.webm/330px--V.webm.jpg"),
         # pages and redirects of Commons: the hash is computed
@@ -84,6 +86,10 @@ def test_thumbnails() -> None:
         ("https://commons.wikimedia.org/wiki/File%3AExample.jpg?uselang=de#filelinks", EXAMPLE),
         ("https://commons.wikimedia.org/wiki/Category:Cats#/media/File:Example.jpg", EXAMPLE),
         ("https://commons.wikimedia.org/wiki/Special:FilePath?file=Example.jpg", EXAMPLE),
+        ("https://commons.wikimedia.org/w/index.php?title=special:filepath&file=Example.jpg&p=2", EXAMPLE),
+        ("https://commons.wikimedia.org/wiki/special:filepath/Example.jpg", EXAMPLE),
+        ("https://commons.wikimedia.org/wiki/file:Ex\u200eample.jpg", EXAMPLE),
+        ("https://commons.wikimedia.org/wiki/Special:FilePath/P.pdf?page=3", "8/8f/P.pdf/page3-330px-P.pdf.jpg"),
         ("https://commons.wikimedia.org/wiki/File:P.pdf?page=3", "8/8f/P.pdf/page3-330px-P.pdf.jpg"),
         ("https://commons.wikimedia.org/w/thumb.php?f=P.pdf&w=300&p=3", "8/8f/P.pdf/page3-330px-P.pdf.jpg"),
         ("http://commons.wikimedia.org:80/wiki/File:Example.jpg", EXAMPLE),
@@ -144,6 +150,10 @@ NO_THUMBNAIL = {
     "https://upload.wikimedia.org/score/a/b/abc.png": "of a file",
     "https://upload.wikimedia.org/": "of a file",
     "https://commons.wikimedia.org/wiki/Category:Cats": "page of Commons",
+    **{
+        f"https://commons.wikimedia.org/{page}": "page of Commons"
+        for page in ("w/thumb.php?w=300", "w/index.php", "w/index.php?p=1", "wiki/Special:FilePath", "")
+    },
     **{f"https://commons.wikimedia.org/wiki/File:{name}": "page of Commons" for name in ("", "_", "A/B.jpg", ".jpg")},
     "https://en.wikipedia.org/wiki/File:Example.jpg": "en.wikipedia.org",
     "https://example.org/a/ab/Name.jpg": "of Wikimedia",
@@ -214,6 +224,7 @@ def test_what_is_asked_for() -> None:
         ("N.jpg", 300, 330, f"{UPLOAD}/a/ab/N.jpg"),
         ("N.tif", 300, 200, f"{UPLOAD}/a/ab/N.tif"),
         ("N.svg", 300, 20, f"{THUMB}/a/ab/N.svg/330px-N.svg.png"),
+        ("N.stl", 300, 20, f"{THUMB}/a/ab/N.stl/330px-N.stl.png"),
         ("N.pdf", 300, 290, f"{THUMB}/a/ab/N.pdf/page1-250px-N.pdf.jpg"),
         ("N.pdf", 300, 250, f"{THUMB}/a/ab/N.pdf/page1-250px-N.pdf.jpg"),
         ("N.pdf", 300, 10, f"{THUMB}/a/ab/N.pdf/page1-20px-N.pdf.jpg"),
@@ -224,6 +235,10 @@ def test_what_is_asked_for() -> None:
         assert request_url(parse(f"{UPLOAD}/a/ab/{name}"), width, original_width) == asked
 
     check_cases(check, cases)
+    pages = [parse(f"{UPLOAD}/thumb/a/ab/N.tif/lossy-page{page}-300px-N.tif.jpg") for page in (1, 3)]
+    assert [request_url(file, 300, 200) for file in pages] == [
+        f"{UPLOAD}/a/ab/N.tif", f"{THUMB}/a/ab/N.tif/lossy-page3-120px-N.tif.jpg"
+    ]  # fmt: skip
 
 
 def test_the_form_of_the_papers_urls() -> None:
@@ -248,6 +263,11 @@ def test_the_form_of_the_papers_urls() -> None:
         assert parse(f"{UPLOAD}/thumb/{asked}").name == file.name
 
     check_cases(check, cases)
+    page = parse(f"{UPLOAD}/thumb/a/ab/N.tif/lossy-page3-300px-N.tif.jpg")
+    assert request_url(page, 300, 2000, "paper") == f"{UPLOAD}/thumb/a/ab/N.tif/lossless-page3-300px-N.tif.jpg"
+    narrow, pdf = parse(f"{UPLOAD}/a/ab/N.png"), parse(f"{UPLOAD}/a/ab/N.pdf")
+    assert request_url(narrow, 300, 300, "paper") == f"{UPLOAD}/a/ab/N.png"
+    assert request_url(pdf, 300, 301, "paper") == f"{UPLOAD}/thumb/a/ab/N.pdf/page1-300px-N.pdf.jpg"
 
 
 def test_an_svg_without_a_width_is_refused() -> None:
