@@ -418,11 +418,13 @@ def test_wide_grey_keeps_its_steps():
         "0..1": ((RAMP / 255).astype(np.float32), "TIFF"),
         "0..255": (RAMP.astype(np.float32), "TIFF"),
         "any float": ((RAMP / 7 - 3).astype(np.float32), "TIFF"),
+        "0..0.5": ((RAMP / 510).astype(np.float32), "TIFF", np.rint((RAMP / 510).astype(np.float32) * 255)),
+        "half of 16 bits": ((RAMP * 128).astype(np.int32), "TIFF", np.rint(RAMP * 128 / 257)),
     }
 
-    def check(values, form):
+    def check(values, form, expected=RAMP):
         picture = np.asarray(decode_rgb(encoded(Image.fromarray(values), form)))
-        assert np.array_equal(picture, np.repeat(RAMP[..., None], 3, axis=2))
+        assert np.array_equal(picture, np.repeat(expected[..., None], 3, axis=2))
 
     check_cases(check, cases)
 
@@ -487,11 +489,29 @@ def test_a_jpeg_of_very_many_scans_is_refused_before_it_is_decoded():
     assert raised.value.kind == "too_large"
 
 
-def test_a_picture_that_does_not_fit_memory_is_too_large(monkeypatch):
-    def load(*_):
-        raise MemoryError
+def test_the_kind_of_an_error_in_a_whole_file(monkeypatch):
+    cases = [
+        (MemoryError(), "too_large"),
+        (Image.DecompressionBombError("large"), "too_large"),
+        (Image.DecompressionBombWarning("large"), "too_large"),
+        (EOFError("no more"), "truncated"),
+        (OSError("Truncated file"), "truncated"),
+        (ValueError("Reached EOF"), "truncated"),
+        (ValueError("odd"), "decode_failed"),
+    ]
 
-    monkeypatch.setattr("actors.pictures._load", load)
-    with pytest.raises(PictureError) as raised:
-        decode_rgb(encoded(Image.new("RGB", (8, 8))))
-    assert raised.value.kind == "too_large"
+    def check(error, kind):
+        def load(*_):
+            raise error
+
+        monkeypatch.setattr("actors.pictures._load", load)
+        assert kind_of(encoded(Image.new("RGB", (8, 8)))) == kind
+
+    check_cases(check, cases)
+
+
+def test_a_format_that_this_pillow_cannot_decode_is_not_tried(monkeypatch):
+    """Its plugin then returns a text instead of whether it accepts the bytes."""
+    factory, _ = Image.OPEN["WEBP"]
+    monkeypatch.setitem(Image.OPEN, "WEBP", (factory, lambda start: "WEBP support not installed"))
+    assert kind_of(ENCODINGS["webp"]) == "not_an_image"
