@@ -13,7 +13,6 @@ from aiohttp.client_reqrep import ConnectionKey
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
-from actors.fetching import http_connection
 from actors.fetching.http_connection import (
     CLOSING_S,
     Bounds,
@@ -285,7 +284,7 @@ def test_another_host_gets_another_connection_after_the_first_was_closed(monkeyp
         assert connection.origin == ("https", "b.org")
 
     monkeypatch.setattr(Connection, "_new_session", new_session)
-    monkeypatch.setattr(http_connection.asyncio, "sleep", pause)
+    monkeypatch.setattr(asyncio, "sleep", pause)
     asyncio.run(use())
     ours = [event for event in events if event != "pause of 0"]
     assert ours == [
@@ -298,8 +297,9 @@ def test_limits_are_greater_than_nothing() -> None:
     assert Bounds(1, connect_s=0.1, read_s=0.1, total_s=0.1).total_s == 0.1
     for name in ("max_bytes", "connect_s", "read_s", "total_s"):
         for wrong in (0, -1, math.nan):
+            values: dict[str, Any] = {"max_bytes": 1, name: wrong}
             with pytest.raises(ValueError, match=f"^{name}={wrong}: must be greater than 0$"):
-                Bounds(**{"max_bytes": 1, name: wrong})
+                Bounds(**values)
 
 
 def test_what_a_request_sends() -> None:
