@@ -59,7 +59,7 @@ def test_hosts() -> None:
     for host in ("[::ffff:10.0.0.1]", "10.0.0.1%25eth0", "10.0.0.1."):
         with pytest.raises(BlockedError, match="not a public address"):
             Rules(("*",)).check_url(f"https://{host}/")
-    for pattern in ("2606:4700::443", "2606:4700:443"):  # the last part of an address is no port
+    for pattern in ("2606:4700::443", "2606:4700:443"):  # a colon of an address does not begin a port
         with pytest.raises(BlockedError, match="allow_hosts"):
             Rules((pattern,)).check_url("https://[2606:4700::]/")
     for url in ("file:///etc/passwd", "file://a.org/x", "https:///x"):
