@@ -25,7 +25,7 @@ def read_raters(uri: str, *, group: str | None, limit: int | None, encoding: str
         InputError: a column is missing, a name or group is empty, or a limit is not a number.
     """
     files = [o.uri for o in locations.find(uri)]
-    if len(files) == 1 and files[0].lower().endswith(".parquet") and not uri.rstrip("/").endswith("_run"):
+    if len(files) == 1 and files[0].lower().endswith(".parquet"):
         rows = _parquet(files[0])
     elif len(files) == 1:
         rows = _csv(files[0], encoding, group)

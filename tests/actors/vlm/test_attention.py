@@ -63,6 +63,27 @@ def test_a_window_counts_the_query_and_reaches_into_the_prefix() -> None:
     check_cases(check, [1, 2, 3, 4, 8])
 
 
+def test_parts_in_half_precision_are_put_together_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    random = torch.Generator().manual_seed(0)
+    shape = (1, HEADS, 50, SIZE)
+    far, near, query = (torch.randn(shape, generator=random).bfloat16() for _ in range(3))
+    far_sum, near_sum = (torch.randn(shape[:3], generator=random) for _ in range(2))
+    grouped = (1, KEY_HEADS, -1, SIZE)
+    monkeypatch.setattr(attention, "attend", lambda *_, **__: (far.reshape(grouped), far_sum))
+    monkeypatch.setattr(attention, "within_suffixes", lambda *_, **__: (near, near_sum))
+    key = torch.zeros(1, KEY_HEADS, 50, SIZE)
+    plan = AttentionPlan({0: (key, key)}, {}, 1, 50, None, torch.arange(50)[None], None)
+    with active(plan):
+        merged, _ = cascade(SimpleNamespace(layer_idx=0), query, key, key, None)
+    weight = (far_sum.exp() / (far_sum.exp() + near_sum.exp()))[..., None]
+    exact = (weight * far.double() + (1 - weight) * near.double()).transpose(1, 2)
+    assert merged.dtype == torch.bfloat16
+    error = ((merged.double() - exact).abs() / (exact.abs() + 1e-6)).max().item()
+    assert error < 1.01 * 2**-8, "rounded once"
+
+
 def test_attention_without_a_kernel_is_that_of_the_kernel() -> None:
     def check(causal: bool, masked: bool) -> None:
         import torch

@@ -177,6 +177,29 @@ def test_tokens_that_a_tokenizer_puts_before_each_text() -> None:
     check_cases(check, ["", "(", "((", "((("])
 
 
+def test_a_window_must_share_two_tokens_unless_it_is_empty() -> None:
+    """What precedes the window is not tokenised with it, so that its first tokens may differ."""
+
+    def check(begin: str, window: str, shared: int | None) -> None:
+        chat = chat_of(begin=begin)
+        head = f"user: The sea. <end>{window}"
+        for suffixes in (("1?", "2?"), ("1?", "1!", "2?")):
+            rests = [suffix + END for suffix in suffixes]
+            ids = chat.ids(head + rests[0])
+            cut = chat._split_in_window(head, rests, ids)
+            if shared is None:
+                assert cut is None
+            else:
+                assert cut is not None
+                assert cut.joined(ids) == [chat.ids(head + rest) for rest in rests]
+                assert cut.shared == len(chat.ids("user: The sea. <end>"))
+
+    check_cases(check, [
+        ("", "", 0), ("", "-", None), ("", "--", 2), ("", "---", 3),
+        ("(", "", 0), ("(", "-", None), ("(", "--", 2),
+    ])  # fmt: skip
+
+
 def window_of(chat: Chat, asked: Sequence[Prompt]) -> tuple[str, list[str], list[int]]:
     head = chat.rendered(asked[0], None).removesuffix(asked[0].suffix + END)
     rests = [prompt.suffix + END for prompt in asked]

@@ -14,7 +14,7 @@ from actors.vlm import encoding
 from actors.vlm.encoding import ChatEncoder, tokens_of_sizes
 from actors.vlm.families import FAMILIES, picture_tokens
 from actors.vlm.loading import completed
-from actors.vlm.picture_size import DEFAULT_MAX_PIXELS, NO_BOUNDS, PictureSizer, PixelBounds, _resized
+from actors.vlm.picture_size import DEFAULT_MAX_PIXELS, NO_BOUNDS, PictureSizer, PixelBounds, _fit, _resized
 from tests.actors.vlm.helpers import picture
 
 Load = Callable[[str], tuple[Any, Any]]
@@ -287,6 +287,22 @@ def test_tiles_stay_within_the_bound(name: str, tile: int, longest: int) -> None
             edge = options["size"]["longest_edge"] + tile
             more = images(images=[[sized]], return_tensors="pt", size={"longest_edge": edge})["pixel_values"].shape[1]
             assert (more - 1) * tile * tile > most
+
+
+def test_edges_that_are_no_multiple_of_a_tile_are_rounded_as_the_processor_does() -> None:
+    """Its shorter edge is made even before it counts the rows of tiles: 597 x 448 has 4 x 4 of them."""
+    import transformers
+
+    images = transformers.SmolVLMImageProcessor(size={"longest_edge": 1500}, max_image_size={"longest_edge": 384})
+    shown = Image.new("RGB", (597, 448))
+    assert images(images=[[shown]], return_tensors="pt")["pixel_values"].shape[1] == 4 * 4 + 1
+    for tiles, edge in ((16, None), (15, 1152), (13, 1152)):
+        sizer = PictureSizer(SimpleNamespace(image_processor=images), PixelBounds(tiles * 384 * 384))
+        assert sizer([shown])[1] == ({"size": {"longest_edge": edge}} if edge else {}), tiles
+
+
+def test_a_line_of_pixels_keeps_one_in_a_grid() -> None:
+    assert [_fit(size, (336, 672)) for size in ((9000, 1), (1, 9000), (300, 300))] == [(336, 1), (1, 672), (336, 336)]
 
 
 def test_several_pictures_of_one_prompt(load: Load) -> None:

@@ -9,7 +9,7 @@ import pytest
 from jobs.annotation.assignment import Rater
 from jobs.annotation.participants import read_raters
 from jobs.errors import InputError
-from tests.factories import write_table
+from tests.factories import write_file, write_table, write_units
 
 ROWS = [
     {"rater": " zoe ", "country": "Mali", "limit": "0"},
@@ -63,3 +63,18 @@ def test_files_without_names_or_groups_are_refused(tmp_path: Path) -> None:
             read_raters(f"{tmp_path}/{name}.parquet", group="country", limit=None)
     (tmp_path / "latin.csv").write_bytes("rater\nZo\u00eb\n".encode("latin-1"))
     assert read_raters(f"{tmp_path}/latin.csv", group=None, limit=2, encoding="latin-1") == [Rater("Zo\u00eb", "", 2)]
+
+
+def test_a_table_of_several_files_and_a_single_file_of_any_folder_are_read(tmp_path: Path) -> None:
+    rows = [{"rater": name, "kind": "person"} for name in ("bo", "ada")]
+    written = write_units(tmp_path / "people", "raters", [rows[:1], rows[1:]])
+    for number, row in enumerate(rows):
+        part = write_file(tmp_path / f"part{number}", "raters", [row])
+        (tmp_path / "parts").mkdir(exist_ok=True)
+        (Path(part) / "part.parquet").rename(tmp_path / "parts" / f"{number}.parquet")
+    for table in (written, str(tmp_path / "parts")):
+        assert [rater.name for rater in read_raters(table, group=None, limit=1)] == ["ada", "bo"]
+    (tmp_path / "_run").mkdir()
+    pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / "_run" / "RATERS.PARQUET")
+    for uri in (f"{tmp_path}/_run", f"{tmp_path}/_run/", f"{tmp_path}/_run/RATERS.PARQUET"):
+        assert [rater.limit for rater in read_raters(uri, group=None, limit=1)] == [1, 12, 0]

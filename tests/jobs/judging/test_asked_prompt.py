@@ -1,10 +1,12 @@
 """Prompts of `generate` and `loglik`: which instructions each refuses, and what a prompt asks."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 
+from jobs.judging import asked_prompt
 from jobs.judging.asked_prompt import prompt_for_labels, prompt_for_texts
 from jobs.runtime.configuration.config_files import CONF
 
@@ -42,6 +44,33 @@ def test_a_label_is_asked_about_by_its_likelihood_alone() -> None:
     about_label = {**conf("prompt", "explicit"), "start": "{{ target }}"}
     with pytest.raises(ValueError, match=r"^prompt=explicit: uses a label; use it with remine loglik"):
         prompt_for_texts(about_label, {})
-    for data, word in ((about_label, "target"), (conf("prompt", "rubric_json"), "questions")):
+    both = {**conf("prompt", "rubric_json"), "start": "{{ target }}"}
+    for data, word in ((about_label, "target"), (conf("prompt", "rubric_json"), "questions"), (both, "questions")):
         with pytest.raises(ValueError, match=f": must not use '{word}'; the label follows its start"):
             prompt_for_labels(data)
+
+
+def test_only_a_prompt_with_a_picture_needs_a_model_that_sees(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_picture = prompt_for_texts(conf("prompt", "explicit"), {})
+    assert with_picture.instruction.shows_picture
+    without = {**conf("prompt", "explicit"), "name": "blind"}
+    parts = {name: text for name, text in without["parts"].items() if name != "picture"}
+    without |= {"parts": parts, "order": [name for name in without["order"] if name != "picture"]}
+    checked: list[str] = []
+    opened: list[bool] = []
+    monkeypatch.setattr(asked_prompt, "check_model", lambda cfg, *, shown_by: checked.append(shown_by))
+    monkeypatch.setattr(asked_prompt, "sources_of", lambda cfg, *, fields, pictures: opened.append(pictures))
+    monkeypatch.setattr(asked_prompt, "reading", lambda sources, *, fields, pictures: opened.append(pictures))
+    monkeypatch.setattr(asked_prompt.picture_tokens, "expected", lambda model, pictures: f"{pictures} tokens")
+    sources: Any = SimpleNamespace(pictures="p")
+    phrases = []
+    for prompt in (with_picture, prompt_for_texts(without, {})):
+        prompt.check_model(None)  # type: ignore[arg-type]
+        prompt.open_sources(None)  # type: ignore[arg-type]
+        prompt.reader(sources)
+        for plan in (True, False):
+            cfg: Any = SimpleNamespace(plan=plan, model=None)
+            phrases.append(prompt.expected_tokens(cfg, sources))
+    assert checked == ["prompt 'explicit'", ""]
+    assert opened == [True, True, False, False]
+    assert phrases == ["p tokens", "", "", ""]

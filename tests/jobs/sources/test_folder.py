@@ -1,6 +1,7 @@
 """Pictures of a folder: their units, and the files of records."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -82,3 +83,32 @@ def test_requests_of_records_have_a_path_only_if_the_file_is_there(tmp_path: Pat
     ids, of_urls, paths = (column.to_pylist() for column in requests.columns)
     assert (ids, of_urls) == ([row["image_id"] for row in rows], urls)
     assert paths == [f"{place}/a.jpg", None, None, None]
+
+
+def test_a_table_keeps_its_units_if_only_excluded_pictures_left_the_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    before = files_of("/f", *"abcde")
+    begun = list(folder.folder_units(before, 2))
+    monkeypatch.setattr(folder.run_files, "begun_units", lambda out: begun if out == "R" else [])
+    marks = tmp_path / "marks.txt"
+
+    def keeps(names: str, *entries: str, out: str = "R", overwrite: bool = False) -> bool:
+        """Return whether a folder with these files is read in the units of the table."""
+        marks.write_text("".join(f"{entry}\n" for entry in entries))
+        cfg: Any = SimpleNamespace(overwrite=overwrite, exclusions=str(marks) if entries else None, out=out)
+        files = files_of("/f", *names)
+        units = folder._begun_or_new(cfg, "/f", files, 2)
+        assert units in (begun, list(folder.folder_units(files, 2)))
+        return units == begun
+
+    for entry in (content_id("b"), "/f/b"):
+        assert keeps("acde", entry)
+        assert keeps("abcde", entry)
+        assert not keeps("acde", entry, overwrite=True)
+        assert not keeps("acde", entry, out="another")
+        assert not keeps("acd", entry)
+        assert not keeps("acdef", entry)
+        assert keeps("abcdef", entry, content_id("f"))
+    assert not keeps("acde")
+    assert not keeps("acde", content_id("x"))

@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import random
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -161,6 +162,34 @@ def test_a_line_that_is_too_long_is_no_burden(tmp_path: Path, monkeypatch: pytes
     first, long, last = read(path, 10**9)
     assert (first.text, last.text) == (b"a", b"b")  # type: ignore[union-attr]
     assert isinstance(long, LongLine)
+
+
+def test_a_line_of_the_greatest_length_is_whole_wherever_it_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dump, "LONGEST_LINE", 6)
+
+    def observed(pieces: list[Piece], joiner: dump._LineJoiner) -> Iterator[Piece]:
+        for piece in pieces:
+            yield piece
+            assert sum(map(len, joiner._open)) <= 6
+
+    for text, is_long in ((b"abcdef", False), (b"abcdefg", True), (b"abcdef" * 4, True)):
+        for first in range(len(text)):
+            for second in range(first, len(text) + 1):
+                parts = [text[:first], text[first:second], text[second:] + b"\nx\n"]
+                pieces = [Piece(b"w\n", 0), *(Piece(data, at) for at, data in enumerate(parts, 1) if data)]
+                joiner = dump._LineJoiner(skip=False)
+                before, line, after = joiner.of(observed(pieces, joiner))
+                assert before == Line(b"w", 0)
+                begin = next(number for number, data in enumerate(parts, 1) if data)
+                if is_long:
+                    assert isinstance(line, LongLine)
+                    assert line.head
+                    assert text[:6].startswith(line.head)
+                    assert line.at == begin
+                else:
+                    assert line == Line(text, begin)
+                assert isinstance(after, Line)
+                assert after.text == b"x"
 
 
 def test_files_are_recognised_by_their_first_bytes(tmp_path: Path) -> None:
