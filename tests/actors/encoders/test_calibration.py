@@ -40,7 +40,7 @@ def test_scalars_of_every_type() -> None:
 
 def test_scalars_are_those_of_the_weights_that_are_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source: Any = SimpleNamespace(model=f"local-dir:{tmp_path}", pretrained=None)
-    monkeypatch.setattr(calibration, "find_source", lambda model, pretrained: source)
+    monkeypatch.setattr(calibration, "find_source", lambda model, pretrained: {("m", None): source}[model, pretrained])
     for scale, name in enumerate(NAMES, start=1):
         save_file(tensors(scale), tmp_path / name)
     for scale, name in enumerate(NAMES, start=1):
@@ -52,6 +52,10 @@ def test_scalars_are_those_of_the_weights_that_are_loaded(tmp_path: Path, monkey
     assert logit_scalars("m", pretrained=None) == (7, -10.0)
     Path(source.pretrained).write_bytes(b"damaged")
     assert logit_scalars("m", pretrained=None) is None
+    source.pretrained, of_tag = "tag", SimpleNamespace(model="ViT-B-32", pretrained=str(tmp_path / "x.safetensors"))
+    save_file(tensors(8), of_tag.pretrained)
+    monkeypatch.setattr(calibration, "find_source", lambda model, pretrained: {("m", "x"): of_tag}[model, pretrained])
+    assert logit_scalars("m", pretrained="x") == (8, -10.0)
 
 
 def test_scalars_of_a_model_of_the_hub_are_read_from_its_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,6 +71,7 @@ def test_scalars_of_a_model_of_the_hub_are_read_from_its_cache(tmp_path: Path, m
         return cached.get(name)
 
     monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", look)
+    monkeypatch.setattr(huggingface_hub, "HfFileSystem", lambda: asked.append(("hub", "", None)))  # while offline
     assert logit_scalars("m", pretrained=None) == (2.5, -10.0)
     assert asked == [("org/name", name, "ab") for name in NAMES[:2]]
     cached.clear()

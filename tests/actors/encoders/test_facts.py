@@ -10,7 +10,15 @@ import pytest
 from safetensors.numpy import save_file
 
 from actors.encoders import facts
-from actors.encoders.facts import EncoderSource, Preprocessing, complete, encoder_facts, hub_files, pinned_weights
+from actors.encoders.facts import (
+    EncoderSource,
+    Preprocessing,
+    complete,
+    encoder_facts,
+    find_source,
+    hub_files,
+    pinned_weights,
+)
 from actors.encoders.open_clip_models import ListedModel
 from actors.encoders.transformers_encoders import MOST_DIM, MOST_PIXELS, check_size
 from tests.cases import check_cases
@@ -149,6 +157,24 @@ def test_names_and_tags(listed: None, tmp_path: Path) -> None:
     check_cases(check, cases)
     with pytest.raises(FileNotFoundError, match=r"^pretrained=no\.safetensors: no such file"):
         encoder_facts("tiny-B-32", pretrained="no.safetensors")
+
+
+def test_only_a_pinned_tag_has_a_commit(listed: None) -> None:
+    assert find_source("tiny-B-32", "hub").commit is None
+    assert find_source("tiny-B-32", f"hub@{COMMIT}").commit == COMMIT
+
+
+def test_a_model_of_the_hub_is_identified_by_its_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = in_folder(tmp_path / COMMIT, {"model_cfg": CONFIG, "preprocess_cfg": CFG}) / "open_clip_config.json"
+    places = {("me/more", file.name): str(file)}
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", lambda *place: places[place])
+    assert encoder_facts("hf-hub:me/more", pretrained=None) == (f"hf-hub:me/more@{COMMIT}", 8, IN_ONE_LINE, True)
+    with pytest.raises(FileNotFoundError, match=r"^hf-hub:me/none: ") as missing:
+        encoder_facts("hf-hub:me/none", pretrained=None)
+    assert isinstance(missing.value.__cause__, KeyError)
+    for model in ("hf-hub:me/more", f"local-dir:{tmp_path / COMMIT}"):
+        with pytest.raises(ValueError, match=f"^pretrained=hub: '{model}' includes its weights; must be null"):
+            encoder_facts(model, pretrained="hub")
 
 
 def test_where_the_hub_has_weights(listed: None) -> None:

@@ -4,6 +4,7 @@ import importlib.metadata
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -50,6 +51,24 @@ def test_a_damaged_file_is_written_again(tmp_path: Path) -> None:
 def test_a_cache_that_cannot_be_written_costs_time_only(tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("a file", encoding="utf-8")
     assert listed_model(NAME) is not None
+
+
+def test_a_model_that_the_process_added_is_asked_of_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = SimpleNamespace(
+        list_models=lambda: ["mine", "both"],
+        list_pretrained_tags_by_model=lambda name: [f"{name}-a", f"{name}-b"],
+        get_model_config=lambda name: {"name": name},
+        get_pretrained_cfg=lambda name, tag: {"of": name, "tag": tag},
+    )
+    stored = {"config": {"name": "stored"}, "weights": {}}
+    monkeypatch.setattr(open_clip_models, "_all_models", lambda: {"both": stored})
+    monkeypatch.setitem(sys.modules, "open_clip", library)
+    weights = {tag: {"of": "mine", "tag": tag} for tag in ("mine-a", "mine-b")}
+    assert listed_model("mine") == ({"name": "mine"}, weights)
+    assert listed_model("both") == ({"name": "stored"}, {})
+    assert listed_model("other") is None
+    monkeypatch.delitem(sys.modules, "open_clip")
+    assert listed_model("mine") is None
 
 
 def test_without_open_clip_the_module_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,6 +92,11 @@ IN_CONFIG: dict[str, dict[str, Any]] = {
     "a list of lists": {"architectures": [[]]},
     "words for a list": {"architectures": "SiglipModel"},
     "a vast share": {"vision_config": {"attention_dropout": 10**7}},
+    "a vast negative share": {"vision_config": {"attention_dropout": -(10**7)}},
+    "a size at the bound": {"vision_config": {"hidden_size": 10**7}},
+    "half a position": {"text_config": {"max_position_embeddings": 64.5}},
+    "half a dimension": {"projection_dim": 24.5},
+    "half a layer": {"vision_config": {"num_hidden_layers": 2.5}},
 }
 IN_PICTURES: dict[str, dict[str, Any]] = {
     "another processor": {"image_processor_type": "ViTImageProcessor"},
@@ -103,6 +108,8 @@ IN_PICTURES: dict[str, dict[str, Any]] = {
     "one side": {"size": 224},
     "a shorter side": {"size": {"shortest_edge": 224}},
     "no size": {"size": {"height": 0, "width": 0}},
+    "half a side": {"size": {"height": 96.5, "width": 128}},
+    "a third side": {"size": {"height": 96, "width": 128, "depth": 1}},
     "an unknown interpolation": {"resample": 6},
     "a negative interpolation": {"resample": -1},
     "a flag for an interpolation": {"resample": True},
@@ -133,6 +140,22 @@ def test_what_only_transformers_can_judge_is_left_to_it(tmp_path: Path) -> None:
         if read_plain(read(write(tmp_path / str(number), *files))) is not None
     ]
     assert wrong == []
+
+
+def test_what_a_config_leaves_out_is_the_default_of_transformers(tmp_path: Path) -> None:
+    _, pictures = files_of("clip", tmp_path)
+    _, squashed = files_of("siglip", tmp_path)
+    sizes = {
+        "siglip": SiglipConfig().vision_config.hidden_size,
+        "clip": CLIPConfig().projection_dim,
+        "dinov2": Dinov2Config().hidden_size,
+        "dinov2_with_registers": Dinov2WithRegistersConfig().hidden_size,
+    }
+    for kind, size in sizes.items():
+        texts = {CONFIG: {"model_type": kind}, PICTURES: squashed if kind == "siglip" else pictures}
+        plain = read_plain({name: json.dumps(content) for name, content in texts.items()}.get)
+        assert plain is not None
+        assert (plain.dim, plain.texts) == (size, not kind.startswith("dinov2"))
 
 
 def test_a_crop_that_is_off_leaves_no_fixed_size(tmp_path: Path) -> None:
@@ -190,6 +213,10 @@ def test_weights_are_looked_for_at_the_models_revision(monkeypatch: pytest.Monke
     monkeypatch.setattr(f"{module}.commit", lambda *place, revision: {"v2": "ab" * 20, "v3": None}.get(revision))
     encoder = HubEncoder("transformers:org/name", "v2")
     assert set(asked) == {("org/name", "v2")}
+    monkeypatch.setattr(f"{module}.read", lambda *_, revision: None)
+    with pytest.raises(ValueError, match=r"transformers:org/name: the hub has no such model .*no config\.json"):
+        HubEncoder("transformers:org/name", "v2")
+    monkeypatch.setattr(f"{module}.read", read_from_hub)
     encoder.check_weights()
     files = ("model.safetensors", "model.safetensors.index.json")
     assert asked[-1] == (("org/name",), {"files": files, "revision": "v2"})

@@ -4,11 +4,15 @@ import math
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 
+from actors.encoders import towers
 from actors.encoders.facts import EncoderSource, Preprocessing, complete
-from actors.encoders.towers import OpenClipTower, _cfg
+from actors.encoders.towers import OpenClipTower, _cfg, find_geometry, load_tower
+from actors.errors import ModelError
 
 
 def test_the_preprocessing_of_a_checkpoint_is_passed_on_whole() -> None:
@@ -80,6 +84,41 @@ def test_pixels_are_normalised_in_the_models_dtype(monkeypatch: pytest.MonkeyPat
         # (0 - 0.5) / 0.5, (0.2 - 0.25) / 1, (1 - 0.125) / 2
         assert features.flatten().tolist() == pytest.approx([-1.0, -0.05, 0.4375], rel=0.01)
     assert (encoder.dim, encoder.size, encoder.logit_scale) == (12, (2, 2), pytest.approx(math.exp(2)))
+
+
+def test_only_weights_with_other_shapes_are_an_error_of_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Errors of settings and devices stay what they are; whatever else the files lead to becomes one."""
+
+    def loaded(error: Exception) -> None:
+        def fail(*_: Any, **__: Any) -> None:
+            raise error
+
+        monkeypatch.setattr(towers, "find_source", fail)
+        load_tower("tiny", None, device=torch.device("cpu"), dtype="float32")
+
+    kept: list[Exception] = [ValueError("no"), FileNotFoundError("no"), RuntimeError("no"), MemoryError("no")]
+    for error in kept:
+        with pytest.raises(type(error), match="no") as same:
+            loaded(error)
+        assert same.value is error
+    with pytest.raises(ModelError, match=r"^tiny: the shapes of some weights do not match its config"):
+        loaded(RuntimeError("Error(s) in loading state_dict: size mismatch for weight"))
+    with pytest.raises(ModelError, match=r"^tiny: cannot be loaded \(KeyError: 'x'\)$"):
+        loaded(KeyError("x"))
+
+
+def test_the_geometry_of_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    picture = Image.new("RGB", (8, 4), (9, 8, 7))
+    for resize in ("squash", "shortest", "longest"):
+        preprocessing = Preprocessing(**complete(CFG | {"resize_mode": resize}, [2, 3]))
+        source = EncoderSource("tiny", None, {}, preprocessing, lambda: "x")
+        places = {("tiny", "webli"): source}
+        monkeypatch.setattr(towers, "find_source", lambda *place, places=places: places[place])
+        geometry = find_geometry("tiny", "webli")
+        assert (geometry.size, geometry.shortest) == ((2, 3), resize == "shortest")
+        pixels = geometry.resize(picture)
+        assert (pixels.dtype, pixels.shape) == (np.uint8, (2, 3, 3))
+        assert pixels[0, 1].tolist() == [9, 8, 7]
 
 
 def test_texts_are_tokenised_by_the_models_own_tokenizer(monkeypatch: pytest.MonkeyPatch) -> None:
