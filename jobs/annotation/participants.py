@@ -30,7 +30,7 @@ def read_raters(uri: str, *, group: str | None, limit: int | None, encoding: str
     elif len(files) == 1:
         rows = _csv(files[0], encoding, group)
     else:
-        rows = pa.concat_tables(list(open_table(uri, "raters").batches())).to_pylist()
+        rows = [row for batch in open_table(uri, "raters").batches() for row in batch.to_pylist()]
     header = list(rows[0]) if rows else []
     for column in filter(None, [NAME, group]):
         if column not in header:

@@ -21,7 +21,7 @@ from jobs.store.files.locations import Object
 from jobs.store.files.threads import in_threads
 from jobs.store.lookup import RowLookup
 from jobs.store.reading import TableSource
-from jobs.tables import WIT_COLUMNS
+from jobs.tables import TABLES, WIT_COLUMNS
 
 THREADS = 16
 EXCLUDED, ABSENT, NO_URL, SAME = "excluded", "not_in_corpus", "no_url", "same_picture"
@@ -52,8 +52,10 @@ def best_neighbors(neighbors: TableSource, k: int | None, *, queries: int | None
     Args:
         queries: number of queries, counted from the table's first; None: all.
     """
-    batches = neighbors.batches(["query_id", "rank", "item_id", "score", "probability"])
-    parts = [
+    columns = ["query_id", "rank", "item_id", "score", "probability"]
+    batches = neighbors.batches(columns)
+    parts = [TABLES["neighbors"].schema().empty_table().select(columns)]
+    parts += [
         rows if k is None else rows.filter(pc.less_equal(rows["rank"], k))
         for rows in (batches if queries is None else _of_first(batches, queries))
     ]

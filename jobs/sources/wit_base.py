@@ -54,7 +54,8 @@ def _fetch(
 
     urls = pa.array([], pa.string())
     if run.todo:
-        urls = pa.concat_tables(records.table.batches(["image_url"]))["image_url"].unique()
+        chunks = [chunk for rows in records.table.batches(["image_url"]) for chunk in rows["image_url"].chunks]
+        urls = pa.chunked_array(chunks, pa.string()).unique()
     places = run.keep(wit_base.PLACES_FILE, wit_base.pack_places(wit_base.picture_places(files, urls)))
     rows = partial(wit_base.of_records, places=places, repeated=records.keep_repeats(run))
     kwargs = {

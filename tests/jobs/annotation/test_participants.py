@@ -58,6 +58,9 @@ def test_files_without_names_or_groups_are_refused(tmp_path: Path) -> None:
         ("ungrouped", r"no column country; its columns are rater$"),
         ("damaged", r"damaged\.parquet: not a readable Parquet file"),
     ]
+    table = write_table(tmp_path / "nobody", "raters", [])
+    with pytest.raises(InputError, match=r"raters=.*nobody: no column rater; its columns are unknown, it has no rows$"):
+        read_raters(table, group=None, limit=None)
     for name, message in cases:
         with pytest.raises(InputError, match=message):
             read_raters(f"{tmp_path}/{name}.parquet", group="country", limit=None)

@@ -125,6 +125,8 @@ def test_workers_get_the_keys_and_the_run_its_total(world: Path, monkeypatch: py
     assert (keys["max_bytes"], keys["width"], keys["processes"]) == (5, 8, 3)
     keys = fetched("wit_base", "source.path=W/rows.parquet", "input=W/records")
     assert (keys["max_bytes"], keys["column"], keys["rendition"]) == (5, "image", "w300")
+    write_table(world / "none", "records", [])
+    assert fetched("wit_base", "source.path=W/rows.parquet", "input=W/none")["max_bytes"] == 5, "records without a row"
 
 
 def test_a_changed_file_is_another_unit(world: Path) -> None:
