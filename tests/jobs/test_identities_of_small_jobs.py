@@ -23,6 +23,13 @@ from tests.jobs.small_jobs import CAPTIONS, DAYS, IMAGES, write_small_jobs
 OF_ROWS = ("rows", "units")  # keys of tables that are written at once
 SHEET = ["query_id", "prompt", "values", "rank", "item_id", "score", "url", "chosen"]
 CHOSEN = [["q", "a thing", "{}", "1", image, "0.5", "", "x"] for image in IMAGES[:2]]
+SEVERAL = {  # the tables of jobs whose out= is a folder
+    "candidates": ["records", "neighbors"],
+    "review_links": ["items", "texts"],
+    "concepts": ["items", "texts"],
+    "tric_rank": ["neighbors", "metrics"],
+    "tric_rerank": ["metrics"],
+}
 WITHOUT_PICTURES = ("prompts", "concepts", "tric_captions", "tric_statistics")  # have no key exclusions=
 
 
@@ -35,7 +42,7 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
 
 
 def test_an_identity_has_every_key_and_table_of_which_the_rows_follow(
-    commands: dict[str, list[str]], tmp_path: Path
+    commands: dict[str, list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = Path(commands["evaluate"][0].removeprefix("ranked=")).parent
     listed = folder.parent / "list.txt"
@@ -47,10 +54,13 @@ def test_an_identity_has_every_key_and_table_of_which_the_rows_follow(
     def identities(*tables: str) -> list[str]:
         return [open_table(f"{folder}/{table}").identity for table in tables]
 
-    def check(job: str, tables: str, keys: list[str], inputs: str, expected: dict[str, Any]) -> None:
+    def check(job: str, keys: list[str], inputs: str, amounts: str, expected: dict[str, Any]) -> None:
         out, more = tmp_path / job, [] if job in WITHOUT_PICTURES else [f"exclusions={listed}"]
         assert cli.main(job, [*commands[job], *keys, *more, f"out={out}"]) == 0
-        for name in tables.split():
+        printed = capsys.readouterr().out
+        assert amounts in printed
+        assert ("1 of 1 entries match no picture here" in printed) == bool(more)
+        for name in SEVERAL.get(job, ["."]):
             manifest = read_json(run_uri(f"{out}/{name}", MANIFEST))
             kept = {key: value for key, value in manifest["identity"].items() if key not in OF_ROWS}
             assert kept == expected | ({"template": "none"} if (job, name) == ("tric_rank", "neighbors") else {})
@@ -63,54 +73,68 @@ def test_an_identity_has_every_key_and_table_of_which_the_rows_follow(
 
     tric = ("tric/pictures", "tric/captions", "tric/vectors")
     check_cases(check, [
-        ("prompts", ".", ["language=de"], "", {
+        ("prompts", ["language=de"], "",
+         "  4 = 2 concept x 2 country; the first: A realistic photo of bread in Peru\n", {
             "template": "A realistic photo of {concept} in {country}", "language": "de",
             "axes": {"concept": ["bread", "rice"], "country": ["Peru", "Chad"]},
         }),
-        ("evaluate", ".", ["k=[2]", "group_by=node_id", "unlisted=wrong"], "links", {
+        ("evaluate", ["k=[2]", "group_by=node_id", "unlisted=wrong"], "links",
+         "evaluate: 12 of 12 queries of ", {
             "ranked": identities("links")[0], "k": [2], "group_by": "node_id", "unlisted": "wrong",
         }),
-        ("candidates", "records neighbors", ["k=1"], "near", {
+        ("candidates", ["k=1"], "near",
+         "  4 neighbors = 4 kept\n  4 distinct pictures\n", {
             "neighbors": identities("near")[0], "k": 1, **excluded,
             "corpus": {"path": f"{folder}/corpus", "id": "uid", "url": "url", "caption": "text"},
         }),
-        ("choose", ".", [], f"{folder.parent}/choose.csv", {
+        ("choose", [], f"{folder.parent}/choose.csv",
+         "  2 items of 1 prompts\n  1 prompt with more than one, 0 with none\n", {
             **excluded,
             "chosen": content_id(*(item_of(dict(zip(SHEET, row, strict=True)))["item_id"] for row in CHOSEN)),
         }),
-        ("review_links", "items texts", ["ranks=2", "pictures=2", "language=de"], "links kb/nodes kb/articles", {
+        ("review_links", ["ranks=2", "pictures=2", "language=de"], "links kb/nodes kb/articles",
+         "  24 pairs of a picture and one of 6 nodes\n", {
             "links": identities("links"),
             "kb": dict(zip(("nodes", "articles"), identities("kb/nodes", "kb/articles"), strict=True)),
             "ranks": 2, "pictures": 2, "language": "de", **excluded,
         }),
-        ("link_names", ".", ["k=3", "names=4", "longest=2"], "names kb/nodes", {
+        ("link_names", ["k=3", "names=4", "longest=2"], "names kb/nodes",
+         "link_names: 6 names of the responses are lemmas or titles of kb.path=", {
             "k": 3, "names": 4, "longest": 2, **excluded,
             "responses": identities("names")[0], "nodes": identities("kb/nodes")[0],
         }),
-        ("concepts", "items texts", [], "", {"lists": content_id(f"world_religions:{religions}")}),
-        ("calibrate", ".", ["cross=true", "choose_on=b", "threshold=-1.5"], "loglik labelled", {
+        ("concepts", [], "",
+         "  1 set of 24 labels\n", {"lists": content_id(f"world_religions:{religions}")}),
+        ("calibrate", ["cross=true", "choose_on=b", "threshold=-1.5"], "loglik labelled",
+         ", chosen on half b: f1 0.000 there, 0.000 on the other half\n", {
             "criterion": "f1", "threshold": -1.5, "choose_on": "b", "cross": True, "split_by": None, "seed": 0,
             "condition": "log-likelihood",
             "rubric": kept_rubric.of_rubric(Rubric.from_dict(relevance), relevance).sha256,
             "inputs": identities("loglik", "labelled"), **excluded,
         }),
-        ("question_scores", ".", [], "answers", {
+        ("question_scores", [], "answers",
+         "  24 in = 24 out\n", {
             "ratings": identities("answers")[0], "questions": identities("questions")[0], "rubric": "dsg", **excluded,
         }),
-        ("tric_captions", ".", ["unit_rows=3"], "tric/dev-0/in.tsv tric/dev-0/captions.tsv", {
+        ("tric_captions", ["unit_rows=3"], "tric/dev-0/in.tsv tric/dev-0/captions.tsv",
+         "  year         24 texts = 8 captions x 3 dates\n", {
             "captions": content_id(*CAPTIONS.values()), "templates": {
                 "none": "{caption}", "year": "{caption} A newspaper picture of {date}.",
                 "decade": "{caption} A newspaper picture of the {date}s.",
             },
         }),
-        ("tric_rank", "neighbors metrics", [], " ".join(tric), {"sources": identities(*tric), **split}),
-        ("tric_items", ".", ["k=2", "dates=year"], "tric/neighbors", {
+        ("tric_rank", [], " ".join(tric),
+         "tric_rank: 3 of 3 pictures ranked, 8 captions each\n", {"sources": identities(*tric), **split}),
+        ("tric_items", ["k=2", "dates=year"], "tric/neighbors",
+         "  3 pictures, 6 captions to judge, dates: year\n", {
             "neighbors": identities("tric/neighbors")[0], "k": 2, "dates": "year", **excluded,
         }),
-        ("tric_rerank", "metrics", [], "tric/neighbors tric/captions tric/ratings", {
+        ("tric_rerank", [], "tric/neighbors tric/captions tric/ratings",
+         "  m day: 3 of 3 pictures re-ranked; the others keep their order\n", {
             "sources": identities("tric/neighbors", "tric/captions", "tric/ratings"), **split,
         }),
-        ("tric_statistics", ".", ["bins.words=2", "unions.own=[dev-0]"], "tric/dev-0/in.tsv tric/dev-0/captions.tsv", {
+        ("tric_statistics", ["bins.words=2", "unions.own=[dev-0]"], "tric/dev-0/in.tsv tric/dev-0/captions.tsv",
+         "  training: left out, ", {
             "splits": {"dev-0": content_id(*DAYS, *DAYS.values(), *CAPTIONS.values())}, "unions": {"own": ["dev-0"]},
             "bins": {"year": 1, "words": 2, "characters": 10},
         }),
