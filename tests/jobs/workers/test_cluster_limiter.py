@@ -99,6 +99,8 @@ def test_one_that_was_restarted_grants_nothing_while_earlier_leases_may_be_in_us
 def test_a_worker_calls_again_until_the_limiter_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[tuple[Any, ...]] = []
     started: list[bool] = []
+    looked_up: list[tuple[str, str]] = []
+    waits: list[float] = []
     failures = ATTEMPTS - 1
 
     async def remote(*arguments: Any) -> str:
@@ -107,16 +109,29 @@ def test_a_worker_calls_again_until_the_limiter_is_back(monkeypatch: pytest.Monk
             raise ray.exceptions.RayActorError
         return "lease"
 
-    async def sleep(_: float) -> None:
-        pass
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
 
     actor = SimpleNamespace(call=SimpleNamespace(remote=remote))
-    monkeypatch.setattr(ray, "get_actor", lambda name, namespace: actor)
+
+    def get_actor(name: str, *, namespace: str) -> Any:
+        looked_up.append((name, namespace))
+        if len(looked_up) == 1:
+            raise ValueError("there is no such actor")
+        return actor
+
+    monkeypatch.setattr(ray, "get_actor", get_actor)
     monkeypatch.setattr(cluster_limiter, "start", lambda: started.append(True))
     monkeypatch.setattr(cluster_limiter.asyncio, "sleep", sleep)
-    assert asyncio.run(ClusterLimiter().acquire(LIMIT)) == "lease"
-    assert calls == [("acquire", (LIMIT,), {})] * ATTEMPTS
-    assert len(started) == failures
+    limiter = ClusterLimiter()
+    failures -= 1  # and the limiter was not there at first
+    assert asyncio.run(limiter.acquire(LIMIT)) == "lease"
+    assert calls == [("acquire", (LIMIT,), {})] * (ATTEMPTS - 1)
+    assert len(started) == ATTEMPTS - 1
+    assert waits == [0.2 * 2**attempt for attempt in range(ATTEMPTS - 1)]
+    assert looked_up == [(cluster_limiter.NAME, cluster_limiter.NAMESPACE)] * ATTEMPTS
+    assert asyncio.run(limiter.acquire(LIMIT)) == "lease"
+    assert len(looked_up) == ATTEMPTS, "it is looked up again only after it failed"
     calls.clear()
     failures = ATTEMPTS
     with pytest.raises(ray.exceptions.RayActorError):

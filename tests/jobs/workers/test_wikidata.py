@@ -1,10 +1,17 @@
-"""Rows of entities are written some at a time, each once."""
+"""Lines of a dump with their progress, and rows of entities, which are written some at a time, each once."""
 
+import bz2
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from jobs.store.counts import Counts
+from jobs.terms_from import dump, entity, pieces
+from jobs.terms_from.dump import SPAN, TermsSource
 from jobs.workers import wikidata
 
 
@@ -42,3 +49,78 @@ def test_rows_are_written_when_there_are_enough_and_at_the_end(monkeypatch: pyte
     rows.flush()
     assert (writer.written, report.matched) == ([["a", "b"], ["c"]], [2, 1])
     assert rows.add({"entity_id": "a"})  # only rows that are not written yet are compared
+
+
+class LinesRead:
+    """Reads the lines of a unit, and keeps their texts, the rejects and the progress."""
+
+    def __init__(self, path: Path, *, step: int, span: tuple[int, int] | None = None, limit: int | None = None) -> None:
+        (unit,) = dump.units(TermsSource("wikidata", str(path), unit_mb=1000))
+        extra = {**unit.extra, **({SPAN: list(span)} if span else {}), **({"limit": limit} if limit else {})}
+        self.texts: list[bytes] = []
+        self.rejects: list[Any] = []
+        self.progress: list[tuple[int, int]] = []
+        self.counts = Counts()
+        writer: Any = SimpleNamespace(counts=self.counts, reject=self.rejects.append)
+        report: Any = SimpleNamespace(add=lambda steps, *, rows: self.progress.append((steps, rows)))
+        wikidata.read_lines(replace(unit, extra=extra), writer, report, step, self._keep)
+
+    def _keep(self, text: bytes) -> None:
+        self.texts.append(text)
+        if text == b'"text"':
+            raise entity.NotAnEntityError("no object")
+        if not text.endswith(b"}"):
+            raise ValueError("cut")
+
+
+def test_progress_is_in_steps_of_the_bytes_of_the_unit(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_bytes(b"[\n" + b",\n".join(b'{"n": %04d}' % n for n in range(100)) + b"\n]\n")  # 13 bytes a line
+    size = path.stat().st_size
+    for step, span in ((100, (0, size)), (1, (0, size)), (10**6, (0, size)), (100, (650, size)), (100, (0, 650))):
+        read = LinesRead(path, step=step, span=span)
+        lines = read.counts.tallies["dump"]["lines"]
+        assert len(read.texts) == lines == sum(rows for _, rows in read.progress)
+        assert sum(steps for steps, _ in read.progress) == (span[1] - span[0]) // step
+        assert all(steps >= 1 for steps, _ in read.progress[:-1])
+        assert read.rejects == []
+    parts = [LinesRead(path, step=9, span=span) for span in ((0, 300), (300, 900), (900, size))]
+    assert [text for part in parts for text in part.texts] == [b'{"n": %04d}' % n for n in range(100)]
+
+
+def test_progress_is_reported_while_a_unit_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.json.bz2"
+    lines = [b'{"n": %04d}\n' % n for n in range(60)]
+    streams = [bz2.compress(b"".join(lines[first : first + 10])) for first in range(0, 60, 10)]
+    path.write_bytes(b"".join(streams))
+    read = LinesRead(path, step=len(streams[0]))
+    assert len(read.progress) > 3
+    assert sum(rows for _, rows in read.progress) == 60
+    assert max(rows for _, rows in read.progress) <= 20
+
+
+def test_a_limit_counts_lines_of_entities(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_bytes(b'[\n{"n": 1},\n\n"text",\n{"n": 2},\n{"n": 3}\n]\n')
+    for limit, texts in ((1, 1), (2, 2), (3, 3), (9, 4)):
+        read = LinesRead(path, step=1, limit=limit)
+        assert len(read.texts) == read.counts.tallies["dump"]["lines"] == texts
+        assert sum(steps for steps, _ in read.progress) == path.stat().st_size
+
+
+def test_what_is_no_entity_is_rejected_with_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dump, "LONGEST_LINE", 50)
+    monkeypatch.setattr(pieces, "READ", 32)
+    path = tmp_path / "a.json"
+    path.write_bytes(b'{"n": 1}\n"text"\n{"cut\n' + b'{"n": "' + b"x" * 100 + b'"}\n{"n": 2}\n')
+    read = LinesRead(path, step=10)
+    assert [(reject.reason, reject.raw[:6]) for reject in read.rejects] == [
+        (entity.NOT_AN_ENTITY, '"text"'), ("malformed", '{"cut'), ("too_long", '{"n": ')
+    ]  # fmt: skip
+    assert {reject.file for reject in read.rejects} == {str(path)}
+    assert [reject.message for reject in read.rejects] == ["no object", "not JSON: cut", "longer than 50 bytes"]
+    assert read.counts.tallies == {"dump": {"lines": 4}}
+    damaged = tmp_path / "b.json.bz2"
+    damaged.write_bytes(bz2.compress(b'{"n": 1}\n') + bz2.compress(b'{"n": 2}\n')[:-8])
+    (reject,) = LinesRead(damaged, step=10).rejects
+    assert (reject.reason, reject.position) == ("truncated", len(bz2.compress(b'{"n": 1}\n')) + len(b"BZh9"))
