@@ -122,6 +122,18 @@ def test_a_plan_counts_the_responses_and_writes_nothing(tmp_path: Path, capsys: 
     keys = ["source=language_model", f"responses=[{tmp_path}/responses/*]", f"out={tmp_path}/out", "plan=true"]
     assert write_model_terms(load("terms", TermSourcesConfig, keys)) is None
     assert "3 responses" in capsys.readouterr().out
+    measured = tmp_path / "measured.yaml"
+    pace = {"job": "terms", "pools": [], "device": "cpu", "hardware": "mine", "date": "2026-01-01", "command": "c",
+            "work": 10, "counted": "rows", "seconds": [1.0]}  # fmt: skip
+    for part, text in (
+        ("terms", "measured on mine, 2026-01-01, by c"),
+        ("entities", "no measurement of terms terms on CPUs"),
+    ):
+        measured.write_text(json.dumps([{**pace, "part": part}]))
+        write_model_terms(load("terms", TermSourcesConfig, [*keys, f"resources.measured={measured}"]))
+        printed = capsys.readouterr().out
+        assert text in printed
+        assert ("only a run shows it" in printed) == (part != "terms")
     assert not (tmp_path / "out").exists()
     write(tmp_path, "copy", [answer("a", 0, line("A"))])
     with pytest.raises(InputError, match="same key"):

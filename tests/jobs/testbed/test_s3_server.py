@@ -73,11 +73,11 @@ def test_a_start_that_is_interrupted_leaves_no_process(tmp_path: Path) -> None:
 
 def test_names_that_are_no_bucket_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server = UnstartedServer(tmp_path / "s3", 0)
-    made: list[str] = []
-    monkeypatch.setattr(server, "filesystem", lambda: SimpleNamespace(create_dir=made.append))
+    created: list[str] = []
+    monkeypatch.setattr(server, "filesystem", lambda: SimpleNamespace(create_dir=created.append))
     for name in ("ab", "a" * 64, "-abc", "abc-", "Abc", "a_bc", "äbc", "a.bc"):
         with pytest.raises(ValueError, match="use 3 to 63 characters"):
             server.create_bucket(name)
     for name in ("abc", "a" * 63, "a-1-c"):
         server.create_bucket(name)
-    assert made == ["abc", "a" * 63, "a-1-c"]
+    assert created == ["abc", "a" * 63, "a-1-c"]
