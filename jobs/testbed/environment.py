@@ -9,13 +9,11 @@ from jobs.store.files import s3
 
 @contextmanager
 def variables(values: Mapping[str, str | None]) -> Iterator[None]:
-    """Set variables where AWS libraries, and the workers of a Ray started in the context, find them; restore them
-    after.
+    """Set variables where AWS libraries, and the workers of a Ray started in the context, find them; then restore them.
 
     The store rereads its S3 settings at both ends.
 
     Args:
-        values: value of each variable; None removes it.
         values: name -> value; None removes a variable.
     """
     before = {name: os.environ.get(name) for name in values}

@@ -10,12 +10,14 @@ STOP_SECONDS = 10.0
 # PR_SET_PDEATHSIG would end a process with the *thread* that started it, and exists only on Linux. Instead, a keeper
 # process reads from a pipe whose write end only this process has: end of file means that this process stopped or died.
 # The keeper prints the pid of the process on its first line, and finally removes files that the process leaves.
+# It reads the descriptor itself: Python aborts when it ends while a thread waits in `sys.stdin.buffer`.
 KEEPER = f"""
 import contextlib, glob, os, subprocess, sys, threading
 kept = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL, stdout=sys.stderr)
 print(kept.pid, flush=True)
 def watch():
-    sys.stdin.buffer.read()
+    while os.read(0, 1):
+        pass
     kept.terminate()
     try:
         kept.wait({STOP_SECONDS})
