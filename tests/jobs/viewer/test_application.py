@@ -22,7 +22,7 @@ from jobs.viewer.serving import listening, server
 from tests.browser import CHROMIUM
 from tests.chromium import chromium
 from tests.factories import copy_folder, image_row, metric_values, rating, rows_of, write_table
-from tests.jobs.viewer.small_study import BLUE, GOLD, RED, URLS, viewer_of, write_study
+from tests.jobs.viewer.small_study import BLUE, GOLD, GREEN, RED, URLS, viewer_of, write_study
 
 ROOT = Path(__file__).parents[3]
 AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
@@ -187,6 +187,33 @@ def test_every_list_shows_its_rows(site: Served) -> None:
     assert 'rel="next"' not in second
     picture = site.ask(f"/{site.token}/images/{RED}")
     assert (picture.status, picture.headers["content-type"], picture.text[8:12]) == (200, "image/webp", "WEBP")
+
+
+def test_a_picture_has_links_to_those_next_to_it(site: Served) -> None:
+    def links(at: str) -> dict[str, tuple[str, str]]:
+        matches = re.findall(r'rel="(\w+)" data-key="." href="[^"]*/pictures/(\w+)\?[^"]*&amp;at=(\d+)"',
+                           site.page(f"pictures/{BLUE}?at={at}"))  # fmt: skip
+        return {name: (picture, place) for name, picture, place in matches}
+
+    assert links("0") == {"next": (GREEN, "1")}
+    assert links("1") == {"prev": (RED, "0"), "next": (BLUE, "2")}
+    assert links("3") == {"prev": (BLUE, "2")}
+    assert links("4") == {"prev": (GOLD, "3")}
+    assert links("x") == links("9" * 30) == {}
+
+
+def test_after_a_form_the_picture_is_shown_with_the_same_filters(site: Served) -> None:
+    form = urlencode({"item_id": RED, LINE: ""})  # changes nothing
+    path = f"/{site.token}/pictures/{RED}"
+    for query, shown in (
+        ("", "?"),
+        ("?region=North&page=2&at=3", "?region=North&page=2&at=3"),
+        ("?at=%26", "?&at=%26"),
+    ):
+        reply = site.ask(path + query, method="POST", body=form, Sec_Fetch_Site="none")
+        assert (reply.status, reply.headers["location"]) == (303, f"{path}{shown}&saved=0")
+    for place in ("cross-site", "same-site"):
+        assert site.ask(path, method="POST", body=form, Sec_Fetch_Site=place).status == 403
 
 
 def test_links_of_a_second_page_have_the_place_of_each_picture(site: Served, monkeypatch: pytest.MonkeyPatch) -> None:

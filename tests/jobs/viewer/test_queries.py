@@ -155,6 +155,32 @@ def test_two_raters_side_by_side(cursor: Any) -> None:
     assert queries.side_by_side(cursor, View(a="m", b="nobody"))[0].total == 0
 
 
+def test_only_answers_to_the_same_question_about_the_same_target_are_compared(tmp_path: Path) -> None:
+    common = {"answers": ["9", "10"], "probabilities": [0.25, 0.75]}
+    rows = [rating("i", "m", "fit", "9", **common), rating("i", "p", "fit", "10", comment="Yes.", **common)]
+    for column, value in (("target", "t"), ("condition", "c"), ("rubric", "s"), ("question", "q"), ("sample", 1)):
+        rows += [row | {column: value, "value": "9", "score": 9.0} for row in rows[:1]]
+        rows += [row | {column: f"{value}2" if column != "sample" else 2} for row in rows[1:2]]
+    rows += [rating(item, rater, "fit", "10") for item in ("k", "h", "j") for rater in "pm"]
+    rows += [rating("h", rater, "fit", "10", target=target) for target in ("y", "x") for rater in "pm"]
+    cursor = loaded(tmp_path, ratings=rows, images=[image_row("", image_id="i")])
+    pairs, matrix = queries.side_by_side(cursor, View(a="m", b="p"))
+    assert matrix == (["9", "10"], {("9", "10"): 1, ("10", "10"): 5})
+    assert [(row["item_id"], row["target"]) for row in pairs.rows] == [
+        ("i", ""), ("h", ""), ("h", "x"), ("h", "y"), ("j", ""), ("k", "")
+    ]  # fmt: skip
+    first = pairs.rows[0]
+    assert [first[name] for name in ("a", "b", "comment_a", "comment_b", "probability_a", "probability_b")] == [
+        "9", "10", None, "Yes.", 0.25, 0.75
+    ]  # fmt: skip
+    other = [rating("i", rater, "fit", "1") | {"rubric": "u"} for rater in "mp"]
+    cursor = loaded(tmp_path / "two", ratings=[*rows, *other], images=[image_row("", image_id="i")])
+    totals = {question: queries.side_by_side(cursor, View(a="m", b="p", question=question))[0].total
+              for question in ("", "r/fit", "u/fit", "u/q")}  # fmt: skip
+    assert totals == {"": 7, "r/fit": 6, "u/fit": 1, "u/q": 0}
+    assert [queries.as_number(text) for text in ("2", "no", "1e1")] == [(2, "2"), (float("inf"), "no"), (10, "1e1")]
+
+
 def test_lists_of_rows_have_pages(cursor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queries, "ROWS_PER_PAGE", 3)
     ratings = queries.ratings(cursor, View(rater="p1", page="2"))

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.fs as pafs
 import pytest
 import s3fs
 
@@ -54,7 +55,7 @@ def test_the_environment_wins_over_the_profile(environment: pytest.MonkeyPatch, 
 def test_both_clients_have_the_address_and_the_region(monkeypatch: pytest.MonkeyPatch) -> None:
     clients: list[dict[str, Any]] = []
     reached: list[str] = []
-    monkeypatch.setattr(s3.pafs, "S3FileSystem", lambda **options: clients.append(options))
+    monkeypatch.setattr(pafs, "S3FileSystem", lambda **options: clients.append(options))
     monkeypatch.setattr(s3fs, "S3FileSystem", lambda **options: clients.append(options))
     monkeypatch.setattr(s3, "_check_reachable", reached.append)
     monkeypatch.setattr(s3, "proxy_of", lambda endpoint: None)
