@@ -177,7 +177,7 @@ INFEASIBLE: list[tuple[dict[str, Any], str]] = [
     ({"per_item": 3, "quotas": {"": 2}}, "set either per_item, or quotas by group"),
     ({"per_item": 1, "items": []}, "items: .* at least one item"),
     ({"per_item": 1, "raters": []}, "raters: .* at least one rater"),
-    ({"per_item": 1, "items": ["a", "b", "a"]}, "items: duplicate item 'a'"),
+    ({"per_item": 1, "items": ["b", "a", "a"]}, "items: duplicate item 'a'"),
 ]
 
 
@@ -188,6 +188,13 @@ def test_shared_items_count_for_the_limit() -> None:
                       together=together)  # fmt: skip
         loads = Counter(task.rater for task in plan)
         assert loads == {"a": 4, "b": 6}, seed
+    for limits, items, shared, expected in (
+        ((1, 4, 4), 5, 1, [1, 3, 3]), ((2, None, 2, None), 4, 2, [2, 3, 2, 3])
+    ):  # fmt: skip
+        raters = [Rater(f"r{number}", limit=limit) for number, limit in enumerate(limits)]
+        for seed in range(10):
+            plan = assign(ITEMS[:items], raters, seed=seed, per_item=1, shared=shared)
+            assert [sum(task.rater == rater.name for task in plan) for rater in raters] == expected, seed
 
 
 def test_an_infeasible_plan_is_refused_with_its_numbers() -> None:

@@ -158,6 +158,41 @@ def test_spans_without_a_column_of_categories_have_none(tmp_path: Path) -> None:
     assert rejects == [(3, "unknown_kind")]
 
 
+def test_categories_are_given_by_value_or_label_of_their_kind(tmp_path: Path) -> None:
+    labels = [{"value": "swap", "label": "Mix-up"}, {"value": "drop", "label": "Left out"}]
+    kinds = [
+        {"name": "slips", "kind": "slip", "text": "t", "labels": labels},
+        {"name": "gaps", "kind": "gap", "text": "t", "labels": [{"value": "hole", "label": "Hole"}]},
+    ]
+    cells = [("slip", "SWAP"), ("Slips", "mix-up+drop"), ("slip", ""), ("slip", "nope"), ("slip", "swap+nope"),
+             ("gap", "swap"), ("gaps", "hole")]  # fmt: skip
+    lines = "".join(f"i,a,t,{kind},0,1,{category}\n" for kind, category in cells)
+    (tmp_path / "a.csv").write_text(f"item_id,rater,text_id,kind,start,end,category\n{lines}")
+    span_labels = SpanLabels.from_dict({"name": "s", "kinds": kinds})
+    rows, rejects = read(tmp_path / "a.csv", "spans", span_labels=span_labels)
+    assert [(row["kind"], row["category"]) for row in rows] == [
+        ("slip", "swap"), ("slip", "swap+drop"), ("slip", None), ("gap", "hole")
+    ]  # fmt: skip
+    assert rejects == [(line, "unknown_label") for line in (5, 6, 7)]
+
+
+def test_scores_that_are_no_finite_numbers_are_left_out(tmp_path: Path) -> None:
+    cells = ["2.5", "1e3", "inf", "-inf", "nan", "word", ""]
+    lines = "".join(f"i,a,t,mistake,0,1,{cell}\n" for cell in cells)
+    (tmp_path / "a.csv").write_text(f"item_id,rater,text_id,kind,start,end,score\n{lines}")
+    rows, rejects = read(tmp_path / "a.csv", "spans")
+    assert ([row["score"] for row in rows], rejects) == ([2.5, 1000.0, None, None, None, None, None], [])
+
+
+def test_questions_of_the_long_form_are_those_of_the_rubric(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("item_id,rater,value,question\ni,a,b,TONE\ni,a,b,nope\ni,a,b,\ni,a,a,clear\n")
+    rows, rejects = read(tmp_path / "a.csv", "ratings", questionnaire=of_rubric(RUBRIC))
+    assert [(row["question"], row["answer"]) for row in rows] == [("tone", "b"), ("clear", "a")]
+    assert rejects == [(3, "unknown_question"), (4, "unknown_question")]
+    rows, rejects = read(tmp_path / "a.csv", "ratings")
+    assert ([row["question"] for row in rows], rejects) == (["TONE", "nope", "clear"], [(4, "unknown_question")])
+
+
 RUBRIC = Rubric.from_dict({"name": "mood", "questions": [
     {"name": "tone", "text": "Tone?", "scale": "nominal", "answers": ["a", "b"]},
     {"name": "clear", "text": "Clear?", "scale": "nominal", "answers": ["a", "b"]},

@@ -1,5 +1,6 @@
 """Settings of `loglik` chosen by hand-computed values of their criterion."""
 
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -75,6 +76,16 @@ def test_of_equal_settings_the_first_by_name_is_chosen() -> None:
     assert alone == SettingChoice("a", "x", -3.0, 2 / 3, None, 2, 0)
 
 
+def test_a_correlation_is_chosen_without_a_threshold() -> None:
+    line, bent, falling = ([2.0, 4.0, 6.0], [1.0, 2.0, 3.0]), ([1.0, 2.0, 9.0], [1.0, 2.0, 3.0]), ([3.0, 2.0, 1.0],) * 2
+    scores = {"a": {"x": bent, "y": line}, "b": {"y": (falling[0], line[1]), "x": line}}
+    choice = choose(scores, half="a", other="b", criterion="pearson", threshold=None)
+    assert (choice.value, choice.value_of_other) == (pytest.approx(1), pytest.approx(-1))
+    assert replace(choice, value=1.0, value_of_other=None) == SettingChoice("a", "y", None, 1.0, None, 3, 3)
+    assert choice.text == "y, chosen on half a"
+    assert choose(scores, half="b", other="a", criterion="pearson", threshold=None).setting == "x"
+
+
 @pytest.mark.parametrize(
     ("criterion", "threshold", "scores", "message"),
     [
@@ -109,6 +120,7 @@ def test_a_score_at_the_threshold_has_the_highest_answer() -> None:
     assert {(row["method"], row["rubric"], row["question"], row["condition"]) for row in labels} == {
         (CALIBRATED, "r", "holds", "article")
     }
+    assert [row["comment"] for row in labels] == ["x, threshold -2, chosen on half b"] * 3 + [None]
     scores = calibrated(table, HALVES, choices, None, "article").to_pylist()
     assert [(row["target"], row["score"]) for row in scores] == [
         ("above", -1.0), ("at", -2.0), ("below", -2.5), ("failed", None)
@@ -119,6 +131,8 @@ def test_a_score_at_the_threshold_has_the_highest_answer() -> None:
 def test_ratings_of_several_runs_are_refused(changes: dict[str, Any]) -> None:
     one = [rated("i", "Peru", -1.0, condition=f"article; lambda={n}") for n in range(2)]
     assert facts(TableInMemory("ratings", one)) == ("article", ["m"])  # type: ignore[arg-type]
+    two = [rated("i", "Peru", -1.0, condition=f"a; b; lambda={rater}") | {"rater": rater} for rater in "hgfedcba"]
+    assert facts(TableInMemory("ratings", two)) == ("a; b", list("abcdefgh"))  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"must be ratings by remine loglik under one condition"):
         facts(TableInMemory("ratings", [*one, {**one[0], **changes}]))  # type: ignore[arg-type]
 
