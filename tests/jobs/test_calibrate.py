@@ -214,3 +214,16 @@ def test_wrong_values_are_refused_before_anything_is_written(tables: Path, tmp_p
         assert not (tmp_path / "out").exists()
 
     check_cases(check, cases)
+
+
+def test_a_half_without_gold_has_no_value(tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    labelled = [{"item_id": item, "gold": [right(item)]} for item in ITEMS if half_of(item, 0) == "a"]
+    write_table(tmp_path / "half", "items", labelled)
+    manifest = run(tables, tmp_path / "out", f"items=[{tmp_path}/half]")
+    rated = 2 * sum(half_of(item, 0) == "b" for item in ITEMS)
+    counts = manifest["counts"]
+    assert (counts["rows_in"], counts["rows_out"]) == (4 * len(ITEMS) + 1, counts["rows_out"])
+    assert counts["filtered"] == {"other settings and half": counts["rows_in"] - counts["rows_out"]}
+    assert counts["rows_out"] - rated in (0, 1), "the failed row belongs to one of the halves"
+    printed = capsys.readouterr().out
+    assert f"  {DEBIASED}, threshold -3, chosen on half a: f1 1.000 there, undefined on the other half\n" in printed

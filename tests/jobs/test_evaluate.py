@@ -116,3 +116,17 @@ def test_an_empty_cell_of_parquet_is_reported_by_row(
     pq.write_table(pa.table({"image_id": ["q1", "q2"], "node_id": ["a", None]}), gold)
     assert evaluate(ranked, gold) == 2
     assert "row 2: node_id is empty" in capsys.readouterr().err
+
+
+def test_excluded_queries_are_not_asked_about(ranked: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gold = tmp_path / "gold.csv"
+    gold.write_text("image_id,node_id,kind\nq1,b,food\nq2,a,food\nq3,a,none\n")
+    (tmp_path / "list.txt").write_text("q2\nq9\n")
+    assert evaluate(ranked, gold, "k=[1]", "group_by=kind", f"exclusions={tmp_path}/list.txt") == 0
+    printed = capsys.readouterr().out
+    assert "evaluate: 1 of 2 queries of " in printed
+    assert "1 of 2 entries match no picture here, for example q9" in printed
+    rows = {(row["metric"], row["dims"]): row for row in rows_of(f"{tmp_path}/metrics")}
+    for dims, coverage in (("{}", 0.5), ('{"kind":"food"}', 1.0)):
+        row = rows["accuracy@1", dims]
+        assert (row["value"], row["n"], row["coverage"]) == (1.0, 1, coverage)

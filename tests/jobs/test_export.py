@@ -54,8 +54,9 @@ def export(*keys: str, out: str = "ratings.parquet") -> dict[str, int]:
     return dict(result)
 
 
-def test_a_row_has_its_picture_its_item_and_its_words(study: Path) -> None:
+def test_a_row_has_its_picture_its_item_and_its_words(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert export(*ALL) == {"ok": 3, "unparsed": 1, "excluded": 0}
+    assert capsys.readouterr().out == f"export: {study}/ratings.parquet\n  4 ratings = 3 ok + 1 unparsed\n"
     rows = {(row["item_id"], row["question"]): row for row in pq.read_table("ratings.parquet").to_pylist()}
     assert len(rows) == 4
     red = rows[RED["image_id"], "fit"]
@@ -118,9 +119,13 @@ def test_csv_has_the_same_rows(study: Path) -> None:
 
 
 @pytest.mark.parametrize("entry", [RED["image_id"], "http://i/red.jpg"])
-def test_ratings_of_excluded_pictures_are_left_out(study: Path, entry: str) -> None:
+def test_ratings_of_excluded_pictures_are_left_out(study: Path, entry: str, capsys: pytest.CaptureFixture[str]) -> None:
     (study / "excluded.txt").write_text(entry)
+    capsys.readouterr()
     counts = export(*ALL, "exclusions=excluded.txt")
+    printed = capsys.readouterr().out
+    assert printed.startswith(f"export: {study}/ratings.parquet\n  4 ratings = 1 unparsed + 3 excluded\n")
+    assert "1 of 1 entries match a picture here" in printed
     assert counts == {"unparsed": 1, "excluded": 3}  # the pair shows the picture, too
     assert pq.read_table("ratings.parquet")["image_id"].to_pylist() == [BLUE["image_id"]]
 

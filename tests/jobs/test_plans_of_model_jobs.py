@@ -284,3 +284,19 @@ def test_responses_are_identified_by_prompt_samples_and_refusals(tables: Path, b
         begun.of("generate", f"input={tables}/images", "prompt=explicit", *keys, key)
         hashes.add(begun.shown[3][1].kwargs["prompt_hash"])
     assert len(hashes) == 6, "all but the number of samples change a text"
+
+
+def test_answers_about_missing_pictures_are_not_asked_for(tables: Path, begun: Begun) -> None:
+    missing = [picture(n, status="missing" if n else "ok") for n in range(1100)]
+    write_table(tables / "some", "images", missing)
+    keys = ["model=local-tiny", "rubric=century_labels", f"exclusions={tables}/list.txt"]
+    plan = begun.of("judge", f"input={tables}/images", *keys, "condition=c")
+    assert plan.identity | excluded(tables) | {"condition": "c"} == plan.identity
+    note = "asks local-tiny for 24 closed answers about 3 images"
+    assert begun.values("pools", "note") == (["decode", "judge"], note)
+    assert len(begun.shown[3]) == 2
+    begun.of("judge", f"input={tables}/some", *keys)
+    note = "asks local-tiny for 8,800 closed answers about 1,100 images"
+    assert begun.keys["note"] == f"{note}, of which 1,099 are missing and are not asked about"
+    begun.of("judge", f"input={tables}/some", *keys, "limit=1000")
+    assert begun.keys["note"] == "asks local-tiny for closed answers about the first 1,000 images"

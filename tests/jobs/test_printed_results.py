@@ -12,6 +12,7 @@ import pytest
 
 from actors.ids import content_id
 from jobs import analyze, diff, evaluate, export, import_ratings, questions, tric_rank, tric_rerank, tric_statistics
+from jobs.analysis.from_file.file_analysis import FileAnalysis
 from jobs.analysis.tric_ranking import Ranking, WordedCaptions
 from jobs.analysis.tric_reranking import Reranking
 from jobs.analysis.tric_statistics import statistics
@@ -19,6 +20,7 @@ from jobs.corpora.tric import PUBLISHED, Split
 from jobs.inventory.differences import ColumnDifference, Differences
 from jobs.inventory.rated_run import RatedRun
 from jobs.metrics.metric import Metric
+from jobs.page.model import Page
 from tests.factories import rating, write_table
 
 Printed = pytest.CaptureFixture[str]
@@ -277,3 +279,45 @@ def test_statistics_of_splits_are_a_table(capsys: Printed) -> None:
         ["words", "1.50", "1.50", "0.58", "1", "2"],
         ["characters", "4.00", "5.00", "2.00", "1", "5"],
     ]
+
+
+def test_a_page_of_a_file_names_its_task_its_inputs_and_what_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages: list[Page] = []
+    asked: list[tuple[Any, ...]] = []
+    analysis = FileAnalysis([metric("m")])
+
+    def compute(*arguments: Any) -> FileAnalysis:
+        asked.append(arguments)
+        return analysis
+
+    def render(page: Page) -> str:
+        pages.append(page)
+        return "page"
+
+    monkeypatch.setattr(analyze, "scene_graphs", compute)
+    monkeypatch.setattr(analyze, "find_columns", lambda _, uri: {"of": uri})
+    monkeypatch.setattr(analyze, "page_figures", lambda metrics, observations, links: ([], len(metrics)))
+    monkeypatch.setattr(analyze, "render", render)
+    files = {name: tmp_path / f"{name}.csv" for name in ("answers", "people")}
+    for file in files.values():
+        file.write_text("a,b\n1,2\n")
+    (tmp_path / "list.txt").write_text("i1\ni2\n")
+    cfg = analyze.AnalyzeConfig(
+        task="dsg", input=str(files["answers"]), people=str(files["people"]), title="Mine", out=f"{tmp_path}/F",
+        exclusions=f"{tmp_path}/list.txt",
+    )  # fmt: skip
+    identity = analyze.execute(cfg)["identity"]
+    assert identity["task"] == "dsg"
+    assert [uri for uri, _ in identity["inputs"]] == [str(file) for file in files.values()]
+    assert "exclusions" in identity
+    ((config, uri, columns, exclusion_filter),) = asked
+    assert (config, uri, columns) == (cfg, str(files["answers"]), {"of": str(files["answers"])})
+    assert [exclusion_filter.hit(name) for name in ("i1", "i2", "i3")] == [True, True, False]
+    (page,) = pages
+    assert (page.title, page.lede, page.figures_left_out) == ("Mine", "dsg of answers.csv", 1)
+    assert list(page.provenance)[:2] == [("input", str(file)) for file in files.values()]
+    assert list(page.provenance)[2:] == sorted(page.provenance[2:])
+    assert page.metrics == analysis.metrics
+    assert (tmp_path / "F" / "metrics.csv").read_text().splitlines()[1].startswith("m,")

@@ -19,7 +19,7 @@ from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
 from jobs.tables import TABLES
 from jobs.verify import FAULTS_SHOWN
-from tests.factories import record, write_records
+from tests.factories import picture, rating, record, write_records, write_table
 
 
 @pytest.fixture
@@ -298,3 +298,35 @@ def test_repair_touches_no_object_of_others_and_keeps_what_it_cannot_mend(
     assert cli.main("verify", [f"input={table}", "repair=true"]) == 1
     assert "stranger.parquet: not written by remine" in capsys.readouterr().err
     assert sorted(path.name for path in table.rglob("*")) == before
+
+
+def test_what_is_left_of_listed_pictures_is_named_by_table_and_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    images = [picture(number) for number in range(3)]
+    names = [row["image_id"] for row in images]
+    answers = [rating(names[0], rater, "q", "yes") for rater in ("ann", "bo")]
+    texts = [{"text_id": "t", "role": "note", "text": f"See {names[0]}."}]
+    for table, rows in (("images", images), ("ratings", answers), ("texts", texts)):
+        write_table(tmp_path / "R" / table, table, rows)
+    (tmp_path / "R" / "page.html").write_text(f"<p>{names[1]}</p>")
+    listed = tmp_path / "R" / "list.txt"  # is not checked itself
+
+    def left(*entries: str) -> list[str]:
+        listed.write_text("\n".join(entries))
+        with pytest.raises(RunError, match=r"R: \d+ faults?$"):
+            cli.execute("verify", [f"input={tmp_path}/R", f"exclusions={listed}"])
+        return capsys.readouterr().err.replace(f"{tmp_path}/R/", "").splitlines()
+
+    assert left(names[0]) == [
+        "  fault: images: has 1 row about a picture of the list",
+        "  fault: ratings: has 2 rows about a picture of the list",
+        "  fault: texts: mentions such a picture in texts of 1 other rows",
+    ]
+    assert left("https://elsewhere.example/x.jpg", names[1])[-1] == "  fault: page.html: mentions a picture of the list"
+    listed.write_text("https://elsewhere.example/x.jpg\n")
+    counts = cli.execute("verify", [f"input={tmp_path}/R", f"exclusions={listed}"])
+    assert counts == {"tables": 3, "rows": 6}
+    assert (
+        f"3 tables, 6 rows, 16 other files: nothing about the 1 entry of exclusions={listed}" in capsys.readouterr().out
+    )
