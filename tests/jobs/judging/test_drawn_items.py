@@ -49,6 +49,8 @@ def test_each_unit_has_its_own_rows() -> None:
     assert len(whole[0]) == 6
     first, second, third = drawn([7, 1, 12], n=6)
     assert [*first, *second, *third] == whole[0]  # the draw does not depend on the units
+    first, nothing, second = drawn([7, 0, 13], n=6)
+    assert ([*first, *second], nothing) == (whole[0], [])
     assert drawn([20], n=6, seed=1) != whole
     assert drawn([20], n=20) == [ITEMS]
 
@@ -69,3 +71,9 @@ def test_the_version_of_a_unit_changes_with_its_rows_alone() -> None:
     assert () in pieces  # the unit from which nothing is drawn
     assert all(len(of_rows) == 1 for of_rows in pieces.values())
     assert len(set().union(*pieces.values())) == len(pieces) > 3
+    tables = sources([20])
+    (whole,) = item_units(tables, CompleteDrawConfig(n=6), frozenset()).units
+    tables.units = lambda _: [Unit("u", (), "rows 0-20", 20)]
+    (piece,) = item_units(tables, CompleteDrawConfig(n=6), frozenset()).units
+    assert whole.piece.startswith("draw ")
+    assert piece.piece == f"rows 0-20, {whole.piece}"

@@ -50,6 +50,9 @@ def test_a_users_file_takes_precedence_over_a_list_of_the_same_name(
         read_targets("labels")
     with pytest.raises(InputError, match=rf"targets=nowhere: no such file, and no such list .*{name}"):
         read_targets("nowhere")
+    for absent in ("labels.txt", "folder/labels"):
+        with pytest.raises(InputError, match=rf"^targets={absent}: does not exist"):
+            read_targets(absent)
 
 
 def test_numbers_of_ratings_by_hand() -> None:
@@ -73,6 +76,10 @@ def test_labels_of_items_count_instead_of_the_common_ones() -> None:
     with pytest.raises(InputError, match="2 items have no targets"):
         count_labels(source, [], per_label=2, once=1, asker="the rubric")
     assert count_labels(items(["a"]), [], per_label=2, once=1, asker="the rubric").total == 3
+    counts = count_labels(items(["a"], ["b", "c"], None), ["x", "y"], per_label=2, asker="the rubric")
+    assert counts.total == 2 + 4 + 4
+    assert callable(counts.rows_out)
+    assert counts.rows_out(pa.table({TARGETS: [["a", "b", "c"], None]})) == [6, 4]
 
 
 def test_pictures_need_common_labels() -> None:
