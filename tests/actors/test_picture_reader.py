@@ -86,6 +86,15 @@ def test_what_cannot_be_decoded_is_an_error(data: Callable[[], bytes], kind: str
         assert raised.value.kind == kind
 
 
+def test_larger_pictures_than_allowed_are_errors_wherever_they_are_decoded() -> None:
+    reader = PictureReader(max_pixels=40 * 30 - 1)
+    for data in (encoded("JPEG"), encoded("TIFF")):
+        for read in (reader, reader.inspect):
+            with pytest.raises(PictureError) as raised:
+                read(data)
+            assert raised.value.kind == "too_large"
+
+
 def test_a_bomb_among_the_pictures_of_a_stage_is_one_row() -> None:
     stage = PictureDecoder(EncoderSettings("local:siglip-tiny"))
     stage._read = PictureReader(memory_bytes=SMALL)

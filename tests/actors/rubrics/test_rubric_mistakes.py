@@ -127,6 +127,22 @@ REFUSED: dict[str, tuple[Change, str]] = {
         ),
         "unknown value 'x'",
     ),
+    "people's example without a reason": (
+        lambda d: (
+            d.update(people=copy.deepcopy(PEOPLE)),
+            d["people"]["questions"]["relevance"].update(examples=[{"picture": "a dance", "value": "x"}]),
+        ),
+        "an example: missing key 'why'",
+    ),
+    "people's example with a misspelt key": (
+        lambda d: (
+            d.update(people=copy.deepcopy(PEOPLE)),
+            d["people"]["questions"]["relevance"].update(
+                examples=[{"picture": "a dance", "value": "x", "why": "y", "imgae": "/a.jpg"}]
+            ),
+        ),
+        "an example: unknown key 'imgae'",
+    ),
 }
 
 
