@@ -27,7 +27,7 @@ from jobs.analysis.from_file.crowdtruth import crowdtruth
 from jobs.analysis.from_file.scene_graphs import scene_graphs
 from jobs.analysis.output import refuse_foreign, write_metrics
 from jobs.corpora import spreadsheet_cells
-from jobs.corpora.ratings_file import one_file
+from jobs.corpora.ratings_file import find_file
 from jobs.errors import InputError
 from jobs.metrics.metric import Metric, wide
 from jobs.page.model import Page
@@ -57,7 +57,7 @@ def execute(cfg: AnalyzeConfig) -> dict[str, Any]:
     metric_settings.check(cfg.metrics)
     check_settings(cfg)
     refuse_foreign(cfg.out, "index.html", "metrics.csv")
-    files = [one_file("input", cfg.input)] + ([one_file("people", cfg.people)] if cfg.people else [])
+    files = [find_file("input", cfg.input)] + ([find_file("people", cfg.people)] if cfg.people else [])
     columns = find_columns(cfg, files[0].uri)
     compute_metrics = {"agreement": agreement, "crowdtruth": crowdtruth, "dsg": scene_graphs}[cfg.task]
     excluded = exclusions.read_exclusions(cfg.exclusions)

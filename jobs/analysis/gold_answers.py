@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from jobs.corpora.delimited import read_dialect, records
-from jobs.corpora.ratings_file import batches, one_file, select_columns
+from jobs.corpora.ratings_file import batches, find_file, select_columns
 from jobs.errors import InputError
 from jobs.store.reading import TableSource
 
@@ -43,7 +43,7 @@ def read_gold(uri: str, columns: GoldColumns, group_by: str | None, *, encoding:
         InputError: the file or a column is missing, there are no rows, a query or an answer is empty, or a query is in
             two groups.
     """
-    uri = one_file("gold", uri).uri
+    uri = find_file("gold", uri).uri
     wanted = {"query": [columns.query], "answer": [columns.answer]} | ({"group": [group_by]} if group_by else {})
     right: dict[str, set[str]] = defaultdict(set)
     group: dict[str, str] = {}

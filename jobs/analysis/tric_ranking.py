@@ -165,6 +165,6 @@ def read_captions(split: Split, captions: TableSource, vectors: TableSource) -> 
             if (template, bucket(day, template)) not in worded:
                 raise InputError(
                     f"{captions.uri}: no captions worded for {bucket(day, template)} ({template}); run "
-                    "jobs.tric_captions on the split"
+                    "remine tric_captions on the split"
                 )
     return worded

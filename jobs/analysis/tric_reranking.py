@@ -67,7 +67,7 @@ def best_captions(split: Split, neighbors: TableSource, captions: TableSource) -
             if index_of.get(item) not in split.captions:
                 raise InputError(
                     f"{neighbors.uri}: {item} is not in {captions.uri}, or not a caption of this split; run "
-                    "jobs.tric_rank with these captions"
+                    "remine tric_rank with these captions"
                 )
             places[position_of[query]][rank] = index_of[item]
     if not places:

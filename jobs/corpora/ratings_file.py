@@ -13,16 +13,14 @@ from jobs.corpora.delimited_batches import text_batches
 from jobs.errors import InputError
 from jobs.store.files import locations
 from jobs.store.files.locations import Object
+from jobs.store.run_files import one_file
 
 BATCH_ROWS = 1 << 17  # rows of Parquet read at a time
 
 
-def one_file(key: str, uri: str) -> Object:
+def find_file(key: str, uri: str) -> Object:
     """Return the file at `uri`. Raises InputError unless there is exactly one."""
-    files = locations.find(uri)
-    if len(files) != 1:
-        raise InputError(f"{key}={uri}: {len(files)} files; name one CSV, TSV or Parquet file")
-    return files[0]
+    return one_file(key, uri, "CSV, TSV or Parquet file")
 
 
 def batches(uri: str, *, encoding: str | None = None) -> Iterator[pa.Table]:

@@ -60,7 +60,7 @@ def read_facts(source: TableSource, pictures: HashIndex, *, hashes: bool) -> Cur
     if len(pictures) and source.rows and n_others == source.rows:
         raise InputError(
             f"images={source.uri}: none of its {source.rows:,} pictures belongs to the records; use the images that "
-            "jobs.fetch wrote for them"
+            "remine fetch wrote for them"
         )
     hashed = first.rendition >= 0
     if hashes and fine.any() and not hashed.any():

@@ -15,6 +15,7 @@ from jobs.corpora import delimited
 from jobs.errors import InputError
 from jobs.store.files import locations
 from jobs.store.files.locations import Object
+from jobs.store.run_files import one_file
 from jobs.store.writer import Reject, Rejects
 
 PICTURE = "picture"  # the column of a list with one picture per line
@@ -24,6 +25,7 @@ SUFFIXES = {
     "parquet": (".parquet",),
     "list": (".txt", ".txt.gz"),
 }
+ENDINGS = ", ".join(suffix for suffixes in SUFFIXES.values() for suffix in suffixes if not suffix.endswith(".gz"))
 HEAD_ROWS = 1000  # objects of JSON lines from which the columns are taken
 BATCH_ROWS = 1024  # rows of Parquet read at a time
 Cell = str | list[str] | None
@@ -65,10 +67,7 @@ def open_file(uri: str, *, encoding: str | None, delimiter: str | None) -> UserF
     Raises:
         InputError: not one file, an unknown format, or a file that cannot be read or has no columns.
     """
-    files = locations.find(uri)
-    if len(files) != 1:
-        raise InputError(f"input={uri}: {len(files)} files; name one")
-    file = files[0]
+    file = one_file("input", uri, f"file that ends with {ENDINGS}")
     match next((name for name, suffixes in SUFFIXES.items() if file.uri.lower().endswith(suffixes)), None):
         case "delimited":
             return _delimited(file, encoding, delimiter)
@@ -78,8 +77,7 @@ def open_file(uri: str, *, encoding: str | None, delimiter: str | None) -> UserF
             return _parquet(file)
         case "list":
             return UserFile(file, (PICTURE,), lambda reject: _list(file, reject))
-    endings = ", ".join(suffix for suffixes in SUFFIXES.values() for suffix in suffixes if not suffix.endswith(".gz"))
-    advice = delimited.workbook_advice(uri) or f"allowed endings: {endings}"
+    advice = delimited.workbook_advice(uri) or f"allowed endings: {ENDINGS}"
     raise InputError(f"input={uri}: its name does not say the format; {advice}")
 
 

@@ -215,7 +215,7 @@ def read_rubrics(sources: Sequence[TableSource]) -> Rubrics:
                 raise InputError(
                     f"ratings={uri}: it and {source.uri} have different rubrics called {name!r} "
                     "(questions, answers, labels or scores differ); report them separately, or rename one rubric (for "
-                    "jobs.import_ratings answers= with name=) and write its ratings again"
+                    "remine import_ratings answers= with name=) and write its ratings again"
                 )
     return Rubrics({kept.name: kept for _, kept, _ in first.values() if kept}, tuple(without))
 

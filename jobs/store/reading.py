@@ -297,7 +297,7 @@ def _table_name(uri: str, footers: Footers, expected: Sequence[str]) -> str:
 
 def _wanted(expected: Sequence[str]) -> str:
     """Return the names of tables, with the jobs that write them."""
-    wanted = (f"{name} (written by {', '.join(tables.WRITTEN_BY[name])})" for name in expected)
+    wanted = (f"{name} (written by remine {', '.join(tables.WRITTEN_BY[name])})" for name in expected)
     return " or ".join(wanted)
 
 

@@ -30,6 +30,23 @@ def run_uri(table: str, name: str) -> str:
     return locations.join(table, FOLDER, name)
 
 
+def one_file(key: str, uri: str, kinds: str) -> Object:
+    """Return the file at `uri`, for a key that takes one file.
+
+    Args:
+        kinds: the kinds of files that the key takes, for the message.
+
+    Raises:
+        InputError: there are several files or none.
+    """
+    files = locations.find(uri)
+    if len(files) == 1:
+        return files[0]
+    is_table = any(f"/{FOLDER}/" in file.uri for file in files)
+    place = "a table that remine wrote, not a file" if is_table else f"{len(files)} files"
+    raise InputError(f"{key}={uri}: {place}; name one {kinds}")
+
+
 def to_json(value: Mapping[str, Any]) -> bytes:
     """Return the content of `identity.json` and `manifest.json`."""
     return json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False).encode()

@@ -5,18 +5,22 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from jobs.corpora.ratings_file import one_file, select_columns
+from jobs.corpora.ratings_file import find_file, select_columns
 from jobs.errors import InputError
+from tests.factories import write_table
 
 
 def test_ratings_are_in_one_file(tmp_path: Path) -> None:
     for number, name in enumerate(("a.csv", "b.csv")):
         (tmp_path / name).write_text("item\n")
         if number == 0:
-            assert one_file("ratings.file", str(tmp_path)).uri == f"{tmp_path}/a.csv"
-    assert one_file("ratings.file", f"{tmp_path}/b.csv").uri == f"{tmp_path}/b.csv"
+            assert find_file("ratings.file", str(tmp_path)).uri == f"{tmp_path}/a.csv"
+    assert find_file("ratings.file", f"{tmp_path}/b.csv").uri == f"{tmp_path}/b.csv"
     with pytest.raises(InputError, match=f"ratings.file={tmp_path}: 2 files"):
-        one_file("ratings.file", str(tmp_path))
+        find_file("ratings.file", str(tmp_path))
+    table = write_table(tmp_path / "R", "ratings", [])
+    with pytest.raises(InputError, match=r"^input=.*/R: a table that remine wrote, not a file; name one CSV, TSV or "):
+        find_file("input", table)
 
 
 def test_columns_are_joined_and_rows_have_exactly_the_texts() -> None:

@@ -61,7 +61,7 @@ def test_the_name_says_the_format(tmp_path: Path) -> None:
         opened(tmp_path / "f.xml", "x")
     with pytest.raises(InputError, match=r"save the sheet as CSV UTF-8$"):
         opened(tmp_path / "f.xlsx", "x")
-    with pytest.raises(InputError, match=r"2 files; name one"):
+    with pytest.raises(InputError, match=r"2 files; name one file that ends with \.csv, "):
         open_file(f"{tmp_path}/[fF].[cC][sS][vV]", encoding=None, delimiter=None)
 
 

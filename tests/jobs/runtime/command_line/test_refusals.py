@@ -190,7 +190,7 @@ BAD: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
     ),
     "no table": (
         ["curate", "input={f}/bare", "out={f}/out"],
-        ("input={f}/bare: no table here", "expected records (written by mine, "),
+        ("input={f}/bare: no table here", "expected records (written by remine mine, "),
     ),
     "a file for a table": (
         ["report", "ratings={f}/raters.csv", "out={f}/out"],
@@ -209,15 +209,15 @@ BAD: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
     "broken table": (["curate", "input={f}/broken", "out={f}/out"], "x.parquet: not a readable Parquet file"),
     "wrong table": (
         ["embed", "input={f}/matches", "embedder=local-tiny", "out={f}/out"],
-        ("input={f}/matches: is a table 'records', expected images (written by fetch, ", ") or texts (written by "),
+        ("input={f}/matches: is a table 'records', expected images (written by remine fetch, ", ") or texts ("),
     ),
     "wrong table for a list": (
         ["report", "ratings={f}/matches", "out={f}/out"],
-        ("ratings={f}/matches: is a table 'records', expected ratings", "(written by judge, "),
+        ("ratings={f}/matches: is a table 'records', expected ratings", "(written by remine judge, "),
     ),
     "wrong table for a model": (
         ["judge", "input={f}/matches", "model=local-tiny", "out={f}/out"],
-        ("input={f}/matches: is a table 'records', expected images (written by fetch, ", ") or items (written by "),
+        ("input={f}/matches: is a table 'records', expected images (written by remine fetch, ", ") or items ("),
     ),
     "foreign out": (["curate", "input={f}/matches", "out={f}/foreign"], "{f}/foreign: not empty"),
     "out in a file": (["curate", "input={f}/matches", "out={f}/good.tsv/x"], "{f}/good.tsv/x: "),
