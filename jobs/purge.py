@@ -14,6 +14,7 @@ redoing other rows. A list may therefore grow between runs: purge with the longe
 """
 
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -65,7 +66,9 @@ def _plan(cfg: PurgeConfig, root: str, excluded: exclusions.Exclusions) -> dict[
     """Print what would be removed and return the rows by table."""
     earlier = journal.read(root, exclusions.identity(excluded)[EXCLUSIONS])
     sources, others, needles = _gather(cfg, root, excluded, earlier)
-    rows, mentions = tables.counts_by_table(sources, needles)
+    in_columns, mentions = tables.counts_by_table(sources, needles)
+    rejects = {table.uri: rewriting.rejects_to_remove(table, needles) for table in sources}
+    rows = dict(Counter(in_columns) + Counter(rejects))
     changed = files.purge_files(others.to_purge(), others, needles, act=False)
     if rows or mentions or earlier:
         changed.removed += [uri for uri in files.pages_with_pictures(others) if uri not in changed.removed]

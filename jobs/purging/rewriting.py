@@ -242,6 +242,11 @@ def _rejects(table: str, footer: Footer) -> Iterator[Reject]:
         yield from (Reject(**row) for row in rows.to_pylist())
 
 
+def rejects_to_remove(table: TableSource, needles: Needles) -> int:
+    """Return the number of the table's rejects that name a picture."""
+    return sum(_names(reject, needles) for footer in table.footers for reject in _rejects(table.uri, footer))
+
+
 def _names(reject: Reject, needles: Needles) -> bool:
     return any(needles.in_text(text) for text in (reject.message, reject.raw, reject.file))
 

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from actors.ids import content_id
+from jobs import purge
 from jobs.annotation.reports import REPORTED
 from jobs.corpora.wit import wit_base
 from jobs.corpora.wit.wit_base import PLACES_FILE
@@ -101,6 +102,45 @@ def test_a_picture_leaves_every_table_task_and_page(
     stored = [locations.read_bytes(uri) for uri in files_of(run) if not uri.endswith("/exclusions.txt")]
     for secret in (IDS[GONE], PICTURES[GONE]["source_url"]):
         assert not [content for content in stored if secret.encode() in content]
+
+
+def test_all_that_is_removed_is_counted_and_printed(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The plan counts what the purge then removes, rows and rejects."""
+    for number in range(12):
+        put(f"{run}/notes/{number:02}.txt", IDS[GONE])
+    put(f"{run}/weights.bin", b"\x00")
+    of_table = {"embeddings": 1, "images": 1, "judged/items": 2, "links": 1, "near": 4, "ratings/m": 2,
+                "ratings/people": 1, "records": 2, "report/metrics": 3, "responses/m": 2, "set/items": 2,
+                "set/texts": 2, "tasks/assignments": 1}  # fmt: skip
+    one = ("embeddings", "images", "links", "ratings/people", "records", "tasks/assignments")
+    removed = ["choose/index.html", "pages/index.html", "records/_rejects/unit1.0.parquet",
+               f"tasks/pictures/{IDS[GONE]}.jpg"]  # fmt: skip
+    rewritten = ["choose/choose.csv", f"images/_run/{PLACES_FILE}", f"ratings/people/_run/{REPORTED}",
+                 f"records/_run/{NEAR_FILE}", "tasks/label_studio/p.json", "tasks/spreadsheet/p.csv"]  # fmt: skip
+    notes = [f"notes/{number:02}.txt" for number in range(12)]
+
+    def printed(verb: str, units: list[str]) -> list[str]:
+        rows = [f"  {run}/{name}: {n} {'row' if n == 1 else 'rows'}" for name, n in of_table.items()]
+        mentions = [f"  {run}/set/{name}: {verb} the picture's id or URL from texts or attributes of {n} other rows"
+                    for name, n in (("items", 1), ("texts", 5))]  # fmt: skip
+        changed = [f"  files {title}: {', '.join(f'{run}/{name}' for name in names)}"
+                   for title, names in (("removed", removed), ("without their rows", rewritten))]  # fmt: skip
+        left = [f"  {run}/{name}: {purge.REMEDY}" for name in notes[:10]] + ["  2 more files name a picture"]
+        unread = f"  files {files.not_checked([f'{run}/weights.bin'])}"
+        listed = "  exclusions: 1 of 1 entries match a picture here"
+        return [f"purge: {verb} 24 rows of 13 tables", *rows, *mentions, *changed, *left, unread, *units, listed]
+
+    entries = listed(tmp_path, IDS[GONE]).removeprefix("exclusions=")
+    rows = {f"{run}/{name}": n for name, n in of_table.items()}
+    units = [f"  {run}/{name}: {'1 unit' if name in one else '2 units'} rewritten" for name in of_table]
+    assert purge.execute(purge.PurgeConfig(str(run), entries, plan=True)) == {"rows": rows}
+    assert capsys.readouterr().out.splitlines() == printed("would remove", [])
+    result = purge.execute(purge.PurgeConfig(str(run), entries))
+    assert capsys.readouterr().out.splitlines() == printed("removed", units)
+    assert result == {"rows": rows, "files": sorted(f"{run}/{name}" for name in [*removed, *rewritten, *notes])}
+    assert purge.execute(purge.PurgeConfig(str(run), entries))["rows"] == {}
 
 
 @pytest.mark.parametrize(

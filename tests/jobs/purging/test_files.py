@@ -15,7 +15,8 @@ from jobs.purging import files
 from jobs.purging.files import GENERATOR, ChangedFiles, other_files, pages_with_pictures, purge_files
 from jobs.purging.matching import Gone
 from jobs.purging.needles import Needles
-from jobs.runtime.selection.exclusions import marks_of
+from jobs.runtime.selection.exclusions import KEPT as LIST
+from jobs.runtime.selection.exclusions import TALLY, marks_of
 from jobs.store.files.objects import Object
 from jobs.store.reading import open_table
 from tests.factories import write_table
@@ -43,8 +44,13 @@ CONTENT: dict[str, bytes] = {
     "images/_run/reported.json": json.dumps({GONE: 2, KEPT: 1}).encode(),
     "images/notes.txt": GONE.encode(),
     "images/_rejects/old.parquet": parquet(file=["f"], position=[1], reason=["r"], message=[f"no {GONE}"], raw=[""]),
+    "images/_rejects/kept.parquet": parquet(file=["f"], position=[1], reason=["r"], message=[KEPT], raw=[""]),
+    "images/_rejects/second.parquet": parquet(file=["f", f"{GONE}.gz"], message=["m", "m"], raw=[None, "x"]),
     "search/corpus.faiss": b"\0index",
     "search/ids.parquet": parquet(item_id=[KEPT, GONE]),
+    "innocent search/corpus.faiss": b"\0index",
+    "innocent search/ids.parquet": parquet(item_id=[KEPT, "a"]),
+    "others/counts.json": json.dumps({TALLY: {GONE: 1}}).encode(),  # no run file of a table
     "others/ids.parquet": parquet(item_id=[GONE]),  # without an index next to it: not ours
     "others/mine.jsonl": lines(GONE),
     "others/notes.txt.gz": gzip.compress(f"see {URL}".encode()),
@@ -66,10 +72,11 @@ CONTENT: dict[str, bytes] = {
 CHANGED: dict[str, list[str]] = {
     "rewritten": ["images/_run/places.parquet", "images/_run/reported.json", "page/choose.csv",
                   "page/rankings.csv", "study/prodigy/anna.jsonl"],
-    "removed": ["images/_rejects/old.parquet", "page/index.html", "search/corpus.faiss", "search/ids.parquet",
+    "removed": ["images/_rejects/old.parquet", "images/_rejects/second.parquet", "page/index.html",
+                "search/corpus.faiss", "search/ids.parquet",
                 f"study/pictures/{GONE}.jpg"],
-    "left": ["images/notes.txt", "other page/index.html", "others/OLD.PARQUET", f"others/{GONE}.png",
-             "others/ids.parquet", "others/mine.jsonl", "others/notes.txt.gz", "others/page.txt"],
+    "left": ["images/notes.txt", "other page/index.html", "others/OLD.PARQUET", "others/counts.json",
+             f"others/{GONE}.png", "others/ids.parquet", "others/mine.jsonl", "others/notes.txt.gz", "others/page.txt"],
     "unchecked": ["others/binary.dat", "others/binary.gz", "others/cut.gz", "others/cut.parquet",
                   "others/damaged.gz"],
 }  # fmt: skip
@@ -141,6 +148,35 @@ def test_pages_have_the_head_of_ours(root: Path) -> None:
     derived = {Path(file.uri).name for file in without.derived()}
     assert {"identity.json", "manifest.json"} <= derived
     assert not derived & {"places.parquet", "reported.json"}
+
+
+def test_files_of_a_table_without_a_unit_are_those_of_a_table(root: Path) -> None:
+    """Its list of exclusions names pictures, and its run files are derived."""
+    begun = root / "begun" / "_run"
+    begun.mkdir(parents=True)
+    for name in ("identity.json", "inputs.jsonl", LIST, "lease.json"):
+        (begun / name).write_text(GONE)
+    others = other_files(str(root), [open_table(str(root / "images"))])
+    inside = {Path(file.uri).name for file in others.files if "begun" in file.uri}
+    assert inside & {"identity.json", "inputs.jsonl", LIST} == {"identity.json", "inputs.jsonl"}
+    assert not any("begun" in file.uri for file in others.to_purge() if Path(file.uri).name != "lease.json")
+    assert {"begun", "images"} <= {Path(uri).name for uri in others.tables}
+
+
+def test_counts_of_matched_exclusions_in_run_files_name_no_picture(root: Path) -> None:
+    matched = {"a": 1, "tallies": {TALLY: {GONE: 3}}}
+    texts = {
+        json.dumps(matched, indent=1): False,
+        f"2\n{json.dumps(matched)}\n{json.dumps([[matched]])}\nno JSON\n": False,
+        f"{json.dumps(matched)}\n{json.dumps({'a': [GONE]})}\n": True,
+        json.dumps(matched | {"where": f"é{GONE}"}, indent=1): True,
+        f"{json.dumps(matched)}\nno JSON, {GONE}\n": True,
+    }
+    for text, names_it in texts.items():
+        (root / "images" / "_run" / "units.jsonl").write_text(text)
+        others = other_files(str(root), [open_table(str(root / "images"), complete=False)])
+        needles = Needles(Gone(set(marks_of(GONE)), set(), {GONE}))
+        assert bool(purge_files(others.derived(), others, needles, act=False).found) == names_it
 
 
 def test_the_first_names_are_sorted_and_the_others_counted() -> None:

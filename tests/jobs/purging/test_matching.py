@@ -57,10 +57,11 @@ def test_texts_go_with_a_picture_unless_an_item_of_any_table_uses_them(tmp_path:
 def test_a_picture_with_another_id_is_removed_with_all_rows_about_it(tmp_path: Path) -> None:
     shown = record("a", record_id=content_id("row"))
     url = shown["image_url"]
-    copy = image_row(url, image_id=OTHER)
+    shared = {"final_url": "https://i/gone.svg"}  # where both pictures are redirected, which names neither
+    copy = image_row(url, image_id=OTHER) | shared
     tables = [
         open_table(write_table(tmp_path / "records", "records", [shown, record("b")])),
-        open_table(write_table(tmp_path / "images", "images", [copy, image_row("https://i/b.jpg")])),
+        open_table(write_table(tmp_path / "images", "images", [copy, image_row("https://i/b.jpg") | shared])),
     ]
     gone = gather(tables, frozenset({shown["image_id"]}))
     assert gone.urls == {url}

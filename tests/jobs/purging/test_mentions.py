@@ -62,6 +62,21 @@ def test_a_text_loses_its_mentions_and_no_more() -> None:
     assert cleaned([*texts, *same], pa.string()) == [*texts.values(), *same]
 
 
+def test_addresses_of_every_picture_format_are_compared_by_what_they_name() -> None:
+    suffixes = "jpg jpeg png gif webp tif tiff bmp avif jp2 ppm svg djvu pdf".split()
+    urls = [f"https://h.example/a{end}" for suffix in suffixes for end in (f".{suffix}", f".{suffix.upper()}?w=1")]
+    mentions = Mentions(Gone(set(map(content_id, urls)), set(), pictures=set(map(content_id, urls))))
+    rows = pa.table({"text": [f"of {url}" for url in [*urls, "https://h.example/b.jpg"]]})
+    assert mentions.mask(rows, ["text"]).tolist() == [True] * len(urls) + [False]
+    assert mentions.without(rows, ["text"])["text"].to_pylist()[:-1] == ["of "] * len(urls)
+
+
+def test_signs_around_an_address_stay() -> None:
+    for signs in ("()", "[]", "{}", ";;", "::", "!!", "??", "\\\\", "''", ",,", "..", "||", "<>", '""'):
+        for text in (f"at {signs[0]}%s{signs[1]}", f"at {signs[0]}%s{signs[1]} and"):
+            assert cleaned([text % URL], pa.string()) == [text % ""]
+
+
 @pytest.mark.timeout(60)
 def test_a_long_word_does_not_take_the_square_of_its_length() -> None:
     for word in ("a" * 300_000, "/" * 300_000, "a//b," * 3_000, "https" * 60_000):
@@ -88,5 +103,5 @@ def test_columns_of_texts() -> None:
     columns = {name: columns_of_texts(table.schema()) for name, table in TABLES.items()}
     assert "attributes" in columns["items"]
     assert {"text", "source"} <= set(columns["texts"])
-    assert not {"bytes", "sha256", "image_id", "source_url"} & set(columns["images"])
+    assert not {"bytes", "sha256", "phash", "image_id", "source_url"} & set(columns["images"])
     assert columns["nodes"] == ["node_id", "lemmas", "titles", "glosses", "article_text_ids"]

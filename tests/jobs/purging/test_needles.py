@@ -57,6 +57,8 @@ def test_rows_and_files_that_name_it() -> None:
     assert NEEDLES.mask(urls).tolist() == [False, True, True]
     for name in ("image_id", "item_id", "query_id", "response_id", "text_id", "set_id", "record_id"):
         assert NEEDLES.mask(pa.table({name: ["x", ID]})).tolist() == [False, True]
+    suffixes = "jpg jpeg png gif webp tif tiff bmp avif jp2 ppm".split()
+    assert [suffix for suffix in suffixes if not NEEDLES.is_picture(f"{ID}.{suffix}")] == []
     names = ("item-7.JPG", f"{ID}.png", f"{ID}.txt", "other.jpg")
     assert [NEEDLES.is_picture(name) for name in names] == [True, True, False, False]
 
@@ -88,6 +90,10 @@ def test_lines_entries_and_cells_are_removed_and_the_rest_stays() -> None:
     lines = [json.dumps(value) for value in ({"a": 1}, {"id": ID}, {"e": {}, "by": {ID: 2, "x": 3}}, {"by": {ID: 2}})]
     lines += [json.dumps({"in": {"by": {ID: 2}}}), json.dumps({"t": f"写真{ID}です"}, ensure_ascii=False)]
     kept = without("\n".join(lines) + "\n", "x.jsonl", NEEDLES)
+    odd = '{"a":1}\r\n{"b" : "é\u2028"}\n'  # lines without it stay as they are, byte by byte
+    by = json.dumps({"é": "ü", "by": {ID: 2, "x": 3}})
+    assert without(odd + by, "x.jsonl", NEEDLES) == odd + '{"é": "ü", "by": {"x": 3}}\n'
+    assert "é" in str(without(json.dumps(["é", ID]), "x.json", NEEDLES))
     assert [json.loads(line) for line in str(kept).splitlines()] == [{"a": 1}, {"e": {}, "by": {"x": 3}}]
     tasks: list[Any] = [{"id": ID, "n": 1}, {"id": "x", "by": {}}, "item-7"]
     assert json.loads(str(without(json.dumps(tasks), "x.json", NEEDLES))) == [{"id": "x", "by": {}}]

@@ -38,6 +38,7 @@ def test_only_a_whole_purged_table_of_another_input_is_kept(tmp_path: Path) -> N
         "never purged": ({"input": "v2"}, {"filtered": {}}, False),
         "not complete": ({"input": "v2"}, {"complete": False}, False),
         "another setting": ({"input": "v2"}, {"config": {"out": "x", "seed": 1}}, False),
+        "a setting of the run": ({"input": "v2"}, {"config": {"out": "x", "seed": 0, "ray": {"cpus": 2}}}, True),
         "a new setting": ({"input": "v2"}, {"config": {"out": "x"}}, False),
     }
     results = {
