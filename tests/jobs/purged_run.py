@@ -16,7 +16,7 @@ from jobs.store.files import locations
 from jobs.store.reading import open_table
 from jobs.store.runs.table_run import open_run
 from jobs.store.table_plan import TablePlan
-from jobs.store.units import Unit
+from jobs.store.units import WHOLE, Unit
 from jobs.store.writer import REJECTS, Reject, UnitWriter
 from jobs.tables import table
 from tests.factories import DIM, embedding_rows, picture, record_of, rows_of
@@ -28,10 +28,15 @@ GONE, SHOWN_TOO = 1, 4  # the picture on the list, and one that an item shows ne
 
 
 def write(out: str, name: str, units: dict[str, list[dict[str, Any]]], parent: str | None = None, **keys: Any) -> str:
-    """Write a table; its units are made from those of the table `parent` that have the same names."""
+    """Write a table; its units are made from those of the table `parent` that have the same names.
+
+    Args:
+        keys: the `rejects` of units, the hash of the list (`listed`), and the `piece` and `extra` values of each unit.
+    """
     sources = open_table(parent).by_unit() if parent else {}
+    piece, extra = keys.get("piece", WHOLE), keys.get("extra", {})
     plan_units = [
-        Unit(unit, (sources[unit],) if unit in sources else (), rows=len(rows)) for unit, rows in units.items()
+        Unit(unit, (sources[unit],) if unit in sources else (), piece, len(rows), extra) for unit, rows in units.items()
     ]
     dim = DIM if name == "embeddings" else None
     identity = {"by": "hand", **({"exclusions": keys["listed"]} if "listed" in keys else {})}

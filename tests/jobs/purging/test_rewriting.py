@@ -27,10 +27,11 @@ from jobs.runtime.selection.exclusions import KEPT, TALLY
 from jobs.store.files.objects import Object
 from jobs.store.pieces import FROM, PIECES, TO, piece_of
 from jobs.store.reading import open_table
+from jobs.store.run_files import begun_units
 from jobs.store.units import LIMIT, OWN_ROWS, Unit
 from jobs.store.writer import Reject
-from tests.factories import embedding_rows, image_row, record, write_table, write_units
-from tests.jobs.purged_run import write
+from tests.factories import embedding_rows, image_row, rating, record, write_table, write_units
+from tests.jobs.purged_run import IDS, PICTURES, write
 
 GONE = content_id("gone")
 
@@ -143,16 +144,43 @@ def test_rejects_that_name_a_picture_are_removed_and_counted(tmp_path: Path) -> 
         True, True, True, False
     ]  # fmt: skip
     uri = write(str(tmp_path / "records"), "records", {"unit0": [record("a")], "unit1": [record("b")]},
-                rejects={"unit0": ["other"], "unit1": [f"x {GONE}", "other", f"y {GONE}"]})  # fmt: skip
+                rejects={"unit0": ["other"], "unit1": [f"x {GONE}", "other", f"y {GONE}", "more"]})  # fmt: skip
     needles = Needles(Gone({GONE}, pictures={GONE}))
     assert rejects_to_remove(open_table(uri), needles) == 2
     result = rewrite(uri, GONE)
     assert result == Rewritten({uri: 2}, {}, {uri: 1}, {})
     counts = open_table(uri).counts()
-    assert (counts.rows_in, counts.rows_out, counts.filtered, counts.rejected.total()) == (6, 2, {PURGED: 2}, 2)
+    assert (counts.rows_in, counts.rows_out, counts.filtered, counts.rejected.total()) == (7, 2, {PURGED: 2}, 3)
     assert rejects_to_remove(open_table(uri), needles) == 0
     stored = [pq.read_table(path)["raw"].to_pylist() for path in (tmp_path / "records" / "_rejects").iterdir()]
-    assert stored == [["other"], ["other"]]
+    assert sorted(stored) == [["other"], ["other", "more"]]
+
+
+def test_tables_made_from_a_rewritten_one_name_its_new_objects(tmp_path: Path) -> None:
+    """Pieces cover the rows that are left of their ranges; a draw is left to the next run of its command."""
+    images = write(f"{tmp_path}/z", "images", {"unit0": PICTURES[:3], "unit1": PICTURES[3:]})
+    vectors = [rating(name, "m", "q", "1") for name in IDS]
+    keys = {"piece": piece_of(0, 3), "extra": {PIECES: 1, FROM: 0, TO: 3}}
+    pieces = write(f"{tmp_path}/pieces", "ratings", {"unit0": vectors[:3], "unit1": vectors[3:]}, images, **keys)
+    draws = write(
+        f"{tmp_path}/draws", "ratings", {"unit0": vectors[1:2], "unit1": vectors[3:4]}, images, piece="draw 1"
+    )
+    later = write(f"{tmp_path}/a", "ratings", {"unit0": vectors[:3], "unit1": vectors[3:]}, pieces)
+    tables = [open_table(uri) for uri in (later, pieces, draws, images)]
+    before = {table.uri: table.by_unit() for table in tables}
+    needles = Needles(Gone({IDS[1]}, pictures={IDS[1]}))
+    result = rewrite_tables(tables, needles, ("list", b""), purge="p")
+    one = dict.fromkeys((images, pieces, draws, later), 1)
+    assert result == Rewritten(one, {}, one, {draws: 1})
+    after = {uri: open_table(uri).by_unit() for uri in before}
+    assert {uri: after[uri]["unit1"] == before[uri]["unit1"] for uri in before} == dict.fromkeys(before, True)
+    units = {uri: {footer.unit.name: footer.unit for footer in open_table(uri).footers} for uri in before}
+    assert units[pieces]["unit0"].inputs == (after[images]["unit0"],) != (before[images]["unit0"],)
+    assert units[later]["unit0"].inputs == (after[pieces]["unit0"],)
+    assert (units[pieces]["unit0"].piece, units[pieces]["unit0"].rows) == (piece_of(0, 2), 2)
+    assert units[draws]["unit0"].inputs == (before[images]["unit0"],)
+    ranges = {unit.name: (unit.extra[FROM], unit.extra[TO]) for unit in begun_units(pieces)}
+    assert ranges == {"unit0": (0, 2), "unit1": (0, 3)}
 
 
 @pytest.mark.parametrize("complete", [True, False])
