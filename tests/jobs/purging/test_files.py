@@ -44,7 +44,7 @@ CONTENT: dict[str, bytes] = {
     "images/_run/reported.json": json.dumps({GONE: 2, KEPT: 1}).encode(),
     "images/notes.txt": GONE.encode(),
     "images/_rejects/old.parquet": parquet(file=["f"], position=[1], reason=["r"], message=[f"no {GONE}"], raw=[""]),
-    "images/_rejects/kept.parquet": parquet(file=["f"], position=[1], reason=["r"], message=[KEPT], raw=[""]),
+    "images/_rejects/kept.parquet": parquet(file=["f", "f"], reason=["r", "r"], message=[KEPT, "m"], raw=[None, "x"]),
     "images/_rejects/second.parquet": parquet(file=["f", f"{GONE}.gz"], message=["m", "m"], raw=[None, "x"]),
     "search/corpus.faiss": b"\0index",
     "search/ids.parquet": parquet(item_id=[KEPT, GONE]),

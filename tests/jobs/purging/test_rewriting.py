@@ -138,9 +138,9 @@ def test_a_rewritten_unit_keeps_its_counts_and_its_metadata(tmp_path: Path) -> N
 def test_rejects_that_name_a_picture_are_removed_and_counted(tmp_path: Path) -> None:
     """Also where no row does: by their text, message or file."""
     texts = {"raw": GONE, "message": f"no {GONE}", "file": f"x/{GONE}.jpg"}
-    rejects = [Reject(**({"file": "f", "position": 0, "reason": "r", "message": "m", "raw": "x"} | {key: text}))
-               for key, text in texts.items()]  # fmt: skip
-    assert [_names(reject, Needles(Gone({GONE}))) for reject in [*rejects, Reject("f", 0, "r", "m", "x")]] == [
+    plain: dict[str, Any] = {"file": "f", "position": 0, "reason": "r", "message": "m", "raw": "x"}
+    rejects = [Reject(**(plain | {key: text})) for key, text in texts.items()]
+    assert [_names(reject, Needles(Gone({GONE}))) for reject in [*rejects, Reject(**plain)]] == [
         True, True, True, False
     ]  # fmt: skip
     uri = write(str(tmp_path / "records"), "records", {"unit0": [record("a")], "unit1": [record("b")]},
