@@ -52,7 +52,8 @@ def _judge(cfg: JudgeConfig) -> dict[str, Any] | None:
     excluded = exclusions.read_exclusions(cfg.exclusions)
     answers = f"{cfg.method} answers" if job.ratings.total is None else f"{job.ratings.total:,} {cfg.method} answers"
     note = f"asks {cfg.model.name} for {answers} about {items.rows:,} {items.name}"
-    if items.name == "images" and (missing := items.rows - items.counts().status.get("ok", items.rows)):
+    counted = items.counts().status if items.name == "images" else {}
+    if counted and (missing := items.rows - counted.get("ok", 0)):
         note += f", of which {missing:,} are missing and are not asked about"
     if cfg.limit:
         note = f"asks {cfg.model.name} for {cfg.method} answers about the first {cfg.limit:,} {items.name}"

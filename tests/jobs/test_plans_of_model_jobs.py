@@ -24,7 +24,7 @@ from jobs.runtime.command_line import cli
 from jobs.runtime.configuration import config
 from jobs.runtime.selection.exclusions import identity, read_exclusions
 from jobs.store.reading import open_table
-from tests.factories import DIM, embedding_rows, picture, write_table, write_units
+from tests.factories import DIM, embedding_rows, picture, write_file, write_table, write_units
 
 PICTURES = [picture(number) for number in range(3)]
 IMAGES = [row["image_id"] for row in PICTURES]
@@ -298,5 +298,11 @@ def test_answers_about_missing_pictures_are_not_asked_for(tables: Path, begun: B
     begun.of("judge", f"input={tables}/some", *keys)
     note = "asks local-tiny for 8,800 closed answers about 1,100 images"
     assert begun.keys["note"] == f"{note}, of which 1,099 are missing and are not asked about"
+    write_table(tables / "gone", "images", missing[1:3])
+    begun.of("judge", f"input={tables}/gone", *keys)
+    assert begun.keys["note"].endswith(" about 2 images, of which 2 are missing and are not asked about")
+    write_file(tables / "foreign", "images", missing[:2])  # its statuses are not counted
+    begun.of("judge", f"input={tables}/foreign", *keys)
+    assert begun.keys["note"].endswith(" about 2 images")
     begun.of("judge", f"input={tables}/some", *keys, "limit=1000")
     assert begun.keys["note"] == "asks local-tiny for closed answers about the first 1,000 images"
