@@ -57,6 +57,8 @@ def execute(cfg: EvaluateConfig) -> dict[str, Any]:
     exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
     gold = read_gold(cfg.gold, cfg.columns, cfg.group_by, encoding=cfg.encoding)
     gold = GoldAnswers({q: answers for q, answers in gold.right.items() if not exclusion_filter.hit(q)}, gold.group)
+    if not gold.right:
+        raise InputError(f"exclusions={cfg.exclusions}: all queries of gold={cfg.gold} are on the list")
     listed = ranks_of(source, gold.right)
     if not listed and (source.rows or cfg.unlisted != WRONG):
         raise InputError(f"gold={cfg.gold}: none of its {len(gold.right):,} queries has a list in {cfg.ranked}")

@@ -91,8 +91,10 @@ def execute(cfg: ExportConfig) -> dict[str, int]:
         locations.publish(path, out)
     asked = sum(source.rows for source in sources)
     left_out = asked - by_status.total()
-    counts = [*(f"{n:,} {status}" for status, n in by_status.most_common()), f"{left_out:,} excluded"]
-    say(f"export: {out}\n  {quantity(asked, 'rating')} = {' + '.join(counts if left_out else counts[:-1])}")
+    counts = [f"{n:,} {status}" for status, n in by_status.most_common()]
+    counts += [f"{left_out:,} excluded"] if left_out else []
+    total = quantity(asked, "rating")
+    say(f"export: {out}\n  {total}" + (f" = {' + '.join(counts)}" if counts else ""))
     summary.show_exclusions(excluded, exclusion_filter.matched)
     return {**by_status, "excluded": left_out}
 

@@ -130,3 +130,6 @@ def test_excluded_queries_are_not_asked_about(ranked: str, tmp_path: Path, capsy
     for dims, coverage in (("{}", 0.5), ('{"kind":"food"}', 1.0)):
         row = rows["accuracy@1", dims]
         assert (row["value"], row["n"], row["coverage"]) == (1.0, 1, coverage)
+    (tmp_path / "list.txt").write_text("q1\nq2\nq3\n")
+    assert evaluate(ranked, gold, "k=[1]", f"exclusions={tmp_path}/list.txt") == 2
+    assert "/list.txt: all queries of gold=" in capsys.readouterr().err

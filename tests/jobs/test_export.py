@@ -54,6 +54,13 @@ def export(*keys: str, out: str = "ratings.parquet") -> dict[str, int]:
     return dict(result)
 
 
+def test_a_table_without_rows_is_a_file_without_rows(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_table(study / "nothing", "ratings", [])
+    assert export(f"ratings=[{study}/nothing]") == {"excluded": 0}
+    assert capsys.readouterr().out == f"export: {study}/ratings.parquet\n  0 ratings\n"
+    assert pq.read_table("ratings.parquet").num_rows == 0
+
+
 def test_a_row_has_its_picture_its_item_and_its_words(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert export(*ALL) == {"ok": 3, "unparsed": 1, "excluded": 0}
     assert capsys.readouterr().out == f"export: {study}/ratings.parquet\n  4 ratings = 3 ok + 1 unparsed\n"
