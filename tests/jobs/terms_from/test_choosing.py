@@ -1,11 +1,12 @@
 """Choice of the entities of a concept that become terms: by period, by their articles, and by age."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from jobs.terms_from.choosing import Choice, choose, period_of
+from jobs.terms_from.choosing import Choice, Concepts, choose, period_of
 from jobs.terms_from.config import GraphKeys, PeriodConfig
 
 YEARS = PeriodConfig(first=1901, last=1950)
@@ -54,3 +55,25 @@ def test_entities_of_the_period_come_first_then_those_with_more_articles_then_ol
     assert chosen(entities_per_concept=1)[1][1] == ["Q8"]
     assert chosen(entities_per_concept=2, dates="ignore")[1][0] == ["Q9", "Q8"]
     assert chosen(entities_per_concept=None, dates="require")[1] == [["Q7", "Q6", "Q5"], []]
+
+
+def test_an_entity_has_the_concepts_of_its_links_and_of_its_neighbors_classes() -> None:
+    """Only an instance of a class below a concept passes the concept on, and each property is named once."""
+    graph: Any = SimpleNamespace(
+        instance_property="P31",
+        properties=[SimpleNamespace(id=name, name=name.lower()) for name in ("P31", "P361", "P607")],
+    )
+    rows: list[dict[str, Any]] = [
+        {"entity_id": "Q1", "links": ["P31=war", "P31=riot"], "neighbors": []},
+        {"entity_id": "Q2", "links": ["P361=war"], "neighbors": ["P361=Q1", "P607=Q1", "P361=Q3"]},
+        {"entity_id": "Q3", "links": [], "neighbors": ["P361=Q2", "P607=Q9"]},
+    ]
+    batches = [pa.Table.from_pylist(rows[:1]), pa.Table.from_pylist(rows[1:])]
+    concepts = Concepts(["riot", "peace", "war"], graph, batches)
+    assert concepts.names == ["riot", "peace", "war"]
+    assert [concepts.of(row) for row in rows] == [
+        {0: ["p31"], 2: ["p31"]},
+        {0: ["p361", "p607"], 2: ["p361", "p607"]},
+        {},
+    ]
+    assert [list(concepts.of(row)) for row in rows] == [[0, 2], [0, 2], []]
