@@ -116,6 +116,9 @@ def test_kappa_by_hand():
     assert cohen_kappa(RatingTable.from_matrix([[1, 0], [0, 1]] * 3)).value == pytest.approx(-1)
     assert str(cohen_kappa(RatingTable.from_matrix([[1, 1, 1]])).reason).startswith("3 raters")
     assert cohen_kappa(RatingTable.from_matrix([[1, 1]] * 4)).value is None
+    for undefined in ([[1, 1, 1]], [[1, np.nan], [np.nan, 1]], [[1, 1]] * 4):
+        kappa = cohen_kappa(RatingTable.from_matrix(undefined), weights="linear")
+        assert (kappa.value, kappa.dims["weights"]) == (None, "linear")
 
 
 def test_kappa_of_values_leaves_out_answers_that_are_numbers_only():
