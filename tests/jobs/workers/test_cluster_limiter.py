@@ -117,7 +117,7 @@ def test_a_worker_calls_again_until_the_limiter_is_back(monkeypatch: pytest.Monk
     def get_actor(name: str, *, namespace: str) -> Any:
         looked_up.append((name, namespace))
         if len(looked_up) == 1:
-            raise ValueError("there is no such actor")
+            raise ValueError("no actor has this name")
         return actor
 
     monkeypatch.setattr(ray, "get_actor", get_actor)
