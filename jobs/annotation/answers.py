@@ -1,5 +1,6 @@
 """Mapping of a file's text to a rubric's answer: by value, label, label for people, or number; never guessed."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -129,18 +130,22 @@ def of_list(name: str, answers: Sequence[str], *, ordinal: bool) -> Questionnair
     """Return a questionnaire without a rubric, in which every question has these answers.
 
     Raises:
-        ValueError: there are fewer than two different answers, or an ordinal scale's answers are not numbers.
+        ValueError: there are fewer than two different answers, or those of an ordinal scale are not different finite
+            numbers.
     """
     values = tuple(answers)
     if len({fold(value) for value in values}) != len(values) or len(values) < 2:
         raise ValueError(f"answers=[{','.join(values)}]: at least two are required, all of them different")
     try:
-        scores: tuple[float | None, ...] = tuple(float(value) if ordinal else None for value in values)
+        numbers = tuple(float(value) for value in values) if ordinal else ()
     except ValueError as error:
         raise ValueError(
             f"answers=[{','.join(values)}]: must be numbers on an ordinal scale ({error}); for words use scale=nominal"
         ) from error
-    return Questionnaire(name, {}, {}, (), AnswerSet(values, scores, {fold(v): i for i, v in enumerate(values)}))
+    if not all(map(math.isfinite, numbers)) or len(set(numbers)) < len(numbers):
+        raise ValueError(f"answers=[{','.join(values)}]: must be different finite numbers on an ordinal scale")
+    words = {fold(value): index for index, value in enumerate(values)}
+    return Questionnaire(name, {}, {}, (), AnswerSet(values, numbers or (None,) * len(values), words))
 
 
 def answer_set(question: Question, people: PeopleQuestion | None) -> AnswerSet:

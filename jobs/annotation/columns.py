@@ -45,7 +45,7 @@ class RatingColumns:
     pool: str | None = None  # rarely: table=raters: where the rater was recruited
     experience: str | None = None  # rarely: table=raters: experience of the rater
     text_id: str | None = None  # rarely: table=spans: the text in which the span is marked
-    kind: str | None = None  # rarely: table=spans: kind of the span; table=raters: kind of the rater
+    kind: str | None = None  # rarely: table=spans: kind of the span
     start: str | None = None  # rarely: table=spans: its first character
     end: str | None = None  # rarely: table=spans: the character after its last
     category: str | None = None  # rarely: table=spans: kind of mistake

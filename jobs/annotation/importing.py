@@ -132,7 +132,8 @@ class Importer:
             self._people.add(raw)
             return None
         if out is not None:
-            out |= self._exclusion_filter.mask(raw["item_id"])
+            if self._urls:
+                out |= self._exclusion_filter.mask(raw["item_id"])
             self._excluded_rows += int(out.sum())
             raw = raw.filter(pa.array(~out))
         if self.items:
@@ -211,7 +212,7 @@ class Importer:
                 output = stays.drop_columns(["_file", "_position", "_images"])
                 if self.table == "remarks":
                     written = pc.is_valid(output["text"])
-                    if blank := output.num_rows - pc.sum(written).as_py():
+                    if blank := output.num_rows - pc.sum(written, min_count=0).as_py():
                         writer.counts.filtered[remarks.EMPTY] += blank
                     output = output.filter(written)
                 if self.table == "ratings":

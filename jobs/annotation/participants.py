@@ -39,21 +39,25 @@ def read_raters(uri: str, *, group: str | None, limit: int | None, encoding: str
             )
     raters = []
     for row in rows:
-        name = str(row[NAME] or "").strip()
+        name = _text(row[NAME])
         if not name:
             raise InputError(f"raters={uri}: column {NAME} is empty in a row; name every rater")
-        group_name = str(row[group] or "").strip() if group else ""
+        group_name = _text(row[group]) if group else ""
         if group and not group_name:
             raise InputError(f"raters={uri}: rater {name!r} has no {group}; every rater must have one")
         raters.append(Rater(name, group_name, _limit(uri, name, row.get(LIMIT), limit)))
     return sorted(raters, key=lambda rater: rater.name)
 
 
+def _text(cell: object) -> str:
+    return "" if cell is None else str(cell).strip()
+
+
 def _limit(uri: str, name: str, cell: object, default: int | None) -> int | None:
-    if cell is None or not str(cell).strip():
+    if not _text(cell):
         return default
-    try:
-        number = int(str(cell))
+    try:  # a column with missing numbers may hold 12 as 12.0
+        number = int(cell) if isinstance(cell, float) and cell.is_integer() else int(_text(cell))
     except ValueError as error:
         raise InputError(f"raters={uri}: limit {cell!r} of rater {name!r} is not a whole number") from error
     if number < 0:

@@ -75,15 +75,17 @@ def ratings(raw: pa.Table, questionnaire: Questionnaire, *, method: str, conditi
 
 
 def spans(raw: pa.Table, *, method: str, condition: str) -> pa.Table:
-    """Return rows of `spans`; without a status a span is ok, and without a probability it is marked."""
+    """Return rows of `spans`; without a status a span is ok, and without a probability it is marked.
+
+    Args:
+        condition: condition of the rows if the file has none.
+    """
     columns = {name: raw[name] for name in TABLES["spans"].columns if name in raw.column_names}
     columns["status"] = pc.fill_null(raw["status"], Status.OK.value)
     is_likely = pc.greater_equal(pc.fill_null(raw["probability"], 1.0), MARKED_FROM)
     columns["marked"] = pc.and_(pc.greater(raw["end"], raw["start"]), is_likely)
-    columns |= {
-        name: pa.array([text] * raw.num_rows, pa.string())
-        for name, text in (("method", method), ("condition", condition))
-    }
+    columns["condition"] = pc.fill_null(raw["condition"], condition)
+    columns["method"] = pa.array([method] * raw.num_rows, pa.string())
     return _complete(columns, "spans", raw.num_rows)
 
 

@@ -19,6 +19,8 @@ from jobs.errors import InputError
 from jobs.store.files import locations
 from jobs.store.writer import RAW_KEPT, Reject, Rejects
 
+_SEPARATOR = "\x1f"  # between a kind of spans and a category
+
 
 def read_csv(uri: str, reading: Reading, reject: Rejects) -> Iterator[pa.Table]:
     """Yield the answers, spans or raters of a delimited text file in batches; bad rows go to `reject` with their line.
@@ -163,11 +165,11 @@ class Batches:
             return rows
 
         def category(word: str) -> str | None:
-            kind, _, labels = word.partition(JOINED)
+            kind, _, labels = word.partition(_SEPARATOR)
             values = [by_kind[kind].category(label) for label in labels.split("+")] if labels else [""]
             return None if None in values else "+".join(filter(None, values))
 
-        words = pc.binary_join_element_wise(rows["kind"], pc.fill_null(rows["category"], ""), JOINED)
+        words = pc.binary_join_element_wise(rows["kind"], pc.fill_null(rows["category"], ""), _SEPARATOR)
         rows = _with(rows, "category", mapped(words, category, pa.string()))
         message = "category: must be one of " + "; ".join(
             f"{name}: {', '.join(label.value for label in kind.labels)}" for name, kind in by_kind.items()

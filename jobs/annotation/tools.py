@@ -188,8 +188,10 @@ def spans(uri: str, done: Done, reading: ToolReading, reject: Rejects) -> Iterat
         row = {
             "item_id": done.item_id,
             "rater": done.rater,
+            "condition": _text(reading.get(done.data, "condition")),
             "text_id": text_id(span_kind, done.data, reading, text),
             "kind": span_kind.kind,
+            "images": images(done.data),
             "time": done.time,
             "annotation": done.number,
             "position": done.position,

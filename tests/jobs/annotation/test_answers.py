@@ -32,6 +32,7 @@ def test_values_labels_options_and_numbers_name_an_answer() -> None:
     answers = answer_set(SCALE, people)
     meanings = {word: answers.meaning(word) for word in (
         "1", " not  AT all ", "No sadness", "3.0", "3,0", "2", "somewhat", "very", "cannot say", "6", "x", " ", None,
+        "-3,0", "3,0,0",
     )}  # fmt: skip
     assert [meanings[word].answer_index for word in ("1", " not  AT all ", "No sadness", "3.0", "3,0")] == [
         0,
@@ -44,7 +45,7 @@ def test_values_labels_options_and_numbers_name_an_answer() -> None:
     ambiguous = {word: (meanings[word].status, meanings[word].kind) for word in ("somewhat", "very")}
     assert set(ambiguous.values()) == {(Status.OUT_OF_RANGE, "ambiguous")}
     assert (meanings["cannot say"].status, meanings["cannot say"].kind) == (Status.REFUSED, "no_rating")
-    assert {(meanings[word].status, meanings[word].kind) for word in ("6", "x")} == {
+    assert {(meanings[word].status, meanings[word].kind) for word in ("6", "x", "-3,0", "3,0,0")} == {
         (Status.OUT_OF_RANGE, "unknown_answer")
     }
     assert {(meanings[word].status, meanings[word].kind) for word in (" ", None)} == {(Status.SKIPPED, "no_answer")}
@@ -62,6 +63,8 @@ def test_a_list_of_answers_has_scores_only_on_a_scale() -> None:
     assert ordinal.answers("any").scores == (0.0, 1.5)
     assert ordinal.answers("any").meaning("1,5").answer_index == 1
     assert nominal.answers("any").scores == (None, None)
+    assert [nominal.answers("any").meaning(word).answer_index for word in ("0", "1,5")] == [0, None]
+    assert of_list("r", ["1", "1.0"], ordinal=False).answers("any").values == ("1", "1.0")
     assert (ordinal.question("Anything"), ordinal.question(ISSUE)) == ("Anything", ISSUE)
     assert ordinal.answers(ISSUE).values == ("no", "yes")
 
@@ -75,6 +78,9 @@ def test_a_list_of_answers_needs_two_different_ones_and_numbers_on_a_scale() -> 
         ([], False, r"answers=\[\]: at least two"),
         (["yes"], False, r"answers=\[yes\]: at least two"),
         (["yes", "no", " YES"], False, r"answers=\[yes,no, YES\]: at least two .* different"),
+        (["1", "1.0"], True, r"answers=\[1,1\.0\]: must be different finite numbers on an ordinal scale"),
+        (["1", "nan"], True, "must be different finite numbers"),
+        (["inf", "1"], True, "must be different finite numbers"),
         (["1", "high"], True, r"answers=\[1,high\]: must be numbers on an ordinal scale .*'high'.* scale=nominal"),
     ]
     check_cases(check, cases)

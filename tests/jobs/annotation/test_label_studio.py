@@ -6,16 +6,19 @@ from typing import Any
 
 import pytest
 
+from actors.ids import content_id
 from actors.rubrics.people import FreeText
 from jobs.annotation import label_studio, model
-from jobs.annotation.answers import ISSUE, AnswerSet, Questionnaire
+from jobs.annotation.answers import ISSUE, AnswerSet, Questionnaire, of_list
 from jobs.annotation.spans import SpanLabels
 from jobs.annotation.tools import ToolReading
 from jobs.errors import InputError
 from jobs.store.writer import Reject
 
 SPAN_LABELS = SpanLabels.from_dict({"name": "s", "kinds": [
-    {"name": "mistakes", "kind": "mistake", "text": "generated", "labels": [{"value": "swap", "label": "Mix-up"}]}
+    {"name": "mistakes", "kind": "mistake", "text": "generated", "labels": [
+        {"value": "swap", "label": "Mix-up"}, {"value": "drop", "label": "Left out"},
+    ]},
 ]})  # fmt: skip
 
 
@@ -53,6 +56,48 @@ def test_without_a_list_the_mapped_questions_are_asked_or_else_the_rubrics() -> 
     assert (ToolReading("ratings", questionnaire).questions({}), ToolReading("ratings").questions({})) == (
         ("q", "p"), ()
     )  # fmt: skip
+    without: list[dict[str, Any]] = [{"questions": []}, {"questions": "q"}, {"rubric": "r"}, {"rubric": ""}]
+    for data in without:
+        assert ToolReading("ratings", questionnaire).questions(data) == ("q", "p")
+    with pytest.raises(InputError, match=r"^rubric=r: the tasks are of rubric 's'; set rubric=s$"):
+        mapped.questions({"rubric": "s", "questions": ["q"]})
+    with pytest.raises(InputError, match=r"^rubric=r: the tasks ask 'other'; it has q, p$"):
+        mapped.questions({"questions": ["q", "other"]})
+    any_question = ToolReading("ratings", of_list("n", ["1", "2"], ordinal=True))
+    assert any_question.questions({"rubric": "s", "questions": ["q", 5]}) == ("q", "5")
+
+
+def test_controls_are_those_of_the_questions_or_of_the_items_own() -> None:
+    reading = ToolReading("ratings", controls={"q": "control", "1": "never"})
+    assert reading.controls_of({"questions": ["q", "p"]}) == {"q": "control", "p": "p"}
+    own_questions = [{"question_id": 7, "text": "Red?"}, "no question", {"question_id": "1", "text": "Blue?"}]
+    data = {"questions": ["1", "7", "other"], "own_questions": own_questions}
+    assert reading.controls_of(data) == {"1": "own_questions_2", "7": "own_questions_0", "other": "other"}
+
+
+def test_fields_of_a_task_may_be_mapped_and_nested(tmp_path: Path) -> None:
+    fields = {"item_id": "meta.id", "target": "label", "condition": "meta.shown.first"}
+    tasks = [
+        task(None, annotation(), meta={"id": 5, "shown": {"first": "fast"}}, label=3, image_ids=["p", 7]),
+        task(None, annotation(), meta={"id": "b", "shown": "all"}),
+        task("no", annotation(), meta="id"),
+    ]
+    rows, rejects = read(tmp_path, tasks, fields=fields)
+    names = ("item_id", "target", "condition", "images")
+    assert [tuple(row[name] for name in names) for row in rows] == [
+        ("5", "3", "fast", ["p", "7"]), ("b", None, None, None)
+    ]  # fmt: skip
+    assert rejects == [(3, "no_item_id")]
+    keys: dict[str, Any] = {"fields": fields, "text_controls": {}, "free_texts": [FreeText("why", "Why?")]}
+    rows, _ = read(tmp_path, tasks, table="remarks", **keys)
+    assert [tuple(row[name] for name in names) for row in rows] == [
+        ("5", "3", "fast", ["p", "7"]), ("b", None, None, None)
+    ]  # fmt: skip
+    marked = [
+        task("a", annotation(result("mistakes", start=0, end=1)), generated="A dog.", condition="fast", image_ids=["p"])
+    ]
+    (row,) = read(tmp_path, marked, table="spans", span_labels=SPAN_LABELS)[0]
+    assert (row["condition"], row["images"], row["kind"]) == ("fast", ["p"], "mistake")
 
 
 def test_tasks_after_a_rejected_one_are_read(tmp_path: Path) -> None:
@@ -149,6 +194,8 @@ def test_spans_need_a_text_and_a_range_of_its_characters(tmp_path: Path) -> None
         result("mistakes", start=1, end=3, text="other"),  # neither: the offsets of characters count
         result("mistakes", start=0, end=2, hypertextlabels=["Mix-up"]),
         result("mistakes", start=0, end=3, labels="swap"),
+        result("mistakes", start=0, end=3),
+        result("mistakes", start=0, end=3, labels=["Left out"]),
         result("mistakes", start=1.0, end=3),
         result("mistakes", start=0, end=4),
         result("mistakes", start=1, end=1),
@@ -165,12 +212,12 @@ def test_spans_need_a_text_and_a_range_of_its_characters(tmp_path: Path) -> None
         ("a", 0, 1, "swap", "ok"),
         ("a", 1, 3, None, "ok"),
         ("a", 0, 2, "swap", "ok"),
-        ("a", 0, 3, "swap", "ok"),
+        ("a", 0, 3, "swap+drop", "ok"),
         ("c", 0, 0, None, "skipped"),
         ("d", 0, 0, None, "ok"),
     ]
     assert rejects == [(1, "bad_span"), (1, "span_outside_text"), (1, "span_outside_text"), *[(2, "no_text")] * 2]
-    assert [row["text_id"] == "g" for row in rows] == [True, True, True, True, False, True]
+    assert [row["text_id"] for row in rows] == ["g"] * 4 + [content_id("generated", "", "🐈"), "g"]
     assert [row["annotation"] for row in rows] == [1, 1, 1, 1, 3, 4]
 
 
@@ -209,6 +256,7 @@ def test_files_that_are_no_export_are_named(tmp_path: Path) -> None:
         "its first element has item_id, value, not data": {"item_id": "i", "value": 1},
         "its first element has annotator, data, not data": {"annotator": 1, "data": {}},
         "its first element is int, not a task": 3,
+        "its first element has a, b, c, d, e, f, g, h, not data": dict.fromkeys("abcdefghi", 1),
     }
     for message, first in cases.items():
         with pytest.raises(InputError, match=message):

@@ -47,6 +47,17 @@ def test_wrong_rows_are_refused(tmp_path: Path, row: str, message: str) -> None:
         read_raters(str(tmp_path / "raters.csv"), group="country", limit=None)
 
 
+def test_numbers_of_a_parquet_file_are_names_groups_and_limits(tmp_path: Path) -> None:
+    """A column of whole numbers in which some are missing holds floats."""
+    path = tmp_path / "raters.parquet"
+    pq.write_table(pa.table({"rater": [0, 1, 2], "pool": [1, 0, 0], "limit": [12.0, None, 0.0]}), path)
+    raters = [Rater("0", "1", 12), Rater("1", "0", 7), Rater("2", "0", 0)]
+    assert read_raters(str(path), group="pool", limit=7) == raters
+    pq.write_table(pa.table({"rater": [0], "limit": [1.5]}), path)
+    with pytest.raises(InputError, match=r"limit 1\.5 of rater '0' is not a whole number"):
+        read_raters(str(path), group=None, limit=None)
+
+
 def test_files_without_names_or_groups_are_refused(tmp_path: Path) -> None:
     pq.write_table(pa.table({"who": ["ada"], "country": ["Peru"]}), tmp_path / "unnamed.parquet")
     pq.write_table(pa.table({"rater": pa.array([], pa.string())}), tmp_path / "empty.parquet")

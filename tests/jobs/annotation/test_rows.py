@@ -17,15 +17,17 @@ from jobs.runtime.selection.exclusions import ExclusionFilter
 def test_a_span_is_marked_from_a_probability_of_one_half_unless_it_is_empty() -> None:
     columns = {
         "item_id": pa.array(["i"] * 6),
+        "condition": pa.array([*["c"] * 5, None], pa.string()),
         "start": pa.array([0, 0, 0, 0, 4, None], pa.int32()),
         "end": pa.array([5, 5, 5, 5, 4, None], pa.int32()),
         "probability": pa.array([0.5, 0.499, None, 1.0, None, None], pa.float64()),
         "status": pa.array([None, None, None, "error", None, "skipped"], pa.string()),
     }
-    rows = spans(pa.table(columns), method="human", condition="c").to_pylist()
+    rows = spans(pa.table(columns), method="human", condition="d").to_pylist()
     assert [row["marked"] for row in rows] == [True, False, True, True, False, None]
     assert [row["status"] for row in rows] == ["ok", "ok", "ok", "error", "ok", "skipped"]
-    assert {(row["method"], row["condition"]) for row in rows} == {("human", "c")}
+    assert {row["method"] for row in rows} == {"human"}
+    assert [row["condition"] for row in rows] == [*["c"] * 5, "d"]
 
 
 def test_questions_without_an_answer_are_not_skipped_tasks() -> None:

@@ -14,7 +14,7 @@ from jobs.annotation.answers import of_list, of_rubric
 from jobs.annotation.columns import RatingColumns, Reading, layout
 from jobs.annotation.spans import SpanLabels
 from jobs.errors import InputError
-from jobs.store.writer import Reject
+from jobs.store.writer import RAW_KEPT, Reject
 from tests.cases import check_cases
 
 
@@ -110,6 +110,9 @@ def test_private_cells_stay_out_of_rejects(tmp_path: Path, private: bool, raw: l
     assert [batch.num_rows for batch in tabular.read_csv(str(path), asked, rejects.append)] == [0]
     assert [reject.reason for reject in rejects] == ["wrong_width", "no_rater"]
     assert [reject.raw for reject in rejects] == raw
+    path.write_text(f"item_id,rater,value\n{'i' * 300},,4\n")
+    assert list(tabular.read_csv(str(path), asked, rejects.append))
+    assert rejects[-1].raw == ("" if private else f"item_id={'i' * 300}"[:RAW_KEPT])
 
 
 def test_one_rater_of_all_rows_needs_a_file_without_raters(tmp_path: Path) -> None:
@@ -174,6 +177,18 @@ def test_categories_are_given_by_value_or_label_of_their_kind(tmp_path: Path) ->
         ("slip", "swap"), ("slip", "swap+drop"), ("slip", None), ("gap", "hole")
     ]  # fmt: skip
     assert rejects == [(line, "unknown_label") for line in (5, 6, 7)]
+    kinds[1]["kind"] = "gap/hole"
+    (tmp_path / "a.csv").write_text("item_id,rater,text_id,kind,start,end,category\ni,a,t,gaps,0,1,Hole\n")
+    rows, _ = read(tmp_path / "a.csv", "spans", span_labels=SpanLabels.from_dict({"name": "s", "kinds": kinds}))
+    assert [(row["kind"], row["category"]) for row in rows] == [("gap/hole", "hole")]
+
+
+def test_spans_have_the_condition_of_their_row(tmp_path: Path) -> None:
+    header = "item_id,rater,text_id,kind,start,end"
+    (tmp_path / "a.csv").write_text(f"{header},condition\ni,a,t,mistake,0,1,fast\ni,a,t,mistake,0,1,\n")
+    assert [row["condition"] for row in read(tmp_path / "a.csv", "spans")[0]] == ["fast", None]
+    (tmp_path / "b.csv").write_text(f"{header}\ni,a,t,mistake,0,1\n")
+    assert [row["condition"] for row in read(tmp_path / "b.csv", "spans")[0]] == [None]
 
 
 def test_scores_that_are_no_finite_numbers_are_left_out(tmp_path: Path) -> None:
