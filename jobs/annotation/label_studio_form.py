@@ -1,5 +1,6 @@
 """Writer of a study for Label Studio: the labelling configuration and the tasks."""
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree as Xml
@@ -8,7 +9,7 @@ from jobs.annotation import form as forms
 from jobs.annotation.answers import ISSUE
 from jobs.annotation.form import Form, FormQuestion, ShownItem
 from jobs.annotation.spans import SpanKind, SpanLabels
-from jobs.annotation.tools import COMMENT, OWN, REMARK, REPORT, SHOW
+from jobs.annotation.tools import COMMENT, OWN, REMARK, REPORT, SHOW, WELFARE
 
 INSTRUCTION = "task"  # the object that all controls except those of spans refer to; it is always visible
 # The box unblurs a picture by style alone: Label Studio would measure a picture hidden by a condition while it is
@@ -29,7 +30,27 @@ KEEP_LABEL = (
     'Turn on "Keep label selected after creating a region" in the settings of Label Studio: then you choose a label '
     "once for several spans."
 )
+# fields of a task besides its pictures and texts
+FIELDS = ("item_id", "target", "rubric", "questions", "image_ids", "told", "place", "asks_issue", "assigned_to")
 BOX_KEYS = {SHOW: ".", REPORT: "-", ISSUE: "l"}  # not in KEYBOARD
+
+
+def check(form: Form) -> None:
+    """Check that all parts of the form, and all fields of a task, have different names.
+
+    Raises:
+        ValueError: a text, a question or a kind of spans has a name that something else has.
+    """
+    roles, pictures = form.texts, [field_of(number) for number in range(form.pictures)]
+    marked = [span_kind.name for span_kind in form.span_labels.kinds] if form.span_labels else []
+    written = [f"{REMARK}{free_text.name}" for free_text in form.free_texts]
+    parts = [INSTRUCTION, *WELFARE, *pictures, *roles, *(q.name for q in form.questions), *marked, *written]
+    fields = [*FIELDS, OWN, *pictures, *roles, *(f"{role}_id" for role in roles)]
+    if duplicates := [name for names in (parts, fields) for name, n in Counter(names).items() if n > 1]:
+        raise ValueError(
+            f"tool=label_studio: two parts of a task are called {duplicates[0]!r}; rename the role of the texts, the "
+            "question or the kind of spans with this name"
+        )
 
 
 def config_xml(form: Form) -> str:

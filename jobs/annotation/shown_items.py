@@ -209,15 +209,15 @@ def _shown_item(
 ) -> ShownItem:
     sources = [url for _, image in images[:1] for url in (image["final_url"], image["source_url"]) if is_web(url)]
     web = sources[0] if sources else None
+    # search terms and their sources are lists
+    facts = {name: ", ".join(value) if isinstance(value, list) else value for name, value in record.items()}
     return ShownItem(
         item_id=item["item_id"],
         image_ids=tuple(image_id for image_id, _ in images),
         pictures=tuple(_address(image_id, image, showing.base) for image_id, image in images),
-        facts=tuple((name.replace("_", " "), record[name]) for name in showing.columns if record.get(name)),
+        facts=tuple((name.replace("_", " "), facts[name]) for name in showing.columns if facts.get(name)),
         texts=dict(sorted(texts.items())),
-        links=links_of(
-            showing.links, {**dict(item["attributes"] or ()), **record, "image_url": web, "source_url": web}
-        ),
+        links=links_of(showing.links, {**dict(item["attributes"] or ()), **facts, "image_url": web, "source_url": web}),
         own_set=showing.own_sets.get(item["item_id"]),
     )
 

@@ -6,6 +6,7 @@ for free text, by name.
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -21,7 +22,8 @@ def check(form: Form) -> None:
     """Check that a spreadsheet's rows can ask the form's questions.
 
     Raises:
-        ValueError: people mark spans, or write free text about items with several questions.
+        ValueError: people mark spans, or write free text about items with several questions, or two columns would have
+            one name.
     """
     if form.span_labels:
         raise ValueError("tool=spreadsheet: people cannot mark spans in a spreadsheet; use label_studio or prodigy")
@@ -30,6 +32,11 @@ def check(form: Form) -> None:
         raise ValueError(
             f"tool=spreadsheet: the fields for free text ({names}) need a row per item, and each question has a row; "
             "choose one question (only_questions=), or use label_studio or prodigy"
+        )
+    if duplicates := [name for name, n in Counter(header(form)).items() if n > 1]:
+        raise ValueError(
+            f"tool=spreadsheet: two columns would be called {duplicates[0]!r}; rename the role of the texts, or the "
+            "field for free text, with this name"
         )
 
 

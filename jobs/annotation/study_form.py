@@ -4,14 +4,16 @@ from collections.abc import Mapping
 
 from actors.rubrics.rubric import Rubric
 from jobs.annotation import form as forms
-from jobs.annotation import spreadsheet_form
-from jobs.annotation.annotate_config import SPREADSHEET, AnnotateConfig
+from jobs.annotation import label_studio_form, spreadsheet_form
+from jobs.annotation.annotate_config import LABEL_STUDIO, SPREADSHEET, AnnotateConfig
 from jobs.annotation.form import Form, ShownItem
 from jobs.annotation.own_questions import OwnSet
 from jobs.annotation.shown_items import Showing
 from jobs.annotation.spans import SpanLabels
 from jobs.errors import InputError
 from jobs.judging import own_questions
+
+_CHECKS = {LABEL_STUDIO: label_studio_form.check, SPREADSHEET: spreadsheet_form.check}
 
 
 def read_questions(cfg: AnnotateConfig) -> tuple[Rubric | None, SpanLabels | None]:
@@ -76,8 +78,8 @@ def build_form(cfg: AnnotateConfig, rubric: Rubric | None, span_labels: SpanLabe
             pictures=len(item.pictures),
             texts=tuple(item.texts),
         )
-        if cfg.tool == SPREADSHEET:
-            spreadsheet_form.check(form)
+        if cfg.tool in _CHECKS:
+            _CHECKS[cfg.tool](form)
         return form
     except ValueError as error:
         raise InputError(f"annotate: {error}") from error

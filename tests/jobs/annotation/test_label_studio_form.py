@@ -1,5 +1,6 @@
 """Label Studio's form and tasks: which controls they have, and what depends on welfare and on texts."""
 
+from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree as Xml
 
@@ -7,9 +8,10 @@ import pytest
 
 from actors.rubrics.people import FreeText
 from jobs.annotation.form import Form, FormExample, FormQuestion, Option, ShownItem, WelfareConfig
-from jobs.annotation.label_studio_form import config_xml, field_of, task
+from jobs.annotation.label_studio_form import check, config_xml, field_of, task
 from jobs.annotation.own_questions import OwnSet
 from jobs.annotation.spans import SpanLabels
+from tests.cases import check_cases
 
 OPTIONS = (Option("1", "low, $5", "w", "#123456"), Option("2", "high", "", ""))
 TONE = FormQuestion("tone", "Tone?", "As a whole.", OPTIONS, (FormExample("A cup: low.", ""),))
@@ -52,11 +54,59 @@ def test_boxes_come_with_what_they_are_about() -> None:
     nothing, names = controls(form(pictures=0, texts=()))
     assert names == ["tone", "clear", "comment"]
     assert attributes(nothing, "Image", "name") == attributes(nothing, "Text", "name") == []
-    boxes = WelfareConfig(report="Report, please", report_help="To us.", issue_help="To them.", notice="Careful.")
+    boxes = WelfareConfig(
+        report="Report, please", report_help="To us.", issue_help="To them.", notice="Careful.", skip_help="Or skip."
+    )
     view = controls(form(welfare=boxes))[0]
     headers = [value for (value,) in attributes(view, "Header", "value")]
     assert {"Careful.", "To us.", "To them.", "Read \uff04first."} <= set(headers)
-    assert ("Report\uff0c please", "-") in attributes(view, "Choice", "value", "hotkey")
+    assert attributes(view, "Choice", "value", "hotkey")[:3] == [
+        ("Report\uff0c please", "-"), ("Show the picture", "."), ("Something is wrong with this response", "l")
+    ]  # fmt: skip
+    assert headers[:3] == ["Careful.", "Read \uff04first.", "Or skip."]
+
+
+def test_controls_and_pictures_behave_as_people_need() -> None:
+    view, _ = controls(form(pictures=1))
+    (instruction,) = view.iter("HyperText")
+    assert instruction.attrib == {"name": "task", "value": "$told", "inline": "true", "clickableLinks": "true"}
+    (image,) = view.iter("Image")
+    assert image.attrib == {"name": "image", "value": "$image", "zoom": "true", "zoomControl": "true"}
+    (comment,) = view.iter("TextArea")
+    assert comment.attrib == {
+        "name": "comment", "toName": "task", "rows": "2", "maxSubmissions": "1", "editable": "true"
+    }  # fmt: skip
+    box, *_, question = (choices.attrib for choices in view.iter("Choices"))
+    assert box == {"name": "report_picture", "toName": "task", "choice": "multiple", "showInline": "true"}
+    assert (question["toName"], question["showInline"]) == ("task", "false")
+    marked, _ = controls(form(span_labels=SPANS, texts=("a", "b")))
+    assert attributes(marked, "Labels", "showInline") == [("true",)] * 2
+    assert any("Keep label selected" in str(value) for (value,) in attributes(marked, "Header", "value"))
+    assert not any("Keep label" in str(value) for (value,) in attributes(view, "Header", "value"))
+
+
+def test_a_name_that_two_parts_of_a_task_have_is_refused() -> None:
+    free_texts = (FreeText("why", "Why?"),)
+    for keys in ({}, {"span_labels": SPANS, "texts": ("a", "b"), "free_texts": free_texts}):
+        check(form(**keys))
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"texts": ("target",)}, "target"),
+        ({"texts": ("item",)}, "item_id"),
+        ({"texts": ("image_2",)}, "image_2"),
+        ({"texts": ("task",)}, "task"),
+        ({"texts": ("own_questions",)}, "own_questions"),
+        ({"texts": ("tone",)}, "tone"),
+        ({"texts": ("a", "a_id")}, "a_id"),
+        ({"texts": ("a", "slips"), "span_labels": SPANS}, "slips"),
+        ({"texts": ("remark_why",), "free_texts": free_texts}, "remark_why"),
+        ({"questions": (replace(TONE, name="comment"),)}, "comment"),
+    ]
+
+    def check_case(keys: dict[str, Any], name: str) -> None:
+        with pytest.raises(ValueError, match=f"^tool=label_studio: two parts of a task are called '{name}'; rename"):
+            check(form(**keys))
+
+    check_cases(check_case, cases)
 
 
 def test_a_question_has_its_options_guidance_and_examples() -> None:

@@ -1,11 +1,13 @@
 """Parts of an item that people see, read from the tables that name it."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from jobs.annotation.own_questions import OwnSet
 from jobs.annotation.shown_items import Showing, ShownTables, choose, show_items, write_pictures
 from jobs.annotation.shown_tables import open_shown
 from jobs.errors import InputError
@@ -17,6 +19,7 @@ PICTURES = [
     {"image_id": "p", "rendition": "w300", "source_url": "https://i/p.jpg", "status": "ok", "format": "JPEG"},
     {"image_id": "q", "rendition": "w300", "source_url": "file:///q", "final_url": "https://i/q", "status": "ok"},
     {"image_id": "local", "rendition": "w300", "source_url": "file:///x", "status": "ok", "format": "PNG"},
+    {"image_id": "moved", "rendition": "w300", "source_url": "https://i/old", "final_url": "https://i/new"},
 ]
 TEXTS = [
     {"text_id": "a", "role": "article", "text": "the article"},
@@ -27,6 +30,7 @@ RESPONSES = [{"response_id": "r", "item_id": "i", "text": "from the responses"}]
 RECORDS = [
     {"record_id": "1", "image_id": "p", "page_title": "First", "page_url": "https://w/1"},
     {"record_id": "2", "image_id": "p", "page_title": "Second", "page_url": "https://w/2"},
+    {"record_id": "3", "image_id": "q", "page_title": "Third", "terms": ["cat", "dog"], "methods": []},
 ]
 
 
@@ -83,6 +87,38 @@ def test_a_response_that_is_a_text_of_the_item_is_not_looked_up(tmp_path: Path) 
     assert shown.pictures == ("http://here/p.jpg",)
     with pytest.raises(InputError, match=r"responses= is required"):
         show_items(chosen([item("i", ["p"], ["a"], response_id="r")]), held, some)
+
+
+def test_links_are_about_the_first_picture_and_its_address_after_redirects(tmp_path: Path) -> None:
+    held = tables(tmp_path)
+    (moved,) = show_items(chosen([item("i", ["moved", "p"])]), held, LOOK)
+    assert (moved.pictures, moved.facts) == (("https://i/new", "https://i/p.jpg"), ())
+    assert moved.links == (("search", "https://s/?q=https%3A%2F%2Fi%2Fnew"),)
+    (local,) = show_items(chosen([item("i", ["local", "p"])]), held, replace(LOOK, base=""))
+    assert (local.pictures, local.links) == (("local.png", "p.jpg"), ())
+
+
+def test_facts_that_are_lists_are_shown_as_one_text(tmp_path: Path) -> None:
+    links = [{"label": "terms", "url": "https://s/?q={terms}"}]
+    look = Showing(columns=["terms", "methods", "page_title"], links=links, base=None)
+    (shown,) = show_items(chosen([item("i", ["q"])]), tables(tmp_path), look)
+    assert shown.facts == (("terms", "cat, dog"), ("page title", "Third"))
+    assert shown.links == (("terms", "https://s/?q=cat%2C%20dog"),)
+
+
+def test_an_item_of_texts_alone_needs_no_other_table(tmp_path: Path) -> None:
+    held = tables(tmp_path, images=None, records=None, responses=None)
+    own_set = OwnSet("s", (("1", "Red?"),))
+    (shown,) = show_items(chosen([item("i", texts=["a"])]), held, replace(LOOK, own_sets={"i": own_set, "j": own_set}))
+    assert (shown.pictures, shown.image_ids, shown.facts, shown.links) == ((), (), (), ())
+    assert (shown.texts, shown.own_set) == ({"article": ("a", "the article")}, own_set)
+    with pytest.raises(InputError, match=r"^texts= is required: the table of the items' texts"):
+        show_items(chosen([item("i", texts=["a"])]), replace(held, texts=None), LOOK)
+    with pytest.raises(InputError, match=r"^images= is required"):
+        show_items(chosen([item("i", ["p"])]), held, LOOK)
+    silent = tables(tmp_path / "silent", responses=[{"response_id": "r", "item_id": "i", "text": None}])
+    (shown,) = show_items(chosen([item("i", response_id="r") | {"image_ids": None, "text_ids": None}]), silent, LOOK)
+    assert (shown.texts, shown.own_set) == ({"generated": ("r", "")}, None)
 
 
 @pytest.mark.parametrize(

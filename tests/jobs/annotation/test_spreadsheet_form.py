@@ -107,6 +107,8 @@ def test_what_rows_of_questions_cannot_ask_is_refused() -> None:
     cases = [
         (replace(FORM, span_labels=LABELS), "cannot mark spans"),
         (replace(FORM, free_texts=why), r"free text \(why\)"),
+        (replace(FORM, texts=("prompt", "value")), "two columns would be called 'value'"),
+        (replace(FORM, questions=(TONE,), free_texts=(FreeText("comment", "?"),)), "would be called 'comment'"),
         (replace(FORM, questions=(), free_texts=why), r"free text \(why\)"),
         (replace(FORM, questions=(TONE,), free_texts=why, own_question=CLEAR), r"free text \(why\)"),
     ]

@@ -7,8 +7,9 @@ from omegaconf import OmegaConf
 
 from actors.rubrics.rubric import Rubric
 from jobs.annotation.annotate_config import AnnotateConfig
+from jobs.annotation.form import ShownItem, WelfareConfig
 from jobs.annotation.own_questions import OwnSet
-from jobs.annotation.study_form import asks_targets, read_questions, showing
+from jobs.annotation.study_form import asks_targets, build_form, read_questions, showing
 from jobs.errors import InputError
 from jobs.runtime.configuration.config_files import CONF
 from tests.cases import check_cases
@@ -54,6 +55,22 @@ def test_keys_and_rubrics_that_do_not_fit_are_refused() -> None:
             read_questions(AnnotateConfig(**keys))
 
     check_cases(check, cases)
+
+
+def test_a_form_that_the_tool_cannot_show_is_refused() -> None:
+    item = ShownItem("i", ("p",), ("https://i/p",), (), {"target": ("t", "A dog.")}, ())
+    rubric = Rubric.from_dict({**SHORT, "targets": []})
+    cases = {
+        "label_studio": "^annotate: tool=label_studio: two parts of a task are called 'target'",
+        "spreadsheet": "^annotate: tool=spreadsheet: two columns would be called 'target'",
+    }
+    for tool, message in cases.items():
+        with pytest.raises(InputError, match=message):
+            build_form(AnnotateConfig(tool=tool), rubric, None, item)
+    keys = AnnotateConfig(tool="prodigy", only_questions=["people"], welfare=WelfareConfig(notice="Careful."))
+    form = build_form(keys, rubric, None, item)
+    assert (form.pictures, form.texts, form.welfare.notice) == (1, ("target",), "Careful.")
+    assert [question.name for question in form.questions] == ["people"]
 
 
 def test_people_see_what_models_see_if_they_answer_questions_of_the_items() -> None:
