@@ -8,14 +8,17 @@ import pytest
 
 from jobs import concepts, curate, evaluate, import_ratings, link, loglik, purge, retrieve, tric_statistics, verify
 from jobs.analysis.gold_answers import GoldAnswers
+from jobs.annotation.columns import RatingColumns
 from jobs.curation.apply_rules import CurationTables
 from jobs.errors import InputError, RunError
 from jobs.purging import files
 from jobs.retrieval.link_unit import NEAR, SHORT, UNKNOWN
 from jobs.retrieval.neighbor_rows import Calibration
 from jobs.runtime import lifecycle
+from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.draws import DrawConfig
 from jobs.runtime.selection.exclusions import Exclusions
+from jobs.store.files.objects import Object
 from jobs.store.table_faults import Fault
 from tests.cases import check_cases
 from tests.factories import TableInMemory
@@ -81,11 +84,20 @@ def test_the_identity_of_imported_ratings_changes_with_how_they_are_read() -> No
         {"table": "spans"}, {"answers": ["1", "2"]}, {"scale": "nominal"}, {"condition": "c"}, {"question": "q"},
         {"rater": "r"}, {"items": "url"}, {"encoding": "cp1252"}, {"delimiter": ";"}, {"duplicates": "first"},
         {"format": "prodigy"}, {"name": "n"}, {"method": "m"}, {"rubric": {"a": 1}}, {"span_labels": {"a": 1}},
-        {"pseudonyms": SimpleNamespace(fingerprint="f")},
+        {"rater_kind": "gold"}, {"rater_from": "assigned"}, {"columns": RatingColumns(item_id="x")},
+        {"columns": RatingColumns(questions={"q": "x"})}, {"pseudonyms": SimpleNamespace(fingerprint="f")},
     ]  # fmt: skip
     identities = [usual, *(identity(**change) for change in changes)]
     assert all(one != other for n, one in enumerate(identities) for other in identities[:n])
     assert identity(rubric={"a": 1, "b": 2})["rubric"] == identity(rubric={"b": 2, "a": 1})["rubric"]
+    cfg = import_ratings.ImportRatingsConfig(input="/i", out="o", table="spans")
+    items: Any = SimpleNamespace(identity="of items")
+    excluded = Exclusions(("p",), (frozenset({"p"}),))
+    plan = import_ratings._plan(cfg, [Object("/i", 1, "e")], None, excluded, items)
+    assert plan.identity == identity(table="spans") | {"items": "of items"} | exclusions.identity(excluded)
+    assert len(exclusions.identity(excluded)) == 1
+    assert "items" not in import_ratings._plan(cfg, [], None, Exclusions(), None).identity
+    assert ([file.uri for file in plan.units[0].inputs], plan.metadata, plan.files) == (["/i"], {}, {})
 
 
 def test_only_cosines_have_the_calibration_of_the_queries() -> None:

@@ -104,6 +104,8 @@ def test_the_audit_is_a_share_of_each_rater() -> None:
     assert not any(task.audit for task in assign(ITEMS, TEN, seed=1, per_item=3))
     plan = assign(ITEMS, TEN, seed=1, per_item=3, audit=0.01)  # 0.18 of a task, and at least one
     assert Counter(task.rater for task in plan if task.audit) == {rater.name: 1 for rater in TEN}
+    plan = assign(ITEMS[:2], [Rater("none", limit=0), *TEN[:1]], seed=1, per_item=1, audit=0.1)
+    assert Counter(task.rater for task in plan if task.audit) == {"rater0": 1}
 
 
 def test_limits_are_kept_and_the_others_take_more() -> None:

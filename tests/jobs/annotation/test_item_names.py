@@ -18,8 +18,9 @@ KEYS = ["question=fit", "answers=[1,2]", "columns.item_id=file"]
 @pytest.fixture
 def items(tmp_path):
     pictures = {"i0": ["00.png"], "i1": ["https://x/1.png"], "i2": ["sub/2.png"], "i3": ["sub/2.png", "3.png"]}
-    rows = [{"item_id": name, "image_ids": [content_id(picture) for picture in of_item]}
+    rows: list[dict[str, Any]] = [{"item_id": name, "image_ids": [content_id(picture) for picture in of_item]}
             for name, of_item in pictures.items()]  # fmt: skip
+    rows.append({"item_id": "text", "image_ids": None})
     return write_table(tmp_path / "items", "items", rows)
 
 
@@ -31,9 +32,9 @@ def imported(tmp_path, names, *more):
 
 
 def test_ids_paths_and_urls_become_items(tmp_path, items):
-    names = ["00.png", "https://x/1.png", "3.png", content_id("00.png"), "i1", "nothing.png", "sub/2.png"]
+    names = ["00.png", "https://x/1.png", "3.png", content_id("00.png"), "i1", "nothing.png", "sub/2.png", "text"]
     resolved, rejects = imported(tmp_path, names, f"items={items}", "duplicates=sample")
-    assert resolved == ["i0", "i1", "i3", "i0", "i1"]
+    assert resolved == ["i0", "i1", "i3", "i0", "i1", "text"]
     assert rejects == {"unknown_item": 1, "several_items": 1}
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from jobs.annotation import json_files
 from jobs.errors import InputError
-from jobs.store.writer import Reject
+from jobs.store.writer import RAW_KEPT, Reject
 from tests.cases import check_cases
 
 MANY = "9" * 5000
@@ -40,6 +40,27 @@ def test_each_element_is_read_once_however_the_chunks_cut_it(tmp_path: Path, mon
         assert [(reject.position, reject.raw) for reject in rejects] == [(5, ""), (6, "")]
 
     check_cases(check, [1, 2, 3, 7, 1000])
+
+
+def test_long_elements_and_lines_are_cut_off_or_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    deep = "[" * 100_000
+    array, lines = tmp_path / "a.json", tmp_path / "b.jsonl"
+    array.write_text(f"[1, {deep}")
+    with pytest.raises(InputError, match=r"a\.json: element 2 of the array is nested too deeply"):
+        list(json_files.elements(str(array)))
+    lines.write_text(f'{{"a": 1}}\n{deep}\n')
+    rejects: list[Reject] = []
+    assert list(json_files.lines(str(lines), rejects.append)) == [(1, {"a": 1})]
+    assert [(reject.position, reject.raw) for reject in rejects] == [(2, deep[:RAW_KEPT])]
+    monkeypatch.setattr(json_files, "CHUNK", 4)
+    monkeypatch.setattr(json_files, "MAX_ELEMENT", 40)
+    for letters, is_read in ((30, True), (90, False)):
+        array.write_text(f'["{"x" * letters}"{" " * 99}]')
+        if is_read:
+            assert list(json_files.elements(str(array))) == ["x" * letters]
+        else:
+            with pytest.raises(InputError, match="element 1 of the array is not valid JSON"):
+                list(json_files.elements(str(array)))
 
 
 def test_half_characters_become_question_marks(tmp_path: Path) -> None:

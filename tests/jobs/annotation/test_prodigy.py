@@ -1,6 +1,7 @@
 """Lines of `prodigy db-out`: which are read, who answered, and which are rejected."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,14 @@ def test_lines_after_a_rejected_one_are_read(tmp_path: Path) -> None:
     assert [(row["answer"], row["status"], row["time"]) for row in rows[-2:]] == [
         ("4", None, 12.0), (rows[-1]["answer"], "skipped", None)
     ]  # fmt: skip
+    assert [row["item_id"] for row in read(tmp_path, lines, limit=5)[0]] == ["a", "b"]
+    unusual = [
+        line(_annotator_id=7, assigned_to="7"), line(_annotator_id="data-", assigned_to=""),
+        line(_annotator_id="data-5", assigned_to=5), line(_timestamp="noon"), line(_timestamp=[1]),
+    ]  # fmt: skip
+    rows, rejects = read(tmp_path, unusual)
+    assert ([row["rater"] for row in rows], rejects) == (["7", "data-", "data-5", "anna", "anna"], [])
+    assert [row["time"] for row in rows] == [None] * 5
     raters, _ = read(tmp_path, [lines[0], lines[5], lines[6]], table="raters", rater="assigned")
     assert [row["rater"] for row in raters] == ["cy", "cy"]
 
@@ -63,6 +72,18 @@ def test_what_prodigy_does_not_write_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="line 1 has no question; set question=NAME"):
         read(tmp_path, [line(question=None)])
     assert len(read(tmp_path, [line(question=None)], question="q")[0]) == 1
+    with pytest.raises(InputError, match="line 1 has a, b, c, d, e, f, g, h, but no answer"):
+        read(tmp_path, [dict.fromkeys("abcdefghi", 1)])
+
+
+@pytest.mark.parametrize("private", [False, True])
+def test_private_lines_stay_out_of_rejects(tmp_path: Path, private: bool) -> None:
+    path = tmp_path / "out.jsonl"
+    path.write_text(f"{json.dumps(line())}\nanna@x.example\n")
+    rejects: list[Reject] = []
+    assert [batch.num_rows for batch in prodigy.read(str(path), ToolReading("ratings", private=private),
+                                                     rejects.append)] == [1]  # fmt: skip
+    assert [(reject.position, reject.raw) for reject in rejects] == [(2, "" if private else "anna@x.example")]
 
 
 def test_spans_without_whole_numbers_or_outside_of_the_text_are_rejected(tmp_path: Path) -> None:
@@ -130,6 +151,14 @@ def test_settings_name_the_labels_of_spans_and_the_people_per_task() -> None:
     choice = prodigy_form.settings(study(), prodigy_form.CHOICE, per_task=3)
     assert [block["view_id"] for block in choice["blocks"]] == ["html", "choice", "text_input"]
     assert {"custom_theme", "keymap_by_label"}.isdisjoint(choice)
+    usual = {"buttons": ["accept", "ignore", "undo"], "show_stats": False, "exclude_by": "task", "batch_size": 1,
+             "instant_submit": False, "choice_style": "single", "choice_auto_accept": False}  # fmt: skip
+    assert settings | usual == settings
+    assert choice | usual == choice
+    assert choice["blocks"][1:] == [  # the html block alone shows texts and pictures
+        {"view_id": "choice", "text": None, "html": None, "image": None},
+        {"view_id": "text_input", "field_id": "comment", "field_label": "Comment", "field_rows": 2},
+    ]
     shares = [(one["feed_overlap"], one.get("annotations_per_task")) for one in (settings, choice)]
     assert shares == [(True, None), (False, 3)]
     bare = study(welfare=WelfareConfig(comment=""), span_labels=None)
@@ -154,6 +183,7 @@ def test_an_item_has_a_task_per_question_and_per_text_to_mark() -> None:
     kinds = [prodigy_form.CHOICE] * 2 + [prodigy_form.SPANS] * 2 + [prodigy_form.TEXTS]
     assert [prodigy_form.kind_of(task) for task in tasks] == kinds
     assert tasks[-1]["free_texts"] == ["why"]
+    assert [task["image_ids"] for task in tasks] == [["p"]] * 5
     fields = {name: {str(task[name]) for task in tasks} for name in ("item_id", "target", "rubric", "place")}
     assert fields == {"item_id": {"i"}, "target": {"joy"}, "rubric": {"mood"}, "place": {"3"}}
     assert {task["assigned_to"] for task in tasks} == {"bo"}
@@ -192,6 +222,21 @@ def test_an_item_has_a_task_per_question_and_per_text_to_mark() -> None:
     (first, *_) = prodigy_form.tasks(clear, item, target="", assigned_to=None, place=1)
     assert (len(first["options"]), "remine-blurred" in first["html"]) == (2, False)
     assert first["html"].count("<input") == 0
+    texts_of_welfare = WelfareConfig(
+        notice="Careful <all>.", show="Show & tell", skip_help="Or skip.", report_help="To us."
+    )
+    people = replace(form, welfare=texts_of_welfare, instructions="Look first.")
+    other_item = replace(item, item_id="j")
+    boxes = [next(prodigy_form.tasks(people, one, target="joy", assigned_to=None, place=1))["html"]
+             for one in (item, other_item)]  # fmt: skip
+    notes = "".join(f'<p class="remine-note">{text}</p>' for text in (
+        "Careful &lt;all&gt;.", "Look first.", "Or skip.", "To us."))  # fmt: skip
+    for page in boxes:
+        assert page.startswith(f"{notes}<p><strong>joy</strong></p><div><input")
+        (box, name), (of_label, _) = re.findall(r'(?:id|for)="(show-(\w+))"', page)
+        assert (box, len(name)) == (of_label, 12)
+        assert f'<label for="{box}">Show &amp; tell</label>' in page
+    assert boxes[0] != boxes[1], "a box shows the pictures of its own item"
     unpictured = prodigy_form.tasks(form, ShownItem("i", (), (), (), texts, ()), target="", assigned_to=None, place=1)
     assert "<div>" not in next(unpictured)["html"]
 

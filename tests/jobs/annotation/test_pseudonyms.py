@@ -27,6 +27,8 @@ def test_a_key_of_a_file_or_of_the_environment(tmp_path: Path, monkeypatch: pyte
     assert of_file("ada") != of_environment("ada")
     assert of_file.fingerprint != of_environment.fingerprint
     assert KEY not in repr(of_file)
+    monkeypatch.setenv(KEY_VARIABLE, f" {KEY}\n")
+    assert read_key(None).key == of_file.key
     for short in (KEY[:-1], ""):
         (tmp_path / "key").write_text(short)
         with pytest.raises(InputError, match=f"key_file=.*has {len(short)} bytes; must have at least 16"):

@@ -1,6 +1,7 @@
 """From the keys of `import_ratings` to what the reader of a format gets."""
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -94,6 +95,29 @@ def test_readers_of_tools_get_the_keys_of_tools(readings: Readings) -> None:
     spans: Any = OmegaConf.to_container(OmegaConf.load(next((CONF / "span_labels").glob("*.yaml"))))
     labels = reading(readings, FILES["label_studio"], table="spans", span_labels=spans).span_labels
     assert labels.name == spans["name"]
+
+
+def test_rows_have_the_keys_of_the_command(readings: Readings, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings: list[Any] = []
+
+    def importer_of(one: Any, *_: Any, **__: Any) -> Any:
+        settings.append(one)
+        return SimpleNamespace(peek=list)
+
+    monkeypatch.setattr(readers, "Importer", importer_of)
+    importer(rubric=RUBRIC)
+    importer(rubric=RUBRIC, method="gold", condition="fast", rater_kind="model", duplicates="first", items="url")
+    importer(rubric=RUBRIC, format="century")
+    importer(table="remarks", name="ours", columns=RatingColumns(remarks={"why": "reason"}))
+    names = ("rubric", "method", "condition", "rater_kind", "duplicates", "urls", "items")
+    assert [tuple(getattr(one, name) for name in names) for one in settings] == [
+        ("mood", "human", "", "human", "last", False, None),
+        ("mood", "gold", "fast", "model", "first", True, None),
+        ("mood", "human", "", "human", "last", True, None),
+        ("ours", "human", "", "human", "last", False, None),
+    ]
+    assert [one.table for one in settings] == [*["ratings"] * 3, "remarks"]
+    assert [text.name for text in settings[3].free_texts] == ["why"]
 
 
 def test_names_of_items_stay_out_of_rejects_with_pseudonyms(

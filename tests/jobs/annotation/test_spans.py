@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from jobs.annotation.spans import SpanLabels
+from jobs.annotation.spans import Label, SpanLabels
 from tests.cases import check_cases
 
 MISTAKE = {"name": "mistakes", "kind": "mistake", "text": "generated", "labels": [
@@ -38,6 +38,19 @@ def test_texts_without_a_place_are_read_last() -> None:
     assert labels().in_reading_order(["b", "a"]) == ["b", "a"]
 
 
+def test_values_of_labels_are_texts_and_missing_ones_empty() -> None:
+    label = {"value": 1, "label": 2, "hotkey": 3, "colour": None, "guidance": "Mark."}
+    read = labels(OMISSION | {"labels": [label], "title": None, "guidance": 4}, instructions=None)
+    (kind,) = read.kinds
+    assert kind.labels == (Label("1", "2", hotkey="3", guidance="Mark."),)
+    assert (kind.title, kind.guidance, read.instructions, read.texts) == ("", "4", "", ())
+    assert labels(instructions="Look.").instructions == "Look."
+    wrong: list[Any] = [[], "mistakes", None]
+    for kinds in wrong:
+        with pytest.raises(ValueError, match="kinds"):
+            SpanLabels.from_dict({"name": "test", "kinds": kinds})
+
+
 def test_kinds_that_cannot_be_told_apart_are_refused() -> None:
     def refused(kind: dict[str, Any], message: str) -> None:
         with pytest.raises(ValueError, match=message):
@@ -52,5 +65,7 @@ def test_kinds_that_cannot_be_told_apart_are_refused() -> None:
         (OMISSION | {"labels": [{"value": "missing", "label": "Missing", "colour": "red"}]}, "colour 'red'"),
         (OMISSION | {"title": "Omissions", "hue": "red"}, "unknown key 'hue'"),
         ({key: value for key, value in OMISSION.items() if key != "text"}, "missing key 'text'"),
+        (OMISSION | {"labels": ["missing"]}, "'missing' must be a mapping with value, label, colour, hotkey, guidance"),
+        (OMISSION | {"labels": [{"value": "missing"}]}, "missing key 'label'; required are value, label"),
     ]
     check_cases(refused, cases)

@@ -1,6 +1,7 @@
 """Rows of assignments: what raters and the auditor are shown, and in which file."""
 
 import re
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -118,6 +119,25 @@ def test_an_item_is_assigned_once_per_target_unless_raters_have_their_own() -> N
     assert {item for item, _ in planned(items, per_item=3, own_sets=of_item)} == {
         "i\x1fset-1", "j\x1fjoy", "j\x1ffear"
     }  # fmt: skip
+
+
+def test_a_plan_has_the_seed_and_the_shared_and_audited_items_of_the_keys() -> None:
+    items = {f"i{number}": f"s{number // 2}" for number in range(12)}
+
+    def plan(**keys: Any) -> list[Assignment]:
+        cfg = AnnotateConfig(input="", raters="", out="", per_item=1, **keys)
+        return assign_items(cfg, items, RATERS, None, {})
+
+    usual = plan()
+    assert usual != plan(seed=1)
+    assert [task for task in usual if task.shared or task.audit] == []
+    shared = Counter(task.item for task in plan(shared=2) if task.shared)
+    assert (len(shared), set(shared.values())) == (2, {3})
+    assert Counter(task.rater for task in plan(audit=0.5, auditor="zoe") if task.audit) == dict.fromkeys(
+        ("ada", "bo", "cy"), 2
+    )
+    assert {task.together for task in plan(together="set")} == set(items.values())
+    assert {task.together for task in usual} == {task.item for task in usual}
 
 
 def test_quotas_are_of_groups_that_raters_have() -> None:

@@ -1,0 +1,74 @@
+"""What `annotate` and `import_ratings` print about a study and its plan, and what they refuse before they print it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs import annotate, import_ratings
+from jobs.annotation.annotate_config import AnnotateConfig
+from jobs.annotation.columns import RatingColumns
+from jobs.annotation.import_config import ImportRatingsConfig
+from jobs.errors import InputError
+from jobs.runtime.selection.draws import CompleteDrawConfig
+from tests.factories import picture, write_csv, write_table
+
+Printed = pytest.CaptureFixture[str]
+PICTURES = [picture(number) for number in range(4)]
+RUBRIC = {"name": "mood", "questions": [{"name": "tone", "text": "Tone?", "scale": "nominal", "answers": ["a", "b"]}]}
+
+
+def study(folder: Path, **keys: Any) -> AnnotateConfig:
+    if not (folder / "images").exists():
+        write_table(folder / "images", "images", PICTURES)
+        write_csv(folder / "raters.csv", ["rater"], [["ann"], ["bo"]])
+        (folder / "excluded.txt").write_text(f"{PICTURES[0]['image_id']}\nabsent\n")
+    usual = {"per_item": 2, "draw": CompleteDrawConfig(n=2), "exclusions": f"{folder}/excluded.txt", **keys}
+    return AnnotateConfig(
+        input=f"{folder}/images", raters=f"{folder}/raters.csv", rubric=RUBRIC, out=f"{folder}/T", **usual
+    )
+
+
+def test_a_study_is_printed_with_its_draw_its_loads_and_its_files(tmp_path: Path, capsys: Printed) -> None:
+    numbers = "4 tasks of 2 items for 2 raters, 2 each; any two raters share 2 items"
+    assert annotate.execute(study(tmp_path, plan=True)) is None
+    planned = capsys.readouterr().out
+    assert f"MB; {numbers}\n" in planned
+    assert "drew 2 of 3 pictures\n" in planned
+    assert not (tmp_path / "T").exists()
+    manifest = annotate.execute(study(tmp_path))
+    lines = capsys.readouterr().out.splitlines()
+    assert (manifest or {})["counts"]["rows_out"] == 4
+    assert lines[0] == f"annotate: {tmp_path}/T/assignments"
+    assert lines[-4:] == [
+        "  exclusions: 1 of 2 entries match no picture here, for example absent", "  drew 2 of 3 pictures",
+        f"  {numbers}", f"  2 files in {tmp_path}/T/label_studio",
+    ]  # fmt: skip
+    annotate.execute(study(tmp_path, draw=CompleteDrawConfig(), overwrite=True, pictures="files"))
+    lines = capsys.readouterr().out.splitlines()
+    assert f"  3 pictures in {tmp_path}/T/pictures" in lines
+    assert not [line for line in lines if "drew" in line]
+
+
+def test_an_import_is_printed_with_exclusions_and_reported_pictures(tmp_path: Path, capsys: Printed) -> None:
+    rows = [["gone", "ann", "1", ""], *([item, rater, "2", "yes"] for item, rater in (("p", "ann"), ("p", "bo"))),
+            ["q", "ann", "2", "yes"]]  # fmt: skip
+    source = write_csv(tmp_path / "people.csv", ["item_id", "rater", "value", "reported"], rows)
+    (tmp_path / "excluded.txt").write_text("gone\nabsent\n")
+
+    def execute(**keys: Any) -> Any:
+        usual = {"answers": ["1", "2"], "question": "q", "exclusions": f"{tmp_path}/excluded.txt", **keys}
+        return import_ratings.execute(ImportRatingsConfig(input=source, out=f"{tmp_path}/R", **usual))
+
+    assert execute(plan=True, limit=2) is None
+    assert "limit=2: the first 2 rows or tasks" in capsys.readouterr().out
+    with pytest.raises(InputError, match="no column other"):
+        execute(plan=True, columns=RatingColumns(value="other"))
+    assert not (tmp_path / "R").exists()
+    execute(reports=f"{tmp_path}/reported.txt", reports_min=2)
+    assert (tmp_path / "reported.txt").read_text() == "p # reported by 2\n"
+    assert capsys.readouterr().out.splitlines()[-3:] == [
+        "  reported: 3 of 3 tasks (100.0%), 2 of 2 items (100.0%), 2 of 2 people (100.0%)",
+        f"  {tmp_path}/reported.txt: 1 reported pictures added; the list has 1 of them",
+        "  exclusions: 1 of 2 entries match no picture here, for example absent",
+    ]
