@@ -15,6 +15,7 @@ SEPARATOR = "; "  # between the labels in a cell
 PROXY, LABELS = "proxy", "labels"  # roles of texts
 NOT_JSON, NO_LABEL, NO_ARTICLE = "not a JSON object with concept and labels", "no label of the set", "no article"
 _FENCE = re.compile(r"^\s*```\w*\s*$")
+_DECODER_LIMITS = (ValueError, RecursionError)
 
 
 class Proposal(NamedTuple):
@@ -59,11 +60,11 @@ def proposals(text: str) -> Iterator[Proposal | None]:
     lines = [line for line in text.splitlines() if line.strip() and not _FENCE.match(line)]
     try:
         whole = json.loads("\n".join(lines))
-    except ValueError:
+    except _DECODER_LIMITS:
         for line in lines:
             try:
                 yield _proposal(json.loads(line.strip().rstrip(",")))
-            except ValueError:
+            except _DECODER_LIMITS:
                 yield None
         return
     yield from map(_proposal, whole if isinstance(whole, list) else [whole])
@@ -123,4 +124,5 @@ def _proposal(value: Any) -> Proposal | None:
     concept, labels = value.get("concept"), value.get("labels")
     if not isinstance(concept, str) or not concept.strip() or not isinstance(labels, list):
         return None
-    return Proposal(concept.strip(), tuple(str(label) for label in labels))
+    storable = concept.strip().encode(errors="replace").decode()  # an escape may be half a character, as in \\ud83c
+    return Proposal(storable, tuple(str(label) for label in labels))

@@ -152,7 +152,9 @@ def _no_role(key: str, texts: TableSource, role: str) -> str:
 def _item_of_text(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a prompt's row of `items` without its picture; the values of `jobs.prompts` become attributes."""
     try:
-        attributes = [(str(name), str(value)) for name, value in json.loads(row["source"] or "{}").items()]
-    except (ValueError, AttributeError):  # texts that remine prompts did not write
+        values = json.loads(row["source"] or "{}").items()
+        # An escape may be half a character, as in \\ud83c, which no table can hold.
+        attributes = [tuple(str(part).encode(errors="replace").decode() for part in pair) for pair in values]
+    except (ValueError, AttributeError, RecursionError):  # texts that remine prompts did not write
         attributes = [("source", row["source"])]
     return {"text_ids": [row["text_id"]], "attributes": attributes}

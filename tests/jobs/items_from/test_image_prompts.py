@@ -1,6 +1,7 @@
 """Prompts of a unit and the items of its pictures: which texts, in which order, with which attributes."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,8 @@ import pytest
 
 from jobs.errors import InputError
 from jobs.items_from.drawn_pictures import DrawnPictures, model_of
-from jobs.items_from.image_prompts import ImagePromptReader, _item_of_text, open_prompts
+from jobs.items_from.image_prompts import ImagePromptReader, _item_of_text, items_plan, open_prompts
+from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask
 from tests.factories import write_table, write_units
@@ -48,6 +50,8 @@ def test_texts_of_the_role_are_prompts(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert (items[2]["attributes"][0], items[2]["text_ids"]) == (("source", "a page"), ["b"])
     assert (rows.rows_in, rows.filtered) == (5, {"other roles": 1})
+    some = reader.items(replace(first, extra={"limit": 3}))
+    assert (some.tables["items"].column("item_id").to_pylist(), some.rows_in) == ([name for name, _ in expected[:3]], 3)
     assert reader.items(third).tables["items"].to_pylist()[0]["attributes"][0] == ("prompt_id", "c")
     assert tables.identity.keys() == {"input"}
 
@@ -62,6 +66,11 @@ def test_several_models_have_units_of_their_own(tmp_path: Path) -> None:
     assert len({unit.name for unit in units}) == 4
     assert [DRAWN.has(unit) for unit in units] == [True, True, False, False]
     assert len({DRAWN.image_id("a", 0), DRAWN.image_id("a", 1), DRAWN.image_id("b", 0), other.image_id("a", 0)}) == 4
+    readers = {drawn.model: ImagePromptReader(drawn, "texts") for drawn in (DRAWN, other)}
+    plan = items_plan(TablePlan("R", "images", {"k": "v"}, units, {}, {}, derived=True), readers)
+    assert (list(plan.units), plan.identity, plan.tables, plan.derived) == (list(units), {"k": "v"}, ("items",), True)
+    ids = [plan.read(unit).tables["items"].column("item_id").to_pylist() for unit in plan.units]
+    assert ids[1:3] == [[DRAWN.image_id("b", 0), DRAWN.image_id("b", 1)], [other.image_id("a", 0)]]
 
 
 def test_pictures_of_other_settings_have_other_ids_and_samples_other_seeds() -> None:
@@ -121,7 +130,8 @@ def test_tables_without_a_prompt_are_refused(tmp_path: Path) -> None:
 
 
 def test_sources_that_are_no_objects_become_an_attribute() -> None:
-    for source in ("a file", "[1]", "7"):
+    for source in ("a file", "[1]", "7", "[" * 100_000):
         row = {"text_id": "t", "source": source}
         assert _item_of_text(row) == {"text_ids": ["t"], "attributes": [("source", source)]}
     assert _item_of_text({"text_id": "t", "source": None})["attributes"] == []
+    assert _item_of_text({"text_id": "t", "source": '{"a\\ud83c": "\\ud83c"}'})["attributes"] == [("a?", "?")]
