@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -10,10 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from actors.errors import first_line
 from jobs.annotation import json_files
 from jobs.corpora import delimited
 from jobs.errors import InputError
-from jobs.store.files import locations
+from jobs.store.files import faults, locations
 from jobs.store.files.locations import Object
 from jobs.store.run_files import one_file
 from jobs.store.writer import Reject, Rejects
@@ -28,6 +30,7 @@ SUFFIXES = {
 ENDINGS = ", ".join(suffix for suffixes in SUFFIXES.values() for suffix in suffixes if not suffix.endswith(".gz"))
 HEAD_ROWS = 1000  # objects of JSON lines from which the columns are taken
 BATCH_ROWS = 1024  # rows of Parquet read at a time
+UNREADABLE = "not a readable Parquet file; replace it with a complete copy"
 Cell = str | list[str] | None
 Row = Mapping[str, Cell]
 
@@ -121,13 +124,13 @@ def _parquet(file: Object) -> UserFile:
             with fs.open_input_file(path) as stream:
                 schema = pq.read_schema(stream)
         except (pa.ArrowInvalid, OSError) as error:
-            raise InputError(f"{file.uri}: not a readable Parquet file; replace it with a complete copy") from error
+            raise InputError(f"{file.uri}: {UNREADABLE}") from error
     names = [field.name for field in schema if not _holds_bytes(field.type)]
     delimited.require_columns(file.uri, schema.names, names)
 
     def rows(_: Rejects) -> Iterator[tuple[int, Row]]:
         number = 0
-        with fs.open_input_file(path) as stream, pq.ParquetFile(stream) as parquet:
+        with _intact(file.uri), fs.open_input_file(path) as stream, pq.ParquetFile(stream) as parquet:
             for batch in parquet.iter_batches(BATCH_ROWS, columns=names):
                 for row in batch.to_pylist():
                     number += 1
@@ -135,6 +138,17 @@ def _parquet(file: Object) -> UserFile:
 
     binary = tuple(name for name in schema.names if name not in names)
     return UserFile(file, tuple(names), rows, counted="row", binary=binary)
+
+
+@contextmanager
+def _intact(uri: str) -> Iterator[None]:
+    """Turn the error of rows that cannot be read, or whose texts are not UTF-8, into an InputError with the uri."""
+    try:
+        yield
+    except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
+        if not faults.is_damage(error):
+            raise
+        raise InputError(f"{uri}: {UNREADABLE} ({first_line(error)})") from error
 
 
 def _holds_bytes(kind: pa.DataType) -> bool:

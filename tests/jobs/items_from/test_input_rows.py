@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,8 @@ def test_cells() -> None:
         (None, None), (nan, None), ("", None), (" \t", None), (" a b ", "a b"), (0, "0"), (0.0, "0.0"), (1.5, "1.5"),
         (True, "true"), (False, "false"), ([" a ", 1, None, nan, ""], ["a", "1"]), ([], None), ([None, " "], None),
         ([True], ["true"]), ({"b": 1, "a": "ü"}, '{"b": 1, "a": "ü"}'), ([["a"], "b"], '[["a"], "b"]'),
-        ([{"a": 1}], '[{"a": 1}]'), ({}, "{}"),
+        ([{"a": 1}], '[{"a": 1}]'), ({}, "{}"), ([("a", "b")], '[["a", "b"]]'),
+        ({"day": date(2020, 1, 31)}, '{"day": "2020-01-31"}'),
     ]  # fmt: skip
     check_cases(check, cases)
 
@@ -70,6 +72,12 @@ def test_a_column_without_a_name_is_left_out(tmp_path: Path) -> None:
     assert (file.columns, read(file)[0]) == (("a",), [(2, {"a": "x"})])
 
 
+def test_encoding_and_delimiter_can_be_given(tmp_path: Path) -> None:
+    (tmp_path / "f.csv").write_bytes("a;b,c\n1;2,é\n".encode("cp1252"))
+    file = open_file(str(tmp_path / "f.csv"), encoding="cp1252", delimiter=";")
+    assert read(file) == ([(2, {"a": "1", "b,c": "2,é"})], [])
+
+
 def test_columns_of_json_lines_are_those_of_the_first_objects(tmp_path: Path) -> None:
     objects = [{"a": 1, "b": None}, *({"a": n} for n in range(HEAD_ROWS - 2)), {"last": "x"}, {"late": ["y"]}]
     file = opened(tmp_path / "f.jsonl", "\n".join(map(json.dumps, objects)))
@@ -101,3 +109,20 @@ def test_rows_of_parquet_are_numbered_across_batches_without_bytes(tmp_path: Pat
     assert rows[-1] == (count, {"n": str(count - 1), "struct": '{"path": "p"}'})
     with pytest.raises(InputError, match="not a readable Parquet file"):
         opened(tmp_path / "broken.parquet", "PAR1 no")
+    pq.write_table(pa.table([["x"], ["y"]], names=["a", "a"]), tmp_path / "twice.parquet")
+    with pytest.raises(InputError, match="duplicate column a "):
+        open_file(f"{tmp_path}/twice.parquet", encoding=None, delimiter=None)
+
+
+def test_rows_of_parquet_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
+    damaged, latin = tmp_path / "f.parquet", tmp_path / "g.parquet"
+    pq.write_table(pa.table({"a": [f"text {n}" for n in range(2000)]}), damaged)
+    whole = damaged.read_bytes()
+    damaged.write_bytes(whole[:4] + b"\xff" * 100 + whole[104:])  # the names of the columns are at the end
+    texts = pa.array([b"x", "é".encode("cp1252")], pa.binary()).view(pa.string())
+    pq.write_table(pa.table({"a": texts}), latin)
+    for path in (damaged, latin):
+        file = open_file(str(path), encoding=None, delimiter=None)
+        assert file.columns == ("a",)
+        with pytest.raises(InputError, match=rf"^{path}: not a readable Parquet file; .* \("):
+            read(file)
