@@ -121,7 +121,8 @@ def difference(ours: GreedyTexts, theirs: GreedyTexts) -> str:
 
 
 def _largest(ours: GreedyTexts, theirs: GreedyTexts) -> float:
-    return float(np.max(np.abs(np.concatenate(ours.logprobs) - np.concatenate(theirs.logprobs))))
+    first, second = (np.array([value for text in texts.logprobs for value in text]) for texts in (ours, theirs))
+    return float(np.max(np.abs(first - second), initial=0.0))  # there may be no text, or empty ones
 
 
 def _engine_of(out: str) -> str | None:

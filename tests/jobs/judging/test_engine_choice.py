@@ -108,9 +108,11 @@ def test_excluded_items_are_not_compared_and_overwrite_compares_again(
     """The begun table has the engine transformers; a table that will be deleted says nothing."""
     items = pa.table({"item_id": ["x", "gone", "a", "b", "c"], "status": ["missing", *["ok"] * 4]})
     compared: list[list[str]] = []
+    arguments: list[dict[str, Any]] = []
 
-    def on_gpu(_: Any, sample: pa.Table, **__: Any) -> GreedyTexts:
+    def on_gpu(_: Any, sample: pa.Table, **keys: Any) -> GreedyTexts:
         compared.append(sample["item_id"].to_pylist())
+        arguments.append(keys)
         return GreedyTexts([[1]], ["stop"], [[-1.0]], "float32", "e")
 
     monkeypatch.setattr(engine_choice, "on_gpu", on_gpu)
@@ -118,19 +120,29 @@ def test_excluded_items_are_not_compared_and_overwrite_compares_again(
     (tmp_path / "out" / "_run").mkdir(parents=True)
     (tmp_path / "out" / "_run" / "identity.json").write_text("{}")
     cfg: Any = SimpleNamespace(
-        engine="auto", out=str(tmp_path / "out"), only_plans=False, memory_budget_gb=None, overwrite=False,
+        engine="auto", out=str(tmp_path / "out"), only_plans=False, memory_budget_gb=2.0, overwrite=False,
         resources=Resources(judge=StageResources(num_gpus=1)),
     )  # fmt: skip
 
+    kept: dict[str, bytes] = {}
+
     def chosen() -> str:
-        return engine_choice.choose(
-            cfg, {}, texts=engine_choice.LEAST_TEXTS, units=[Unit("u", (), rows=5)], reader=lambda _: items,
+        engine = engine_choice.choose(
+            cfg, {"a": 1}, texts=engine_choice.LEAST_TEXTS, units=[Unit("u", (), rows=5)], reader=lambda _: items,
             excluded=Exclusions(("gone",), (marks_of("gone"),)),
-        ).name  # fmt: skip
+        )  # fmt: skip
+        kept.update(engine.files)
+        return engine.name
 
     assert (chosen(), compared) == ("transformers", [])
     cfg.overwrite = True
     assert (chosen(), compared) == ("vllm", [["a", "b"]] * 2)
+    shared = {"prepare": {"a": 1}, "max_tokens": engine_choice.TOKENS, "memory_budget_gb": 2.0}
+    assert arguments == [{**shared, "engine": "transformers"}, {**shared, "engine": "vllm", "texts": [[1]]}]
+    assert json.loads(kept["engine.json"]) == {
+        "engine": "vllm", "difference": "", "items": ["a", "b"], "tokens": 1, "dtype": "float32", "engines": ["e", "e"],
+        "largest difference of log-probabilities": 0.0,
+    }  # fmt: skip
     items = items.slice(0, 2)
     assert (chosen(), len(compared)) == ("transformers", 2), "no item has a picture"
     (tmp_path / "out" / "_run" / "identity.json").write_text('{"engine": "vllm 0.32.0"}')
@@ -191,3 +203,15 @@ def test_how_texts_differ() -> None:
     ending = difference(ours, ours._replace(reasons=["stop", "length"]))
     assert ending == "its text 2 of 2 ends by 'length', not by 'stop'"
     assert difference(texts([], []), texts([], []))
+    assert "nan" in difference(ours, texts([1, 2, 3], [4], by=float("nan")))
+
+
+@pytest.mark.parametrize("texts", [[], [[], []]])
+def test_a_sample_without_texts_leaves_transformers(monkeypatch: pytest.MonkeyPatch, texts: list[list[int]]) -> None:
+    """The model writes nothing, or no item has a prompt."""
+    nothing = GreedyTexts(texts, ["stop"] * len(texts), [[] for _ in texts], "float32", "e")
+    monkeypatch.setattr(engine_choice, "on_gpu", lambda *_, **__: nothing)
+    cfg: Any = SimpleNamespace(memory_budget_gb=None)
+    verdict = engine_choice._compare(cfg, pa.table({"item_id": ["a", "b"]}), {})
+    assert verdict["difference"] == "the sample has no texts to compare"
+    assert (verdict["tokens"], verdict["largest difference of log-probabilities"]) == (0, 0.0)
