@@ -145,5 +145,7 @@ def test_a_limit_takes_the_first_pairs_in_both_orders(
     assert len(rows_of(f"{tmp_path}/T/U/items")) == 8
     shutil.rmtree(tmp_path / "T" / "U")
     assert trials_below(tmp_path) == {f"T/S/{name}": f"R/{name}" for name in ("items", "texts")}
+    assert cli.main("pairs", [*keys, "unit_rows=2", "overwrite=true"]) == 0
+    assert [footer.rows for footer in open_table(f"{tmp_path}/R/items").footers] == [2] * 4
     assert cli.main("pairs", [*keys, "limit=3"]) == 2
     assert cli.main("pairs", [*keys, "limit=0"]) == 2

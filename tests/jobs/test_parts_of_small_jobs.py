@@ -5,6 +5,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from actors.ids import content_id
@@ -13,11 +15,13 @@ from jobs.annotation.annotate_config import AnnotateConfig
 from jobs.annotation.shown_items import ShownTables
 from jobs.corpora.tric import read_split
 from jobs.errors import InputError
+from jobs.judging import kept_raters
 from jobs.page.choice_sheet import COLUMNS
 from jobs.runtime.command_line import cli
 from jobs.runtime.selection.draws import CompleteDrawConfig
 from jobs.store.files.locations import Object
 from jobs.store.reading import open_table
+from jobs.tables import TABLES
 from tests.cases import check_cases
 from tests.factories import picture, rating, rows_of, write_csv, write_table, write_units
 from tests.jobs.small_jobs import response
@@ -132,10 +136,14 @@ def test_scores_keep_the_rater_and_need_an_answer_about_a_set(tmp_path: Path) ->
     def scores(name: str, *targets: str) -> str:
         rows = [rating(f"i{n}", "m", "1", "yes", rubric="dsg", target=name) for n, name in enumerate(targets)]
         answers = write_units(tmp_path / name, "ratings", [rows[:1], rows[1:]], rater="m@1")
+        kept = pa.Table.from_pylist([{"rater": "m", "kind": "model"}], schema=TABLES["raters"].schema())
+        pq.write_table(kept, f"{answers}/_run/raters.parquet")
         cli.execute("question_scores", [f"input={answers}", f"questions={table}", f"out={tmp_path}/scores-{name}"])
         return f"{tmp_path}/scores-{name}"
 
-    assert open_table(scores("late", "other", "s")).metadata["remine.rater"] == "m@1"
+    late = open_table(scores("late", "other", "s"))
+    assert late.metadata["remine.rater"] == "m@1"
+    assert [(row["rater"], row["kind"]) for row in kept_raters.read([late])] == [("m", "model")]
     for targets in (("other", ""), ("", "other"), ("other",)):
         with pytest.raises(InputError, match="no rating of rubric 'dsg' is about a set"):
             scores("none", *targets)

@@ -187,6 +187,19 @@ def test_questions_by_a_model_are_identified_by_texts_and_instructions(tables: P
     assert [text for unit in plan.units for _, text in unit.extra[TEXTS]] == ["A cat."]
     note = "asks local-text-tiny in three steps about 1 text of role generated"
     assert begun.values("pools", "note", "streamed") == (["judge"], note, False)
+    prompts = [{"text_id": name, "role": "prompt", "text": f"A {name}."} for name in ("dog", "cat", "bird")]
+    write_table(tables / "prompts", "texts", prompts)
+    for limit, texts in ((2, "2 texts"), (9, "3 texts")):
+        begun.of("questions", f"texts={tables}/prompts", "model=local-text-tiny", f"limit={limit}")
+        assert begun.keys["note"] == f"asks local-text-tiny in three steps about {texts} of role prompt"
+
+
+def test_items_name_the_condition_of_what_a_model_writes_about_them(tables: Path, begun: Begun) -> None:
+    item = {"item_id": "i", "image_ids": IMAGES[:1], "text_ids": ["t1", "t2"], "targets": ["Peru"]}
+    write_units(tables / "named", "items", [[item]], condition="drawn")
+    inputs = [f"input={tables}/named", f"images={tables}/images", f"texts={tables}/texts", "model=local-tiny"]
+    for job, keys in (("generate", []), ("loglik", []), ("mark_spans", []), ("judge", ["rubric=century_labels"])):
+        assert begun.of(job, *inputs, *keys).identity["condition"] == "drawn", job
 
 
 def test_likelihoods_are_identified_by_prompt_labels_and_settings(tables: Path, begun: Begun) -> None:

@@ -120,9 +120,10 @@ def test_ratings_of_items_without_a_set_are_skipped(tmp_path: Path, keys: list[s
 
 
 def test_excluded_items_have_no_scores(tmp_path: Path, keys: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "list.txt").write_text("b\n")
+    (tmp_path / "list.txt").write_text("b\nnowhere\n")
     assert cli.main("question_scores", [*keys, f"exclusions={tmp_path}/list.txt"]) == 0
     assert {row["item_id"] for row in rows_of(f"{tmp_path}/R")} == set("acdefg")
+    assert "exclusions: 1 of 2 entries match no picture here, for example nowhere" in capsys.readouterr().out
     assert cli.main("question_scores", keys) == 2
     assert "exclusions" in capsys.readouterr().err
 

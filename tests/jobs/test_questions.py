@@ -163,6 +163,10 @@ def test_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     printed = capsys.readouterr().out
     assert "5 questions in 2 sets, 2 valid" in printed
     assert "asks_for_the_picture 1" in printed
+    (tmp_path / "q.csv").write_bytes("set_id;question_id;question,de\na;1;Café,?\n".encode("cp1252"))
+    more = ["encoding=cp1252", "delimiter=';'", "columns.question='question,de'", "overwrite=true"]
+    assert cli.main("questions", [*keys, *more]) == 0
+    assert [row["text"] for row in rows_of(f"{tmp_path}/R")] == ["Café,?"]
 
 
 def test_a_plan_of_a_file_counts_its_questions_and_a_limit_is_refused(

@@ -8,7 +8,7 @@ from jobs.errors import InputError
 from jobs.items_from.concepts import COLUMNS
 from jobs.items_from.concepts_sheet import as_csv, check_not_completed
 
-ROW = {**dict.fromkeys(COLUMNS, "x"), "concept": "=dhol", "labels": "Assam; Bihār", "picture": ""}
+ROW = {**dict.fromkeys(COLUMNS, "x"), "concept": "=dhol", "title": "'Ud", "labels": "Assam; Bihār", "picture": ""}
 
 
 def test_only_a_sheet_as_it_was_written_is_replaced(tmp_path: Path) -> None:
@@ -18,6 +18,7 @@ def test_only_a_sheet_as_it_was_written_is_replaced(tmp_path: Path) -> None:
     assert written.startswith(b"\xef\xbb\xbf" + ",".join(COLUMNS).encode())
     assert "Bihār".encode() in written
     assert b"'=dhol" in written
+    assert b",'Ud," in written
     sheet.write_bytes(written)
     check_not_completed(str(sheet))
     completed = as_csv([ROW, {**ROW, "picture": "https://x/1.jpg"}])

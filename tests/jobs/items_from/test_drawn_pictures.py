@@ -54,7 +54,9 @@ def test_each_sample_of_a_prompt_is_a_request_with_its_seed_and_an_item() -> Non
 def test_the_settings_cover_the_model_how_it_draws_and_the_seed() -> None:
     def settings(seed: int = 0, steps: int | None = None, revision: str = "r") -> str:
         model = ImageModelConfig(name="m", checkpoint="c", revision=revision)
-        return DrawnPictures.by(model, DrawingSettings(seed=seed, steps=steps), role="prompt", samples=1).settings
+        drawn = DrawnPictures.by(model, DrawingSettings(seed=seed, steps=steps), role="prompt", samples=3)
+        assert (drawn.role, drawn.samples, drawn.seed, drawn.model) == ("prompt", 3, seed, model.rater)
+        return drawn.settings
 
     assert settings() == settings()
     assert len({settings(), settings(seed=1), settings(steps=4), settings(revision="s")}) == 4

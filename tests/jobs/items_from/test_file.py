@@ -45,7 +45,7 @@ def test_a_limit_counts_rows_and_those_that_are_rejected(tmp_path: Path) -> None
         with planned(path, *keys, f"limit={limit}") as plan:
             assert ids(plan) == expected
             assert plan.limit is not None
-            assert (plan.limit.limit, plan.limit.rows, plan.limit.noun) == (limit, None, "rows")
+            assert str(plan.limit) == f"limit={limit}: the first {limit} rows"
             assert plan.identity["limit"] == limit
     with pytest.raises(InputError, match="limit=0"), planned(path, *keys, "limit=0"):
         pass
@@ -69,16 +69,18 @@ def test_pictures_by_url_have_records(tmp_path: Path) -> None:
 
 
 def test_the_identity_has_the_keys_that_change_rows(tmp_path: Path) -> None:
-    path = write(tmp_path, "id;t", "a;x")
-    keys = ["columns.texts.note=t", "delimiter=';'", "encoding=utf-8", "language=de", "kind=caption", "unit_rows=7"]
-    with planned(path, *keys, "separators.texts='/'", "item_per=note") as plan:
+    path = tmp_path / "f.csv"
+    path.write_bytes("id;t,u\na;x,é\n".encode("cp1252"))
+    keys = ["delimiter=';'", "encoding=cp1252", "language=de", "kind=caption", "unit_rows=7"]
+    with planned(path, "columns.texts={note: 't,u'}", *keys, "separators.texts='/'", "item_per=note") as plan:
         identity = plan.identity
+        assert plan.read(plan.units[0]).tables["texts"].column("text").to_pylist() == ["x,é"]
     assert set(identity) == {
         "pictures", "columns", "separators", "kind", "item_per", "language", "encoding", "delimiter", "unit_rows",
     }  # fmt: skip
-    expected = {"delimiter": ";", "encoding": "utf-8", "language": "de", "kind": "caption", "unit_rows": 7}
+    expected = {"delimiter": ";", "encoding": "cp1252", "language": "de", "kind": "caption", "unit_rows": 7}
     assert identity.items() >= {**expected, "item_per": "note"}.items()
-    assert identity["columns"]["texts"] == {"note": "t"}
+    assert identity["columns"]["texts"] == {"note": "t,u"}
     assert identity["separators"]["texts"] == "/"
 
 
@@ -109,7 +111,7 @@ def test_an_item_that_asks_for_titles() -> None:
         assert (read.rows_in, plan.units[0].rows, plan.condition) == (1, 1, "c")
         assert plan.lines == ["asks for 40 titles about 59 topics"]
         assert dict(item["attributes"])["topics"] == listed["name"]
-        assert (item["image_ids"], read.tables["texts"].num_rows) == ([], 0)
+        assert (item["kind"], item["image_ids"], read.tables["texts"].num_rows) == ("description", [], 0)
     some = Exclusions(("x",), (marks_of("x"),))
     message = "exclusions=E: topics= makes an item without pictures"
     cfg = ItemsConfig(out="R", topics=listed, exclusions="E")

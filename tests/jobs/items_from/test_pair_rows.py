@@ -22,7 +22,9 @@ TEXTS = {
 def test_a_pair_has_what_both_items_share_once_and_what_differs_by_place() -> None:
     item, texts = pair_item(FIRST, SECOND, TEXTS, "a dog")
     assert (item["item_id"], item["kind"], item["image_ids"]) == (content_id("pair", "b", "a"), "pair", ["i1", "i2"])
-    assert [(text["role"], text["text"], text["source"]) for text in texts] == [("prompt", "a dog", item["item_id"])]
+    assert [{**text, "text_id": ""} for text in texts] == [
+        {"text_id": "", "role": "prompt", "language": "en", "source": item["item_id"], "text": "a dog"}
+    ]
     assert item["text_ids"] == [text["text_id"] for text in texts]
     attributes = dict(item["attributes"])
     pair, pair_set = attributes.pop("pair"), attributes.pop("pair_set")

@@ -8,19 +8,23 @@ from typing import Any
 
 import numpy as np
 
+from jobs.items_from.config import ItemsConfig
 from jobs.items_from.labels import NO_RATING, QuestionLabels
-from jobs.items_from.responses import ResponseTables, ResponseUnitReader, response_units
+from jobs.items_from.output import ItemsPlan
+from jobs.items_from.responses import ResponseTables, ResponseUnitReader, read_plan, response_units
+from jobs.runtime.configuration.config import load
 from jobs.runtime.selection.draws import Draw, DrawConfig
-from jobs.runtime.selection.exclusions import ExclusionFilter
+from jobs.runtime.selection.exclusions import ExclusionFilter, Exclusions
 from jobs.store.hashing import hash_texts
 from jobs.store.pieces import BegunCut
 from jobs.store.reading import open_table
 from jobs.store.units import Unit
-from tests.factories import write_units
+from tests.factories import rating, write_table, write_units
 
 
 def response(name: str, item: str, **columns: Any) -> dict[str, Any]:
-    return {"response_id": name, "item_id": item, "model": "m", "text": f"{name}.", "status": "ok", **columns}
+    key = {"response_id": name, "item_id": item, "model": "m", "prompt": "p", "condition": "", "sample": 0}
+    return {**key, "text": f"{name}.", "status": "ok", **columns}
 
 
 def tables_of(folder: Path, *tables: Sequence[Sequence[str]], **others: str) -> ResponseTables:
@@ -173,3 +177,37 @@ def test_a_reject_of_a_later_unit_has_its_place_among_all_responses(tmp_path: Pa
     _, second = response_units(tables, 2, {})
     (reject,) = reader_of(tables).read(second).rejects
     assert (reject.position, reject.raw) == (3, "z1")
+
+
+def test_a_plan_depends_on_the_tables_whatever_their_order(tmp_path: Path) -> None:
+    tables = tables_of(tmp_path, [["a1", "a2"], ["b1"]], [["a3"], ["b2"]])
+    kinds = [rating(item, "p1", "kind", "event") for item in "ab"]
+    labels = [write_table(tmp_path / name, "ratings", [row]) for name, row in zip("kl", kinds, strict=True)]
+    asked = write_table(tmp_path / "asked", "items", [{"item_id": "a", "kind": "image"}])
+    texts = write_table(tmp_path / "texts", "texts", [])
+
+    def planned(*keys: str, turned: bool = False) -> tuple[ItemsPlan, list[str]]:
+        order = -1 if turned else 1
+        places = [f"responses={[table.uri for table in tables.responses][::order]}", f"labels={labels[::order]}"]
+        cfg = load("items", ItemsConfig, [*places, f"out={tmp_path}/R", *keys])
+        with read_plan(cfg, Exclusions()) as plan:
+            return plan, [unit.version for unit in plan.units]
+
+    keys = [f"input_items={asked}", f"texts={texts}", "labels_by=people", "role=prompt", "unit_rows=2", "condition=c"]
+    plan, versions = planned(*keys)
+    keyed = {"label_questions": ["kind"], "labels_by": "people", "unit_rows": 2, "role": "prompt"}
+    assert plan.identity | keyed == plan.identity
+    assert set(plan.identity) == {
+        "responses", "items", "texts", "labels", "label_questions", "labels_by", "unit_rows", "role"
+    }  # fmt: skip
+    assert [len(plan.identity[name]) for name in ("responses", "labels")] == [2, 2]
+    assert (plan.condition, plan.derived, plan.limit, plan.metadata) == ("c", True, None, {"labels_by": "people"})
+    turned, versions_of_turned = planned(*keys, turned=True)
+    assert (turned.identity, versions_of_turned) == (plan.identity, versions)
+    plain, _ = planned("labels=[]", "limit=9")
+    assert set(plain.identity) == {"responses", "unit_rows", "limit"}
+    assert (str(plain.limit), plain.metadata) == ("limit=9: the first 5 of 5 responses", {})
+    assert str(planned("limit=2")[0].limit) == "limit=2: the first 2 of 5 responses"
+    drawn, _ = planned("draw.n=1")
+    assert set(drawn.identity) > {"responses", "labels", "unit_rows"}
+    assert drawn.lines == ["drew 1 of 2 pictures"]

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from actors.ids import content_id
 from jobs.errors import InputError
 from jobs.items_from import reviewed_links
 from jobs.runtime.selection.exclusions import ExclusionFilter
@@ -83,6 +84,14 @@ def test_a_node_without_any_text_is_named_by_its_id() -> None:
         {"node_id": "m", "glosses": [("en", "")], "article_text_ids": [("en", "absent")]},
     ]
     assert texts([*nodes, {"node_id": "other", "glosses": [("en", "x")]}]) == {"n": "n", "m": "m"}
+
+
+def test_the_text_of_a_node_is_a_reference_in_the_language() -> None:
+    kb: Any = {"nodes": TableInMemoryWhole("nodes", [{"node_id": "n"}]), "articles": TableInMemoryWhole("texts", [])}
+    assert reviewed_links.texts(kb, {"n"}, "de") == {"n": {
+        "text_id": content_id("entity", "n", "n"), "role": "reference", "language": "de", "date": None, "source": "n",
+        "revision": None, "text": "n",
+    }}  # fmt: skip
 
 
 def test_pictures_of_entities_are_usable_and_in_the_order_of_their_ids() -> None:

@@ -84,6 +84,14 @@ def test_ids_without_a_column_depend_on_all_that_is_judged() -> None:
     assert (text["source"], text["language"], text["role"]) == (ids[1], "", "note")
 
 
+def test_texts_have_ids_of_their_own_within_an_item() -> None:
+    row = {"id": "i", "a": "x", "b": "x"}
+    keys = ["columns.id=id", "columns.texts={note: [a, b], prompt: a}"]
+    ids = [items_of(cells, *keys)[0].item["text_ids"] for cells in (row, {**row, "a": "y"}, {**row, "id": "j"})]
+    assert [len(set(of_item)) for of_item in ids] == [3] * 3
+    assert [len({*ids[0], *of_item}) for of_item in ids] == [3, 5, 6]
+
+
 def test_the_language_of_a_cell_comes_before_that_of_the_key() -> None:
     row = {"t": "x", "l": "fr"}
     assert items_of(row, "columns.texts.note=t", "columns.language=l", "language=de")[0].texts[0]["language"] == "fr"
@@ -235,3 +243,6 @@ def test_a_record_takes_the_columns_that_are_named_as_wits() -> None:
     assert record["record_id"] == content_id("item", "item", "id")
     assert "unknown" not in record
     assert (record["split"], record["terms"], record["methods"]) == ("", [], [])
+    released = {"wikipedia_url": "P", "wit_split": "validation", "century_method": "with_knowledge_graph"}
+    record = record_of(picture, "item", released)
+    assert (record["page_url"], record["split"], record["methods"]) == ("P", "val", ["knowledge_graph"])

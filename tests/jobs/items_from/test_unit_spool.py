@@ -64,6 +64,11 @@ def test_a_unit_ends_with_the_row_that_fills_it(spools: Any) -> None:
         spool.add(2, [item("a"), item("b")])
         spool.finish(FILE, same="id")
         assert unit_items(spool) == [["a", "b"]], "no empty unit follows"
+    with spools(1) as spool:
+        for line in range(2, 13):
+            spool.add(line, [item(f"i{line}")])
+        spool.finish(FILE, same="id")
+        assert unit_items(spool) == [[f"i{line}"] for line in range(2, 13)]
 
 
 def test_excluded_items_and_rejects_fill_a_unit_too(spools: Any) -> None:
@@ -81,6 +86,7 @@ def test_excluded_items_and_rejects_fill_a_unit_too(spools: Any) -> None:
         ]  # fmt: skip
         assert [rows.tallies for rows in counts] == [{"exclusions": {"x": 1, "u-y": 1}}, {}, {}]
         assert counts[1].rejects[0] == reject(5)
+        assert spool.first_rejects == [reject(position) for position in (5, 6, 7)]
 
 
 def test_a_file_without_items_names_the_first_reject(spools: Any) -> None:

@@ -117,6 +117,13 @@ def test_each_picture_of_images_is_an_item(tables: dict[str, str]) -> None:
     assert bare == [{"item_id": IDS[2], "pictures": [], "status": "error", "targets": None, SHOWN: [URLS[2]]}]
 
 
+def test_a_field_of_several_values_is_one_text(tables: dict[str, str], tmp_path: Path) -> None:
+    record = {**record_of(PICTURES[0], "zero"), "terms": ["war", "peace"]}
+    source = sources({**tables, "records": write_units(tmp_path / "records", "records", [[record]])}, "images")
+    rows = read(source, reading(source, fields=("terms",), pictures=False))
+    assert [row["terms"] for row in rows] == ["war, peace", None, None, None]
+
+
 def test_tables_that_do_not_fit_are_refused(tables: dict[str, str], tmp_path: Path) -> None:
     unnamed: dict[str, Any] = {"images": None, "texts": None, "records": None}
     cases = [

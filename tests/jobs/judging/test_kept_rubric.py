@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 import yaml
 
+from actors.rubrics.instructions import Instruction
 from actors.rubrics.rubric import Rubric
 from jobs.errors import InputError
 from jobs.judging.kept_rubric import (
@@ -16,8 +17,10 @@ from jobs.judging.kept_rubric import (
     KeptQuestion,
     KeptRubric,
     Rubrics,
+    full_data,
     of_answers,
     of_levels,
+    of_prompt,
     of_rubric,
     read_kept,
     read_rubrics,
@@ -281,6 +284,24 @@ def test_the_bounds_of_a_question_or_why_there_are_none() -> None:
     for (name, question), reason in reasons.items():
         bounds, why = rubrics.scale(name, question)
         assert (bounds, reason in why) == (None, True), why
+
+
+def test_a_prompt_keeps_its_parts_in_order_before_the_start_of_the_answer() -> None:
+    data = {"name": "p", "version": 1, "source": "a test", "start": "It is", "order": ["picture", "b", "a"],
+            "parts": {"a": "First.\n", "b": " Second.", "unused": "Third."}}  # fmt: skip
+    kept = of_prompt(Instruction.from_dict(data), "relevance", data)
+    assert kept == KeptRubric(
+        "prompt", "p", (KeptQuestion("relevance", "Second.\n\nFirst.\n\nIt is", "", "continuous", ()),), data
+    )
+    assert full_data(kept) == data
+
+
+def test_a_short_rubric_is_shown_with_the_parts_that_it_leaves_out() -> None:
+    short = {"name": "mood", "questions": [{"name": "shown", "text": "Joy?", "answers": ["yes", "no"]}]}
+    parts = full_data(of_rubric(Rubric.from_dict(short), short))["parts"]
+    assert parts["question"].startswith("Question: {{ question }}")
+    assert full_data(of_answers("numbers", ["1"], ordinal=True)) == {}
+    assert full_data(KeptRubric("rubric", "people", (), {"name": "people"})) == {"name": "people"}
 
 
 def test_the_order_of_questions_does_not_change_the_hash() -> None:

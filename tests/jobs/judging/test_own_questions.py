@@ -8,7 +8,8 @@ import pytest
 import yaml
 from PIL import Image
 
-from jobs.judging.own_questions import set_id_of
+from jobs.judging.own_questions import candidate_sets, is_asked, joined_fields, set_id_of
+from jobs.judging.settings import OwnQuestionsConfig
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config_files import CONF
 from jobs.store.run_files import read_json
@@ -88,6 +89,18 @@ def test_each_item_is_asked_the_questions_of_its_set(tmp_path: Path, keys: list[
 def test_questions_by_names_the_field(tmp_path: Path, keys: list[str]) -> None:
     assert cli.main("judge", [*keys, f"rubric={tmp_path}/dsg.yaml", "questions_by=nothing"]) == 0
     assert {row["error_kind"] for row in rows_of(f"{tmp_path}/R")} == {"no_questions", "no_picture"}
+
+
+def test_a_question_is_asked_unless_it_is_invalid_or_empty() -> None:
+    rows = [{"valid": valid, "text": text} for valid in (True, None, False) for text in ("Is it?", "", None)]
+    assert [is_asked(row) for row in rows] == [True, False, False] * 2 + [False] * 3
+    assert (candidate_sets("x"), candidate_sets("")) == (("x", set_id_of("x")), ())
+
+
+def test_the_field_of_the_sets_is_read_once() -> None:
+    with_questions = OwnQuestionsConfig(questions="Q", questions_by="p")
+    assert joined_fields(("a", "p"), with_questions) == joined_fields(("a",), with_questions) == ("a", "p")
+    assert joined_fields(("a",), OwnQuestionsConfig(questions_by="p")) == ("a",)
 
 
 def test_refused(tmp_path: Path, keys: list[str], capsys: pytest.CaptureFixture[str]) -> None:

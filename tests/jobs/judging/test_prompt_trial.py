@@ -1,10 +1,12 @@
 """Prompts before a run: which items, which settings the stages get, and the lines of prompts and answers."""
 
+import io
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from PIL import Image
 
 from actors.vlm.settings import ModelSettings
 from jobs.errors import InputError
@@ -13,6 +15,8 @@ from jobs.judging.prompt_trial import ANSWERS_SHOWN, ENDS_SHOWN, TINY, TOKENS
 from jobs.runtime.stage_contract import Stage
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask
+
+OTHER = ModelSettings(checkpoint="local:llama-tiny")
 
 
 @dataclass
@@ -120,6 +124,39 @@ def test_answers_are_shown_up_to_a_number(actor: Any, monkeypatch: pytest.Monkey
     assert len(actor.made) == 2, "a local model prepares once"
     more = show(ANSWERS_SHOWN + 1234)
     assert (len(more), more[-1]) == (ANSWERS_SHOWN + 3, "  … and 1,234 more")
+    stages = [Stage(name, actor, {"model": OTHER, "settings": Settings()}) for name in ("prepare", "answer")]
+    assert show(1)[2:] == ["  i0 sample 0: ok 'x'"]
+    assert [kwargs["model"] for kwargs in actor.made] == [OTHER, TINY, TINY]
+
+
+def test_the_tiny_model_renders_the_prompts_of_one_that_is_not_here(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from actors.vlm import encoding
+
+    looked_up: list[tuple[str, dict[str, Any]]] = []
+
+    def load_processor(checkpoint: str, **keys: Any) -> object:
+        looked_up.append((checkpoint, keys))
+        if checkpoint == "me/absent":
+            raise ValueError("not here")
+        return object()
+
+    monkeypatch.setattr(encoding, "load_processor", load_processor)
+    here, absent = ModelSettings(checkpoint="me/seven", revision="r"), ModelSettings(checkpoint="me/absent")
+    assert [prompt_trial.model_to_show(model) for model in (here, OTHER)] == [here, OTHER]
+    assert (looked_up, capsys.readouterr().out) == ([("me/seven", {"revision": "r", "local_only": True})], "")
+    assert prompt_trial.model_to_show(absent) == TINY
+    printed = capsys.readouterr().out
+    assert printed.startswith("  the processor of me/absent is not on this machine: prompts are formatted for local:")
+
+
+def test_the_sizes_of_pictures_are_those_of_their_bytes() -> None:
+    pictures = []
+    for size in ((3, 2), (4, 5)):
+        Image.new("RGB", size).save(file := io.BytesIO(), "PNG")
+        pictures.append(file.getvalue())
+    assert prompt_trial._sizes(pictures) == [(3, 2), (4, 5)]
 
 
 def test_lines_of_answers() -> None:
