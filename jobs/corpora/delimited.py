@@ -40,6 +40,7 @@ _OTHER_KINDS = (
     (b"\x1f\x8b", "compressed with gzip; unpack it, or rename it to end in .gz"),
     (b"%PDF", "a PDF; save the table as CSV UTF-8"),
 )
+_LINE_END = re.compile(r"\r\n|\r|\n")
 _NUL, _OUTSIDE_ENCODING = re.compile("\0"), re.compile("[\udc80-\udcff]")
 
 
@@ -78,6 +79,7 @@ def read_dialect(
     Raises:
         InputError: the file is of another kind, lacks a header, or has an unknown or different encoding.
     """
+    csv.field_size_limit(MAX_FIELD)
     fs, path = locations.filesystem(uri)
     with locations.named_errors(uri), fs.open_input_stream(path) as stream:
         head: bytes = stream.read(HEAD_BYTES)
@@ -88,7 +90,7 @@ def read_dialect(
     if excel:
         text, delimiter = text[excel.end() :], delimiter or excel.group(1)
     first = re.match(r"(?:[^\S\r\n]*(?:\r\n|\r|\n))*", text)
-    blank_lines = len(first.group().splitlines()) if first else 0
+    blank_lines = len(_LINE_END.findall(first.group())) if first else 0  # splitlines() would count a form feed
     text = text[first.end() :] if first else text
     if not text.strip():
         raise InputError(f"{uri}: empty; the first line must name the columns")

@@ -214,8 +214,8 @@ def _lines(stream: pa.NativeFile) -> Iterator[list[str]]:
     rest = b""
     while block := stream.read(BLOCK):
         *whole, rest = (rest + block).split(b"\n")
-        yield [line.decode() for line in whole]
-    yield [rest.decode()]
+        yield [line.decode("utf-8-sig") for line in whole]  # the first may have a byte-order mark
+    yield [rest.decode("utf-8-sig")]
 
 
 def _entry(values: dict[str, Any], config: KnowledgeBaseConfig, row: int) -> NodeEntry | BadRow:

@@ -1,5 +1,6 @@
 """Every reader of delimited text accepts the same odd files, and refuses the same ones with their line and column."""
 
+import csv
 import gzip
 import io
 import zipfile
@@ -140,6 +141,7 @@ def refused_files(reader: Reader) -> Iterator[tuple[str, bytes, Sequence[str]]]:
     table = io.BytesIO()
     pq.write_table(pa.table({name: ["x"] for name in reader.header}), table)
     yield "row too short", f"{header}\n{row}\n1\n".encode(), ["line 3", "1 fields", f"header has {fields}"]
+    yield "row over lines", f'{header}\n{row},"x\ny"\n'.encode(), ["line 2", f"{fields + 1} fields over 2 lines"]
     yield "row too long", f"{header}\n{row}\n\n{row},x\n".encode(), ["line 4", f"{fields + 1} fields", "quotes"]
     quoted = ",".join(f'"{field}\n"' for field in reader.fields("1", "x"))
     yield "after quoted line breaks", f"{header}\n{quoted}\n1\n".encode(), [f"line {3 + fields}", "1 fields"]
@@ -251,3 +253,35 @@ def test_the_key_has_precedence_over_the_files_first_line(tmp_path: Path) -> Non
     for delimiter, header in ((None, ("a,b", "c")), (",", ("a", "b;c"))):
         dialect = delimited.read_dialect(str(path), delimiter=delimiter)
         assert (dialect.delimiter, dialect.header) == (delimiter or ";", header)
+
+
+def test_a_line_of_a_form_feed_before_the_header_is_one_line(tmp_path: Path) -> None:
+    """Python's `str.splitlines` also ends a line at a form feed, and readers of CSV files do not."""
+    path = tmp_path / "x.csv"
+    for blank in ("\f", "\x85", "\u2028"):
+        path.write_text(f"{blank}\na,b\n1,2\n3,4\n", encoding="utf-8")
+        assert by_rows(str(path), None) == by_batches(str(path), None) == [("1", "2"), ("3", "4")]
+
+
+def test_a_character_may_lie_on_the_border_of_what_is_read_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("a,b\né,1\n", encoding="utf-8")
+    monkeypatch.setattr(delimited, "HEAD_BYTES", 5)
+    assert by_rows(str(path), None) == [("é", "1")]
+    path.write_bytes(path.read_bytes()[:5])
+    monkeypatch.setattr(delimited, "HEAD_BYTES", 6)
+    with pytest.raises(InputError, match=r"byte 4 is not UTF-8"):
+        delimited.read_dialect(str(path))
+
+
+def test_a_long_field_is_read_whatever_the_limit_of_the_process(tmp_path: Path) -> None:
+    """Python's own limit, 128 KiB, is smaller than the part by which the delimiter is chosen."""
+    path, article = tmp_path / "x.csv", "word " * 30_000
+    path.write_text(f"a,b\n1,{article}\n")
+    limit = csv.field_size_limit(1 << 17)
+    try:
+        assert by_rows(str(path), None) == [("1", article)]
+    finally:
+        csv.field_size_limit(limit)

@@ -75,7 +75,7 @@ def written(folder: Path, suffix: str) -> Path:
         lists = [{**row, "names": row["names"].split("|"), "images": [i for i in [row["images"]] if i]} for row in ROWS]
         pq.write_table(pa.Table.from_pylist(lists), path)
     elif suffix == ".jsonl":
-        path.write_text("\n".join(json.dumps(row) for row in ROWS) + "\n", encoding="utf-8")
+        path.write_text("\ufeff" + "\n".join(json.dumps(row) for row in ROWS) + "\n", encoding="utf-8")
     else:
         comma = "\t" if suffix == ".tsv" else ","
         lines = [comma.join(ROWS[0])]
@@ -85,7 +85,9 @@ def written(folder: Path, suffix: str) -> Path:
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".csv", ".tsv", ".jsonl"])
-def test_every_format_reads_alike(tmp_path: Path, suffix: str) -> None:
+@pytest.mark.parametrize("block", [7, knowledge_base.BLOCK])
+def test_every_format_reads_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, block: int) -> None:
+    monkeypatch.setattr(knowledge_base, "BLOCK", block)
     path = written(tmp_path, suffix)
     cfg = config(path)
     assert [o.uri.rsplit("/", 1)[-1] for o in find_files(cfg)] == [path.name]
@@ -157,6 +159,7 @@ def test_windows_overlap_and_cover_every_word(tmp_path: Path) -> None:
     assert windows(text, cfg) == ["a b c d", "d e f g", "g h"]
     assert windows("a b c d", cfg) == ["a b c d"]
     assert windows(" ", cfg) == []
+    assert windows("a", cfg) == ["a"], "no more words than an overlap"
     assert windows(text, config(tmp_path, window_words=4, overlap_words=1, windows=1)) == ["a b c d"]
 
 
@@ -178,6 +181,12 @@ def test_invalid_input_is_refused(tmp_path: Path) -> None:
         find_files(config(path))
     with pytest.raises(InputError, match="overlap_words"):
         find_files(config(path, window_words=3, overlap_words=3))
+    for keys, message in (
+        ({"window_words": 0, "overlap_words": 0}, "window_words=0"), ({"overlap_words": -1}, "overlap_words=-1"),
+        ({"windows": 0}, r"knowledge_base\.windows=0: must be at least 1"),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=message):
+            find_files(config(path, **keys))
     broken = tmp_path / "kb.jsonl"
     broken.write_text('{"id": "1"}\n{"id"\n')
     with pytest.raises(InputError, match="cannot be read after row"):
@@ -218,6 +227,10 @@ def test_a_parquet_file_is_cut_between_nodes_and_read_in_parts(tmp_path: Path) -
     assert (unit.rows, unit.bytes) == (len(rows), file.size)
     pq.write_table(pa.Table.from_pylist([*rows, rows[1]]), tmp_path / "sorted.parquet")  # a is not in one place
     assert len(list(cut(find_files(config), node="id", unit_rows=2))) == 1
+    for ids in (pa.array([["a"], ["b"], ["c"]]), pa.array([None, " ", ""]), pa.array([1, 1, 2])):
+        pq.write_table(pa.table({"id": ids, "lang": ["en"] * 3, "names": ["x"] * 3}), tmp_path / "sorted.parquet")
+        units = list(cut(find_files(config), node="id", unit_rows=1))
+        assert [unit.rows for unit in units] == ([2, 1] if ids.type == pa.int64() else [3])
 
 
 def test_a_node_whose_texts_cannot_be_written_affects_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
