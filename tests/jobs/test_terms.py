@@ -11,6 +11,7 @@ from jobs.errors import InputError, RunError
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import load
 from jobs.store.reading import open_table
+from jobs.terms_from import graph_choice
 from jobs.terms_from.config import TermSourcesConfig
 from jobs.workers.wikidata import EntityUnit
 from tests.cases import check_cases
@@ -155,7 +156,8 @@ def test_a_second_run_does_nothing_and_an_unfinished_one_is_continued(
 
 
 @pytest.mark.usefixtures("in_process")
-def test_entities_are_chosen_again_without_the_dump(tmp_path: Path) -> None:
+def test_entities_are_chosen_again_without_the_dump(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graph_choice, "ROWS_AT_A_TIME", 2)
     run(tmp_path)
     keys = [f"entities={tmp_path}/out/entities", concepts(tmp_path)]
     cli.execute("terms", [*keys, f"out={tmp_path}/strip", "punctuation=strip", "names=[label]"])
@@ -212,6 +214,9 @@ REFUSED = [
     (["source.path=x.json", "subclass_depth=0"], "subclass_depth=0: must be at least 1"),
     (["source.path=x.json", "names=[label,label]"], "label,label.*each once"),
     (["source=language_model", "responses=[y]", "source.path=x.json"], "only read with source=wikidata"),
+    (["source=language_model", "responses=[y]", "unknown=ask"], "unknown=ask: must be one of drop, keep"),
+    (["source.path=x.json", "source.name=dbpedia"], "source.name=dbpedia: must be one of wikidata, language_model"),
+    (["source.path=x.json", "limit=0"], "limit=0: must be at least 1"),
 ]
 
 

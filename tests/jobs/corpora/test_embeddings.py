@@ -103,6 +103,15 @@ def test_a_condition_and_exclusions(tmp_path: Path) -> None:
     assert counts == {"searched": 24, "where": 37, "excluded": 2}
 
 
+def test_without_a_column_of_ids_exclusions_cannot_name_a_row(tmp_path: Path) -> None:
+    datacomp(tmp_path / "d", [23])
+    for where, counts in ((None, {"searched": 23}), ("width < 5", {"searched": 5, "where": 18})):
+        cfg = config(tmp_path / "d", "datacomp", array="l14_img", where=where)
+        actual, counted = read(find_corpus(cfg), cfg, excluded={"00000000-3"})
+        assert (len(actual), counted) == (counts["searched"], counts)
+        assert {len(name) for name in actual} == {32}, "hashes of the vectors"
+
+
 def test_rows_after_a_block_without_any_are_searched(tmp_path: Path) -> None:
     truth = datacomp(tmp_path / "d", [23])
     cfg = config(tmp_path / "d", "datacomp", array="l14_img", id="uid", where="width < 5 or width >= 20")
@@ -221,6 +230,7 @@ class TestRefused:
         )
         assert "no files of corpus.layout=npy" in self.message_of(config(good.path, "npy"))
         assert "corpus.layout=parquet" in self.message_of(config(good.path, "parquet"))
+        assert "corpus.unit_mb=0: must be at least 1" in self.message_of(config(good.path, "npy", unit_mb=0))
 
     def test_pickles_and_other_shapes(self, tmp_path: Path) -> None:
         for name, array, message in (

@@ -3,9 +3,11 @@
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from jobs.corpora.ratings_file import find_file, select_columns
+from jobs.corpora import ratings_file
+from jobs.corpora.ratings_file import batches, find_file, select_columns
 from jobs.errors import InputError
 from tests.factories import write_table
 
@@ -37,3 +39,22 @@ def test_columns_are_joined_and_rows_have_exactly_the_texts() -> None:
     assert both["value"].to_pylist() == ["a", "b", None]
     with pytest.raises(InputError, match=r"ratings\.csv.*absent"):
         select_columns("ratings.csv", rows, columns, {"absent": "x"})
+
+
+def test_columns_of_parquet_are_trimmed_texts_some_rows_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ratings_file, "BATCH_ROWS", 2)
+    columns = {"item": [" a ", "", None], "value": [1, None, 3], "labels": [["x", "y"], [], None]}
+    pq.write_table(pa.table(columns), tmp_path / "r.PARQUET")
+    tables = list(batches(f"{tmp_path}/r.PARQUET"))
+    assert [table.num_rows for table in tables] == [2, 1]
+    assert pa.concat_tables(tables).to_pydict() == {
+        "item": ["a", None, None], "value": ["1", None, "3"], "labels": ["x,y", None, None]
+    }  # fmt: skip
+    pq.write_table(pa.table({"item": ["a"], "value": [{"a": 1}]}), tmp_path / "r.PARQUET")
+    with pytest.raises(InputError, match=r"r\.PARQUET: column value is struct<a: int64>; text or numbers are needed"):
+        list(batches(f"{tmp_path}/r.PARQUET"))
+    (tmp_path / "r.PARQUET").write_bytes(b"PAR1")
+    with pytest.raises(InputError, match=r"r\.PARQUET: not a readable Parquet file \("):
+        list(batches(f"{tmp_path}/r.PARQUET"))

@@ -62,6 +62,8 @@ def test_a_parquet_file_and_a_column_by_name(tmp_path: Path) -> None:
     assert read_terms(TermsConfig(path=path, column="label")) == {"war": ("t",)}
     with pytest.raises(InputError, match="column n has int, not text"):
         read_terms(TermsConfig(path=path, column="n"))
+    pq.write_table(pa.table({"term": ["War", "Peace", "war"], "source": ["graph", None, "model"]}), path)
+    assert read_terms(TermsConfig(path=path)) == {"peace": ("t",), "war": ("graph", "model")}
 
 
 def test_the_source_is_the_name_of_the_file_up_to_its_first_dot(tmp_path: Path) -> None:

@@ -1,8 +1,11 @@
 """Vectors that can be compared: from one encoder, with one preprocessing, of one length."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from jobs.corpora.vector_space import VectorSpace, check_same_space, space_of
@@ -25,3 +28,10 @@ def test_spaces_must_agree_in_all_parts() -> None:
         (part,) = (name for name in SPACE._fields if getattr(other, name) != getattr(SPACE, name))
         with pytest.raises(InputError, match=f"a and b .*{part} is {getattr(SPACE, part)} and {getattr(other, part)}"):
             check_same_space(("a", SPACE), ("b", other))
+
+
+def test_vectors_of_several_lengths_are_in_no_space() -> None:
+    schema = pa.schema([("embedding", pa.list_(pa.float32()))])
+    source: Any = SimpleNamespace(uri="t", footers=[SimpleNamespace(schema=schema)], metadata={})
+    with pytest.raises(InputError, match=r"^t: its column embedding is list<.*>; vectors of one length are needed"):
+        space_of(source)

@@ -17,6 +17,7 @@ ROWS = pa.table({
     "tags": [["a"], [], None, ["b"], []],
     "half": np.array([0.5, 1.5, 2, -1, 0], np.float16),
     "day": [date(2000, 1, n + 1) for n in range(5)],
+    "kind": pa.array(["a", "b", None, "a", "c"]).dictionary_encode(),
 })  # fmt: skip
 
 
@@ -37,6 +38,17 @@ def test_where() -> None:
         ("half >= 0.5 and half != 2", [0, 1]),
         ("half in (-1, 0)", [3, 4]),
         ("day > '2000-01-03'", [3, 4]),
+        ("kind = a or kind in (c)", [0, 3, 4]),
+        ("""'language' in ("de", "a 'b'")""", [1, 4]),
+        ("""language = "a 'b'\" and not nsfw = false""", [4]),
+        ("LANGUAGE IS NULL", None),
+        ("language IS NOT NULL AND NOT nsfw = True", [1, 3]),
+        ("language = =", None),
+        ("language = )", None),
+        ("language = null", None),
+        ("language in de", None),
+        ("language in (de", None),
+        ("language is en", None),
         ("day > 3", None),
         ("width = 99999999999999999999", None),
         ("LANGUAGE = en", None),

@@ -34,6 +34,8 @@ def test_the_best_neighbours_by_query_and_rank() -> None:
     assert [(row["query_id"], row["rank"], row["item_id"]) for row in rows] == [
         ("q", 1, "a"), ("q", 2, "b"), ("r", 1, "b"), ("r", 2, "a")
     ]  # fmt: skip
+    reversed_rows: Any = TableInMemory("neighbors", NEIGHBORS[::-1])
+    assert best_neighbors(reversed_rows, 2).to_pylist() == rows
     assert best(None).num_rows == 8
     of_first = [
         [(row["query_id"], row["rank"]) for row in best(k, queries).to_pylist()]
@@ -73,7 +75,8 @@ def test_the_first_row_of_an_id_describes_it(tmp_path: Path) -> None:
     for name, texts in (("a", ["first", "second"]), ("b", ["third", "other"])):
         ids = ["x", "x"] if name == "a" else ["x", "y"]
         urls = pa.array(texts, pa.large_string())
-        pq.write_table(pa.table({"uid": ids, "url": urls, "text": texts}), tmp_path / f"{name}.parquet")
+        uids = pa.array(ids, pa.large_string() if name == "b" else pa.string())
+        pq.write_table(pa.table({"uid": uids, "url": urls, "text": texts}), tmp_path / f"{name}.parquet")
     (tmp_path / "notes.txt").write_text("x")
     config = MetadataConfig(path=str(tmp_path))
     files = find_metadata(config)

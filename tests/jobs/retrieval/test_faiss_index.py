@@ -129,3 +129,14 @@ def test_trials_double_the_vectors_until_faiss_accepts_them(monkeypatch: pytest.
         faiss_index.check("IVF4,Flat", 1, dim=3, rows=3)
     with pytest.raises(InputError, match=r"faiss\.nprobe=0: must be at least 1"):
         faiss_index.check("F", 0, dim=3, rows=3)
+
+
+def test_a_reason_is_the_last_line_without_its_place_in_the_source() -> None:
+    reasons = {
+        "Error in train\nx.cpp:1: Error: 'n > 1' failed: too few": "too few",
+        "Error in virtual void f() at /a/b.cpp:12: no add": "no add",
+        "x.cpp:1: Error: 'n > 1' failed: ": "'n > 1' failed:",
+        "no place": "no place",
+        " ": "RuntimeError",
+    }
+    assert {text: faiss_index._reason(RuntimeError(text)) for text in reasons} == reasons

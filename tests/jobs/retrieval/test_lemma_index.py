@@ -33,6 +33,7 @@ def test_words_have_no_case_accents_or_punctuation() -> None:
 def test_runs_of_words_begin_with_the_longest() -> None:
     assert list(spans(3, 2)) == [(0, 2), (1, 3), (0, 1), (1, 2), (2, 3)]
     assert len(phrase_hashes(["a b c", "a b"], lines=1, longest=6)) == 6
+    assert len(phrase_hashes(["a b c\nd"], lines=1, longest=2)) == 5, "of the first line, and not a b c"
 
 
 def test_nodes_of_a_text() -> None:

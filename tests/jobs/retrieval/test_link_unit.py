@@ -55,7 +55,7 @@ def test_the_counts_of_a_unit(tmp_path: Path) -> None:
     }  # fmt: skip
     rows = [
         {"query_id": query, "rank": rank, "item_id": item, "score": 1 - rank / 8}
-        for query, items in nearest.items() for rank, item in enumerate(items, 1)
+        for query, items in nearest.items() for rank, item in reversed(list(enumerate(items, 1)))
     ]  # fmt: skip
     source = open_table(write_table(tmp_path / "neighbors", "neighbors", rows))
     units = [Unit("unit", tuple(footer.object for footer in source.footers), rows=len(rows), extra={"limit": 6})]

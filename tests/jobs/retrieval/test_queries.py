@@ -7,8 +7,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from jobs.corpora.embeddings import VectorsConfig
 from jobs.errors import InputError
-from jobs.retrieval.queries import QueryUnit, check_distinct, read_queries
+from jobs.models.encoder import EmbedderConfig
+from jobs.retrieval.queries import QueryUnit, check_distinct, open_queries, read_queries
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.counts import Counts
 from jobs.store.reading import TableSource, open_table
@@ -65,3 +67,10 @@ def test_only_queries_that_are_searched_must_differ(tmp_path: Path) -> None:
         check_distinct("q", [first, queries(tmp_path / "third", "d", "c")])
     with pytest.raises(InputError, match=r"duplicate item_id b \(and 1 others\);"):
         check_distinct("q", [first, queries(tmp_path / "fourth", "b", "c")])
+
+
+def test_texts_must_be_embedded_with_the_encoder_of_the_corpus(tmp_path: Path) -> None:
+    texts = write_table(tmp_path / "texts", "texts", [])
+    for embedder, name in ((None, "…"), (EmbedderConfig(name="siglip", checkpoint="c"), "siglip")):
+        with pytest.raises(InputError, match=f"remine embed input={texts} embedder={name} out="):
+            open_queries(texts, VectorsConfig(path="c", embedder=embedder))

@@ -55,11 +55,27 @@ def test_a_shared_corpus_is_that_of_one_process(
         assert not copy.exists()
 
 
-def test_a_copy_is_shared_only_with_the_same_exclusions(tmp_path: Path, temporary_folder: Path) -> None:
+def test_a_copy_is_shared_only_with_the_same_units_layout_and_exclusions(
+    tmp_path: Path, temporary_folder: Path
+) -> None:
     units = corpus_units(tmp_path / "corpus")
-    lists = frozenset[str](), frozenset(["n3"])
-    whole, some = (ResidentCorpus(units, TABLE, ExclusionFilter(marks), shared=True) for marks in lists)
-    assert (len(places(whole)), len(places(some)), len(list(temporary_folder.iterdir()))) == (49, 48, 2)
+    conditional = VectorLayout(table=True, where="item_id = n5 or item_id = n30")
+    corpora = [
+        ResidentCorpus(part, layout, ExclusionFilter(frozenset(marks)), shared=True)
+        for part, layout, marks in (
+            (units, TABLE, []), (units, TABLE, ["n3"]), (units, conditional, []), (units[:1], TABLE, [])
+        )
+    ]  # fmt: skip
+    assert [len(places(corpus)) for corpus in corpora] == [49, 48, 2, 19]
+    assert len(list(temporary_folder.iterdir())) == 4
+
+
+def test_a_shared_corpus_may_have_no_row_to_search(tmp_path: Path, temporary_folder: Path) -> None:
+    units = corpus_units(tmp_path / "corpus")
+    everything = ExclusionFilter(frozenset(f"n{number}" for number in range(50)))
+    single, shared = (ResidentCorpus(units, TABLE, everything, shared=shared) for shared in (False, True))
+    assert described(shared) == described(single)
+    assert (shared.blocks, len(list(temporary_folder.iterdir()))) == ([], 1)
 
 
 def test_without_room_each_process_reads_it(

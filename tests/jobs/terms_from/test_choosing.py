@@ -1,5 +1,6 @@
 """Choice of the entities of a concept that become terms: by period, by their articles, and by age."""
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,8 +23,8 @@ ENTITIES = [  # id, first and last year, articles, concepts
 ]
 
 
-def chosen(**keys: Any) -> tuple[Choice, list[list[str]]]:
-    """Return the choice, and the entities of the two concepts."""
+def chosen(place: Sequence[int] = range(len(ENTITIES)), **keys: Any) -> tuple[Choice, list[list[str]]]:
+    """Return the choice, and the entities of the two concepts; the rows have these places in the dump."""
     linked_to = {entity: linked for entity, *_, linked in ENTITIES}
     rows: list[dict[str, Any]] = [
         {"entity_id": entity, "first_year": first, "last_year": last, "sites": sites}
@@ -31,7 +32,7 @@ def chosen(**keys: Any) -> tuple[Choice, list[list[str]]]:
     ]
     concepts: Any = type("Concepts", (), {"of": staticmethod(lambda row: linked_to[row["entity_id"]])})
     batches = [pa.Table.from_pylist(rows[:3]), pa.Table.from_pylist(rows[3:])]
-    choice = choose(GraphKeys(period=YEARS, **keys), concepts, batches, np.arange(len(rows)))
+    choice = choose(GraphKeys(period=YEARS, **keys), concepts, batches, np.array(place))
     return choice, [
         [rows[n]["entity_id"] for n in range(len(rows)) if concept in choice.concepts(n)] for concept in (0, 1)
     ]
@@ -49,6 +50,7 @@ def test_entities_of_the_period_come_first_then_those_with_more_articles_then_ol
     choice, named = chosen(entities_per_concept=None)
     assert named == [["Q9", "Q8", "Q7", "Q6", "Q5"], ["Q8", "Q4"]]
     assert np.flatnonzero(choice.duplicate).tolist() == [7]
+    assert np.flatnonzero(chosen([1] * 7 + [0])[0].duplicate).tolist() == [3], "the last row is the dump's first"
     assert choice.periods == {"inside": 4, "outside": 2, "undated": 1}  # of rows with a concept
     for count, first in ((1, ["Q6"]), (2, ["Q6", "Q5"]), (3, ["Q7", "Q6", "Q5"]), (4, ["Q8", "Q7", "Q6", "Q5"])):
         assert chosen(entities_per_concept=count)[1][0] == first
@@ -64,13 +66,13 @@ def test_an_entity_has_the_concepts_of_its_links_and_of_its_neighbors_classes() 
         properties=[SimpleNamespace(id=name, name=name.lower()) for name in ("P31", "P361", "P607")],
     )
     rows: list[dict[str, Any]] = [
-        {"entity_id": "Q1", "links": ["P31=war", "P31=riot"], "neighbors": []},
+        {"entity_id": "Q1", "links": ["P31=war", "P31=a=b"], "neighbors": []},
         {"entity_id": "Q2", "links": ["P361=war"], "neighbors": ["P361=Q1", "P607=Q1", "P361=Q3"]},
         {"entity_id": "Q3", "links": [], "neighbors": ["P361=Q2", "P607=Q9"]},
     ]
     batches = [pa.Table.from_pylist(rows[:1]), pa.Table.from_pylist(rows[1:])]
-    concepts = Concepts(["riot", "peace", "war"], graph, batches)
-    assert concepts.names == ["riot", "peace", "war"]
+    concepts = Concepts(["a=b", "peace", "war"], graph, batches)
+    assert concepts.names == ["a=b", "peace", "war"]
     assert [concepts.of(row) for row in rows] == [
         {0: ["p31"], 2: ["p31"]},
         {0: ["p361", "p607"], 2: ["p361", "p607"]},

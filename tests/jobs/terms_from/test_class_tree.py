@@ -48,3 +48,6 @@ def test_a_tree_can_be_sent_to_workers_and_back() -> None:
     lookup = ClassLookup(tree, [concept.name for concept in concepts.concepts])
     assert [lookup.concepts(number) for number in (5, 30, 7, 8)] == [("war",), ("war",), ("other",), ()]
     assert [lookup.type(number) for number in (5, 30, 3, 6, 8)] == [0, 1, 1, -1, -1]  # the first type wins
+    near = ClassTree.of(edges(), concepts, graph, depth=1)
+    assert near.sizes(concepts) == {"war": 2, "other": 2, "none": 0}
+    assert ClassLookup(near, ["war", "other", "none"]).type(1) == 1, "types have classes at any depth"

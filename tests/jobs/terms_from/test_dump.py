@@ -14,9 +14,9 @@ import pytest
 
 from jobs.errors import InputError
 from jobs.store.units import Unit
-from jobs.terms_from import bzip2, dump
+from jobs.terms_from import bzip2, dump, gzip_members
 from jobs.terms_from.bzip2 import BLOCK, marks
-from jobs.terms_from.dump import SPAN, Line, LongLine, TermsSource
+from jobs.terms_from.dump import DOCUMENT, READER, SPAN, Line, LongLine, TermsSource
 from jobs.terms_from.entity import entity_text
 from jobs.terms_from.gzip_members import START, find_member
 from jobs.terms_from.pieces import Damage, Piece
@@ -87,7 +87,7 @@ def test_a_mark_within_a_block_is_part_of_its_text(tmp_path: Path, monkeypatch: 
     source = io.BytesIO(path.read_bytes())
     first, *others = bzip2.segments(source, 0)
     assert others
-    for bits in (320, 321, 327):
+    for bits in (60, 320, 321, 327):  # a block's mark and checksum alone take 80 bits
         place = first.bit + bits
         cut_at = place // 8 - first.bit // 8
         halves = [
@@ -103,13 +103,18 @@ def test_a_mark_within_a_block_is_part_of_its_text(tmp_path: Path, monkeypatch: 
         assert {piece.inside for piece in bzip2.pieces(source, 0, first.at)} == {False}
 
 
-def test_padding_empty_streams_and_empty_lines_are_passed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("read_bytes", [100, gzip_members.BLOCK])
+def test_padding_empty_streams_and_empty_lines_are_passed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read_bytes: int
+) -> None:
+    monkeypatch.setattr(gzip_members, "BLOCK", read_bytes)
     for name, data in (
         ("a.json.gz", gzip.compress(b"{a\n\n", mtime=0) + b"\0" * 300 + gzip.compress(b"\r\nb", mtime=0)),
         ("b.json.bz2", bz2.compress(b"") + bz2.compress(b"{a\n\n") + bz2.compress(b"") + bz2.compress(b"\r\nb")),
         ("c.json", b"{a\n\n\r\nb"),
         ("d.json.gz", gzip.compress(b"", mtime=0)),
         ("e.json.bz2", bz2.compress(b"")),
+        ("f.json", b""),
     ):
         (tmp_path / name).write_bytes(data)
         texts = [line.text for line in read(tmp_path / name, 10**9) if isinstance(line, Line)]
@@ -209,12 +214,13 @@ def test_files_are_recognised_by_their_first_bytes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("indent", [None, 1])
 def test_answers_of_the_api_and_entities_over_several_lines_are_documents(tmp_path: Path, indent: int | None) -> None:
-    one, other = {"type": "item", "id": "Q1"}, {"type": "item", "id": "Q2", "labels": {"en": {"value": "é"}}}
+    one, other = {"type": "item", "id": "Q1"}, {"type": "item", "id": "Q2", "labels": {"en": {"value": "é\ud800"}}}
     for value, expected in (({"entities": {"Q1": one, "Q2": other}}, [one, other]), (one, [one]), ([one], [one])):
         path = tmp_path / "a.json"
-        path.write_text(json.dumps(value, indent=indent))
-        actual = [json.loads(entity_text(line.text)) for line in read(path, 10**9) if isinstance(line, Line)]
-        assert actual == expected
+        for encoding in ("utf-8", "utf-8-sig"):
+            path.write_text(json.dumps(value, indent=indent), encoding=encoding)
+            actual = [json.loads(entity_text(line.text)) for line in read(path, 10**9) if isinstance(line, Line)]
+            assert actual == expected
     path.write_text('{\n "type": "item",\n')
     assert [line.text for line in read(path, 10**9) if isinstance(line, Line)] == [b'{\n "type": "item",\n']
 
@@ -227,3 +233,20 @@ def test_the_marks_of_a_member_within_data_begin_none() -> None:
     assert find_member(source, 1, None) == len(first)
     assert find_member(source, 1, len(first)) is None
     assert find_member(source, 0, 1) == 0
+
+
+def test_a_member_is_found_wherever_a_read_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = gzip.compress(b"text " + START + bytes(40), compresslevel=0)
+    source = io.BytesIO(first + gzip.compress(b"more", mtime=0xE0) + gzip.compress(b"last", mtime=0))
+    for size in range(1, 60):
+        monkeypatch.setattr(gzip_members, "READ", size)
+        assert find_member(source, 1, None) == len(first), size
+
+
+def test_a_document_longer_than_a_line_may_be_is_read_by_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.json"
+    path.write_text('{\n"id": "Q1"\n}')
+    for longest, reader in ((path.stat().st_size, DOCUMENT), (path.stat().st_size - 1, "plain")):
+        monkeypatch.setattr(dump, "LONGEST_LINE", longest)
+        (unit,) = dump.units(TermsSource("wikidata", str(path)))
+        assert unit.extra[READER] == reader

@@ -67,9 +67,11 @@ def test_an_entity_with_all_names_and_dates() -> None:
 def test_labels_of_the_default_language_count_where_there_is_no_english_one() -> None:
     one = item(1, None, None, P31=["Q198"])
     one["labels"] = {"de": {"value": "Krieg"}, "mul": {"value": "War"}}
-    actual = row(one)
-    assert isinstance(actual, dict)
-    assert actual["label"] == "War"
+    for english, label in ((None, "War"), (" ", "War"), ("A war", "A war")):
+        one["labels"]["en"] = {"value": english}
+        actual = row(one)
+        assert isinstance(actual, dict)
+        assert actual["label"] == label
 
 
 def test_deprecated_novalue_and_somevalue_statements_do_not_count() -> None:
@@ -111,6 +113,13 @@ def test_why_an_entity_is_left_out() -> None:
     part = row(item(1, "x", P31=["Q5"], P361=["Q77"]))
     assert isinstance(part, dict)
     assert (part["links"], part["neighbors"]) == ([], ["P361=Q77"])
+
+
+def test_classes_are_no_neighbors_and_the_first_type_wins() -> None:
+    warrior = row(item(1, "x", P31=["Q198", "Q5"], P361=["Q198", "Q77", "Q77"]))
+    assert isinstance(warrior, dict)
+    assert (warrior["links"], warrior["neighbors"]) == (["P31=war", "P361=war"], ["P361=Q77"])
+    assert warrior["entity_type"] == "person"
 
 
 def test_claims_of_any_shape_break_nothing() -> None:

@@ -16,7 +16,7 @@ from jobs.store.files.locations import Object
 from jobs.store.units import Unit
 from jobs.terms_from import graph_choice
 from jobs.terms_from.choosing import Choice
-from jobs.terms_from.config import TermSourcesConfig
+from jobs.terms_from.config import PeriodConfig, TermSourcesConfig
 from jobs.terms_from.dump import SPAN
 from jobs.terms_from.graph_passes import GraphInput
 
@@ -68,6 +68,13 @@ def places(*parts: tuple[str, int, int], first: int | None = None) -> list[int]:
     source: Any = Entities(*parts, first=first)
     numbers: list[int] = graph_choice._places(source).tolist()
     return numbers
+
+
+def test_a_period_is_two_centuries_by_default_and_may_be_one_year() -> None:
+    assert config().period == PeriodConfig(1901, 2100)
+    config("period.first=1945", "period.last=1945").check()
+    with pytest.raises(InputError, match=r"period\.first=1946: must not be after period\.last=1945"):
+        config("period.first=1946", "period.last=1945").check()
 
 
 def test_places_follow_the_files_and_their_bytes() -> None:

@@ -301,5 +301,8 @@ def test_of_a_folder_only_wit_files_are_read(tmp_path: Path) -> None:
 def test_a_folder_without_wit_files_is_refused(tmp_path: Path) -> None:
     for name in ("a.txt", "b.json"):
         (tmp_path / name).write_text("x")
-    with pytest.raises(InputError, match=r"2 files, none of them \.tsv"):
+    with pytest.raises(InputError, match=r"2 files, none of them \.tsv, \.tsv\.gz or \.tsv\.zst$"):
+        find_files(str(tmp_path))
+    (tmp_path / "c.parquet").write_text("x")
+    with pytest.raises(InputError, match=r"3 files, none of them .* \(corpus=wit_base reads Parquet\)$"):
         find_files(str(tmp_path))
