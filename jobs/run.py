@@ -138,13 +138,14 @@ def _overrides(cfg: RunConfig, step: Step) -> list[str]:
     """Return the overrides with which a step runs."""
     schema = _key_names(step.job) if step.job in commands.JOBS else set()
     common = {"resume": cfg.resume, "overwrite": cfg.overwrite, "timings": cfg.timings}
-    keys = {k: v for k, v in common.items() if k in schema} | step.set
-    if "exclusions" in schema and cfg.exclusions is not None and step.set.get("exclusions") is None:
-        keys["exclusions"] = cfg.exclusions
-    if "resources" in schema:
+    keys: dict[str, Any] = {k: v for k, v in common.items() if k in schema}
+    if "resources" in schema and "resources" not in step.set:
         keys |= pipelines.leaves({"resources": asdict(cfg.resources)})
     if "ray" in schema:
         keys |= {f"ray.{k}": getattr(cfg.ray, k) for k in ("address", "num_cpus", "verbose")}
+    keys |= step.set
+    if "exclusions" in schema and cfg.exclusions is not None and step.set.get("exclusions") is None:
+        keys["exclusions"] = cfg.exclusions
     return [f"{key}={literal(value)}" for key, value in keys.items()]
 
 

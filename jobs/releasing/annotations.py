@@ -22,7 +22,7 @@ FURTHER = {  # written only if a row has a value
     "rating.condition": Column("condition of the ratings"),
     "rating.order": Column("layout of the prompt, or order of presentation"),
     "rating.sample": Column("number of the sample, from 0", "integer"),
-    "rating.comment": Column("comment of the person"),
+    "rating.comment": Column("comments of the person, one a line"),
 }
 ENDED = Column("ok; reported or skipped by the person; refused, unparsed and so on if no question was answered")
 _KEY = ("item_id", "target", "rubric", "rater", "method", "condition", "order", "sample")
@@ -71,6 +71,7 @@ def read_annotations(
     """
     result = Annotations({})
     grouped: dict[tuple[Any, ...], dict[str, Any]] = {}
+    comments_of: dict[tuple[Any, ...], dict[str, None]] = {}  # the same comment on several answers counts once
     questions: dict[str, Column] = {}
     for source in sources:
         for batch in source.batches(list(_READ)):
@@ -86,11 +87,12 @@ def read_annotations(
                 line = grouped.get(key)
                 if line is None:
                     line = grouped[key] = {**subject_of, **_labeller(row, pseudonym, result), **_further(row)}
-                    line[STATUS] = []
+                    line[STATUS], comments_of[key] = [], {}
                 line[column] = row["value"] if row["status"] == Status.OK else None
                 line[STATUS].append(row["status"])
                 if comments and row["comment"]:
-                    line["rating.comment"] = row["comment"]
+                    comments_of[key].setdefault(row["comment"])
+                    line["rating.comment"] = "\n".join(comments_of[key])
                 result.ratings += 1
     for line in grouped.values():
         line[STATUS] = _status(line[STATUS])

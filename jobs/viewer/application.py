@@ -182,20 +182,24 @@ class Viewer:
             if len(body) > MOST_FORM_BYTES:
                 raise HTTPException(413, f"the form has more than {MOST_FORM_BYTES:,} bytes")
         form = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
-        changed = await run_in_threadpool(self._save, request.path_params["image_id"], form)
         view, at = queries.view_of(request.query_params), request.query_params.get("at", "")
+        changed = await run_in_threadpool(self._save, request.path_params["image_id"], form, view)
         query = view.address(page=view.page) + (f"&at={quote(at)}" if at else "") + f"&saved={changed}"
         path = f"/{self.token}/pictures/{quote(request.path_params['image_id'], safe='')}"
         return RedirectResponse(path + query, status_code=303)
 
-    def _save(self, image_id: str, form: Mapping[str, str]) -> int:
-        """Write the answers of a form that differ from the person's earlier ones; return their number."""
+    def _save(self, image_id: str, form: Mapping[str, str], view: View) -> int:
+        """Write the answers of a form that differ from the person's earlier ones; return their number.
+
+        Args:
+            view: the view that showed the form: with a question it has lines that a page of all questions leaves out.
+        """
         corrections = self._shown.corrections
         assert corrections is not None
         with contextlib.closing(self._shown.connection.cursor()) as cursor:
             item_id = form.get("item_id", "")
             items = picture_details.items_of(
-                cursor, image_id, View(), rubrics=self._shown.rubrics, texts=Texts(()), person=corrections.rater
+                cursor, image_id, view, rubrics=self._shown.rubrics, texts=Texts(()), person=corrections.rater
             )
             lines = {line.key: line for item in items if item.item_id == item_id for line in item.lines}
             changed = [

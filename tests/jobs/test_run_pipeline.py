@@ -6,10 +6,13 @@ from typing import Any
 import pytest
 
 from actors.local_models import resolve
+from jobs import run
 from jobs.errors import InputError
 from jobs.run import RunConfig
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration import config
+from jobs.runtime.configuration.config import RayConfig
+from jobs.runtime.pipeline.pipelines import Step
 
 CENTURY = ("mine", "curate", "fetch", "curate", "fetch", "embed", "judge", "curate", "report")
 INPUTS = [f"pipeline.inputs.{name}=x" for name in ("corpus", "terms", "pictures")]
@@ -35,6 +38,26 @@ def test_resources_chosen_for_the_run_reach_every_step(monkeypatch: pytest.Monke
     assert seen["embed"].resources.embed.num_gpus == 1.0
     assert seen["judge"].resources.judge.batch_size == 3
     assert seen["mine"].resources.mine.actors == 6
+
+
+def test_keys_of_a_step_come_before_those_of_the_run() -> None:
+    def overrides(job: str, step: dict[str, Any], **keys: Any) -> dict[str, str]:
+        listed = run._overrides(RunConfig(out="/r", **keys), Step(job, step))
+        return {key: value.strip("'") for key, value in (entry.split("=", 1) for entry in listed)}
+
+    usual = overrides("embed", {"input": "i"})
+    assert usual.items() >= {"resume": "true", "overwrite": "false", "timings": "false", "input": "i"}.items()
+    assert (usual["resources.embed.threads"], "exclusions" in usual) == ("null", False)
+    single = overrides("embed", {"resources.embed.threads": 1}, timings=True, exclusions="gone.txt")
+    assert (single["resources.embed.threads"], single["timings"], single["exclusions"]) == ("1", "true", "gone.txt")
+    assert single["resources.embed.num_cpus"] == usual["resources.embed.num_cpus"]
+    named = overrides("embed", {"resources": "gpu-node", "exclusions": "own.txt"}, exclusions="gone.txt")
+    assert (named["resources"], named["exclusions"]) == ("gpu-node", "own.txt")
+    assert not [key for key in named if key.startswith("resources.")]
+    local = overrides("embed", {}, ray=RayConfig(address="local", num_cpus=3, verbose=True))
+    assert [local[f"ray.{name}"] for name in ("address", "num_cpus", "verbose")] == ["local", "3", "true"]
+    assert set(overrides("curate", {"input": "i"})) == {"resume", "overwrite", "input"}  # has no other of these keys
+    assert overrides("nothing", {"a": 1}) == {"a": "1"}
 
 
 def test_exclusions_of_the_run_reach_every_step_that_takes_them(monkeypatch: pytest.MonkeyPatch) -> None:

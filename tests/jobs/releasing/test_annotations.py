@@ -61,7 +61,9 @@ def test_columns_that_distinguish_rows_are_released(tmp_path: Path) -> None:
         rating("i", "m", "look", "bad") | {"rubric": "s"},
         rating("i", "m", "look", "bad", target="Mali", sample=1),
         rating("i", "ann", "look", "bad", method="human", comment="Hm."),
-        rating("i", "ann", "fit", "bad", method="human"),
+        rating("i", "ann", "fit", "bad", method="human", comment="Hm."),
+        rating("i", "ann", "hue", "red", method="human", comment="Ah."),
+        rating("i", "ann", "size", "5", method="human"),
     ]
     result = released(tmp_path, rows, comments=True)
     assert len(result.rows) == 4
@@ -72,5 +74,5 @@ def test_columns_that_distinguish_rows_are_released(tmp_path: Path) -> None:
     assert {row["rating.rubric"] for row in result.rows} == {"r", "s"}
     assert {row["rating.target"] for row in result.rows} == {None, "Mali"}
     assert {row["rating.sample"] for row in result.rows} == {0, 1}
-    assert {row.get("rating.comment") for row in result.rows} == {None, "Hm."}
+    assert {row.get("rating.comment") for row in result.rows} == {None, "Hm.\nAh."}  # each once
     assert {"rating.rubric", "rating.target", "rating.sample", "rating.comment"} <= set(result.columns)

@@ -18,10 +18,11 @@ from jobs.errors import InputError
 from jobs.runtime.command_line import cli
 from jobs.viewer import queries
 from jobs.viewer.application import Viewer
+from jobs.viewer.picture_details import MOST_LINES
 from jobs.viewer.serving import listening, server
 from tests.browser import CHROMIUM
 from tests.chromium import chromium
-from tests.factories import copy_folder, image_row, metric_values, rating, rows_of, write_table
+from tests.factories import FIVE, copy_folder, image_row, metric_values, rating, rows_of, write_table
 from tests.jobs.viewer.small_study import BLUE, GOLD, GREEN, RED, URLS, viewer_of, write_study
 
 ROOT = Path(__file__).parents[3]
@@ -132,6 +133,21 @@ def test_what_changes_nothing_is_not_called_saved(place: str, tmp_path: Path) ->
         assert [save(value) for value in ("4", "4", "5", "", "")] == [
             "saved", "unchanged", "saved", "saved", "unchanged"
         ]  # fmt: skip
+
+
+def test_a_line_that_only_its_question_shows_can_be_corrected(tmp_path: Path) -> None:
+    """A picture has more lines than its page, which shows those of one question if it is chosen."""
+    rows = [rating("i", "m", "fit", "1", target=f"t{n:02}") for n in range(MOST_LINES)]
+    rows.append(rating("i", "m", "right", "1"))
+    write_table(tmp_path / "R" / "images", "images", [image_row("", image_id="i")])
+    write_table(tmp_path / "R" / "ratings", "ratings", rows, rubric=FIVE)
+    out = tmp_path / "corrections"
+    with served(viewer_of(str(tmp_path / "R"), tmp_path / "db", rater="ada", out=str(out))) as site:
+        path = f"/{site.token}/pictures/i?question=r%2Fright"
+        form = urlencode({"item_id": "i", '["r", "right", "", ""]': "4"})
+        assert site.ask(path, method="POST", body=form).headers["location"].endswith("&saved=1")
+        assert '<option value="4" selected>' in site.ask(path).text
+    assert [(row["question"], row["value"]) for row in rows_of(str(out / "r"))] == [("right", "4")]
 
 
 def test_nothing_is_loaded_from_elsewhere_or_kept_by_others(site: Served) -> None:
