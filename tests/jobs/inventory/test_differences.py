@@ -141,6 +141,25 @@ def test_the_command_prints_the_configuration_and_writes_all_rows(
     assert "the rows are equal" in capsys.readouterr().out
 
 
+def test_the_differing_rows_are_printed_in_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a, b = two(tmp_path)
+    assert cli.main("diff", [a, b, "examples=1", "ignore=[score]"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "diff: table ratings, 53 rows in a and 53 in b",
+        "  1 only in a, 1 only in b, 1 with other values",
+        "  value: differs in 1 row",
+        "    in  item_id  target  rubric  question   rater  condition  method  order  sample  value (a)  value (b)",
+        "    a   only a           r       sensitive  ann               closed         0       no",
+    ]
+    assert cli.main("diff", [a, b, "examples=0"]) == 0
+    assert not [line for line in capsys.readouterr().out.splitlines() if line.startswith("    ")]
+    long = {side: write_table(tmp_path / f"{side} long", "ratings", [rating("i", "ann", "q", "v", comment=comment)])
+            for side, comment in (("a", "x" * 40), ("b", f"a\n b{'x' * 40}"))}  # fmt: skip
+    assert cli.main("diff", [long["a"], long["b"]]) == 0
+    *_, cells = capsys.readouterr().out.splitlines()
+    assert cells.endswith(f"{'x' * 40}  a b{'x' * 36}…")
+
+
 def test_a_key_that_only_one_configuration_has_is_not_set_in_the_other() -> None:
     assert configuration_line("encoding", "cp1252", None) == "configuration: encoding is cp1252 in a, not set in b"
     assert configuration_line("limit", None, 3) == "configuration: limit is not set in a, 3 in b"

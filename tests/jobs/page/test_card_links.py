@@ -9,8 +9,16 @@ import pytest
 from jobs.metrics.confusion import Confusion
 from jobs.metrics.metric import Metric
 from jobs.metrics.observations import Observations
-from jobs.page.card_links import card_links, cards_of, cell_anchor, pair_anchor, part_anchor, rater_anchor
-from jobs.page.card_orders import answer_anchor
+from jobs.page.card_links import (
+    MAX_OF_RATER,
+    card_links,
+    cards_of,
+    cell_anchor,
+    pair_anchor,
+    part_anchor,
+    rater_anchor,
+)
+from jobs.page.card_orders import MAX_LINKS, answer_anchor
 from jobs.page.metric_families import MetricTable
 from jobs.page.model import GalleryPicture, Page, PictureRating, Wording
 from jobs.page.number_links import number_links
@@ -154,6 +162,17 @@ def test_the_cards_of_all_models_are_sorted_by_their_disagreement():
     ]
     links = numbers_of(card_links([], [metric("group_mean_score", group="models")], cards, WORDS))
     assert links == {rater_anchor(DIMS, "models"): (2, 1, 4)}
+
+
+def test_of_many_cards_the_first_are_listed_and_the_others_counted():
+    cards = [card(rating("m", "1"), region="East") for _ in range(MAX_LINKS + 2)]
+    metrics = [metric("group_mean_score", group="m"), metric("alpha", attribute="region", part="East")]
+    for count, of_rater, of_part in ((MAX_LINKS + 2, MAX_LINKS + 2 - MAX_OF_RATER, 2), (MAX_OF_RATER, 0, 0)):
+        links = card_links([], metrics, cards[:count], WORDS).lists
+        more = {entry.name: (len(entry.cards), entry.more) for one in links for entry in one.answers}
+        assert more == {
+            rater_anchor(DIMS, "m"): (MAX_OF_RATER, of_rater), part_anchor("region", "East"): (count - of_part, of_part)
+        }  # fmt: skip
 
 
 def test_the_share_and_the_quality_of_an_answer_rest_on_its_cards():

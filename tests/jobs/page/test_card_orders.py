@@ -2,7 +2,14 @@
 
 import pytest
 
-from jobs.page.card_orders import MAX_LINKS, answer_index, card_orders, disagreement
+from jobs.page.card_orders import (
+    MAX_LINKS,
+    answer_anchor,
+    answer_index,
+    card_orders,
+    disagreement,
+    question_anchor,
+)
 from jobs.page.model import CardMark, GalleryPicture, MarkedSpan, PictureRating, Wording
 
 KEY = ("r", "q")
@@ -27,6 +34,23 @@ def test_disagreement_is_the_mean_over_questions_of_pairs():
     apart = [rating("a", "1", target="Mali"), rating("b", "3", target="Peru")]
     assert disagreement(apart, {KEY: 4}) is None
     assert disagreement([rating("a", "1"), rating("b", "1", status="refused")], {KEY: 4}) is None
+
+
+def test_answers_with_one_code_are_equal_whatever_their_label():
+    one, other = (
+        PictureRating(rater, "q", label, rubric="r", value="x") for rater, label in (("a", "low"), ("b", "x"))
+    )
+    assert disagreement([one, other], {}) == 0
+    without_code = [PictureRating(rater, "q", label, rubric="r") for rater, label in (("a", "x"), ("b", "y"))]
+    assert disagreement([one, without_code[0]], {}) == 0
+    assert disagreement(without_code, {}) == disagreement([one, without_code[1]], {}) == 1
+
+
+def test_places_of_different_questions_and_answers_differ():
+    keys = [("r", "q"), ("r", "p"), ("s", "q")]
+    places = [question_anchor(key) for key in keys]
+    places += [answer_anchor(key, value) for key in keys for value in ("1", "2")]
+    assert len(set(places)) == 9
 
 
 def test_orders_by_disagreement_score_and_region():
@@ -70,6 +94,15 @@ def test_a_raters_spans_of_all_kinds_are_added():
 
 def test_cards_that_cannot_be_ordered_are_not():
     assert card_orders([card(rating("a", "x", score=False)), card()], {}) == []
+    assert card_orders([card(rating("a", "1"), rating("b", "3"))], WORDS) == []  # a single card
+
+
+def test_of_a_question_without_labels_every_answer_is_on_the_scale():
+    cards = [card(rating("a", "1"), rating("b", "1")), card(rating("a", "1"), rating("b", "2"))]
+    for words in ({}, {KEY: Wording("Question")}):
+        assert [(order.name, order.places) for order in card_orders(cards, words)] == [
+            ("by-disagreement", (2, 1)), ("by-score", (2, 1))
+        ]  # fmt: skip
 
 
 def test_answers_that_are_not_on_the_scale_do_not_count():

@@ -23,6 +23,8 @@ def test_axes_are_those_of_the_widest_differences() -> None:
     assert np.abs(axes @ np.array([[0.6, 0.8, 0], [-0.8, 0.6, 0]]).T) == pytest.approx(np.eye(2), abs=0.05)
     assert (axes.max(axis=1) == np.abs(axes).max(axis=1)).all()
     assert shares == pytest.approx((25 / 29, 4 / 29), abs=0.05)
+    assert principal_axes(points.astype(np.float32) / 100)[2] == pytest.approx(shares, abs=1e-4)
+    assert principal_axes(np.ones((3, 2), np.float32))[2] == (0, 0)
 
 
 def test_the_map_has_the_cards_that_have_vectors_and_links_to_them(tmp_path) -> None:

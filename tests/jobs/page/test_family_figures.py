@@ -6,10 +6,10 @@ import pytest
 
 from jobs.metrics.metric import Metric
 from jobs.page.card_links import cards_of
-from jobs.page.family_figures import MAX_PLOTS, MAX_ROWS, family_figures
+from jobs.page.family_figures import MAX_PLOTS, MAX_ROWS, _joined, family_figures
 from jobs.page.metric_families import blocks
 from jobs.page.model import PageFigure, Wording
-from jobs.plots.panels import Intervals
+from jobs.plots.panels import Estimate, Intervals
 
 
 def metric(name: str, value: float = 0.5, **dims: str) -> Metric:
@@ -117,11 +117,24 @@ def test_plots_whose_values_are_all_zero_are_left_out(panels: list[tuple[Interva
 def test_the_axis_of_shares_begins_at_0_and_ends_after_the_widest_interval(
     panels: list[tuple[Intervals, dict[str, str]]],
 ) -> None:
-    for value in (0.52, 0.15, 0.05):
+    for value in (0.52, 0.15, 0.1, 0.05, 0.95):
         figures([metric("percent_agreement", value, group=group) for group in ("people", "models")])
-    assert [panel.bounds for panel, _ in panels] == [(0, 0.7), (0, pytest.approx(0.3)), None]
-    assert [panel.percent for panel, _ in panels] == [True] * 3
-    assert [panel.reference for panel, _ in panels] == [None, None, 0]
+    ends = [panel.bounds for panel, _ in panels]
+    assert ends == [(0, 0.7), (0, pytest.approx(0.3)), (0, 0.2), None, None]
+    assert [panel.percent for panel, _ in panels] == [True] * 5
+    assert [panel.reference for panel, _ in panels] == [None, None, None, 0, None]
+    assert {panel.width for panel, _ in panels} == {2.6}  # two plots fit next to each other
+
+
+def test_single_values_past_the_limit_are_counted() -> None:
+    def joined(count: int) -> tuple[str, int, int]:
+        single = [(f"m{n}, q", Intervals([Estimate("all", 0.5, 0.4, 0.6)]), 0) for n in range(count)]
+        ((heading, panel, left),) = _joined(single)
+        return heading, len(panel.estimates), left
+
+    assert [joined(count) for count in (2, MAX_ROWS, MAX_ROWS + 2)] == [
+        ("q", 2, 0), ("q", MAX_ROWS, 0), ("q", MAX_ROWS, 2)
+    ]  # fmt: skip
 
 
 def test_subgroups_have_three_colours_of_raters_and_link_to_their_cards(

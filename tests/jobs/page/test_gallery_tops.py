@@ -45,5 +45,8 @@ def test_a_picture_has_the_largest_values_of_itself_and_of_its_items(tmp_path: P
         assert disagreements.tolist() == pytest.approx([0.5, 0.75, NAN], nan_ok=True)
         assert scores.tolist() == pytest.approx([5.0, 3.0, NAN], nan_ok=True)
         assert regions == ["North", "", ""]
+    unknown = hash_texts(pa.array([f"unknown {n}" for n in range(40)]))  # also such as are after all known ones
+    assert unknown.max() > hash_texts(pa.array(["p", "q"])).max()
+    assert set(picture_values([items], rated).at(unknown)[2]) == {""}
     disagreements, scores, regions = picture_values([], rated).at(hash_texts(pa.array(["q", "z"])))
     assert (scores.tolist(), regions) == (pytest.approx([3.0, NAN], nan_ok=True), ["", ""])

@@ -7,7 +7,7 @@ from jobs.metrics.intervals import Interval, no_interval
 from jobs.metrics.metric import Metric, estimated, undefined
 from jobs.page.metric_families import MAX_ROWS, blocks, without_twins
 from jobs.page.model import Page
-from jobs.page.render import interval_text, render, value_text
+from jobs.page.render import interval_text, render, unit_text, value_text
 from tests.cases import check_cases
 from tests.jobs.page import sample
 
@@ -53,6 +53,41 @@ def test_one_rater_asked_in_several_ways_is_a_family_of_its_own():
     assert [[table.title for table in block.tables] for block in blocks([alpha(0.5)])] == [["Agreement among raters"]]
 
 
+def test_a_metric_is_in_one_family_by_what_it_is_about():
+    part = {"attribute": "region", "part": "East"}
+    cases = [
+        ("alpha", {}, "Agreement among raters"),
+        ("alpha", part, "Agreement by subgroup"),
+        ("alpha", {"versions": "2"}, "One rater asked in several ways"),
+        ("kappa", {}, "Agreement of two raters"),
+        ("kappa", {"versions": "2"}, "One rater asked in several ways"),
+        ("majority_share", {"answer": "1"}, "Answers by majority"),
+        ("majority_share", {"answer": "1", **part}, "Answers by majority, by subgroup"),
+        ("share_at_least", {"threshold": "4"}, "Scores"),
+        ("share_at_least", {"threshold": "4", **part}, "Scores by subgroup"),
+        ("average_of_shares", part, "Scores by subgroup"),
+        ("average_of_shares", {}, None),
+        ("description_mistakes", {}, "Descriptions: mistakes and omissions"),
+        ("description_mistakes", {"category": "size"}, "Descriptions: kinds of mistakes"),
+    ]
+
+    def check(name, dims, title):
+        metric = Metric(name=name, definition="d", value=0.5, n=9, reason="r", dims=dims)
+        titles = [table.title for block in blocks([metric]) for table in block.tables]
+        assert titles == ([title] if title else [])
+
+    check_cases(check, cases)
+
+
+def test_a_block_without_a_question_is_of_spans_only_if_all_its_tables_are():
+    f1, terms = (Metric(name=name, definition="d", value=1, n=9, reason="r") for name in ("span_f1", "entities"))
+    assert [[block.title for block in blocks(some)] for some in ([f1], [terms], [f1, terms])] == [
+        ["Spans"], ["Other"], ["Other"]
+    ]  # fmt: skip
+    (of_rubric,) = blocks([replace(f1, dims={"rubric": "r"})])
+    assert of_rubric.title == "r"
+
+
 def test_reasons_are_printed_once_and_long_tables_are_cut():
     asked = {"rubric": "r", "question": "q", "group": "people"}
     gone = [undefined("alpha", "d", "no pairs", dims={**asked, "level": str(i)}) for i in range(MAX_ROWS + 6)]
@@ -67,6 +102,7 @@ def test_reasons_are_printed_once_and_long_tables_are_cut():
     (undefined_only,) = blocks(gone[1:])
     assert undefined_only.tables[0].empty
     assert undefined_only.grids == []
+    assert undefined_only.lines == list(undefined_only.tables)  # its reasons
 
 
 def test_values_without_an_interval_are_remarked_on_once_with_their_names():
@@ -102,7 +138,7 @@ def test_values_are_written_with_their_units():
         (estimated("share_difference", "d", -0.365, 9, interval=NONE), "−36.5%", ""),
         (estimated("ratings_total", "d", 1569, 1569, interval=NONE), "1,569", ""),
         (estimated("welch_p", "d", 2e-7, 9, interval=NONE), "<0.0001", ""),
-        (undefined("alpha", "d", "one rater"), "—", ""),
+        *((undefined(name, "d", "none"), "—", "") for name in ("alpha", "welch_p", "win_rate", "people_total")),
         (estimated("items_per_person", "d", 1236.0, 3, interval=Interval(36, 2000, "m")), "1,236", "36 to 2,000"),
         (estimated("items_per_person", "d", 36.0, 3, interval=Interval(35.25, 37, "m")), "36.0", "35.2 to 37.0"),
         (estimated("ratings_per_person_sd", "d", 2.94, 3, interval=NONE), "2.9", ""),
@@ -112,6 +148,14 @@ def test_values_are_written_with_their_units():
         assert (value_text(metric), interval_text(metric)) == (value, interval)
 
     check_cases(check, cases)
+
+
+def test_values_of_papers_are_written_in_their_unit():
+    cases = [
+        (0.2649, "percent", "26.5%"), (-0.1, "percent", "−10.0%"), (None, "percent", "—"), (1569.0, "count", "1,569"),
+        (None, "count", "—"), (2.3456, "number", "2.346"), (-0.5, "number", "−0.500"), (None, "number", "—"),
+    ]  # fmt: skip
+    assert [unit_text(value, unit) for value, unit, _ in cases] == [text for _, _, text in cases]
 
 
 def test_the_sample_page_shows_values_intervals_n_and_marks():

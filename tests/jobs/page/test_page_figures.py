@@ -202,6 +202,22 @@ def test_mean_scores_are_those_of_all_items():
     assert "1.50" not in texts(figure.plots[0])
 
 
+def test_numbers_that_the_distributions_of_the_only_rater_show_are_not_plotted():
+    metrics = [
+        Metric(name=name, definition="d", value=0.5, low=0.4, high=0.6, interval_method="m", n=9,
+               dims={**DIMS, "question": question, "group": "m", **answer})
+        for name, answer in (("majority_share", {"answer": "1"}), ("group_mean_score", {})) for question in "qp"
+    ]  # fmt: skip
+    titles = {
+        raters: [
+            figure.title for figure in page_figures(metrics, Observations(), {}, (), dict.fromkeys(raters, "A"))[0]
+        ]
+        for raters in ("", "m", "mn")
+    }
+    both = ["Answers by majority", "Scores"]
+    assert titles == {"": both, "m": ["Scores"], "mn": both}
+
+
 def test_names_are_short_and_distinct():
     assert short_names(["org/a@1", "lab/a@2", "org/b@main"]) == {
         "org/a@1": "org/a@1", "lab/a@2": "lab/a@2", "org/b@main": "b",

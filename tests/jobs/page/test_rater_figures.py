@@ -52,6 +52,12 @@ def test_people_come_first_and_raters_past_the_limit_are_reported() -> None:
     (figure,) = agreement_map([*models, kappa("zoe", "yan", 0.5, group="people")], [], {})
     assert {"yan  1", "zoe  2", "a  3"} <= set(texts(figure.plots[0]))
     assert figure.notes == [f"{MAX_RATERS} of {MAX_RATERS + 3} raters."]
+    (figure,) = agreement_map(models[1:], [], {})
+    assert figure.notes == []  # as many as there may be
+    other = Metric(name="alpha", definition="", value=1, n=9, reason="none",
+                   dims={"group": "people", "rater_a": "m03", "rater_b": "m02"})  # fmt: skip
+    (figure,) = agreement_map([*models[1:4], other], [], {})
+    assert {"a  1", "m01  2", "m02  3", "m03  4"} <= set(texts(figure.plots[0]))  # only kappas say who is a person
 
 
 def test_mean_scores_of_groups_and_of_models() -> None:

@@ -5,6 +5,8 @@ import io
 import re
 from html.parser import HTMLParser
 from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from PIL import Image
@@ -14,7 +16,7 @@ from jobs.html.thumbnails import Thumbnail, thumbnail
 from jobs.metrics.distributions import Share
 from jobs.metrics.metric import Metric
 from jobs.page.model import FOLDED_TEXT, FunnelStep, GalleryPicture, Page, PictureRating, TableSummary, Wording
-from jobs.page.render import MAX_ANSWERS, PRINTED_CARDS, kept, render, spans
+from jobs.page.render import MAX_ANSWERS, MAX_CELLS, PRINTED_CARDS, kept, render, spans, within
 from tests.jobs.page import sample
 
 HOSTILE = (
@@ -216,6 +218,9 @@ def test_sections_without_content_are_left_out():
     assert not elements.all("nav")
     some = Elements(render(Page(title="t", metrics=sample.told())))
     assert [attrs["id"] for attrs in some.all("section")] == ["metrics"]
+    gone = Elements(render(Page(title="t", pictures_missing={"missing": 3})))
+    assert [attrs["id"] for attrs in gone.all("section")] == ["pictures"]
+    assert "Not shown: 3 missing." in gone.text
 
 
 def test_one_rater_is_named_once_and_its_numbers_are_not_repeated():
@@ -264,6 +269,12 @@ def test_the_page_is_bounded_and_says_what_it_leaves_out():
     html = render(Page(title="t", metrics=metrics))
     assert len(html) < 12_000_000
     assert re.search(r"The metrics of \d+ more questions are in the table", html)
+    block: Any = SimpleNamespace(cells=MAX_CELLS)
+    assert [within(blocks) for blocks in ([], [block], [block, block], [block] * 3)] == [
+        ([], 0), ([block], 0), ([block], 1), ([block], 2)
+    ]  # fmt: skip
+    small: Any = SimpleNamespace(cells=MAX_CELLS // 2)
+    assert within([small, small, small]) == ([small, small], 1)
 
 
 def test_the_corpus_is_shown_for_its_steps_or_its_tables():

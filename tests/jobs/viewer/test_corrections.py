@@ -8,6 +8,7 @@ from jobs.errors import InputError, RunError
 from jobs.judging import kept_rubric
 from jobs.judging.kept_rubric import Rubrics, of_answers
 from jobs.store.reading import open_table
+from jobs.store.run_files import read_manifest
 from jobs.store.runs import table_run
 from jobs.viewer.corrections import Correction, Corrections
 from jobs.viewer.picture_details import LineKey
@@ -57,14 +58,22 @@ def test_a_table_has_the_rows_of_its_rubric_in_the_order_of_their_keys(tmp_path:
     ]  # fmt: skip
     assert corrections.save([Correction("nothing", FIT, None)]) == []
     assert len(rows_of(of_r)) == 2
+    manifest = read_manifest(of_r)
+    assert (manifest["complete"], manifest["counts"]["rows_out"]) == (True, 2)
 
 
 @pytest.mark.parametrize(
-    "correction",
-    [Correction("a", FIT, "6"), *(Correction("a", LineKey("x", "q", "", ""), value) for value in ("1", None))],
+    ("correction", "message"),
+    [
+        (Correction("a", FIT, "6"), "^r/fit=6: not an answer; must be one of 1, 2, 3, 4, 5$"),
+        *(
+            (Correction("a", LineKey("x", "q", "", ""), value), "must be one of none, as no table keeps its rubric$")
+            for value in ("1", None)
+        ),
+    ],
 )
-def test_other_answers_are_refused(tmp_path: Path, correction: Correction) -> None:
-    with pytest.raises(InputError, match="not an answer; must be one of "):
+def test_other_answers_are_refused(tmp_path: Path, correction: Correction, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         Corrections(str(tmp_path), "ada", RUBRICS).save([correction])
     assert list(tmp_path.iterdir()) == []
 

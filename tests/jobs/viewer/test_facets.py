@@ -7,7 +7,8 @@ from typing import Any
 import duckdb
 import pytest
 
-from jobs.judging.kept_rubric import Rubrics, of_levels
+from actors.rubrics.rubric_questions import Answer
+from jobs.judging.kept_rubric import KeptQuestion, KeptRubric, Rubrics, of_levels
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.viewer import facets as module
 from jobs.viewer import loading
@@ -73,6 +74,21 @@ def test_questions_of_several_rubrics_name_theirs(tmp_path: Path) -> None:
     shown = facets(tmp_path, second=True)
     assert shown.questions == [("r/fit", "r: fit", 7), ("s/warm_hue", "s: warm_hue", 1)]
     assert shown.values["s/warm_hue"] == [("d", "d", 1)]
+
+
+def test_questions_and_answers_are_in_the_order_of_their_rubric(tmp_path: Path) -> None:
+    """Neither in alphabetical order nor in that of their frequency; what the rubric lacks comes last, by name."""
+    levels = tuple(Answer(value, "", score) for value, score in (("z", 1.0), ("a", 2.0)))
+    kept = KeptRubric("rubric", "r", tuple(KeptQuestion(name, "", "", "ordinal", levels) for name in ("size", "fit")))
+    answers = [("other", "1"), ("fit", "a"), ("fit", "a"), ("fit", "b"), ("fit", "z"), ("fit", "c"), ("fit", "c"),
+               ("fit", "c"), ("size", "z"), ("another", "1")]  # fmt: skip
+    rows = [rating(f"i{n}", "m", question, value) for n, (question, value) in enumerate(answers)]
+    write_table(tmp_path / "ratings", "ratings", rows)
+    with duckdb.connect() as connection:
+        loading.load(connection, loading.open_places([str(tmp_path)]), ExclusionFilter(frozenset()))
+        shown = read_facets(connection, Rubrics({"r": kept}))
+    assert [question.label for question in shown.questions] == ["size", "fit", "another", "other"]
+    assert shown.values["r/fit"] == [("z", "z", 1), ("a", "a", 2), ("c", "c", 3), ("b", "b", 1)]
 
 
 def test_the_answers_of_a_question_are_limited_by_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

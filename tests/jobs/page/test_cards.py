@@ -1,0 +1,122 @@
+"""One card by itself: its title, facts, region, ratings and prompts, without tables."""
+
+from typing import Any
+
+from jobs.judging.sent_prompts import SentPrompt
+from jobs.page import gallery
+from jobs.page.gallery import ANSWERS_PER_CARD, RATINGS_PER_CARD
+from jobs.page.model import PictureRating, Wording
+from tests.factories import image_row, rating
+
+
+def shown(record: dict[str, Any] | None = None, **image: Any) -> gallery._Shown:
+    row = {"author": None, "licence": None, "width": None, **image_row("https://x.example/a/b.jpg", image_id="p")}
+    return gallery._Shown(row | image, record or {}, None, None)
+
+
+def item(*attributes: tuple[str, str], kind: str = "image") -> dict[str, Any]:
+    return {"item_id": "i", "kind": kind, "attributes": list(attributes), "image_ids": ["p"]}
+
+
+def test_a_title_is_that_of_the_item_of_the_page_or_of_the_file() -> None:
+    page, writer = {"page_title": "Page"}, [("prompt", "short"), ("model", "m"), ("sample", "")]
+    cases: list[tuple[gallery._Shown, dict[str, Any] | None, str]] = [
+        (shown(), None, "b.jpg"),
+        (shown(source_url=None), None, ""),
+        (shown(page), None, "Page"),
+        (shown(page), item(), "Page"),
+        (shown(page), item(("Title", "Own"), ("page_title", "")), "Own"),
+        (shown(page), item(("title", "Own"), ("PAGE_TITLE", "First")), "First"),
+        (shown(page), item(*writer, kind="response"), "Page — m · short"),
+        (shown(page), item(kind="pair"), "Page — pair"),
+        (shown(source_url=None), item(kind="pair"), "pair"),
+    ]
+    assert [gallery._card([picture], [], item=of_item).title for picture, of_item, _ in cases] == [
+        title for _, _, title in cases
+    ]
+
+
+def test_facts_are_attributes_by_name_and_then_what_is_known_of_the_picture() -> None:
+    of_terms = shown({"terms": ["siege", "war"]}, width=4, height=3, format="PNG")
+    size, terms = ("size", "4 x 3 PNG"), ("terms", "siege, war")
+    assert gallery._card([of_terms], []).facts == [size, terms]
+    assert gallery._card([shown({"terms": []})], []).facts == []
+    card = gallery._card([of_terms], [], item=item(("b", "2"), ("none", ""), ("a", "1")))
+    assert card.facts == [("a", "1"), ("b", "2"), size, terms]
+    many = [(f"a{n:02}", "x") for n in range(gallery.FACTS_PER_CARD + 2)]
+    assert gallery._card([of_terms], [], item=item(*many)).facts == [*many[: gallery.FACTS_PER_CARD], size, terms]
+
+
+def test_a_caption_is_shown_without_texts_and_the_page_before_the_file() -> None:
+    described = {"caption_reference_description": "A siege.", "page_url": "https://x.example/page"}
+    alone = gallery._card([shown(described)], [])
+    assert (alone.caption, alone.source_url) == ("A siege.", "https://x.example/page")
+    with_text = gallery._card([shown(described)], [], item=item(), texts=[("", "A text.")])
+    assert (with_text.caption, with_text.texts) == ("", [("", "A text.")])
+    bare = gallery._card([shown()], [])
+    assert (bare.caption, bare.source_url) == ("", "https://x.example/a/b.jpg")
+
+
+def test_a_region_is_an_attribute_or_the_most_frequent_answer() -> None:
+    def answers(question: str, *of_raters: tuple[str | None, str]) -> list[PictureRating]:
+        return [PictureRating(f"r{n}", question, answer, status) for n, (answer, status) in enumerate(of_raters)]
+
+    where = answers("sub_region", ("East", "ok"), ("West", "ok"), ("West", "ok"))
+    unanswered = answers("region", (None, "ok"), (None, "ok"), ("North", "refused"))
+    assert gallery._region({"region": "", "country": "Mali"}, where) == "Mali"
+    assert gallery._region({}, [*unanswered, *where]) == "West"
+    assert gallery._region({}, where[:2]) == "East"  # the first of equally frequent ones
+    assert gallery._region({}, unanswered) == gallery._region({}, answers("mood", ("calm", "ok"))) == ""
+
+
+def test_ratings_are_in_the_order_of_the_rubric_with_what_their_raters_wrote() -> None:
+    words = {("r", name): Wording(name, labels={"1": "low"}) for name in ("second", "first")}
+    rows = [
+        rating("i", "m", "first", "1", target="b", raw="x" * 400), rating("i", "m", "first", "2", target="a"),
+        rating("i", "m", "second", "1"), rating("i", "m", "first", None, target="c", comment="Hm."),
+    ]  # fmt: skip
+    listed = gallery._ratings(rows, words, [])
+    assert [(r.question, r.target, r.answer, r.text) for r in listed] == [
+        ("second", "", "low", ""), ("first", "a", "2", ""), ("first", "b", "low", "x" * gallery.ANSWER_LENGTH),
+        ("first", "c", None, "Hm."),
+    ]  # fmt: skip
+
+
+def test_a_card_has_40_lines_and_400_ratings_but_at_least_one_line() -> None:
+    def sizes(raters: int, targets: int) -> tuple[int, int]:
+        rows = [rating("i", f"m{r:03}", "q", "1", target=f"t{t:02}") for t in range(targets) for r in range(raters)]
+        listed = gallery._ratings(rows, {}, [])
+        return len({r.target for r in listed}), len(listed)
+
+    assert sizes(1, ANSWERS_PER_CARD + 1) == (ANSWERS_PER_CARD, ANSWERS_PER_CARD)
+    assert sizes(RATINGS_PER_CARD // 4, 5) == (4, RATINGS_PER_CARD)
+    assert sizes(RATINGS_PER_CARD + 1, 2) == (1, RATINGS_PER_CARD + 1)
+
+
+def test_prompts_are_about_the_questions_of_models_with_all_that_is_known_of_the_item() -> None:
+    """Attributes come before texts, and texts before the record."""
+    asked: list[Any] = []
+
+    class Prompts:
+        record_columns = ("page_title", "mood", "scene", "terms")
+
+        def of_item(self, *arguments: Any, pictures: int) -> list[SentPrompt]:
+            asked.append((*arguments, pictures))
+            shared, end = "s" * (gallery.PROMPT_LENGTH + 1), "e" * (gallery.END_LENGTH + 1)
+            return [SentPrompt("r", "", shared, [("q", end)]), SentPrompt("r", "", shared[1:], [("q", end[1:])])]
+
+    ratings = [
+        PictureRating("m", "q", "1", rubric="r", target="t", method="closed"),
+        *(PictureRating(method, "q", "1", rubric="r", target=method, method=method) for method in ("human", "gold")),
+    ]
+    attributes = [("mood", "calm"), ("empty", "")]
+    card = gallery._card([shown()], ratings, item=item(*attributes))
+    record = {"page_title": "Page", "mood": "bright", "scene": "market", "terms": None}
+    prompts: Any = Prompts()
+    of_card = gallery._prompted(card, prompts, record, {"i": {"scene": "harbour", "mood": "grey"}}, pictures=2)
+    context = {"page_title": "Page", "mood": "calm", "scene": "harbour"}
+    assert asked == [("p", context, [("r", "q", "t")], 2)]
+    assert [(len(sent.shared), len(sent.ends[0][1])) for sent in of_card.prompts] == [
+        (gallery.PROMPT_LENGTH + 1, gallery.END_LENGTH + 1), (gallery.PROMPT_LENGTH, gallery.END_LENGTH)
+    ]  # fmt: skip
+    assert [sent.shared[-1] for sent in of_card.prompts] == ["…", "s"]
