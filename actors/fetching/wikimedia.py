@@ -261,10 +261,8 @@ def _parse_upload(parts: list[str]) -> WikimediaFile:
             raise NoThumbnailError("an older version without its timestamp")
         file = replace(file, name=older["name"], stamp=older["stamp"])
     if thumb and len(rest) == 4 and (thumbnail := _THUMB_NAME.match(_decode(rest[3]))):
-        page = whole_number(thumbnail["page"])
-        page = page if file.extension in (*_TIFF, *_PAGED) else None
         seek = thumbnail["seek"] if file.extension in _VIDEO else None
-        file = replace(file, page=page, lang=thumbnail["lang"], seek=seek)
+        file = _with_page(replace(file, lang=thumbnail["lang"], seek=seek), whole_number(thumbnail["page"]))
     return file
 
 
@@ -278,7 +276,7 @@ def _parse_commons(parts: SplitResult) -> WikimediaFile:
     if viewer := _OPENED.fullmatch(_decode(parts.fragment)):
         title = viewer["title"]
     if title.lower() == "special:filepath" and "file" in query:
-        return _commons_file(query["file"], None)
+        return _commons_file(query["file"], page)
     if match := (_FILE_PATH.fullmatch(title) or _FILE_PAGE.fullmatch(title)):
         return _commons_file(match["name"].removeprefix("File:"), page)
     raise NoThumbnailError("a page of Commons that is not a file page")
@@ -290,7 +288,12 @@ def _commons_file(name: str, page: int | None) -> WikimediaFile:
         raise NoThumbnailError("a page of Commons that is not a file page")
     name = name[0].upper() + name[1:]
     digest = hashlib.md5(name.encode("utf-8", "surrogateescape"), usedforsecurity=False).hexdigest()
-    return WikimediaFile("wikipedia", "commons", f"{digest[0]}/{digest[:2]}", name, page)
+    return _with_page(WikimediaFile("wikipedia", "commons", f"{digest[0]}/{digest[:2]}", name), page)
+
+
+def _with_page(file: WikimediaFile, page: int | None) -> WikimediaFile:
+    """Return the file with a page if its format has pages."""
+    return replace(file, page=page if file.extension in (*_TIFF, *_PAGED) else None)
 
 
 def _name(part: str) -> str:

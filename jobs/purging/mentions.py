@@ -52,7 +52,8 @@ class Mentions:
         self._pictures = gone.pictures
         self._names = gone.pictures | gone.others
         self._ids = pa.array(sorted(self._names), pa.string())
-        self._urls = pa.array(sorted(gone.urls), pa.string())
+        # As the words are compared: an address may end with a sign such as a bracket, which is cut from words.
+        self._urls = pa.array(sorted({url.strip(_AROUND) for url in gone.urls}), pa.string())
         self._filter = gone.exclusion_filter()
 
     def mask(self, rows: pa.Table, columns: Sequence[str]) -> np.ndarray:

@@ -90,6 +90,9 @@ def test_thumbnails() -> None:
         ("https://commons.wikimedia.org/wiki/special:filepath/Example.jpg", EXAMPLE),
         ("https://commons.wikimedia.org/wiki/file:Ex\u200eample.jpg", EXAMPLE),
         ("https://commons.wikimedia.org/wiki/Special:FilePath/P.pdf?page=3", "8/8f/P.pdf/page3-330px-P.pdf.jpg"),
+        ("https://commons.wikimedia.org/wiki/Special:FilePath?file=P.pdf&page=3", "8/8f/P.pdf/page3-330px-P.pdf.jpg"),
+        ("https://commons.wikimedia.org/w/index.php?title=Special:FilePath&file=P.pdf&page=3",
+         "8/8f/P.pdf/page3-330px-P.pdf.jpg"),
         ("https://commons.wikimedia.org/wiki/File:P.pdf?page=3", "8/8f/P.pdf/page3-330px-P.pdf.jpg"),
         ("https://commons.wikimedia.org/w/thumb.php?f=P.pdf&w=300&p=3", "8/8f/P.pdf/page3-330px-P.pdf.jpg"),
         ("http://commons.wikimedia.org:80/wiki/File:Example.jpg", EXAMPLE),
@@ -184,6 +187,10 @@ def test_hosts_of_wikimedia() -> None:
 def test_only_files_with_pages_or_frames_keep_those_of_a_thumbnail() -> None:
     file = parse(f"{UPLOAD}/thumb/a/ab/Name.jpg/page3-300px-seek%3D5-Name.jpg")
     assert (file.name, file.page, file.seek) == ("Name.jpg", None, None)
+    for place in ("wiki/File:P.jpg?page=3", "wiki/Special:FilePath?file=P.jpg&page=3", "w/thumb.php?f=P.jpg&p=3"):
+        file = parse(f"https://commons.wikimedia.org/{place}")
+        assert request_url(file, 300, 200) == file.original_url() == f"{UPLOAD}/8/82/P.jpg", place
+        assert "/lossless-page1-300px-P.jpg" in request_url(file, 300, 2000, "paper"), place
 
 
 def test_a_mime_type_may_only_take_away() -> None:

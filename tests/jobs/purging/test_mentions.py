@@ -16,8 +16,9 @@ FILE = "https://upload.wikimedia.org/wikipedia/commons/a/a9/Example.jpg"
 OTHERS = ("https://h.example/another.png", "https://h.example/ANOTHER.PNG")
 SPACED = 'https://h.example/a "b" c.jpg'
 COMMA = "https://h.example/a,b's.jpg"
+BRACKETS, ENDS = "https://h.example/a_(b).jpg", "https://h.example/picture?name=a_(b)"
 GONE = Gone(
-    {*marks_of(ID), *marks_of(FILE), "7", *map(content_id, OTHERS)}, {URL, PLAIN, COMMA, SPACED},
+    {*marks_of(ID), *marks_of(FILE), "7", *map(content_id, OTHERS)}, {URL, PLAIN, COMMA, SPACED, BRACKETS, ENDS},
     pictures={ID, *map(content_id, OTHERS)},
 )  # fmt: skip
 MENTIONS = Mentions(GONE)
@@ -54,6 +55,11 @@ def test_a_text_loses_its_mentions_and_no_more() -> None:
         f"{URL};{PLAIN}": ";",
         f"見{URL}です。": "見です。",
         f"見て {COMMA}。": "見て 。",
+        f"見{FILE.replace('https', 'http')}": "見",
+        f"see {BRACKETS} here": "see  here",
+        f"{BRACKETS},{BRACKETS}": ",",
+        ENDS: "",
+        f"see {ENDS}": "see )",
         f'{{"a":"{{\\"b\\":\\"{URL}\\"}}"}}': '{"a":"{\\"b\\":\\"\\"}"}',  # JSON in JSON
         f"見{ID}é": "見é",  # letters of other scripts are no part of an id
     }
