@@ -38,9 +38,10 @@ def computed(
     def observe(dims: Any, question: RatedQuestion) -> None:
         observed[dims["question"], dims.get(CONDITION, "")] = question
 
-    raters = Raters(KINDS, changes.pop("families", {}), {}, {})
+    raters = Raters(KINDS, changes.pop("families", {}), changes.pop("groups", {}), {})
+    by_id = changes.pop("keep_ids", False)
     keywords = {"orders": {}, "scale": lambda *_: ((1.0, 5.0), ""), "observe": observe, **changes}
-    with Reduction(by=[CONDITION]) as reduction:
+    with Reduction(by=[CONDITION], keep_ids=by_id) as reduction:
         reduction.add(pa.Table.from_pylist(list(rows), schema=table("ratings").schema()))
         metrics = list(question_metrics(reduction, raters, items or Items(), settings, **keywords))
     return observed, metrics
@@ -59,6 +60,24 @@ def test_gold_is_compared_with_and_is_not_a_rater() -> None:
     assert question.context.judged is not None
     assert question.context.gold_scores[question.context.judged].tolist() == [5, 5]
     assert not any("key" in str(value) for metric in metrics for value in metric.dims.values())
+
+
+def test_the_context_says_who_rated_what_on_which_scale() -> None:
+    rows = [row for target in ("Mali", "") for row in rated_by("mp", "ab", target=target)]
+    changes: dict[str, Any] = {"families": {"m": "x"}, "groups": {"g": ("p",)}}
+    (question,) = computed(rows, scale=lambda *_: (None, "unknown"), keep_ids=True, **changes)[0].values()
+    context = question.context
+    assert (context.kinds, context.families, context.groups) == (KINDS, *changes.values())
+    assert (context.scale, context.no_scale) == (None, "unknown")
+    assert context.names is not None
+    assert sorted(context.names) == ["a", "a · Mali", "b", "b · Mali"]
+    of_names: dict[str, list[str]] = {}
+    for name, picture, target in zip(context.names, context.picture, context.target, strict=True):
+        of_names.setdefault(f"picture {picture}", []).append(name[0])
+        of_names.setdefault(context.targets[target], []).append(name[1:])
+    assert sorted(of_names.values()) == [["", ""], [" · Mali", " · Mali"], ["a", "a"], ["b", "b"]]
+    (question,) = computed(rows)[0].values()
+    assert (question.context.scale, question.context.no_scale, question.context.names) == ((1.0, 5.0), "", None)
 
 
 def test_a_familys_responses_are_those_of_all_its_models() -> None:

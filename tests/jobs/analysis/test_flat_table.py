@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from jobs.analysis.flat_table import FlatTable
-from jobs.judging.kept_rubric import Rubrics
+from jobs.judging.kept_rubric import Rubrics, of_levels
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.reading import open_table
 from tests.factories import FIVE, rating, write_table, write_units
 
-RUBRICS = Rubrics({"r": FIVE})
+RUBRICS = Rubrics({"r": FIVE, "worded": of_levels("worded", "q", "Is it?", [("2", "It is", 2.0)], {})})
 
 
 def table_of(
@@ -89,11 +89,13 @@ def test_words_come_from_the_rubric(tmp_path: Path) -> None:
         rating("a", "m", "q", "9", sample=1),
         rating("a", "m", "q", None, sample=2),
         rating("a", "m", "q", "2", sample=3, rubric="other"),
+        rating("a", "m", "q", "2", sample=4, rubric="worded"),
     ]
     rows = joined(tmp_path, table_of(tmp_path), *ratings)
     label = next(answer.label for answer in FIVE.question("q").answers if answer.value == "2")  # type: ignore[union-attr]
-    assert [row["label"] for row in rows] == [label, None, None, None]
-    assert [row["truncated"] for row in rows] == ["records texts", None, None, None]
+    assert [row["label"] for row in rows] == [label, None, None, None, "It is"]
+    assert [row["question_text"] for row in rows] == [None] * 4 + ["Is it?"]
+    assert [row["truncated"] for row in rows] == ["records texts", None, None, None, None]
     assert (rows[0]["expected"], rows[1]["sample"], rows[2]["status"]) == (2.25, 1, "unparsed")
 
 

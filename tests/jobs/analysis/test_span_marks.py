@@ -79,11 +79,13 @@ def test_an_item_has_all_of_its_pictures_and_the_model_that_wrote_its_text() -> 
         {"item_id": "i1", "image_ids": ["p1", "p2"], "attributes": [("model", "m"), ("text_column", "caption")]},
         {"item_id": "i2", "image_ids": [], "attributes": [("text_column", "caption")]},
         {"item_id": "i3", "image_ids": ["p3"]},
+        {"item_id": "i4"},
     ]
     sources: Any = [TableInMemory("items", rows)]
-    assert read_marked_items(sources, ["i1", "i2"]) == {
+    assert read_marked_items(sources, ["i1", "i2", "i4"]) == {
         "i1": MarkedItem("p1 p2", "m"),
         "i2": MarkedItem("i2", "caption"),
+        "i4": MarkedItem("i4"),
     }
 
 

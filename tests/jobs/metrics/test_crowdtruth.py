@@ -221,8 +221,9 @@ def test_units_with_one_rating_are_left_out_and_lower_the_coverage():
     assert (mean.n, mean.coverage) == (2, 4 / 6)
     share = {f.dims["rater"]: (f.n, f.coverage) for f in metrics if f.name == "worker_quality"}
     assert share == {"r0": (2, 2 / 3), "r1": (2, 2 / 3)}
-    (nothing,) = task_of(RatingTable.from_matrix([[1, np.nan]]), ["a"]).metrics()
-    assert nothing.reason == "no unit was rated by two raters"
+    (nothing,) = task_of(RatingTable.from_matrix([[1, np.nan]]), ["a"]).metrics(dims={"of": "x"})
+    assert (nothing.reason, nothing.coverage) == ("no unit was rated by two raters", 0.0)
+    assert nothing.dims == {"of": "x"}
 
 
 @pytest.mark.parametrize(
@@ -241,7 +242,8 @@ def test_what_is_refused(unit, worker, vectors, message):
 def test_a_crowd_that_never_settles_is_undefined_and_no_crash(monkeypatch):
     """Random answers of raters who share little swing between two states for ever, in the reference too."""
     monkeypatch.setattr("jobs.metrics.crowdtruth.MAX_ROUNDS", 1)
-    task = task_of(RatingTable.from_matrix([[1, 2, 3], [1, 1, 2]]), ["a", "b"])
-    (metric,) = task.metrics()
-    assert (metric.value, metric.n, metric.status) == (None, 2, "skipped")
+    task = task_of(RatingTable.from_matrix([[1, 2, 3], [1, 1, 2], [1, np.nan, np.nan]]), ["a", "b", "c"])
+    (metric,) = task.metrics(dims={"of": "x"})
+    assert (metric.value, metric.n, metric.coverage, metric.status) == (None, 2, 6 / 9, "skipped")
+    assert metric.dims == {"of": "x"}
     assert str(metric.reason).startswith("no convergence within 1 rounds")

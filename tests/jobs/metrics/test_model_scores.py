@@ -103,7 +103,10 @@ def test_self_preference_is_what_was_put_in():
     assert (preference.n, preference.low, preference.reason) == (100, None, ALL_EQUAL)
     fair = self_preference(answers, "x", is_family, np.ones(100, bool))
     assert fair.value == pytest.approx(-0.5)  # the mean of the two others is half a point up on m's family
-    assert self_preference(answers, "m", np.zeros(100, bool), np.ones(100, bool)).value is None
+    for family, name in ((np.zeros(100, bool), "its family"), (np.ones(100, bool), "other families")):
+        unknown = self_preference(answers, "m", family, np.arange(100) < 60)
+        assert (unknown.value, unknown.n, unknown.coverage, unknown.dims) == (None, 60, 1.0, {"rater": "m"})
+        assert unknown.reason == f"no response of {name} that another rater scored too"
 
 
 def test_self_preference_leaves_out_responses_whose_author_is_not_known():

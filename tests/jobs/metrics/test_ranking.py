@@ -53,9 +53,9 @@ def test_recall_by_hand() -> None:
     assert ranking.recall_at([[5, 0]], [2], 5).value == 1 / 2  # rank 0: not in the list
     assert ranking.recall_at([[1, 2, 3, 6]], [10], 5).value == 3 / 10  # of all right answers, not of the five places
     with pytest.raises(ValueError, match="at least one right"):
-        ranking.recall_at([[]], [0], 5)
+        ranking.recall_at([[1], []], [1, 0], 5)
     with pytest.raises(ValueError, match="at most one rank"):
-        ranking.recall_at([[1, 2]], [1], 5)
+        ranking.recall_at([[1], [1, 2]], [1, 1], 5)
 
 
 def test_nothing_ranked_is_undefined_not_zero() -> None:

@@ -1,10 +1,15 @@
 """Sizes of pools and calls, groups of stages and the expected progress, without Ray."""
 
+from types import SimpleNamespace
 from typing import Any
 
+from ray.data import TaskPoolStrategy
+
+from actors.vlm.memory import GPU_SHARE
 from jobs.runtime import stages
 from jobs.runtime.configuration.resources import Resources, StageResources
 from jobs.runtime.stage_contract import Stage
+from jobs.runtime.stage_runners import StageChain
 from jobs.store.files.objects import Object
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask
@@ -48,6 +53,44 @@ def test_there_are_no_more_actors_than_units() -> None:
         stages._limit_actors(StageResources(actors=4, max_actors=most), units) for most in (8, None) for units in (2, 6)
     ]
     assert [(pool.actors, pool.max_actors) for pool in pools] == [(2, 2), (4, 6), (2, None), (4, None)]
+
+
+def mapped(*, one_machine: bool, **pool: Any) -> dict[str, Any]:
+    """Return what Ray Data gets for a pool: the name of the operator, and its options."""
+    data: Any = SimpleNamespace(map_batches=lambda runner, **options: {"runner": runner, **options})
+    arguments: dict[str, Any] = {"board": SimpleNamespace(run="r")}
+    result: Any = stages._map(
+        data, "judge", StageChain, arguments, StageResources(**pool), batch_size=5, one_machine=one_machine
+    )
+    assert (result["batch_format"], result["batch_size"]) == ("pyarrow", 5)
+    return result  # type: ignore[no-any-return]
+
+
+def test_actors_have_the_resources_of_their_pool_and_are_started_again() -> None:
+    pool: dict[str, Any] = {"actors": 2, "num_cpus": 0.7, "num_gpus": 0.5, "memory_gb": 1.5, "max_in_flight": 3}
+    shared = mapped(one_machine=True, max_actors=4, **pool)
+    assert (shared["runner"].__name__, shared["runner"].__mro__[1]) == ("judge", StageChain)
+    assert shared["fn_constructor_kwargs"] == {"board": SimpleNamespace(run="r")}
+    assert (shared["num_cpus"], shared["num_gpus"], shared["memory"]) == (0.7, 0.5, 1.5 * 2**30)
+    assert shared["runtime_env"] == {"env_vars": {GPU_SHARE: "0.5"}}
+    assert (shared["max_restarts"], shared["max_task_retries"]) == (-1, -1)
+    actors = shared["compute"]
+    assert (actors.min_size, actors.max_size, actors.initial_size) == (1, 4, 4)
+    assert actors.max_tasks_in_flight_per_actor == 3
+    for gpus in (0, 1):
+        whole = mapped(one_machine=True, actors=2, num_gpus=gpus)
+        assert (whole["num_gpus"], whole["memory"], "runtime_env" in whole) == (gpus or None, None, False)
+
+
+def test_a_single_actor_is_a_task_on_one_machine_only() -> None:
+    task = mapped(one_machine=True, num_cpus=0.7, memory_gb=1.5)
+    assert type(task["runner"]).__name__ == "judge"
+    assert task["compute"] == TaskPoolStrategy(size=1)
+    assert (task["num_cpus"], task["memory"], task["max_retries"]) == (0.7, 1.5 * 2**30, -1)
+    assert task["runtime_env"]["env_vars"]
+    assert mapped(one_machine=True)["memory"] is None
+    for changes in ({"one_machine": False}, {"one_machine": True, "num_gpus": 1}, {"one_machine": True, "actors": 2}):
+        assert "fn_constructor_kwargs" in mapped(**changes)
 
 
 def test_the_largest_units_are_first_and_equal_ones_in_order() -> None:

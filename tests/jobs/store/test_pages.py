@@ -1,6 +1,7 @@
 """Pages of pictures are read as pyarrow reads them, and only those that are asked for."""
 
 import random
+import struct
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -139,9 +140,12 @@ def test_thrift_refuses_what_is_no_struct() -> None:
         11,
     )
     assert decode(bytes([0x05, 40, 6, 0x15, 1, 0x25, 2, 0])) == ({20: 3, 21: -1, 23: 1}, 8)  # the number follows
+    numbers = bytes([0x13, 5, 0x17]) + struct.pack("<d", 1.5) + bytes([0x1A, 0x15, 2, 0x12, 0])
+    assert decode(numbers) == ({1: 5, 2: 1.5, 3: [1], 4: False}, 16)  # a byte, a double, a set and a Boolean
+    assert decode(bytes([0x19, 0x31, 1, 2, 1, 0])) == ({1: [True, False, True]}, 6)
     assert decode(bytes([0x1B, 0, 0x1B, 1, 0x58, 2, 1, 65, 0])) == ({1: {}, 2: {1: b"A"}}, 9)  # maps
     assert decode(b"x" + bytes([0x19, 0xF3, 16, *range(16), 0]), 1) == ({1: list(range(16))}, 21)  # a long list
-    for damaged in (b"", b"\x18\x7f", b"\x1d", b"\x19\xff"):
+    for damaged in (b"", b"\x18\x7f", b"\x1d", b"\x19\xff", b"\x17\x00", b"\x14"):
         with pytest.raises(ValueError, match="Thrift"):
             decode(damaged)
 

@@ -59,6 +59,15 @@ def test_a_table_of_a_newer_remine_is_refused(out: str) -> None:
             open_table(out)
 
 
+def test_of_two_units_the_one_of_a_newer_remine_is_named(out: str) -> None:
+    complete(plan(out, units=[unit("a"), unit("b")]))
+    *_, victim = sorted(Path(out).glob("*.parquet"))
+    read = pq.read_table(victim)
+    pq.write_table(read.replace_schema_metadata({**read.schema.metadata, b"remine.version": b"99"}), victim)
+    with pytest.raises(InputError, match=f"^{victim}: version 99 of table"):
+        open_table(out)
+
+
 def test_hidden_names_and_folders_hold_no_data_objects(out: str) -> None:
     names = ["a.parquet", ".b.parquet", ".ipynb_checkpoints/c.parquet", "_rejects/d.parquet", "x/e.parquet", "f.txt"]
     listed = [Object(f"{out}/{name}", 1, "") for name in names]
