@@ -242,7 +242,7 @@ def test_what_is_refused(unit, worker, vectors, message):
 def test_a_crowd_that_never_settles_is_undefined_and_no_crash(monkeypatch):
     """Random answers of raters who share little swing between two states for ever, in the reference too."""
     monkeypatch.setattr("jobs.metrics.crowdtruth.MAX_ROUNDS", 1)
-    task = task_of(RatingTable.from_matrix([[1, 2, 3], [1, 1, 2], [1, np.nan, np.nan]]), ["a", "b", "c"])
+    task = task_of(RatingTable.from_matrix(np.array([[1, 2, 3], [1, 1, 2], [1, np.nan, np.nan]])), ["a", "b", "c"])
     (metric,) = task.metrics(dims={"of": "x"})
     assert (metric.value, metric.n, metric.coverage, metric.status) == (None, 2, 6 / 9, "skipped")
     assert metric.dims == {"of": "x"}
