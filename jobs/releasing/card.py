@@ -90,7 +90,7 @@ def _metadata(settings: CardSettings, files: Sequence[ReleasedFile], facts: Card
 def _text(settings: CardSettings, files: Sequence[ReleasedFile], facts: CardFacts) -> str:
     parts = [f"# {settings.title}", settings.description]
     parts.append("| file | rows | one row is |\n|---|---|---|\n" + "\n".join(
-        f"| `{file.path}` | {file.rows:,} | {file.description} |" for file in files))  # fmt: skip
+        f"| `{file.path}` | {file.rows:,} | {_cell(file.description)} |" for file in files))  # fmt: skip
     example = (
         "from datasets import load_dataset\n\n"
         f'pictures = load_dataset("PATH_OR_NAME", "{files[0].name}", split="train")'
@@ -100,7 +100,9 @@ def _text(settings: CardSettings, files: Sequence[ReleasedFile], facts: CardFact
     parts.append("## Annotations\n\n" + _annotations(facts))
     parts.append("## What is not included\n\n" + "\n".join(f"- {line}" for line in facts.left_out))
     for file in files:
-        columns = "\n".join(f"| `{name}` | {column.description} |" for name, column in file.columns.items())
+        columns = "\n".join(
+            f"| `{_cell(name)}` | {_cell(column.description)} |" for name, column in file.columns.items()
+        )
         parts.append(f"## Columns of {file.path}\n\n| column | contents |\n|---|---|\n{columns}")
     if settings.citation:
         parts.append(f"## Citation\n\n```\n{settings.citation.strip()}\n```")
@@ -111,7 +113,7 @@ def _text(settings: CardSettings, files: Sequence[ReleasedFile], facts: CardFact
 
 def _pictures(settings: CardSettings, facts: CardFacts) -> str:
     ranked = sorted(facts.licences.items(), key=lambda entry: (-entry[1], entry[0]))
-    lines = [f"| {name or 'unknown'} | {n:,} |" for name, n in ranked[:MOST_LICENCES]]
+    lines = [f"| {_cell(name) or 'unknown'} | {n:,} |" for name, n in ranked[:MOST_LICENCES]]
     rest = sum(n for _, n in ranked[MOST_LICENCES:])
     lines += [f"| others | {rest:,} |"] if rest else []
     return (
@@ -120,6 +122,11 @@ def _pictures(settings: CardSettings, facts: CardFacts) -> str:
         "the source before you use a picture. Pictures and annotations may be disturbing.\n\n"
         "| licence according to the source | pictures |\n|---|---|\n" + "\n".join(lines)
     )
+
+
+def _cell(text: str) -> str:
+    """Return a text as a cell of a table, which has one line and no bars."""
+    return " ".join(text.split()).replace("|", r"\|")
 
 
 def _annotations(facts: CardFacts) -> str:

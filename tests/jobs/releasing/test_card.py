@@ -61,7 +61,7 @@ def test_the_metadata_has_one_default_configuration() -> None:
 
 
 def test_the_most_frequent_licences_are_listed_and_the_rest_is_summed() -> None:
-    many = {f"L{n:02}": 1 for n in range(MOST_LICENCES + 1)} | {"CC0": 5000, "": 7}
+    many = {f"L{n:02}": 1 for n in reversed(range(MOST_LICENCES + 1))} | {"CC0": 5000, "": 7}
     _, text = card({}, facts(9999, licences=many))
     lines = text.split("|---|---|\n", 1)[1].split("pictures |\n|---|---|\n")[-1].split("\n\n")[0].splitlines()
     expected = ["| CC0 | 5,000 |", "| unknown | 7 |", *(f"| L{n:02} | 1 |" for n in range(MOST_LICENCES - 2))]
@@ -70,6 +70,19 @@ def test_the_most_frequent_licences_are_listed_and_the_rest_is_summed() -> None:
     assert "others" not in card({}, facts(licences=exactly))[1]
     assert "The 9,999 pictures are links" in text
     assert "the data set's licence (mit) does not change" in text
+
+
+def test_texts_of_data_stay_in_their_cell() -> None:
+    """A question's text may have several lines, and licences of a picture may be separated by a bar."""
+    columns = {"rating.a|b": Column("First line.\n  Second | third.\n")}
+    file = ReleasedFile("pictures", "a | b", columns, 1, 1, "abc")
+    _, text = card({}, facts(licences={"CC BY-SA 3.0 | GFDL": 1}), [file])
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    assert rows == [
+        "| file | rows | one row is |", r"| `data/pictures.csv` | 1 | a \| b |",
+        "| licence according to the source | pictures |", r"| CC BY-SA 3.0 \| GFDL | 1 |",
+        "| column | contents |", r"| `rating.a\|b` | First line. Second \| third. |",
+    ]  # fmt: skip
 
 
 def test_people_and_models_are_named_if_there_are_any() -> None:

@@ -193,6 +193,8 @@ def test_every_list_shows_its_rows(site: Served) -> None:
         for query in ("", "?a=p1", "?b=p1", "?a=n&b=p1")
     }
     assert chosen == {"": ["m", "n"], "?a=p1": ["m", "n"], "?b=p1": ["m", "n"], "?a=n&b=p1": ["n", "p1"]}
+    for query, question in (("", "r/fit"), ("?question=r%2Fright", "r/right")):
+        assert f'<option value="{question}" selected>' in site.page(f"compare{query}")
     similar = site.page(f"?like={RED}")
     assert [similar.index(f"pictures/{name}?") for name in (RED, GOLD, BLUE)] == sorted(
         similar.index(f"pictures/{name}?") for name in (RED, GOLD, BLUE)
@@ -230,6 +232,21 @@ def test_after_a_form_the_picture_is_shown_with_the_same_filters(site: Served) -
         assert (reply.status, reply.headers["location"]) == (303, f"{path}{shown}&saved=0")
     for place in ("cross-site", "same-site"):
         assert site.ask(path, method="POST", body=form, Sec_Fetch_Site=place).status == 403
+    for field in ("[1", '["r"]', '["r", "fit", "", "", ""]', "[1, 2, 3, 4]", "[]", "null"):  # not names of lines
+        reply = site.ask(path, method="POST", body=urlencode({"item_id": RED, field: "4"}))
+        assert (reply.status, reply.headers["location"]) == (303, f"{path}?&saved=0"), field
+
+
+def test_a_picture_is_small_in_lists_and_large_on_its_page(place: str, tmp_path: Path) -> None:
+    viewer = viewer_of(place, tmp_path)
+    asked: list[tuple[str, int]] = []
+    thumbnail = viewer._shown.pictures.thumbnail
+    viewer._shown.pictures.thumbnail = lambda *asked_for: asked.append(asked_for) or thumbnail(*asked_for)  # type: ignore
+    with served(viewer) as site:
+        for path in (RED, f"{RED}?size=large", f"{RED}?size=huge"):
+            reply = site.ask(f"/{site.token}/images/{path}")
+            assert (reply.status, reply.headers["cache-control"]) == (200, "private, max-age=3600")
+    assert asked == [(RED, 320), (RED, 1280), (RED, 320)]
 
 
 def test_links_of_a_second_page_have_the_place_of_each_picture(site: Served, monkeypatch: pytest.MonkeyPatch) -> None:

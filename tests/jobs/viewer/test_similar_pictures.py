@@ -2,6 +2,7 @@
 
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -90,3 +91,31 @@ def test_a_table_that_does_not_name_its_encoder_is_searched_by_pictures_alone(tm
     with pytest.raises(InputError, match="its manifest does not say which encoder made its vectors"):
         similar.to_text("a door")
     assert similar.to_picture("a") is not None
+
+
+def test_an_encoder_is_loaded_once_and_what_it_lacks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = open_table(write_vectors(tmp_path / "E", np.eye(2, dtype=np.float32), "e@1"), "embeddings")
+    facts = SimpleNamespace(encoder="e@1", texts=True)
+    monkeypatch.setattr(similar_pictures, "encoder_facts", lambda settings: facts)
+    loaded: list[EmbedderConfig] = []
+
+    class Embedder:
+        def __init__(self, settings: EmbedderConfig) -> None:
+            if loaded:
+                raise OSError("no room")
+            loaded.append(settings)
+
+        def __call__(self, texts: pa.Table) -> pa.Table:
+            assert texts["text"].to_pylist() == ["a door"]
+            return pa.table({"status": ["ok"], "embedding": [[0.0, 1.0]]})
+
+    monkeypatch.setattr("actors.embedder.TextEmbedder", Embedder)
+    similar = SimilarPictures([source], tmp_path)
+    for _ in range(2):
+        assert similar.to_text("a door")["similarity"].to_pylist() == [0, 1]
+    assert [(settings.checkpoint, settings.device) for settings in loaded] == [("local:siglip-tiny", "auto")]
+    with pytest.raises(InputError, match=r"^local:siglip-tiny: cannot be loaded: no room$"):
+        SimilarPictures([source], tmp_path).to_text("a door")
+    facts.texts = False
+    with pytest.raises(InputError, match=r"^e@1 has no tower for texts; search by an example picture$"):
+        SimilarPictures([source], tmp_path).to_text("a door")
