@@ -1,5 +1,6 @@
 """Counts of a unit's tables: rejects, filtered rows and tallies are with the items alone."""
 
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from jobs.errors import InputError
 from jobs.items_from.output import ItemsPlan, UnitRows, _fill, check, rows_of, write
 from jobs.runtime.configuration.config import Writing
 from jobs.runtime.selection.exclusions import Exclusions, marks_of
@@ -121,3 +123,12 @@ def test_what_is_printed_about_the_tables(tmp_path: Path, capsys: pytest.Capture
         "  kinds: text 2",
         "  exclusions: 1 of 3 entries match no picture here, for example a",
     ]
+
+
+def test_nothing_is_written_if_one_of_the_tables_cannot_be_continued(tmp_path: Path) -> None:
+    out = tmp_path / "o"
+    write(Writing(out=str(out)), items_plan(identity={"of": "another test"}), exclusions_of())
+    shutil.rmtree(out / "texts")
+    with pytest.raises(InputError, match="o/items"):
+        write(Writing(out=str(out)), items_plan(), exclusions_of())
+    assert not (out / "texts").exists()

@@ -50,7 +50,8 @@ def test_only_web_addresses_are_urls() -> None:
 def test_paths_are_relative_to_the_folder_or_absolute(tmp_path: Path) -> None:
     composed, decomposed = "M\u00fcnchen.png", "Mu\u0308nchen.png"
     both, either = ("a/\u00c5.png", "a/A\u030a.png"), "Z\u00fcrich.png"
-    for name in ("a/b.png", "B.JPG", decomposed, *both, either):
+    several = [f"{number}/same.png" for number in range(9)]
+    for name in ("a/b.png", "B.JPG", decomposed, *both, either, *several):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(b"x")
     paths = Paths(str(tmp_path), FILE)
@@ -64,7 +65,7 @@ def test_paths_are_relative_to_the_folder_or_absolute(tmp_path: Path) -> None:
         assert (picture.image_id, picture.name) == (content_id(path), f"{tmp_path}/{path}"), name
     hints = {
         "b.png": "there is 'a/b.png'", "a\\b.jpg": "there is 'B.JPG'", "x\\b.png": "there is 'a/b.png'",
-        "b.jpg": "there is 'B.JPG'",
+        "b.jpg": "there is 'B.JPG'", "same.png": "there is '0/same.png'",
         "a/b": "there is 'a/b.png'", "a/b.png;x": "it is a list, set separators.pictures=';'",
         "x; a/b.png": "it is a list, set separators.pictures=';'", "x;y": "", "none": "",
         "a/\u212b.png": "there is 'a/\u00c5.png'",  # a third form of two names
@@ -73,6 +74,6 @@ def test_paths_are_relative_to_the_folder_or_absolute(tmp_path: Path) -> None:
         with pytest.raises(InputError) as error:
             paths.find(name, 7)
         message = str(error.value)
-        assert message.startswith(f"f.csv, line 7: no picture {name!r} among the 6 files of pictures.path={tmp_path}")
+        assert message.startswith(f"f.csv, line 7: no picture {name!r} among the 15 files of pictures.path={tmp_path}")
         assert message.partition(f"pictures.path={tmp_path}")[2] == (f"; {hint}" if hint else "")
     paths.finish()

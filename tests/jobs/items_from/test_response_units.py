@@ -21,6 +21,8 @@ from jobs.store.reading import open_table
 from jobs.store.units import Unit
 from tests.factories import rating, write_table, write_units
 
+OF_TEXT = {"role": "prompt", "language": "de", "date": "1900", "source": "s", "revision": "3", "text": "p"}
+
 
 def response(name: str, item: str, **columns: Any) -> dict[str, Any]:
     key = {"response_id": name, "item_id": item, "model": "m", "prompt": "p", "condition": "", "sample": 0}
@@ -84,7 +86,7 @@ def test_items_and_texts_are_those_of_the_unit(tmp_path: Path) -> None:
         [{**item, "item_id": "b", "text_ids": None}],
     ]
     texts = [
-        [{"text_id": "t", "role": "prompt", "text": "p"}, {"text_id": "g", "role": "generated", "text": "old"}],
+        [{"text_id": "t", **OF_TEXT}, {"text_id": "g", "role": "generated", "text": "old"}],
         [],
     ]
     asked = write_units(tmp_path / "items", "items", items)
@@ -96,6 +98,7 @@ def test_items_and_texts_are_those_of_the_unit(tmp_path: Path) -> None:
     read = reader_of(tables).read(first)
     assert read.tables["items"].column("item_id").to_pylist() == ["a1", "a2"]
     assert sorted(read.tables["texts"].column("text").to_pylist()) == ["a1.", "a2.", "p"]
+    assert OF_TEXT.items() <= read.tables["texts"].to_pylist()[0].items()
     ((reject),) = read.rejects
     assert (reject.position, reject.reason, reject.raw) == (2, "missing_item", "z1")
     attributes = dict(read.tables["items"].column("attributes").to_pylist()[0])
@@ -207,7 +210,9 @@ def test_a_plan_depends_on_the_tables_whatever_their_order(tmp_path: Path) -> No
     plain, _ = planned("labels=[]", "limit=9")
     assert set(plain.identity) == {"responses", "unit_rows", "limit"}
     assert (str(plain.limit), plain.metadata) == ("limit=9: the first 5 of 5 responses", {})
-    assert str(planned("limit=2")[0].limit) == "limit=2: the first 2 of 5 responses"
+    some, _ = planned("limit=2")
+    assert str(some.limit) == "limit=2: the first 2 of 5 responses"
+    assert [some.read(unit).rows_in for unit in some.units] == [2]
     drawn, _ = planned("draw.n=1")
     assert set(drawn.identity) > {"responses", "labels", "unit_rows"}
     assert drawn.lines == ["drew 1 of 2 pictures"]

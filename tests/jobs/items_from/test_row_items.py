@@ -209,6 +209,8 @@ def test_columns_of_a_list_of_pictures_and_those_that_fit_nothing() -> None:
         (("a",), ["columns.id=b", "columns.language=c", texts],
          "F: no column b (columns.id=), c (columns.language=); its columns are a"),
         ((), [texts], "no column a (columns.texts.note=); its columns are none"),
+        (("a",), ["columns.targets=b", "columns.attributes=[c]", texts],
+         "F: no column b (columns.targets=), c (columns.attributes=); its columns are a"),
         (("a", "b"), [], "columns.pictures= or columns.texts.ROLE= is required; the columns of the file are a, b"),
         (("a", "b"), ["columns.pictures=[]", "columns.texts={note: []}"], "is required"),
         (("a",), [texts, "separators.texts=''"], "separators.texts=: empty"),

@@ -62,7 +62,8 @@ def test_items_are_rated_as_their_pictures(tables: Path, tmp_path: Path) -> None
 
 
 def test_a_texts_vector_is_not_used_for_a_picture(tmp_path: Path) -> None:
-    items = [{"item_id": name, "image_ids": [name]} for name in ("picture", "caption", "failed")]
+    items: list[dict[str, Any]] = [{"item_id": name, "image_ids": [name]} for name in ("picture", "caption", "failed")]
+    items.append({"item_id": "bare", "image_ids": None})
     vectors = [
         *embedding_rows(["caption"], "text", np.ones((1, DIM))),
         *embedding_rows(["picture"], "image", np.ones((1, DIM))),
@@ -70,13 +71,15 @@ def test_a_texts_vector_is_not_used_for_a_picture(tmp_path: Path) -> None:
     ]
     sources = [open_table(write_units(tmp_path / name, name, [rows])).footers[0].object
                for name, rows in (("items", items), ("embeddings", vectors))]  # fmt: skip
-    rows = read_item_vectors(UnitTask(Unit("u", tuple(sources), rows=3))).to_pylist()
+    rows = read_item_vectors(UnitTask(Unit("u", tuple(sources), rows=4))).to_pylist()
     assert [(row["status"], row["error_kind"], row["embedding"] is None) for row in rows] == [
         ("ok", None, False),
         ("missing_input", "no_picture", True),
         ("missing_input", "gone", True),
+        ("missing_input", "no_picture", True),
     ]
     assert "does not have the picture" in rows[1]["error_message"]
+    assert rows[3]["error_message"] == "the item has no picture"
 
 
 def test_excluded_pictures_are_not_rated(tables: Path, tmp_path: Path) -> None:
