@@ -173,8 +173,8 @@ def _read_parquet(config: TermsConfig, uri: str) -> tuple[list[str | None], list
             raise InputError(f"{uri}: not a readable Parquet file; replace it with a complete copy") from error
     column = _phrase_column(uri, table.column_names, config.column)
     phrases = table[column].to_pylist()
-    if not_text := next((phrase for phrase in phrases if not isinstance(phrase, str | None)), None):
-        raise InputError(f"{uri}: column {column} has {type(not_text).__name__}, not text")
+    if not_texts := [phrase for phrase in phrases if not isinstance(phrase, str | None)]:
+        raise InputError(f"{uri}: column {column} has {type(not_texts[0]).__name__}, not text")
     return phrases, table["source"].to_pylist() if "source" in table.column_names else [None] * len(phrases)
 
 

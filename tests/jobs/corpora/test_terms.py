@@ -57,7 +57,7 @@ def test_files_of_several_kinds(tmp_path: Path) -> None:
 
 
 def test_a_parquet_file_and_a_column_by_name(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"label": ["War", None], "n": [1, 2]}), tmp_path / "t.parquet")
+    pq.write_table(pa.table({"label": ["War", None], "n": [0, 2]}), tmp_path / "t.parquet")
     path = str(tmp_path / "t.parquet")
     assert read_terms(TermsConfig(path=path, column="label")) == {"war": ("t",)}
     with pytest.raises(InputError, match="column n has int, not text"):
@@ -114,7 +114,7 @@ def test_paths_of_terms_are_texts() -> None:
         with pytest.raises(InputError, match="a list of them"):
             read_terms(TermsConfig(path=path))
 
-    check_cases(check, [[], [""], 3, {"a": "b"}])
+    check_cases(check, [[], [""], ["a.txt", ""], ["a.txt", 3], 3, {"a": "b"}])
 
 
 REFUSED = [
