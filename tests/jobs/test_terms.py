@@ -90,7 +90,8 @@ def test_a_limit_reads_the_first_lines_of_a_dump(tmp_path: Path, name: str, part
 def test_a_limit_takes_the_first_entities_of_a_table(tmp_path: Path) -> None:
     run(tmp_path)
     keys = ["source=wikidata", f"entities={tmp_path}/out/entities", concepts(tmp_path)]
-    cli.execute("terms", [*keys, "limit=3", f"out={tmp_path}/some"])
+    manifest: Any = cli.execute("terms", [*keys, "limit=3", f"out={tmp_path}/some"])
+    assert (manifest["limit"]["rows"], manifest["limit"]["noun"]) == (3, "entities")
     first = {row["entity_id"] for row in rows_of(f"{tmp_path}/out/entities")[:3]}
     assert {entity for *_, entity in terms(tmp_path / "some")} <= first
     counts = open_table(f"{tmp_path}/some/terms")

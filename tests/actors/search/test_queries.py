@@ -74,3 +74,11 @@ def test_lengths_and_scores_are_summed_in_float64() -> None:
 def test_queries_without_a_direction_are_refused(bad: np.ndarray) -> None:
     with pytest.raises(ValueError, match="queries of shape"):
         Queries(bad, ON_CPU)
+
+
+def test_settings_that_find_nothing_are_refused() -> None:
+    assert SearchSettings(k=1, score=COSINE).k == 1
+    with pytest.raises(ValueError, match="^k=0: must be at least 1"):
+        SearchSettings(k=0)
+    with pytest.raises(ValueError, match="^score=dot: must be one of inner_product, cosine"):
+        SearchSettings(score="dot")

@@ -25,6 +25,7 @@ from jobs.errors import InputError
 from jobs.page.choice_sheet import COLUMNS as CHOOSE_COLUMNS
 from jobs.store.reading import open_table
 from jobs.store.writer import Reject
+from tests.cases import check_cases
 
 Pairs = list[tuple[str, str]]
 PAIRS = [("1", "x, y; z"), ("2", "first\nsecond"), ("zoë", "é")]
@@ -122,6 +123,7 @@ def accepted_files(reader: Reader) -> Iterator[tuple[str, bytes, str | None]]:
     yield "a mark of another encoding than the key", plain.encode("utf-8-sig"), "cp1252"
     yield "semicolons", semicolons.encode(), None
     yield "tabs", text_of(reader, delimiter="\t").encode(), None
+    yield "carriage returns", text_of(reader, end="\r").encode(), None
     yield "sep=;", ("sep=;\r\n" + semicolons).encode(), None
     yield "sep=; after a mark", ("sep=;\r\n" + semicolons).encode("utf-16"), None
     yield "no line break at the end", plain.removesuffix("\n").encode(), None
@@ -147,6 +149,7 @@ def refused_files(reader: Reader) -> Iterator[tuple[str, bytes, Sequence[str]]]:
     yield "after quoted line breaks", f"{header}\n{quoted}\n1\n".encode(), [f"line {3 + fields}", "1 fields"]
     yield "open quote", f'{header}\n{row}\n{row[:-1]}"{row[-1]}'.encode(), ["line 3", f"column {last}", "quote"]
     yield "open quote, more lines", f'{header}\n{row[:-1]}"x\n{row}\n'.encode(), ["line 2", f"column {last}", "quote"]
+    yield "open quote in a column too many", f'{header}\n{row},"x\n'.encode(), ["line 2", f"column {fields + 1}: a q"]
     yield "NUL", f"{header}\n{row}\n{row}\0\n".encode(), ["line 3", f"column {last}", "NUL"]
     yield "UTF-16 without a mark", f"{header}\n{row}\n".encode("utf-16-le"), ["line 1", "NUL", "encoding="]
     yield "NUL in the header after empty lines", f"\n \n\0{header}\n".encode(), ["line 3", "NUL"]
@@ -285,3 +288,39 @@ def test_a_long_field_is_read_whatever_the_limit_of_the_process(tmp_path: Path) 
         assert by_rows(str(path), None) == [("1", article)]
     finally:
         csv.field_size_limit(limit)
+
+
+def test_the_delimiter_is_that_of_most_rows(tmp_path: Path) -> None:
+    cases = {
+        "a.csv": ("a,b\tx\n1,2\ty\n3,4\tz\n", ("a", "b\tx")),  # the comma and the tab divide all rows
+        "b.csv": ("a;b\n1;2\n3\n4;5\n6;7\n", ("a", "b")),  # a column without a delimiter is none
+        "c.csv": ("a|b\n", ("a", "b")),
+        "d.tsv": ("a\tb, c\n1, 2\n3, 4\n5, 6\n", ("a", "b, c")),
+        "e.tsv": ("a,b\n1,2\n", ("a", "b")),
+        "f.tsv": ("a\tb\n", ("a", "b")),
+        "g.tsv": ("a\n1\t2\n", ("a",)),
+    }
+
+    def check(name: str) -> None:
+        (tmp_path / name).write_text(cases[name][0])
+        assert delimited.read_dialect(str(tmp_path / name)).header == cases[name][1]
+
+    check_cases(check, list(cases))
+
+
+def test_line_ends_within_a_field_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_bytes(b'a,b\r\n1,"x\r\ny"\r\n2,"x\ry"\r\n')
+    assert by_rows(str(path), None) == by_batches(str(path), None) == [("1", "x\r\ny"), ("2", "x\ry")]
+
+
+def test_bytes_outside_an_encoding_that_is_set_cost_their_row(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_bytes(b"a,b\n1,x\n2,\xe9\n3,y\n")
+    rejects: list[Reject] = []
+    dialect = delimited.read_dialect(str(path), encoding="utf8")
+    rows = delimited.rows(str(path), dialect, reject=rejects.append)
+    assert [row for _, row in rows] == [["1", "x"], ["3", "y"]]
+    assert [(reject.position, reject.reason, reject.message) for reject in rejects] == [
+        (3, "bad_encoding", "column b: bytes that are not UTF-8")
+    ]

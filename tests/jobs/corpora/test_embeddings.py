@@ -71,6 +71,8 @@ def same(actual: dict[str, np.ndarray], truth: dict[str, np.ndarray]) -> bool:
 @pytest.mark.parametrize("compressed", [False, True])
 def test_datacomp(tmp_path: Path, compressed: bool) -> None:
     truth = datacomp(tmp_path / "d", [23, 0, 40, 1], compressed=compressed)
+    (tmp_path / "d" / "README.md").touch()
+    meta(tmp_path / "d" / "other" / "more.parquet", 3, "x")
     cfg = config(tmp_path / "d", "datacomp", array="l14_img", id="uid")
     corpus = find_corpus(cfg)
     actual, counts = read(corpus, cfg)
@@ -129,8 +131,17 @@ def test_clip_retrieval(tmp_path: Path) -> None:
         names = [f"p{number}/{n}.jpg" for n in range(9)]
         meta(tmp_path / "metadata" / f"metadata_{number}.parquet", 9, "x", image_path=names)
         truth |= dict(zip(names, stored, strict=True))
-    cfg = config(tmp_path, "clip_retrieval", array="img_emb", id="image_path")
-    assert same(read(find_corpus(cfg), cfg)[0], truth)
+    (tmp_path / "metadata" / "notes.txt").touch()
+    meta(tmp_path / "other" / "metadata_3.parquet", 9, "x")
+    for array in ("img_emb", None):
+        cfg = config(tmp_path, "clip_retrieval", array=array, id="image_path")
+        assert same(read(find_corpus(cfg), cfg)[0], truth)
+    (tmp_path / "text_emb").mkdir()
+    for number in (0, 1, 10):
+        np.save(tmp_path / "text_emb" / f"text_emb_{number}.npy", vectors(9, number + 50))
+    of_texts = config(tmp_path, "clip_retrieval", array="text_emb", id="image_path")
+    texts, _ = read(find_corpus(of_texts), of_texts)
+    assert (texts["p10/8.jpg"] == vectors(9, 60)[8]).all()
     (tmp_path / "metadata" / "metadata_10.parquet").unlink()
     with pytest.raises(InputError, match=r"img_emb_10\.npy .*metadata_10\.parquet"):
         find_corpus(cfg)
@@ -277,7 +288,8 @@ class TestRefused:
             inputs: dict[str, Any] = {"embedder": None} | {key: TINY if key == "embedder" else "x"}
             message = self.message_of(config(tmp_path, layout, **inputs))
             assert message.startswith(f"corpus.{key}="), message
-            assert f"layout {layout}" in message
+            reason = "a table has its own ids and encoder" if layout == "table" else "arrays alone have no columns"
+            assert f"layout {layout} does not use it ({reason})" in message
 
     def test_faults_that_only_reading_shows(self, tmp_path: Path) -> None:
         datacomp(tmp_path / "d", [3000], compressed=True)

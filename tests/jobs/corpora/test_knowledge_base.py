@@ -160,6 +160,7 @@ def test_windows_overlap_and_cover_every_word(tmp_path: Path) -> None:
     assert windows("a b c d", cfg) == ["a b c d"]
     assert windows(" ", cfg) == []
     assert windows("a", cfg) == ["a"], "no more words than an overlap"
+    assert windows("a", config(tmp_path, window_words=2, overlap_words=1)) == ["a"]
     assert windows(text, config(tmp_path, window_words=4, overlap_words=1, windows=1)) == ["a b c d"]
 
 
@@ -174,7 +175,10 @@ def test_invalid_input_is_refused(tmp_path: Path) -> None:
         find_files(config(tmp_path / "x.txt"))
     path = tmp_path / "kb.csv"
     path.write_text("id,lang\n1,en\n")
-    with pytest.raises(InputError, match="no column names, title, gloss, article, images; there are id, lang"):
+    with pytest.raises(InputError, match=r"no column names, title, gloss, article, images; there are id, lang \(cho"):
+        find_files(config(path))
+    path.write_bytes(b"id,lang\n1,\xe9n\n")
+    with pytest.raises(InputError, match="for instance knowledge_base.encoding=cp1252"):
         find_files(config(path))
     path.write_text("id,lang,names,title,gloss,article,images,lang\n1,en,x,,,,,de\n")
     with pytest.raises(InputError, match="duplicate column lang"):
@@ -187,6 +191,8 @@ def test_invalid_input_is_refused(tmp_path: Path) -> None:
     ):  # fmt: skip
         with pytest.raises(InputError, match=message):
             find_files(config(path, **keys))
+    path.write_text("id,lang,names,title,gloss,article,images\n")
+    assert len(find_files(config(path, window_words=1, overlap_words=0, windows=1))) == 1
     broken = tmp_path / "kb.jsonl"
     broken.write_text('{"id": "1"}\n{"id"\n')
     with pytest.raises(InputError, match="cannot be read after row"):
@@ -227,10 +233,10 @@ def test_a_parquet_file_is_cut_between_nodes_and_read_in_parts(tmp_path: Path) -
     assert (unit.rows, unit.bytes) == (len(rows), file.size)
     pq.write_table(pa.Table.from_pylist([*rows, rows[1]]), tmp_path / "sorted.parquet")  # a is not in one place
     assert len(list(cut(find_files(config), node="id", unit_rows=2))) == 1
-    for ids in (pa.array([["a"], ["b"], ["c"]]), pa.array([None, " ", ""]), pa.array([1, 1, 2])):
+    for ids in (pa.array([["a"], ["b"], ["c"]]), pa.array([None, " ", ""]), pa.array([1, 2, 2])):
         pq.write_table(pa.table({"id": ids, "lang": ["en"] * 3, "names": ["x"] * 3}), tmp_path / "sorted.parquet")
         units = list(cut(find_files(config), node="id", unit_rows=1))
-        assert [unit.rows for unit in units] == ([2, 1] if ids.type == pa.int64() else [3])
+        assert [unit.rows for unit in units] == ([1, 2] if ids.type == pa.int64() else [3])
 
 
 def test_a_node_whose_texts_cannot_be_written_affects_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.corpora.spreadsheet_cells import escaped, escaped_rows, original
+from jobs.corpora.spreadsheet_cells import escaped, escaped_data, escaped_rows, original
 from jobs.items_from import concepts
 from jobs.items_from.concepts_sheet import as_csv
 from jobs.page import choice_sheet
@@ -34,6 +34,9 @@ def test_every_text_is_read_back(text: str) -> None:
 
 def test_numbers_and_what_people_write_stay() -> None:
     assert [escaped(cell) for cell in (-0.5, 3, None, "x", "")] == [-0.5, 3, None, "x", ""]
+    assert [escaped_data(cell) for cell in (-0.5, None, "-4", "+1e5", "-4x", "=1")] == [
+        -0.5, None, "-4", "+1e5", "'-4x", "'=1"
+    ]  # fmt: skip
     assert [original(cell) for cell in ("'tis", "x", "=x")] == ["'tis", "x", "=x"]
 
 

@@ -97,9 +97,9 @@ def test_texts_that_the_knowledge_base_lacks_are_counted_and_left_out() -> None:
     unit = LinkUnit(settings=settings, lookups=lookups, kb_pictures=None, excluded=None)
     rejects: list[Any] = []
     writer: Any = SimpleNamespace(counts=SimpleNamespace(tallies={}), reject=rejects.append)
-    ranked = unit._by_text({"q": [("gone", 0.9), ("t", 0.8)]}, writer)
+    ranked = unit._by_text({"q": [("gone", 0.9), ("lost", 0.85), ("t", 0.8)]}, writer)
     assert {query: [link.node_id for link in links] for query, links in ranked.items()} == {"q": ["n"]}
-    assert (writer.counts.tallies, rejects) == ({UNKNOWN: {"": 1}}, [])
+    assert (writer.counts.tallies, rejects) == ({UNKNOWN: {"": 2}}, [])
 
 
 def test_queries_without_a_vector_are_counted_and_left_out() -> None:

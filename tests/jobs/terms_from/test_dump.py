@@ -160,6 +160,20 @@ def test_a_truncated_file_is_reported(tmp_path: Path, name: str) -> None:
     assert {line.text for line in lines if isinstance(line, Line)} >= set(LINES[:60])
 
 
+@pytest.mark.parametrize("reason", ["truncated", "corrupt"])
+def test_damage_after_a_unit_is_reported_by_the_next_alone(tmp_path: Path, reason: str) -> None:
+    """The last line of the first unit continues in a member that begins in the second."""
+    path, first = tmp_path / "a.json.gz", gzip.compress(b"{a\n{b", mtime=0)
+    second = bytearray(gzip.compress(RANDOM.randbytes(300_000).replace(b"\n", b"x"), mtime=0))
+    if reason == "truncated":
+        del second[-100:]
+    else:
+        second[200_000:] = bytes(len(second) - 200_000)
+    path.write_bytes(first + second)
+    of_units = [list(dump.lines(unit)) for unit in cut(path, len(first))[:2]]
+    assert [[line.reason for line in lines if isinstance(line, Damage)] for lines in of_units] == [[], [reason]]
+
+
 def test_a_line_that_is_too_long_is_no_burden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dump, "LONGEST_LINE", 50_000)
     path = tmp_path / "a.json.gz"
