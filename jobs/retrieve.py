@@ -68,9 +68,9 @@ def execute(cfg: RetrieveConfig) -> dict[str, Any] | None:
     excluded = exclusions.read_exclusions(cfg.exclusions)
     plan = _plan(cfg, queries, corpus, calibration, exclusions.identity(excluded))
     check_distinct(cfg.queries, queries)
-    keeps = not (cfg.overwrite or cfg.only_plans) and cfg.faiss.out is None  # an index may contain purged pictures
+    keeps = not cfg.overwrite and cfg.faiss.out is None  # an index may contain purged pictures
     if keeps and (purged := _purged(plan)) is not None:
-        return purged
+        return None if cfg.only_plans else purged
     count = sum(source.rows for source in queries)
     side = resident_side(cfg.resident, queries=count, corpus=corpus.rows)
     vectors = f"{quantity(corpus.rows, 'vector')} of {corpus.space.dim} numbers"

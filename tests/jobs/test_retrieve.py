@@ -296,6 +296,8 @@ def test_neighbours_are_kept_after_a_purge_unless_there_are_other_queries(
     assert cli.main("retrieve", [*keys, "k=9", withdrawn]) == 0
     assert "40 neighbours remain after a purge; overwrite=true" in capsys.readouterr().out
     assert rows_of(root / "n").equals(left)
+    assert cli.execute("retrieve", [*keys, "k=9", withdrawn, "plan=true"]) is None
+    assert "40 neighbours remain after a purge" in capsys.readouterr().out, "a plan says what the run would do"
     assert cli.main("retrieve", [*keys, "k=8", withdrawn]) == 2
     assert cli.main("retrieve", [*keys, "k=9", withdrawn, f"faiss.out={root}/index"]) == 2  # there is none without them
     assert cli.main("retrieve", [*keys, "k=9"]) == 2  # without the list
