@@ -67,7 +67,7 @@ def test_links_in_the_models_order(tables: Path, tmp_path: Path) -> None:
 def test_fewer_nodes_and_exclusions(tables: Path, tmp_path: Path) -> None:
     manifest = run(tables, tmp_path / "out", "k=1", f"exclusions={tables}/out.txt")
     assert [(row["image_id"], row["node_id"]) for row in rows_of(str(tmp_path / "out"))] == [("a", "n2")]
-    assert manifest["counts"]["filtered"]["excluded"] == 1
+    assert manifest["counts"]["filtered"] == {"excluded": 1, "no name is in the knowledge base": 1, "no response": 2}
 
 
 def test_accuracy_is_computed_as_of_other_links(tables: Path, tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_queries_without_a_direction_are_refused(bad: np.ndarray) -> None:
 
 def test_settings_that_find_nothing_are_refused() -> None:
     assert SearchSettings(k=1, score=COSINE).k == 1
-    with pytest.raises(ValueError, match="^k=0: must be at least 1"):
+    with pytest.raises(ValueError, match=r"^k=0: must be at least 1"):
         SearchSettings(k=0)
-    with pytest.raises(ValueError, match="^score=dot: must be one of inner_product, cosine"):
+    with pytest.raises(ValueError, match=r"^score=dot: must be one of inner_product, cosine"):
         SearchSettings(score="dot")

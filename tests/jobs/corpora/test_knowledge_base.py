@@ -178,7 +178,7 @@ def test_invalid_input_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no column names, title, gloss, article, images; there are id, lang \(cho"):
         find_files(config(path))
     path.write_bytes(b"id,lang\n1,\xe9n\n")
-    with pytest.raises(InputError, match="for instance knowledge_base.encoding=cp1252"):
+    with pytest.raises(InputError, match=r"for instance knowledge_base\.encoding=cp1252"):
         find_files(config(path))
     path.write_text("id,lang,names,title,gloss,article,images,lang\n1,en,x,,,,,de\n")
     with pytest.raises(InputError, match="duplicate column lang"):

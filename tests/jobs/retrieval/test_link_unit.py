@@ -126,6 +126,12 @@ def test_queries_without_a_vector_are_counted_and_left_out() -> None:
     ranked = unit._by_similarity({"p": ["n", "m", "o"], "q": ["n"], "r": ["m"]}, writer)
     assert {query: [link.node_id for link in links] for query, links in ranked.items()} == {"p": ["m", "n"]}
     assert (writer.counts.filtered, rejects) == ({"no_vector": 2}, [])
+    texts = pa.table({"text_id": ["t1", "t2"], "source": ["n", "n"], "text": ["a", "b"]})
+    for aggregation, score in (("max", 0.8), ("mean", 0.7), ("first", 0.6)):
+        settings = LinkSettings(k=2, lemma_aggregation=aggregation)
+        unit = LinkUnit(settings=settings, lookups=lookups, kb_pictures=None, excluded=None)
+        ((link,),) = unit._by_similarity({"p": ["n"]}, writer).values()
+        assert link.score == pytest.approx(score)
 
 
 def test_a_query_that_cannot_be_ranked_is_rejected_with_its_name() -> None:
