@@ -4,12 +4,15 @@ import json
 import math
 from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from jobs import demo
 from jobs.errors import InputError
 from jobs.runtime.command_line import cli
+from jobs.runtime.configuration.config import RayConfig
 
 
 def test_a_strangers_folder_is_refused_and_untouched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -58,6 +61,30 @@ def test_the_missing_server_names_its_extra_and_nothing_is_written(
     assert "'.[demo]'" in printed
     assert printed.count("\n") == 1
     assert not (tmp_path / "demo").exists()
+
+
+def test_the_pipeline_is_that_of_the_demo_and_the_first_counts_of_a_job_are_compared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    steps = [("mine", {"counts": 1}), ("embed", {"counts": 2}), ("embed", {"counts": 3}), ("kb", {"nodes": 4}),
+             ("report", None)]  # fmt: skip
+    started: list[tuple[str, list[str]]] = []
+
+    def execute(job: str, overrides: list[str]) -> list[Any]:
+        started.append((job, overrides))
+        return [SimpleNamespace(job=name, returned=returned) for name, returned in steps]
+
+    monkeypatch.setattr(cli, "execute", execute)
+    of_ray = RayConfig(address="head:6379", num_cpus=3, verbose=True)
+    for config in (demo.DemoConfig(), demo.DemoConfig(ray=of_ray)):
+        assert demo._pipeline(config) == {"mine": 1, "embed": 2}
+    (usual, on_a_cluster) = (overrides for _, overrides in started)
+    assert {job for job, _ in started} == {"run"}
+    assert usual[:4] == on_a_cluster[:4] == [
+        "pipeline=demo", "profile=full", "out=s3://remine-demo/out", "pipeline.inputs.world=s3://remine-demo/in"
+    ]  # fmt: skip
+    assert usual[4:] == ["ray.address=null", "ray.num_cpus=null", "ray.verbose=false"]
+    assert on_a_cluster[4:] == ["ray.address=head:6379", "ray.num_cpus=3", "ray.verbose=true"]
 
 
 @pytest.mark.parametrize(("name", "architecture"), [("demo-encoder", "SigLIP"), ("demo-judge", "Qwen2.5-VL")])

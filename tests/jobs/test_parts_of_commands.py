@@ -6,7 +6,20 @@ from typing import Any
 
 import pytest
 
-from jobs import concepts, curate, evaluate, import_ratings, link, loglik, purge, retrieve, tric_statistics, verify
+from jobs import (
+    concepts,
+    curate,
+    evaluate,
+    generate_images,
+    import_ratings,
+    link,
+    loglik,
+    purge,
+    retrieve,
+    show_links,
+    tric_statistics,
+    verify,
+)
 from jobs.analysis.gold_answers import GoldAnswers
 from jobs.annotation.columns import RatingColumns
 from jobs.curation.apply_rules import CurationTables
@@ -116,6 +129,43 @@ def test_only_cosines_have_the_calibration_of_the_queries() -> None:
     assert calibration(logit_scale=0.0, logit_bias=0.5, layout="npy") == Calibration(0.0, 0.5)
     queries.metadata = {"remine.logit_scale": "2.0"}
     assert calibration() is None
+
+
+def test_a_page_of_links_has_1_to_100_pictures_and_a_table() -> None:
+    def check(keys: dict[str, Any], message: str | None) -> None:
+        cfg = show_links.ShowLinksConfig(out="o", **{"pictures": ["p"], "links": ["l"], **keys})
+        if message is None:
+            show_links._check(cfg)
+            return
+        with pytest.raises(InputError, match=message):
+            show_links._check(cfg)
+
+    check_cases(check, [
+        ({}, None), ({"pictures": ["p"] * 100, "nearest": 1, "k": 1}, None), ({"links": [], "neighbors": ["n"]}, None),
+        ({"pictures": []}, r"^pictures=\[\]: name 1 to 100"), ({"pictures": ["p"] * 101}, "name 1 to 100 image_ids$"),
+        ({"links": []}, "^neighbors= and links=: at least one"), ({"k": 0}, "^k=0: must be"),
+        ({"nearest": 0}, "^nearest=0: must be at least 1"),
+    ])  # fmt: skip
+
+
+def test_pictures_of_one_or_several_models_depend_on_their_settings_and_prompts() -> None:
+    models: list[Any] = [SimpleNamespace(identity={"model": n}, rater=f"org/{n}", name=n) for n in "ab"]
+    prompts: Any = SimpleNamespace(units=lambda drawn: drawn, identity={"input": "texts"})
+
+    def plan(count: int, **keys: Any) -> Any:
+        cfg = generate_images.GenerateImagesConfig(input="i", out="o", **keys)
+        return generate_images._plan(cfg, prompts, models[:count], [], Exclusions())
+
+    alone, both = plan(1), plan(2)
+    assert (alone.out, alone.table, alone.derived) == (str(Path("o").absolute() / "images"), "images", True)
+    assert (alone.identity["model"], "models" in alone.identity) == ("a", False)
+    assert (both.identity["models"], "model" in both.identity) == ([{"model": "a"}, {"model": "b"}], False)
+    assert (alone.metadata, both.metadata) == ({"image_model": "org/a"}, {"image_model": "org/a, org/b"})
+    assert both.models == {"a": "org/a", "b": "org/b"}
+    for key, value in {"seed": 1, "samples": 2, "prompt_role": "caption"}.items():
+        changed = plan(1, **{key: value}).identity
+        assert {name for name in changed if changed[name] != alone.identity[name]} == {key}
+    assert plan(1, steps=3).identity == alone.identity | {"num_inference_steps": 3}
 
 
 def test_keys_of_a_search_that_do_not_fit_are_refused() -> None:

@@ -1,5 +1,6 @@
 """Keys that `run` passes to its steps, without running them."""
 
+import re
 import shlex
 from typing import Any
 
@@ -12,7 +13,7 @@ from jobs.run import RunConfig
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration import config
 from jobs.runtime.configuration.config import RayConfig
-from jobs.runtime.pipeline.pipelines import Step
+from jobs.runtime.pipeline.pipelines import PipelineConfig, ProfileConfig, Step
 
 CENTURY = ("mine", "curate", "fetch", "curate", "fetch", "embed", "judge", "curate", "report")
 INPUTS = [f"pipeline.inputs.{name}=x" for name in ("corpus", "terms", "pictures")]
@@ -58,6 +59,28 @@ def test_keys_of_a_step_come_before_those_of_the_run() -> None:
     assert [local[f"ray.{name}"] for name in ("address", "num_cpus", "verbose")] == ["local", "3", "true"]
     assert set(overrides("curate", {"input": "i"})) == {"resume", "overwrite", "input"}  # has no other of these keys
     assert overrides("nothing", {"a": 1}) == {"a": "1"}
+
+
+def test_steps_are_announced_and_timed_and_return_what_their_jobs_do(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    listed = [Step("ls", {"inputs": ["R"]}), Step("ls", {"inputs": ["S"]}, each={"model": "m"})]
+    cfg = RunConfig(out="/r", pipeline=PipelineConfig("p", steps=listed), profile=ProfileConfig("q"))
+    monkeypatch.setattr(cli, "execute_loaded", lambda job, loaded, overrides: (job, loaded.inputs, overrides))
+    results = run.execute(cfg)
+    assert [(result.job, result.label, result.returned) for result in results] == [
+        ("ls", "ls", ("ls", ["R"], ["inputs=['R']"])), ("ls", "ls model=m", ("ls", ["S"], ["inputs=['S']"]))
+    ]  # fmt: skip
+    first, second, total, *times = capsys.readouterr().out.splitlines()
+    assert (first, second, total) == ("[1/2] ls", "[2/2] ls model=m", "run: pipeline p, profile q")
+    assert [re.sub(r" +\d+\.\d s$", "", line) for line in times] == ["  ls", "  ls model=m"]
+    for job in ("run", "demo", "nothing"):
+        refused = RunConfig(out="/r", pipeline=PipelineConfig("p", steps=[Step(job)]), profile=ProfileConfig("q"))
+        with pytest.raises(InputError, match=rf"^pipeline=p: no such job {job}; must be one of analyze, .*"):
+            run.execute(refused)
+        of_profile = RunConfig(out="/r", pipeline=cfg.pipeline, profile=ProfileConfig("q", {job: {}}))
+        with pytest.raises(InputError, match=f"^profile=q: no such job {job}; must be one of"):
+            run.execute(of_profile)
 
 
 def test_exclusions_of_the_run_reach_every_step_that_takes_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,7 @@ def test_cells_are_coloured_by_their_share_of_the_row() -> None:
     colours = {place: to_hex(box.get_facecolor()) for place, box in boxes(axes).items()}
     shares = {(0, 0): 0.75, (1, 0): 0.25, (0, 1): 0, (1, 1): 0, (0, 2): 0.45, (1, 2): 0.55}  # column, row
     assert colours == {place: shade(share) for place, share in shares.items()}
+    assert {(box.get_width(), box.get_height()) for box in boxes(axes).values()} == {(1, 1)}
     texts = {tuple(text.get_position()): (text.get_text(), text.get_color()) for text in axes.texts}
     black, white = "#000000", "#ffffff"
     assert {place: texts[place] for place in shares} == {

@@ -147,6 +147,13 @@ def test_shares_outside_the_scale_have_the_colour_of_its_ends() -> None:
     ]  # fmt: skip
 
 
+def _inches(axes: Axes, figure: Figure) -> Any:
+    """Return the box of axes with their labels."""
+    tight = axes.get_tightbbox()
+    assert tight is not None
+    return tight.transformed(figure.dpi_scale_trans.inverted())
+
+
 def test_plots_of_a_figure_have_their_own_sizes_in_rows_of_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[Figure] = []
 
@@ -159,16 +166,18 @@ def test_plots_of_a_figure_have_their_own_sizes_in_rows_of_columns(monkeypatch: 
     figures.small_multiples([("one", narrow), ("", wide), ("three", wide)], title="t", description="d", columns=2)
     figures.small_multiples([("one", narrow)], title="t", description="d", columns=3)
     figures.small_multiples([("", wide)] * 3, title="t", description="d", columns=3, shared_rows=True)
-    first, second, third = shown
+    figures.small_multiples([("", narrow), ("", wide), ("", wide), ("", narrow)], title="t", description="d")
+    first, second, third, fourth = shown
+    left, right, *below = (_inches(axes, fourth) for axes in fourth.axes)  # two in a row
+    assert max(left.x1, below[0].x1) < min(right.x0, below[1].x0)
+    assert max(below[0].y1, below[1].y1) < min(left.y0, right.y0)
     figures_drawn: list[tuple[Figure, list[Panel]]] = [(first, [narrow, wide, wide]), (second, [narrow])]
     for figure, panels in figures_drawn:
         width, height = figure.get_size_inches()
         for axes, panel in zip(figure.axes, panels, strict=True):
             box = axes.get_position()
             assert (box.width * width, box.height * height) == pytest.approx(panel.size())
-            tight = axes.get_tightbbox()
-            assert tight is not None
-            inches = tight.transformed(figure.dpi_scale_trans.inverted())
+            inches = _inches(axes, figure)
             assert min(inches.x0, inches.y0) >= figures.PAD - 0.01
             assert inches.x1 <= width - figures.PAD + 0.01
             assert inches.y1 <= height - figures.PAD + 0.01
