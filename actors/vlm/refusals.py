@@ -75,7 +75,7 @@ class RefusalRules:
     def find(self, text: str | None, *, finish_reason: str | None = None) -> Refusal | None:
         """Return the kind of refusal of `text`; None if it does not refuse.
 
-        finish_reason: why the text ended; with `filter` it counts as blocked, whatever the text.
+        Args:
             finish_reason: why the text ended; with `filter` it is blocked, whatever it says.
         """
         if finish_reason == "filter":

@@ -9,6 +9,7 @@ import pytest
 from actors.ids import content_id
 from actors.titles import Fold
 from jobs import mine
+from jobs.corpora.corpus import MatchedRow
 from jobs.corpora.terms import pack
 from jobs.corpora.wit import index_compiled, reader
 from jobs.errors import InputError
@@ -21,6 +22,7 @@ from jobs.store.runs.table_run import TableRun, open_run
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import unit_of_file
 from jobs.store.writer import UnitWriter
+from jobs.tables import WIT_COLUMNS
 from jobs.workers import mine as worker
 from jobs.workers.mine import MineUnit
 
@@ -85,6 +87,28 @@ def test_a_limit_ends_a_file_after_so_many_records(tmp_path: Path) -> None:
     assert counts.rows_out == 2
     assert counts.balances()
     assert not counts.rejected
+
+
+def test_records_are_written_some_at_a_time_and_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for at_a_time in (1, 2, 3, 9):
+        monkeypatch.setattr(worker, "ROWS_AT_A_TIME", at_a_time)
+        folder = tmp_path / str(at_a_time)
+        folder.mkdir()
+        rows, counts, _ = mined(folder, "war 1", "war 2", "peace", "war 3")
+        assert [row["page_title"] for row in rows] == ["war 1", "war 2", "war 3"], at_a_time
+        assert counts.balances()
+
+
+def test_equal_rows_of_a_file_have_ids_of_their_own() -> None:
+    fields = dict.fromkeys(WIT_COLUMNS) | {"page_title": "War", "image_url": "https://i/1"}
+    repeats = Counter[str]()
+    rows = [worker.record_of("s3://b/wit.tsv", MatchedRow(fields, ["war"]), TERMS, repeats) for _ in range(3)]
+    first = content_id("wit.tsv", *(fields[name] or "" for name in WIT_COLUMNS))
+    assert [row["record_id"] for row in rows] == [first, content_id(first, "2"), content_id(first, "3")]
+    assert {row["image_id"] for row in rows} == {content_id("https://i/1")}
+    assert rows[0]["methods"] == ["graph", "manual"]
+    bare = MatchedRow(fields | {"image_url": None}, [])
+    assert worker.record_of("wit.tsv", bare, TERMS, repeats)["image_id"] == content_id("")
 
 
 def test_excluded_pictures_are_not_mined_and_counted(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from actors.fetching.http_connection import (
     _classify,
     tls_context,
 )
-from actors.fetching.net_safety import AddressError, BlockedError, Rules
+from actors.fetching.net_safety import AddressError, BlockedError, CheckedResolver, Rules
 from tests.cases import check_cases
 
 KEY = ConnectionKey("a.org", 443, True, True, None, None, None)
@@ -32,17 +32,23 @@ INFO = aiohttp.RequestInfo(URL("https://a.org"), "GET", CIMultiDictProxy(CIMulti
 
 
 def test_what_a_connection_sends_and_keeps() -> None:
-    """No cookies, no proxy of the environment, no compression; the limits of time are those of the bounds."""
+    """No cookies, no proxy of the environment, no compression; addresses and times are those that are allowed."""
+    rules, bounds = Rules(("a.org",)), Bounds(9, connect_s=1.5, read_s=2.5, total_s=3.5)
 
-    async def session() -> tuple[aiohttp.ClientSession, Connection]:
-        bounds = Bounds(9, connect_s=1.5, read_s=2.5, total_s=3.5)
-        connection = Connection(agent="me", rules=Rules(("*",)), bounds=bounds, tls=ssl.create_default_context())
+    async def lookup(host: str, port: int) -> list[str]:
+        return []
+
+    async def session() -> tuple[aiohttp.ClientSession, Connection, Any]:
+        connection = Connection(agent="me", rules=rules, bounds=bounds, tls=TLS, lookup=lookup)
         opened = connection._session
+        connector = opened.connector
         await connection.close()
-        return opened, connection
+        return opened, connection, connector
 
-    opened, connection = asyncio.run(session())
+    opened, connection, connector = asyncio.run(session())
     assert opened.closed
+    assert isinstance(connector._resolver, CheckedResolver)
+    assert (connector._resolver._rules, connector._resolver._lookup, connector._ssl) == (rules, lookup, TLS)
     assert connection.origin is None
     assert isinstance(opened.cookie_jar, aiohttp.DummyCookieJar)
     assert (opened.trust_env, opened.auto_decompress) == (False, False)
