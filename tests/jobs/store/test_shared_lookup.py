@@ -116,15 +116,26 @@ def test_a_copy_of_a_killed_process_is_filled_again(temporary_folder: Path) -> N
     assert list(temporary_folder.iterdir()) == []
 
 
+def open_below(folder: Path) -> list[str]:
+    """Return the files below a folder that this process has open, including those that were removed."""
+    places = []
+    for entry in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):  # that of the listing itself
+            places.append(str(entry.readlink()))
+    return [place for place in places if place.startswith(f"{folder}/")]
+
+
 def test_a_failed_copy_is_no_copy(temporary_folder: Path) -> None:
     def fail(_: Path) -> None:
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
         MachineCopy("x", fail)
+    assert open_below(temporary_folder) == []
     other = MachineCopy("x", lambda place: (place / "whole").touch())
     assert other.filled
     other.close()
+    assert open_below(temporary_folder) == []
 
 
 @pytest.fixture
@@ -155,8 +166,9 @@ def test_a_copy_that_is_removed_in_the_meantime_is_filled_once(temporary_folder:
     copy = MachineCopy("x", fill)
     assert (filled, copy.filled) == ([copy.path], True)
     assert {"whole", "complete"} <= {file.name for file in copy.path.iterdir()}
+    assert len(open_below(temporary_folder)) == 1
     copy.close()
-    assert list(temporary_folder.iterdir()) == []
+    assert list(temporary_folder.iterdir()) == open_below(temporary_folder) == []
 
 
 def test_a_copy_that_another_process_fills_in_the_meantime_is_used(temporary_folder: Path, during_lock: Any) -> None:
