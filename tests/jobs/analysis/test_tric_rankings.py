@@ -1,6 +1,6 @@
 """Captions of TRIC ranked by vectors and by a judge, on four pictures by hand."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any
 
@@ -14,7 +14,7 @@ from jobs.analysis.tric_reranking import Judgement, Reranking
 from jobs.corpora.tric import Split
 from jobs.errors import InputError
 from jobs.metrics.metric import Metric
-from tests.factories import TableInMemory
+from tests.factories import TableInMemory, embedding_rows
 
 CAPTIONS = {"1": "one", "2": "two", "3": "three"}
 DAYS = (date(1894, 7, 13), date(1899, 1, 1), date(1900, 1, 1), date(1901, 1, 1))
@@ -64,12 +64,55 @@ def test_pictures_without_a_vector_are_not_ranked_and_dates_choose_the_wording()
 
 
 def test_vectors_are_those_of_the_rows_although_failed_rows_have_none() -> None:
-    from tests.factories import embedding_rows
-
     rows = embedding_rows(["x", "y", "z"], "text", np.eye(3, 768, dtype=np.float32))
     rows.insert(1, {"item_id": "failed", "kind": "text", "embedding": None, "status": "error"})
     vectors = tric_ranking.read_vectors(TableInMemory("embeddings", rows), {"x", "z", "failed"})  # type: ignore[arg-type]
     assert {name: int(vector.argmax()) for name, vector in vectors.items()} == {"x": 0, "z": 2}
+
+
+WORDED = [
+    *((f"n{index}", "none", None, index) for index in "312"),
+    *((f"{day}-{index}", "decade", day, index) for day in ("1890", "1900") for index in "231"),
+]
+
+
+def captions_and_vectors(
+    rows: Sequence[tuple[str, str, str | None, str]], *, without: str = ""
+) -> tuple[TableInMemory, TableInMemory]:
+    """Return the tables of captions (id, template, date, index), and of vectors, each along the axis of its number."""
+    texts = [
+        {"text_id": text, "role": "caption", "revision": template, "date": day, "source": index}
+        for text, template, day, index in rows
+    ]
+    ids = [text for text, *_ in rows]
+    vectors = embedding_rows(ids, "text", np.eye(len(ids), 768, dtype=np.float32))
+    kept = [row for row in vectors if row["item_id"] != without]
+    return TableInMemory("texts", texts), TableInMemory("embeddings", kept)
+
+
+def test_captions_are_read_by_their_wording_in_the_order_of_the_split() -> None:
+    read = tric_ranking.read_captions(SPLIT, *captions_and_vectors(WORDED))  # type: ignore[arg-type]
+    ids = [text for text, *_ in WORDED]
+    assert {wording: captions.text_ids for wording, captions in read.items()} == {
+        ("none", ""): ["n1", "n2", "n3"],
+        ("decade", "1890"): ["1890-1", "1890-2", "1890-3"],
+        ("decade", "1900"): ["1900-1", "1900-2", "1900-3"],
+    }
+    for captions in read.values():
+        assert captions.indices == ["1", "2", "3"]
+        assert captions.vectors.argmax(axis=1).tolist() == [ids.index(name) for name in captions.text_ids]
+
+
+def test_captions_that_do_not_fit_the_split_are_refused() -> None:
+    more = [*WORDED, ("n9", "none", None, "9")]
+    for tables, message in (
+        (captions_and_vectors(WORDED[:-3]), r"^memory/texts: no captions worded for 1900 \(decade\)"),
+        (captions_and_vectors(WORDED[:-1]), "^memory/texts: not the captions of this split"),
+        (captions_and_vectors(more), "^memory/texts: not the captions of this split"),
+        (captions_and_vectors(WORDED, without="n2"), "^memory/embeddings: 1 captions have no vector; .* memory/texts$"),
+    ):
+        with pytest.raises(InputError, match=message):
+            tric_ranking.read_captions(SPLIT, *tables)  # type: ignore[arg-type]
 
 
 def ratings(*rows: tuple[str, str, str, float | None], **columns: str) -> Any:
