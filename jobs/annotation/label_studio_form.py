@@ -30,8 +30,8 @@ KEEP_LABEL = (
     'Turn on "Keep label selected after creating a region" in the settings of Label Studio: then you choose a label '
     "once for several spans."
 )
-# fields of a task besides its pictures and texts
-FIELDS = ("item_id", "target", "rubric", "questions", "image_ids", "told", "place", "asks_issue", "assigned_to")
+# Fields of a task besides its pictures and texts. The form writes no condition, but `import_ratings` reads one.
+FIELDS = tuple("item_id target condition rubric questions image_ids told place asks_issue assigned_to".split())
 BOX_KEYS = {SHOW: ".", REPORT: "-", ISSUE: "l"}  # not in KEYBOARD
 
 

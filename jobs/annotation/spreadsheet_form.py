@@ -16,14 +16,15 @@ from jobs.annotation.tools import COMMENT
 from jobs.corpora.spreadsheet_cells import escaped
 
 ABOUT, REPORTED, SKIPPED = "about", "reported", "skipped"
+READ = ("condition", "order", "sample", "seconds", "time", REPORTED)  # columns that `import_ratings` reads if present
 
 
 def check(form: Form) -> None:
     """Check that a spreadsheet's rows can ask the form's questions.
 
     Raises:
-        ValueError: people mark spans, or write free text about items with several questions, or two columns would have
-            one name.
+        ValueError: people mark spans, or write free text about items with several questions, or a text has the name of
+            a column with another meaning.
     """
     if form.span_labels:
         raise ValueError("tool=spreadsheet: people cannot mark spans in a spreadsheet; use label_studio or prodigy")
@@ -33,10 +34,12 @@ def check(form: Form) -> None:
             f"tool=spreadsheet: the fields for free text ({names}) need a row per item, and each question has a row; "
             "choose one question (only_questions=), or use label_studio or prodigy"
         )
-    if duplicates := [name for name, n in Counter(header(form)).items() if n > 1]:
+    texts = [*form.texts, *(free_text.name for free_text in form.free_texts)]
+    duplicates = [name for name, n in Counter(header(form)).items() if n > 1]
+    if wrong := [*duplicates, *(name for name in texts if name in READ)]:
         raise ValueError(
-            f"tool=spreadsheet: two columns would be called {duplicates[0]!r}; rename the role of the texts, or the "
-            "field for free text, with this name"
+            f"tool=spreadsheet: a column {wrong[0]!r} has another meaning; rename the role of the texts, or the field "
+            "for free text, with this name"
         )
 
 

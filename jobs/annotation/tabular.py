@@ -127,6 +127,8 @@ class Batches:
             rows = self._drop(rows, pc.is_null(rows["question"]), "unknown_question", "not a question of the rubric")
         else:
             rows = _with(rows, "question", pa.array([question or reading.question] * rows.num_rows, pa.string()))
+        if "kind" in rows.column_names:  # of a span; in answers it would be the kind of an error
+            rows = rows.drop_columns(["kind"])
         rows = self._times(rows, ("seconds",))
         if "sample" in rows.column_names:
             rows = self._integers(rows, ("sample",))

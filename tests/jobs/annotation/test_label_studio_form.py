@@ -91,6 +91,7 @@ def test_a_name_that_two_parts_of_a_task_have_is_refused() -> None:
         check(form(**keys))
     cases: list[tuple[dict[str, Any], str]] = [
         ({"texts": ("target",)}, "target"),
+        ({"texts": ("condition",)}, "condition"),
         ({"texts": ("item",)}, "item_id"),
         ({"texts": ("image_2",)}, "image_2"),
         ({"texts": ("task",)}, "task"),
@@ -139,8 +140,10 @@ def test_texts_to_mark_are_in_the_order_of_reading_and_shown_once() -> None:
 
 def test_free_texts_follow_their_question() -> None:
     fields = (FreeText("all", "All?"), FreeText("why", "Why?", guidance="Briefly.", question="tone"))
-    _, names = controls(form(free_texts=fields, welfare=PLAIN))
+    view, names = controls(form(free_texts=fields, welfare=PLAIN))
     assert names == ["tone", "remark_why", "clear", "remark_all"]
+    headers = [value for (value,) in attributes(view, "Header", "value")]
+    assert headers[-4:] == ["Why?", "Briefly.", "Clear?", "All?"]
 
 
 @pytest.mark.parametrize("blur", [True, False])

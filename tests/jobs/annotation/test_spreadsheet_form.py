@@ -107,8 +107,11 @@ def test_what_rows_of_questions_cannot_ask_is_refused() -> None:
     cases = [
         (replace(FORM, span_labels=LABELS), "cannot mark spans"),
         (replace(FORM, free_texts=why), r"free text \(why\)"),
-        (replace(FORM, texts=("prompt", "value")), "two columns would be called 'value'"),
-        (replace(FORM, questions=(TONE,), free_texts=(FreeText("comment", "?"),)), "would be called 'comment'"),
+        (replace(FORM, texts=("prompt", "value")), "a column 'value' has another meaning"),
+        (replace(FORM, questions=(TONE,), free_texts=(FreeText("comment", "?"),)), "a column 'comment'"),
+        (replace(FORM, texts=("time",)), "a column 'time' has another meaning; rename the role"),
+        (replace(FORM, pictures=0, texts=("reported",)), "a column 'reported'"),
+        (replace(FORM, questions=(TONE,), free_texts=(FreeText("order", "?"),)), "a column 'order'"),
         (replace(FORM, questions=(), free_texts=why), r"free text \(why\)"),
         (replace(FORM, questions=(TONE,), free_texts=why, own_question=CLEAR), r"free text \(why\)"),
     ]

@@ -62,7 +62,7 @@ def test_a_form_that_the_tool_cannot_show_is_refused() -> None:
     rubric = Rubric.from_dict({**SHORT, "targets": []})
     cases = {
         "label_studio": "^annotate: tool=label_studio: two parts of a task are called 'target'",
-        "spreadsheet": "^annotate: tool=spreadsheet: two columns would be called 'target'",
+        "spreadsheet": "^annotate: tool=spreadsheet: a column 'target' has another meaning",
     }
     for tool, message in cases.items():
         with pytest.raises(InputError, match=message):

@@ -131,7 +131,8 @@ def test_a_limit_counts_the_rows_of_all_batches(tmp_path: Path, monkeypatch: pyt
     path, first = tmp_path / file, 2 if file == "a.csv" else 1
     names = [f"i{number}" for number in range(5)]
     if file == "a.csv":
-        path.write_text("item_id|rater|value\n" + "".join(f"{name}|a;b,c|1\n" for name in names))
+        header = "item_id|rater|value|a,b,c,d,e,f\n"  # without the key, the comma would divide it
+        path.write_text(header + "".join(f"{name}|a;b,c|1|x,x,x,x,x\n" for name in names))
     else:
         table = pa.table({"item_id": names, "rater": ["a;b,c"] * 5, "value": [1] * 5, "unread": [[1]] * 5})
         pq.write_table(table, path)
@@ -146,9 +147,11 @@ def test_a_limit_counts_the_rows_of_all_batches(tmp_path: Path, monkeypatch: pyt
 def test_skipped_and_reported_rows_have_a_status(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     flags = ["yes,no", "no,yes", "1,TRUE", ",", "0,maybe", "maybe,yes"]
-    path.write_text("item_id,rater,value,skipped,reported\n" + "".join(f"i,a,4,{flag}\n" for flag in flags))
+    header = "item_id,rater,value,kind,skipped,reported\n"  # kind is a column of spans
+    path.write_text(header + "".join(f"i,a,4,image,{flag}\n" for flag in flags))
     rows, rejects = read(path, "ratings", question="q")
     assert [row["status"] for row in rows] == ["skipped", "reported", "reported", None]
+    assert [row["kind"] for row in rows] == [None] * 4
     assert sorted(rejects) == [(6, "unreadable_flag"), (7, "unreadable_flag")]
 
 
