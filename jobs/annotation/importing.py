@@ -155,8 +155,7 @@ class Importer:
             self._annotations.append(np.where(numbers < 0, -1 - number, numbers + (number << 40)))
         self._row_repeats.add(batch, raw["time"])
         batch = batch.append_column("_file", pa.array([number] * raw.num_rows, pa.int32()))
-        images = raw["images"] if "images" in raw.column_names else pa.nulls(raw.num_rows, pa.list_(pa.string()))
-        return batch.append_column("_position", raw["position"]).append_column("_images", images)
+        return batch.append_column("_position", raw["position"]).append_column("_images", raw["images"])
 
     def _note_repeats(self, spool: Path) -> None:
         repeat = self._row_repeats.first_repeat()

@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from actors.status import Status
 from jobs.annotation.form import RESPONSE, ShownItem, check_links, is_web, links_of
 from jobs.annotation.own_questions import OwnSet
 from jobs.annotation.shown_tables import Tables
@@ -168,7 +169,10 @@ def _facts(
 def _by_key(
     source: Tables | None, name: str, columns: Sequence[str], wanted: Iterable[str], *, need: bool, key: str
 ) -> dict[str, dict[str, Any]]:
-    """Return the rows whose column `name` is wanted; if a picture has several records or renditions, the first."""
+    """Return the rows whose column `name` is wanted.
+
+    If a picture has several records, the first; of several renditions, the first with bytes, as `write_pictures` does.
+    """
     if source is None:
         if need:
             raise InputError(f"{key}= is required: the table of the items' {key}")
@@ -179,11 +183,16 @@ def _by_key(
         for row in batch.filter(pc.is_in(batch[name], ids)).to_pylist():
             if TABLES[source.name].key == (name,):
                 _add(rows, row[name], row, source, name)
-            else:
-                rows.setdefault(row[name], row)
+            elif not _has_bytes(rows.setdefault(row[name], row)) and _has_bytes(row):
+                rows[row[name]] = row
     if need and (missing := next((key for key in ids.to_pylist() if key not in rows), None)):
         raise InputError(f"{source.uri}: no {name} {missing!r}, which an item names; use the table of these items")
     return rows
+
+
+def _has_bytes(row: Mapping[str, Any]) -> bool:
+    """Return whether a row of `images` has bytes, from which its format is; False for a row of another table."""
+    return row.get("status") == Status.OK and row.get("format") is not None
 
 
 def _add(rows: dict[str, dict[str, Any]], key: str, row: dict[str, Any], source: Tables, name: str) -> None:

@@ -100,8 +100,8 @@ def test_an_import_without_rows_names_its_first_reject(tmp_path: Path) -> None:
 
 def imported(
     folder: Path, table: str, files: list[list[dict[str, Any]]], *, excluded: tuple[str, ...] = (), **settings: Any
-) -> tuple[list[dict[str, Any]], Counts]:
-    """Return the rows that an import of files writes, and their counts."""
+) -> tuple[list[dict[str, Any]], Counts, dict[str, int]]:
+    """Return the rows that an import of files writes, their counts, and how many people reported each picture."""
     batches = {f"f{number}": model.table(rows, model.SCHEMAS[table]) for number, rows in enumerate(files)}
     importer = Importer(
         ImportSettings(table=table, **settings),
@@ -116,7 +116,7 @@ def imported(
     importer.write(folder, writer)
     writer.counts.rows_out = len(written)
     assert writer.counts.balances()
-    return written, writer.counts
+    return written, writer.counts, importer.reported()
 
 
 def test_each_batch_that_is_written_has_its_own_rows_and_samples(
@@ -133,7 +133,7 @@ def test_each_batch_that_is_written_has_its_own_rows_and_samples(
     }
     for rule, kept_rows in expected.items():
         for parts in ([rows], [rows[:3], rows[3:]]):
-            written, counts = imported(
+            written, counts, _ = imported(
                 tmp_path, "ratings", parts, duplicates=rule, questionnaire=of_list("r", ["1", "2", "3"], ordinal=True)
             )
             assert [(row["item_id"], row["value"], row["sample"]) for row in written] == kept_rows, rule
@@ -145,7 +145,7 @@ def test_a_file_of_earlier_remarks_alone_leaves_no_row(tmp_path: Path, monkeypat
     entry = {"item_id": "i", "field": "why", "annotation": 1, "position": 1}
     earlier = [{**entry, "rater": rater, "text": "x", "time": 1.0} for rater in ("ada", "bo")]
     later = [{**entry, "rater": "ada", "text": "y", "time": 2.0}, {**entry, "rater": "bo", "text": None, "time": 2.0}]
-    written, counts = imported(tmp_path, "remarks", [earlier, later], free_texts=[FreeText("why", "Why?")])
+    written, counts, _ = imported(tmp_path, "remarks", [earlier, later], free_texts=[FreeText("why", "Why?")])
     assert [(row["rater"], row["text"]) for row in written] == [("ada", "y")]
     assert (counts.rows_in, dict(counts.filtered)) == (4, {"repeated": 2, "empty": 1})
 
@@ -161,7 +161,7 @@ def test_rows_of_an_excluded_item_or_picture_are_left_out_and_counted_once(tmp_p
     ]
     assert "images" in columns
     settings = {"questionnaire": of_list("r", ["1", "2"], ordinal=True), "free_texts": [FreeText("why", "Why?")]}
-    written, counts = imported(tmp_path, table, [rows], excluded=("k", "p"), **settings)
+    written, counts, _ = imported(tmp_path, table, [rows], excluded=("k", "p"), **settings)
     assert [row["item_id"] for row in written] == ["j"]
     assert (counts.rows_in, dict(counts.filtered)) == (3, {"excluded": 2})
     assert counts.tallies["exclusions"] == {"p": 1, "k": 1}
@@ -169,10 +169,24 @@ def test_rows_of_an_excluded_item_or_picture_are_left_out_and_counted_once(tmp_p
 
 def test_raters_of_several_rows_are_counted(tmp_path: Path) -> None:
     rows = [{"rater": "ada", "country": "Peru"}, {"rater": "bo"}, {"rater": "ada", "country": "Mali"}]
-    written, counts = imported(tmp_path, "raters", [rows[:2], rows[2:]], rater_kind="model")
+    written, counts, _ = imported(tmp_path, "raters", [rows[:2], rows[2:]], rater_kind="model")
     assert [(row["rater"], row["kind"], row["country"]) for row in written] == [
         ("ada", "model", None), ("bo", "model", None)
     ]  # fmt: skip
     assert (counts.rows_in, dict(counts.filtered), counts.tallies) == (
         3, {"seen_before": 1}, {"conflicts": {"country": 1}}
     )  # fmt: skip
+
+
+def test_reports_are_about_the_pictures_of_an_item(tmp_path: Path) -> None:
+    shared = {"question": "q", "status": "reported", "position": 1}
+    people: list[tuple[str, str, list[str] | None]] = [
+        ("i", "ada", ["q", "p"]), ("i", "bo", ["q", "p"]), ("j", "bo", ["q"]), ("k", "cy", None)
+    ]  # fmt: skip
+    rows = [{**shared, "item_id": item, "rater": rater, "images": images} for item, rater, images in people]
+    questionnaire = of_list("r", ["1", "2"], ordinal=True)
+    _, counts, reported = imported(tmp_path, "ratings", [rows], questionnaire=questionnaire)
+    assert (reported, list(reported)) == ({"p": 2, "q": 2, "k": 1}, ["k", "p", "q"])
+    assert counts.tallies["reports"] == {
+        "tasks": 4, "of_tasks": 4, "items": 3, "of_items": 3, "people": 3, "of_people": 3
+    }  # fmt: skip

@@ -197,6 +197,43 @@ def test_each_picture_is_written_once_with_its_extension(tmp_path: Path) -> None
     assert files == {"p.jpg": b"first", "q.bin": b"other"}
 
 
+def test_the_address_of_a_picture_is_that_of_the_rendition_that_is_written(tmp_path: Path) -> None:
+    rows = [
+        {"image_id": "p", "rendition": "a", "source_url": "https://i/p", "status": "error"},
+        {
+            "image_id": "p",
+            "rendition": "b",
+            "source_url": "https://i/p",
+            "bytes": b"p",
+            "format": "PNG",
+            "status": "ok",
+        },
+        {
+            "image_id": "p",
+            "rendition": "c",
+            "source_url": "https://i/p",
+            "bytes": b"q",
+            "format": "GIF",
+            "status": "ok",
+        },
+        {"image_id": "q", "rendition": "verified", "source_url": "https://i/q", "status": "ok"},
+        {
+            "image_id": "q",
+            "rendition": "z",
+            "source_url": "https://i/q",
+            "bytes": b"q",
+            "format": "GIF",
+            "status": "ok",
+        },
+    ]
+    held = tables(tmp_path, images=rows)
+    (shown,) = show_items(chosen([item("i", ["p", "q"])]), held, replace(LOOK, base=""))
+    assert shown.pictures == ("p.png", "q.gif")
+    assert held.images is not None
+    assert write_pictures(held.images, ["p", "q"], f"{tmp_path}/files") == 2
+    assert {path.name for path in (tmp_path / "files").iterdir()} == set(shown.pictures)
+
+
 def test_several_tables_are_read_in_the_order_of_their_addresses(tmp_path: Path) -> None:
     for name, count in (("b", 2), ("a", 3), ("c", 1)):
         write_table(tmp_path / name, "texts", [{"text_id": f"{name}{n}", "text": "x"} for n in range(count)])
@@ -216,7 +253,7 @@ def test_several_tables_are_read_in_the_order_of_their_addresses(tmp_path: Path)
     assert listed is not None
     assert listed.identity == shown.identity
     assert open_shown("texts", None, "texts") is open_shown("texts", [], "texts") is None
-    wrong: list[Any] = ["", [""], [3], {"a": 1}, 3]
+    wrong: list[Any] = ["", [""], [3], [str(tmp_path / "a"), 3], {"a": 1}, 3]
     for value in wrong:
         with pytest.raises(InputError, match=r"texts=.*must be a table, a glob of tables, or a list of them"):
             open_shown("texts", value, "texts")
