@@ -13,7 +13,8 @@ from jobs.store.writer import Reject
 
 HEADER = "image_url;rating.method;rating.src;rating.rater_id;rating.sensitive;rating.concept"
 RUBRIC = of_rubric(Rubric.from_dict({"name": "r", "questions": [
-    {"name": name, "text": f"{name}?", "answers": ["1", "2"], "scale": "nominal"} for name in ("sensitive", "other")
+    {"name": name, "text": f"{name}?", "answers": ["1", "2"], "scale": "nominal"}
+    for name in ("sensitive", "controversial")
 ]}))  # fmt: skip
 
 

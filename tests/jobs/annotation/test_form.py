@@ -40,6 +40,8 @@ def test_without_a_part_for_people_they_get_the_questions_of_models() -> None:
     assert [option.colour for option in both.questions[0].options] == [SCALE_COLOURS[n] for n in (0, 3, 6)]
     assert {option.colour for option in both.questions[1].options} == {""}
     assert [q.name for q in form(rubric(), questions=["clear"]).questions] == ["clear"]
+    instructed = form(rubric(instructions="Look first.", questions={}))
+    assert (instructed.questions, instructed.instructions) == (both.questions, "Look first.")
     assert (form(None).rubric, form(None).questions, form(None).instructions) == ("", (), "")
 
 
@@ -130,7 +132,16 @@ def test_links_have_a_label_and_an_address_that_browsers_open() -> None:
         form(rubric(), welfare=WelfareConfig(links=[{"label": "x"}]))
     forms.check_links([{"label": "x", "url": "http://w/{other}"}, {"label": "x", "url": "{a}"}])
     facts = {"a": "https://w/a%20b?c=d/e", "b": "f/g h", "c": ""}
-    urls = ["{a}", "https://w/{b}?q={b}", "https://w/{c}", "https://w/", "{b}", "https://key:word@w/", "http://[w/"]
+    urls = [
+        "{a}",
+        "https://w/{b}?q={b}",
+        "https://w/{c}",
+        "https://w/{b}/{c}",
+        "https://w/",
+        "{b}",
+        "https://key:word@w/",
+        "http://[w/",
+    ]
     links = forms.links_of([{"label": url, "url": url} for url in urls], facts)
     assert links == (
         ("{a}", "https://w/a%20b?c=d/e"),

@@ -65,6 +65,7 @@ def test_the_auditor_sees_each_audited_item_once_in_an_own_file() -> None:
         ("k", "joy", "eve", "eve"),
     ]
     assert sorted(row["place"] for row in audits) == [1, 2]
+    assert [row["audited"] for row in audits] == [False, False]
     raters, audits = rows()
     assert ({row["file"] for row in raters}, audits) == ({"ada", "bo"}, [])
     alone = [task._replace(group="") for task in TASKS]
