@@ -80,6 +80,17 @@ def test_marks_are_found_wherever_a_read_of_bzip2_ends(tmp_path: Path, monkeypat
         assert [line.text for line in read(path, 10**9) if isinstance(line, Line)] == LINES[:3], size
 
 
+def test_a_block_that_begins_where_a_unit_ends_is_of_the_next_unit(tmp_path: Path) -> None:
+    path = tmp_path / "a.json.bz2"
+    path.write_bytes(b"".join(bz2.compress(line + b"\n") for line in LINES[:4]))
+    (unit,) = cut(path, 10**9)
+    for segment in bzip2.segments(io.BytesIO(path.read_bytes()), 0):
+        spans = ([0, segment.at], [segment.at, path.stat().st_size])
+        halves = [replace(unit, extra={**unit.extra, SPAN: span}) for span in spans]
+        lines = [line for half in halves for line in dump.lines(half)]
+        assert [line.text for line in lines if isinstance(line, Line)] == LINES[:4]
+
+
 def test_a_mark_within_a_block_is_part_of_its_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The bits of a mark occur by chance once in 30 TB; here the first block is cut as if they were in it."""
     path = tmp_path / "a.json.bz2"
@@ -111,6 +122,7 @@ def test_padding_empty_streams_and_empty_lines_are_passed(
     for name, data in (
         ("a.json.gz", gzip.compress(b"{a\n\n", mtime=0) + b"\0" * 300 + gzip.compress(b"\r\nb", mtime=0)),
         ("b.json.bz2", bz2.compress(b"") + bz2.compress(b"{a\n\n") + bz2.compress(b"") + bz2.compress(b"\r\nb")),
+        ("b2.json.bz2", bz2.compress(b"{a\n\n") + bz2.compress(b"\r\nb") + bytes(300)),
         ("c.json", b"{a\n\n\r\nb"),
         ("d.json.gz", gzip.compress(b"", mtime=0)),
         ("e.json.bz2", bz2.compress(b"")),
