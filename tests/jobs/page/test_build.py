@@ -11,12 +11,13 @@ import pyarrow as pa
 
 from jobs.analysis.rater_attributes import Raters
 from jobs.analysis.report_tables import RatingSummary, ReportTables
+from jobs.html.thumbnails import Thumbnail
 from jobs.judging.kept_rubric import KeptRubric, Rubrics
 from jobs.metrics.distributions import Distributions
 from jobs.metrics.observations import Observations
-from jobs.page.build import RULE_LABELS, funnel, prompts, report_page
+from jobs.page.build import RULE_LABELS, _shown_tops, funnel, prompts, report_page
 from jobs.page.gallery import Gallery
-from jobs.page.model import Page
+from jobs.page.model import GalleryPicture, ModelFacts, Page
 from jobs.papers.report_results import ReportResults
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.counts import Counts
@@ -137,6 +138,22 @@ def test_tables_without_a_rubric_are_named_up_to_three() -> None:
     ):
         notices = page(ReportTables(), [], rubrics=Rubrics({}, without)).notices
         assert [notice.partition(":")[0] for notice in notices] == ["a mismatch", *expected]
+
+
+def test_the_top_pictures_of_an_order_are_counted_once_if_they_have_a_card() -> None:
+    tops = {"score": ("a", "b", "c"), "region": ("b",), "disagreement": ("a",)}
+    small = Thumbnail(b"RIFF", "image/webp", 3, 2)
+    cards = [GalleryPicture("t", image_id=name, thumbnails=[small]) for name in "aacd"]
+    cards.append(GalleryPicture("t", image_id="b"))  # whose picture cannot be shown
+    assert _shown_tops(Gallery(tops=tops), cards) == {"score": 2, "disagreement": 1}
+
+
+def test_facts_about_a_model_that_are_unknown_are_empty() -> None:
+    row = {"rater": "m@1", "kind": "model", "model": "m", "revision": None, "dtype": "bfloat16", "engine": None,
+           "licence": "mit", "other": 3}  # fmt: skip
+    assert page(ReportTables(), [], models=[row]).models == [
+        ModelFacts("m@1", kind="model", model="m", dtype="bfloat16", licence="mit")
+    ]
 
 
 def test_prompts_are_the_parts_of_the_rubrics_that_have_some() -> None:

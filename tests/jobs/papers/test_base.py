@@ -2,6 +2,7 @@
 
 import csv
 import io
+from dataclasses import replace
 
 import pytest
 
@@ -12,7 +13,7 @@ from jobs.page.render import render
 from jobs.papers import registry
 from jobs.papers.metric_index import MetricIndex
 from jobs.papers.model import PaperCell, PaperFigure, PaperRow, PaperTable, Printed
-from jobs.papers.output import as_csv, write_parts
+from jobs.papers.output import MEASURES, as_csv, write_parts
 from jobs.papers.settings import PaperSettings, PrintedTable
 from jobs.papers.study import PrintedNumbers
 from jobs.plots.figures import plot
@@ -79,9 +80,27 @@ def test_the_scale_of_an_inverted_question_needs_no_dim():
 def test_printed_numbers_have_the_unit_of_metrics():
     table = PrintedTable("t", ["irr", "low", "high"], {"a / b": [26.49, 20, None]})
     assert PrintedNumbers(table).at("a / b", "irr", low="low", high="high") == Printed(0.2649, 0.2, None)
+    assert PrintedNumbers(table).at("a / b", "IRR", low="Low") == Printed(0.2649, 0.2)  # in any case
     assert PrintedNumbers(table).at("a / b", "high") is None
+    assert PrintedNumbers(table).at("a / b", "other") is None
     assert PrintedNumbers(table).at("other", "irr") is None
     assert PrintedNumbers(PrintedTable("t", ["x"], {"r": [0.46]}, percent=False)).at("r", "x") == Printed(0.46)
+
+
+def test_printed_rows_without_a_counterpart_have_a_number_in_the_columns_shown():
+    rows = {"a / x": [1, None], "a / y": [None, 2], "b / x": [3, 4], "b / z": [None, None]}
+    numbers = PrintedNumbers(PrintedTable("t", ["p", "q"], rows, percent=False))
+
+    def alone(columns, **keys):
+        rows_alone = numbers.rows_alone(columns, headers=lambda row: (row,), unit="number", **keys)
+        assert {cell.unit for row in rows_alone for cell in row.cells} <= {"number"}
+        rows_alone = numbers.rows_alone(columns, headers=lambda row: (row,), unit="number", **keys)
+        return {row.headers[0]: [cell.printed and cell.printed.value for cell in row.cells] for row in rows_alone}
+
+    assert (numbers.rows, numbers.rows_of("a"), numbers.rows_of("x")) == (list(rows), ["a / x", "a / y"], [])
+    assert alone(["p"]) == {"a / x": [1], "b / x": [3]}
+    assert alone(["q", None, "p"]) == {"a / x": [None, None, 1], "a / y": [2, None, None], "b / x": [4, None, 3]}
+    assert alone(["p", "q"], part="a", without=["a / x"]) == {"a / y": [None, 2]}
 
 
 def table(name="table_1"):
@@ -99,7 +118,11 @@ def table(name="table_1"):
 def test_a_table_refuses_rows_that_do_not_fit():
     with pytest.raises(ValueError, match="does not fit"):
         PaperTable("t", "t", "c", ("a",), (("x",),), (PaperRow(("r",), ()),))
+    with pytest.raises(ValueError, match="columns have different numbers of levels"):
+        PaperTable("t", "t", "c", ("a",), (("x",), ("y", "z")), ())
     assert table().reasons == ("nobody rated",)
+    several = replace(table(), rows=table().rows * 2)
+    assert several.reasons == ("nobody rated",)  # once
 
 
 def test_a_csv_has_a_row_per_cell_and_says_why_one_is_undefined():
@@ -109,6 +132,21 @@ def test_a_csv_has_a_row_per_cell_and_says_why_one_is_undefined():
         ("a", "Model · minimal", "", "0", "", "skipped"),
     ]
     assert rows[1]["reason"] == "nobody rated"
+
+
+def test_a_csv_has_intervals_and_cells_that_only_the_paper_has():
+    estimate = Metric(name="share", definition="n counts items", value=0.5, low=0.4, high=0.6, interval_method="m",
+                      n=8, coverage=0.75)  # fmt: skip
+    cells = (PaperCell(estimate, Printed(0.3, 0.2, 0.35)), PaperCell(printed=Printed(0.1)), PaperCell())
+    several = replace(table(), row_headers=("=Question", "Rater"), rows=(PaperRow(("=a", "m"), cells),))
+    first, second = csv.DictReader(io.StringIO(as_csv(several)))
+    assert list(first) == ["'=Question", "Rater", "column", *MEASURES]
+    assert list(first.values()) == [
+        "'=a", "m", "Model · explicit", "0.5", "0.4", "0.6", "8", "0.75", "0.3", "0.2", "0.35", "ok", "", "share",
+        "n counts items",
+    ]  # fmt: skip
+    assert [name for name, cell in second.items() if cell] == ["'=Question", "Rater", "column", "printed"]
+    assert second["printed"] == "0.1"
 
 
 def test_files_of_an_earlier_report_are_removed(tmp_path):

@@ -3,10 +3,12 @@
 import csv
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from jobs import release
 from jobs.errors import InputError
 from jobs.releasing import place
 from jobs.releasing.contents import Contents, ReleaseTables, check_included, write_contents
@@ -181,3 +183,24 @@ def test_a_place_with_files_is_used_again_only_if_this_job_wrote_them(tmp_path: 
     assert present == {
         "notes.txt": "of others", "README.md": "new", "croissant.json": "new", "data/pictures.csv": "new",
     }  # fmt: skip
+
+
+def test_what_was_written_and_left_out_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    def printed(images: str | None, **left_out: dict[str, int]) -> list[str]:
+        cfg: Any = SimpleNamespace(out="/o", images=images)
+        files = [
+            SimpleNamespace(path=f"data/{name}.csv", rows=n) for name, n in (("pictures", 1), ("annotations", 1200))
+        ]
+        counts = {name: SimpleNamespace(left_out=left_out.get(name, {})) for name in ("pictures", "annotations")}
+        contents: Any = SimpleNamespace(files=files, responses=left_out.get("responses", {}), **counts)
+        release._show(cfg, contents)
+        return capsys.readouterr().out.splitlines()
+
+    files = ["release: /o", "  data/pictures.csv: 1 row", "  data/annotations.csv: 1,200 rows"]
+    assert printed("I", pictures={"excluded": 0}) == files
+    pictures, ratings = {"excluded": 1203, "without a link": 2}, {"not about a released item": 3}
+    assert printed(None, pictures=pictures, annotations=ratings, responses={"not about a picture": 4}) == [
+        *files, "  pictures left out: 1,203 excluded, 2 without a link",
+        "  ratings left out: 3 not about a released item", "  responses left out: 4 not about a picture",
+        "  authors and licences are unknown; set images= to release them",
+    ]  # fmt: skip
