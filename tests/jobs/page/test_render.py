@@ -324,8 +324,11 @@ def test_an_answer_outside_the_rubric_is_named():
 def test_an_open_question_shows_its_counts_and_why_there_are_no_shares():
     (one, *_) = sample.distributions(sample.ratings())
     closed = dataclasses.replace(one, answers=(), reason="more than 512 different answers: not a closed question")
-    text = Elements(render(Page(title="t", distributions=[closed]))).text
-    assert "not a closed question" in text
+    html = render(Page(title="t", distributions=[closed, dataclasses.replace(closed, rater="another")]))
+    assert "not a closed question" in Elements(html).text
+    assert "<dt>raters</dt><dd>2</dd>" in html
+    assert "<dt>raters</dt><dd>7</dd>" in render(Page(title="t", distributions=[closed], raters_total=7))
+    assert "<dt>rater</dt><dd>1</dd>" in render(Page(title="t", distributions=[closed]))
 
 
 def test_questions_are_in_the_order_of_the_wording_then_by_name():
@@ -353,7 +356,10 @@ def test_thumbnails_of_other_types_are_refused():
 
 
 def test_percent():
-    expected = {None: "—", 0.0: "0.0%", 0.0001: "<0.1%", 0.125: "12.5%", 0.99999: ">99.9%", 1.0: "100.0%"}
+    expected = {
+        None: "—", 0.0: "0.0%", 0.0001: "<0.1%", 0.0005: "0.1%", 0.125: "12.5%", 0.9994: "99.9%", 0.9995: ">99.9%",
+        0.99999: ">99.9%", 1.0: "100.0%", -0.1: "-10.0%", 1.5: "150.0%",
+    }  # fmt: skip
     assert {share: percent(share) for share in expected} == expected
 
 
