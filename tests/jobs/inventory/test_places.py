@@ -13,7 +13,7 @@ from jobs.errors import InputError
 from jobs.inventory.copying import copy_files, plan_copy
 from jobs.inventory.found import files_by_table, find_tables
 from jobs.inventory.rated_run import find_rated_run
-from jobs.inventory.shown import age, in_columns, size
+from jobs.inventory.shown import age, flat_lines, in_columns, short_hash, size
 from jobs.runtime.command_line import cli
 from jobs.runtime.process import console
 from jobs.store import run_files
@@ -47,19 +47,24 @@ def test_sizes_ages_and_columns_are_read_at_a_glance() -> None:
         999_949: "999.9 kB",
         999_950: "1.0 MB",
         3_210_000_000_000: "3.2 TB",
+        10**18: "1000.0 PB",
     }
     assert {n: size(n) for n in cases} == cases
     ages = {
         0.4: "0 s",
+        1.0: "1 s",
         59.0: "59 s",
         60.0: "1 min",
         3_600.0: "1 h",
         7_199.0: "1 h",
         86_400.0 * 3: "3 d",
+        86_400.0 * 365: "1 y",
         86_400.0 * 800: "2 y",
     }
     assert {seconds: age(seconds) for seconds in ages} == ages
     assert in_columns([("name", "n"), ("a", "10")], numbers={1}) == ["name   n", "a     10"]
+    assert flat_lines({"b": 1, "a": {"y": [2], "x": None}}) == ["a.x: None", "a.y: [2]", "b: 1"]
+    assert short_hash("0123456789") == "01234567"
 
 
 def test_a_file_belongs_to_the_innermost_table() -> None:

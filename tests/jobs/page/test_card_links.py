@@ -68,6 +68,22 @@ def test_a_cell_has_the_cards_of_peoples_common_answer_and_the_raters():
     assert list(numbers_of(card_links([(of_condition, confusion)], [], under, WORDS)).values()) == [(1,)]
 
 
+def test_cells_are_listed_with_the_widest_difference_first_and_gold_is_a_reference():
+    pairs = [("1", "1"), ("2", "3"), ("3", "1"), ("1", "3")]
+    cards = [card(rating("g", right, method="gold"), rating("m", value), person("p", "2")) for right, value in pairs]
+    confusion = Confusion("m", "gold", ("1", "2", "3"), np.ones((3, 3), int))
+    (listed,) = card_links([(DIMS, confusion)], [], cards, WORDS).lists
+    assert listed.title == "Question: gold → m"
+    assert [(entry.label, entry.cards) for entry in listed.answers] == [
+        ("low → high", (4,)), ("high → low", (3,)), ("middle → high", (2,)), ("low", (1,))
+    ]  # fmt: skip
+    (of_people,) = card_links([(DIMS, replace(confusion, rater="people"))], [], cards, {}).lists
+    assert of_people.title == "q: gold → people"
+    assert [(entry.label, entry.cards) for entry in of_people.answers] == [
+        ("1 → 2", (1, 4)), ("3 → 2", (3,)), ("2", (2,))
+    ]  # fmt: skip
+
+
 def test_of_categories_more_than_half_of_the_people_decide():
     three = [person(f"p{n}", value, score=False) for n, value in enumerate("aab")]
     model = rating("m", "b", score=False)
@@ -86,6 +102,7 @@ def test_a_metric_of_scene_graphs_has_the_cards_with_any_answer_of_the_rater():
     )
     (of_rater,) = card_links([], [score], cards, {}).lists
     assert [(entry.name, entry.cards) for entry in of_rater.answers] == [(cards_of(score), (2,))]
+    assert of_rater.title == "dsg, all questions: answers of a rater"
 
 
 def test_two_raters_have_the_cards_on_which_they_differ_the_widest_first():
@@ -151,6 +168,10 @@ def test_a_rater_has_the_cards_of_its_answers_those_that_differ_most_from_others
         rater_anchor(DIMS | {"condition": "article"}, "m"): (6,),
     }
     assert [cards_of(one) != "" for one in metrics] == [True, True, True, False, False, True, True]
+    titles = ["Question: answers of a rater", "Question, article: answers of a rater"]
+    assert [listed.title for listed in card_links([], metrics, cards, WORDS).lists] == titles
+    unnamed = [listed.title for listed in card_links([], metrics[:1], cards, {}).lists]
+    assert unnamed == ["q: answers of a rater"]
 
 
 def test_the_cards_of_all_models_are_sorted_by_their_disagreement():

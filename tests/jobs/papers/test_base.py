@@ -3,6 +3,7 @@
 import csv
 import io
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -88,7 +89,7 @@ def test_printed_numbers_have_the_unit_of_metrics():
 
 
 def test_printed_rows_without_a_counterpart_have_a_number_in_the_columns_shown():
-    rows = {"a / x": [1, None], "a / y": [None, 2], "b / x": [3, 4], "b / z": [None, None]}
+    rows: dict[str, list[Any]] = {"a / x": [1, None], "a / y": [None, 2], "b / x": [3, 4], "b / z": [None, None]}
     numbers = PrintedNumbers(PrintedTable("t", ["p", "q"], rows, percent=False))
 
     def alone(columns, **keys):
