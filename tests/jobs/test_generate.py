@@ -215,6 +215,8 @@ def test_values_that_are_not_allowed_are_refused(tables: Path) -> None:
         ),
         ("judge", "input=R/images method=reasoned rubric=cultural_relevance", "asks about targets; set targets="),
         ("judge", "input=R/images method=reasoned records=R/other", "no unit in common"),
+        ("generate", "input=R/images show_prompts=1", "show_prompts=1: only used with plan=true"),
+        ("loglik", "input=R/images targets=[a] show_prompts=1", "show_prompts=1: only used with plan=true"),
         ("generate", "input=R/images draw.n=0", "draw.n=0"),
         ("generate", "input=R/images draw.n=1 draw.by=page", "draw.by=page"),
         ("generate", "input=R/nothing", "nothing: no table here"),

@@ -12,11 +12,13 @@ import pytest
 from actors.encoders.facts import EncoderFacts
 from actors.ids import content_id
 from actors.linking import LinkSettings
+from actors.rubrics.instructions import Instruction
 from actors.vlm.settings import ModelSettings
 from jobs import zero_shot
 from jobs.corpora.embeddings import find_corpus
 from jobs.errors import InputError
 from jobs.judging import marking_trial, prompt_trial
+from jobs.judging.kept_rubric import of_prompt
 from jobs.judging.template_file import read_sentences
 from jobs.questioning.texts import TEXTS
 from jobs.runtime import lifecycle
@@ -212,7 +214,9 @@ def test_likelihoods_are_identified_by_prompt_labels_and_settings(tables: Path, 
     assert plan.identity["settings"] == [pair.name for pair in cfg.pairs]
     assert (plan.identity["model"], plan.identity["prompt"]["name"]) == (cfg.model.identity, cfg.prompt["name"])
     assert of(tables / "items") in plan.identity.values()
-    assert (plan.table, plan.metadata["rater"]) == ("ratings", cfg.model.rater)
+    kept = of_prompt(Instruction.from_dict(cfg.prompt), "relevance", cfg.prompt)
+    assert (plan.table, plan.metadata) == ("ratings", {**kept.metadata, "rater": cfg.model.rater})
+    assert plan.files == kept.files
     labels = f"{3} labels under {len(cfg.pairs)} settings"
     assert begun.values("pools", "note") == (["decode", "judge"], f"scores {labels}")
     _, _, _, (prepare, rate) = begun.shown

@@ -66,6 +66,7 @@ def test_a_set_of_labels_has_the_words_of_its_name() -> None:
         ("proxy", "wild animals", "wild_animals"), ("labels", "Zebra, Ant", "wild_animals")
     ]  # fmt: skip
     assert item["text_ids"] == [text["text_id"] for text in texts]
+    assert (len(set(item["text_ids"])), {text["language"] for text in texts}) == (2, {"en"})
     assert (item["targets"], item["attributes"]) == (["Zebra", "Ant"], [("proxy", "wild animals")])
     others = [proxy_item("wild_animals", ["Ant", "Zebra"])[0], proxy_item("tame", ["Zebra", "Ant"])[0]]
     assert len({item["item_id"], *(other["item_id"] for other in others)}) == 3

@@ -54,7 +54,10 @@ def test_the_name_says_the_format(tmp_path: Path) -> None:
         assert (file.columns, file.counted) == (("a", "b"), "line")
         assert read(file) == ([(2, {"a": "1", "b": None}), (3, {"a": None, "b": "x"})], [])
         assert file.at(3) == f"{tmp_path / name}: line 3"
-    assert read(opened(tmp_path / "f.tsv", "a\tb\n1\tx,y\n"))[0] == [(2, {"a": "1", "b": "x,y"})]
+    tabbed, lines = "a\tb\n1\tx,y\n", '{"a": 1, "b": "x,y"}\n'
+    for name, line, data in (("f.tsv", 2, tabbed), ("f.tsv.gz", 2, gzip.compress(tabbed.encode())),
+                             ("f.jsonl", 1, lines), ("f.jsonl.gz", 1, gzip.compress(lines.encode()))):  # fmt: skip
+        assert read(opened(tmp_path / name, data))[0] == [(line, {"a": "1", "b": "x,y"})], name
     listed = opened(tmp_path / "f.txt.gz", gzip.compress(b"\xef\xbb\xbf x \n\n \nb\xff\ny"))
     rows, (reject,) = read(listed)
     assert (listed.columns, rows) == ((PICTURE,), [(1, {PICTURE: "x"}), (5, {PICTURE: "y"})])

@@ -49,6 +49,11 @@ def test_labels_win_over_the_response_and_it_over_the_item() -> None:
     }  # fmt: skip
 
 
+def test_the_condition_and_the_end_of_a_response_are_attributes() -> None:
+    item, _ = response_item(response(condition="c", finish_reason="stop"), ASKED, unit="u", labels={})
+    assert dict(item["attributes"]).items() >= {"condition": "c", "finish_reason": "stop"}.items()
+
+
 def test_an_empty_text_is_no_text() -> None:
     for text in ("", None):
         item, texts = response_item(response(text=text, status="truncated"), ASKED, unit="u", labels={})

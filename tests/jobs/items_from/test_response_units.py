@@ -7,7 +7,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 
+from jobs.errors import InputError
 from jobs.items_from.config import ItemsConfig
 from jobs.items_from.labels import NO_RATING, QuestionLabels
 from jobs.items_from.output import ItemsPlan
@@ -213,6 +215,10 @@ def test_a_plan_depends_on_the_tables_whatever_their_order(tmp_path: Path) -> No
     some, _ = planned("limit=2")
     assert str(some.limit) == "limit=2: the first 2 of 5 responses"
     assert [some.read(unit).rows_in for unit in some.units] == [2]
+    for name in ("finish_reason", "picture", "response_status", "labels_by"):
+        taken = write_table(tmp_path / name, "ratings", [rating("a", "p1", name, "event")])
+        with pytest.raises(InputError, match=f"the question {name} has the name of another attribute"):
+            planned(f"labels=[{taken}]")
     drawn, _ = planned("draw.n=1")
     assert set(drawn.identity) > {"responses", "labels", "unit_rows"}
     assert drawn.lines == ["drew 1 of 2 pictures"]

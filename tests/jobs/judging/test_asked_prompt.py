@@ -6,8 +6,12 @@ from typing import Any
 import pytest
 import yaml
 
+from actors.prompt_preparer import PromptPreparer
+from actors.vlm.settings import ContextSettings, ModelSettings
 from jobs.judging import asked_prompt
 from jobs.judging.asked_prompt import prompt_for_labels, prompt_for_texts
+from jobs.runtime.command_line import cli
+from jobs.runtime.configuration import config
 from jobs.runtime.configuration.config_files import CONF
 
 
@@ -38,6 +42,21 @@ def test_questions_that_a_json_answer_cannot_hold_are_refused(rubric: Any, messa
     data = conf("rubric", rubric) if rubric else rubric
     with pytest.raises(ValueError, match=f"^{message}"):
         prompt_for_texts(conf("prompt", "rubric_json"), data)
+
+
+def test_the_stage_prepares_the_instruction_and_the_questions() -> None:
+    prompt = prompt_for_texts(conf("prompt", "rubric_json"), conf("rubric", "century_labels"))
+    cfg = config.load("generate", cli.job("generate").schema, ["input=i", "out=o", "model=local-tiny"])
+    stage = prompt.stage(cfg, answer_tokens=5)
+    assert (stage.pool, stage.actor, len(prompt.questions)) == ("decode", PromptPreparer, 8)
+    assert stage.kwargs == {
+        "settings": ContextSettings.part_of(cfg),
+        "model": ModelSettings.part_of(cfg.model),
+        "instruction": prompt.data,
+        "questions": prompt.questions,
+        "answer_tokens": 5,
+        "keeps_pictures": False,
+    }
 
 
 def test_a_label_is_asked_about_by_its_likelihood_alone() -> None:

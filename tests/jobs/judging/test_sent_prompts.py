@@ -21,6 +21,7 @@ def test_a_prompt_has_the_record_the_picture_and_each_question(tmp_path: Path) -
     rubrics = Rubrics({"century_labels": of_rubric(Rubric.from_dict(data), data), "r": FIVE})
     record = {"record_id": "1", "image_id": "a", "page_title": "Siege of Leningrad"}
     prompts = PromptTexts(rubrics, [open_table(write_table(tmp_path / "records", "records", [record]))])
+    assert "page_title" in prompts.record_columns
     asked = [("century_labels", "sensitive", ""), ("century_labels", "concept", ""), ("r", "fit", "")]
     (prompt,) = prompts.of_item("a", {}, asked)
     whole = [prompt.shared + text for _, text in prompt.ends]

@@ -41,6 +41,8 @@ def test_the_first_usual_name_of_a_column_counts() -> None:
         "set_id": "set_id", "about": "prompt", "id": "question_id", "question": "question", "category": "category",
         "parents": "dependency", "valid": "valid",
     }  # fmt: skip
+    others = ["item_id", "text", "proposition_id", "question_natural_language", "category_broad", "dependency_id"]
+    assert list(find_columns(file_of([], columns=others), QuestionColumns()).values()) == others
     chosen = find_columns(
         file_of([], columns=["set_id", "x", "question", "question_id"]), QuestionColumns(question="x")
     )
