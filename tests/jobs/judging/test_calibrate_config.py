@@ -51,6 +51,7 @@ def test_halves_are_even_and_depend_on_seed_and_value() -> None:
     assert parts == {name: half_of(name, 0) for name in names}
     assert 150 < sum(half == "a" for half in parts.values()) < 250
     assert 150 < sum(half_of(name, 0) == half_of(name, 1) for name in names) < 250
+    assert "".join(parts[name] for name in names[:12]) == "bbbbabababba", "as in tables of earlier versions"
     keys = {name: f"k{n % 3}" for n, name in enumerate(names)}
     assert halves(names, 2, keys) == {name: half_of(keys[name], 2) for name in names}
     assert [other(half) for half in HALVES] == ["b", "a"]

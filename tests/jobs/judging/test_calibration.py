@@ -113,12 +113,12 @@ def test_a_score_at_the_threshold_has_the_highest_answer() -> None:
         rated("j", "of another half", -1.0),
     ]
     table = pa.Table.from_pylist(rows, schema=TABLES["ratings"].schema())
-    labels = calibrated(table, HALVES, choices, ("r", question), "article").to_pylist()
+    labels = calibrated(table, HALVES, choices, ("c", question), "article").to_pylist()
     assert [(row["target"], row["value"], row["score"]) for row in labels] == [
         ("above", "yes", 1.0), ("at", "yes", 1.0), ("below", "no", 0.0), ("failed", None, None)
     ]  # fmt: skip
     assert {(row["method"], row["rubric"], row["question"], row["condition"]) for row in labels} == {
-        (CALIBRATED, "r", "holds", "article")
+        (CALIBRATED, "c", "holds", "article")
     }
     assert [row["comment"] for row in labels] == ["x, threshold -2, chosen on half b"] * 3 + [None]
     scores = calibrated(table, HALVES, choices, None, "article").to_pylist()

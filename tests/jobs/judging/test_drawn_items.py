@@ -73,7 +73,8 @@ def test_the_version_of_a_unit_changes_with_its_rows_alone() -> None:
     assert len(set().union(*pieces.values())) == len(pieces) > 3
     tables = sources([20])
     (whole,) = item_units(tables, CompleteDrawConfig(n=6), frozenset()).units
-    tables.units = lambda _: [Unit("u", (), "rows 0-20", 20)]
+    tables.units = lambda _: [Unit("u", (), "rows 0-20", 20, {"from": 0, "to": 20})]
     (piece,) = item_units(tables, CompleteDrawConfig(n=6), frozenset()).units
     assert whole.piece.startswith("draw ")
     assert piece.piece == f"rows 0-20, {whole.piece}"
+    assert (piece.extra["from"], piece.extra["to"]) == (0, 20)

@@ -45,6 +45,9 @@ def test_a_row_for_each_kind_of_machine() -> None:
     assert shared.items() <= first.items()
     assert (first["rater"], first["engine"]) == ("me/seven@main", "cascade, torch 2, cuda")
     assert (second["rater"], second["engine"]) == ("me/seven@main (2)", "cascade, torch 2, cpu")
+    barred = [f"{FACTS} | {build}" for build in "ab"]
+    as_many = kept_raters.of_model(JUDGE, {"rater": {barred[1]: 2, barred[0]: 2}})
+    assert [row["engine"] for row in as_many] == [f"cascade, torch 2, cuda | {build}" for build in "ab"]
     (configured,) = kept_raters.of_model(JUDGE, {})
     assert (configured["rater"], configured["revision"], configured["dtype"]) == ("me/seven@main", "main", "auto")
 

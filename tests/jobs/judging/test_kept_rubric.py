@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -302,6 +303,14 @@ def test_a_short_rubric_is_shown_with_the_parts_that_it_leaves_out() -> None:
     assert parts["question"].startswith("Question: {{ question }}")
     assert full_data(of_answers("numbers", ["1"], ordinal=True)) == {}
     assert full_data(KeptRubric("rubric", "people", (), {"name": "people"})) == {"name": "people"}
+
+
+def test_a_table_without_the_hash_has_the_rubric_of_its_file(tmp_path: Path) -> None:
+    kept = of_rubric(Rubric.from_dict(rubric()), rubric())
+    source = open_table(write_file(tmp_path / "R", "ratings", [rating("i", "m@1", "eerie", "3")], rubric=kept))
+    bare = replace(source, metadata={})
+    assert read_kept(bare) == read_kept(source) == kept
+    assert read_rubrics([bare]).by_name == {"mine": kept}
 
 
 def test_the_order_of_questions_does_not_change_the_hash() -> None:
