@@ -1,7 +1,9 @@
 """Runs of three small units without Ray, for the tests of the store."""
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -54,3 +56,12 @@ def complete(planned: TablePlan, **options: Any) -> dict[str, Any]:
 
 def contents(out: str) -> list[str]:
     return sorted(node for batch in open_table(out, "node_images").batches() for node in batch["node_id"].to_pylist())
+
+
+def open_below(folder: Path) -> list[str]:
+    """Return the files below a folder that this process has open, including those that were removed."""
+    places = []
+    for entry in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):  # that of the listing itself
+            places.append(str(entry.readlink()))
+    return [place for place in places if place.startswith(f"{folder}/")]

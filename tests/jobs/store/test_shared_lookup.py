@@ -23,6 +23,7 @@ from jobs.store.lookup import RowLookup
 from jobs.store.reading import open_table
 from jobs.store.shared_lookup import OBJECT, ROW, SharedLookup
 from tests.factories import DIM, embedding_rows, write_units
+from tests.jobs.store.small_runs import open_below
 
 
 def vectors_table(out: Path) -> list[dict]:
@@ -114,15 +115,6 @@ def test_a_copy_of_a_killed_process_is_filled_again(temporary_folder: Path) -> N
     assert {"whole", "complete"} <= {file.name for file in copy.path.iterdir()}
     copy.close()
     assert list(temporary_folder.iterdir()) == []
-
-
-def open_below(folder: Path) -> list[str]:
-    """Return the files below a folder that this process has open, including those that were removed."""
-    places = []
-    for entry in Path("/proc/self/fd").iterdir():
-        with contextlib.suppress(OSError):  # that of the listing itself
-            places.append(str(entry.readlink()))
-    return [place for place in places if place.startswith(f"{folder}/")]
 
 
 def test_a_failed_copy_is_no_copy(temporary_folder: Path) -> None:

@@ -1,8 +1,10 @@
 """Two processes do not write one table; what one process does twice is its own affair."""
 
 import _thread
+import fcntl
 import itertools
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -24,7 +26,7 @@ from jobs.store.runs.lease import Holder
 from jobs.store.runs.table_run import check_place, open_run, survey
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
-from tests.jobs.store.small_runs import begin, complete, contents, plan, write
+from tests.jobs.store.small_runs import begin, complete, contents, open_below, plan, write
 
 ROOT = Path(__file__).resolve().parents[4]
 HOLDER = """
@@ -69,6 +71,22 @@ def test_a_failed_run_leaves_no_lock_once_nothing_refers_to_it(out: str) -> None
     complete(plan(out))
     assert lock.acquire(out)
     lock.release(out)
+
+
+def test_a_lock_that_is_not_taken_leaves_no_file_open(out: str) -> None:
+    complete(plan(out))
+    with (Path(out) / "_run" / "identity.json").open() as file:
+        assert len(open_below(Path(out))) == 1
+        folder = os.open(Path(out) / "_run", os.O_RDONLY)
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        with pytest.raises(InputError, match="another process is writing this table"):
+            lock.acquire(out)
+        os.close(folder)
+        assert open_below(Path(out)) == [file.name]
+    assert [lock.acquire(out) for _ in range(3)] == [True, False, False]
+    assert open_below(Path(out)) == [f"{out}/_run"]
+    lock.release(out)
+    assert open_below(Path(out)) == []
 
 
 def test_a_lease_is_taken_once_and_only_of_a_table(out: str, monkeypatch: pytest.MonkeyPatch) -> None:
