@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jobs.metrics import spans
 from jobs.metrics.spans import (
     Spans,
     against_gold,
@@ -111,6 +112,11 @@ def test_an_overlap_is_reached_in_spite_of_rounding():
 def test_a_span_that_ends_before_it_starts():
     with pytest.raises(ValueError, match="span from 5 to 3"):
         merged([(5, 3)])
+
+
+def test_tokens_need_the_text():
+    with pytest.raises(ValueError, match="unit=token: text= is required"):
+        spans.cells([(0, 1)], [(0, 1)], "token", text=None, overlap=0.5)
 
 
 def test_a_span_counts_once_and_an_empty_one_never():

@@ -68,6 +68,25 @@ def test_of_two_units_the_one_of_a_newer_remine_is_named(out: str) -> None:
         open_table(out)
 
 
+def test_files_of_several_tables_in_one_folder_are_refused(out: str) -> None:
+    complete(plan(out, units=[unit("a"), unit("b")]))
+    first, last = sorted(Path(out).glob("*.parquet"))
+
+    def rename(file: Path, table_name: bytes) -> None:
+        read = pq.read_table(file)
+        pq.write_table(read.replace_schema_metadata({**read.schema.metadata, b"remine.table": table_name}), file)
+
+    rename(last, b"texts")
+    with pytest.raises(InputError, match=f"^{out}: several tables in one folder: node_images, texts; move all but"):
+        open_table(out)
+    rename(last, b"")
+    with pytest.raises(InputError, match=f"^{last}: not written by remine, but in the folder of a table"):
+        open_table(out)
+    rename(first, b"")
+    with pytest.raises(InputError, match=f"^{out}: Parquet files, but not a table of remine; expected records "):
+        open_table(out, "records")
+
+
 def test_hidden_names_and_folders_hold_no_data_objects(out: str) -> None:
     names = ["a.parquet", ".b.parquet", ".ipynb_checkpoints/c.parquet", "_rejects/d.parquet", "x/e.parquet", "f.txt"]
     listed = [Object(f"{out}/{name}", 1, "") for name in names]

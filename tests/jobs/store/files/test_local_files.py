@@ -99,3 +99,23 @@ def test_nothing_is_left_of_a_file_that_cannot_be_written(target: Path) -> None:
     with pytest.raises(FileNotFoundError):
         local_files.publish(target.parent / "absent", target)
     assert names(target) == []
+
+
+def test_files_that_cannot_be_used_are_refused_or_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.jpg").write_bytes(b"abc")
+    (tmp_path / "dangling.jpg").symlink_to(tmp_path / "nowhere")
+    strange = tmp_path / os.fsdecode(b"caf\xe9.jpg")
+    strange.write_bytes(b"")
+    for pattern in (str(tmp_path), f"{tmp_path}/*.jpg"):
+        files = list(local_files.find(pattern, strict=False))
+        assert [(file.uri, file.size) for file in files] == [
+            (f"{tmp_path}/a.jpg", 3),
+            (f"{tmp_path}/caf\\udce9.jpg", 0),
+        ]
+        with pytest.raises(OSError, match=r"/caf\\udce9\.jpg has a name that is not UTF-8$"):
+            list(local_files.find(pattern, strict=True))
+    strange.unlink()
+    monkeypatch.setattr(os, "access", lambda path, mode: not path.endswith("a.jpg") or mode != os.R_OK)
+    with pytest.raises(PermissionError, match=f"^{tmp_path}/a.jpg is not readable$"):
+        list(local_files.find(str(tmp_path), strict=True))
+    assert len(list(local_files.find(str(tmp_path), strict=False))) == 1

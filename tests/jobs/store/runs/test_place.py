@@ -85,3 +85,11 @@ def test_a_file_above_the_place_is_named(tmp_path: Path) -> None:
     place.check_creatable(f"{tmp_path}/a/b/c")
     place.check_creatable("s3://bucket/file")
     assert not (tmp_path / "a").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[Path, int]] = []
+    monkeypatch.setattr(os, "access", lambda path, mode: asked.append((path, mode)))
+    with pytest.raises(InputError, match=f"^out={tmp_path}/a/b: {tmp_path} cannot be written; .* use another out="):
+        place.check_creatable(f"{tmp_path}/a/b")
+    assert asked == [(tmp_path, os.W_OK | os.X_OK)]
