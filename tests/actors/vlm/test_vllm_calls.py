@@ -6,7 +6,12 @@ from typing import Any
 import pytest
 
 from actors.vlm import vllm_model
-from actors.vlm.vllm_model import VllmModel
+from actors.vlm.errors import ScoringError
+from actors.vlm.generation import Generated
+from actors.vlm.sampling import Sampling
+from actors.vlm.vllm_generation import VllmTextGenerator
+from actors.vlm.vllm_model import DRAWS_KEY, VllmModel
+from actors.vlm.vllm_prompts import EnginePrompt
 
 
 def picture(pixels: int) -> Any:
@@ -62,3 +67,74 @@ def test_each_prompt_has_its_own_parameters_in_every_call(monkeypatch: pytest.Mo
     monkeypatch.setattr(vllm_model, "PIXELS_AT_ONCE", 1000)
     assert [getattr(output, "text", None) for output in model.run(prompts[2:], ["a", "b", "c"])] == ["a", "b", None]
     assert asked == [[(2, "a"), (3, "b"), (4, "c")], [(2, "a")], [(3, "b"), (4, "c")], [(3, "b")], [(4, "c")]]
+
+
+def completion(tokens: list[int], likelihood: float | None, finish_reason: str) -> Any:
+    text = SimpleNamespace(token_ids=tokens, cumulative_logprob=likelihood, finish_reason=finish_reason)
+    return SimpleNamespace(outputs=[text])
+
+
+def generator_with(outputs: list[Any], asked: list[tuple[int, dict[str, Any]]], lengths: list[Any]) -> Any:
+    """Return a generator whose model has 100 positions and memory for 80, and refuses a prompt of 99 tokens.
+
+    Args:
+        outputs: what vLLM returns.
+        asked: gets the length and the parameters of each prompt.
+        lengths: gets each length that was checked, and the positions for it.
+    """
+
+    def too_long(tokens: int, *, positions: int) -> ScoringError | None:
+        lengths.append((tokens, positions))
+        return ScoringError("prompt_too_long", "no") if tokens == 99 else None
+
+    def run(prompts: list[Any], params: list[dict[str, Any]]) -> list[Any]:
+        asked.extend(zip([len(entry.tokens) for entry in prompts], params, strict=True))
+        return outputs
+
+    text_config = SimpleNamespace(max_position_embeddings=100)
+    model: Any = SimpleNamespace(
+        config=SimpleNamespace(get_text_config=lambda: text_config), max_positions=80, too_long=too_long, run=run,
+        params=lambda **values: values,
+    )  # fmt: skip
+    return VllmTextGenerator(model, ends=[9])
+
+
+@pytest.mark.parametrize("temperature", [0.5, 0.0])
+def test_texts_have_seeds_of_their_own_and_room_for_what_follows(temperature: float) -> None:
+    asked: list[tuple[int, dict[str, Any]]] = []
+    lengths: list[Any] = []
+    outputs = [completion([1, 9], -1.0, "stop") for _ in range(4)]
+    generator = generator_with([*outputs, ScoringError("other_prompt", "no")], asked, lengths)
+    generator.reserve(5)
+    prompts = [EnginePrompt({}, [0] * size) for size in (40, 99, 78, 5)]
+    sampling = Sampling(temperature=temperature, top_p=0.9, max_tokens=50)
+    results = generator.generate(prompts, seeds=[[1, 2, 3], [4], [5], [6]], sampling=sampling)
+    text = Generated([1], "stop")
+    assert [result.kind if isinstance(result, ScoringError) else result for result in results] == [
+        [text] * 3, "prompt_too_long", [text], "other_prompt"
+    ]  # fmt: skip
+    assert lengths == [(size, 95) for size in (40, 99, 78, 5)]
+    expected = [(40, 1, 35), (40, 2, 35), (40, 3, 35), (78, 5, 1), (5, 6, 50)]
+    assert [(size, params["max_tokens"]) for size, params in asked] == [(size, steps) for size, _, steps in expected]
+    draws = [{DRAWS_KEY: [seed, 0.5, 0.9, steps]} for _, seed, steps in expected]
+    assert [params["extra_args"] for _, params in asked] == (draws if temperature else [None] * 5)
+    assert {(*params["stop_token_ids"], params["logprobs"]) for _, params in asked} == {(9, 0)}
+
+
+def test_a_text_ends_as_vllm_says() -> None:
+    drawn: list[int] = []
+
+    def generated(*output: Any) -> Any:
+        generator = generator_with([completion(*output)], [], [])
+        generator.on_tokens = drawn.append
+        (result,) = generator.generate([EnginePrompt({}, [0])], seeds=[[1]], sampling=Sampling())
+        return result.kind if isinstance(result, ScoringError) else result
+
+    assert generated([1, 2, 9], -1.0, "stop") == [Generated([1, 2], "stop")]
+    assert generated([1, 9, 2], None, "length") == [Generated([1, 9, 2], "length")]
+    assert generated([9], -1.0, "stop") == [Generated([], "stop")]
+    assert generated([], 0.0, "stop") == [Generated([], "stop")]
+    assert generated([3], -1.0, "abort") == "not_finished"
+    for likelihood in (float("nan"), float("-inf")):
+        assert generated([4, 5], likelihood, "stop") == "not_finite"
+    assert drawn == [3, 3, 1, 0, 1, 2, 2]

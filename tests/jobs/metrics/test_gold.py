@@ -52,6 +52,9 @@ def test_perfect_reversed_and_empty():
     silent = by_average(classification(gold, [0] * 4, item, label))
     assert silent["precision", "micro"].reason.startswith("nothing was predicted")
     assert silent["recall", "micro"].value == 0
+    absent = by_average(classification([0] * 4, [0] * 4, item, label))
+    assert absent["recall", "micro"].reason == "nothing is positive in gold"
+    assert absent["f1", "micro"].reason == "nothing is positive, in gold or as predicted"
     nothing = by_average(classification([], [], [], []))
     assert nothing["f1", "samples"].reason == "no pair of item and label"
 

@@ -130,7 +130,9 @@ def test_texts_that_were_not_written_lower_the_coverage() -> None:
         none = none.set_column(COLUMNS.index(name), name, pa.nulls(4, pa.string()))
     counted = RefusalRates()
     counted.add(none)
-    assert {(f.value, f.status, f.coverage) for f in refusal_metrics(counted.rates())} == {(None, "missing_input", 0.0)}
+    undefined = list(refusal_metrics(counted.rates()))
+    assert {(f.value, f.status, f.coverage) for f in undefined} == {(None, "missing_input", 0.0)}
+    assert {f.reason for f in undefined} == {"none of the 4 requested texts was written"}
 
 
 def test_conditions_have_rates_of_their_own() -> None:
