@@ -8,6 +8,7 @@ import pytest
 
 from jobs.runtime import board as board_module
 from jobs.runtime.board import REPORT_EVERY_S, Board, Reporter, Totals
+from jobs.store.item_errors import ItemErrors
 
 
 def test_a_run_that_ended_leaves_neither_counters_nor_attempts() -> None:
@@ -20,6 +21,19 @@ def test_a_run_that_ended_leaves_neither_counters_nor_attempts() -> None:
     assert (board.read("first")[1], board.call("first", "given_up")) == ({}, {})
     assert board.read("second")[1] == {"judge": (2, 1, Counter(retries=3))}
     assert board.call("second", "given_up") == {"unit": "reason"}
+
+
+def test_each_run_has_warnings_times_and_errors_of_its_workers() -> None:
+    board = Board()
+    for _ in range(2):
+        board.call("first", "warn", "slow", {"actor": "a"})
+        board.call("first", "spend", "a", "start", 2.0)
+        errors = board.call("first", "add_errors", ItemErrors(3))
+    assert board.call("first", "warnings") == {"slow": (2, {"actor": "a"})}
+    assert board.call("first", "spent") == {"a": {"start": 2.0}}
+    assert errors.items == 6
+    assert (board.call("second", "warnings"), board.call("second", "spent")) == ({}, {})
+    assert board.call("second", "add_errors", ItemErrors(1)).items == 1
 
 
 def test_counters_are_added_by_run_and_stage() -> None:

@@ -1,6 +1,7 @@
 """Why a cluster cannot be joined: told at once, with what to do about it."""
 
 import contextlib
+import logging
 import os
 import signal
 import socket
@@ -193,6 +194,37 @@ def test_a_ray_of_this_machine_has_the_cpus_of_the_configuration() -> None:
     cpus = [ray_session._machine_resources(RayConfig(num_cpus=number)) for number in (3, 7)]
     assert [available and available["CPU"] for available in cpus] == [3.0, 7.0]
     assert ray_session.address_of(RayConfig(address="10.0.0.1:6379")) == "10.0.0.1:6379"
+
+
+def test_ray_gets_the_settings_of_the_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a cluster only its address and what is logged; Ray's own processes end with the command."""
+    import ray
+
+    started: list[dict[str, Any]] = []
+    watched: list[list[int]] = []
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    monkeypatch.setattr(ray, "init", lambda **options: started.append(options))
+    monkeypatch.setattr(joining, "check_reachable", lambda address, *, name: None)
+    monkeypatch.setattr(ray_session.ray_processes, "end_with_command", lambda pids: watched.append(list(pids)))
+    silent = {"log_to_driver": False, "configure_logging": True, "logging_level": logging.ERROR}
+    shown = {"log_to_driver": True, "configure_logging": True, "logging_level": logging.INFO}
+    local = {"address": "local", "include_dashboard": False}
+    ray_session._start_here(RayConfig(), Resources(object_store_memory_gb=None))
+    ray_session._start_here(RayConfig(num_cpus=3, verbose=True), Resources(object_store_memory_gb=1.5))
+    ray_session._join("10.0.0.1:6379", RayConfig())
+    ray_session._join("10.0.0.1:6379", RayConfig(verbose=True))
+    assert started == [
+        {**local, "num_cpus": None, "object_store_memory": None, **silent},
+        {**local, "num_cpus": 3, "object_store_memory": 3 * 2**29, **shown},
+        {"address": "10.0.0.1:6379", **silent},
+        {"address": "10.0.0.1:6379", **shown},
+    ]
+    assert watched == [[], []]
+    expected = {
+        "RAY_num_workers_soft_limit": f"{max(ray_session.IDLE_WORKERS, os.cpu_count() or 1)}",
+        "RAY_gcs_server_port_wait_time_s": f"{ray_session.JOIN_TRIES}",
+    }
+    assert {name: os.environ.get(name) for name in expected} == expected
 
 
 def test_a_cluster_that_grows_has_its_machines_and_the_kinds_it_can_start(monkeypatch: pytest.MonkeyPatch) -> None:

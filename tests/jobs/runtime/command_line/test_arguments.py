@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from jobs.errors import InputError
+from jobs.runtime.command_line import cli
 from jobs.runtime.command_line.arguments import to_overrides
 from jobs.runtime.configuration.config import Common
 from tests.cases import check_cases
@@ -145,3 +146,10 @@ def test_what_to_write_instead_of_a_value_alone(tmp_path: Path, monkeypatch: pyt
             to_overrides("job", Keys, arguments.split(" "))
 
     check_cases(check, cases)
+
+
+def test_v_is_for_jobs_that_use_ray() -> None:
+    assert cli._overrides("embed", ["out=o", "-v"]) == ["out=o", "timings=true"]
+    assert cli._overrides("verify", ["input=T"]) == ["input=T"]
+    with pytest.raises(InputError, match=r"^verify: -v: only for jobs that use Ray; omit it$"):
+        cli._overrides("verify", ["input=T", "-v"])
