@@ -115,6 +115,8 @@ def test_a_dump_becomes_terms(tmp_path: Path, name: str, parts: int) -> None:
     assert manifest["counts"]["filtered"] == {
         "no_concept": 1
     }  # part of Q2, which is not an instance of a concept's class
+    sizes = json.loads((tmp_path / "out/entities/_run/concepts.json").read_text())
+    assert sizes == {"war": 2, "civil war": 1, "riot": 1, "peace": 0}
     rows = {row["term"]: row for row in rows_of(f"{tmp_path}/out/terms")}
     assert rows["First War"]["name_kinds"] == ["label", "title"]
     assert (rows["Battle"]["name_kinds"], rows["battle"]["name_kinds"]) == (["title"], ["label"])
@@ -157,7 +159,9 @@ def test_a_second_run_does_nothing_and_an_unfinished_one_is_continued(
 
 
 @pytest.mark.usefixtures("in_process")
-def test_entities_are_chosen_again_without_the_dump(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entities_are_chosen_again_without_the_dump(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(graph_choice, "ROWS_AT_A_TIME", 2)
     run(tmp_path)
     keys = [f"entities={tmp_path}/out/entities", concepts(tmp_path)]
@@ -165,11 +169,17 @@ def test_entities_are_chosen_again_without_the_dump(tmp_path: Path, monkeypatch:
     assert {term for term, _, _ in terms(tmp_path / "strip")} >= {"Sitin riots", "First War", "Battle of X"}
     counts = json.loads((tmp_path / "strip/terms/_run/term_counts.json").read_text())
     assert counts["names_changed_by_punctuation_or_space"] == 1
+    assert cli.execute("terms", [*keys, f"out={tmp_path}/planned", "plan=true"]) is None
+    assert not (tmp_path / "planned").exists()
 
     cli.execute("terms", [*keys, f"out={tmp_path}/require", "dates=require"])
     assert {entity for _, _, entity in terms(tmp_path / "require")} == {"Q1", "Q2"}
     # inside the period first, of these the one with more articles or, among equals, the smaller number
+    capsys.readouterr()
     cli.execute("terms", [*keys, f"out={tmp_path}/two", "entities_per_concept=2"])
+    printed = capsys.readouterr().out
+    assert "at most 2 of each concept are taken" in printed
+    assert "entities by concept (table 6)" in printed
     assert {(concept, entity) for _, concept, entity in terms(tmp_path / "two")} == {
         ("war", "Q1"),
         ("war", "Q2"),

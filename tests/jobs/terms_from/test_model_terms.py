@@ -110,7 +110,7 @@ def test_rows_name_their_response(tmp_path: Path) -> None:
 def test_a_limit_takes_the_first_responses(tmp_path: Path) -> None:
     write(tmp_path, "a", [answer("a", n, line(f"A{n}")) for n in range(2)], [answer("a", 2, line("A2"))])
     write(tmp_path, "b", [answer("b", 0, line("B0"))])
-    terms(tmp_path, "limit=1")
+    assert terms(tmp_path, "limit=1")["limit"]["noun"] == "responses"
     assert [row["term"] for row in rows_of(f"{tmp_path}/out/terms")] == ["A0"]
     terms(tmp_path, "limit=3", out="three")
     assert {row["term"] for row in rows_of(f"{tmp_path}/three/terms")} == {"A0", "A1", "A2"}

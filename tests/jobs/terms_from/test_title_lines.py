@@ -94,6 +94,8 @@ def test_lines_that_are_dropped_are_counted_by_kind() -> None:
 def test_a_cut_line_is_that_of_the_end() -> None:
     assert read(line("A") + '\n{"page_ti', is_cut=True)[1] == {"valid": 1, "cut": 1}
     assert read(line("A") + "\n" + line("B"), is_cut=True)[1] == {"valid": 2}
+    assert read(line("A") + '\n{"page_title": "B"}', is_cut=True)[1] == {"valid": 1, "missing_key": 1}
+    assert read(line("A") + '\n{"page_ti')[1] == {"valid": 1, "not_json": 1}
 
 
 def test_a_repeated_title_counts_once_for_each_topic() -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from actors.titles import TitleMatcher
 from jobs.corpora.terms import TermsConfig, read_terms
 from jobs.corpora.wit import index_compiled
-from jobs.corpora.wit.reader import check_header, find_files, scan_file, split_of
+from jobs.corpora.wit.reader import check_header, find_files, scan_file, scanner, split_of
 from jobs.errors import InputError
 from jobs.store.counts import Counts
 from jobs.store.writer import Reject
@@ -306,3 +306,24 @@ def test_a_folder_without_wit_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "c.parquet").write_text("x")
     with pytest.raises(InputError, match=r"3 files, none of them .* \(corpus=wit_base reads Parquet\)$"):
         find_files(str(tmp_path))
+
+
+def test_a_scan_names_its_method_and_reports_rows_that_the_csv_module_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for installed, name in ((None, "NumPy"), (lambda *_: 0, "compiled loop")):
+        monkeypatch.setattr(index_compiled, "SCAN", installed)
+        assert scanner() == name
+    monkeypatch.setattr(index_compiled, "SCAN", None)
+    path = tmp_path / "f.tsv.gz"
+    path.write_bytes(gzip.compress((HEADER + row("one") + row('a "quote" in a field') * 3).encode())[:-4])
+    reported: list[tuple[int, int]] = []
+    counts, rejects = Counts(), list[Reject]()
+
+    def progress(size: int, rows: int) -> None:
+        reported.append((size, rows))
+
+    keys: Any = {"language": None, "matcher": Every(), "counts": counts, "reject": rejects.append}
+    assert len(list(scan_file(str(path), progress=progress, **keys))) == 4
+    assert sum(rows for _, rows in reported) == counts.rows_in == 5, "the truncated end is a reject"
+    assert sum(size for size, _ in reported) == path.stat().st_size
