@@ -22,6 +22,7 @@ from dataclasses import asdict
 from typing import Any
 
 from actors.ids import content_id
+from actors.quantities import quantity
 from actors.rubrics.rubric import Rubric
 from jobs.annotation import import_config, readers, rows
 from jobs.annotation.import_config import ImportRatingsConfig
@@ -155,7 +156,7 @@ def _show(cfg: ImportRatingsConfig, importer: Importer, manifest: dict[str, Any]
     if cfg.reports:
         reported = json.loads(locations.read_bytes(locations.join(run.target.out, "_run", REPORTED)))
         added, total = add_to_list(cfg.reports, reported, least=cfg.reports_min)
-        say(f"  {cfg.reports}: {added:,} reported pictures added; the list has {total:,} of them")
+        say(f"  {cfg.reports}: {quantity(added, 'reported picture')} added; the list has {total:,} of them")
 
 
 JOB = cli.Job("import_ratings", ImportRatingsConfig, execute)

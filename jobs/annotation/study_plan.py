@@ -114,13 +114,11 @@ def describe(cfg: AnnotateConfig, tasks: Sequence[Assignment]) -> str:
     numbers = assignment.summary(tasks, by_group=by_group)
     overlaps = ""
     if numbers.overlap_least is not None:
-        shared = f"{numbers.overlap_least:,}"
+        shared = quantity(numbers.overlap_least, "item")
         if numbers.overlap_most != numbers.overlap_least:
-            shared += f" to {numbers.overlap_most:,} (median {numbers.overlap_median:g})"
-        overlaps = f"; any two raters{' of a group' if by_group else ''} share {shared} items"
+            shared = f"{numbers.overlap_least:,} to {numbers.overlap_most:,} (median {numbers.overlap_median:g}) items"
+        overlaps = f"; any two raters{' of a group' if by_group else ''} share {shared}"
     loads = f"{numbers.least:,}" + (f" to {numbers.most:,}" if numbers.most != numbers.least else "")
     audits = f"; {numbers.audits:,} drawn for the audit" if numbers.audits else ""
-    return (
-        f"{quantity(numbers.tasks, 'task')} of {numbers.items:,} items for {quantity(numbers.raters, 'rater')}, "
-        f"{loads} each{overlaps}{audits}"
-    )
+    tasks_of_items = f"{quantity(numbers.tasks, 'task')} of {quantity(numbers.items, 'item')}"
+    return f"{tasks_of_items} for {quantity(numbers.raters, 'rater')}, {loads} each{overlaps}{audits}"

@@ -240,7 +240,7 @@ def test_what_an_interrupted_search_needs_after_a_purge(tmp_path: Path, capsys: 
     assert cli.main("verify", [f"input={root}", withdrawn]) == 0
 
 
-def test_a_study_keeps_its_tasks_after_a_purge(tmp_path: Path) -> None:
+def test_a_study_keeps_its_tasks_after_a_purge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     root = tmp_path / "R"
     write(f"{root}/images", "images", halves(PICTURES))
     put(f"{tmp_path}/raters.csv", "rater\nann\nbo\ncy\n")
@@ -251,6 +251,8 @@ def test_a_study_keeps_its_tasks_after_a_purge(tmp_path: Path) -> None:
     tasks = rows_of(f"{root}/tasks/assignments")
     assert len(tasks) == 10
     assert cli.main("annotate", [*keys, "per_item=2", withdrawn]) == 0
+    message = f"annotate: {root}/tasks/assignments: 10 tasks remain after a purge; overwrite=true plans new ones\n"
+    assert message in capsys.readouterr().out
     assert rows_of(f"{root}/tasks/assignments") == tasks
     assert cli.main("annotate", [*keys, "per_item=2"]) == 2  # without the list
     assert cli.main("annotate", [*keys, "per_item=1", withdrawn]) == 2  # another study

@@ -36,8 +36,8 @@ def shown(name: str, *objects: str, limit: int | None = None) -> Any:
 
 
 def test_a_plan_of_tasks_is_identified_by_all_that_people_see(tmp_path: Path) -> None:
-    def plan(limit: int | None = None, rubric: str = "", **keys: Any) -> Any:
-        cfg = AnnotateConfig(input="i", raters="r", out="/T", seed=3, limit=limit, **keys)
+    def plan(limit: int | None = None, rubric: str = "", asked: dict[str, Any] | None = None, **keys: Any) -> Any:
+        cfg = AnnotateConfig(input="i", raters="r", out="/T", seed=3, limit=limit, rubric=asked or {}, **keys)
         main, texts = shown("items", "a", limit=limit), shown("texts", "c")
         tables = ShownTables(main, shown("images", "b", "a"), None, texts, shown("responses", "d"))
         return annotate._plan(cfg, tables, [{"rater": "ann", "item_id": "i"}], rubric, {"exclusions": "x"})
@@ -58,6 +58,7 @@ def test_a_plan_of_tasks_is_identified_by_all_that_people_see(tmp_path: Path) ->
     assert plan(draw=draw).identity == usual.identity | draw.identity != usual.identity
     labelled = plan(span_labels={"b": 1, "a": 2})
     assert labelled.identity == usual.identity | {"span_labels": content_id('{"a": 2, "b": 1}')}
+    assert plan(asked={"b": 1, "a": 2}).identity == usual.identity | {"rubric": content_id('{"a": 2, "b": 1}')}
     questions = write_table(tmp_path / "q", "questions", [{"set_id": "s", "question_id": "1", "text": "Is it?"}])
     asked = plan(questions=questions, questions_by="texts").identity["shown"]
     assert asked == usual.identity["shown"] | {"questions": open_table(questions).identity, "questions_by": "texts"}

@@ -48,6 +48,8 @@ def test_a_study_is_printed_with_its_draw_its_loads_and_its_files(tmp_path: Path
     lines = capsys.readouterr().out.splitlines()
     assert f"  3 pictures in {tmp_path}/T/pictures" in lines
     assert not [line for line in lines if "drew" in line]
+    annotate.execute(study(tmp_path, draw=CompleteDrawConfig(n=1), overwrite=True, only_questions=["tone"]))
+    assert "  2 tasks of 1 item for 2 raters, 1 each; any two raters share 1 item\n" in capsys.readouterr().out
 
 
 def test_an_import_is_printed_with_exclusions_and_reported_pictures(tmp_path: Path, capsys: Printed) -> None:
@@ -69,6 +71,6 @@ def test_an_import_is_printed_with_exclusions_and_reported_pictures(tmp_path: Pa
     assert (tmp_path / "reported.txt").read_text() == "p # reported by 2\n"
     assert capsys.readouterr().out.splitlines()[-3:] == [
         "  reported: 3 of 3 tasks (100.0%), 2 of 2 items (100.0%), 2 of 2 people (100.0%)",
-        f"  {tmp_path}/reported.txt: 1 reported pictures added; the list has 1 of them",
+        f"  {tmp_path}/reported.txt: 1 reported picture added; the list has 1 of them",
         "  exclusions: 1 of 2 entries match no picture here, for example absent",
     ]
