@@ -253,8 +253,12 @@ def test_other_files_than_wit_base_are_refused(tmp_path: Path) -> None:
         f"{tmp_path}/{n}.parquet" for n in ("broken", "other")
     ]
     (tmp_path / "sub").mkdir()
-    (tmp_path / "sub" / "a.tsv").write_text("x")
-    with pytest.raises(InputError, match=r"1 file, none of them \.parquet \(corpus=wit reads TSV\)"):
+    for name, message in (("a.tsv", r"1 file, .* \(corpus=wit reads TSV\)$"), ("b.txt", r"2 files, .* reads TSV\)$")):
+        (tmp_path / "sub" / name).write_text("x")
+        with pytest.raises(InputError, match=message):
+            wit_base.find_files(str(tmp_path / "sub"))
+    (tmp_path / "sub" / "a.tsv").unlink()
+    with pytest.raises(InputError, match=r"1 file, none of them \.parquet$"):
         wit_base.find_files(str(tmp_path / "sub"))
 
 
@@ -268,6 +272,7 @@ def test_columns_of_other_types_are_refused_by_name(tmp_path: Path) -> None:
         ("u", [RIGHT | {"language": b"en"}], r"column wit_features\.language is binary, not text"),
         (b"u", [RIGHT], "column image_url is binary, not text"),
         ("u", RIGHT, "wit_features is struct<.*neither a list of structs nor a struct of lists"),
+        ("u", RIGHT | {"page_title": ["Acre"]}, "wit_features is struct<.*neither a list of structs nor a struct"),
         ("u", [[RIGHT]], "wit_features is list<.*neither a list of structs nor a struct of lists"),
     ):
         pq.write_table(pa.table({"image_url": [url], "wit_features": [features]}), tmp_path / "a.parquet")
