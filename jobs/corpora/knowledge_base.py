@@ -137,7 +137,7 @@ def entries(
             for values in batch:
                 row += 1
                 yield _entry(values, config, row)
-    except (pa.ArrowInvalid, json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (pa.ArrowInvalid, json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"{uri}: cannot be read after row {row} ({first_line(error)})") from error
 
 

@@ -194,9 +194,10 @@ def test_invalid_input_is_refused(tmp_path: Path) -> None:
     path.write_text("id,lang,names,title,gloss,article,images\n")
     assert len(find_files(config(path, window_words=1, overlap_words=0, windows=1))) == 1
     broken = tmp_path / "kb.jsonl"
-    broken.write_text('{"id": "1"}\n{"id"\n')
-    with pytest.raises(InputError, match="cannot be read after row"):
-        list(entries(str(broken), config(broken)))
+    for line in ('{"id"', "[" * 100_000):
+        broken.write_text(f'{{"id": "1"}}\n{line}\n')
+        with pytest.raises(InputError, match=r"kb\.jsonl: cannot be read after row 1 \("):
+            list(entries(str(broken), config(broken)))
     torn = tmp_path / "kb.parquet"
     torn.write_bytes(b"PAR1")
     with pytest.raises(InputError, match="cannot be read"):
