@@ -139,7 +139,7 @@ def test_values_are_written_with_their_units():
         (estimated("ratings_total", "d", 1569, 1569, interval=NONE), "1,569", ""),
         (estimated("welch_p", "d", 2e-7, 9, interval=NONE), "<0.0001", ""),
         *((undefined(name, "d", "none"), "—", "") for name in ("alpha", "welch_p", "win_rate", "people_total")),
-        (estimated("items_per_person", "d", 1236.0, 3, interval=Interval(36, 2000, "m")), "1,236", "36 to 2,000"),
+        (estimated("items_per_person", "d", 1237.0, 3, interval=Interval(36, 2001, "m")), "1,237", "36 to 2,001"),
         (estimated("items_per_person", "d", 36.0, 3, interval=Interval(35.25, 37, "m")), "36.0", "35.2 to 37.0"),
         (estimated("ratings_per_person_sd", "d", 2.94, 3, interval=NONE), "2.9", ""),
     ]

@@ -1,5 +1,6 @@
 """A question's block: which answers it lists, in which part of the colour scale they are, and what each rater gave."""
 
+from dataclasses import replace
 from typing import Any
 
 from jobs.metrics.distributions import Distribution, Distributions
@@ -54,6 +55,18 @@ def test_each_rater_has_the_share_of_each_answer() -> None:
     assert (block.most, block_of(listed[-1:]).most) == (1, 0.01)
     unnamed = block_of(listed)
     assert (unnamed.title, unnamed.text) == ("q", "")
+
+
+def test_words_without_a_rubric_all_have_a_share_but_an_open_question_has_none() -> None:
+    words: list[str | None] = [f"w{n:02}" for n in range(2 * MAX_COLUMNS)]
+    free, few = distributions({"m": words, "n": ["a", "b"]}, allowed=["a"], score=None)
+    block = block_of([free, few])
+    assert [bar.code for bar in block.answers] == ["a", "b", *words]
+    assert [share.share for share in block.rows[0].shares] == [0, 0, *[1 / len(words)] * len(words)]
+    too_many = replace(free, answers=(), reason="more than 512 different answers")
+    assert [[share.share for share in row.shares] for row in block_of([too_many, few]).rows] == [
+        [None, None], [0.5, 0.5]
+    ]  # fmt: skip
 
 
 def test_answers_that_nobody_gave_share_a_line_if_there_are_several() -> None:

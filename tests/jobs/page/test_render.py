@@ -378,6 +378,7 @@ def test_kept_is_of_the_step_before_and_only_of_the_same_unit():
     # 50 / 200; another unit; more than before; 0 / 60
     assert kept(steps) == [None, 0.25, None, None, 0.0]
     assert kept([FunnelStep("a", 0), FunnelStep("b", 0)]) == [None, None]
+    assert kept([FunnelStep("a", 1), FunnelStep("b", 1)]) == [None, 1]
     assert kept([]) == []
 
 
